@@ -1,0 +1,44 @@
+"""seal_hf: energy networks as a loss function for fine-tuning.
+
+A loss-net is trained beside the task-net and teaches it the dependencies between labels; at prediction time only the task-net runs.
+"""
+
+from .collators import TensorRows, collate_rows, tokenize
+from .data import DataError, MultiLabelData, load_multilabel
+from .energies import ENERGIES, MultiLabelEnergy
+from .energy_losses import ENERGY_LOSSES, Candidates, EnergyLoss
+from .learner import Learner
+from .loss_net import LossNet, LossNetConfig
+from .meters import NonFiniteLossError
+from .modeling import MLPConfig, MLPForMultiLabel, SealForMultiLabel
+from .spaces import SPACES, MultiLabelSpace, OutputSpace
+from .trainer import SealTrainer
+from .training_args import SealTrainingArguments
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ENERGIES",
+    "ENERGY_LOSSES",
+    "SPACES",
+    "Candidates",
+    "DataError",
+    "EnergyLoss",
+    "Learner",
+    "LossNet",
+    "LossNetConfig",
+    "MLPConfig",
+    "MLPForMultiLabel",
+    "MultiLabelData",
+    "MultiLabelEnergy",
+    "MultiLabelSpace",
+    "NonFiniteLossError",
+    "OutputSpace",
+    "SealForMultiLabel",
+    "SealTrainer",
+    "SealTrainingArguments",
+    "TensorRows",
+    "collate_rows",
+    "load_multilabel",
+    "tokenize",
+]

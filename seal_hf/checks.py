@@ -1,0 +1,86 @@
+"""What is refused at the start of a run, with the reason: launchers, task-nets, loss-nets and columns."""
+
+from __future__ import annotations
+
+import difflib
+
+from accelerate import Accelerator
+from accelerate.utils import DistributedType
+from torch import nn
+
+from .loss_net import LossNet
+from .spaces import OutputSpace
+from .training_args import CROSS_ENTROPY, SealTrainingArguments
+
+SUPPORTED = (
+    DistributedType.NO,
+    DistributedType.MULTI_CPU,
+    DistributedType.MULTI_GPU,
+)
+
+
+def check_launcher(args: SealTrainingArguments, accelerator: Accelerator | None = None) -> None:
+    """Raises ValueError for DataParallel, DeepSpeed, FSDP, and `split_batches` with batch repeats."""
+    if not isinstance(args, SealTrainingArguments):
+        raise ValueError(f"`args` is a {type(args).__name__}; SealTrainer takes SealTrainingArguments.")
+    if args.n_gpu > 1:
+        raise ValueError(
+            f"{args.n_gpu} GPUs are visible to one process (nn.DataParallel), which seal_hf does not support. Start one process "
+            "per GPU with `accelerate launch` or `torchrun --nproc_per_node`, or set CUDA_VISIBLE_DEVICES."
+        )
+    if accelerator is None:
+        return
+    if accelerator.distributed_type not in SUPPORTED:
+        raise ValueError(
+            f"The launcher chose {accelerator.distributed_type.value}, which seal_hf does not support yet. Use DDP: "
+            "`accelerate launch --multi_gpu` or torchrun, without DeepSpeed or FSDP."
+        )
+    if accelerator.split_batches and args.batch_repeats > 1:
+        raise ValueError("`split_batches` and `batch_repeats` > 1 do not go together: set split_batches to False.")
+
+
+def check_task_net(model: nn.Module, space: OutputSpace) -> None:
+    """The task-net must be of the space's problem type; where it does not say, it is told, so that pipelines decode it rightly.
+
+    Raises:
+        ValueError: the model's config says something else.
+    """
+    config = model.config
+    if config.problem_type is None:
+        config.problem_type = space.problem_type
+    if config.problem_type != space.problem_type:
+        raise ValueError(
+            f"The task-net's config.problem_type is {config.problem_type!r}, expected {space.problem_type!r}. Load it with "
+            f"from_pretrained(..., problem_type={space.problem_type!r}, num_labels=...)."
+        )
+
+
+def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments) -> None:
+    """Raises ValueError where an energy loss has no loss-net, or the loss-net is of another kind than the arguments say."""
+    if args.energy_loss == CROSS_ENTROPY:
+        return
+    if loss_net is None:
+        raise ValueError(
+            f"energy_loss={args.energy_loss!r} needs a loss-net. Pass a SealForMultiLabel as `model`, or `loss_net=`; or train with "
+            "energy_loss='ce'."
+        )
+    if loss_net.config.encoder_mode != args.loss_net_encoder:
+        raise ValueError(
+            f"`loss_net_encoder` is {args.loss_net_encoder!r}, but the loss-net was built as {loss_net.config.encoder_mode!r}. Build it with "
+            f"loss_net_encoder={args.loss_net_encoder!r}, or change the argument."
+        )
+
+
+def check_columns(**datasets) -> None:
+    """Every data set that names its columns must have `labels`.
+
+    Raises:
+        ValueError: naming the data set, its columns and the closest match.
+    """
+    for name, dataset in datasets.items():
+        columns = getattr(dataset, "column_names", None)
+        if columns is None or isinstance(columns, dict) or "labels" in columns:
+            continue
+        close = difflib.get_close_matches("labels", columns, 1, 0.5)
+        hint = f" Did you mean `{close[0]}`? Rename it: dataset.rename_column({close[0]!r}, 'labels')." if close else ""
+        raise ValueError(f"`{name}` has no column `labels`; it has {', '.join(columns)}.{hint}")

@@ -1,0 +1,101 @@
+"""Feature networks T_F and T_E: the MLP for feature data, any Hugging Face encoder for text, and how features are pooled."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
+
+ENCODER_MODES = ("separate", "shared")
+
+
+class MLPConfig(PretrainedConfig):
+    """Configuration of the small MLP for feature data.
+
+    Args:
+        input_size: number of input features.
+        hidden_size: H, the width of every layer.
+        num_layers: number of layers, each linear -> softplus -> dropout.
+        dropout: dropout rate in [0, 1) after every layer but the last.
+    """
+
+    model_type = "seal_mlp"
+
+    def __init__(
+        self, input_size: int = 1, hidden_size: int = 400, num_layers: int = 2, dropout: float = 0.0, **kwargs
+    ):
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.dropout = dropout
+        super().__init__(**kwargs)
+
+
+class MLPPreTrainedModel(PreTrainedModel):
+    """Common part of the MLP models: the initialisation the authors use (Kaiming uniform, zero bias)."""
+
+    config_class = MLPConfig
+    base_model_prefix = "encoder"
+    main_input_name = "features"
+
+    def _init_weights(self, module: nn.Module) -> None:
+        if isinstance(module, nn.Linear):
+            if getattr(module, "is_label_table", False):
+                nn.init.xavier_uniform_(module.weight)
+            else:
+                nn.init.kaiming_uniform_(module.weight, nonlinearity="relu")
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+
+
+class MLPEncoder(MLPPreTrainedModel):
+    """`num_layers` x (linear -> softplus -> dropout), no dropout after the last (SEAL appendix C; the authors' FeedForward)."""
+
+    def __init__(self, config: MLPConfig):
+        super().__init__(config)
+        sizes = [config.input_size] + [config.hidden_size] * config.num_layers
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes[:-1], sizes[1:], strict=True))
+        self.dropout = nn.Dropout(config.dropout)
+        self.post_init()
+
+    def forward(self, features: Tensor, output_hidden_states: bool | None = None, **kwargs) -> BaseModelOutput:
+        """features (B, input_size) -> last hidden state (B, H)."""
+        hidden = features.to(self.layers[0].weight.dtype)
+        states = []
+        for i, layer in enumerate(self.layers):
+            hidden = nn.functional.softplus(layer(hidden))
+            if i < len(self.layers) - 1:
+                hidden = self.dropout(hidden)
+            states.append(hidden)
+        return BaseModelOutput(last_hidden_state=hidden, hidden_states=tuple(states) if output_hidden_states else None)
+
+
+def pool(hidden: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+    """One vector per input: (B, H) as it is; (B, T, H) -> masked mean over the T tokens, (B, H)."""
+    if hidden.dim() == 2:
+        return hidden
+    if attention_mask is None:
+        return hidden.mean(1)
+    mask = attention_mask.to(hidden.dtype).unsqueeze(-1)  # (B, T, 1)
+    return (hidden * mask).sum(1) / mask.sum(1).clamp_min(1)
+
+
+def task_features(outputs, inputs: dict[str, Tensor], model_name: str) -> Tensor:
+    """The task-net's detached features, pooled: what a `shared` loss-net reads. (B, H).
+
+    Raises:
+        ValueError: the task-net returned no hidden states.
+    """
+    states = getattr(outputs, "hidden_states", None)
+    if not states:
+        raise ValueError(
+            f"loss_net_encoder='shared' reads the task-net's hidden states, but {model_name} returned none for "
+            "output_hidden_states=True. Use loss_net_encoder='separate' with this model."
+        )
+    with torch.no_grad():
+        return pool(states[-1].detach(), inputs.get("attention_mask"))
+
+
+AutoConfig.register(MLPConfig.model_type, MLPConfig)
+AutoModel.register(MLPConfig, MLPEncoder)

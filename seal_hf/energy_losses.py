@@ -1,0 +1,166 @@
+"""Energy losses L_E: what the loss-net minimises, each equation once, beside its source.
+
+Every loss sees the same row of candidates for each input,
+
+    y = [ŷ, y*, y_1 .. y_K]:  the task-net's relaxed output, the gold, and K samples    (B, 2 + K, ...)
+
+and the energies E(x, y) of that row, (B, 2 + K), lower = better. A loss is a class with two methods: `candidates` builds the row,
+`__call__` maps energies to a scalar, the mean over the batch (SEAL, Eq. 4). `task_term` is what the task-net minimises in turn.
+Sources: SEAL = Lee et al. 2022, https://arxiv.org/abs/2212.01939 (equation numbers as printed there).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .spaces import OutputSpace
+
+OUTPUT, GOLD, SAMPLES = 0, 1, slice(2, None)  # columns of a candidate row
+CONTRAST = slice(1, None)  # gold first, then the samples
+
+
+@dataclass
+class Candidates:
+    """A row of candidates per input, without gradient.
+
+    Attributes:
+        y: (B, 2 + K, ...) relaxed output, gold, samples.
+        mask: positions that count, or None.
+        log_noise: log P_N of gold and samples under the task-net, (B, 1 + K); only for losses that use it.
+        score: s(y, y*) of every candidate, (B, 2 + K), in [0, 1]; only for losses that use it.
+        cost: Δ(ŷ, y*) of the relaxed output, (B,); only for losses that use it.
+    """
+
+    y: Tensor
+    mask: Tensor | None = None
+    log_noise: Tensor | None = None
+    score: Tensor | None = None
+    cost: Tensor | None = None
+
+
+@dataclass
+class EnergyLoss:
+    """Base class; the fields are the options of all losses, each loss reads its own.
+
+    Attributes:
+        num_samples: K, the samples per input.
+        perturbation_std: standard deviation of the logit noise of `regression_s`.
+        cost: which Δ `margin` uses, see the space's `cost`.
+    """
+
+    num_samples: int = 20
+    perturbation_std: float = 1.0
+    cost: str = "f1"
+
+    def draw(self, space: OutputSpace, logits: Tensor, generator: torch.Generator) -> Tensor | None:
+        """The K samples, (B, K, ...), or None for a loss that needs none."""
+        return None
+
+    @torch.no_grad()
+    def candidates(
+        self, space: OutputSpace, logits: Tensor, labels: Tensor, generator: torch.Generator
+    ) -> Candidates:
+        """Candidates around the task-net's current output. `logits` are detached here; samples come from `generator`."""
+        gold, mask = space.gold(labels)
+        row = [space.relax(logits).unsqueeze(1), gold.unsqueeze(1)]
+        samples = self.draw(space, logits, generator)
+        if samples is not None:
+            row.append(samples)
+        candidates = Candidates(torch.cat(row, dim=1), mask)
+        self.annotate(space, logits, gold, candidates)
+        return candidates
+
+    def annotate(self, space: OutputSpace, logits: Tensor, gold: Tensor, candidates: Candidates) -> None:
+        """Fill in the fields of `candidates` that this loss reads."""
+
+    def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
+        """Energies (B, 2 + K) -> scalar loss, mean over the batch."""
+        raise TypeError(f"{type(self).__name__} is abstract; use one of {sorted(ENERGY_LOSSES)}.")
+
+    def task_term(self, energy: Tensor) -> Tensor:
+        """E(x, ŷ) (B, 1) -> the scalar that λ1 weighs in the task-net's loss; the mean energy unless a loss says otherwise."""
+        return energy.mean()
+
+
+class NCE(EnergyLoss):
+    """Noise-contrastive ranking (SEAL Eq. 8-9; Ma & Collins 2018), noise = the task-net's current distribution P.
+
+        s(y) = -E(x, y) - log P(y | x),     L_E = -log [ exp s(y*) / Σ_{k=0..K} exp s(y_k) ],   y_0 = y*
+
+    The gold is in the denominator: it is one of the K + 1 candidates among which it must be recognised.
+    """
+
+    def draw(self, space: OutputSpace, logits: Tensor, generator: torch.Generator) -> Tensor:
+        return space.sample(logits, self.num_samples, generator)
+
+    def annotate(self, space: OutputSpace, logits: Tensor, gold: Tensor, candidates: Candidates) -> None:
+        candidates.log_noise = space.log_prob(logits, candidates.y[:, CONTRAST], candidates.mask)
+
+    def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
+        s = -energies[:, CONTRAST] - candidates.log_noise  # (B, 1 + K)
+        return -F.log_softmax(s, dim=1)[:, 0].mean()
+
+
+class Ranking(EnergyLoss):
+    """NCE without the noise term, s(y) = -E(x, y) (SEAL appendix, Table 19 "ranking"): samples count by their energy alone."""
+
+    def draw(self, space: OutputSpace, logits: Tensor, generator: torch.Generator) -> Tensor:
+        return space.sample(logits, self.num_samples, generator)
+
+    def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
+        return -F.log_softmax(-energies[:, CONTRAST], dim=1)[:, 0].mean()
+
+
+class Margin(EnergyLoss):
+    """Structured hinge on the task-net's output (SEAL Eq. 6; SPEN, Belanger & McCallum 2016):
+
+    L_E = [ Δ(ŷ, y*) - E(x, ŷ) + E(x, y*) ]_+
+    """
+
+    def annotate(self, space: OutputSpace, logits: Tensor, gold: Tensor, candidates: Candidates) -> None:
+        candidates.cost = space.cost(candidates.y[:, :1], gold, self.cost, candidates.mask).squeeze(1)
+
+    def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
+        return F.relu(candidates.cost - energies[:, OUTPUT] + energies[:, GOLD]).mean()
+
+
+class Regression(EnergyLoss):
+    """Regression on the score of the task-net's output (SEAL Eq. 7; deep value network, Gygli et al. 2017):
+
+        L_E = - s(ŷ, y*) log σ(-E(x, ŷ)) - (1 - s(ŷ, y*)) log(1 - σ(-E(x, ŷ)))
+
+    (the printed `log(1 + σ(-E))` is a slip). Since σ(-E) estimates the score, the task-net minimises -σ(-E(x, ŷ)), not E.
+    """
+
+    def annotate(self, space: OutputSpace, logits: Tensor, gold: Tensor, candidates: Candidates) -> None:
+        candidates.score = space.score(candidates.y, gold, candidates.mask)
+
+    def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
+        return F.binary_cross_entropy_with_logits(-energies[:, OUTPUT], candidates.score[:, OUTPUT])
+
+    def task_term(self, energy: Tensor) -> Tensor:
+        return -torch.sigmoid(-energy).mean()
+
+
+class RegressionS(Regression):
+    """Regression summed over ŷ and K - 1 Gaussian perturbations of its logits (SEAL §2.3, "regression-s")."""
+
+    def draw(self, space: OutputSpace, logits: Tensor, generator: torch.Generator) -> Tensor:
+        return space.perturb(logits, self.num_samples - 1, self.perturbation_std, generator)
+
+    def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
+        loss = F.binary_cross_entropy_with_logits(-energies, candidates.score, reduction="none")  # (B, 2 + K)
+        return (loss[:, OUTPUT] + loss[:, SAMPLES].sum(1)).mean()
+
+
+ENERGY_LOSSES: dict[str, type[EnergyLoss]] = {
+    "nce": NCE,
+    "ranking": Ranking,
+    "margin": Margin,
+    "regression": Regression,
+    "regression_s": RegressionS,
+}

@@ -1,0 +1,121 @@
+"""A second network trained beside the Trainer's model, with its own DDP wrapper, optimizer, scheduler and gradient scaler.
+
+The Trainer and accelerate know nothing of it: accelerate has one gradient scaler for all prepared optimizers and unscales all of them
+at once, and one DDP wrapper around both nets cannot express alternating phases. `zero_grad`, `backward` and `apply` are separate calls,
+so that gradients may come from several places before one update.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from transformers import get_scheduler
+
+
+@contextlib.contextmanager
+def frozen(net: nn.Module):
+    """Inside, no parameter of `net` takes a gradient (gradients still flow through it to its inputs)."""
+    trainable = [p for p in net.parameters() if p.requires_grad]
+    for p in trainable:
+        p.requires_grad_(False)
+    try:
+        yield net
+    finally:
+        for p in trainable:
+            p.requires_grad_(True)
+
+
+class Learner:
+    """Trains one network.
+
+    Args:
+        net: the network; its parameters that require a gradient now are the ones trained.
+        accelerator: gives device, precision and the processes; nothing is prepared with it.
+        param_groups: parameter groups for AdamW (a list of dicts); together exactly the trainable parameters.
+        scheduler_type: name of a `transformers` schedule.
+        num_warmup_steps: in updates of this network.
+        num_training_steps: updates of this network in the whole run.
+        max_grad_norm: gradient norm clipping; 0 switches it off (the norm is still measured).
+    """
+
+    def __init__(
+        self,
+        net: nn.Module,
+        accelerator: Accelerator,
+        param_groups: list[dict[str, Any]],
+        *,
+        scheduler_type: str = "constant",
+        num_warmup_steps: int = 0,
+        num_training_steps: int = 1,
+        max_grad_norm: float = 0.0,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+    ):
+        self.net = net.to(accelerator.device)
+        self.accelerator = accelerator
+        self.max_grad_norm = max_grad_norm
+        self.parameters = [p for group in param_groups for p in group["params"]]
+        self.forward_net: nn.Module = self.net
+        if accelerator.num_processes > 1:
+            device_ids = [accelerator.device.index] if accelerator.device.type == "cuda" else None
+            self.forward_net = DistributedDataParallel(self.net, device_ids=device_ids)
+        self.optimizer = torch.optim.AdamW(param_groups, betas=betas, eps=eps, fused=True)
+        self.scheduler = get_scheduler(
+            scheduler_type, self.optimizer, num_warmup_steps=num_warmup_steps, num_training_steps=num_training_steps
+        )
+        self.scaler = torch.amp.GradScaler(
+            accelerator.device.type, enabled=accelerator.mixed_precision == "fp16"
+        )
+        self.grad_norm = torch.zeros((), device=accelerator.device)
+
+    def __call__(self, *args, **kwargs) -> Tensor:
+        """One forward through the wrapper, in training mode and in the run's precision."""
+        self.net.train()
+        with self.accelerator.autocast():
+            return self.forward_net(*args, **kwargs)
+
+    def zero_grad(self) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def backward(self, loss: Tensor) -> None:
+        """Accumulate the gradient of `loss` (scaled in fp16)."""
+        self.scaler.scale(loss).backward()
+
+    def accumulate(self, synchronise: bool):
+        """Context of one forward and backward; gradients are averaged over the processes only where `synchronise`."""
+        if synchronise or self.forward_net is self.net:
+            return contextlib.nullcontext()
+        return self.forward_net.no_sync()
+
+    def apply(self) -> None:
+        """Unscale, clip, step, schedule: one update from the accumulated gradients."""
+        self.scaler.unscale_(self.optimizer)
+        limit = self.max_grad_norm or float("inf")
+        self.grad_norm = torch.nn.utils.clip_grad_norm_(self.parameters, limit)
+        scale = self.scaler.get_scale()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        if self.scaler.get_scale() >= scale:  # an fp16 overflow skips the update, and the schedule with it
+            self.scheduler.step()
+
+    @property
+    def learning_rate(self) -> float:
+        return self.scheduler.get_last_lr()[-1]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the weights, which are saved as a model."""
+        return {
+            "optimizer": self.optimizer.state_dict(),
+            "scheduler": self.scheduler.state_dict(),
+            "scaler": self.scaler.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.scheduler.load_state_dict(state["scheduler"])
+        self.scaler.load_state_dict(state["scaler"])

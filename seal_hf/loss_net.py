@@ -1,0 +1,135 @@
+"""The loss-net: a feature network (its own, or the task-net's features) and an energy, as one saved Hugging Face model."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
+
+from .encoders import ENCODER_MODES, pool
+from .energies import ENERGIES
+
+
+class LossNetConfig(PretrainedConfig):
+    """Configuration of a loss-net.
+
+    Args:
+        space: name of the output space, see `SPACES`.
+        energy: name of the energy network, see `ENERGIES`.
+        encoder_mode: `separate` (an encoder of its own) or `shared` (reads the task-net's detached features).
+        encoder_config: configuration of the separate encoder as a dict with `model_type`; None when shared.
+        feature_size: width of the encoder's (or the task-net's) features.
+        head_layers: layers of linear -> softplus between those features and the energy.
+        hidden_size: width of these layers.
+        global_size: width of the global term (rows of M in SEAL Eq. 2).
+    """
+
+    model_type = "seal_loss_net"
+
+    def __init__(
+        self,
+        space: str = "multi_label",
+        energy: str = "multilabel",
+        encoder_mode: str = "separate",
+        encoder_config: dict | None = None,
+        feature_size: int = 400,
+        head_layers: int = 0,
+        hidden_size: int = 400,
+        global_size: int = 200,
+        **kwargs,
+    ):
+        if encoder_mode not in ENCODER_MODES:
+            raise ValueError(f"`encoder_mode` is {encoder_mode!r}; it must be one of {', '.join(ENCODER_MODES)}.")
+        if energy not in ENERGIES:
+            raise ValueError(f"`energy` is {energy!r}; it must be one of {', '.join(ENERGIES)}.")
+        self.space = space
+        self.energy = energy
+        self.encoder_mode = encoder_mode
+        self.encoder_config = encoder_config
+        self.feature_size = feature_size
+        self.head_layers = head_layers
+        self.hidden_size = hidden_size
+        self.global_size = global_size
+        super().__init__(**kwargs)
+
+
+class LossNet(PreTrainedModel):
+    """E_Θ(x, y): features of x, encoded once per call, and the energies of S candidate structures.
+
+    Args:
+        config: see [`LossNetConfig`].
+    """
+
+    config_class = LossNetConfig
+    base_model_prefix = "loss_net"
+
+    def __init__(self, config: LossNetConfig):
+        super().__init__(config)
+        self.encoder = None
+        if config.encoder_mode == "separate":
+            options = dict(config.encoder_config)
+            encoder_config = AutoConfig.for_model(options.pop("model_type"), **options)
+            self.encoder = AutoModel.from_config(encoder_config)
+        sizes = [config.feature_size] + [config.hidden_size] * config.head_layers
+        layers = [
+            module
+            for a, b in zip(sizes[:-1], sizes[1:], strict=True)
+            for module in (nn.Linear(a, b), nn.Softplus())
+        ]
+        self.head = nn.Sequential(*layers)
+        self.energy = ENERGIES[config.energy](config.num_labels, sizes[-1], config.global_size)
+        self.post_init()
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Called for what has no loaded weights; energies know their own initialisation."""
+        if isinstance(module, tuple(ENERGIES.values())):
+            module.reset_parameters()
+        elif isinstance(module, nn.Linear) and any(module is layer for layer in self.head):
+            nn.init.kaiming_uniform_(module.weight, nonlinearity="relu")
+            nn.init.zeros_(module.bias)
+
+    def parameter_groups(self, args) -> list[dict]:
+        """Groups for the optimizer from [`SealTrainingArguments`]: the encoder, if it has its own, and all the rest (last)."""
+        encoder = [p for p in self.encoder.parameters() if p.requires_grad] if self.encoder is not None else []
+        known = set(map(id, encoder))
+        rest = [p for p in self.parameters() if p.requires_grad and id(p) not in known]
+        rate = args.loss_net_learning_rate
+        encoder_rate = args.loss_net_encoder_learning_rate
+        groups = [
+            {"params": encoder, "lr": rate if encoder_rate is None else encoder_rate},
+            {"params": rest, "lr": rate},
+        ]
+        return [{**group, "weight_decay": args.loss_net_weight_decay} for group in groups if group["params"]]
+
+    def encode(self, inputs: dict[str, Tensor], task_features: Tensor | None = None) -> Tensor:
+        """T_E(x): from the inputs (separate) or from the task-net's detached features (shared). (B, H)."""
+        if self.encoder is None:
+            return self.head(task_features)
+        hidden = self.encoder(**inputs).last_hidden_state
+        return self.head(pool(hidden, inputs.get("attention_mask")))
+
+    def forward(
+        self,
+        y: Tensor,
+        mask: Tensor | None = None,
+        inputs: dict[str, Tensor] | None = None,
+        task_features: Tensor | None = None,
+    ) -> Tensor:
+        """Energies of candidate structures.
+
+        Args:
+            y: (B, S, ...) candidates, entries in [0, 1].
+            mask: positions that count, or None.
+            inputs: the task-net's inputs without labels; read by a separate encoder.
+            task_features: (B, H) detached features of the task-net; read when shared.
+
+        Returns:
+            (B, S) energies in float32, lower = better. The energy itself is never computed in half precision: sums over
+            thousands of labels would lose the differences that matter.
+        """
+        features = self.encode(inputs, task_features)
+        with torch.autocast(y.device.type, enabled=False):
+            return self.energy(features.float(), y.float(), mask)
+
+
+AutoConfig.register(LossNetConfig.model_type, LossNetConfig)

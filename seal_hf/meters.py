@@ -1,0 +1,71 @@
+"""What is measured during training, kept on the device: running means for the log, and a watch for non-finite losses.
+
+Nothing here synchronises with the device until `drain` or `check` is called, at logging and before each save.
+"""
+
+from __future__ import annotations
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+
+
+class NonFiniteLossError(RuntimeError):
+    """A loss or a parameter became NaN or infinite; training stopped before anything was overwritten."""
+
+
+class Meters:
+    """Running means of device scalars, averaged over the processes when drained."""
+
+    def __init__(self, accelerator: Accelerator):
+        self.accelerator = accelerator
+        self.sums: dict[str, Tensor] = {}
+        self.counts: dict[str, int] = {}
+        self.first_bad: dict[str, Tensor] = {}  # phase -> first step with a non-finite loss, or infinity
+
+    def add(self, **values: Tensor) -> None:
+        """Add one observation of each named scalar."""
+        for name, value in values.items():
+            value = value.detach().float()
+            self.sums[name] = self.sums[name] + value if name in self.sums else value
+            self.counts[name] = self.counts.get(name, 0) + 1
+
+    def watch(self, phase: str, loss: Tensor, step: int) -> None:
+        """Remember, on the device, the first step at which this phase's loss was not finite."""
+        loss = loss.detach().float()
+        bad = torch.where(loss.isfinite(), torch.full_like(loss, float("inf")), torch.full_like(loss, float(step)))
+        self.first_bad[phase] = torch.minimum(self.first_bad[phase], bad) if phase in self.first_bad else bad
+
+    def drain(self) -> dict[str, float]:
+        """Means since the last call, over all processes, then start anew."""
+        if not self.sums:
+            return {}
+        names = sorted(self.sums)
+        means = torch.stack([self.sums[name] / self.counts[name] for name in names])
+        means = self.accelerator.reduce(means, reduction="mean").tolist()
+        self.sums, self.counts = {}, {}
+        return dict(zip(names, means, strict=True))
+
+    def check(self, **nets: nn.Module | None) -> None:
+        """Stop if a loss was not finite, or if a parameter of the named nets is not.
+
+        Raises:
+            NonFiniteLossError: on every process, naming the phase and the step.
+        """
+        phases = sorted(self.first_bad)
+        if phases:
+            bad = torch.stack([-self.first_bad[phase] for phase in phases]).unsqueeze(0)
+            first = (-self.accelerator.gather(bad).max(0).values).tolist()
+            for phase, step in zip(phases, first, strict=True):
+                if step != float("inf"):
+                    raise NonFiniteLossError(
+                        f"The loss of the {phase} phase is NaN or infinite, first at step {int(step) + 1}. Training stopped; "
+                        "checkpoints written before are untouched. Look at the data of that step, or lower "
+                        f"{'`loss_net_learning_rate`' if phase == 'loss-net' else '`learning_rate` or `energy_weight`'}."
+                    )
+        for name, net in nets.items():
+            if net is not None and not all(torch.stack([p.isfinite().all() for p in net.parameters()]).tolist()):
+                raise NonFiniteLossError(
+                    f"A parameter of the {name.replace('_', '-')} is NaN or infinite. Training stopped before saving; "
+                    "checkpoints written before are untouched. Lower the learning rate or set a gradient norm."
+                )

@@ -1,0 +1,185 @@
+"""The card that goes with a pushed task-net: data, loss, figures, threshold, a snippet to use it. Nothing is invented:
+what was not measured is left out."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from string import Template
+from typing import Any, Literal
+
+from huggingface_hub import EvalResult, ModelCardData
+
+from .report import FIGURES
+
+TEMPLATE = Path(__file__).parent / "model_card_template.md"
+MAX_LABELS = 100  # in the card's table; config.json has them all
+
+_SNIPPETS = {
+    "text": """\
+from transformers import pipeline
+
+classify = pipeline("text-classification", $name, top_k=None)
+scores = classify(["a text to label"])[0]
+labels = [score["label"] for score in scores if score["score"] >= $threshold]
+""",
+    "features": """\
+import seal_hf  # registers the MLP with the Auto classes
+import torch
+from transformers import AutoModelForSequenceClassification
+
+model = AutoModelForSequenceClassification.from_pretrained($name).eval()
+features = torch.zeros(1, model.config.input_size)  # your rows, normalised as in training
+with torch.no_grad():
+    probabilities = model(features=features).logits.sigmoid()
+labels = [[model.config.id2label[i] for i, p in enumerate(row) if p >= $threshold] for row in probabilities.tolist()]
+""",
+}
+
+
+def model_card(
+    *,
+    model_name: str,
+    base_model: str | None,
+    dataset: str | None,
+    loss: str,
+    loss_net_encoder: str | None,
+    metrics: Mapping[str, float],
+    threshold: float | None,
+    label_names: Sequence[str],
+    library_snippet: Literal["text", "features"],
+    hyperparameters: Mapping[str, Any],
+) -> str:
+    """Markdown with YAML metadata: the README.md of a task-net.
+
+    Args:
+        model_name: repo id or name, as the snippet loads it.
+        base_model: the checkpoint the task-net began from; None for one trained from scratch.
+        dataset: name, Hub id or folder of the data; a folder is shown by its last part only.
+        loss: the energy loss, or "ce" for cross-entropy alone.
+        loss_net_encoder: "separate" or "shared"; None with "ce".
+        metrics: as `report.evaluate_multilabel` returns; keys that are missing or not finite are left out.
+        threshold: tuned on validation; None leaves it out, and the snippet decides at 0.5.
+        label_names: L names in the order of the logits.
+        library_snippet: "text" (pipeline) or "features" (the MLP, which needs `seal_hf` imported).
+        hyperparameters: shown in a table; names that end in "token" are left out.
+
+    Raises:
+        ValueError: an unknown `library_snippet`.
+    """
+    if library_snippet not in _SNIPPETS:
+        raise ValueError(f"library_snippet is {library_snippet!r}, expected one of {', '.join(_SNIPPETS)}")
+    if threshold is not None and not math.isfinite(threshold):
+        threshold = None
+    base_model, dataset = _public_name(base_model), _public_name(dataset)
+    figures = {key: value for key, value in metrics.items() if _is_number(value)}
+    facts = {
+        "data": dataset,
+        "began from": base_model,
+        "loss": "cross-entropy" if loss == "ce" else f"SEAL, {loss} energy loss",
+        "loss-net encoder": loss_net_encoder if loss != "ce" else None,
+        "labels": len(label_names),
+    }
+    values = {
+        "metadata": _metadata(model_name, base_model, dataset, figures, library_snippet),
+        "title": _escape(model_name),
+        "loss": "cross-entropy" if loss == "ce" else f"the {_escape(loss)} energy loss",
+        "method": "" if loss == "ce" else " (SEAL: a loss-net trained beside the task-net scores its output)",
+        "facts": "\n".join(f"| {name} | {_escape(value)} |" for name, value in facts.items() if value is not None),
+        "figures": _figures(figures),
+        "threshold": "" if threshold is None else _THRESHOLD.format(threshold),
+        "usage": _usage(library_snippet, model_name, threshold),
+        "labels": _labels(label_names),
+        "hyperparameters": _hyperparameters(hyperparameters),
+    }
+    # Template.substitute does not look at what it put in: a `$` in a label name stays a `$`
+    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(values)
+
+
+_THRESHOLD = """
+Decision threshold tuned on validation: **{0:g}** (`threshold` in `config.json`).
+"""
+
+
+def _metadata(
+    model_name: str, base_model: str | None, dataset: str | None, figures: Mapping[str, float], kind: str
+) -> str:
+    results = [
+        EvalResult(
+            task_type="text-classification" if kind == "text" else "tabular-classification",
+            task_name="multi-label classification",
+            dataset_type=dataset,
+            dataset_name=dataset,
+            dataset_split="test",
+            metric_type=key,
+            metric_name=name,
+            metric_value=round(float(figures[f"test_{key}"]), 4),
+        )
+        for key, name in FIGURES.items()
+        if f"test_{key}" in figures and dataset is not None
+    ]
+    data = ModelCardData(
+        library_name="transformers",
+        pipeline_tag="text-classification" if kind == "text" else "tabular-classification",
+        tags=["seal", "multi-label-classification"],
+        base_model=base_model if _is_hub_id(base_model) else None,  # the Hub refuses what is not an id
+        datasets=[dataset] if _is_hub_id(dataset) else None,
+        model_name=model_name if results else None,
+        eval_results=results or None,
+    )
+    return f"---\n{data.to_yaml()}\n---\n"
+
+
+def _figures(figures: Mapping[str, float]) -> str:
+    lines = []
+    for key, name in FIGURES.items():
+        pair = [figures.get(f"{split}_{key}") for split in ("eval", "test")]
+        if any(value is not None for value in pair):
+            shown = ("-" if value is None else f"{value:.4f}" for value in pair)
+            lines.append(f"| {name} | {' | '.join(shown)} |")
+    return "\n".join(["", "## Figures", "", "| | validation | test |", "|---|---|---|", *lines, ""]) if lines else ""
+
+
+def _usage(kind: str, model_name: str, threshold: float | None) -> str:
+    at = 0.5 if threshold is None else threshold
+    code = Template(_SNIPPETS[kind]).substitute(name=json.dumps(model_name, ensure_ascii=False), threshold=f"{at:g}")
+    return f"```python\n{code}```\n"
+
+
+def _labels(label_names: Sequence[str]) -> str:
+    lines = [f"| {i} | {_escape(name)} |" for i, name in enumerate(label_names[:MAX_LABELS])]
+    more = len(label_names) - MAX_LABELS
+    rest = f"\nand {more} more: see `id2label` in `config.json`.\n" if more > 0 else ""
+    return "\n".join(["| id | label |", "|---|---|", *lines, rest])
+
+
+def _hyperparameters(hyperparameters: Mapping[str, Any]) -> str:
+    # a Trainer's arguments may hold the user's Hub token
+    shown = {key: value for key, value in hyperparameters.items() if not key.endswith("token") and value is not None}
+    if not shown:
+        return ""
+    lines = (f"| {_escape(key)} | {_escape(value)} |" for key, value in shown.items())
+    return "\n".join(["", "## Hyper-parameters", "", "| | |", "|---|---|", *lines])
+
+
+def _escape(text: Any) -> str:
+    """Any value as plain text in one Markdown table cell: one line, every active character escaped."""
+    return re.sub(r"([\\`*_{}\[\]<>|#~&$])", r"\\\1", " ".join(str(text).split()))
+
+
+def _public_name(name: str | None) -> str | None:
+    """A local path is nobody else's business: its last part. A Hub id or plain name stays."""
+    if name is None or not (Path(name).is_absolute() or Path(name).exists() or name.startswith((".", "~"))):
+        return name
+    return Path(name).resolve().name
+
+
+def _is_hub_id(name: str | None) -> bool:
+    return name is not None and re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", name) is not None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)

@@ -1,0 +1,251 @@
+"""Task-net and loss-net together: SealForMultiLabel. And the small MLP task-net for feature data.
+
+A saved folder is the plain task-net at the root, which any Hugging Face code loads, and the loss-net under `_loss_net/`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import torch
+from huggingface_hub import HfApi, snapshot_download
+from torch import Tensor, nn
+from transformers import AutoModel, AutoModelForSequenceClassification, PreTrainedModel
+from transformers.modeling_outputs import SequenceClassifierOutput
+from transformers.utils import logging
+
+from .checkpoints import LOSS_NET_FOLDER, save_loss_net
+from .encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel, task_features
+from .loss_net import LossNet, LossNetConfig
+from .spaces import MultiLabelSpace
+
+logger = logging.get_logger(__name__)
+
+
+class MLPForMultiLabel(MLPPreTrainedModel):
+    """The MLP task-net F(x) = G T_F(x): an MLP and a label table without bias (SEAL §4; the authors' feedforward task-net)."""
+
+    def __init__(self, config: MLPConfig):
+        super().__init__(config)
+        self.encoder = MLPEncoder(config)
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels, bias=False)
+        self.classifier.is_label_table = True
+        self.post_init()
+
+    def forward(
+        self, features: Tensor, labels: Tensor | None = None, output_hidden_states: bool | None = None, **kwargs
+    ) -> SequenceClassifierOutput:
+        """features (B, input_size) -> logits (B, L). With `labels` (B, L), also the loss: cross-entropy summed over labels."""
+        outputs = self.encoder(features, output_hidden_states=output_hidden_states)
+        logits = self.classifier(outputs.last_hidden_state)
+        loss = MultiLabelSpace().task_loss(logits, labels) if labels is not None else None
+        return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=outputs.hidden_states)
+
+
+AutoModelForSequenceClassification.register(MLPConfig, MLPForMultiLabel)
+
+
+class SealForMultiLabel(nn.Module):
+    """A multi-label task-net and its loss-net.
+
+    Args:
+        task_net: any model with logits (B, L) and a config.
+        loss_net: see [`LossNet`].
+    """
+
+    def __init__(self, task_net: PreTrainedModel, loss_net: LossNet):
+        super().__init__()
+        self.task_net = task_net
+        self.loss_net = loss_net
+        self.space = MultiLabelSpace()
+
+    @property
+    def config(self):
+        """The task-net's configuration."""
+        return self.task_net.config
+
+    def forward(self, **inputs: Tensor) -> SequenceClassifierOutput:
+        """The task-net alone, as at prediction time."""
+        return self.task_net(**inputs)
+
+    def energy(self, y: Tensor, **inputs: Tensor) -> Tensor:
+        """Energies of label sets.
+
+        Args:
+            y: (B, L) or (B, S, L), entries in [0, 1].
+            inputs: the task-net's inputs, without labels.
+
+        Returns:
+            (B,) or (B, S), lower = better.
+        """
+        features = None
+        if self.loss_net.config.encoder_mode == "shared":
+            outputs = self.task_net(**inputs, output_hidden_states=True)
+            features = task_features(outputs, inputs, type(self.task_net).__name__)
+        energies = self.loss_net(y if y.dim() == 3 else y.unsqueeze(1), None, inputs, features)
+        return energies if y.dim() == 3 else energies.squeeze(1)
+
+    @torch.no_grad()
+    def predict(self, threshold: float | None = None, **inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Probabilities (B, L), and decisions (B, L) at `threshold`; default: the tuned one of the config, else 0.5."""
+        logits = self.task_net(**inputs).logits
+        if threshold is None:
+            threshold = getattr(self.config, "threshold", None) or 0.5
+        return self.space.relax(logits), self.space.decode(logits, threshold)
+
+    # --- building ----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def for_data(
+        cls,
+        data,
+        model_name_or_path: str | None = None,
+        *,
+        loss_net_encoder: str = "separate",
+        global_size: int = 200,
+        hidden_size: int = 400,
+        num_layers: int = 2,
+        dropout: float = 0.0,
+        **kwargs,
+    ) -> SealForMultiLabel:
+        """Both nets for a data set of [`load_multilabel`].
+
+        Args:
+            data: has `kind`, `label_names`, and `num_features` for feature data.
+            model_name_or_path: a Hugging Face encoder or classifier; for text data.
+            loss_net_encoder: `separate` or `shared`.
+            global_size: width of the loss-net's global term.
+            hidden_size, num_layers, dropout: of the MLPs, for feature data.
+
+        Raises:
+            ValueError: text data without `model_name_or_path`.
+        """
+        names = list(data.label_names)
+        labels = {"id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
+        if model_name_or_path is not None:
+            return cls.from_pretrained(
+                model_name_or_path,
+                loss_net_encoder=loss_net_encoder,
+                global_size=global_size,
+                num_labels=len(names),
+                **labels,
+                **kwargs,
+            )
+        if data.kind != "features":
+            raise ValueError(
+                f"`model_name_or_path` is missing: {data.name!r} is text and needs a Hugging Face encoder, "
+                "for example --model_name_or_path distilbert-base-uncased."
+            )
+        config = MLPConfig(
+            input_size=data.num_features,
+            hidden_size=hidden_size,
+            num_layers=num_layers,
+            dropout=dropout,
+            problem_type=MultiLabelSpace.problem_type,
+            **labels,
+        )
+        task_net = MLPForMultiLabel(config)
+        return cls(task_net, cls._fresh_loss_net(task_net, None, loss_net_encoder, global_size))
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model_name_or_path: str | Path,
+        *,
+        loss_net_encoder: str | None = None,
+        global_size: int = 200,
+        **kwargs,
+    ) -> SealForMultiLabel:
+        """Both nets from a saved SEAL folder or repo; or a plain encoder or classifier, with a fresh loss-net, which is said.
+
+        Args:
+            model_name_or_path: folder or Hub id.
+            loss_net_encoder: `separate` (default for a fresh loss-net) or `shared`; a saved loss-net of the other kind is refused.
+            global_size: width of a fresh loss-net's global term.
+            kwargs: for the task-net's `from_pretrained` (`num_labels`, `id2label`, `revision`, `token`, ...).
+
+        Raises:
+            ValueError: the saved loss-net is of another kind than asked for, or for another number of labels.
+        """
+        kwargs = {"problem_type": MultiLabelSpace.problem_type, "dtype": torch.float32, "use_safetensors": True, **kwargs}
+        task_net = AutoModelForSequenceClassification.from_pretrained(model_name_or_path, **kwargs)
+        hub = {key: kwargs[key] for key in ("revision", "token", "cache_dir", "local_files_only") if key in kwargs}
+        folder = _find_loss_net(str(model_name_or_path), hub)
+        if folder is None:
+            mode = loss_net_encoder or "separate"
+            logger.warning(f"No {LOSS_NET_FOLDER}/ in {model_name_or_path}: built a fresh loss-net (encoder: {mode}).")
+            return cls(task_net, cls._fresh_loss_net(task_net, str(model_name_or_path), mode, global_size, hub))
+        loss_net = LossNet.from_pretrained(folder, dtype=torch.float32, use_safetensors=True)
+        found, labels = loss_net.config.encoder_mode, loss_net.config.num_labels
+        if loss_net_encoder not in (None, found) or labels != task_net.config.num_labels:
+            raise ValueError(
+                f"The loss-net in {model_name_or_path} has encoder {found!r} and {labels} labels; asked for "
+                f"{loss_net_encoder or found!r} and {task_net.config.num_labels}. Remove {LOSS_NET_FOLDER}/ to start a fresh one."
+            )
+        return cls(task_net, loss_net)
+
+    @staticmethod
+    def _fresh_loss_net(
+        task_net: PreTrainedModel, pretrained: str | None, mode: str, global_size: int, hub: dict | None = None
+    ) -> LossNet:
+        """A loss-net for this task-net. A separate encoder starts from the same pretrained weights, if there are any."""
+        encoder, config = None, task_net.config
+        if mode == "separate" and pretrained is not None:
+            encoder = AutoModel.from_pretrained(pretrained, dtype=torch.float32, use_safetensors=True, **(hub or {}))
+            config = encoder.config
+        feature_size = config.hidden_size
+        loss_net = LossNet(
+            LossNetConfig(
+                space=MultiLabelSpace.name,
+                encoder_mode=mode,
+                encoder_config=_encoder_options(config) if mode == "separate" else None,
+                feature_size=feature_size,
+                head_layers=1 if mode == "shared" else 0,
+                hidden_size=feature_size,
+                global_size=global_size,
+                num_labels=task_net.config.num_labels,
+            )
+        )
+        if encoder is not None:
+            loss_net.encoder = encoder
+        return loss_net
+
+    # --- saving ------------------------------------------------------------------------------------------------------
+
+    def save_pretrained(self, folder: str | Path, **kwargs) -> None:
+        """The plain task-net at the root of `folder`, the loss-net in `_loss_net/`; both as safetensors."""
+        self.task_net.save_pretrained(folder, **kwargs)
+        save_loss_net(self.loss_net, folder)
+
+    def push_to_hub(
+        self, repo_id: str, *, include_loss_net: bool = False, private: bool | None = None, token: str | None = None
+    ) -> str:
+        """Push the task-net, a plain model, to the Hub; with `include_loss_net`, the loss-net too. Returns the repo's URL."""
+        api = HfApi(token=token)
+        url = api.create_repo(repo_id, private=private, exist_ok=True)
+        with tempfile.TemporaryDirectory() as folder:
+            self.save_pretrained(folder)
+            api.upload_folder(
+                repo_id=url.repo_id,
+                folder_path=folder,
+                commit_message="Upload SEAL task-net" + (" and loss-net" if include_loss_net else ""),
+                ignore_patterns=None if include_loss_net else [f"{LOSS_NET_FOLDER}/*"],
+            )
+        return str(url)
+
+
+def _encoder_options(config) -> dict:
+    """The configuration an encoder is rebuilt from: architecture only, no label names."""
+    options = config.to_dict()
+    drop = "id2label label2id num_labels problem_type architectures transformers_version _name_or_path dtype torch_dtype threshold"
+    return {key: value for key, value in options.items() if key not in drop.split()}
+
+
+def _find_loss_net(name: str, hub: dict) -> str | None:
+    """Path of the loss-net's folder, of a local folder or a Hub repo; None where there is none."""
+    root = Path(name)
+    if not root.is_dir():
+        root = Path(snapshot_download(name, allow_patterns=[f"{LOSS_NET_FOLDER}/config.json", f"{LOSS_NET_FOLDER}/*.safetensors"], **hub))
+    folder = root / LOSS_NET_FOLDER
+    return str(folder) if (folder / "config.json").is_file() else None

@@ -1,0 +1,173 @@
+"""What a trained model did, for the examples: figures at 0.5 and at a tuned threshold, predictions, files, a table."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from transformers import Trainer
+
+from .metrics import first_output, multilabel_metrics, sigmoid, tune_threshold
+
+# key in the result files, without its `eval_` or `test_` -> what a reader calls it
+FIGURES = {
+    "f1_example": "example F1 at 0.5",
+    "f1_example_tuned": "example F1 at the tuned threshold",
+    "f1_micro": "micro F1 at 0.5",
+    "f1_micro_tuned": "micro F1 at the tuned threshold",
+    "f1_macro": "macro F1 at 0.5",
+    "f1_macro_tuned": "macro F1 at the tuned threshold",
+    "map": "mean average precision",
+}
+
+
+def evaluate_multilabel(
+    trainer: Trainer, eval_dataset: Any, test_dataset: Any
+) -> tuple[dict[str, float], np.ndarray, np.ndarray | None]:
+    """Predict validation and test, tune one threshold on validation, score both.
+
+    The threshold is also stored in the task-net's config (`model.config.threshold`): call `trainer.save_model()`
+    afterwards to have it on disk. Every process gets the same answer.
+
+    Args:
+        trainer: its model's first output is logits (N, L).
+        eval_dataset: the validation split, with labels (N, L).
+        test_dataset: the test split; without labels it is predicted and not scored.
+
+    Returns:
+        metrics: for `eval_` and `test_` each, `f1_example`, `f1_micro`, `f1_macro` at 0.5, the same three with
+            `_tuned` at the tuned threshold, and `map`, all in [0, 1]; and `threshold`.
+        probabilities: (N, L) of the test split.
+        labels: (N, L) of the test split, or None.
+
+    Raises:
+        ValueError: an empty split, a validation split without labels, or outputs that `multilabel_metrics` refuses.
+    """
+    for name, dataset in (("validation", eval_dataset), ("test", test_dataset)):
+        if len(dataset) == 0:
+            raise ValueError(f"the {name} split is empty: the threshold is tuned on validation and judged on test")
+    predicted = {}
+    for split, dataset in (("eval", eval_dataset), ("test", test_dataset)):
+        output = trainer.predict(dataset, metric_key_prefix=split)
+        labels = None if output.label_ids is None else first_output(output.label_ids)
+        predicted[split] = sigmoid(first_output(output.predictions)), labels
+    if predicted["eval"][1] is None:
+        raise ValueError("the validation split has no labels, so no threshold can be tuned on it")
+
+    threshold, _ = tune_threshold(*predicted["eval"])
+    metrics: dict[str, float] = {}
+    for split, (probabilities, labels) in predicted.items():
+        if labels is not None:
+            fixed, tuned = (multilabel_metrics(probabilities, labels, at) for at in (0.5, threshold))
+            metrics.update({f"{split}_{key}": value for key, value in fixed.items()})
+            metrics.update({f"{split}_{key}_tuned": tuned[key] for key in ("f1_example", "f1_micro", "f1_macro")})
+    metrics["threshold"] = threshold
+    trainer.accelerator.unwrap_model(trainer.model).config.threshold = threshold
+    return metrics, *predicted["test"]
+
+
+def write_results(trainer: Trainer, metrics: Mapping[str, float]) -> None:
+    """Write `eval_results.json` and `test_results.json`, each with its own figures and the threshold, and merge them
+    into `all_results.json`: the Trainer's own files, in its output folder, written by the main process only."""
+    for split in ("eval", "test"):
+        figures = {key: value for key, value in metrics.items() if key.startswith(f"{split}_")}
+        if figures:
+            trainer.save_metrics(split, {**figures, "threshold": metrics["threshold"]})
+
+
+def write_predictions(
+    path: str | os.PathLike[str],
+    probabilities: np.ndarray,
+    labels: np.ndarray | None,
+    label_names: Sequence[str],
+    threshold: float,
+    ids: Sequence[Any] | None = None,
+    *,
+    main_process: bool = True,
+) -> None:
+    """One JSON object per row: `row`, `id` (with `ids`), `labels_at_0.5`, `labels` (at the tuned threshold), `gold`
+    (with labels), and `probabilities` of the labels decided at either threshold, to 4 decimals.
+
+    Args:
+        path: the file, usually `predictions.jsonl`; replaced only when the new one is whole.
+        probabilities: (N, L) in [0, 1].
+        labels: (N, L), 0 or 1, or None.
+        label_names: L different names.
+        threshold: the tuned one.
+        ids: N values that JSON can hold.
+        main_process: pass `trainer.is_world_process_zero()`; where False nothing is written.
+
+    Raises:
+        ValueError: lengths that do not fit, or label names that are not unique.
+    """
+    if not main_process:
+        return
+    probabilities = np.asarray(probabilities, dtype=np.float64)  # as `multilabel_metrics` compares them
+    num_rows, num_labels = probabilities.shape
+    if len(label_names) != num_labels or len(set(label_names)) != num_labels:
+        raise ValueError(f"expected {num_labels} different label names, found {len(set(label_names))} in label_names")
+    if labels is not None and np.shape(labels) != probabilities.shape:
+        raise ValueError(f"labels are {np.shape(labels)}, the probabilities {probabilities.shape}")
+    if ids is not None and len(ids) != num_rows:
+        raise ValueError(f"expected {num_rows} ids, found {len(ids)}")
+
+    def names(chosen: np.ndarray) -> list[str]:
+        return [label_names[i] for i in np.flatnonzero(chosen)]
+
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(path.name + ".unfinished")
+    with open(unfinished, "w", encoding="utf-8") as file:
+        for row, p in enumerate(probabilities):
+            line: dict[str, Any] = {"row": row}
+            if ids is not None:
+                line["id"] = ids[row].item() if isinstance(ids[row], np.generic) else ids[row]
+            line["labels_at_0.5"] = names(p >= 0.5)
+            line["labels"] = names(p >= threshold)
+            if labels is not None:
+                line["gold"] = names(np.asarray(labels[row]) > 0)
+            shown = np.flatnonzero(p >= min(0.5, threshold))
+            line["probabilities"] = {label_names[i]: round(float(p[i]), 4) for i in shown}
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+    os.replace(unfinished, path)
+
+
+def results_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """An aligned plain-text table for the terminal: a column per key, in order of first appearance; numbers to the
+    right, floats to 4 decimals, what is missing (or NaN) as `-`. No rows give an empty string."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    cells = [[_cell(row.get(column)) for column in columns] for row in rows]
+    widths = [max(len(line[i]) for line in [columns, *cells]) for i in range(len(columns))]
+    right = [all(isinstance(row.get(column), (int, float, type(None))) for row in rows) for column in columns]
+
+    def line(texts: Sequence[str]) -> str:
+        aligned = (t.rjust(w) if r else t.ljust(w) for t, w, r in zip(texts, widths, right, strict=True))
+        return "  ".join(aligned).rstrip()
+
+    rule = "  ".join("-" * width for width in widths)
+    return "\n".join([line(columns), rule, *map(line, cells)]) if columns else ""
+
+
+def closing_table(metrics: Mapping[str, float]) -> str:
+    """The table an example ends with: one line per figure of `evaluate_multilabel` that `metrics` has, validation and
+    test side by side, and the threshold."""
+    rows: list[dict[str, Any]] = []
+    for key, name in FIGURES.items():
+        found = {"validation": metrics.get(f"eval_{key}"), "test": metrics.get(f"test_{key}")}
+        if any(value is not None for value in found.values()):
+            rows.append({"figure": name, **found})
+    table = results_table(rows)
+    if "threshold" in metrics:
+        table += f"\n\nthreshold tuned on validation: {metrics['threshold']:g}"
+    return table.lstrip("\n")
+
+
+def _cell(value: Any) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,278 @@
+"""SealTrainer: the Trainer with a loss-net as a loss function.
+
+One step, for one accumulation window of micro-batches (SEAL-dynamic, Lee et al. 2022, Eq. 4-5):
+
+1. loss-net phase: n_E updates of the loss-net on candidates from the current task-net, detached;
+2. task-net phase: the Trainer's own update, on λ2 · task loss + λ1 · energy of the task-net's relaxed output.
+
+The task-net runs once per step where the window is one micro-batch: the loss-net phase uses its detached outputs, and `compute_loss`
+goes on from the same graph. At prediction time only the task-net runs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel, Trainer
+
+from .checks import check_columns, check_launcher, check_loss_net, check_task_net
+from .checkpoints import load_learner_state, load_loss_net_weights, save_learner_state, save_loss_net
+from .collators import TensorRows, collate_rows
+from .encoders import task_features
+from .energy_losses import ENERGY_LOSSES, GOLD, OUTPUT, SAMPLES
+from .learner import Learner, frozen
+from .loss_net import LossNet
+from .meters import Meters
+from .modeling import SealForMultiLabel
+from .samplers import WindowRepeatSampler
+from .spaces import SPACES, MultiLabelSpace, OutputSpace
+from .training_args import CROSS_ENTROPY, SealTrainingArguments
+
+
+class SealTrainer(Trainer):
+    """A [`~transformers.Trainer`] whose `model` is the plain task-net, with a loss-net trained beside it.
+
+    Args:
+        model: a [`SealForMultiLabel`], or any multi-label model together with `loss_net`.
+        args: [`SealTrainingArguments`].
+        loss_net: a [`LossNet`]; not needed for `energy_loss="ce"`.
+        space: the output space; default: the loss-net's, else label sets.
+        kwargs: as for the Trainer. With `model_init`, the loss-net starts anew with every call.
+
+    Raises:
+        ValueError: no loss-net, a task-net or launcher that is not supported, or a data set without a `labels` column.
+    """
+
+    loss_is_scaled_for_ga = False  # ours is a mean over the micro-batch: the Trainer divides by the accumulation steps
+
+    def __init__(
+        self,
+        model: SealForMultiLabel | PreTrainedModel | None = None,
+        args: SealTrainingArguments | None = None,
+        data_collator=None,
+        train_dataset=None,
+        eval_dataset=None,
+        *,
+        loss_net: LossNet | None = None,
+        space: OutputSpace | None = None,
+        **kwargs,
+    ):
+        args = args if args is not None else SealTrainingArguments(output_dir="trainer_output")
+        check_launcher(args)
+        self.loss_net = loss_net
+        self._initial_loss_net = {k: v.clone() for k, v in loss_net.state_dict().items()} if loss_net else None
+        model = self._take_apart(model)
+        if data_collator is None and isinstance(train_dataset or eval_dataset, TensorRows):
+            data_collator = collate_rows
+        super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
+        if args.energy_loss == CROSS_ENTROPY:
+            self.loss_net = None
+        self.space = space or (SPACES[self.loss_net.config.space]() if self.loss_net else MultiLabelSpace())
+        check_launcher(args, self.accelerator)
+        check_task_net(self.model, self.space)
+        check_loss_net(self.loss_net, args)
+        check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
+        if self.loss_net is not None:
+            self.loss_net.to(args.device)
+        self.learner: Learner | None = None
+        self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)
+        self.model_accepts_loss_kwargs = False
+        self.label_names = ["labels"]
+        self._window: list[dict[str, Tensor]] = []
+        self._pending = None  # the task-net's outputs with gradients, between training_step and compute_loss
+
+    # --- the algorithm -----------------------------------------------------------------------------------------------
+
+    def get_batch_samples(self, epoch_iterator, num_batches, device):
+        """Keep the whole accumulation window: the loss-net phase runs over all of it."""
+        self._window, num_items = super().get_batch_samples(epoch_iterator, num_batches, device)
+        return self._window, num_items
+
+    def training_step(self, model: nn.Module, inputs: dict[str, Tensor], num_items_in_batch=None) -> Tensor:
+        """On the first micro-batch of a window: loss-net phase. Then the Trainer's own step: task-net phase."""
+        first = not self._window or inputs is self._window[0]
+        if self.learner is not None and self.args.loss_net_steps > 0 and first:
+            model.train()
+            window = [self._prepare_inputs(batch) for batch in (self._window or [inputs])]
+            if len(window) == 1 and not self.args.loss_net_fresh_outputs:
+                with self.compute_loss_context_manager():
+                    self._pending = self._run_task_net(model, window[0])
+            self.loss_net_phase(window)
+        return super().training_step(model, inputs, num_items_in_batch)
+
+    def loss_net_phase(self, window: list[dict[str, Tensor]]) -> None:
+        """n_E updates of the loss-net over the micro-batches of the window (SEAL Eq. 4)."""
+        for update in range(self.args.loss_net_steps):
+            if update == 0 or self.args.loss_net_fresh_outputs:
+                task_outputs = [self._detached_outputs(batch) for batch in window]
+            self.learner.zero_grad()
+            for i, (batch, (logits, features)) in enumerate(zip(window, task_outputs, strict=True)):
+                noise = self._noise(update, i)
+                candidates = self.energy_loss.candidates(self.space, logits, batch["labels"], noise)
+                with self.learner.accumulate(synchronise=i == len(window) - 1):
+                    energies = self.learner(candidates.y, candidates.mask, _without_labels(batch), features)
+                    loss = self.energy_loss(energies, candidates)
+                    self.learner.backward(loss / len(window))
+                self._meter_loss_net(loss, energies.detach())
+            self.learner.apply()
+            self.meters.add(loss_net_grad_norm=self.learner.grad_norm)
+
+    def compute_loss(self, model, inputs, return_outputs: bool = False, num_items_in_batch=None):
+        """Training: λ2 · task loss + λ1 · energy of the relaxed output (SEAL Eq. 1, 5). Evaluation: the task loss alone."""
+        outputs, self._pending = self._pending, None
+        if outputs is None:
+            outputs = self._run_task_net(model, inputs)
+        task_loss = self.space.task_loss(outputs.logits, inputs["labels"])
+        if not model.training:
+            self._meter_evaluation(outputs, inputs)
+            return (task_loss, {"logits": outputs.logits}) if return_outputs else task_loss
+        loss = self.args.task_weight * task_loss
+        if self.learner is not None:
+            energy = self._energy_of_output(outputs, inputs)
+            loss = loss + self.args.energy_weight * self.energy_loss.task_term(energy)
+        self.meters.add(task_loss=task_loss)
+        self.meters.watch("task-net", loss, self.state.global_step)
+        return (loss, outputs) if return_outputs else loss
+
+    # --- its parts ---------------------------------------------------------------------------------------------------
+
+    def _run_task_net(self, model: nn.Module, inputs: dict[str, Tensor]):
+        extra = {"output_hidden_states": True} if self._shares_features else {}
+        outputs = model(**_without_labels(inputs), **extra)
+        self.space.check(outputs.logits, inputs["labels"])
+        return outputs
+
+    def _detached_outputs(self, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor | None]:
+        """Logits and, for a shared loss-net, features of the current task-net, without gradient."""
+        outputs = self._pending
+        if outputs is None:  # the raw module: a forward of the DDP wrapper belongs to a backward
+            with torch.no_grad(), self.compute_loss_context_manager():
+                outputs = self._run_task_net(self.model, batch)
+        return outputs.logits.detach(), self._features(outputs, batch)
+
+    def _features(self, outputs, inputs: dict[str, Tensor]) -> Tensor | None:
+        return task_features(outputs, inputs, type(self.model).__name__) if self._shares_features else None
+
+    def _energy_of_output(self, outputs, inputs: dict[str, Tensor]) -> Tensor:
+        """E(x, ŷ), (B, 1): gradients flow to the task-net through ŷ only, never to the loss-net."""
+        _, mask = self.space.gold(inputs["labels"])
+        relaxed = self.space.relax(outputs.logits).unsqueeze(1)
+        with frozen(self.loss_net):
+            return self.loss_net(relaxed, mask, _without_labels(inputs), self._features(outputs, inputs))
+
+    @property
+    def _shares_features(self) -> bool:
+        return self.loss_net is not None and self.loss_net.config.encoder_mode == "shared"
+
+    def _noise(self, update: int, micro_batch: int) -> torch.Generator:
+        """Stateless: depends on (seed, step, update, rank, micro-batch) alone, so resume is exact and ranks differ."""
+        key = (self.args.seed, self.state.global_step, update, self.args.process_index, micro_batch)
+        seed = int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1))
+        return torch.Generator(self.args.device).manual_seed(seed)
+
+    def _meter_loss_net(self, loss: Tensor, energies: Tensor) -> None:
+        self.meters.watch("loss-net", loss, self.state.global_step)
+        self.meters.add(loss_net_loss=loss, energy_gold=energies[:, GOLD].mean(), energy_output=energies[:, OUTPUT].mean())
+        if energies.shape[1] > 2:
+            self.meters.add(energy_samples=energies[:, SAMPLES].mean())
+
+    def _meter_evaluation(self, outputs, inputs: dict[str, Tensor]) -> None:
+        """Energies of output and gold are reported beside the evaluation loss, since the loss-net moves."""
+        if self.loss_net is None:
+            return
+        self.loss_net.eval()
+        gold, mask = self.space.gold(inputs["labels"])
+        y = torch.stack([self.space.relax(outputs.logits), gold], dim=1)
+        energies = self.loss_net(y, mask, _without_labels(inputs), self._features(outputs, inputs))
+        self.eval_meters.add(energy_output=energies[:, OUTPUT].mean(), energy_gold=energies[:, GOLD].mean())
+
+    # --- the Trainer's hooks: data, set-up, log, save, load ------------------------------------------------------------
+
+    def _get_train_sampler(self, train_dataset=None):
+        train_dataset = train_dataset if train_dataset is not None else self.train_dataset
+        if self.args.batch_repeats == 1:
+            return super()._get_train_sampler(train_dataset)
+        window = self._train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
+        seed = self.args.data_seed if self.args.data_seed is not None else self.args.seed
+        return WindowRepeatSampler(len(train_dataset), window, self.args.batch_repeats, seed)
+
+    def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
+        """The one hook, on both transformers lines, that knows the length of the run: the learner is built here."""
+        scheduler = super().create_scheduler(num_training_steps, optimizer)
+        if self.args.energy_loss != CROSS_ENTROPY:
+            self.energy_loss = ENERGY_LOSSES[self.args.energy_loss](
+                num_samples=self.args.num_samples, perturbation_std=self.args.perturbation_std, cost=self.args.margin_cost
+            )
+            self.learner = Learner(
+                self.loss_net,
+                self.accelerator,
+                self.loss_net.parameter_groups(self.args),
+                scheduler_type=self.args.loss_net_lr_scheduler_type,
+                num_warmup_steps=self.args.loss_net_warmup_steps,
+                num_training_steps=num_training_steps * self.args.loss_net_steps,
+                max_grad_norm=self.args.loss_net_max_grad_norm,
+                betas=(self.args.adam_beta1, self.args.adam_beta2),
+                eps=self.args.adam_epsilon,
+            )
+        return scheduler
+
+    def call_model_init(self, trial=None) -> nn.Module:
+        model = self._take_apart(super().call_model_init(trial))
+        if self._initial_loss_net is not None:
+            self.loss_net.load_state_dict(self._initial_loss_net)
+        return model
+
+    def _take_apart(self, model):
+        """A SealForMultiLabel gives the Trainer its task-net, and us its loss-net."""
+        if not isinstance(model, SealForMultiLabel):
+            return model
+        self.loss_net = model.loss_net
+        return model.task_net
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        if "loss" in logs:  # a training log, not an evaluation's or the closing one
+            self.meters.check()
+            logs |= self.meters.drain()
+            if self.learner is not None:
+                logs["loss_net_learning_rate"] = self.learner.learning_rate
+        super().log(logs, start_time)
+
+    def evaluation_loop(self, *args, metric_key_prefix: str = "eval", **kwargs):
+        self.eval_meters.drain()
+        output = super().evaluation_loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
+        output.metrics.update({f"{metric_key_prefix}_{k}": v for k, v in self.eval_meters.drain().items()})
+        return output
+
+    def _save_checkpoint(self, *args, **kwargs):
+        self.meters.check(task_net=self.model, loss_net=self.loss_net)
+        super()._save_checkpoint(*args, **kwargs)
+
+    def _save(self, output_dir: str | None = None, state_dict=None) -> None:
+        super()._save(output_dir, state_dict)
+        if self.loss_net is not None:
+            save_loss_net(self.loss_net, output_dir or self.args.output_dir)
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        super()._save_optimizer_and_scheduler(output_dir)
+        if self.learner is not None and self.args.should_save:
+            save_learner_state(self.learner, output_dir)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if self.learner is not None and checkpoint is not None:
+            load_learner_state(self.learner, checkpoint)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        if self.loss_net is not None:  # first: a folder without loss-net is refused before anything is changed
+            load_loss_net_weights(self.loss_net, resume_from_checkpoint)
+        super()._load_from_checkpoint(resume_from_checkpoint, model)
+
+    def _load_best_model(self) -> None:
+        super()._load_best_model()
+        if self.loss_net is not None:
+            load_loss_net_weights(self.loss_net, self.state.best_model_checkpoint)
+
+
+def _without_labels(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value for name, value in inputs.items() if name != "labels"}

@@ -1,0 +1,19 @@
+"""Fixtures shared by all tests: where the real data sets are, and a quiet, offline environment."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Folder with the real data sets (`mlc/`, `text/`, ...); the test is skipped where it is absent."""
+    folder = Path(os.environ.get("SEAL_HF_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"the real data sets are not at {folder} (set SEAL_HF_DATA to their folder)")
+    return folder

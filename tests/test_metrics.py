@@ -1,0 +1,139 @@
+"""Oracle: scikit-learn, example by example; brute force over thresholds for the tuned one."""
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.metrics import average_precision_score, f1_score
+
+from seal_hf import metrics as metrics_module
+from seal_hf.metrics import multilabel_compute_metrics, multilabel_metrics, tune_threshold
+
+
+def make(num_rows, num_labels, seed, ties=False):
+    rng = np.random.default_rng(seed)
+    probabilities = rng.uniform(size=(num_rows, num_labels))
+    if ties:
+        probabilities = np.round(probabilities, 1)
+    labels = (rng.uniform(size=(num_rows, num_labels)) < 0.2).astype(np.int64)
+    labels[0], probabilities[0] = 0, 0.1  # empty gold, empty prediction
+    labels[1] = 1  # every label gold
+    return probabilities, labels
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("empty_score", [0.0, 1.0])
+@pytest.mark.parametrize("threshold", [0.5, 0.3])
+def test_figures_equal_scikit_learn(ties, empty_score, threshold):
+    probabilities, labels = make(37, 11, seed=1, ties=ties)
+    decided = (probabilities >= threshold).astype(int)
+    figures = multilabel_metrics(probabilities, labels, threshold, empty_score=empty_score)
+    expected = {
+        "f1_example": f1_score(labels, decided, average="samples", zero_division=empty_score),
+        "f1_micro": f1_score(labels, decided, average="micro", zero_division=0),
+        "f1_macro": f1_score(labels, decided, average="macro", zero_division=0),
+        "map": np.mean([average_precision_score(y, p) for y, p in zip(labels, probabilities, strict=True) if y.any()]),
+    }
+    assert figures == pytest.approx(expected, abs=1e-12)
+
+
+def test_blocks_do_not_change_the_figures(monkeypatch):
+    probabilities, labels = make(50, 7, seed=2, ties=True)
+    whole = multilabel_metrics(probabilities, labels), tune_threshold(probabilities, labels)
+    monkeypatch.setattr(metrics_module, "_BLOCK", 7 * 3)  # three rows at once
+    blocks = multilabel_metrics(probabilities, labels), tune_threshold(probabilities, labels)
+    assert blocks[0] == pytest.approx(whole[0], abs=1e-12)
+    assert blocks[1] == pytest.approx(whole[1], abs=1e-12)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_tuned_threshold_equals_brute_force(ties):
+    probabilities, labels = make(40, 9, seed=3, ties=ties)
+    probabilities[2] = np.linspace(0, 1, 9)  # 0 and 1 themselves
+    f1 = {t: multilabel_metrics(probabilities, labels, t)["f1_example"] for t in np.arange(1, 100) / 100}
+    threshold, best = tune_threshold(probabilities, labels)
+    assert best == pytest.approx(max(f1.values()), abs=1e-12)
+    assert f1[threshold] == pytest.approx(best, abs=1e-12)
+    equally_good = [t for t, value in f1.items() if value >= best - 1e-12]
+    assert abs(threshold - 0.5) == min(abs(t - 0.5) for t in equally_good)
+
+
+def test_tuned_threshold_of_a_closed_form():
+    # decided correctly by any threshold in (0.2, 0.4]; 0.4 is the nearest to 0.5
+    assert tune_threshold(np.array([[0.4, 0.2], [0.1, 0.45]]), np.array([[1, 0], [0, 1]])) == (0.4, 1.0)
+
+
+def test_a_single_element_and_no_labels_at_all():
+    assert multilabel_metrics(np.array([[0.9]]), np.array([[1]])) == {
+        "f1_example": 1.0,
+        "f1_micro": 1.0,
+        "f1_macro": 1.0,
+        "map": 1.0,
+    }
+    figures = multilabel_metrics(np.full((2, 3), 0.1), np.zeros((2, 3)))
+    assert figures["f1_example"] == 1.0 and np.isnan(figures["map"])
+
+
+def test_compute_metrics_takes_logits_and_a_tuple():
+    probabilities, labels = make(30, 6, seed=4)
+    logits = np.log(probabilities / (1 - probabilities))
+    outputs = SimpleNamespace(predictions=(logits, "hidden"), label_ids=labels.astype(float))
+    figures = multilabel_compute_metrics(outputs)
+    threshold, tuned = tune_threshold(probabilities, labels)
+    expected = {**multilabel_metrics(probabilities, labels), "f1_example_tuned": tuned, "threshold": threshold}
+    assert figures == pytest.approx(expected, abs=1e-9)
+    assert all(type(value) is float for value in figures.values())
+    extreme = SimpleNamespace(predictions=np.array([[1e4, -1e4]], dtype=np.float32), label_ids=np.array([[1, 0]]))
+    assert multilabel_compute_metrics(extreme)["f1_example"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "labels", "message"),
+    [
+        (np.array([[0.1, np.nan]]), np.array([[0, 1]]), r"probabilities\[0, 1\] is nan"),
+        (np.array([[0.1, 3.0]]), np.array([[0, 1]]), "sigmoid"),
+        (np.array([[0.1, 0.3]]), np.array([[0, 2]]), r"labels\[0, 1\] is 2"),
+        (np.array([[0.1, 0.3]]), np.array([[0, 1, 0]]), r"\(1, 2\) and \(1, 3\)"),
+        (np.zeros((0, 3)), np.zeros((0, 3)), "no examples"),
+    ],
+)
+def test_bad_arrays_are_named(probabilities, labels, message):
+    for function in (multilabel_metrics, tune_threshold):
+        with pytest.raises(ValueError, match=message):
+            function(probabilities, labels)
+
+
+def test_grid_must_ascend():
+    with pytest.raises(ValueError, match="ascending"):
+        tune_threshold(np.array([[0.5]]), np.array([[1]]), grid=np.array([0.5, 0.4]))
+
+
+def test_evaluate_combine_takes_the_metrics(tmp_path):
+    evaluate = pytest.importorskip("evaluate")
+    probabilities, labels = make(20, 5, seed=5)
+    names = list(metrics_module.EVALUATE_METRICS)
+    combined = evaluate.combine([getattr(metrics_module, name)(cache_dir=str(tmp_path)) for name in names])
+    figures = combined.compute(predictions=probabilities, references=labels)
+    assert figures == pytest.approx(multilabel_metrics(probabilities, labels), abs=1e-12)
+    example_f1 = metrics_module.ExampleF1(cache_dir=str(tmp_path))
+    for start in (0, 10):
+        example_f1.add_batch(predictions=probabilities[start : start + 10], references=labels[start : start + 10])
+    expected = multilabel_metrics(probabilities, labels, 0.3)["f1_example"]
+    assert example_f1.compute(threshold=0.3) == pytest.approx({"f1_example": expected}, abs=1e-12)
+
+
+def test_importing_the_metrics_imports_neither_evaluate_nor_torch():
+    code = (
+        "import importlib.util, sys\n"
+        f"spec = importlib.util.spec_from_file_location('metrics', {metrics_module.__file__!r})\n"
+        "spec.loader.exec_module(importlib.util.module_from_spec(spec))\n"
+        "assert not {'evaluate', 'datasets', 'torch'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'F2'"):
+        metrics_module.F2  # noqa: B018

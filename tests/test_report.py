@@ -1,0 +1,159 @@
+"""Oracles: scikit-learn for the figures, the logits themselves for the decisions, the written files for the table."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import f1_score
+from torch import nn
+from torch.utils.data import TensorDataset
+from transformers import PretrainedConfig, PreTrainedModel, Trainer, TrainingArguments
+
+from seal_hf.report import closing_table, evaluate_multilabel, results_table, write_predictions, write_results
+
+
+class LogitsConfig(PretrainedConfig):
+    model_type = "logits-are-inputs"
+
+
+class LogitsAreInputs(PreTrainedModel):
+    config_class = LogitsConfig
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.scale = nn.Parameter(torch.ones(1))
+        self.post_init()
+
+    def _init_weights(self, module):
+        pass
+
+    def forward(self, logits, labels=None):
+        logits = logits * self.scale
+        outputs = {"logits": logits, "hidden_states": logits}
+        if labels is None:
+            return outputs
+        return {"loss": nn.functional.binary_cross_entropy_with_logits(logits, labels), **outputs}
+
+
+def collate(rows):
+    batch = {"logits": torch.stack([row[0] for row in rows])}
+    if len(rows[0]) > 1:
+        batch["labels"] = torch.stack([row[1] for row in rows])
+    return batch
+
+
+@pytest.fixture
+def trainer(tmp_path):
+    args = TrainingArguments(
+        output_dir=str(tmp_path), use_cpu=True, report_to=[], per_device_eval_batch_size=4, disable_tqdm=True
+    )
+    return Trainer(LogitsAreInputs(LogitsConfig()), args, data_collator=collate)
+
+
+def split(num_rows, seed, labels=True):
+    generator = torch.Generator().manual_seed(seed)
+    gold = (torch.rand(num_rows, 5, generator=generator) < 0.3).float()
+    logits = torch.randn(num_rows, 5, generator=generator) + 2 * gold - 2
+    return TensorDataset(logits, gold) if labels else TensorDataset(logits)
+
+
+def test_the_figures_and_the_threshold(trainer, tmp_path):
+    validation, test = split(30, 0), split(23, 1)
+    metrics, probabilities, labels = evaluate_multilabel(trainer, validation, test)
+
+    figures = ["f1_example", "f1_micro", "f1_macro", "map", "f1_example_tuned", "f1_micro_tuned", "f1_macro_tuned"]
+    assert set(metrics) == {f"{s}_{f}" for s in ("eval", "test") for f in figures} | {"threshold"}
+    assert trainer.model.config.threshold == metrics["threshold"]
+
+    def example_f1(dataset, threshold):
+        decided = (dataset.tensors[0].double().sigmoid() >= threshold).int().numpy()
+        return f1_score(dataset.tensors[1].numpy(), decided, average="samples", zero_division=1.0)
+
+    best = max(example_f1(validation, t) for t in np.arange(1, 100) / 100)
+    assert metrics["eval_f1_example_tuned"] == pytest.approx(best, abs=1e-9)
+    assert metrics["test_f1_example"] == pytest.approx(example_f1(test, 0.5), abs=1e-9)
+    assert metrics["test_f1_example_tuned"] == pytest.approx(example_f1(test, metrics["threshold"]), abs=1e-9)
+    np.testing.assert_allclose(probabilities, test.tensors[0].sigmoid().numpy(), atol=1e-6)
+    np.testing.assert_array_equal(labels, test.tensors[1].numpy())
+
+    write_results(trainer, metrics)
+    written = {name: json.loads((tmp_path / f"{name}_results.json").read_text()) for name in ("eval", "test", "all")}
+    assert written["all"] == metrics
+    for name in ("eval", "test"):
+        assert written[name] == {k: v for k, v in metrics.items() if k.startswith(f"{name}_") or k == "threshold"}
+
+    table = closing_table(metrics)
+    for line in ("figure", f"{metrics['test_map']:.4f}", f"{metrics['eval_map']:.4f}", f"{metrics['threshold']:g}"):
+        assert line in table
+
+
+def test_a_test_split_without_labels_is_predicted_and_not_scored(trainer, tmp_path):
+    metrics, probabilities, labels = evaluate_multilabel(trainer, split(9, 0), split(7, 1, labels=False))
+    assert labels is None and probabilities.shape == (7, 5)
+    assert all(key.startswith("eval_") or key == "threshold" for key in metrics)
+    write_results(trainer, metrics)
+    assert not (tmp_path / "test_results.json").exists()
+    with pytest.raises(ValueError, match="validation split has no labels"):
+        evaluate_multilabel(trainer, split(9, 0, labels=False), split(7, 1))
+    for empty in ((split(0, 0), split(7, 1)), (split(9, 0), split(0, 1))):
+        with pytest.raises(ValueError, match="(validation|test) split is empty"):
+            evaluate_multilabel(trainer, *empty)
+
+
+def test_predictions_file(tmp_path):
+    probabilities = np.array([[0.91239, 0.45, 0.1], [0.2, 0.3, 0.39]])
+    labels = np.array([[1, 0, 0], [0, 0, 1]])
+    path = tmp_path / "new" / "predictions.jsonl"
+    names = ['a "quoted" | name', "é", "c"]
+    write_predictions(path, probabilities, labels, names, 0.4, ids=np.array([7, 9]))
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert lines == [
+        {
+            "row": 0,
+            "id": 7,
+            "labels_at_0.5": [names[0]],
+            "labels": [names[0], "é"],
+            "gold": [names[0]],
+            "probabilities": {names[0]: 0.9124, "é": 0.45},
+        },
+        {"row": 1, "id": 9, "labels_at_0.5": [], "labels": [], "gold": ["c"], "probabilities": {}},
+    ]
+    write_predictions(path, probabilities, None, names, 0.95)  # a tuned threshold above 0.5
+    first = json.loads(path.read_text(encoding="utf-8").splitlines()[0])
+    assert first == {"row": 0, "labels_at_0.5": [names[0]], "labels": [], "probabilities": {names[0]: 0.9124}}
+    assert [file.name for file in path.parent.iterdir()] == ["predictions.jsonl"]
+
+
+def test_only_the_main_process_writes(tmp_path):
+    write_predictions(tmp_path / "p.jsonl", np.array([[0.5]]), None, ["a"], 0.5, main_process=False)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("labels", "names", "ids", "message"),
+    [
+        (None, ["a"], None, "expected 2 different label names, found 1"),
+        (None, ["a", "a"], None, "expected 2 different label names, found 1"),
+        (np.zeros((1, 3)), ["a", "b"], None, r"labels are \(1, 3\)"),
+        (None, ["a", "b"], [1, 2], "expected 1 ids, found 2"),
+    ],
+)
+def test_predictions_that_do_not_fit_are_refused(tmp_path, labels, names, ids, message):
+    with pytest.raises(ValueError, match=message):
+        write_predictions(tmp_path / "p.jsonl", np.array([[0.5, 0.4]]), labels, names, 0.5, ids)
+    assert not list(tmp_path.iterdir())
+
+
+def test_results_table_aligns():
+    rows = [{"loss": "ce", "F1": 0.5, "epochs": 3}, {"loss": "ranking", "F1": float("nan"), "note": "short"}]
+    assert results_table(rows) == "\n".join(
+        [
+            "loss         F1  epochs  note",
+            "-------  ------  ------  -----",
+            "ce       0.5000       3  -",
+            "ranking       -       -  short",
+        ]
+    )
+    assert results_table([]) == ""
+    assert closing_table({}) == ""
