@@ -1,0 +1,124 @@
+"""Multi-label classification with an energy network as a loss function.
+
+    python examples/run_mlc.py                                         # embedded digits, under a minute
+    python examples/run_mlc.py --loss ce                               # the baseline: the same trainer, no loss-net
+    python examples/run_mlc.py --recipe recipes/mlc/bibtex_nce.yaml --dataset path/to/bibtex
+    python examples/run_mlc.py --dataset tweets.csv --text_column text --model_name_or_path distilbert-base-uncased
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from transformers import AutoTokenizer, EarlyStoppingCallback, set_seed
+
+from seal_hf import SealForMultiLabel, SealTrainer, SealTrainingArguments, TensorRows, load_multilabel, tokenize
+from seal_hf.data import kind_of
+from seal_hf.metrics import multilabel_compute_metrics
+from seal_hf.model_card import model_card
+from seal_hf.recipes import packaged_recipe, parse_recipe
+from seal_hf.report import closing_table, evaluate_multilabel, write_predictions, write_results
+
+
+@dataclass
+class DataArguments:
+    """What to train on."""
+
+    dataset: str | None = field(default=None, metadata={"help": "Name, folder, file or Hub id; default: embedded digits."})
+    data_dir: str | None = field(default=None, metadata={"help": "Folder of named data sets; default: $SEAL_HF_DATA."})
+    normalize: str = field(default="none", metadata={"help": "Features: none, minmax or standard; fitted on train."})
+    text_column: str | None = field(default=None, metadata={"help": "Column of the text; default: found."})
+    label_column: str = field(default="labels", metadata={"help": "Column of the labels."})
+    label_format: str = field(default="auto", metadata={"help": "auto, ids, names or multi_hot."})
+    keep_id: bool = field(default=False, metadata={"help": "Keep an identifier attribute as an integer feature."})
+    max_train_rows: int | None = field(default=None, metadata={"help": "Train on the first rows only."})
+
+
+@dataclass
+class ModelArguments:
+    """The two nets."""
+
+    model_name_or_path: str | None = field(default=None, metadata={"help": "Encoder or classifier, for text."})
+    max_length: int = field(default=128, metadata={"help": "Longest text, in tokens."})
+    hidden_size: int = field(default=400, metadata={"help": "Width of the MLPs, for feature data."})
+    num_layers: int = field(default=2, metadata={"help": "Layers of the MLPs."})
+    dropout: float = field(default=0.2, metadata={"help": "Dropout of the MLPs."})
+    global_size: int = field(default=200, metadata={"help": "Width of the loss-net's global term."})
+    patience: int = field(default=0, metadata={"help": "Stop after so many evaluations without gain; 0: never."})
+
+
+def main(argv: list[str] | None = None) -> dict[str, float]:
+    data_args, model_args, args = parse_recipe(
+        (DataArguments, ModelArguments, SealTrainingArguments),
+        argv,
+        default_recipe=lambda given: packaged_recipe(kind_of(given.dataset, given.data_dir)),
+    )
+    set_seed(args.seed)
+    data = load_multilabel(**vars(data_args), seed=args.data_seed or 0)
+    nets = {"loss_net_encoder": args.loss_net_encoder, "global_size": model_args.global_size}
+    if data.kind == "features":
+        mlp = {name: getattr(model_args, name) for name in ("hidden_size", "num_layers", "dropout")}
+        model = SealForMultiLabel.for_data(data, **nets, **mlp)
+        tokenizer, prepare = None, TensorRows
+    else:
+        model = SealForMultiLabel.for_data(data, model_args.model_name_or_path, **nets)
+        tokenizer = AutoTokenizer.from_pretrained(model_args.model_name_or_path)
+        prepare = lambda rows: tokenize(rows, tokenizer, model_args.max_length)  # noqa: E731
+    train, validation = prepare(data.train), prepare(data.validation)
+    test = prepare(data.test) if data.test is not None else None
+    for note in data.notes:
+        print(f"{data.name}: {note}")
+
+    trainer = SealTrainer(
+        model=model,
+        args=args,
+        train_dataset=train,
+        eval_dataset=validation,
+        processing_class=tokenizer,
+        compute_metrics=multilabel_compute_metrics,
+        callbacks=[EarlyStoppingCallback(model_args.patience)] if model_args.patience else None,
+    )
+    result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
+    trainer.save_metrics("train", result.metrics)
+    metrics, probabilities, labels = evaluate_multilabel(trainer, validation, test)
+    trainer.save_model()
+    write_results(trainer, metrics)
+
+    folder, main_process = Path(args.output_dir), trainer.is_world_process_zero()
+    if probabilities is not None:
+        threshold = metrics["threshold"]
+        write_predictions(
+            folder / "predictions.jsonl", probabilities, labels, data.label_names, threshold, main_process=main_process
+        )
+    if main_process:
+        card = model_card(
+            model_name=args.hub_model_id or folder.name,
+            base_model=model_args.model_name_or_path,
+            dataset=data.name,
+            loss=args.energy_loss,
+            loss_net_encoder=args.loss_net_encoder if trainer.loss_net is not None else None,
+            metrics=metrics,
+            threshold=metrics["threshold"],
+            label_names=data.label_names,
+            library_snippet=data.kind,
+            hyperparameters={name: getattr(args, name) for name in CARD_ARGUMENTS},
+        )
+        (folder / "README.md").write_text(card, encoding="utf-8")
+        print(closing_table(metrics))
+    if args.push_to_hub:
+        trainer.push_to_hub()
+    return metrics
+
+
+CARD_ARGUMENTS = (
+    "learning_rate per_device_train_batch_size gradient_accumulation_steps num_train_epochs energy_weight num_samples "
+    "loss_net_steps batch_repeats loss_net_learning_rate seed"
+).split()
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (ValueError, OSError) as error:
+        sys.exit(f"run_mlc.py: {error}")

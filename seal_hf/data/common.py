@@ -1,0 +1,142 @@
+"""What all multi-label loaders share: the result, its checks, normalisation, and seeded splits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from datasets import Dataset
+
+SPLITS = ("train", "validation", "test")
+
+
+class DataError(ValueError):
+    """A mistake in the data or in how it was asked for; the message names the file, the row or the column."""
+
+
+@dataclass
+class MultiLabelData:
+    """A multi-label data set.
+
+    Attributes:
+        name: short name, for logs and the model card.
+        kind: `features` (column `features`, float32 of a fixed length) or `text` (column `text`).
+        train, validation, test: data sets; column `labels` is a multi-hot float32 vector over `label_names`. `test` may be None.
+        label_names: L names.
+        feature_names: names of the features; empty for text.
+        notes: what the loader did to the data, with counts.
+    """
+
+    name: str
+    kind: str
+    train: Dataset
+    validation: Dataset
+    test: Dataset | None
+    label_names: list[str]
+    feature_names: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def num_features(self) -> int:
+        """Number of input features of feature data."""
+        return len(self.feature_names)
+
+
+def fixed_size_column(values: np.ndarray) -> pa.Array:
+    """(N, M) -> an Arrow column of N float32 rows, without a Python loop."""
+    flat = pa.array(np.ascontiguousarray(values, dtype=np.float32).reshape(-1))
+    return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
+
+
+def make_dataset(labels: np.ndarray, *, features: np.ndarray | None = None, texts: Sequence[str] | None = None) -> Dataset:
+    """A split from arrays: features (N, F) or N texts, and labels (N, L)."""
+    if features is not None:
+        columns = {"features": fixed_size_column(features)}
+    else:
+        columns = {"text": pa.array(texts, type=pa.string())}
+    return Dataset(pa.table({**columns, "labels": fixed_size_column(labels)}))
+
+
+def random_split(num_rows: int, fractions: Sequence[float], seed: int) -> list[np.ndarray]:
+    """Row ids of a seeded split; the last part takes the rest."""
+    order = np.random.default_rng(seed).permutation(num_rows)
+    bounds = np.cumsum([round(fraction * num_rows) for fraction in fractions[:-1]])
+    return [np.sort(part) for part in np.split(order, bounds)]
+
+
+def check_finite(features: np.ndarray, names: Sequence[str], split: str, source: str) -> None:
+    """Raises DataError naming the first row and column that is NaN or infinite."""
+    bad = np.argwhere(~np.isfinite(features))
+    if len(bad):
+        row, column = bad[0]
+        raise DataError(
+            f"{source}: {len(bad)} values of the {split} split are NaN or infinite, the first in row {row}, column "
+            f"{names[column]!r} ({features[row, column]}). Remove these rows or fill in the values."
+        )
+
+
+def check_splits(sizes: dict[str, int], source: str) -> None:
+    """Raises DataError where the train or validation split is empty."""
+    for split in ("train", "validation"):
+        if sizes.get(split, 0) == 0:
+            raise DataError(
+                f"{source}: the {split} split is empty (rows: {sizes}). Training, early stopping and the decision threshold need "
+                "both: give a file for it, or a single file, which is split 80/10/10."
+            )
+
+
+def normalise(splits: dict[str, np.ndarray], kind: str) -> dict[str, np.ndarray]:
+    """Scale features by statistics of the train split alone.
+
+    Args:
+        splits: arrays (N, F) by split.
+        kind: `none`; `minmax` = to [0, 1]; `standard` = zero mean, unit variance. Constant columns become 0.
+
+    Raises:
+        DataError: an unknown kind.
+    """
+    if kind == "none":
+        return splits
+    train = splits["train"]
+    if kind == "minmax":
+        shift, scale = train.min(0), train.max(0) - train.min(0)
+    elif kind == "standard":
+        shift, scale = train.mean(0, dtype=np.float64), train.std(0, dtype=np.float64)
+    else:
+        raise DataError(f"`normalize` is {kind!r}; it must be one of none, minmax, standard.")
+    varies = scale > 1e-12
+    scale = np.where(varies, scale, 1)
+    return {name: ((x - shift) / scale * varies).astype(np.float32) for name, x in splits.items()}
+
+
+def feature_data(
+    name: str,
+    splits: dict[str, tuple[np.ndarray, np.ndarray]],
+    feature_names: Sequence[str],
+    label_names: Sequence[str],
+    normalize: str,
+    source: str,
+    notes: list[str],
+    max_train_rows: int | None = None,
+) -> MultiLabelData:
+    """Checked, normalised feature data from (features, labels) arrays by split."""
+    if max_train_rows is not None:
+        splits["train"] = tuple(array[:max_train_rows] for array in splits["train"])
+    check_splits({split: len(y) for split, (_, y) in splits.items()}, source)
+    for split, (x, _) in splits.items():
+        check_finite(x, feature_names, split, source)
+    scaled = normalise({split: x for split, (x, _) in splits.items()}, normalize)
+    tables = {split: make_dataset(y, features=scaled[split]) for split, (_, y) in splits.items()}
+    notes = [*notes, *empty_rows_note({split: y for split, (_, y) in splits.items()})]
+    return MultiLabelData(
+        name, "features", tables["train"], tables["validation"], tables.get("test"), list(label_names), list(feature_names), notes
+    )
+
+
+def empty_rows_note(labels: dict[str, np.ndarray]) -> list[str]:
+    """Rows without labels are kept, and counted."""
+    empty = sum(int((y.sum(1) == 0).sum()) for y in labels.values())
+    total = sum(len(y) for y in labels.values())
+    return [f"{empty} of {total} rows have no label (kept)."] if empty else []

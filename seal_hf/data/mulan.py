@@ -1,0 +1,162 @@
+"""Feature data on disk: Mulan folders (ARFF + label XML, `folds.json` where present) and Clus hierarchical ARFF."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+
+from .arff import Table, read_arff
+from .common import DataError, MultiLabelData, feature_data, random_split
+
+CLUS_SPLITS = {"train": "train", "validation": "valid", "test": "test"}
+TRAIN_FOLDS, VALIDATION_FOLDS = 6, 8  # folds 1-6 train, 7-8 validation, 9-10 test (SEAL appendix B)
+
+
+def load_arff_folder(
+    path: Path, *, normalize: str = "none", keep_id: bool = False, max_train_rows: int | None = None, seed: int = 0
+) -> MultiLabelData:
+    """A folder with ARFF files, or one ARFF file.
+
+    Args:
+        path: `<name>.arff` + `<name>.xml` (+ `folds.json`), or `<name>-train.arff` / `<name>-test.arff` + XML (Mulan); or
+            `*.train.arff`, `*.valid.arff`, `*.test.arff` with a hierarchical class attribute (Clus).
+        normalize: `none`, `minmax`, `standard`, fitted on train.
+        keep_id: keep an identifier attribute as an integer feature instead of dropping it.
+        max_train_rows: keep the first rows of the train split.
+        seed: of a split that the folder does not fix.
+
+    Raises:
+        DataError: a missing or damaged file.
+    """
+    folder = path if path.is_dir() else path.parent
+    files = sorted(folder.glob("*.arff")) if path.is_dir() else [path]
+    tables = {file: read_arff(file, keep_id) for file in files}
+    if any(table.hierarchy for table in tables.values()):
+        name, splits, features, labels, notes = _clus(folder, tables)
+    else:
+        name, splits, features, labels, notes = _mulan(folder, tables, seed)
+    identifiers = sorted({i for table in tables.values() for i in table.identifiers})
+    if identifiers:
+        action = "kept as an integer" if keep_id else "dropped"
+        notes.append(f"identifier attribute {', '.join(identifiers)} {action}.")
+    return feature_data(name, splits, features, labels, normalize, str(path), notes, max_train_rows)
+
+
+def _mulan(folder: Path, tables: dict[Path, Table], seed: int):
+    """Split by `folds.json`, by file name, or at random 60/20/20."""
+    notes: list[str] = []
+    parts = {part: f for f in tables for part in ("train", "test") if f.stem.lower().endswith(f"-{part}")}
+    if "train" in parts and "test" in parts:
+        name = parts["train"].stem[: -len("-train")]
+        train, test = tables[parts["train"]], tables[parts["test"]]
+        names = _label_names(folder, name, train)
+        x, y, features = _features_and_labels(train, names, parts["train"])
+        test_x, test_y, _ = _features_and_labels(test, names, parts["test"])
+        fit, validation = random_split(len(x), (0.8, 0.2), seed)
+        notes.append(f"validation: {len(validation)} rows out of {parts['train'].name} (seed {seed}).")
+        splits = {"train": (x[fit], y[fit]), "validation": (x[validation], y[validation]), "test": (test_x, test_y)}
+        return name, splits, features, names, notes
+    if len(tables) != 1:
+        found = ", ".join(file.name for file in tables)
+        raise DataError(f"{folder}: expected one .arff file, or <name>-train.arff and <name>-test.arff; found {found or 'none'}.")
+    ((file, table),) = tables.items()
+    names = _label_names(folder, file.stem, table)
+    x, y, features = _features_and_labels(table, names, file)
+    folds = folder / "folds.json"
+    if folds.is_file():
+        rows = _read_folds(folds, len(x), file)
+    else:
+        rows = random_split(len(x), (0.6, 0.2, 0.2), seed)
+        notes.append(f"no folds.json: rows split 60/20/20 at random (seed {seed}).")
+    splits = {split: (x[ids], y[ids]) for split, ids in zip(("train", "validation", "test"), rows, strict=True)}
+    return file.stem, splits, features, names, notes
+
+
+def _label_names(folder: Path, name: str, table: Table) -> list[str]:
+    path = folder / f"{name}.xml"
+    if not path.is_file():
+        raise DataError(f"{path} is missing: the XML file says which attributes of {name}.arff are labels.")
+    try:
+        root = ElementTree.parse(path).getroot()
+    except ElementTree.ParseError as error:
+        raise DataError(f"{path}: not readable as XML: {error}") from error
+    names = [element.get("name") for element in root.iter() if element.tag.split("}")[-1] == "label"]
+    plain = {column.replace("\\", ""): column for column in table.names}
+    missing = [label for label in names if label not in table.names and label.replace("\\", "") not in plain]
+    if missing or not names:
+        raise DataError(f"{path}: {len(missing)} of {len(names)} labels are no attributes of {name}.arff, the first: {missing[:1]}.")
+    return [label if label in table.names else plain[label.replace("\\", "")] for label in names]
+
+
+def _features_and_labels(table: Table, labels: list[str], file: Path):
+    index = {name: i for i, name in enumerate(table.names)}
+    missing = [name for name in labels if name not in index]
+    if missing:
+        raise DataError(f"{file}: label attribute {missing[0]!r} is missing or is not two-valued.")
+    columns = [index[name] for name in labels]
+    inputs = np.setdiff1d(np.arange(len(table.names)), columns)
+    return table.values[:, inputs], table.values[:, columns], [table.names[i] for i in inputs]
+
+
+def _read_folds(path: Path, num_rows: int, file: Path) -> list[np.ndarray]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        folds = [np.asarray(fold, dtype=np.int64) for fold in content["folds"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path}: expected {{'rows': N, 'folds': [ten lists of row numbers]}}: {error}") from error
+    every = np.sort(np.concatenate(folds)) if folds else np.empty(0)
+    if content.get("rows", num_rows) != num_rows:
+        raise DataError(f"{file} has {num_rows} rows, but {path.name} expects {content['rows']}; the file ends early or is another.")
+    if len(folds) != 10 or not np.array_equal(every, np.arange(num_rows)):
+        raise DataError(f"{path}: expected ten folds that hold every row 0..{num_rows - 1} once; found {len(folds)} folds, {len(every)} rows.")
+    parts = folds[:TRAIN_FOLDS], folds[TRAIN_FOLDS:VALIDATION_FOLDS], folds[VALIDATION_FOLDS:]
+    return [np.concatenate(part) for part in parts]
+
+
+def _clus(folder: Path, tables: dict[Path, Table]):
+    """Clus: own train / valid / test files; label paths are closed under ancestors; missing numbers take the train mean."""
+    splits, by_split = {}, {}
+    for split, word in CLUS_SPLITS.items():
+        matches = [file for file in tables if f".{word}" in file.name.lower() or f"-{word}" in file.name.lower()]
+        if len(matches) != 1:
+            raise DataError(f"{folder}: expected one file *.{word}.arff for the {split} split, found {len(matches)}.")
+        by_split[split] = tables[matches[0]]
+    train = by_split["train"]
+    nodes = sorted({ancestor for path in train.hierarchy for ancestor in _ancestors(path)})
+    missing = sum(int(np.isnan(table.values).sum()) for table in by_split.values())
+    counts = (~np.isnan(train.values)).sum(0)
+    means = np.where(counts > 0, np.nansum(train.values, axis=0) / np.maximum(counts, 1), 0).astype(np.float32)
+    for split, table in by_split.items():
+        if table.names != train.names:
+            raise DataError(f"{folder}: the {split} file has other attributes than the train file.")
+        splits[split] = np.where(np.isnan(table.values), means, table.values), path_labels(table.paths, nodes, split)
+    notes = [f"{len(nodes)} classes, closed under ancestors; the root, always on, is left out."]
+    if missing:
+        notes.append(f"{missing} missing numeric values take the mean of their column in train.")
+    return folder.name, splits, train.names, nodes, notes
+
+
+def _ancestors(path: str) -> list[str]:
+    """`a/b/c` -> `a`, `a/b`, `a/b/c`."""
+    parts = path.split("/")
+    return ["/".join(parts[:i]) for i in range(1, len(parts) + 1)]
+
+
+def path_labels(cells: list[str], nodes: list[str], split: str) -> np.ndarray:
+    """Label cells such as `12/01@42/01` -> (N, classes) of 0/1, ancestors included.
+
+    Raises:
+        DataError: a class that the train file's header does not declare.
+    """
+    index = {node: i for i, node in enumerate(nodes)}
+    labels = np.zeros((len(cells), len(nodes)), dtype=np.float32)
+    for row, cell in enumerate(cells):
+        for path in cell.split("@"):
+            for node in _ancestors(path):
+                if node not in index:
+                    raise DataError(f"class {path!r} in row {row} of the {split} split is not declared in the header of the train file.")
+                labels[row, index[node]] = 1
+    return labels

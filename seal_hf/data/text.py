@@ -1,0 +1,297 @@
+"""Text with label sets: csv, tsv and jsonl files, folders of them, and Hub data sets."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+
+from .common import DataError, MultiLabelData, check_splits, empty_rows_note, make_dataset, random_split
+
+SUFFIXES = (".csv", ".tsv", ".jsonl")
+SPLIT_NAMES = {"train": ("train", "training"), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
+FORMATS = ("auto", "ids", "names", "multi_hot")
+Rows = dict[str, list[Any]]
+
+
+def load_text(
+    path: Path,
+    *,
+    text_column: str | None = None,
+    label_column: str = "labels",
+    label_format: str = "auto",
+    max_train_rows: int | None = None,
+    seed: int = 0,
+) -> MultiLabelData:
+    """A file, split 80/10/10 with `seed`; or a folder with train, dev (validation) and test files, and perhaps `labels.txt`.
+
+    Args:
+        path: csv, tsv or jsonl; columns are named in the first row. A tsv without header is read as text, ids, id where the folder
+            has a `labels.txt`.
+        text_column: default: `text`, or the only column of strings beside the labels.
+        label_column: a list, a JSON list, or values separated by comma, semicolon or bar.
+        label_format: `ids` (numbers into `labels.txt`, or 0-based), `names`, `multi_hot`; `auto`: see [`label_matrix`].
+
+    Raises:
+        DataError: naming the file, the column or the row.
+    """
+    names = None
+    if path.is_dir():
+        files = _split_files(path)
+        if (path / "labels.txt").is_file():
+            names = (path / "labels.txt").read_text(encoding="utf-8").split("\n")
+            names = [name.strip() for name in names if name.strip()]
+        splits = {split: _read(file, names is not None, label_column) for split, file in files.items()}
+    else:
+        splits = {"all": _read(path, False, label_column)}
+    return _build(path.stem, splits, str(path), text_column, label_column, label_format, names, max_train_rows, seed, [])
+
+
+def load_hub(
+    name: str,
+    *,
+    text_column: str | None = None,
+    label_column: str = "labels",
+    label_format: str = "auto",
+    max_train_rows: int | None = None,
+    seed: int = 0,
+) -> MultiLabelData:
+    """A Hub data set by `owner/name`, or `owner/name:configuration`, through `datasets.load_dataset`; no code of the repo is run."""
+    repo, _, configuration = name.partition(":")
+    try:
+        loaded = datasets.load_dataset(repo, configuration or None)
+    except Exception as error:  # the library raises a dozen kinds; the user needs the name and the reason
+        raise DataError(f"Hub data set {name!r} could not be loaded: {error}") from error
+    splits, names = {}, None
+    for split, words in SPLIT_NAMES.items():
+        found = next((loaded[word] for word in words if word in loaded), None)
+        if found is not None:
+            splits[split] = {column: found[column][:] for column in found.column_names}
+            feature = getattr(found.features.get(label_column), "feature", None)
+            names = names or getattr(feature, "names", None)
+    if set(splits) == {"train"}:
+        splits = {"all": splits["train"]}
+    notes: list[str] = []
+    if "validation" not in splits and "train" in splits:
+        size = len(next(iter(splits["train"].values())))
+        fit, validation = random_split(size, (0.9, 0.1), seed)
+        whole = splits["train"]
+        splits["train"] = {column: [values[i] for i in fit] for column, values in whole.items()}
+        splits["validation"] = {column: [values[i] for i in validation] for column, values in whole.items()}
+        notes.append(f"no validation split: {len(validation)} rows out of train (seed {seed}).")
+    short = repo.split("/")[-1]
+    return _build(short, splits, name, text_column, label_column, label_format, names, max_train_rows, seed, notes)
+
+
+def _split_files(folder: Path) -> dict[str, Path]:
+    files = {}
+    for split, words in SPLIT_NAMES.items():
+        matches = [folder / f"{word}{suffix}" for word in words for suffix in SUFFIXES]
+        matches = [file for file in matches if file.is_file()]
+        if len(matches) > 1:
+            raise DataError(f"{folder}: two files for the {split} split: {', '.join(file.name for file in matches)}. Keep one.")
+        if matches:
+            files[split] = matches[0]
+    for split in ("train", "validation"):
+        if split not in files:
+            found = ", ".join(sorted(file.name for file in folder.iterdir())) or "nothing"
+            raise DataError(
+                f"{folder}: no file for the {split} split, expected {' or '.join(SPLIT_NAMES[split])} with {', '.join(SUFFIXES)}; found {found}."
+            )
+    return files
+
+
+def _read(path: Path, has_label_list: bool, label_column: str) -> Rows:
+    """Columns of a file."""
+    if path.suffix == ".jsonl":
+        return _read_jsonl(path)
+    delimiter = "\t" if path.suffix == ".tsv" else ","
+    quoting = csv.QUOTE_NONE if path.suffix == ".tsv" else csv.QUOTE_MINIMAL  # tsv texts hold stray quotes
+    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        rows = [row for row in csv.reader(file, delimiter=delimiter, quoting=quoting) if row]
+    if not rows:
+        raise DataError(f"{path} is empty.")
+    headerless = has_label_list and delimiter == "\t" and len(rows[0]) >= 2 and rows[0][1].replace(",", "").isdigit()
+    header = ["text", label_column, "id"][: len(rows[0])] if headerless else rows.pop(0)
+    if len(set(header)) != len(header):
+        raise DataError(f"{path}: two columns have the same name: {', '.join(header)}.")
+    for number, row in enumerate(rows, start=1 if headerless else 2):
+        if len(row) != len(header):
+            raise DataError(f"{path}, line {number} (counting rows): {len(row)} values, expected {len(header)} ({', '.join(header)}).")
+    return {name: [row[i] for row in rows] for i, name in enumerate(header)}
+
+
+def _read_jsonl(path: Path) -> Rows:
+    columns: Rows = {}
+    with open(path, encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+                if not isinstance(row, dict):
+                    raise ValueError("not an object")
+            except ValueError as error:
+                raise DataError(f"{path}, line {number}: not a JSON object: {error}. The file may end early.") from error
+            if columns and set(row) != set(columns):
+                raise DataError(f"{path}, line {number}: fields {sorted(row)}, expected {sorted(columns)} as in the rows before.")
+            for name, value in row.items():
+                columns.setdefault(name, []).append(value)
+    if not columns:
+        raise DataError(f"{path} is empty.")
+    return columns
+
+
+def _build(name, splits, source, text_column, label_column, label_format, names, max_train_rows, seed, notes) -> MultiLabelData:
+    for rows in splits.values():
+        _need_column(label_column, rows, "label_column", source)
+    text_column = text_column or _find_text_column(next(iter(splits.values())), label_column, source)
+    cells = {split: [_cell(v) for v in rows[label_column]] for split, rows in splits.items()}
+    labels, label_names = label_matrix(cells, names, label_format, source)
+    texts = {}
+    for split, rows in splits.items():
+        _need_column(text_column, rows, "text_column", source)
+        texts[split] = ["" if text is None else str(text) for text in rows[text_column]]
+    if "all" in splits:
+        parts = random_split(len(texts["all"]), (0.8, 0.1, 0.1), seed)
+        notes.append(f"one file: {' / '.join(str(len(part)) for part in parts)} rows for train, validation and test (seed {seed}).")
+        rows = dict(zip(SPLIT_NAMES, parts, strict=True))
+        texts, labels = (
+            {split: [texts["all"][i] for i in ids] for split, ids in rows.items()},
+            {split: labels["all"][ids] for split, ids in rows.items()},
+        )
+    if max_train_rows is not None:
+        texts["train"], labels["train"] = texts["train"][:max_train_rows], labels["train"][:max_train_rows]
+    check_splits({split: len(y) for split, y in labels.items()}, source)
+    tables = {split: make_dataset(labels[split], texts=texts[split]) for split in labels}
+    notes += empty_rows_note(labels)
+    return MultiLabelData(name, "text", tables["train"], tables["validation"], tables.get("test"), label_names, [], notes)
+
+
+def _need_column(name: str, rows: Rows, argument: str, source: str) -> None:
+    if name not in rows:
+        close = difflib.get_close_matches(name, rows, 1, 0.5)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise DataError(f"{source} has no column {name!r}; its columns are {', '.join(rows)}.{hint} Name the right one with --{argument}.")
+
+
+def _find_text_column(rows: Rows, label_column: str, source: str) -> str:
+    if "text" in rows:
+        return "text"
+    strings = [
+        name
+        for name, values in rows.items()
+        if name != label_column and any(isinstance(v, str) and not _is_number(v) for v in values[:100])
+    ]
+    if len(strings) == 1:
+        return strings[0]
+    found = f"{len(strings)} columns of text: {', '.join(strings)}" if strings else f"no column of text among {', '.join(rows)}"
+    raise DataError(f"{source} has {found}. Name the one to classify with --text_column.")
+
+
+def _is_number(value: str) -> bool:
+    try:
+        float(value)
+        return True
+    except ValueError:
+        return False
+
+
+def _cell(value: Any) -> list:
+    """A label cell as a list: of a list, a JSON list, a number, or values separated by , ; or |."""
+    if value is None:
+        return []
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return list(value)
+    if not isinstance(value, str):
+        return [value]
+    value = value.strip()
+    if value.startswith("["):
+        try:
+            return list(json.loads(value.replace("'", '"')))
+        except ValueError as error:
+            raise DataError(f"label cell {value[:60]!r} begins like a list but is not one: {error}.") from error
+    separator = next((mark for mark in "|;," if mark in value), None)
+    parts = value.split(separator) if separator else [value]
+    return [part.strip() for part in parts if part.strip()]
+
+
+def label_matrix(
+    cells: dict[str, list[list]], names: list[str] | None, label_format: str, source: str
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Label cells by split -> multi-hot matrices (N, L) by split, and the L names.
+
+    `auto`: `names` where some value is not a number; else `multi_hot` where only 0 and 1 occur and some row has a value twice (no list of ids
+    has); else `ids`. Without `names`, ids count from 0 to the largest, and names are sorted.
+
+    Raises:
+        DataError: an unknown name, an id outside the range, a ragged or non-binary multi-hot row.
+    """
+    if label_format not in FORMATS:
+        raise DataError(f"`label_format` is {label_format!r}; it must be one of {', '.join(FORMATS)}.")
+    values = [cell for rows in cells.values() for cell in rows]
+    if label_format == "auto":
+        label_format = _guess_format(values)
+    if label_format == "multi_hot":
+        return _multi_hot(cells, names, source)
+    if label_format == "names":
+        known = names or sorted({str(v) for cell in values for v in cell})
+        index = {name: i for i, name in enumerate(known)}
+        convert = lambda v: index.get(str(v), -1)  # noqa: E731
+    else:
+        largest = max((int(v) for cell in values for v in cell if str(v).lstrip("-").isdigit()), default=-1)
+        known = names or [str(i) for i in range(largest + 1)]
+        convert = lambda v: int(v) if str(v).lstrip("-").isdigit() else -1  # noqa: E731
+    matrices = {}
+    for split, rows in cells.items():
+        matrix = np.zeros((len(rows), len(known)), dtype=np.float32)
+        for row, cell in enumerate(rows):
+            for value in cell:
+                i = convert(value)
+                if not 0 <= i < len(known):
+                    raise DataError(_unknown_label(value, known, label_format, split, row, source))
+                matrix[row, i] = 1
+        matrices[split] = matrix
+    return matrices, list(known)
+
+
+def _guess_format(values: list[list]) -> str:
+    flat = [str(v) for cell in values for v in cell]
+    if not all(v.lstrip("-").isdigit() for v in flat):
+        return "names" if not all(_is_number(v) for v in flat) else "multi_hot"
+    binary = set(flat) <= {"0", "1"} and any(len(cell) != len(set(map(str, cell))) for cell in values)
+    return "multi_hot" if binary else "ids"
+
+
+def _multi_hot(cells, names, source):
+    lengths = {len(cell) for rows in cells.values() for cell in rows}
+    expected = len(names) if names else max(lengths, key=lambda n: sum(len(c) == n for rows in cells.values() for c in rows))
+    matrices = {}
+    for split, rows in cells.items():
+        for row, cell in enumerate(rows):
+            if len(cell) != expected:
+                raise DataError(
+                    f"{source}: the multi-hot labels of row {row} of the {split} split have {len(cell)} entries, expected {expected}."
+                )
+        matrix = np.array(rows, dtype=np.float32).reshape(len(rows), expected)
+        bad = np.argwhere((matrix != 0) & (matrix != 1))
+        if len(bad):
+            raise DataError(f"{source}: multi-hot labels must be 0 or 1; row {bad[0][0]} of the {split} split has {matrix[tuple(bad[0])]}.")
+        matrices[split] = matrix
+    return matrices, list(names) if names else [str(i) for i in range(expected)]
+
+
+def _unknown_label(value, known, label_format, split, row, source) -> str:
+    where = f"{source}: row {row} of the {split} split has label {value!r}"
+    if label_format == "ids":
+        return f"{where}, outside the range 0..{len(known) - 1} of {len(known)} labels."
+    close = difflib.get_close_matches(str(value), known, 1, 0.5)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return f"{where}, which is not one of the {len(known)} known labels.{hint}"

@@ -1,0 +1,52 @@
+"""Installs seal_hf. Bounds are written once, here, with their reasons; the exact versions that are tested are in constraints*.txt."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).parent
+
+# A lower bound without a word of its own is the major line of the tested version: older ones may work and are not tried.
+INSTALL_REQUIRES = [
+    "torch>=2.6",  # the nets; the least transformers 5 takes, and the first whose weights_only loading is safe (CVE-2025-32434)
+    "transformers>=4.57.6,<6",  # Trainer, encoders, Auto classes; 4.57.6 is what `adapters` pins, 6 may change the Trainer's hooks
+    "accelerate>=1.10",  # launchers, DDP and mixed precision under the Trainer
+    "datasets>=4.0",  # every loader returns a datasets.Dataset; Hub data sets
+    "safetensors>=0.6",  # the only format of weights
+    "scikit-learn>=1.6",  # metrics, and the pixels of the embedded digits
+    "liac-arff>=2.5",  # Mulan and Clus files; scipy's reader refuses sparse ARFF
+    "pyyaml>=6.0",  # recipes
+    "huggingface_hub>=0.34",  # push and load; 0.x goes with transformers 4.57, 1.31 and later with 5
+    "numpy>=2.0",  # metrics and loaders work on arrays
+    "evaluate>=0.4.6",  # our metrics as evaluate.Metric, so that evaluate.combine takes them; nothing is fetched
+    "seqeval>=1.2.2",  # span F1 of tag sequences
+]
+
+EXTRAS_REQUIRE = {
+    "peft": ["peft>=0.18"],  # task-nets with LoRA and the like
+    "adapters": ["adapters>=1.3"],  # two adapters on one frozen base; pins transformers ~= 4.57.6, so use constraints-adapters.txt
+    "tensorboard": ["tensorboard>=2.20"],  # report_to="tensorboard"
+    "optuna": ["optuna>=4.0"],  # trainer.hyperparameter_search
+    "test": [
+        "pytest>=9.0",  # the tests; .ci/run uses its limit on a hanging test
+        "ruff>=0.17",  # lint and format
+    ],
+}
+
+VERSION = re.search(r'^__version__ = "(.+)"$', (ROOT / "seal_hf/__init__.py").read_text(encoding="utf-8"), re.MULTILINE)[1]
+
+setup(
+    name="seal_hf",
+    version=VERSION,
+    description="Energy networks as a loss function for fine-tuning Hugging Face models (SEAL)",
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    keywords="energy-based models, structured prediction, multi-label classification, transformers",
+    packages=find_packages(include=["seal_hf", "seal_hf.*"]),
+    package_data={"seal_hf": ["default_recipes/*.yaml", "model_card_template.md", "py.typed"]},
+    python_requires=">=3.10",
+    install_requires=INSTALL_REQUIRES,
+    extras_require=EXTRAS_REQUIRE,
+)

@@ -1,0 +1,189 @@
+"""Energy losses against closed forms over all label sets of a small space, and their gradients against finite differences."""
+
+import itertools
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from seal_hf import ENERGY_LOSSES, MultiLabelEnergy, MultiLabelSpace
+
+L, H = 4, 5
+SPACE = MultiLabelSpace()
+SETS = torch.tensor(list(itertools.product([0.0, 1.0], repeat=L)))
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.fixture
+def problem():
+    torch.manual_seed(0)
+    logits, features = torch.randn(3, L), torch.randn(3, H)
+    labels = torch.tensor([[1.0, 0, 0, 1], [0, 0, 0, 0], [1, 1, 0, 0]])
+    return logits, features, labels, MultiLabelEnergy(L, H, 6)
+
+
+def make(name, **options):
+    return ENERGY_LOSSES[name](**options)
+
+
+def exact_partition(energy, features):
+    """log Σ_y exp(-E(x, y)) over all 2^L label sets: (B,)."""
+    return torch.logsumexp(-energy(features, SETS.expand(features.shape[0], -1, -1)), dim=1)
+
+
+def test_nce_with_many_samples_approaches_the_exact_value(problem):
+    """(1/K) Σ_k exp(s(y_k)) -> Σ_y exp(-E(y)): the loss, less its log K, tends to the exact ranking value."""
+    logits, features, labels, energy = problem
+    K = 200_000
+    loss = make("nce", num_samples=K)
+    with torch.no_grad():
+        candidates = loss.candidates(SPACE, logits, labels, generator())
+        estimate = loss(energy(features, candidates.y), candidates)
+        y = labels.unsqueeze(1)
+        s_gold = (-energy(features, y) - SPACE.log_prob(logits, y)).squeeze(1)
+        exact = -(s_gold - torch.logaddexp(s_gold, math.log(K) + exact_partition(energy, features))).mean()
+    assert estimate.item() == pytest.approx(exact.item(), abs=0.02)
+
+
+def test_ranking_with_many_samples_approaches_its_exact_value(problem):
+    logits, features, labels, energy = problem
+    K = 200_000
+    loss = make("ranking", num_samples=K)
+    with torch.no_grad():
+        candidates = loss.candidates(SPACE, logits, labels, generator())
+        estimate = loss(energy(features, candidates.y), candidates)
+        all_sets = SETS.expand(3, -1, -1)
+        expected = torch.logsumexp(-energy(features, all_sets) + SPACE.log_prob(logits, all_sets), dim=1) + math.log(K)
+        gold = -energy(features, labels.unsqueeze(1)).squeeze(1)
+        exact = -(gold - torch.logaddexp(gold, expected)).mean()
+    assert estimate.item() == pytest.approx(exact.item(), abs=0.02)
+
+
+def test_nce_is_cross_entropy_over_gold_and_samples(problem):
+    logits, features, labels, energy = problem
+    loss = make("nce", num_samples=7)
+    candidates = loss.candidates(SPACE, logits, labels, generator())
+    energies = energy(features, candidates.y)
+    p = torch.sigmoid(logits)
+    rows = []
+    for b in range(3):
+        s = []
+        for y in [labels[b], *candidates.y[b, 2:]]:
+            log_p = sum(math.log(p[b, j] if y[j] else 1 - p[b, j]) for j in range(L))
+            s.append((-energy(features[b : b + 1], y.view(1, 1, L)).squeeze() - log_p).item())
+        rows.append(-s[0] + math.log(sum(math.exp(v) for v in s)))
+    assert loss(energies, candidates).item() == pytest.approx(sum(rows) / 3, rel=1e-5)
+
+
+def test_nce_is_minimised_where_the_energy_is_the_negative_log_likelihood_of_the_data():
+    """With data from a known P and much noise, gradient of the exact expectation vanishes at E = -log P + const."""
+    torch.manual_seed(0)
+    target = torch.softmax(torch.randn(2**L), 0)
+    energies = torch.zeros(2**L, requires_grad=True)
+    logits = torch.randn(1, L)
+    loss, optimizer = make("nce", num_samples=400), torch.optim.Adam([energies], lr=0.05)
+    weights = 2 ** torch.arange(L - 1, -1, -1)
+    for step in range(400):
+        gold = SETS[torch.multinomial(target, 256, replacement=True, generator=generator(step))]
+        candidates = loss.candidates(SPACE, logits.expand(256, -1), gold, generator(step))
+        codes = (candidates.y.round() * weights).sum(-1).long()
+        optimizer.zero_grad()
+        loss(energies[codes], candidates).backward()
+        optimizer.step()
+    assert (torch.softmax(-energies.detach(), 0) - target).abs().max() < 0.03
+
+
+def test_margin_is_the_hinge_on_the_tasks_output(problem):
+    logits, features, labels, energy = problem
+    loss = make("margin", cost="l1")
+    candidates = loss.candidates(SPACE, logits, labels, generator())
+    y_hat = torch.sigmoid(logits)
+    gap = energy(features, labels.unsqueeze(1)).squeeze(1) - energy(features, y_hat.unsqueeze(1)).squeeze(1)
+    by_hand = torch.relu((y_hat - labels).abs().sum(1) + gap).mean()
+    torch.testing.assert_close(loss(energy(features, candidates.y), candidates), by_hand)
+
+
+def test_regression_is_cross_entropy_between_score_and_sigmoid_of_minus_energy(problem):
+    logits, features, labels, energy = problem
+    loss = make("regression")
+    candidates = loss.candidates(SPACE, logits, labels, generator())
+    value = torch.sigmoid(-energy(features, torch.sigmoid(logits).unsqueeze(1))).squeeze(1)
+    s = SPACE.score(torch.sigmoid(logits).unsqueeze(1), labels).squeeze(1)
+    by_hand = -(s * value.log() + (1 - s) * (1 - value).log()).mean()
+    torch.testing.assert_close(loss(energy(features, candidates.y), candidates), by_hand)
+
+
+def test_regression_s_with_one_structure_or_no_noise_is_regression(problem):
+    logits, features, labels, energy = problem
+    plain = make("regression")
+    reference = plain(energy(features, plain.candidates(SPACE, logits, labels, generator()).y),
+                      plain.candidates(SPACE, logits, labels, generator()))  # fmt: skip
+    for K in (1, 3):
+        loss = make("regression_s", num_samples=K, perturbation_std=0.0)
+        candidates = loss.candidates(SPACE, logits, labels, generator())
+        torch.testing.assert_close(loss(energy(features, candidates.y), candidates), K * reference)
+
+
+@pytest.mark.parametrize("name", sorted(ENERGY_LOSSES))
+def test_gradients_match_finite_differences(name, problem):
+    logits, features, labels, energy = problem
+    loss = make(name, num_samples=4)
+    candidates = loss.candidates(SPACE, logits, labels, generator())
+    for field in ("y", "log_noise", "score", "cost"):
+        value = getattr(candidates, field)
+        setattr(candidates, field, value.double() if value is not None else None)
+    energies = energy(features, candidates.y.float()).detach().double().requires_grad_()
+    assert torch.autograd.gradcheck(lambda e: loss(e, candidates), (energies,))
+    energy, features = energy.double(), features.double()
+    parameters = dict(energy.named_parameters())
+
+    def through_the_network(*values):
+        named = dict(zip(parameters, values, strict=True))
+        return loss(torch.func.functional_call(energy, named, (features, candidates.y)), candidates)
+
+    assert torch.autograd.gradcheck(through_the_network, tuple(p.detach().requires_grad_() for p in parameters.values()))
+    y = candidates.y[:, :1].clone().requires_grad_()
+    assert torch.autograd.gradcheck(lambda value: loss.task_term(energy(features, value)), (y,))
+
+
+@pytest.mark.parametrize("name", sorted(ENERGY_LOSSES))
+def test_candidates_carry_no_gradient_and_keep_their_order(name, problem):
+    logits, _, labels, _ = problem
+    loss = make(name, num_samples=6)
+    candidates = loss.candidates(SPACE, logits.requires_grad_(), labels, generator())
+    assert not candidates.y.requires_grad
+    torch.testing.assert_close(candidates.y[:, 0], torch.sigmoid(logits).detach())
+    assert torch.equal(candidates.y[:, 1], labels)
+    assert candidates.y.shape[1] == 2 + {"nce": 6, "ranking": 6, "regression_s": 5}.get(name, 0)
+
+
+def test_the_task_term_is_the_energy_or_the_estimated_score():
+    energy = torch.tensor([[1.0], [-2.0]])
+    assert make("nce").task_term(energy).item() == pytest.approx(-0.5)
+    torch.testing.assert_close(make("regression").task_term(energy), -torch.sigmoid(-energy).mean())
+
+
+def test_energy_is_the_papers_formula(problem):
+    """SEAL Eq. 2 term by term, in loops."""
+    _, features, labels, energy = problem
+    b, M, c, v = (
+        energy.label_embeddings.weight, energy.projection.weight, energy.projection.bias, energy.direction.weight[0]
+    )  # fmt: skip
+    for x, y in zip(features, labels, strict=True):
+        local = sum(y[i] * (b[i] @ x) for i in range(L))
+        value = -(local + v @ F.softplus(M @ y + c))
+        torch.testing.assert_close(energy(x.unsqueeze(0), y.view(1, 1, L)).squeeze(), value)
+
+
+def test_the_gradient_of_the_global_term_couples_all_labels(problem):
+    """∂E_global/∂y_i = -{Mᵀ diag(γ'(M y + c)) v}_i (SEAL §2): depends on every other label."""
+    _, features, labels, energy = problem
+    y = labels.unsqueeze(1).clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(energy(features, y).sum(), y)
+    M, c, v = energy.projection.weight, energy.projection.bias, energy.direction.weight[0]
+    expected = -(energy.label_embeddings(features) + (torch.sigmoid(labels @ M.T + c) * v) @ M)
+    torch.testing.assert_close(gradient.squeeze(1), expected)
