@@ -1,4 +1,4 @@
-"""Installs seal_hf. Bounds are written once, here, with their reasons; the exact versions that are tested are in constraints*.txt."""
+"""Installs seal_hf. Bounds stand here, with their reasons; the versions that are tested stand in constraints*.txt."""
 
 import re
 from pathlib import Path
@@ -7,10 +7,10 @@ from setuptools import find_packages, setup
 
 ROOT = Path(__file__).parent
 
-# A lower bound without a word of its own is the major line of the tested version: older ones may work and are not tried.
+# A lower bound without a reason of its own is simply near the tested version: older ones may work and are not tried.
 INSTALL_REQUIRES = [
-    "torch>=2.6",  # the nets; the least transformers 5 takes, and the first whose weights_only loading is safe (CVE-2025-32434)
-    "transformers>=4.57.6,<6",  # Trainer, encoders, Auto classes; 4.57.6 is what `adapters` pins, 6 may change the Trainer's hooks
+    "torch>=2.6",  # the nets; the first whose weights_only loading is safe (CVE-2025-32434), and transformers 5's least
+    "transformers>=4.57.6,<6",  # Trainer and encoders; `adapters` pins 4.57.6, 6 may change the Trainer's hooks
     "accelerate>=1.10",  # launchers, DDP and mixed precision under the Trainer
     "datasets>=4.0",  # every loader returns a datasets.Dataset; Hub data sets
     "safetensors>=0.6",  # the only format of weights
@@ -24,8 +24,8 @@ INSTALL_REQUIRES = [
 ]
 
 EXTRAS_REQUIRE = {
-    "peft": ["peft>=0.18"],  # task-nets with LoRA and the like
-    "adapters": ["adapters>=1.3"],  # two adapters on one frozen base; pins transformers ~= 4.57.6, so use constraints-adapters.txt
+    "peft": ["peft>=0.20"],  # task-nets with LoRA and the like; transformers 5 takes no older one
+    "adapters": ["adapters>=1.3"],  # two adapters on one frozen base; pins transformers ~= 4.57.6
     "tensorboard": ["tensorboard>=2.20"],  # report_to="tensorboard"
     "optuna": ["optuna>=4.0"],  # trainer.hyperparameter_search
     "test": [
@@ -34,11 +34,11 @@ EXTRAS_REQUIRE = {
     ],
 }
 
-VERSION = re.search(r'^__version__ = "(.+)"$', (ROOT / "seal_hf/__init__.py").read_text(encoding="utf-8"), re.MULTILINE)[1]
+INIT = (ROOT / "seal_hf/__init__.py").read_text(encoding="utf-8")  # read, not imported: torch is not there yet
 
 setup(
     name="seal_hf",
-    version=VERSION,
+    version=re.search(r'^__version__ = "(.+)"$', INIT, re.MULTILINE)[1],
     description="Energy networks as a loss function for fine-tuning Hugging Face models (SEAL)",
     long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",

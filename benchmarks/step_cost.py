@@ -2,9 +2,12 @@
 
     python benchmarks/step_cost.py --dataset path/to/bibtex
 
-Compares, on the two networks of the multi-label recipes: our trainer against a bare PyTorch loop of the same two networks; NCE against
-cross-entropy; K = 20 against K = 200; `shared` against `separate`; and the share of a step that goes into drawing candidates.
-Variants take turns over several rounds, so that a drift of the machine's speed hits all alike; each figure is the median over
+Compares, on the two networks of the multi-label recipes: our trainer against a bare PyTorch loop of the same two
+networks; NCE against
+cross-entropy; K = 20 against K = 200; `shared` against `separate`; and the share of a step that goes into drawing
+candidates.
+Variants take turns over several rounds, so that a drift of the machine's speed hits all alike; each figure is the
+median over
 the rounds, with the smallest and largest.
 """
 
@@ -51,7 +54,9 @@ def arguments(loss: str, steps: int, samples: int, encoder: str = "separate") ->
     )
 
 
-def trainer_seconds(data, rows: TensorRows, steps: int, loss: str, samples: int = 20, encoder: str = "separate") -> float:
+def trainer_seconds(
+    data, rows: TensorRows, steps: int, loss: str, samples: int = 20, encoder: str = "separate"
+) -> float:
     trainer = SealTrainer(build(data, encoder), arguments(loss, steps, samples, encoder), train_dataset=rows)
     return trainer.train().metrics["train_runtime"] / steps
 
@@ -92,7 +97,8 @@ def bare_loop(data, rows: TensorRows, steps: int, samples: int = 20, energies: b
 
 
 def synthetic(features: int = 1836, labels: int = 159, rows: int = 2000):
-    """Random rows of bibtex's size, where the data set is not at hand: the cost of a step does not depend on the values."""
+    """Random rows of bibtex's size, where the data set is not at hand: the cost of a step does not depend on the
+    values."""
     generator = torch.Generator().manual_seed(0)
     x = (torch.rand(rows, features, generator=generator) < 0.04).float()
     y = (torch.rand(rows, labels, generator=generator) < 0.015).float()
@@ -103,7 +109,9 @@ def synthetic(features: int = 1836, labels: int = 159, rows: int = 2000):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--dataset", help="a feature data set of load_multilabel; default: random rows of bibtex's size")
+    parser.add_argument(
+        "--dataset", help="a feature data set of load_multilabel; default: random rows of bibtex's size"
+    )
     parser.add_argument("--steps", type=int, default=60, help="steps per measurement")
     parser.add_argument("--rounds", type=int, default=5, help="measurements of each variant, taking turns")
     parser.add_argument("--json", help="also write the figures here")
@@ -137,7 +145,10 @@ def main() -> None:
         "share of drawing candidates, K=200": ("drawing K=200", "nce K=200"),
     }
     figures = {}
-    print(f"{data.name}, {options.steps} steps, {options.rounds} rounds, {torch.get_num_threads()} threads, torch {torch.__version__}")
+    print(
+        f"{data.name}, {options.steps} steps, {options.rounds} rounds, {torch.get_num_threads()} threads, torch "
+        f"{torch.__version__}"
+    )
     for name, (a, b) in pairs.items():
         ratios = [x / y for x, y in zip(seconds[a], seconds[b], strict=True)]
         figures[name] = [statistics.median(ratios), min(ratios), max(ratios)]

@@ -1,9 +1,9 @@
 """Multi-label classification with an energy network as a loss function.
 
-    python examples/run_mlc.py                                         # embedded digits, under a minute
-    python examples/run_mlc.py --loss ce                               # the baseline: the same trainer, no loss-net
-    python examples/run_mlc.py --recipe recipes/mlc/bibtex_nce.yaml --dataset path/to/bibtex
-    python examples/run_mlc.py --dataset tweets.csv --text_column text --model_name_or_path distilbert-base-uncased
+python examples/run_mlc.py                                         # embedded digits, under a minute
+python examples/run_mlc.py --loss ce                               # the baseline: the same trainer, no loss-net
+python examples/run_mlc.py --recipe recipes/mlc/bibtex_nce.yaml --dataset path/to/bibtex
+python examples/run_mlc.py --dataset tweets.csv --text_column text --model_name_or_path distilbert-base-uncased
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from seal_hf.report import closing_table, evaluate_multilabel, write_predictions
 class DataArguments:
     """What to train on."""
 
-    dataset: str | None = field(default=None, metadata={"help": "Name, folder, file or Hub id; default: embedded digits."})
+    dataset: str | None = field(
+        default=None, metadata={"help": "Name, folder, file or Hub id; default: embedded digits."}
+    )
     data_dir: str | None = field(default=None, metadata={"help": "Folder of named data sets; default: $SEAL_HF_DATA."})
     normalize: str = field(default="none", metadata={"help": "Features: none, minmax or standard; fitted on train."})
     text_column: str | None = field(default=None, metadata={"help": "Column of the text; default: found."})

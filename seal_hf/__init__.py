@@ -1,6 +1,7 @@
 """seal_hf: energy networks as a loss function for fine-tuning.
 
-A loss-net is trained beside the task-net and teaches it the dependencies between labels; at prediction time only the task-net runs.
+A loss-net is trained beside the task-net and teaches it the dependencies between labels; at prediction time only the
+task-net runs.
 """
 
 from .collators import TensorRows, collate_rows, tokenize

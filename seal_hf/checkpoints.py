@@ -31,7 +31,8 @@ def load_loss_net_weights(loss_net: LossNet, folder: str | Path) -> None:
     path = Path(folder) / LOSS_NET_FOLDER / WEIGHTS
     if not path.is_file():
         raise ValueError(
-            f"{folder} has no loss-net: {LOSS_NET_FOLDER}/{WEIGHTS} is missing. It was saved by a plain Trainer or with "
+            f"{folder} has no loss-net: {LOSS_NET_FOLDER}/{WEIGHTS} is missing. It was saved by a plain Trainer "
+            f"or with "
             "energy_loss='ce'. Resume with the same loss, or start a new run from these weights: "
             "SealForMultiLabel.from_pretrained(folder) gives them a fresh loss-net."
         )
@@ -57,7 +58,8 @@ def load_learner_state(learner: Learner, folder: str | Path) -> None:
     path = Path(folder) / LOSS_NET_FOLDER / STATE
     if not path.is_file():
         raise ValueError(
-            f"{folder} cannot be resumed: {LOSS_NET_FOLDER}/{STATE}, the state of the loss-net's optimizer, is missing. Was it "
+            f"{folder} cannot be resumed: {LOSS_NET_FOLDER}/{STATE}, the state of the loss-net's optimizer, is "
+            f"missing. Was it "
             "saved with save_only_model=True? Start a new run from its weights instead."
         )
     learner.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))

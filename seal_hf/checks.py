@@ -25,7 +25,8 @@ def check_launcher(args: SealTrainingArguments, accelerator: Accelerator | None 
         raise ValueError(f"`args` is a {type(args).__name__}; SealTrainer takes SealTrainingArguments.")
     if args.n_gpu > 1:
         raise ValueError(
-            f"{args.n_gpu} GPUs are visible to one process (nn.DataParallel), which seal_hf does not support. Start one process "
+            f"{args.n_gpu} GPUs are visible to one process (nn.DataParallel), which seal_hf does not support. "
+            f"Start one process "
             "per GPU with `accelerate launch` or `torchrun --nproc_per_node`, or set CUDA_VISIBLE_DEVICES."
         )
     if accelerator is None:
@@ -40,7 +41,8 @@ def check_launcher(args: SealTrainingArguments, accelerator: Accelerator | None 
 
 
 def check_task_net(model: nn.Module, space: OutputSpace) -> None:
-    """The task-net must be of the space's problem type; where it does not say, it is told, so that pipelines decode it rightly.
+    """The task-net must be of the space's problem type; where it does not say, it is told, so that pipelines decode it
+    rightly.
 
     Raises:
         ValueError: the model's config says something else.
@@ -50,23 +52,27 @@ def check_task_net(model: nn.Module, space: OutputSpace) -> None:
         config.problem_type = space.problem_type
     if config.problem_type != space.problem_type:
         raise ValueError(
-            f"The task-net's config.problem_type is {config.problem_type!r}, expected {space.problem_type!r}. Load it with "
+            f"The task-net's config.problem_type is {config.problem_type!r}, expected {space.problem_type!r}. "
+            f"Load it with "
             f"from_pretrained(..., problem_type={space.problem_type!r}, num_labels=...)."
         )
 
 
 def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments) -> None:
-    """Raises ValueError where an energy loss has no loss-net, or the loss-net is of another kind than the arguments say."""
+    """Raises ValueError where an energy loss has no loss-net, or the loss-net is of another kind than the arguments
+    say."""
     if args.energy_loss == CROSS_ENTROPY:
         return
     if loss_net is None:
         raise ValueError(
-            f"energy_loss={args.energy_loss!r} needs a loss-net. Pass a SealForMultiLabel as `model`, or `loss_net=`; or train with "
+            f"energy_loss={args.energy_loss!r} needs a loss-net. Pass a SealForMultiLabel as `model`, or "
+            f"`loss_net=`; or train with "
             "energy_loss='ce'."
         )
     if loss_net.config.encoder_mode != args.loss_net_encoder:
         raise ValueError(
-            f"`loss_net_encoder` is {args.loss_net_encoder!r}, but the loss-net was built as {loss_net.config.encoder_mode!r}. Build it with "
+            f"`loss_net_encoder` is {args.loss_net_encoder!r}, but the loss-net was built as "
+            f"{loss_net.config.encoder_mode!r}. Build it with "
             f"loss_net_encoder={args.loss_net_encoder!r}, or change the argument."
         )
 

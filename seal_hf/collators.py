@@ -14,8 +14,10 @@ from torch import Tensor
 class TensorRows(torch.utils.data.Dataset):
     """Columns of a `datasets.Dataset` as tensors, for the Trainer.
 
-    A column of equally long rows is one (N, ...) tensor; a ragged column of token ids is kept flat with offsets and padded to the
-    longest row of each batch. Row-wise Arrow reads cost a sixth of a small net's step; this costs one index operation per column.
+    A column of equally long rows is one (N, ...) tensor; a ragged column of token ids is kept flat with offsets and
+    padded to the
+    longest row of each batch. Row-wise Arrow reads cost a sixth of a small net's step; this costs one index operation
+    per column.
 
     Args:
         dataset: numeric columns only.
@@ -57,14 +59,17 @@ class TensorRows(torch.utils.data.Dataset):
             self.ragged[name] = (flat, torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)])))
         else:
             raise ValueError(
-                f"Rows of column `{name}` have between {lengths.min()} and {lengths.max()} values; give its padding value "
+                f"Rows of column `{name}` have between {lengths.min()} and {lengths.max()} values; give its "
+                f"padding value "
                 f"(`padding={{{name!r}: ...}}`) or make all rows equally long."
             )
 
     @staticmethod
     def _tensor(name: str, values: np.ndarray) -> Tensor:
         if values.dtype.kind not in "iufb":
-            raise ValueError(f"Column `{name}` holds {values.dtype} values; TensorRows takes numbers. Remove or encode it.")
+            raise ValueError(
+                f"Column `{name}` holds {values.dtype} values; TensorRows takes numbers. Remove or encode it."
+            )
         return torch.from_numpy(np.array(values, dtype=np.float32 if values.dtype.kind == "f" else np.int64))
 
     def __len__(self) -> int:

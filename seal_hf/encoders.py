@@ -1,4 +1,5 @@
-"""Feature networks T_F and T_E: the MLP for feature data, any Hugging Face encoder for text, and how features are pooled."""
+"""Feature networks T_F and T_E: the MLP for feature data, any Hugging Face encoder for text, and how features are
+pooled."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ class MLPPreTrainedModel(PreTrainedModel):
 
 
 class MLPEncoder(MLPPreTrainedModel):
-    """`num_layers` x (linear -> softplus -> dropout), no dropout after the last (SEAL appendix C; the authors' FeedForward)."""
+    """`num_layers` x (linear -> softplus -> dropout), no dropout after the last (SEAL appendix C; the authors'
+    FeedForward)."""
 
     def __init__(self, config: MLPConfig):
         super().__init__(config)

@@ -4,8 +4,10 @@ Every loss sees the same row of candidates for each input,
 
     y = [ŷ, y*, y_1 .. y_K]:  the task-net's relaxed output, the gold, and K samples    (B, 2 + K, ...)
 
-and the energies E(x, y) of that row, (B, 2 + K), lower = better. A loss is a class with two methods: `candidates` builds the row,
-`__call__` maps energies to a scalar, the mean over the batch (SEAL, Eq. 4). `task_term` is what the task-net minimises in turn.
+and the energies E(x, y) of that row, (B, 2 + K), lower = better. A loss is a class with two methods: `candidates`
+builds the row,
+`__call__` maps energies to a scalar, the mean over the batch (SEAL, Eq. 4). `task_term` is what the task-net minimises
+in turn.
 Sources: SEAL = Lee et al. 2022, https://arxiv.org/abs/2212.01939 (equation numbers as printed there).
 """
 
@@ -61,10 +63,9 @@ class EnergyLoss:
         return None
 
     @torch.no_grad()
-    def candidates(
-        self, space: OutputSpace, logits: Tensor, labels: Tensor, generator: torch.Generator
-    ) -> Candidates:
-        """Candidates around the task-net's current output. `logits` are detached here; samples come from `generator`."""
+    def candidates(self, space: OutputSpace, logits: Tensor, labels: Tensor, generator: torch.Generator) -> Candidates:
+        """Candidates around the task-net's current output. `logits` are detached here; samples come from
+        `generator`."""
         gold, mask = space.gold(labels)
         row = [space.relax(logits).unsqueeze(1), gold.unsqueeze(1)]
         samples = self.draw(space, logits, generator)
@@ -82,7 +83,8 @@ class EnergyLoss:
         raise TypeError(f"{type(self).__name__} is abstract; use one of {sorted(ENERGY_LOSSES)}.")
 
     def task_term(self, energy: Tensor) -> Tensor:
-        """E(x, ŷ) (B, 1) -> the scalar that λ1 weighs in the task-net's loss; the mean energy unless a loss says otherwise."""
+        """E(x, ŷ) (B, 1) -> the scalar that λ1 weighs in the task-net's loss; the mean energy unless a loss says
+        otherwise."""
         return energy.mean()
 
 
@@ -106,7 +108,8 @@ class NCE(EnergyLoss):
 
 
 class Ranking(EnergyLoss):
-    """NCE without the noise term, s(y) = -E(x, y) (SEAL appendix, Table 19 "ranking"): samples count by their energy alone."""
+    """NCE without the noise term, s(y) = -E(x, y) (SEAL appendix, Table 19 "ranking"): samples count by their energy
+    alone."""
 
     def draw(self, space: OutputSpace, logits: Tensor, generator: torch.Generator) -> Tensor:
         return space.sample(logits, self.num_samples, generator)
@@ -133,7 +136,8 @@ class Regression(EnergyLoss):
 
         L_E = - s(ŷ, y*) log σ(-E(x, ŷ)) - (1 - s(ŷ, y*)) log(1 - σ(-E(x, ŷ)))
 
-    (the printed `log(1 + σ(-E))` is a slip). Since σ(-E) estimates the score, the task-net minimises -σ(-E(x, ŷ)), not E.
+    (the printed `log(1 + σ(-E))` is a slip). Since σ(-E) estimates the score, the task-net minimises -σ(-E(x, ŷ)), not
+    E.
     """
 
     def annotate(self, space: OutputSpace, logits: Tensor, gold: Tensor, candidates: Candidates) -> None:

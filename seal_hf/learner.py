@@ -1,7 +1,10 @@
-"""A second network trained beside the Trainer's model, with its own DDP wrapper, optimizer, scheduler and gradient scaler.
+"""A second network trained beside the Trainer's model, with its own DDP wrapper, optimizer, scheduler and gradient
+scaler.
 
-The Trainer and accelerate know nothing of it: accelerate has one gradient scaler for all prepared optimizers and unscales all of them
-at once, and one DDP wrapper around both nets cannot express alternating phases. `zero_grad`, `backward` and `apply` are separate calls,
+The Trainer and accelerate know nothing of it: accelerate has one gradient scaler for all prepared optimizers and
+unscales all of them
+at once, and one DDP wrapper around both nets cannot express alternating phases. `zero_grad`, `backward` and `apply`
+are separate calls,
 so that gradients may come from several places before one update.
 """
 
@@ -68,9 +71,7 @@ class Learner:
         self.scheduler = get_scheduler(
             scheduler_type, self.optimizer, num_warmup_steps=num_warmup_steps, num_training_steps=num_training_steps
         )
-        self.scaler = torch.amp.GradScaler(
-            accelerator.device.type, enabled=accelerator.mixed_precision == "fp16"
-        )
+        self.scaler = torch.amp.GradScaler(accelerator.device.type, enabled=accelerator.mixed_precision == "fp16")
         self.grad_norm = torch.zeros((), device=accelerator.device)
 
     def __call__(self, *args, **kwargs) -> Tensor:

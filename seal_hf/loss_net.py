@@ -1,4 +1,5 @@
-"""The loss-net: a feature network (its own, or the task-net's features) and an energy, as one saved Hugging Face model."""
+"""The loss-net: a feature network (its own, or the task-net's features) and an energy, as one saved Hugging Face
+model."""
 
 from __future__ import annotations
 
@@ -72,9 +73,7 @@ class LossNet(PreTrainedModel):
             self.encoder = AutoModel.from_config(encoder_config)
         sizes = [config.feature_size] + [config.hidden_size] * config.head_layers
         layers = [
-            module
-            for a, b in zip(sizes[:-1], sizes[1:], strict=True)
-            for module in (nn.Linear(a, b), nn.Softplus())
+            module for a, b in zip(sizes[:-1], sizes[1:], strict=True) for module in (nn.Linear(a, b), nn.Softplus())
         ]
         self.head = nn.Sequential(*layers)
         self.energy = ENERGIES[config.energy](config.num_labels, sizes[-1], config.global_size)
@@ -89,7 +88,8 @@ class LossNet(PreTrainedModel):
             nn.init.zeros_(module.bias)
 
     def parameter_groups(self, args) -> list[dict]:
-        """Groups for the optimizer from [`SealTrainingArguments`]: the encoder, if it has its own, and all the rest (last)."""
+        """Groups for the optimizer from [`SealTrainingArguments`]: the encoder, if it has its own, and all the rest
+        (last)."""
         encoder = [p for p in self.encoder.parameters() if p.requires_grad] if self.encoder is not None else []
         known = set(map(id, encoder))
         rest = [p for p in self.parameters() if p.requires_grad and id(p) not in known]

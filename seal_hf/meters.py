@@ -57,11 +57,12 @@ class Meters:
             bad = torch.stack([-self.first_bad[phase] for phase in phases]).unsqueeze(0)
             first = (-self.accelerator.gather(bad).max(0).values).tolist()
             for phase, step in zip(phases, first, strict=True):
+                remedy = "`loss_net_learning_rate`" if phase == "loss-net" else "`learning_rate` or `energy_weight`"
                 if step != float("inf"):
                     raise NonFiniteLossError(
-                        f"The loss of the {phase} phase is NaN or infinite, first at step {int(step) + 1}. Training stopped; "
-                        "checkpoints written before are untouched. Look at the data of that step, or lower "
-                        f"{'`loss_net_learning_rate`' if phase == 'loss-net' else '`learning_rate` or `energy_weight`'}."
+                        f"The loss of the {phase} phase is NaN or infinite, first at step {int(step) + 1}. "
+                        "Training stopped; checkpoints written before are untouched. Look at the data of that step, "
+                        f"or lower {remedy}."
                     )
         for name, net in nets.items():
             if net is not None and not all(torch.stack([p.isfinite().all() for p in net.parameters()]).tolist()):

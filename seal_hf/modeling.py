@@ -1,6 +1,7 @@
 """Task-net and loss-net together: SealForMultiLabel. And the small MLP task-net for feature data.
 
-A saved folder is the plain task-net at the root, which any Hugging Face code loads, and the loss-net under `_loss_net/`.
+A saved folder is the plain task-net at the root, which any Hugging Face code loads, and the loss-net under
+`_loss_net/`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ logger = logging.get_logger(__name__)
 
 
 class MLPForMultiLabel(MLPPreTrainedModel):
-    """The MLP task-net F(x) = G T_F(x): an MLP and a label table without bias (SEAL §4; the authors' feedforward task-net)."""
+    """The MLP task-net F(x) = G T_F(x): an MLP and a label table without bias (SEAL §4; the authors' feedforward
+    task-net)."""
 
     def __init__(self, config: MLPConfig):
         super().__init__(config)
@@ -36,7 +38,8 @@ class MLPForMultiLabel(MLPPreTrainedModel):
     def forward(
         self, features: Tensor, labels: Tensor | None = None, output_hidden_states: bool | None = None, **kwargs
     ) -> SequenceClassifierOutput:
-        """features (B, input_size) -> logits (B, L). With `labels` (B, L), also the loss: cross-entropy summed over labels."""
+        """features (B, input_size) -> logits (B, L). With `labels` (B, L), also the loss: cross-entropy summed over
+        labels."""
         outputs = self.encoder(features, output_hidden_states=output_hidden_states)
         logits = self.classifier(outputs.last_hidden_state)
         loss = MultiLabelSpace().task_loss(logits, labels) if labels is not None else None
@@ -157,18 +160,25 @@ class SealForMultiLabel(nn.Module):
         global_size: int = 200,
         **kwargs,
     ) -> SealForMultiLabel:
-        """Both nets from a saved SEAL folder or repo; or a plain encoder or classifier, with a fresh loss-net, which is said.
+        """Both nets from a saved SEAL folder or repo; or a plain encoder or classifier, with a fresh loss-net, which
+        is said.
 
         Args:
             model_name_or_path: folder or Hub id.
-            loss_net_encoder: `separate` (default for a fresh loss-net) or `shared`; a saved loss-net of the other kind is refused.
+            loss_net_encoder: `separate` (default for a fresh loss-net) or `shared`; a saved loss-net of the other kind
+                is refused.
             global_size: width of a fresh loss-net's global term.
             kwargs: for the task-net's `from_pretrained` (`num_labels`, `id2label`, `revision`, `token`, ...).
 
         Raises:
             ValueError: the saved loss-net is of another kind than asked for, or for another number of labels.
         """
-        kwargs = {"problem_type": MultiLabelSpace.problem_type, "dtype": torch.float32, "use_safetensors": True, **kwargs}
+        kwargs = {
+            "problem_type": MultiLabelSpace.problem_type,
+            "dtype": torch.float32,
+            "use_safetensors": True,
+            **kwargs,
+        }
         task_net = AutoModelForSequenceClassification.from_pretrained(model_name_or_path, **kwargs)
         hub = {key: kwargs[key] for key in ("revision", "token", "cache_dir", "local_files_only") if key in kwargs}
         folder = _find_loss_net(str(model_name_or_path), hub)
@@ -181,7 +191,8 @@ class SealForMultiLabel(nn.Module):
         if loss_net_encoder not in (None, found) or labels != task_net.config.num_labels:
             raise ValueError(
                 f"The loss-net in {model_name_or_path} has encoder {found!r} and {labels} labels; asked for "
-                f"{loss_net_encoder or found!r} and {task_net.config.num_labels}. Remove {LOSS_NET_FOLDER}/ to start a fresh one."
+                f"{loss_net_encoder or found!r} and {task_net.config.num_labels}. Remove {LOSS_NET_FOLDER}/ to "
+                f"start a fresh one."
             )
         return cls(task_net, loss_net)
 
@@ -189,7 +200,8 @@ class SealForMultiLabel(nn.Module):
     def _fresh_loss_net(
         task_net: PreTrainedModel, pretrained: str | None, mode: str, global_size: int, hub: dict | None = None
     ) -> LossNet:
-        """A loss-net for this task-net. A separate encoder starts from the same pretrained weights, if there are any."""
+        """A loss-net for this task-net. A separate encoder starts from the same pretrained weights, if there are
+        any."""
         encoder, config = None, task_net.config
         if mode == "separate" and pretrained is not None:
             encoder = AutoModel.from_pretrained(pretrained, dtype=torch.float32, use_safetensors=True, **(hub or {}))
@@ -221,7 +233,8 @@ class SealForMultiLabel(nn.Module):
     def push_to_hub(
         self, repo_id: str, *, include_loss_net: bool = False, private: bool | None = None, token: str | None = None
     ) -> str:
-        """Push the task-net, a plain model, to the Hub; with `include_loss_net`, the loss-net too. Returns the repo's URL."""
+        """Push the task-net, a plain model, to the Hub; with `include_loss_net`, the loss-net too. Returns the repo's
+        URL."""
         api = HfApi(token=token)
         url = api.create_repo(repo_id, private=private, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
@@ -238,7 +251,8 @@ class SealForMultiLabel(nn.Module):
 def _encoder_options(config) -> dict:
     """The configuration an encoder is rebuilt from: architecture only, no label names."""
     options = config.to_dict()
-    drop = "id2label label2id num_labels problem_type architectures transformers_version _name_or_path dtype torch_dtype threshold"
+    drop = "id2label label2id num_labels problem_type architectures transformers_version _name_or_path"
+    drop += " dtype torch_dtype threshold"
     return {key: value for key, value in options.items() if key not in drop.split()}
 
 
@@ -246,6 +260,10 @@ def _find_loss_net(name: str, hub: dict) -> str | None:
     """Path of the loss-net's folder, of a local folder or a Hub repo; None where there is none."""
     root = Path(name)
     if not root.is_dir():
-        root = Path(snapshot_download(name, allow_patterns=[f"{LOSS_NET_FOLDER}/config.json", f"{LOSS_NET_FOLDER}/*.safetensors"], **hub))
+        root = Path(
+            snapshot_download(
+                name, allow_patterns=[f"{LOSS_NET_FOLDER}/config.json", f"{LOSS_NET_FOLDER}/*.safetensors"], **hub
+            )
+        )
     folder = root / LOSS_NET_FOLDER
     return str(folder) if (folder / "config.json").is_file() else None

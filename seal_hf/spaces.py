@@ -1,7 +1,9 @@
 """Output spaces: everything the method must know about one kind of structured output.
 
-A space turns logits into relaxed structures, draws and scores candidates, and is the only place that knows whether the output is a
-label set, a tag sequence or a mask. Energies and energy losses are generic over spaces. All methods are pure tensor functions,
+A space turns logits into relaxed structures, draws and scores candidates, and is the only place that knows whether the
+output is a
+label set, a tag sequence or a mask. Energies and energy losses are generic over spaces. All methods are pure tensor
+functions,
 vectorised over the batch B and the candidates S; nothing loops over examples and nothing synchronises with the device.
 
 Shapes for a label set over L labels: `logits` and `labels` (B, L); candidates `y` (B, S, L).
@@ -84,7 +86,8 @@ class MultiLabelSpace(OutputSpace):
         """
         if logits.dim() != 2 or logits.shape != labels.shape:
             raise ValueError(
-                f"The task-net's logits have shape {tuple(logits.shape)} and `labels` have shape {tuple(labels.shape)}; a "
+                f"The task-net's logits have shape {tuple(logits.shape)} and `labels` have shape "
+                f"{tuple(labels.shape)}; a "
                 "multi-label task-net gives one logit per label and takes a multi-hot vector per row: both must be "
                 "(batch, num_labels). Check the model's `num_labels` and that `labels` is multi-hot."
             )

@@ -5,7 +5,8 @@ One step, for one accumulation window of micro-batches (SEAL-dynamic, Lee et al.
 1. loss-net phase: n_E updates of the loss-net on candidates from the current task-net, detached;
 2. task-net phase: the Trainer's own update, on λ2 · task loss + λ1 · energy of the task-net's relaxed output.
 
-The task-net runs once per step where the window is one micro-batch: the loss-net phase uses its detached outputs, and `compute_loss`
+The task-net runs once per step where the window is one micro-batch: the loss-net phase uses its detached outputs, and
+`compute_loss`
 goes on from the same graph. At prediction time only the task-net runs.
 """
 
@@ -16,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, Trainer
 
-from .checks import check_columns, check_launcher, check_loss_net, check_task_net
 from .checkpoints import load_learner_state, load_loss_net_weights, save_learner_state, save_loss_net
+from .checks import check_columns, check_launcher, check_loss_net, check_task_net
 from .collators import TensorRows, collate_rows
 from .encoders import task_features
 from .energy_losses import ENERGY_LOSSES, GOLD, OUTPUT, SAMPLES
@@ -119,7 +120,8 @@ class SealTrainer(Trainer):
             self.meters.add(loss_net_grad_norm=self.learner.grad_norm)
 
     def compute_loss(self, model, inputs, return_outputs: bool = False, num_items_in_batch=None):
-        """Training: λ2 · task loss + λ1 · energy of the relaxed output (SEAL Eq. 1, 5). Evaluation: the task loss alone."""
+        """Training: λ2 · task loss + λ1 · energy of the relaxed output (SEAL Eq. 1, 5). Evaluation: the task loss
+        alone."""
         outputs, self._pending = self._pending, None
         if outputs is None:
             outputs = self._run_task_net(model, inputs)
@@ -173,7 +175,9 @@ class SealTrainer(Trainer):
 
     def _meter_loss_net(self, loss: Tensor, energies: Tensor) -> None:
         self.meters.watch("loss-net", loss, self.state.global_step)
-        self.meters.add(loss_net_loss=loss, energy_gold=energies[:, GOLD].mean(), energy_output=energies[:, OUTPUT].mean())
+        self.meters.add(
+            loss_net_loss=loss, energy_gold=energies[:, GOLD].mean(), energy_output=energies[:, OUTPUT].mean()
+        )
         if energies.shape[1] > 2:
             self.meters.add(energy_samples=energies[:, SAMPLES].mean())
 
@@ -187,7 +191,8 @@ class SealTrainer(Trainer):
         energies = self.loss_net(y, mask, _without_labels(inputs), self._features(outputs, inputs))
         self.eval_meters.add(energy_output=energies[:, OUTPUT].mean(), energy_gold=energies[:, GOLD].mean())
 
-    # --- the Trainer's hooks: data, set-up, log, save, load ------------------------------------------------------------
+    # --- the Trainer's hooks: data, set-up, log, save, load
+    # ------------------------------------------------------------
 
     def _get_train_sampler(self, train_dataset=None):
         train_dataset = train_dataset if train_dataset is not None else self.train_dataset
@@ -202,7 +207,9 @@ class SealTrainer(Trainer):
         scheduler = super().create_scheduler(num_training_steps, optimizer)
         if self.args.energy_loss != CROSS_ENTROPY:
             self.energy_loss = ENERGY_LOSSES[self.args.energy_loss](
-                num_samples=self.args.num_samples, perturbation_std=self.args.perturbation_std, cost=self.args.margin_cost
+                num_samples=self.args.num_samples,
+                perturbation_std=self.args.perturbation_std,
+                cost=self.args.margin_cost,
             )
             self.learner = Learner(
                 self.loss_net,

@@ -1,4 +1,5 @@
-"""Energy losses against closed forms over all label sets of a small space, and their gradients against finite differences."""
+"""Energy losses against closed forms over all label sets of a small space, and their gradients against finite
+differences."""
 
 import itertools
 import math
@@ -145,7 +146,9 @@ def test_gradients_match_finite_differences(name, problem):
         named = dict(zip(parameters, values, strict=True))
         return loss(torch.func.functional_call(energy, named, (features, candidates.y)), candidates)
 
-    assert torch.autograd.gradcheck(through_the_network, tuple(p.detach().requires_grad_() for p in parameters.values()))
+    assert torch.autograd.gradcheck(
+        through_the_network, tuple(p.detach().requires_grad_() for p in parameters.values())
+    )
     y = candidates.y[:, :1].clone().requires_grad_()
     assert torch.autograd.gradcheck(lambda value: loss.task_term(energy(features, value)), (y,))
 

@@ -1,6 +1,7 @@
 """Data sets: files, folders and Hub ids into `datasets.Dataset` splits. Knows no model.
 
-Dispatch of [`load_multilabel`]: nothing or `digits` -> the embedded data; a folder or file with .arff -> `mulan.py`; csv, tsv, jsonl ->
+Dispatch of [`load_multilabel`]: nothing or `digits` -> the embedded data; a folder or file with .arff -> `mulan.py`;
+csv, tsv, jsonl ->
 `text.py`; a plain name -> that folder under `data_dir`; `owner/name` -> the Hub.
 """
 
@@ -75,7 +76,9 @@ def _find(dataset: str, data_dir: str | None) -> Path | None:
     if path.is_dir() or (path.is_file() and path.suffix in (".arff", *SUFFIXES)):
         return path
     if path.is_file():
-        raise DataError(f"{dataset}: files of type {path.suffix!r} are not read; expected .arff, {', '.join(SUFFIXES)}.")
+        raise DataError(
+            f"{dataset}: files of type {path.suffix!r} are not read; expected .arff, {', '.join(SUFFIXES)}."
+        )
     data_dir = data_dir or os.environ.get("SEAL_HF_DATA")
     is_name = "/" not in dataset and "\\" not in dataset
     if data_dir and is_name:
@@ -85,7 +88,8 @@ def _find(dataset: str, data_dir: str | None) -> Path | None:
     if is_name or path.suffix in (".arff", *SUFFIXES) or dataset.count("/") != 1 or dataset.startswith((".", "/")):
         looked = f"{data_dir} and its folders" if data_dir else "no data_dir was given (--data_dir or SEAL_HF_DATA)"
         raise DataError(
-            f"Data set {dataset!r} not found: no such folder or file; as a name: {looked}; and it is no Hub id (owner/name). "
+            f"Data set {dataset!r} not found: no such folder or file; as a name: {looked}; and it is no Hub id "
+            f"(owner/name). "
             "Give a path, or leave --dataset out for the embedded digits."
         )
     return None

@@ -1,4 +1,5 @@
-"""ARFF into matrices: dense and sparse (liac-arff), and the hierarchical class attribute of Clus, which liac-arff does not know."""
+"""ARFF into matrices: dense and sparse (liac-arff), and the hierarchical class attribute of Clus, which liac-arff does
+not know."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ class Table:
 def read_arff(path: Path, keep_id: bool = False) -> Table:
     """Read one file.
 
-    Two-valued nominals such as {YES, NO} or {0, 1} become 1/0, other nominals one column per value; a nominal whose values are (nearly) all
+    Two-valued nominals such as {YES, NO} or {0, 1} become 1/0, other nominals one column per value; a nominal whose
+    values are (nearly) all
     different is an identifier and is dropped, or with `keep_id` kept as its integer index.
 
     Raises:
@@ -86,7 +88,8 @@ def _check_rows(header: str, body: str, path: Path, first_line: int) -> None:
         found = line.count(",") + 1
         if found != columns:
             raise DataError(
-                f"{path}, line {number}: {found} values, expected {columns}, one per attribute. The file ends early or is damaged."
+                f"{path}, line {number}: {found} values, expected {columns}, one per attribute. The file ends "
+                f"early or is damaged."
             )
 
 
@@ -127,6 +130,8 @@ def _sparse_columns(rows: Sequence[dict], attributes: Sequence[tuple]) -> list[l
 def _binary(values: Sequence[str]) -> dict[str, float] | None:
     """{YES, NO} and its kin in any order -> {value: 1 or 0}; None for other nominals. A lone `0` or `1` counts too."""
     lowered = {value: value.strip().lower() for value in values}
-    if not all(v in TRUE | FALSE for v in lowered.values()) or len({v in TRUE for v in lowered.values()}) != len(values):
+    if not all(v in TRUE | FALSE for v in lowered.values()) or len({v in TRUE for v in lowered.values()}) != len(
+        values
+    ):
         return None
     return {value: float(v in TRUE) for value, v in lowered.items()}

@@ -23,7 +23,8 @@ class MultiLabelData:
     Attributes:
         name: short name, for logs and the model card.
         kind: `features` (column `features`, float32 of a fixed length) or `text` (column `text`).
-        train, validation, test: data sets; column `labels` is a multi-hot float32 vector over `label_names`. `test` may be None.
+        train, validation, test: data sets; column `labels` is a multi-hot float32 vector over `label_names`. `test`
+            may be None.
         label_names: L names.
         feature_names: names of the features; empty for text.
         notes: what the loader did to the data, with counts.
@@ -50,7 +51,9 @@ def fixed_size_column(values: np.ndarray) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
 
 
-def make_dataset(labels: np.ndarray, *, features: np.ndarray | None = None, texts: Sequence[str] | None = None) -> Dataset:
+def make_dataset(
+    labels: np.ndarray, *, features: np.ndarray | None = None, texts: Sequence[str] | None = None
+) -> Dataset:
     """A split from arrays: features (N, F) or N texts, and labels (N, L)."""
     if features is not None:
         columns = {"features": fixed_size_column(features)}
@@ -82,7 +85,8 @@ def check_splits(sizes: dict[str, int], source: str) -> None:
     for split in ("train", "validation"):
         if sizes.get(split, 0) == 0:
             raise DataError(
-                f"{source}: the {split} split is empty (rows: {sizes}). Training, early stopping and the decision threshold need "
+                f"{source}: the {split} split is empty (rows: {sizes}). Training, early stopping and the "
+                f"decision threshold need "
                 "both: give a file for it, or a single file, which is split 80/10/10."
             )
 
@@ -131,7 +135,14 @@ def feature_data(
     tables = {split: make_dataset(y, features=scaled[split]) for split, (_, y) in splits.items()}
     notes = [*notes, *empty_rows_note({split: y for split, (_, y) in splits.items()})]
     return MultiLabelData(
-        name, "features", tables["train"], tables["validation"], tables.get("test"), list(label_names), list(feature_names), notes
+        name,
+        "features",
+        tables["train"],
+        tables["validation"],
+        tables.get("test"),
+        list(label_names),
+        list(feature_names),
+        notes,
     )
 
 

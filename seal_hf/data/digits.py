@@ -1,6 +1,8 @@
-"""The embedded data set: images of one to three handwritten digits, with labels that depend on each other. Nothing is downloaded.
+"""The embedded data set: images of one to three handwritten digits, with labels that depend on each other. Nothing is
+downloaded.
 
-The digits are the real 8 x 8 images that scikit-learn ships (UCI optical recognition). An example is a canvas of three slots, 8 x 24
+The digits are the real 8 x 8 images that scikit-learn ships (UCI optical recognition). An example is a canvas of three
+slots, 8 x 24
 pixels in [0, 1], with one to three of them filled from the left. Its 18 labels:
 
 * `digit 0` .. `digit 9`: the digit occurs;
@@ -19,7 +21,16 @@ import numpy as np
 from .common import MultiLabelData, feature_data
 
 SLOTS = 3
-DERIVED = ("several", "repeated", "sorted", "odd sum", "sum above 12", "contains a prime", "largest is 8 or 9", "only even digits")
+DERIVED = (
+    "several",
+    "repeated",
+    "sorted",
+    "odd sum",
+    "sum above 12",
+    "contains a prime",
+    "largest is 8 or 9",
+    "only even digits",
+)
 LABEL_NAMES = [f"digit {d}" for d in range(10)] + list(DERIVED)
 SIZES = {"train": 2000, "validation": 500, "test": 1000}
 

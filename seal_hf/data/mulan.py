@@ -21,7 +21,8 @@ def load_arff_folder(
     """A folder with ARFF files, or one ARFF file.
 
     Args:
-        path: `<name>.arff` + `<name>.xml` (+ `folds.json`), or `<name>-train.arff` / `<name>-test.arff` + XML (Mulan); or
+        path: `<name>.arff` + `<name>.xml` (+ `folds.json`), or `<name>-train.arff` / `<name>-test.arff` + XML (Mulan);
+            or
             `*.train.arff`, `*.valid.arff`, `*.test.arff` with a hierarchical class attribute (Clus).
         normalize: `none`, `minmax`, `standard`, fitted on train.
         keep_id: keep an identifier attribute as an integer feature instead of dropping it.
@@ -61,7 +62,9 @@ def _mulan(folder: Path, tables: dict[Path, Table], seed: int):
         return name, splits, features, names, notes
     if len(tables) != 1:
         found = ", ".join(file.name for file in tables)
-        raise DataError(f"{folder}: expected one .arff file, or <name>-train.arff and <name>-test.arff; found {found or 'none'}.")
+        raise DataError(
+            f"{folder}: expected one .arff file, or <name>-train.arff and <name>-test.arff; found {found or 'none'}."
+        )
     ((file, table),) = tables.items()
     names = _label_names(folder, file.stem, table)
     x, y, features = _features_and_labels(table, names, file)
@@ -87,7 +90,9 @@ def _label_names(folder: Path, name: str, table: Table) -> list[str]:
     plain = {column.replace("\\", ""): column for column in table.names}
     missing = [label for label in names if label not in table.names and label.replace("\\", "") not in plain]
     if missing or not names:
-        raise DataError(f"{path}: {len(missing)} of {len(names)} labels are no attributes of {name}.arff, the first: {missing[:1]}.")
+        raise DataError(
+            f"{path}: {len(missing)} of {len(names)} labels are no attributes of {name}.arff, the first: {missing[:1]}."
+        )
     return [label if label in table.names else plain[label.replace("\\", "")] for label in names]
 
 
@@ -109,15 +114,21 @@ def _read_folds(path: Path, num_rows: int, file: Path) -> list[np.ndarray]:
         raise DataError(f"{path}: expected {{'rows': N, 'folds': [ten lists of row numbers]}}: {error}") from error
     every = np.sort(np.concatenate(folds)) if folds else np.empty(0)
     if content.get("rows", num_rows) != num_rows:
-        raise DataError(f"{file} has {num_rows} rows, but {path.name} expects {content['rows']}; the file ends early or is another.")
+        raise DataError(
+            f"{file} has {num_rows} rows, but {path.name} expects {content['rows']}; the file ends early or is another."
+        )
     if len(folds) != 10 or not np.array_equal(every, np.arange(num_rows)):
-        raise DataError(f"{path}: expected ten folds that hold every row 0..{num_rows - 1} once; found {len(folds)} folds, {len(every)} rows.")
+        raise DataError(
+            f"{path}: expected ten folds that hold every row 0..{num_rows - 1} once; found {len(folds)} folds, "
+            f"{len(every)} rows."
+        )
     parts = folds[:TRAIN_FOLDS], folds[TRAIN_FOLDS:VALIDATION_FOLDS], folds[VALIDATION_FOLDS:]
     return [np.concatenate(part) for part in parts]
 
 
 def _clus(folder: Path, tables: dict[Path, Table]):
-    """Clus: own train / valid / test files; label paths are closed under ancestors; missing numbers take the train mean."""
+    """Clus: own train / valid / test files; label paths are closed under ancestors; missing numbers take the train
+    mean."""
     splits, by_split = {}, {}
     for split, word in CLUS_SPLITS.items():
         matches = [file for file in tables if f".{word}" in file.name.lower() or f"-{word}" in file.name.lower()]
@@ -157,6 +168,9 @@ def path_labels(cells: list[str], nodes: list[str], split: str) -> np.ndarray:
         for path in cell.split("@"):
             for node in _ancestors(path):
                 if node not in index:
-                    raise DataError(f"class {path!r} in row {row} of the {split} split is not declared in the header of the train file.")
+                    raise DataError(
+                        f"class {path!r} in row {row} of the {split} split is not declared in the header of the "
+                        f"train file."
+                    )
                 labels[row, index[node]] = 1
     return labels

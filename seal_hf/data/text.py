@@ -29,10 +29,12 @@ def load_text(
     max_train_rows: int | None = None,
     seed: int = 0,
 ) -> MultiLabelData:
-    """A file, split 80/10/10 with `seed`; or a folder with train, dev (validation) and test files, and perhaps `labels.txt`.
+    """A file, split 80/10/10 with `seed`; or a folder with train, dev (validation) and test files, and perhaps
+    `labels.txt`.
 
     Args:
-        path: csv, tsv or jsonl; columns are named in the first row. A tsv without header is read as text, ids, id where the folder
+        path: csv, tsv or jsonl; columns are named in the first row. A tsv without header is read as text, ids, id
+            where the folder
             has a `labels.txt`.
         text_column: default: `text`, or the only column of strings beside the labels.
         label_column: a list, a JSON list, or values separated by comma, semicolon or bar.
@@ -50,7 +52,9 @@ def load_text(
         splits = {split: _read(file, names is not None, label_column) for split, file in files.items()}
     else:
         splits = {"all": _read(path, False, label_column)}
-    return _build(path.stem, splits, str(path), text_column, label_column, label_format, names, max_train_rows, seed, [])
+    return _build(
+        path.stem, splits, str(path), text_column, label_column, label_format, names, max_train_rows, seed, []
+    )
 
 
 def load_hub(
@@ -62,7 +66,8 @@ def load_hub(
     max_train_rows: int | None = None,
     seed: int = 0,
 ) -> MultiLabelData:
-    """A Hub data set by `owner/name`, or `owner/name:configuration`, through `datasets.load_dataset`; no code of the repo is run."""
+    """A Hub data set by `owner/name`, or `owner/name:configuration`, through `datasets.load_dataset`; no code of the
+    repo is run."""
     repo, _, configuration = name.partition(":")
     try:
         loaded = datasets.load_dataset(repo, configuration or None)
@@ -95,14 +100,17 @@ def _split_files(folder: Path) -> dict[str, Path]:
         matches = [folder / f"{word}{suffix}" for word in words for suffix in SUFFIXES]
         matches = [file for file in matches if file.is_file()]
         if len(matches) > 1:
-            raise DataError(f"{folder}: two files for the {split} split: {', '.join(file.name for file in matches)}. Keep one.")
+            raise DataError(
+                f"{folder}: two files for the {split} split: {', '.join(file.name for file in matches)}. Keep one."
+            )
         if matches:
             files[split] = matches[0]
     for split in ("train", "validation"):
         if split not in files:
             found = ", ".join(sorted(file.name for file in folder.iterdir())) or "nothing"
             raise DataError(
-                f"{folder}: no file for the {split} split, expected {' or '.join(SPLIT_NAMES[split])} with {', '.join(SUFFIXES)}; found {found}."
+                f"{folder}: no file for the {split} split, expected {' or '.join(SPLIT_NAMES[split])} with "
+                f"{', '.join(SUFFIXES)}; found {found}."
             )
     return files
 
@@ -124,7 +132,10 @@ def _read(path: Path, has_label_list: bool, label_column: str) -> Rows:
         raise DataError(f"{path}: two columns have the same name: {', '.join(header)}.")
     for number, row in enumerate(rows, start=1 if headerless else 2):
         if len(row) != len(header):
-            raise DataError(f"{path}, line {number} (counting rows): {len(row)} values, expected {len(header)} ({', '.join(header)}).")
+            raise DataError(
+                f"{path}, line {number} (counting rows): {len(row)} values, expected {len(header)} "
+                f"({', '.join(header)})."
+            )
     return {name: [row[i] for row in rows] for i, name in enumerate(header)}
 
 
@@ -139,9 +150,13 @@ def _read_jsonl(path: Path) -> Rows:
                 if not isinstance(row, dict):
                     raise ValueError("not an object")
             except ValueError as error:
-                raise DataError(f"{path}, line {number}: not a JSON object: {error}. The file may end early.") from error
+                raise DataError(
+                    f"{path}, line {number}: not a JSON object: {error}. The file may end early."
+                ) from error
             if columns and set(row) != set(columns):
-                raise DataError(f"{path}, line {number}: fields {sorted(row)}, expected {sorted(columns)} as in the rows before.")
+                raise DataError(
+                    f"{path}, line {number}: fields {sorted(row)}, expected {sorted(columns)} as in the rows before."
+                )
             for name, value in row.items():
                 columns.setdefault(name, []).append(value)
     if not columns:
@@ -149,7 +164,9 @@ def _read_jsonl(path: Path) -> Rows:
     return columns
 
 
-def _build(name, splits, source, text_column, label_column, label_format, names, max_train_rows, seed, notes) -> MultiLabelData:
+def _build(
+    name, splits, source, text_column, label_column, label_format, names, max_train_rows, seed, notes
+) -> MultiLabelData:
     for rows in splits.values():
         _need_column(label_column, rows, "label_column", source)
     text_column = text_column or _find_text_column(next(iter(splits.values())), label_column, source)
@@ -161,7 +178,10 @@ def _build(name, splits, source, text_column, label_column, label_format, names,
         texts[split] = ["" if text is None else str(text) for text in rows[text_column]]
     if "all" in splits:
         parts = random_split(len(texts["all"]), (0.8, 0.1, 0.1), seed)
-        notes.append(f"one file: {' / '.join(str(len(part)) for part in parts)} rows for train, validation and test (seed {seed}).")
+        notes.append(
+            f"one file: {' / '.join(str(len(part)) for part in parts)} rows for train, validation and test (seed "
+            f"{seed})."
+        )
         rows = dict(zip(SPLIT_NAMES, parts, strict=True))
         texts, labels = (
             {split: [texts["all"][i] for i in ids] for split, ids in rows.items()},
@@ -172,14 +192,19 @@ def _build(name, splits, source, text_column, label_column, label_format, names,
     check_splits({split: len(y) for split, y in labels.items()}, source)
     tables = {split: make_dataset(labels[split], texts=texts[split]) for split in labels}
     notes += empty_rows_note(labels)
-    return MultiLabelData(name, "text", tables["train"], tables["validation"], tables.get("test"), label_names, [], notes)
+    return MultiLabelData(
+        name, "text", tables["train"], tables["validation"], tables.get("test"), label_names, [], notes
+    )
 
 
 def _need_column(name: str, rows: Rows, argument: str, source: str) -> None:
     if name not in rows:
         close = difflib.get_close_matches(name, rows, 1, 0.5)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise DataError(f"{source} has no column {name!r}; its columns are {', '.join(rows)}.{hint} Name the right one with --{argument}.")
+        raise DataError(
+            f"{source} has no column {name!r}; its columns are {', '.join(rows)}.{hint} Name the right one with "
+            f"--{argument}."
+        )
 
 
 def _find_text_column(rows: Rows, label_column: str, source: str) -> str:
@@ -192,7 +217,11 @@ def _find_text_column(rows: Rows, label_column: str, source: str) -> str:
     ]
     if len(strings) == 1:
         return strings[0]
-    found = f"{len(strings)} columns of text: {', '.join(strings)}" if strings else f"no column of text among {', '.join(rows)}"
+    found = (
+        f"{len(strings)} columns of text: {', '.join(strings)}"
+        if strings
+        else f"no column of text among {', '.join(rows)}"
+    )
     raise DataError(f"{source} has {found}. Name the one to classify with --text_column.")
 
 
@@ -228,7 +257,8 @@ def label_matrix(
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     """Label cells by split -> multi-hot matrices (N, L) by split, and the L names.
 
-    `auto`: `names` where some value is not a number; else `multi_hot` where only 0 and 1 occur and some row has a value twice (no list of ids
+    `auto`: `names` where some value is not a number; else `multi_hot` where only 0 and 1 occur and some row has a
+    value twice (no list of ids
     has); else `ids`. Without `names`, ids count from 0 to the largest, and names are sorted.
 
     Raises:
@@ -272,18 +302,24 @@ def _guess_format(values: list[list]) -> str:
 
 def _multi_hot(cells, names, source):
     lengths = {len(cell) for rows in cells.values() for cell in rows}
-    expected = len(names) if names else max(lengths, key=lambda n: sum(len(c) == n for rows in cells.values() for c in rows))
+    expected = (
+        len(names) if names else max(lengths, key=lambda n: sum(len(c) == n for rows in cells.values() for c in rows))
+    )
     matrices = {}
     for split, rows in cells.items():
         for row, cell in enumerate(rows):
             if len(cell) != expected:
                 raise DataError(
-                    f"{source}: the multi-hot labels of row {row} of the {split} split have {len(cell)} entries, expected {expected}."
+                    f"{source}: the multi-hot labels of row {row} of the {split} split have {len(cell)} entries, "
+                    f"expected {expected}."
                 )
         matrix = np.array(rows, dtype=np.float32).reshape(len(rows), expected)
         bad = np.argwhere((matrix != 0) & (matrix != 1))
         if len(bad):
-            raise DataError(f"{source}: multi-hot labels must be 0 or 1; row {bad[0][0]} of the {split} split has {matrix[tuple(bad[0])]}.")
+            raise DataError(
+                f"{source}: multi-hot labels must be 0 or 1; row {bad[0][0]} of the {split} split has "
+                f"{matrix[tuple(bad[0])]}."
+            )
         matrices[split] = matrix
     return matrices, list(names) if names else [str(i) for i in range(expected)]
 

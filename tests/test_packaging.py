@@ -1,0 +1,146 @@
+"""What ships: dependencies and pins, package data, changelog, kinds of tracked files, recipes."""
+
+import ast
+import importlib.util
+import re
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from seal_hf import SealTrainingArguments
+from seal_hf.recipes import parse_recipe
+
+ROOT = Path(__file__).resolve().parents[1]
+SETUP = ast.parse((ROOT / "setup.py").read_text(encoding="utf-8"))
+RECIPES = sorted(str(file.relative_to(ROOT)) for file in (ROOT / "recipes").rglob("*.y*ml"))
+# A pickle runs code when it is read; weights are safetensors; data sets have licences of their own and stay outside.
+FORBIDDEN = ".pkl .pickle .joblib .bin .pt .pth .ckpt .npy .npz .h5 .arff .parquet .arrow .zip .gz".split()
+
+
+def setup_constant(name: str):
+    """A literal that setup.py assigns at its top level."""
+    (value,) = [node.value for node in SETUP.body if isinstance(node, ast.Assign) and node.targets[0].id == name]
+    return ast.literal_eval(value)
+
+
+def setup_argument(name: str):
+    """A literal that setup.py hands to `setup`."""
+    (call,) = [node.value for node in SETUP.body if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)]
+    return ast.literal_eval(next(keyword.value for keyword in call.keywords if keyword.arg == name))
+
+
+def requirements(*, but: str | None = None) -> list[Requirement]:
+    extras = {name: wanted for name, wanted in setup_constant("EXTRAS_REQUIRE").items() if name != but}
+    return [Requirement(text) for text in sum(extras.values(), setup_constant("INSTALL_REQUIRES"))]
+
+
+def pins(file: str) -> dict[str, Version]:
+    """Name -> version of a constraints file; every line is `name==version`, sorted, once."""
+    lines = [line for line in (ROOT / file).read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    wrong = [line for line in lines if not re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9][A-Za-z0-9.]*", line)]
+    assert wrong == [], "expected name==version, without a local version such as +cpu"
+    names = [canonicalize_name(line.split("==")[0]) for line in lines]
+    assert sorted(set(names)) == sorted(names)
+    return {name: Version(line.split("==")[1]) for name, line in zip(names, lines, strict=True)}
+
+
+@pytest.mark.parametrize("file, but", [("constraints.txt", "adapters"), ("constraints-adapters.txt", None)])
+def test_constraints_pin_every_dependency_within_its_bounds(file, but):
+    pinned = pins(file)
+    wanted = requirements(but=but)
+    assert [str(r) for r in wanted if canonicalize_name(r.name) not in pinned] == []
+    assert [str(r) for r in wanted if pinned[canonicalize_name(r.name)] not in r.specifier] == []
+
+
+def test_the_two_lanes_are_the_two_lines_of_transformers():
+    assert pins("constraints.txt")["transformers"].major == 5
+    assert pins("constraints-adapters.txt")["transformers"].release[:2] == (4, 57)
+    assert "adapters" not in pins("constraints.txt")
+
+
+def test_every_dependency_has_a_lower_bound_and_a_reason():
+    for requirement in requirements():
+        assert ">=" in str(requirement.specifier), requirement
+    in_lists = re.findall(
+        r'^ +(?:"\w+": \[)?"[\w.-]+>=.*$', (ROOT / "setup.py").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert len(in_lists) == len(requirements())
+    assert [line for line in in_lists if "  # " not in line] == []
+
+
+def test_imports_of_the_package_are_dependencies():
+    """Everything that `seal_hf` imports is the standard library, itself, or named in setup.py."""
+    names = {"liac-arff": "arff", "scikit-learn": "sklearn", "pyyaml": "yaml"}
+    known = {names.get(canonicalize_name(r.name), r.name) for r in requirements()} | {"seal_hf"}
+    known |= {"pyarrow"}  # the tables of `datasets`, which needs it
+    found = set()
+    for file in (ROOT / "seal_hf").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                found.add(node.module.split(".")[0])
+    assert found - set(sys.stdlib_module_names) - known == set()
+
+
+def test_package_data_names_every_file_that_is_not_python():
+    package = ROOT / "seal_hf"
+    files = {file for file in package.rglob("*") if file.is_file() and file.suffix not in (".py", ".pyc")}
+    globs = setup_argument("package_data")["seal_hf"]
+    assert [glob for glob in globs if not list(package.glob(glob))] == []
+    assert files - {file for glob in globs for file in package.glob(glob)} == set()
+
+
+def test_the_changelog_keeps_its_format():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert text.startswith("# Changelog\n")
+    headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert headings[0] == "[Unreleased]"
+    released = []
+    for heading in headings[1:]:
+        match = re.fullmatch(r"\[(\d+\.\d+\.\d+)\] - (\d{4}-\d{2}-\d{2})", heading)
+        assert match, f"'## {heading}': expected '## [1.2.3] - 2024-12-31'"
+        released.append((Version(match[1]), date.fromisoformat(match[2])))
+    assert released == sorted(released, reverse=True)
+    kinds = re.findall(r"^### (.*)$", text, re.MULTILINE)
+    assert set(kinds) <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        of_part = re.findall(r"^### (.*)$", part, re.MULTILINE)
+        assert len(of_part) == len(set(of_part)), f"a kind of change stands twice in '## {part.splitlines()[0]}'"
+    empty = re.findall(r"^### .*$(?=\s*(?:^##|\Z))", text, re.MULTILINE)
+    assert empty == []
+
+
+def test_no_pickles_weights_or_data_are_tracked():
+    try:
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    except FileNotFoundError:
+        pytest.skip("git is not installed")
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    files = listed.stdout.split("\0")
+    assert [name for name in files if name.lower().endswith(tuple(FORBIDDEN))] == []
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_recipe_parses_against_its_program(recipe, tmp_path):
+    """recipes/mlc/ belongs to examples/run_mlc.py, and so on: every key is a field of one of its dataclasses."""
+    program = f"run_{Path(recipe).parts[1]}"
+    spec = importlib.util.spec_from_file_location(program, ROOT / "examples" / f"{program}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[program] = module  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+        parsed = parse_recipe(
+            (module.DataArguments, module.ModelArguments, SealTrainingArguments),
+            ["--recipe", str(ROOT / recipe), "--output_dir", str(tmp_path), "--use_cpu", "true"],
+        )
+    finally:
+        del sys.modules[program]
+    assert parsed[-1].output_dir == str(tmp_path)

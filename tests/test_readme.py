@@ -1,0 +1,95 @@
+"""The README: its commands, its quickstart and its tables say what the code does."""
+
+import ast
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from transformers import AutoModelForSequenceClassification
+
+from seal_hf import ENERGY_LOSSES, SealForMultiLabel, SealTrainingArguments
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def marked(marker: str) -> str:
+    """The code block below `<!-- marker -->`."""
+    found = re.findall(rf"<!-- {re.escape(marker)} -->\n+```\w+\n(.*?)\n```", README, re.DOTALL)
+    assert len(found) == 1, f"expected one code block below <!-- {marker} -->, found {len(found)}"
+    return found[0]
+
+
+def section(title: str) -> str:
+    """The text below `## title`."""
+    return re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", README, re.DOTALL | re.MULTILINE)[1]
+
+
+def first_column(table: str) -> list[str]:
+    """The names in backticks that open the rows of a table."""
+    return re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+
+
+def test_the_quickstart_runs_and_leaves_a_plain_model_and_a_loss_net(tmp_path):
+    code = marked("test: quickstart")
+    assert len(ast.parse(code).body) <= 10  # "ten lines"
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+        "HF_HUB_OFFLINE": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert run.returncode == 0, run.stderr
+    assert "eval_f1_example" in run.stdout
+
+    folder = tmp_path / "outputs/quickstart/final"
+    nets = SealForMultiLabel.from_pretrained(folder)  # warns and builds a fresh loss-net where there is none
+    assert (folder / "_loss_net/model.safetensors").is_file()
+    task_net = AutoModelForSequenceClassification.from_pretrained(folder)
+    assert task_net.config.num_labels == nets.loss_net.config.num_labels > 10
+
+
+@pytest.mark.parametrize("marker", ["ci: run", "ci: test"])
+def test_a_command_is_one_line_and_names_files_that_exist(marker):
+    command = marked(marker)
+    assert "\n" not in command
+    files = re.findall(r"[\w./-]+\.(?:py|txt)\b", command)
+    assert "constraints.txt" in files
+    assert [name for name in files if not (ROOT / name).is_file()] == []
+
+
+def test_every_loss_has_its_row():
+    assert first_column(section("The losses").split("| argument |")[0]) == [*ENERGY_LOSSES, "ce"]
+
+
+def test_the_table_of_arguments_gives_the_defaults():
+    rows = re.findall(r"^\| `(\w+)` \| `?([^|`]+?)`? \|", section("The losses").split("| argument |")[1], re.MULTILINE)
+    defaults = {field.name: field.default for field in dataclasses.fields(SealTrainingArguments)}
+    assert len(rows) > 10
+    for name, shown in rows:
+        default = defaults[name]
+        assert shown == default if isinstance(default, str) else float(shown) == default, name
+
+
+def test_arguments_and_flags_that_are_named_exist():
+    program = (ROOT / "examples/run_mlc.py").read_text(encoding="utf-8")
+    known = {field.name for field in dataclasses.fields(SealTrainingArguments)}
+    known |= set(re.findall(r"^    (\w+): .*= field\(", program, re.MULTILINE)) | {"loss", "recipe", "help"}
+    blocks = [README[match.start() :] for match in re.finditer(r"run_mlc\.py", README)]
+    flags = {flag for block in blocks for flag in re.findall(r"--(\w+)", block.split("\n")[0].split("&&")[0])}
+    flags |= set(re.findall(r"`--([a-z]\w*)", "".join(section(name) for name in ("The program", "The losses", "Data"))))
+    assert {"loss", "dataset", "model_name_or_path", "push_to_hub", "normalize"} <= flags
+    assert flags - known - {"multi_gpu", "num_processes", "cpu"} == set()
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_inside_the_project_lead_somewhere(page):
+    links = re.findall(r"\]\(([^)#\s]+)\)", (ROOT / page).read_text(encoding="utf-8"))
+    local = [link for link in links if not link.startswith("http")]
+    assert [link for link in local if not (ROOT / link).exists()] == []
