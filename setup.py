@@ -7,18 +7,20 @@ from setuptools import find_packages, setup
 
 ROOT = Path(__file__).parent
 
-# A lower bound without a reason of its own is simply near the tested version: older ones may work and are not tried.
+# The lower bounds of this list, all but torch's, were tried together with transformers 4.57.6; older ones were not.
 INSTALL_REQUIRES = [
     "torch>=2.6",  # the nets; the first whose weights_only loading is safe (CVE-2025-32434), and transformers 5's least
     "transformers>=4.57.6,<6",  # Trainer and encoders; `adapters` pins 4.57.6, 6 may change the Trainer's hooks
     "accelerate>=1.10",  # launchers, DDP and mixed precision under the Trainer
     "datasets>=4.0",  # every loader returns a datasets.Dataset; Hub data sets
-    "safetensors>=0.6",  # the only format of weights
+    "safetensors>=0.6.1",  # the only format of weights
     "scikit-learn>=1.6",  # metrics, and the pixels of the embedded digits
     "liac-arff>=2.5",  # Mulan and Clus files; scipy's reader refuses sparse ARFF
-    "pyyaml>=6.0",  # recipes
+    "pyyaml>=6.0.1",  # recipes
     "huggingface_hub>=0.34",  # push and load; 0.x goes with transformers 4.57, 1.31 and later with 5
     "numpy>=2.0",  # metrics and loaders work on arrays
+    "pyarrow>=21.0",  # the tables under datasets.Dataset, read and built without a copy per row
+    "scipy>=1.15",  # a sigmoid that does not overflow
     "evaluate>=0.4.6",  # our metrics as evaluate.Metric, so that evaluate.combine takes them; nothing is fetched
     "seqeval>=1.2.2",  # span F1 of tag sequences
 ]

@@ -70,7 +70,7 @@ class LossNet(PreTrainedModel):
         if config.encoder_mode == "separate":
             options = dict(config.encoder_config)
             encoder_config = AutoConfig.for_model(options.pop("model_type"), **options)
-            self.encoder = AutoModel.from_config(encoder_config)
+            self.encoder = without_pooler(AutoModel.from_config(encoder_config))
         sizes = [config.feature_size] + [config.hidden_size] * config.head_layers
         layers = [
             module for a, b in zip(sizes[:-1], sizes[1:], strict=True) for module in (nn.Linear(a, b), nn.Softplus())
@@ -130,6 +130,13 @@ class LossNet(PreTrainedModel):
         features = self.encode(inputs, task_features)
         with torch.autocast(y.device.type, enabled=False):
             return self.energy(features.float(), y.float(), mask)
+
+
+def without_pooler(encoder: PreTrainedModel) -> PreTrainedModel:
+    """The encoder without weights that no gradient would reach, features being means over tokens: DDP waits for all."""
+    if getattr(encoder, "pooler", None) is not None:
+        encoder.pooler = nn.Identity()  # not None: some architectures call it unasked
+    return encoder
 
 
 AutoConfig.register(LossNetConfig.model_type, LossNetConfig)

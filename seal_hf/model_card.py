@@ -12,11 +12,16 @@ from string import Template
 from typing import Any, Literal
 
 from huggingface_hub import EvalResult, ModelCardData
+from transformers import Trainer
 
 from .report import FIGURES
 
 TEMPLATE = Path(__file__).parent / "model_card_template.md"
 MAX_LABELS = 100  # in the card's table; config.json has them all
+CARD_ARGUMENTS = (  # the last ones belong to the loss-net
+    "learning_rate per_device_train_batch_size gradient_accumulation_steps num_train_epochs seed "
+    "energy_weight num_samples loss_net_steps batch_repeats loss_net_learning_rate"
+).split()
 
 _SNIPPETS = {
     "text": """\
@@ -52,6 +57,9 @@ def model_card(
     label_names: Sequence[str],
     library_snippet: Literal["text", "features"],
     hyperparameters: Mapping[str, Any],
+    language: str | list[str] | None = None,
+    license: str | None = None,
+    tags: str | Sequence[str] | None = None,
 ) -> str:
     """Markdown with YAML metadata: the README.md of a task-net.
 
@@ -66,6 +74,7 @@ def model_card(
         label_names: L names in the order of the logits.
         library_snippet: "text" (pipeline) or "features" (the MLP, which needs `seal_hf` imported).
         hyperparameters: shown in a table; names that end in "token" are left out.
+        language, license, tags: added to the metadata, as the Hub knows them.
 
     Raises:
         ValueError: an unknown `library_snippet`.
@@ -84,7 +93,16 @@ def model_card(
         "labels": len(label_names),
     }
     values = {
-        "metadata": _metadata(model_name, base_model, dataset, figures, library_snippet),
+        "metadata": _metadata(
+            model_name,
+            base_model,
+            dataset,
+            figures,
+            library_snippet,
+            language=language,
+            license=license,
+            tags=[tags] if isinstance(tags, str) else list(tags or ()),
+        ),
         "title": _escape(model_name),
         "loss": "cross-entropy" if loss == "ce" else f"the {_escape(loss)} energy loss",
         "method": "" if loss == "ce" else " (SEAL: a loss-net trained beside the task-net scores its output)",
@@ -99,13 +117,63 @@ def model_card(
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(values)
 
 
+def run_card(
+    trainer: Trainer,
+    *,
+    metrics: Mapping[str, float] | None = None,
+    dataset: str | Sequence[str] | None = None,
+    finetuned_from: str | None = None,
+    model_name: str | None = None,
+    **facts: Any,
+) -> str:
+    """The card of a trainer's model as it is now: what the trainer knows, and what only its user knows.
+
+    Args:
+        trainer: a [`SealTrainer`].
+        metrics: as `report.evaluate_multilabel` returns; default: the last evaluation of these weights, if any.
+        dataset, finetuned_from, model_name: as `Trainer.create_model_card` takes them. The repo's id, where there is
+            one, wins over `model_name`: the snippet loads it.
+        facts: the same for `language`, `license`, `tags`, `dataset_tags`; its others are known here and not read.
+    """
+    args, state, model = trainer.args, trainer.state, trainer.accelerator.unwrap_model(trainer.model)
+    if metrics is None:
+        step = state.best_global_step if args.load_best_model_at_end and state.best_global_step else state.global_step
+        evaluations = [entry for entry in state.log_history if "eval_loss" in entry and entry["step"] == step]
+        metrics = evaluations[-1] if evaluations else {}
+    dataset = dataset or facts.get("dataset_tags")
+    names = model.config.id2label
+    return model_card(
+        model_name=trainer.hub_model_id or args.hub_model_id or model_name or Path(args.output_dir).resolve().name,
+        base_model=finetuned_from or model.config._name_or_path or None,
+        dataset=dataset if dataset is None or isinstance(dataset, str) else ", ".join(dataset),
+        loss=args.energy_loss,
+        loss_net_encoder=args.loss_net_encoder,
+        metrics=metrics,
+        threshold=getattr(model.config, "threshold", None),
+        label_names=[names[i] for i in sorted(names)],
+        library_snippet="features" if model.main_input_name == "features" else "text",
+        hyperparameters={
+            name: getattr(args, name) for name in (CARD_ARGUMENTS if args.energy_loss != "ce" else CARD_ARGUMENTS[:5])
+        },
+        **{name: facts.get(name) for name in ("language", "license", "tags")},
+    )
+
+
 _THRESHOLD = """
 Decision threshold tuned on validation: **{0:g}** (`threshold` in `config.json`).
 """
 
 
 def _metadata(
-    model_name: str, base_model: str | None, dataset: str | None, figures: Mapping[str, float], kind: str
+    model_name: str,
+    base_model: str | None,
+    dataset: str | None,
+    figures: Mapping[str, float],
+    kind: str,
+    *,
+    language: str | list[str] | None,
+    license: str | None,
+    tags: list[str],
 ) -> str:
     results = [
         EvalResult(
@@ -122,9 +190,11 @@ def _metadata(
         if f"test_{key}" in figures and dataset is not None
     ]
     data = ModelCardData(
+        language=language,
+        license=license,
         library_name="transformers",
         pipeline_tag="text-classification" if kind == "text" else "tabular-classification",
-        tags=["seal", "multi-label-classification"],
+        tags=list(dict.fromkeys(["seal", "multi-label-classification", *tags])),
         base_model=base_model if _is_hub_id(base_model) else None,  # the Hub refuses what is not an id
         datasets=[dataset] if _is_hub_id(dataset) else None,
         model_name=model_name if results else None,

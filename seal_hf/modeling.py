@@ -18,7 +18,7 @@ from transformers.utils import logging
 
 from .checkpoints import LOSS_NET_FOLDER, save_loss_net
 from .encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel, task_features
-from .loss_net import LossNet, LossNetConfig
+from .loss_net import LossNet, LossNetConfig, without_pooler
 from .spaces import MultiLabelSpace
 
 logger = logging.get_logger(__name__)
@@ -91,10 +91,14 @@ class SealForMultiLabel(nn.Module):
 
     @torch.no_grad()
     def predict(self, threshold: float | None = None, **inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Probabilities (B, L), and decisions (B, L) at `threshold`; default: the tuned one of the config, else 0.5."""
-        logits = self.task_net(**inputs).logits
+        """Probabilities (B, L), and decisions (B, L) at `threshold`; default: the tuned one of the config, else 0.5.
+
+        Without dropout: the task-net is put into evaluation mode, where training had left it in the other.
+        """
+        logits = self.task_net.eval()(**inputs).logits
         if threshold is None:
-            threshold = getattr(self.config, "threshold", None) or 0.5
+            tuned = getattr(self.config, "threshold", None)
+            threshold = 0.5 if tuned is None else tuned
         return self.space.relax(logits), self.space.decode(logits, threshold)
 
     # --- building ----------------------------------------------------------------------------------------------------
@@ -161,7 +165,7 @@ class SealForMultiLabel(nn.Module):
         **kwargs,
     ) -> SealForMultiLabel:
         """Both nets from a saved SEAL folder or repo; or a plain encoder or classifier, with a fresh loss-net, which
-        is said.
+        is said. In evaluation mode, and from safetensors only, as nothing is unpickled.
 
         Args:
             model_name_or_path: folder or Hub id.
@@ -171,21 +175,30 @@ class SealForMultiLabel(nn.Module):
             kwargs: for the task-net's `from_pretrained` (`num_labels`, `id2label`, `revision`, `token`, ...).
 
         Raises:
-            ValueError: the saved loss-net is of another kind than asked for, or for another number of labels.
+            ValueError: the saved nets are of another kind than asked for, or for another number of labels.
+            OSError: no such folder or repo, or no safetensors in it.
         """
         kwargs = {
             "problem_type": MultiLabelSpace.problem_type,
             "dtype": torch.float32,
-            "use_safetensors": True,
             **kwargs,
+            "use_safetensors": True,
         }
-        task_net = AutoModelForSequenceClassification.from_pretrained(model_name_or_path, **kwargs)
+        try:
+            task_net = AutoModelForSequenceClassification.from_pretrained(model_name_or_path, **kwargs)
+        except RuntimeError as error:
+            raise ValueError(
+                f"The weights in {model_name_or_path} do not have the shapes asked for (num_labels="
+                f"{kwargs.get('num_labels', 'as saved')}). For another label set than the saved classifier's, pass "
+                f"ignore_mismatched_sizes=True: the classifier then starts anew. {error}"
+            ) from error
         hub = {key: kwargs[key] for key in ("revision", "token", "cache_dir", "local_files_only") if key in kwargs}
         folder = _find_loss_net(str(model_name_or_path), hub)
         if folder is None:
             mode = loss_net_encoder or "separate"
             logger.warning(f"No {LOSS_NET_FOLDER}/ in {model_name_or_path}: built a fresh loss-net (encoder: {mode}).")
-            return cls(task_net, cls._fresh_loss_net(task_net, str(model_name_or_path), mode, global_size, hub))
+            loss_net = cls._fresh_loss_net(task_net, str(model_name_or_path), mode, global_size, hub)
+            return _aligned(cls(task_net, loss_net)).eval()
         loss_net = LossNet.from_pretrained(folder, dtype=torch.float32, use_safetensors=True)
         found, labels = loss_net.config.encoder_mode, loss_net.config.num_labels
         if loss_net_encoder not in (None, found) or labels != task_net.config.num_labels:
@@ -194,7 +207,7 @@ class SealForMultiLabel(nn.Module):
                 f"{loss_net_encoder or found!r} and {task_net.config.num_labels}. Remove {LOSS_NET_FOLDER}/ to "
                 f"start a fresh one."
             )
-        return cls(task_net, loss_net)
+        return _aligned(cls(task_net, loss_net)).eval()
 
     @staticmethod
     def _fresh_loss_net(
@@ -220,7 +233,7 @@ class SealForMultiLabel(nn.Module):
             )
         )
         if encoder is not None:
-            loss_net.encoder = encoder
+            loss_net.encoder = without_pooler(encoder)
         return loss_net
 
     # --- saving ------------------------------------------------------------------------------------------------------
@@ -234,7 +247,7 @@ class SealForMultiLabel(nn.Module):
         self, repo_id: str, *, include_loss_net: bool = False, private: bool | None = None, token: str | None = None
     ) -> str:
         """Push the task-net, a plain model, to the Hub; with `include_loss_net`, the loss-net too. Returns the repo's
-        URL."""
+        URL. A loss-net pushed before belongs to another task-net: it is replaced, or removed where none is included."""
         api = HfApi(token=token)
         url = api.create_repo(repo_id, private=private, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
@@ -244,8 +257,17 @@ class SealForMultiLabel(nn.Module):
                 folder_path=folder,
                 commit_message="Upload SEAL task-net" + (" and loss-net" if include_loss_net else ""),
                 ignore_patterns=None if include_loss_net else [f"{LOSS_NET_FOLDER}/*"],
+                delete_patterns=[f"{LOSS_NET_FOLDER}/*"],
             )
         return str(url)
+
+
+def _aligned(net: nn.Module) -> nn.Module:
+    """Weights mapped from a file lie where the file has them, and the last bit of a matrix product depends on that:
+    copied, they give the same bits as before they were saved."""
+    for tensor in (*net.parameters(), *net.buffers()):
+        tensor.data = tensor.data.clone()
+    return net
 
 
 def _encoder_options(config) -> dict:

@@ -28,7 +28,7 @@ FIGURES = {
 
 def evaluate_multilabel(
     trainer: Trainer, eval_dataset: Any, test_dataset: Any
-) -> tuple[dict[str, float], np.ndarray, np.ndarray | None]:
+) -> tuple[dict[str, float], np.ndarray | None, np.ndarray | None]:
     """Predict validation and test, tune one threshold on validation, score both.
 
     The threshold is also stored in the task-net's config (`model.config.threshold`): call `trainer.save_model()`
@@ -37,22 +37,23 @@ def evaluate_multilabel(
     Args:
         trainer: its model's first output is logits (N, L).
         eval_dataset: the validation split, with labels (N, L).
-        test_dataset: the test split; without labels it is predicted and not scored.
+        test_dataset: the test split; without labels it is predicted and not scored; None where there is none.
 
     Returns:
         metrics: for `eval_` and `test_` each, `f1_example`, `f1_micro`, `f1_macro` at 0.5, the same three with
             `_tuned` at the tuned threshold, and `map`, all in [0, 1]; and `threshold`.
-        probabilities: (N, L) of the test split.
+        probabilities: (N, L) of the test split, or None.
         labels: (N, L) of the test split, or None.
 
     Raises:
         ValueError: an empty split, a validation split without labels, or outputs that `multilabel_metrics` refuses.
     """
     for name, dataset in (("validation", eval_dataset), ("test", test_dataset)):
-        if len(dataset) == 0:
+        if dataset is not None and len(dataset) == 0:
             raise ValueError(f"the {name} split is empty: the threshold is tuned on validation and judged on test")
+    splits = {"eval": eval_dataset} if test_dataset is None else {"eval": eval_dataset, "test": test_dataset}
     predicted = {}
-    for split, dataset in (("eval", eval_dataset), ("test", test_dataset)):
+    for split, dataset in splits.items():
         output = trainer.predict(dataset, metric_key_prefix=split)
         labels = None if output.label_ids is None else first_output(output.label_ids)
         predicted[split] = sigmoid(first_output(output.predictions)), labels
@@ -68,7 +69,7 @@ def evaluate_multilabel(
             metrics.update({f"{split}_{key}_tuned": tuned[key] for key in ("f1_example", "f1_micro", "f1_macro")})
     metrics["threshold"] = threshold
     trainer.accelerator.unwrap_model(trainer.model).config.threshold = threshold
-    return metrics, *predicted["test"]
+    return metrics, *predicted.get("test", (None, None))
 
 
 def write_results(trainer: Trainer, metrics: Mapping[str, float]) -> None:

@@ -12,6 +12,9 @@ goes on from the same graph. At prediction time only the task-net runs.
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -25,6 +28,7 @@ from .energy_losses import ENERGY_LOSSES, GOLD, OUTPUT, SAMPLES
 from .learner import Learner, frozen
 from .loss_net import LossNet
 from .meters import Meters
+from .model_card import run_card
 from .modeling import SealForMultiLabel
 from .samplers import WindowRepeatSampler
 from .spaces import SPACES, MultiLabelSpace, OutputSpace
@@ -80,6 +84,7 @@ class SealTrainer(Trainer):
         self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)
         self.model_accepts_loss_kwargs = False
         self.label_names = ["labels"]
+        self.card_facts: dict[str, Any] = {}  # what only the user knows of the card: arguments of `model_card.run_card`
         self._window: list[dict[str, Tensor]] = []
         self._pending = None  # the task-net's outputs with gradients, between training_step and compute_loss
 
@@ -279,6 +284,12 @@ class SealTrainer(Trainer):
         super()._load_best_model()
         if self.loss_net is not None:
             load_loss_net_weights(self.loss_net, self.state.best_model_checkpoint)
+
+    def create_model_card(self, **facts) -> None:
+        """README.md of the output folder, written anew on every push: our card in place of the Trainer's draft."""
+        if self.is_world_process_zero():
+            card = run_card(self, **{**self.card_facts, **facts})
+            Path(self.args.output_dir, "README.md").write_text(card, encoding="utf-8")
 
 
 def _without_labels(inputs: dict[str, Tensor]) -> dict[str, Tensor]:

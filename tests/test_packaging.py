@@ -78,7 +78,6 @@ def test_imports_of_the_package_are_dependencies():
     """Everything that `seal_hf` imports is the standard library, itself, or named in setup.py."""
     names = {"liac-arff": "arff", "scikit-learn": "sklearn", "pyyaml": "yaml"}
     known = {names.get(canonicalize_name(r.name), r.name) for r in requirements()} | {"seal_hf"}
-    known |= {"pyarrow"}  # the tables of `datasets`, which needs it
     found = set()
     for file in (ROOT / "seal_hf").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
