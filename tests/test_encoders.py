@@ -5,7 +5,7 @@ import pytest
 import torch
 from tiny_models import LABELS, tiny_config, tiny_features, tiny_inputs
 from torch import nn
-from transformers import AutoModel, AutoModelForSequenceClassification, BartConfig
+from transformers import AutoModel, AutoModelForSequenceClassification
 
 from seal_hf import LossNet, LossNetConfig, MLPConfig, SealForMultiLabel
 from seal_hf.encoders import ENCODER_MODES, MLPEncoder, pool, task_features
@@ -150,12 +150,7 @@ def test_energies_stay_float32_in_bfloat16(mode, tmp_path):
 
 
 def test_a_task_net_without_hidden_states_is_refused_by_name(tmp_path):
-    sizes = {"encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
-    config = BartConfig(
-        vocab_size=12, d_model=16, encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=32, **sizes,
-        pad_token_id=0, bos_token_id=2, eos_token_id=3, decoder_start_token_id=2, num_labels=NUM_LABELS,
-    )  # fmt: skip
-    task_net = AutoModelForSequenceClassification.from_config(config).eval()
+    task_net = AutoModelForSequenceClassification.from_config(tiny_config("bart")).eval()
     loss_net = LossNet(LossNetConfig(encoder_mode="shared", feature_size=16, head_layers=1, num_labels=NUM_LABELS))
     with pytest.raises(ValueError, match="BartForSequenceClassification returned none for output_hidden_states"):
         SealForMultiLabel(task_net, loss_net).energy(candidates(5, 2), **tiny_inputs("bert"))

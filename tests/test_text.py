@@ -5,7 +5,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tiny_models import LABELS, tiny_arguments, tiny_config, tiny_inputs, tiny_texts, tiny_tokenizer
-from transformers import AutoModel, AutoModelForSequenceClassification, BartConfig
+from transformers import AutoModel, AutoModelForSequenceClassification
 
 from seal_hf import LossNet, LossNetConfig, SealForMultiLabel, SealTrainer, collate_rows, tokenize
 from seal_hf.encoders import ENCODER_MODES
@@ -65,14 +65,14 @@ def test_batches_are_padded_as_the_tokenizer_pads_them(rows):
 
 @pytest.mark.parametrize("mode", ENCODER_MODES)
 @pytest.mark.parametrize("kind", ["bert", "distilbert", "roberta", "electra", "modernbert"])
-def test_every_family_learns(kind, mode, folder, rows, tmp_path):
+def test_every_family_trains(kind, mode, folder, rows, tmp_path):
     seal = nets(folder(kind), mode)
     before = weights(seal.task_net, seal.loss_net)
     arguments = {"max_steps": 24, "learning_rate": 1e-2, "loss_net_learning_rate": 1e-2, "logging_steps": 4}
     trainer = trainer_of(seal, rows, tmp_path / "run", **arguments)
     trainer.train()
     losses = [entry["task_loss"] for entry in trainer.state.log_history if "task_loss" in entry]
-    assert len(losses) == 6 and losses[-1] < 0.9 * losses[0]
+    assert len(losses) == 6 and losses[-1] < losses[0] - 0.05
     for net, start in zip((seal.task_net, seal.loss_net), before, strict=True):
         still = [name for name, value in net.state_dict().items() if torch.equal(value, start[name])]
         assert [name for name in still if net.get_parameter(name).numel() > 1] == []  # every weight has moved
@@ -80,8 +80,8 @@ def test_every_family_learns(kind, mode, folder, rows, tmp_path):
 
 @pytest.mark.parametrize("mode", ENCODER_MODES)
 def test_gradient_checkpointing_changes_nothing(mode, folder, rows, tmp_path):
-    """Dropout is on: the second forward of a checkpointed layer must see the noise of the first, although the loss-net's
-    updates lie between."""
+    """Dropout is on: the second forward of a checkpointed layer must see the noise of the first, although the
+    loss-net's updates lie between."""
     trained = []
     for checkpointing in (False, True):
         seal = nets(folder(), mode)
@@ -118,7 +118,7 @@ def test_the_loss_nets_encoder_has_its_own_rate(folder, rows, tmp_path):
 
 
 @pytest.mark.parametrize("mode", ENCODER_MODES)
-def test_one_step_does_not_depend_on_padding(mode, folder, rows, tmp_path):
+def test_training_does_not_depend_on_padding(mode, folder, rows, tmp_path):
     """The same rows in batches padded to their longest text and padded to the longest of all."""
     texts = tiny_texts(16)
     encoded = tiny_tokenizer()(texts["text"][:], padding="max_length", truncation=True, max_length=8)
@@ -134,12 +134,7 @@ def test_one_step_does_not_depend_on_padding(mode, folder, rows, tmp_path):
 
 
 def test_a_task_net_without_hidden_states_is_refused_before_it_learns(rows, tmp_path):
-    sizes = {"encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
-    config = BartConfig(
-        vocab_size=12, d_model=16, encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=32, **sizes,
-        pad_token_id=0, bos_token_id=2, eos_token_id=3, decoder_start_token_id=2, num_labels=len(LABELS),
-    )  # fmt: skip
-    task_net = AutoModelForSequenceClassification.from_config(config)
+    task_net = AutoModelForSequenceClassification.from_config(tiny_config("bart"))
     loss_net = LossNet(LossNetConfig(encoder_mode="shared", feature_size=16, head_layers=1, num_labels=len(LABELS)))
     trainer = trainer_of(SealForMultiLabel(task_net, loss_net), rows, tmp_path / "run")
     before = weights(task_net, loss_net)

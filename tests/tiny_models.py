@@ -9,6 +9,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 from transformers import (
+    BartConfig,
     BertConfig,
     DistilBertConfig,
     ElectraConfig,
@@ -26,10 +27,12 @@ WORDS = "good bad dull bright film book song plot".split()
 LABELLED = {"problem_type": "multi_label_classification", "id2label": dict(enumerate(LABELS))} | {
     "label2id": {name: i for i, name in enumerate(LABELS)}
 }
+BART_SIDE = {"layers": 1, "attention_heads": 2, "ffn_dim": 16}
 
 
 def tiny_config(kind: str, **changes) -> PretrainedConfig:
-    """Configuration of a task-net of one of several Hugging Face families, or of the MLP; 16 wide."""
+    """Configuration of a task-net of one of several Hugging Face families, or of the MLP; 16 wide. Bart returns no hidden
+    states of that name."""
     common = {
         "vocab_size": len(SPECIAL + WORDS),
         "max_position_embeddings": 32,
@@ -49,6 +52,10 @@ def tiny_config(kind: str, **changes) -> PretrainedConfig:
     if kind == "modernbert":
         special = {"bos_token_id": 2, "cls_token_id": 2, "eos_token_id": 3, "sep_token_id": 3}
         return ModernBertConfig(**special, reference_compile=False, **usual)
+    if kind == "bart":
+        layers = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in BART_SIDE.items()}
+        special = {"bos_token_id": 2, "eos_token_id": 3, "decoder_start_token_id": 2}
+        return BartConfig(d_model=16, **layers, **special, **common)
     if kind == "distilbert":
         return DistilBertConfig(dim=16, hidden_dim=32, n_layers=2, n_heads=2, **common)
     raise KeyError(kind)

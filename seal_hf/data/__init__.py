@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from .common import DataError, MultiLabelData
+from .common import DataError, MultiLabelData, did_you_mean
 from .digits import load_digit_groups
 from .mulan import load_arff_folder
 from .text import SUFFIXES, load_hub, load_text
@@ -87,9 +87,10 @@ def _find(dataset: str, data_dir: str | None) -> Path | None:
                 return candidate
     if is_name or path.suffix in (".arff", *SUFFIXES) or dataset.count("/") != 1 or dataset.startswith((".", "/")):
         looked = f"{data_dir} and its folders" if data_dir else "no data_dir was given (--data_dir or SEAL_HF_DATA)"
+        names = [folder.name for folder in Path(data_dir or ".").glob("*/*") if data_dir and folder.is_dir()]
         raise DataError(
             f"Data set {dataset!r} not found: no such folder or file; as a name: {looked}; and it is no Hub id "
-            f"(owner/name). "
-            "Give a path, or leave --dataset out for the embedded digits."
+            f"(owner/name).{did_you_mean(dataset, [*names, 'digits'])} Give a path, or leave --dataset out for the "
+            f"embedded digits."
         )
     return None

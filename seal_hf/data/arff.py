@@ -14,7 +14,10 @@ import numpy as np
 from .common import DataError
 
 TRUE, FALSE = {"yes", "true", "y", "t", "1"}, {"no", "false", "n", "f", "0"}
-IDENTIFIER_SHARE = 0.9  # a nominal attribute with that many different values per row is a name, not a feature
+IDENTIFIER_SHARE = 0.9  # an attribute with that many different values per row is a name, not a feature
+QUOTED = r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\""
+ATTRIBUTE = re.compile(rf"(?im)^[ \t]*@attribute\s+({QUOTED}|\S+)")
+HIERARCHICAL = re.compile(rf"(?im)^([ \t]*@attribute\s+({QUOTED}|\S+))\s+hierarchical\s+(.*)$")
 
 
 @dataclass
@@ -36,45 +39,66 @@ class Table:
     identifiers: list[str]
 
 
-def read_arff(path: Path, keep_id: bool = False) -> Table:
+def read_arff(path: Path, keep_id: bool = False, identifiers: Sequence[str] | None = None) -> Table:
     """Read one file.
 
-    Two-valued nominals such as {YES, NO} or {0, 1} become 1/0, other nominals one column per value; a nominal whose
-    values are (nearly) all
-    different is an identifier and is dropped, or with `keep_id` kept as its integer index.
+    Two-valued nominals such as {YES, NO} or {0, 1} become 1/0, other nominals one column per value; a nominal or string
+    attribute whose values are (nearly) all different is an identifier and is dropped, or with `keep_id` kept as its
+    integer index.
+
+    Args:
+        path: an ARFF file.
+        keep_id: keep identifiers.
+        identifiers: which attributes these are; default: found in this file. The files of one data set share them.
 
     Raises:
         DataError: a file that ends early or is not ARFF, naming the line.
     """
-    text = path.read_text(encoding="utf-8", errors="replace")
+    try:
+        text = path.read_text(encoding="utf-8-sig", errors="replace")
+    except OSError as error:
+        raise DataError(f"{path}: not readable: {error}") from error
     header, marker, body = _split(text, path)
-    hierarchy: list[str] = []
-
-    def plain(match: re.Match) -> str:
-        hierarchy.extend(match.group(2).strip().split(","))
-        return f"{match.group(1)} string"
-
-    header = re.sub(r"(?im)^(@attribute\s+\S+)\s+hierarchical\s+(.*)$", plain, header)
-    _check_rows(header, body, path, first_line=header.count("\n") + 2)
+    names = [unescape(match.group(1)) for match in ATTRIBUTE.finditer(header)]
+    clus = HIERARCHICAL.search(header)
+    hierarchy = [node.strip() for node in clus.group(3).split(",")] if clus else []
+    _check_rows(len(names), body, path, first_line=header.count("\n") + 2)
     sparse = body.lstrip().startswith("{")
     try:
-        parsed = arff.loads(header + marker + body, return_type=arff.LOD if sparse else arff.DENSE)
+        plain = HIERARCHICAL.sub(r"\1 string", header)
+        parsed = arff.loads(plain + marker + body, return_type=arff.LOD if sparse else arff.DENSE)
     except arff.ArffException as error:
         raise DataError(f"{path}: not readable as ARFF: {error}") from error
-    return _to_table(parsed, sparse, hierarchy, keep_id)
+    rows, kinds = parsed["data"], [kind for _, kind in parsed["attributes"]]
+    if not rows:
+        raise DataError(f"{path}: no rows after @data. The file ends early.")
+    columns = _sparse_columns(rows, kinds) if sparse else list(zip(*rows, strict=True))
+    paths = None
+    if clus:  # the class attribute is no feature
+        position = names.index(unescape(clus.group(2)))
+        paths = list(columns.pop(position))
+        del names[position], kinds[position]
+    values, names, found = _numbers(path, len(rows), names, kinds, columns, keep_id, identifiers)
+    return Table(values, names, paths, hierarchy, found)
+
+
+def unescape(name: str) -> str:
+    """A name as it is meant: without its quotes, and without the backslashes before quotes inside it."""
+    if len(name) > 1 and name[0] == name[-1] and name[0] in "'\"":
+        name = name[1:-1]
+    return re.sub(r"\\(.)", r"\1", name)
 
 
 def _split(text: str, path: Path) -> tuple[str, str, str]:
-    match = re.search(r"(?im)^@data[^\n]*\n", text)
+    match = re.search(r"(?im)^[ \t]*@data[^\n]*(\n|$)", text)
     if match is None:
         raise DataError(f"{path}: no @data line in {text.count(chr(10))} lines. The file ends early or is not ARFF.")
     return text[: match.start()], match.group(0), text[match.end() :]
 
 
-def _check_rows(header: str, body: str, path: Path, first_line: int) -> None:
+def _check_rows(columns: int, body: str, path: Path, first_line: int) -> None:
     """A row cut in two is what a broken download leaves: find it, with its line, before the parser guesses."""
-    columns = len(re.findall(r"(?im)^@attribute\b", header))
-    quoted = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"")
+    quoted = re.compile(QUOTED)
     for number, line in enumerate(body.split("\n"), start=first_line):
         line = line.strip()
         if not line or line.startswith("%"):
@@ -85,7 +109,7 @@ def _check_rows(header: str, body: str, path: Path, first_line: int) -> None:
             continue
         if "'" in line or '"' in line:
             line = quoted.sub("_", line)
-        found = line.count(",") + 1
+        found = line.count(",") + (not line.endswith(","))  # nothing after the last comma is no value
         if found != columns:
             raise DataError(
                 f"{path}, line {number}: {found} values, expected {columns}, one per attribute. The file ends "
@@ -93,34 +117,41 @@ def _check_rows(header: str, body: str, path: Path, first_line: int) -> None:
             )
 
 
-def _to_table(parsed: dict, sparse: bool, hierarchy: list[str], keep_id: bool) -> Table:
-    rows, attributes = parsed["data"], parsed["attributes"]
-    paths, names, blocks, identifiers = None, [], [], []
-    columns = _sparse_columns(rows, attributes) if sparse else list(zip(*rows, strict=True))
-    for (name, kind), column in zip(attributes, columns, strict=True):
-        if hierarchy and kind == "STRING":
-            paths = list(column)
-        elif not isinstance(kind, list):
-            names.append(name)
-            blocks.append(np.array([np.nan if v is None else v for v in column], dtype=np.float32)[:, None])
-        elif (binary := _binary(kind)) is not None:
-            names.append(name)
-            blocks.append(np.array([np.nan if v is None else binary[v] for v in column], dtype=np.float32)[:, None])
-        elif len(set(column)) > IDENTIFIER_SHARE * len(rows) and len(rows) > 10:
-            identifiers.append(name)
-            if keep_id:
-                index = {value: i for i, value in enumerate(kind)}
-                names.append(name)
-                blocks.append(np.array([index[v] for v in column], dtype=np.float32)[:, None])
-        else:  # a missing nominal is a row of zeros
-            names += [f"{name}={value}" for value in kind]
+def _numbers(path, num_rows, names, kinds, columns, keep_id, identifiers) -> tuple[np.ndarray, list[str], list[str]]:
+    """Columns as a float32 matrix, the names of its columns, and the attributes that are identifiers."""
+    out_names, found, blocks = [], [], [np.empty((num_rows, 0), dtype=np.float32)]
+    for name, kind, column in zip(names, kinds, columns, strict=True):
+        nominal = isinstance(kind, list)
+        codes = _binary(kind) if nominal else None  # value -> number
+        if kind == "STRING" or (nominal and codes is None):
+            if name in identifiers if identifiers is not None else _is_identifier(column):
+                found.append(name)
+                if not keep_id:
+                    continue
+                codes = {value: i for i, value in enumerate(kind if nominal else dict.fromkeys(column))}
+            elif not nominal:
+                raise DataError(
+                    f"{path}: attribute {name!r} is a string, expected numeric or nominal. Remove it, or declare its "
+                    f"values as {{a,b,...}}."
+                )
+        if nominal and codes is None:  # a missing nominal is a row of zeros
+            out_names += [f"{name}={value}" for value in kind]
             blocks.append(np.array([[v == value for value in kind] for v in column], dtype=np.float32))
-    return Table(np.concatenate(blocks, axis=1), names, paths, hierarchy, identifiers)
+            continue
+        numbers = column if codes is None else [None if v is None else codes[v] for v in column]
+        out_names.append(name)
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused by name later
+            blocks.append(np.array([np.nan if v is None else v for v in numbers]).astype(np.float32)[:, None])
+    return np.concatenate(blocks, axis=1), out_names, found
 
 
-def _sparse_columns(rows: Sequence[dict], attributes: Sequence[tuple]) -> list[list]:
+def _is_identifier(column: Sequence) -> bool:
+    return len(column) > 10 and len(set(column)) > IDENTIFIER_SHARE * len(column)
+
+
+def _sparse_columns(rows: Sequence[dict], kinds: Sequence) -> list[list]:
     """Columns of sparse rows: what is absent is 0, or the first value of a nominal (the ARFF definition)."""
-    columns = [[kind[0] if isinstance(kind, list) else 0.0] * len(rows) for _, kind in attributes]
+    columns = [[kind[0] if isinstance(kind, list) else 0.0] * len(rows) for kind in kinds]
     for i, row in enumerate(rows):
         for j, value in row.items():
             columns[j][i] = value

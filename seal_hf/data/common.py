@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -45,6 +46,12 @@ class MultiLabelData:
         return len(self.feature_names)
 
 
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """` Did you mean 'x'?`, or nothing where no known name is close."""
+    close = difflib.get_close_matches(name, list(known), 1, 0.5)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
 def fixed_size_column(values: np.ndarray) -> pa.Array:
     """(N, M) -> an Arrow column of N float32 rows, without a Python loop."""
     flat = pa.array(np.ascontiguousarray(values, dtype=np.float32).reshape(-1))
@@ -69,14 +76,14 @@ def random_split(num_rows: int, fractions: Sequence[float], seed: int) -> list[n
     return [np.sort(part) for part in np.split(order, bounds)]
 
 
-def check_finite(features: np.ndarray, names: Sequence[str], split: str, source: str) -> None:
+def check_finite(features: np.ndarray, names: Sequence[str], source: str) -> None:
     """Raises DataError naming the first row and column that is NaN or infinite."""
     bad = np.argwhere(~np.isfinite(features))
     if len(bad):
         row, column = bad[0]
         raise DataError(
-            f"{source}: {len(bad)} values of the {split} split are NaN or infinite, the first in row {row}, column "
-            f"{names[column]!r} ({features[row, column]}). Remove these rows or fill in the values."
+            f"{source}: {len(bad)} values are NaN (or missing) or infinite, the first in row {row} (counting from 0), "
+            f"column {names[column]!r}: {features[row, column]}. Remove these rows or fill in the values."
         )
 
 
@@ -104,13 +111,14 @@ def normalise(splits: dict[str, np.ndarray], kind: str) -> dict[str, np.ndarray]
     if kind == "none":
         return splits
     train = splits["train"]
+    low, high = train.min(0), train.max(0)
     if kind == "minmax":
-        shift, scale = train.min(0), train.max(0) - train.min(0)
+        shift, scale = low, high.astype(np.float64) - low
     elif kind == "standard":
         shift, scale = train.mean(0, dtype=np.float64), train.std(0, dtype=np.float64)
     else:
         raise DataError(f"`normalize` is {kind!r}; it must be one of none, minmax, standard.")
-    varies = scale > 1e-12
+    varies = high > low
     scale = np.where(varies, scale, 1)
     return {name: ((x - shift) / scale * varies).astype(np.float32) for name, x in splits.items()}
 
@@ -129,10 +137,12 @@ def feature_data(
     if max_train_rows is not None:
         splits["train"] = tuple(array[:max_train_rows] for array in splits["train"])
     check_splits({split: len(y) for split, (_, y) in splits.items()}, source)
+    if not feature_names:
+        raise DataError(f"{source}: no attribute is a feature.")
     for split, (x, _) in splits.items():
-        check_finite(x, feature_names, split, source)
+        check_finite(x, feature_names, f"{source}, {split} split")
     scaled = normalise({split: x for split, (x, _) in splits.items()}, normalize)
-    tables = {split: make_dataset(y, features=scaled[split]) for split, (_, y) in splits.items()}
+    tables = {split: make_dataset(y, features=scaled[split]) for split, (_, y) in splits.items() if len(y)}
     notes = [*notes, *empty_rows_note({split: y for split, (_, y) in splits.items()})]
     return MultiLabelData(
         name,

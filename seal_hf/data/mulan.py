@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from .arff import Table, read_arff
-from .common import DataError, MultiLabelData, feature_data, random_split
+from .arff import Table, read_arff, unescape
+from .common import DataError, MultiLabelData, check_finite, did_you_mean, feature_data, random_split
 
 CLUS_SPLITS = {"train": "train", "validation": "valid", "test": "test"}
 TRAIN_FOLDS, VALIDATION_FOLDS = 6, 8  # folds 1-6 train, 7-8 validation, 9-10 test (SEAL appendix B)
@@ -34,12 +34,15 @@ def load_arff_folder(
     """
     folder = path if path.is_dir() else path.parent
     files = sorted(folder.glob("*.arff")) if path.is_dir() else [path]
-    tables = {file: read_arff(file, keep_id) for file in files}
+    tables: dict[Path, Table] = {}
+    for file in sorted(files, key=lambda file: "train" not in file.name.lower()):  # train says what is an identifier
+        known = next(iter(tables.values())).identifiers if tables else None
+        tables[file] = read_arff(file, keep_id, known)
     if any(table.hierarchy for table in tables.values()):
         name, splits, features, labels, notes = _clus(folder, tables)
     else:
         name, splits, features, labels, notes = _mulan(folder, tables, seed)
-    identifiers = sorted({i for table in tables.values() for i in table.identifiers})
+    identifiers = next(iter(tables.values())).identifiers
     if identifiers:
         action = "kept as an integer" if keep_id else "dropped"
         notes.append(f"identifier attribute {', '.join(identifiers)} {action}.")
@@ -55,6 +58,8 @@ def _mulan(folder: Path, tables: dict[Path, Table], seed: int):
         train, test = tables[parts["train"]], tables[parts["test"]]
         names = _label_names(folder, name, train)
         x, y, features = _features_and_labels(train, names, parts["train"])
+        if test.names != train.names:
+            raise DataError(f"{folder}: {parts['test'].name} has other attributes than {parts['train'].name}.")
         test_x, test_y, _ = _features_and_labels(test, names, parts["test"])
         fit, validation = random_split(len(x), (0.8, 0.2), seed)
         notes.append(f"validation: {len(validation)} rows out of {parts['train'].name} (seed {seed}).")
@@ -86,37 +91,48 @@ def _label_names(folder: Path, name: str, table: Table) -> list[str]:
         root = ElementTree.parse(path).getroot()
     except ElementTree.ParseError as error:
         raise DataError(f"{path}: not readable as XML: {error}") from error
-    names = [element.get("name") for element in root.iter() if element.tag.split("}")[-1] == "label"]
-    plain = {column.replace("\\", ""): column for column in table.names}
-    missing = [label for label in names if label not in table.names and label.replace("\\", "") not in plain]
+    labels = [element.get("name") or "" for element in root.iter() if element.tag.split("}")[-1] == "label"]
+    columns = set(table.names)
+    names = [label if label in columns else unescape(label) for label in labels]
+    missing = [label for label in names if label not in columns]
     if missing or not names:
+        first = f"; the first: {missing[0]!r}{did_you_mean(missing[0], table.names)}" if missing else ""
         raise DataError(
-            f"{path}: {len(missing)} of {len(names)} labels are no attributes of {name}.arff, the first: {missing[:1]}."
+            f"{path}: {len(missing)} of {len(names)} labels are no numeric or two-valued attributes of {name}.arff{first}."
         )
-    return [label if label in table.names else plain[label.replace("\\", "")] for label in names]
+    if len(set(names)) != len(names):
+        raise DataError(f"{path}: label {max(names, key=names.count)!r} is listed twice.")
+    return names
 
 
 def _features_and_labels(table: Table, labels: list[str], file: Path):
     index = {name: i for i, name in enumerate(table.names)}
-    missing = [name for name in labels if name not in index]
-    if missing:
-        raise DataError(f"{file}: label attribute {missing[0]!r} is missing or is not two-valued.")
     columns = [index[name] for name in labels]
     inputs = np.setdiff1d(np.arange(len(table.names)), columns)
-    return table.values[:, inputs], table.values[:, columns], [table.names[i] for i in inputs]
+    x, y = table.values[:, inputs], table.values[:, columns]
+    features = [table.names[i] for i in inputs]
+    check_finite(x, features, str(file))  # here, where a row still has its number in the file
+    bad = np.argwhere((y != 0) & (y != 1))
+    if len(bad):
+        row, column = bad[0]
+        raise DataError(
+            f"{file}: label {labels[column]!r} is {y[row, column]} in row {row} (counting from 0), expected 0 or 1."
+        )
+    return x, y, features
 
 
 def _read_folds(path: Path, num_rows: int, file: Path) -> list[np.ndarray]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        folds = [np.asarray(fold, dtype=np.int64) for fold in content["folds"]]
-    except (ValueError, KeyError, TypeError) as error:
+        folds = [np.asarray(fold, dtype=np.int64).reshape(-1) for fold in content["folds"]]
+        expected = content.get("rows", num_rows)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path}: expected {{'rows': N, 'folds': [ten lists of row numbers]}}: {error}") from error
-    every = np.sort(np.concatenate(folds)) if folds else np.empty(0)
-    if content.get("rows", num_rows) != num_rows:
+    if expected != num_rows:
         raise DataError(
-            f"{file} has {num_rows} rows, but {path.name} expects {content['rows']}; the file ends early or is another."
+            f"{file} has {num_rows} rows, but {path.name} expects {expected}; the file ends early or is another."
         )
+    every = np.sort(np.concatenate(folds)) if folds else np.empty(0)
     if len(folds) != 10 or not np.array_equal(every, np.arange(num_rows)):
         raise DataError(
             f"{path}: expected ten folds that hold every row 0..{num_rows - 1} once; found {len(folds)} folds, "
@@ -133,8 +149,13 @@ def _clus(folder: Path, tables: dict[Path, Table]):
     for split, word in CLUS_SPLITS.items():
         matches = [file for file in tables if f".{word}" in file.name.lower() or f"-{word}" in file.name.lower()]
         if len(matches) != 1:
-            raise DataError(f"{folder}: expected one file *.{word}.arff for the {split} split, found {len(matches)}.")
+            raise DataError(
+                f"{folder}: expected one file *.{word}.arff for the {split} split, found {len(matches)} among "
+                f"{', '.join(file.name for file in tables)}. Give the folder with all three files."
+            )
         by_split[split] = tables[matches[0]]
+        if not by_split[split].hierarchy:
+            raise DataError(f"{matches[0]}: no `class hierarchical` attribute, which the files beside it have.")
     train = by_split["train"]
     nodes = sorted({ancestor for path in train.hierarchy for ancestor in _ancestors(path)})
     missing = sum(int(np.isnan(table.values).sum()) for table in by_split.values())
@@ -160,17 +181,19 @@ def path_labels(cells: list[str], nodes: list[str], split: str) -> np.ndarray:
     """Label cells such as `12/01@42/01` -> (N, classes) of 0/1, ancestors included.
 
     Raises:
-        DataError: a class that the train file's header does not declare.
+        DataError: no class, or one that the train file's header does not declare.
     """
     index = {node: i for i, node in enumerate(nodes)}
     labels = np.zeros((len(cells), len(nodes)), dtype=np.float32)
     for row, cell in enumerate(cells):
-        for path in cell.split("@"):
+        if not isinstance(cell, str) or not cell.strip():
+            raise DataError(f"row {row} (counting from 0) of the {split} file has no class.")
+        for path in cell.strip().split("@"):
             for node in _ancestors(path):
                 if node not in index:
                     raise DataError(
-                        f"class {path!r} in row {row} of the {split} split is not declared in the header of the "
-                        f"train file."
+                        f"class {path!r} in row {row} (counting from 0) of the {split} file is not declared in the "
+                        f"header of the train file; the {split} file ends early or is another."
                     )
                 labels[row, index[node]] = 1
     return labels

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import csv
-import difflib
 import json
+import re
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import datasets
 import numpy as np
 
-from .common import DataError, MultiLabelData, check_splits, empty_rows_note, make_dataset, random_split
+from .common import (
+    DataError,
+    MultiLabelData,
+    check_splits,
+    did_you_mean,
+    empty_rows_note,
+    make_dataset,
+    random_split,
+)
 
 SUFFIXES = (".csv", ".tsv", ".jsonl")
 SPLIT_NAMES = {"train": ("train", "training"), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
@@ -47,8 +57,7 @@ def load_text(
     if path.is_dir():
         files = _split_files(path)
         if (path / "labels.txt").is_file():
-            names = (path / "labels.txt").read_text(encoding="utf-8").split("\n")
-            names = [name.strip() for name in names if name.strip()]
+            names = _read_label_list(path / "labels.txt")
         splits = {split: _read(file, names is not None, label_column) for split, file in files.items()}
     else:
         splits = {"all": _read(path, False, label_column)}
@@ -73,13 +82,16 @@ def load_hub(
         loaded = datasets.load_dataset(repo, configuration or None)
     except Exception as error:  # the library raises a dozen kinds; the user needs the name and the reason
         raise DataError(f"Hub data set {name!r} could not be loaded: {error}") from error
-    splits, names = {}, None
+    splits: dict[str, Rows] = {}
+    names = None
     for split, words in SPLIT_NAMES.items():
         found = next((loaded[word] for word in words if word in loaded), None)
         if found is not None:
             splits[split] = {column: found[column][:] for column in found.column_names}
-            feature = getattr(found.features.get(label_column), "feature", None)
-            names = names or getattr(feature, "names", None)
+            feature = found.features.get(label_column)
+            names = names or getattr(getattr(feature, "feature", feature), "names", None)
+    if not splits:
+        raise DataError(f"Hub data set {name!r} has the splits {', '.join(loaded)}, expected train, validation, test.")
     if set(splits) == {"train"}:
         splits = {"all": splits["train"]}
     notes: list[str] = []
@@ -115,33 +127,55 @@ def _split_files(folder: Path) -> dict[str, Path]:
     return files
 
 
+def _read_label_list(path: Path) -> list[str]:
+    names = [name.strip() for name in path.read_text(encoding="utf-8-sig").strip().split("\n")]
+    wrong = [name for name in names if not name or names.count(name) > 1]
+    if wrong:  # ids are line numbers: skipping a line would shift all labels behind it
+        raise DataError(f"{path}: expected one label per line, each once; found {wrong[0]!r} among {len(names)} lines.")
+    return names
+
+
 def _read(path: Path, has_label_list: bool, label_column: str) -> Rows:
     """Columns of a file."""
-    if path.suffix == ".jsonl":
-        return _read_jsonl(path)
+    try:
+        if path.suffix == ".jsonl":
+            return _read_jsonl(path)
+        return _read_table(path, has_label_list, label_column)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 text ({error}). Save the file as UTF-8.") from error
+
+
+def _read_table(path: Path, has_label_list: bool, label_column: str) -> Rows:
     delimiter = "\t" if path.suffix == ".tsv" else ","
     quoting = csv.QUOTE_NONE if path.suffix == ".tsv" else csv.QUOTE_MINIMAL  # tsv texts hold stray quotes
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     with open(path, encoding="utf-8-sig", newline="") as file:
-        rows = [row for row in csv.reader(file, delimiter=delimiter, quoting=quoting) if row]
+        reader = csv.reader(file, delimiter=delimiter, quoting=quoting, strict=True)
+        try:
+            rows = [(reader.line_num, row) for row in reader if row]
+        except csv.Error as error:
+            raise DataError(f"{path}, line {reader.line_num}: {error}. A quote is open, or the file ends early.") from error
     if not rows:
         raise DataError(f"{path} is empty.")
-    headerless = has_label_list and delimiter == "\t" and len(rows[0]) >= 2 and rows[0][1].replace(",", "").isdigit()
-    header = ["text", label_column, "id"][: len(rows[0])] if headerless else rows.pop(0)
+    first = rows[0][1]
+    headerless = has_label_list and delimiter == "\t" and len(first) >= 2 and re.fullmatch(r"[\d,]*", first[1])
+    header = ["text", label_column, "id"][: len(first)] if headerless else rows.pop(0)[1]
     if len(set(header)) != len(header):
         raise DataError(f"{path}: two columns have the same name: {', '.join(header)}.")
-    for number, row in enumerate(rows, start=1 if headerless else 2):
+    if not rows:
+        raise DataError(f"{path} is empty: a header ({', '.join(header)}) and no rows.")
+    for number, row in rows:
         if len(row) != len(header):
             raise DataError(
-                f"{path}, line {number} (counting rows): {len(row)} values, expected {len(header)} "
-                f"({', '.join(header)})."
+                f"{path}, line {number}: {len(row)} values, expected {len(header)} ({', '.join(header)}). Quote values "
+                f"that hold the separator; the file may end early."
             )
-    return {name: [row[i] for row in rows] for i, name in enumerate(header)}
+    return {name: [row[i] for _, row in rows] for i, name in enumerate(header)}
 
 
 def _read_jsonl(path: Path) -> Rows:
     columns: Rows = {}
-    with open(path, encoding="utf-8") as file:
+    with open(path, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
@@ -167,15 +201,15 @@ def _read_jsonl(path: Path) -> Rows:
 def _build(
     name, splits, source, text_column, label_column, label_format, names, max_train_rows, seed, notes
 ) -> MultiLabelData:
-    for rows in splits.values():
-        _need_column(label_column, rows, "label_column", source)
-    text_column = text_column or _find_text_column(next(iter(splits.values())), label_column, source)
-    cells = {split: [_cell(v) for v in rows[label_column]] for split, rows in splits.items()}
-    labels, label_names = label_matrix(cells, names, label_format, source)
-    texts = {}
     for split, rows in splits.items():
-        _need_column(text_column, rows, "text_column", source)
+        _need_column(label_column, rows, "label_column", _place(source, split))
+    text_column = text_column or _find_text_column(next(iter(splits.values())), label_column, source)
+    cells, texts = {}, {}
+    for split, rows in splits.items():
+        _need_column(text_column, rows, "text_column", _place(source, split))
         texts[split] = ["" if text is None else str(text) for text in rows[text_column]]
+        cells[split] = [_cell(v, _place(source, split, row)) for row, v in enumerate(rows[label_column])]
+    labels, label_names = label_matrix(cells, names, label_format, source)
     if "all" in splits:
         parts = random_split(len(texts["all"]), (0.8, 0.1, 0.1), seed)
         notes.append(
@@ -190,7 +224,7 @@ def _build(
     if max_train_rows is not None:
         texts["train"], labels["train"] = texts["train"][:max_train_rows], labels["train"][:max_train_rows]
     check_splits({split: len(y) for split, y in labels.items()}, source)
-    tables = {split: make_dataset(labels[split], texts=texts[split]) for split in labels}
+    tables = {split: make_dataset(labels[split], texts=texts[split]) for split in labels if len(labels[split])}
     notes += empty_rows_note(labels)
     return MultiLabelData(
         name, "text", tables["train"], tables["validation"], tables.get("test"), label_names, [], notes
@@ -199,11 +233,9 @@ def _build(
 
 def _need_column(name: str, rows: Rows, argument: str, source: str) -> None:
     if name not in rows:
-        close = difflib.get_close_matches(name, rows, 1, 0.5)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
         raise DataError(
-            f"{source} has no column {name!r}; its columns are {', '.join(rows)}.{hint} Name the right one with "
-            f"--{argument}."
+            f"{source} has no column {name!r}; its columns are {', '.join(rows)}.{did_you_mean(name, rows)} Name the "
+            f"right one with --{argument}."
         )
 
 
@@ -233,23 +265,34 @@ def _is_number(value: str) -> bool:
         return False
 
 
-def _cell(value: Any) -> list:
-    """A label cell as a list: of a list, a JSON list, a number, or values separated by , ; or |."""
+def _place(source: str, split: str, row: int | None = None) -> str:
+    """Where a mistake is: `source, train split, row 3`; a single file has no splits yet."""
+    place = source if split == "all" else f"{source}, {split} split"
+    return place if row is None else f"{place}, row {row} (counting from 0)"
+
+
+def _cell(value: Any, place: str) -> list:
+    """A label cell as a list: of a list, a JSON or Python list, a number, or values separated by , ; or |."""
     if value is None:
         return []
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return list(value)
-    if not isinstance(value, str):
-        return [value]
-    value = value.strip()
-    if value.startswith("["):
+    if isinstance(value, str):
+        value = value.strip()
+        if not value.startswith("["):
+            separator = next((mark for mark in "|;," if mark in value), None)
+            parts = value.split(separator) if separator else [value]
+            return [part.strip() for part in parts if part.strip()]
         try:
-            return list(json.loads(value.replace("'", '"')))
-        except ValueError as error:
-            raise DataError(f"label cell {value[:60]!r} begins like a list but is not one: {error}.") from error
-    separator = next((mark for mark in "|;," if mark in value), None)
-    parts = value.split(separator) if separator else [value]
-    return [part.strip() for part in parts if part.strip()]
+            value = json.loads(value)
+        except ValueError:
+            try:
+                value = ast.literal_eval(value)  # what pandas writes; literals only
+            except (ValueError, SyntaxError) as error:
+                raise DataError(f"{place}: label cell {value[:60]!r} begins like a list but is not one.") from error
+    values = list(value) if isinstance(value, (list, tuple, np.ndarray)) else [value]
+    for v in values:
+        if not isinstance(v, (str, int, float, np.number, np.bool_)):
+            raise DataError(f"{place}: label {v!r} is neither a name nor a number.")
+    return [int(v) if isinstance(v, (bool, np.bool_)) else v for v in values]
 
 
 def label_matrix(
@@ -274,60 +317,59 @@ def label_matrix(
     if label_format == "names":
         known = names or sorted({str(v) for cell in values for v in cell})
         index = {name: i for i, name in enumerate(known)}
-        convert = lambda v: index.get(str(v), -1)  # noqa: E731
     else:
-        largest = max((int(v) for cell in values for v in cell if str(v).lstrip("-").isdigit()), default=-1)
-        known = names or [str(i) for i in range(largest + 1)]
-        convert = lambda v: int(v) if str(v).lstrip("-").isdigit() else -1  # noqa: E731
+        ids = [_as_id(v) for cell in values for v in cell]
+        known = names or [str(i) for i in range(max(ids, default=-1) + 1)]
+    if not known:
+        raise DataError(f"{source}: no row has a label. Is the label column the right one (--label_column)?")
     matrices = {}
     for split, rows in cells.items():
         matrix = np.zeros((len(rows), len(known)), dtype=np.float32)
         for row, cell in enumerate(rows):
             for value in cell:
-                i = convert(value)
+                i = index.get(str(value), -1) if label_format == "names" else _as_id(value)
                 if not 0 <= i < len(known):
-                    raise DataError(_unknown_label(value, known, label_format, split, row, source))
+                    raise DataError(_unknown_label(value, known, label_format, _place(source, split, row)))
                 matrix[row, i] = 1
         matrices[split] = matrix
     return matrices, list(known)
 
 
+def _as_id(value: Any) -> int:
+    """-1 for what is no id."""
+    return int(value) if re.fullmatch(r"[0-9]+", str(value)) else -1
+
+
 def _guess_format(values: list[list]) -> str:
     flat = [str(v) for cell in values for v in cell]
-    if not all(v.lstrip("-").isdigit() for v in flat):
+    if not all(re.fullmatch(r"-?[0-9]+", v) for v in flat):
         return "names" if not all(_is_number(v) for v in flat) else "multi_hot"
     binary = set(flat) <= {"0", "1"} and any(len(cell) != len(set(map(str, cell))) for cell in values)
     return "multi_hot" if binary else "ids"
 
 
 def _multi_hot(cells, names, source):
-    lengths = {len(cell) for rows in cells.values() for cell in rows}
-    expected = (
-        len(names) if names else max(lengths, key=lambda n: sum(len(c) == n for rows in cells.values() for c in rows))
-    )
+    counts = Counter(len(cell) for rows in cells.values() for cell in rows)
+    expected = len(names) if names else counts.most_common(1)[0][0] if counts else 0
+    if not expected:
+        raise DataError(f"{source}: the multi-hot labels are empty.")
     matrices = {}
     for split, rows in cells.items():
+        matrix = np.zeros((len(rows), expected), dtype=np.float32)
         for row, cell in enumerate(rows):
+            place = _place(source, split, row)
             if len(cell) != expected:
-                raise DataError(
-                    f"{source}: the multi-hot labels of row {row} of the {split} split have {len(cell)} entries, "
-                    f"expected {expected}."
-                )
-        matrix = np.array(rows, dtype=np.float32).reshape(len(rows), expected)
-        bad = np.argwhere((matrix != 0) & (matrix != 1))
-        if len(bad):
-            raise DataError(
-                f"{source}: multi-hot labels must be 0 or 1; row {bad[0][0]} of the {split} split has "
-                f"{matrix[tuple(bad[0])]}."
-            )
+                raise DataError(f"{place}: the multi-hot labels have {len(cell)} entries, expected {expected}.")
+            wrong = [v for v in cell if str(v) not in ("0", "1", "0.0", "1.0")]
+            if wrong:
+                raise DataError(f"{place}: multi-hot labels must be 0 or 1, found {wrong[0]!r}.")
+            matrix[row] = [float(v) for v in cell]
         matrices[split] = matrix
     return matrices, list(names) if names else [str(i) for i in range(expected)]
 
 
-def _unknown_label(value, known, label_format, split, row, source) -> str:
-    where = f"{source}: row {row} of the {split} split has label {value!r}"
+def _unknown_label(value, known, label_format, place) -> str:
     if label_format == "ids":
-        return f"{where}, outside the range 0..{len(known) - 1} of {len(known)} labels."
-    close = difflib.get_close_matches(str(value), known, 1, 0.5)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    return f"{where}, which is not one of the {len(known)} known labels.{hint}"
+        return f"{place}: label {value!r} is no id in the range 0..{len(known) - 1} of {len(known)} labels."
+    hint = did_you_mean(str(value), known)
+    return f"{place}: label {value!r} is not one of the {len(known)} known labels.{hint}"

@@ -1,0 +1,192 @@
+"""From training to the Hub and back: a real client process against the fake Hub. Oracles: the nets that were pushed, the
+repository's files, and the pushed card's own snippet."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fake_hub import FakeHub
+from huggingface_hub import ModelCard
+from tiny_models import LABELS, tiny_arguments, tiny_config, tiny_features
+from transformers import AutoModelForSequenceClassification
+
+from seal_hf import SealTrainer, TensorRows
+
+ROOT = Path(__file__).parents[1]
+CLIENT = """
+import contextlib, io, json, logging, sys
+from pathlib import Path
+import torch
+from huggingface_hub import HfApi, snapshot_download
+from transformers import AutoModel, pipeline
+from tiny_models import LABELLED, LABELS, tiny_arguments, tiny_config, tiny_inputs, tiny_texts, tiny_tokenizer
+from seal_hf import SealForMultiLabel, SealTrainer, tokenize
+from seal_hf.metrics import multilabel_compute_metrics
+from seal_hf.report import evaluate_multilabel
+
+home, results = Path(sys.argv[1]), {}
+torch.manual_seed(0)
+AutoModel.from_config(tiny_config("bert")).save_pretrained(home / "encoder")
+tokenizer = tiny_tokenizer()
+train, validation = (tokenize(tiny_texts(12, seed), tokenizer, 8) for seed in (0, 1))
+inputs, texts = tiny_inputs("bert"), tiny_texts(5, seed=1)["text"][:]
+y = torch.rand(5, 3, 4, generator=torch.Generator().manual_seed(0))
+
+def trainer_of(name, **arguments):
+    seal = SealForMultiLabel.from_pretrained(home / "encoder", **LABELLED)
+    args = tiny_arguments(home / name, push_to_hub=True, hub_always_push=True, hub_model_id="user/" + name,
+                          save_strategy="steps", save_steps=2, hub_token="secret-token", **arguments)
+    return seal, SealTrainer(seal, args, train_dataset=train, eval_dataset=validation, processing_class=tokenizer,
+                             compute_metrics=multilabel_compute_metrics)
+
+# 1. pushed while training, and after it with figures, threshold and card
+seal, trainer = trainer_of("seal", hub_strategy="checkpoint")
+trainer.train()
+metrics, _, _ = evaluate_multilabel(trainer, validation, validation)
+trainer.card_facts = {"dataset": "org/moods", "finetuned_from": "org/encoder", "metrics": metrics}
+trainer.push_to_hub(commit_message="the end", license="apache-2.0", tags="moods")
+results["metrics"] = metrics
+
+# 2. loaded back: the task-net is ours, the loss-net is fresh
+said = io.StringIO()
+logging.getLogger("seal_hf.modeling").addHandler(logging.StreamHandler(said))
+again = SealForMultiLabel.from_pretrained("user/seal")
+assert "No _loss_net/ in user/seal: built a fresh loss-net (encoder: separate)" in said.getvalue(), said.getvalue()
+seal.eval()
+with torch.no_grad():
+    assert torch.equal(seal(**inputs).logits, again(**inputs).logits)
+    assert not torch.equal(seal.energy(y, **inputs), again.energy(y, **inputs))
+assert again.config.threshold == metrics["threshold"]
+plain = again.task_net.base_model.state_dict()
+fresh = again.loss_net.encoder.state_dict()
+assert all(torch.equal(value, plain[name]) for name, value in fresh.items())
+probabilities, decisions = again.predict(**inputs)
+assert torch.equal(decisions, (probabilities >= metrics["threshold"]).long())
+scores = pipeline("text-classification", model="user/seal", top_k=None)(texts)
+for answer, row in zip(scores, probabilities, strict=True):
+    for score in answer:
+        assert abs(score["score"] - row[LABELS.index(score["label"])]) < 1e-6
+
+# 3. the last checkpoint on the Hub has both nets, and training goes on from it
+checkpoint = Path(snapshot_download("user/seal", allow_patterns="last-checkpoint/*")) / "last-checkpoint"
+with torch.no_grad():
+    whole = SealForMultiLabel.from_pretrained(checkpoint)
+    assert torch.equal(seal.energy(y, **inputs), whole.energy(y, **inputs))
+_, resumed = trainer_of("resumed", hub_strategy="end")
+resumed.args.max_steps = 6
+resumed.train(resume_from_checkpoint=str(checkpoint))
+assert resumed.state.global_step == 6
+
+# 4. both nets, on request; and no stale loss-net beside a task-net pushed alone
+seal.push_to_hub("user/both", include_loss_net=True)
+both = SealForMultiLabel.from_pretrained("user/both")
+with torch.no_grad():
+    assert torch.equal(seal(**inputs).logits, both(**inputs).logits)
+    assert torch.equal(seal.energy(y, **inputs), both.energy(y, **inputs))
+results["both"] = HfApi().list_repo_files("user/both")
+results["url"] = seal.push_to_hub("user/both")
+results["alone"] = HfApi().list_repo_files("user/both")
+
+# 5. the card's snippet, as a reader would run it
+card = Path(snapshot_download("user/seal", allow_patterns="README.md"), "README.md").read_text(encoding="utf-8")
+names = {}
+exec(card.split("```python\\n")[1].split("```")[0], names)
+assert set(names["labels"]) <= set(LABELS)
+print(json.dumps(results))
+"""
+
+
+def test_push_while_training_and_after_and_load_back(tmp_path):
+    with FakeHub() as hub:
+        environment = {**hub.environment(tmp_path), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+        command = [sys.executable, "-c", CLIENT, str(tmp_path)]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        results = json.loads(done.stdout.splitlines()[-1])
+        assert hub.unknown_requests == []
+
+        files, nets = hub.files("user/seal"), {"config.json", "model.safetensors"}
+        assert nets | {"README.md", "tokenizer.json", "tokenizer_config.json"} <= files.keys()
+        assert not [name for name in files if name.startswith("_") or name.startswith("checkpoint-")]
+        assert {f"last-checkpoint/_loss_net/{name}" for name in (*nets, "learner.pt")} <= files.keys()
+        messages = hub.commits("user/seal")
+        assert messages[-1] == "the end" and "Training in progress, step 2" in messages
+        config = json.loads(files["config.json"])
+        assert config["threshold"] == results["metrics"]["threshold"] and config["label2id"]["fear"] == 2
+        assert config["problem_type"] == "multi_label_classification"
+        assert nets <= set(results["alone"]) and "_loss_net" not in str(results["alone"])
+        assert {f"_loss_net/{name}" for name in nets} <= set(results["both"])
+        assert results["url"].endswith("user/both")
+        check_card(files["README.md"].decode(), results["metrics"])
+
+
+def check_card(text, metrics):
+    data = ModelCard(text).data
+    assert (data.base_model, data.datasets, data.license) == ("org/encoder", ["org/moods"], "apache-2.0")
+    assert data.tags == ["seal", "multi-label-classification", "moods"] and data.pipeline_tag == "text-classification"
+    figures = {result.metric_type: result.metric_value for result in data.eval_results}
+    for name in ("f1_example", "f1_example_tuned", "map"):
+        assert figures[name] == pytest.approx(metrics[f"test_{name}"], abs=1e-4)
+    assert 'pipeline("text-classification", "user/seal", top_k=None)' in text
+    assert f">= {metrics['threshold']:g}]" in text and f"**{metrics['threshold']:g}**" in text
+    assert "SEAL, nce energy loss" in text and "loss-net encoder | separate" in text
+    for name in LABELS:
+        assert f"| {name} |" in text
+    assert "secret" not in text and "| num\\_samples | 4 |" in text
+
+
+@pytest.fixture
+def features_trainer(tmp_path):
+    def make(**arguments):
+        model = AutoModelForSequenceClassification.from_config(tiny_config("mlp"))
+        rows = TensorRows(tiny_features(12))
+        args = tiny_arguments(tmp_path / "mlp", energy_loss="ce", **arguments)
+        return SealTrainer(model, args, train_dataset=rows, eval_dataset=rows, compute_metrics=figures_of_step)
+
+    steps = iter(range(1, 100))
+
+    def figures_of_step(_):
+        return {"f1_example": 0.5 - 0.01 * next(steps)}  # worse with every evaluation
+
+    return make
+
+
+def figures(folder):
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    return re.findall(r"^\| example F1 at 0.5 \| (.*?) \| (.*?) \|$", card, flags=re.M)
+
+
+def test_the_card_without_a_word_from_the_user(features_trainer, tmp_path):
+    """What the trainer knows: the last evaluation of these weights, the model's kind, its arguments."""
+    trainer = features_trainer()
+    trainer.create_model_card()
+    assert figures(tmp_path / "mlp") == []  # nothing measured
+    trainer.train()
+    trainer.create_model_card()
+    assert figures(tmp_path / "mlp") == []
+    trainer.evaluate()
+    trainer.create_model_card()
+    assert figures(tmp_path / "mlp") == [("0.4900", "-")]
+    card = (tmp_path / "mlp" / "README.md").read_text(encoding="utf-8")
+    assert (
+        "cross-entropy" in card and "loss-net" not in card and "num\\_samples" not in card and "import seal_hf" in card
+    )
+    assert "| gradient\\_accumulation\\_steps | 1 |" in card and str(tmp_path) not in card
+    assert ModelCard(card).data.pipeline_tag == "tabular-classification"
+
+
+def test_the_card_has_the_figures_of_the_best_weights_where_those_were_loaded(features_trainer, tmp_path):
+    every_step = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "steps", "save_steps": 1}
+    trainer = features_trainer(load_best_model_at_end=True, metric_for_best_model="f1_example", **every_step)
+    trainer.train()
+    trainer.create_model_card()
+    assert trainer.state.global_step == 4 and trainer.state.best_global_step == 1
+    assert figures(tmp_path / "mlp") == [("0.4900", "-")]
+    trainer.create_model_card(metrics={"eval_f1_example": 0.25, "test_f1_example": 0.75}, dataset=["a", "b"])
+    assert figures(tmp_path / "mlp") == [("0.2500", "0.7500")]
+    assert "| data | a, b |" in (tmp_path / "mlp" / "README.md").read_text(encoding="utf-8")
