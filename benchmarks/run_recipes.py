@@ -2,8 +2,8 @@
 
     python benchmarks/run_recipes.py recipes/mlc/bibtex_*.yaml --data_dir path/to/data --seeds 1 2 3
 
-A run whose file exists under recipes/results/ is not repeated, so a later day adds seeds. With no recipe named, only the table of what
-is there is printed (and written to recipes/RESULTS.md with --write).
+A run whose file exists under recipes/results/ is not repeated, so a later day adds seeds. With no recipe named, only
+the table of what is there is printed.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ def run(recipe: Path, seed: int, data_dir: str | None, extra: list[str]) -> dict
             sys.exit(f"{recipe.name}, seed {seed}: {done.stderr[-2000:]}")
         results = json.loads((Path(folder) / "all_results.json").read_text())
     results = {key: value for key, value in results.items() if isinstance(value, (int, float))}
+    extra = [Path(word).name if "/" in word else word for word in extra]  # no path of this machine in a result
     return {"recipe": recipe.stem, "seed": seed, "extra": extra, "wall_seconds": time.perf_counter() - start, **results}
 
 

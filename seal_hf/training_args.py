@@ -106,6 +106,9 @@ class SealTrainingArguments(TrainingArguments):
             raise ValueError(
                 "`energy_weight` and `task_weight` are both 0: the task-net would have no loss. Set one of them."
             )
+        self._check_launchers()
+
+    def _check_launchers(self) -> None:
         if self.deepspeed or self.fsdp:
             name = "deepspeed" if self.deepspeed else "fsdp"
             raise ValueError(

@@ -1,5 +1,5 @@
-"""From training to the Hub and back: a real client process against the fake Hub. Oracles: the nets that were pushed, the
-repository's files, and the pushed card's own snippet."""
+"""From training to the Hub and back: a real client process against the fake Hub. Oracles: the nets that were pushed,
+the repository's files, and the pushed card's own snippet."""
 
 import json
 import os

@@ -1,8 +1,7 @@
 """Data sets: files, folders and Hub ids into `datasets.Dataset` splits. Knows no model.
 
 Dispatch of [`load_multilabel`]: nothing or `digits` -> the embedded data; a folder or file with .arff -> `mulan.py`;
-csv, tsv, jsonl ->
-`text.py`; a plain name -> that folder under `data_dir`; `owner/name` -> the Hub.
+csv, tsv, jsonl -> `text.py`; a plain name -> that folder under `data_dir`; `owner/name` -> the Hub.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from .common import DataError, MultiLabelData, did_you_mean
+from .common import NORMALIZE, DataError, MultiLabelData, did_you_mean
 from .digits import load_digit_groups
 from .mulan import load_arff_folder
 from .text import SUFFIXES, load_hub, load_text
@@ -46,6 +45,8 @@ def load_multilabel(
     """
     if max_train_rows is not None and max_train_rows < 1:
         raise DataError(f"`max_train_rows` is {max_train_rows}; it must be at least 1.")
+    if normalize not in NORMALIZE:
+        raise DataError(f"`normalize` is {normalize!r}; it must be one of {', '.join(NORMALIZE)}.")
     common = {"max_train_rows": max_train_rows, "seed": seed}
     columns = {"text_column": text_column, "label_column": label_column, "label_format": label_format}
     if dataset in (None, "digits"):

@@ -42,9 +42,9 @@ class Table:
 def read_arff(path: Path, keep_id: bool = False, identifiers: Sequence[str] | None = None) -> Table:
     """Read one file.
 
-    Two-valued nominals such as {YES, NO} or {0, 1} become 1/0, other nominals one column per value; a nominal or string
-    attribute whose values are (nearly) all different is an identifier and is dropped, or with `keep_id` kept as its
-    integer index.
+    Two-valued nominals such as {YES, NO} or {0, 1} become 1/0; other nominals, and in a Clus file all, one column per
+    value, zeros where it is missing. A nominal or string attribute whose values are (nearly) all different is an
+    identifier and is dropped, or with `keep_id` kept as its integer index.
 
     Args:
         path: an ARFF file.
@@ -54,10 +54,7 @@ def read_arff(path: Path, keep_id: bool = False, identifiers: Sequence[str] | No
     Raises:
         DataError: a file that ends early or is not ARFF, naming the line.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig", errors="replace")
-    except OSError as error:
-        raise DataError(f"{path}: not readable: {error}") from error
+    text = path.read_text(encoding="utf-8-sig", errors="replace")
     header, marker, body = _split(text, path)
     names = [unescape(match.group(1)) for match in ATTRIBUTE.finditer(header)]
     clus = HIERARCHICAL.search(header)
@@ -78,7 +75,7 @@ def read_arff(path: Path, keep_id: bool = False, identifiers: Sequence[str] | No
         position = names.index(unescape(clus.group(2)))
         paths = list(columns.pop(position))
         del names[position], kinds[position]
-    values, names, found = _numbers(path, len(rows), names, kinds, columns, keep_id, identifiers)
+    values, names, found = _numbers(path, len(rows), names, kinds, columns, keep_id, identifiers, not clus)
     return Table(values, names, paths, hierarchy, found)
 
 
@@ -117,12 +114,14 @@ def _check_rows(columns: int, body: str, path: Path, first_line: int) -> None:
             )
 
 
-def _numbers(path, num_rows, names, kinds, columns, keep_id, identifiers) -> tuple[np.ndarray, list[str], list[str]]:
+def _numbers(
+    path, num_rows, names, kinds, columns, keep_id, identifiers, join_binary
+) -> tuple[np.ndarray, list[str], list[str]]:
     """Columns as a float32 matrix, the names of its columns, and the attributes that are identifiers."""
     out_names, found, blocks = [], [], [np.empty((num_rows, 0), dtype=np.float32)]
     for name, kind, column in zip(names, kinds, columns, strict=True):
         nominal = isinstance(kind, list)
-        codes = _binary(kind) if nominal else None  # value -> number
+        codes = _binary(kind) if nominal and join_binary else None  # value -> number
         if kind == "STRING" or (nominal and codes is None):
             if name in identifiers if identifiers is not None else _is_identifier(column):
                 found.append(name)

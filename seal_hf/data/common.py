@@ -11,6 +11,7 @@ import pyarrow as pa
 from datasets import Dataset
 
 SPLITS = ("train", "validation", "test")
+NORMALIZE = ("none", "minmax", "standard")
 
 
 class DataError(ValueError):
@@ -94,7 +95,7 @@ def check_splits(sizes: dict[str, int], source: str) -> None:
             raise DataError(
                 f"{source}: the {split} split is empty (rows: {sizes}). Training, early stopping and the "
                 f"decision threshold need "
-                "both: give a file for it, or a single file, which is split 80/10/10."
+                "both: give a file for it, or one file of at least 10 rows, which is split 80/10/10."
             )
 
 
@@ -117,7 +118,7 @@ def normalise(splits: dict[str, np.ndarray], kind: str) -> dict[str, np.ndarray]
     elif kind == "standard":
         shift, scale = train.mean(0, dtype=np.float64), train.std(0, dtype=np.float64)
     else:
-        raise DataError(f"`normalize` is {kind!r}; it must be one of none, minmax, standard.")
+        raise DataError(f"`normalize` is {kind!r}; it must be one of {', '.join(NORMALIZE)}.")
     varies = high > low
     scale = np.where(varies, scale, 1)
     return {name: ((x - shift) / scale * varies).astype(np.float32) for name, x in splits.items()}

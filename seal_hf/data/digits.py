@@ -2,8 +2,7 @@
 downloaded.
 
 The digits are the real 8 x 8 images that scikit-learn ships (UCI optical recognition). An example is a canvas of three
-slots, 8 x 24
-pixels in [0, 1], with one to three of them filled from the left. Its 18 labels:
+slots, 8 x 24 pixels in [0, 1], with one to three of them filled from the left. Its 18 labels:
 
 * `digit 0` .. `digit 9`: the digit occurs;
 * `several`: more than one slot is filled;      `repeated`: some digit occurs twice;

@@ -22,8 +22,7 @@ def load_arff_folder(
 
     Args:
         path: `<name>.arff` + `<name>.xml` (+ `folds.json`), or `<name>-train.arff` / `<name>-test.arff` + XML (Mulan);
-            or
-            `*.train.arff`, `*.valid.arff`, `*.test.arff` with a hierarchical class attribute (Clus).
+            or `*.train.arff`, `*.valid.arff`, `*.test.arff` with a hierarchical class attribute (Clus).
         normalize: `none`, `minmax`, `standard`, fitted on train.
         keep_id: keep an identifier attribute as an integer feature instead of dropping it.
         max_train_rows: keep the first rows of the train split.
@@ -34,6 +33,9 @@ def load_arff_folder(
     """
     folder = path if path.is_dir() else path.parent
     files = sorted(folder.glob("*.arff")) if path.is_dir() else [path]
+    whole = [file for file in files if not file.stem.lower().endswith(("-train", "-test"))]
+    if (folder / "folds.json").is_file() and len(whole) == 1:  # its rows are those of the whole file
+        files = whole
     tables: dict[Path, Table] = {}
     for file in sorted(files, key=lambda file: "train" not in file.name.lower()):  # train says what is an identifier
         known = next(iter(tables.values())).identifiers if tables else None
@@ -85,6 +87,8 @@ def _mulan(folder: Path, tables: dict[Path, Table], seed: int):
 
 def _label_names(folder: Path, name: str, table: Table) -> list[str]:
     path = folder / f"{name}.xml"
+    if not path.is_file() and len(found := sorted(folder.glob("*.xml"))) == 1:  # name-train.arff alone, or renamed
+        path = found[0]
     if not path.is_file():
         raise DataError(f"{path} is missing: the XML file says which attributes of {name}.arff are labels.")
     try:
@@ -96,9 +100,10 @@ def _label_names(folder: Path, name: str, table: Table) -> list[str]:
     names = [label if label in columns else unescape(label) for label in labels]
     missing = [label for label in names if label not in columns]
     if missing or not names:
-        first = f"; the first: {missing[0]!r}{did_you_mean(missing[0], table.names)}" if missing else ""
+        first = f"; the first: {missing[0]!r}.{did_you_mean(missing[0], table.names)}" if missing else ""
         raise DataError(
-            f"{path}: {len(missing)} of {len(names)} labels are no numeric or two-valued attributes of {name}.arff{first}."
+            f"{path}: {len(missing)} of {len(names)} labels are no numeric or two-valued attributes of "
+            f"{name}.arff{first}"
         )
     if len(set(names)) != len(names):
         raise DataError(f"{path}: label {max(names, key=names.count)!r} is listed twice.")

@@ -27,6 +27,7 @@ from .common import (
 SUFFIXES = (".csv", ".tsv", ".jsonl")
 SPLIT_NAMES = {"train": ("train", "training"), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
 FORMATS = ("auto", "ids", "names", "multi_hot")
+MAX_IDS = 100_000  # beyond, a column of ids without a list of names is a year, a date or a key
 Rows = dict[str, list[Any]]
 
 
@@ -44,8 +45,7 @@ def load_text(
 
     Args:
         path: csv, tsv or jsonl; columns are named in the first row. A tsv without header is read as text, ids, id
-            where the folder
-            has a `labels.txt`.
+            where its folder has a `labels.txt`.
         text_column: default: `text`, or the only column of strings beside the labels.
         label_column: a list, a JSON list, or values separated by comma, semicolon or bar.
         label_format: `ids` (numbers into `labels.txt`, or 0-based), `names`, `multi_hot`; `auto`: see [`label_matrix`].
@@ -53,16 +53,13 @@ def load_text(
     Raises:
         DataError: naming the file, the column or the row.
     """
-    names = None
-    if path.is_dir():
-        files = _split_files(path)
-        if (path / "labels.txt").is_file():
-            names = _read_label_list(path / "labels.txt")
-        splits = {split: _read(file, names is not None, label_column) for split, file in files.items()}
-    else:
-        splits = {"all": _read(path, False, label_column)}
+    files = _split_files(path) if path.is_dir() else {"all": path}
+    label_list = (path if path.is_dir() else path.parent) / "labels.txt"
+    names = _read_label_list(label_list) if label_list.is_file() else None
+    notes = [f"label names from {label_list.name}."] if names and not path.is_dir() else []
+    splits = {split: _read(file, names is not None, label_column) for split, file in files.items()}
     return _build(
-        path.stem, splits, str(path), text_column, label_column, label_format, names, max_train_rows, seed, []
+        path.stem, splits, str(path), text_column, label_column, label_format, names, max_train_rows, seed, notes
     )
 
 
@@ -154,12 +151,16 @@ def _read_table(path: Path, has_label_list: bool, label_column: str) -> Rows:
         try:
             rows = [(reader.line_num, row) for row in reader if row]
         except csv.Error as error:
-            raise DataError(f"{path}, line {reader.line_num}: {error}. A quote is open, or the file ends early.") from error
+            raise DataError(
+                f"{path}, line {reader.line_num}: {error}. A quote is not closed, or the file ends early."
+            ) from error
     if not rows:
         raise DataError(f"{path} is empty.")
     first = rows[0][1]
     headerless = has_label_list and delimiter == "\t" and len(first) >= 2 and re.fullmatch(r"[\d,]*", first[1])
     header = ["text", label_column, "id"][: len(first)] if headerless else rows.pop(0)[1]
+    if delimiter == "\t" and not headerless:  # pandas and spreadsheets quote in a tsv as in a csv, [""joy""]
+        header, rows = _unquote(header), [(number, _unquote(row)) for number, row in rows]
     if len(set(header)) != len(header):
         raise DataError(f"{path}: two columns have the same name: {', '.join(header)}.")
     if not rows:
@@ -171,6 +172,11 @@ def _read_table(path: Path, has_label_list: bool, label_column: str) -> Rows:
                 f"that hold the separator; the file may end early."
             )
     return {name: [row[i] for _, row in rows] for i, name in enumerate(header)}
+
+
+def _unquote(row: list[str]) -> list[str]:
+    """Cells that are one csv string, `"a ""b"" c"`, as what they mean; other quotes belong to the text."""
+    return [v[1:-1].replace('""', '"') if re.fullmatch(r'"(?:[^"]|"")*"', v) else v for v in row]
 
 
 def _read_jsonl(path: Path) -> Rows:
@@ -273,7 +279,7 @@ def _place(source: str, split: str, row: int | None = None) -> str:
 
 def _cell(value: Any, place: str) -> list:
     """A label cell as a list: of a list, a JSON or Python list, a number, or values separated by , ; or |."""
-    if value is None:
+    if value is None or (isinstance(value, float) and value != value):  # NaN is how tables write "none"
         return []
     if isinstance(value, str):
         value = value.strip()
@@ -301,31 +307,45 @@ def label_matrix(
     """Label cells by split -> multi-hot matrices (N, L) by split, and the L names.
 
     `auto`: `names` where some value is not a number; else `multi_hot` where only 0 and 1 occur and some row has a
-    value twice (no list of ids
-    has); else `ids`. Without `names`, ids count from 0 to the largest, and names are sorted.
+    value twice (no list of ids has), or all rows have the same length of two or more (as ids, they would all be equal);
+    else `ids`. Without `names`, ids count from 0 to the largest, and names are sorted.
 
     Raises:
-        DataError: an unknown name, an id outside the range, a ragged or non-binary multi-hot row.
+        DataError: an unknown name, an id outside the range, a ragged or non-binary multi-hot row, no label at all.
     """
     if label_format not in FORMATS:
         raise DataError(f"`label_format` is {label_format!r}; it must be one of {', '.join(FORMATS)}.")
     values = [cell for rows in cells.values() for cell in rows]
-    if label_format == "auto":
-        label_format = _guess_format(values)
+    guessed = label_format == "auto"
+    if guessed:
+        label_format = _guess_format(values, len(names) if names else None)
     if label_format == "multi_hot":
         return _multi_hot(cells, names, source)
     if label_format == "names":
         known = names or sorted({str(v) for cell in values for v in cell})
         index = {name: i for i, name in enumerate(known)}
     else:
-        ids = [_as_id(v) for cell in values for v in cell]
-        known = names or [str(i) for i in range(max(ids, default=-1) + 1)]
+        largest = max((_as_id(v) for cell in values for v in cell), default=-1)
+        if not names and largest >= MAX_IDS:
+            raise DataError(
+                f"{source}: label id {largest} would need {largest + 1} labels. Is the label column the right one "
+                f"(--label_column)? If these are names, set --label_format names."
+            )
+        known = names or [str(i) for i in range(largest + 1)]
     if not known:
-        raise DataError(f"{source}: no row has a label. Is the label column the right one (--label_column)?")
+        raise DataError(
+            f"{source}: no row has a label (read as {label_format}). Is the label column the right one "
+            f"(--label_column)?"
+        )
     matrices = {}
     for split, rows in cells.items():
         matrix = np.zeros((len(rows), len(known)), dtype=np.float32)
         for row, cell in enumerate(rows):
+            if guessed and label_format == "ids" and len(set(cell)) < len(cell):
+                raise DataError(
+                    f"{_place(source, split, row)}: {cell[:20]} repeats an id, and is no multi-hot list of 0 and 1. "
+                    f"Correct it, or say what it is with --label_format."
+                )
             for value in cell:
                 i = index.get(str(value), -1) if label_format == "names" else _as_id(value)
                 if not 0 <= i < len(known):
@@ -340,12 +360,16 @@ def _as_id(value: Any) -> int:
     return int(value) if re.fullmatch(r"[0-9]+", str(value)) else -1
 
 
-def _guess_format(values: list[list]) -> str:
+def _guess_format(values: list[list], num_labels: int | None) -> str:
     flat = [str(v) for cell in values for v in cell]
     if not all(re.fullmatch(r"-?[0-9]+", v) for v in flat):
         return "names" if not all(_is_number(v) for v in flat) else "multi_hot"
-    binary = set(flat) <= {"0", "1"} and any(len(cell) != len(set(map(str, cell))) for cell in values)
-    return "multi_hot" if binary else "ids"
+    if not set(flat) <= {"0", "1"}:
+        return "ids"
+    lengths = {len(cell) for cell in values}
+    same = len(lengths) == 1 and min(lengths) > 1 and (num_labels is None or lengths == {num_labels})
+    repeats = any(len(cell) != len(set(map(str, cell))) for cell in values)
+    return "multi_hot" if same or repeats else "ids"
 
 
 def _multi_hot(cells, names, source):

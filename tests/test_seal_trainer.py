@@ -1,0 +1,296 @@
+"""What SealTrainer does beside training: forwards per step, gradients, logs, checkpoints, refusals."""
+
+import pytest
+import tiny_run
+import torch
+from datasets import Dataset
+from transformers import BertConfig, BertForSequenceClassification, EarlyStoppingCallback, TrainerCallback
+
+from seal_hf import (
+    NonFiniteLossError,
+    SealForMultiLabel,
+    SealTrainer,
+    SealTrainingArguments,
+    TensorRows,
+)
+from seal_hf.samplers import WindowRepeatSampler
+
+
+def count_forwards(module):
+    calls = []
+    module.register_forward_hook(lambda *_: calls.append(module.training))
+    return calls
+
+
+@pytest.mark.parametrize("steps, fresh, per_step", [(1, False, 1), (5, False, 1), (3, True, 4)])
+def test_the_task_net_runs_once_per_step_unless_fresh_outputs_are_asked_for(tmp_path, steps, fresh, per_step):
+    trainer, nets = tiny_run.make(tmp_path, loss_net_steps=steps, loss_net_fresh_outputs=fresh, max_steps=4)
+    task_calls, loss_calls = count_forwards(nets.task_net), count_forwards(nets.loss_net)
+    trainer.train()
+    assert len(task_calls) == 4 * per_step
+    assert len(loss_calls) == 4 * (steps + 1)
+
+
+def test_the_input_is_encoded_once_for_all_candidates(tmp_path):
+    trainer, nets = tiny_run.make(tmp_path, max_steps=1, num_samples=50)
+    calls = count_forwards(nets.loss_net.encoder)
+    trainer.train()
+    assert len(calls) == 2  # one per phase
+
+
+def test_each_update_moves_one_net_and_leaves_no_gradient_in_the_other(tmp_path):
+    seen = []
+
+    class Watch(TrainerCallback):
+        def on_pre_optimizer_step(self, args, state, control, **kwargs):
+            assert all(p.grad is not None for p in nets.task_net.parameters())
+            seen.append(("task", [p.grad for p in nets.loss_net.parameters()]))
+
+    trainer, nets = tiny_run.make(tmp_path, accumulation=2, batch=8, max_steps=3, callbacks=[Watch()])
+    task_before = [p.detach().clone() for p in nets.task_net.parameters()]
+
+    def loss_net_phase(window, original=trainer.loss_net_phase):
+        # gradients of the loss-net from this phase are the learner's; the task-net must get none of them
+        original(window)
+        assert all(p.grad is None for p in nets.task_net.parameters())
+        trainer.learner.zero_grad()
+
+    trainer.loss_net_phase = loss_net_phase
+    trainer.train()
+    assert len(seen) == 3 and all(g is None for _, gradients in seen for g in gradients)
+    assert not all(torch.equal(a, b) for a, b in zip(task_before, nets.task_net.parameters(), strict=True))
+    ours = {id(p) for group in trainer.learner.optimizer.param_groups for p in group["params"]}
+    theirs = {id(p) for group in trainer.optimizer.param_groups for p in group["params"]}
+    assert ours and theirs and not ours & theirs
+    assert ours == {id(p) for p in nets.loss_net.parameters()}
+
+
+def test_static_loss_net_is_left_as_it_is(tmp_path):
+    trainer, nets = tiny_run.make(tmp_path, loss_net_steps=0)
+    before = [p.detach().clone() for p in nets.loss_net.parameters()]
+    trainer.train()
+    assert all(torch.equal(a, b) for a, b in zip(before, nets.loss_net.parameters(), strict=True))
+
+
+def test_the_log_says_what_the_loss_net_does(tmp_path):
+    trainer, _ = tiny_run.make(tmp_path, logging_steps=2, num_train_epochs=1)
+    trainer.train()
+    log = trainer.state.log_history[0]
+    names = "loss_net_loss energy_gold energy_output energy_samples loss_net_learning_rate loss_net_grad_norm task_loss"
+    assert set(names.split()) <= set(log)
+    assert log["loss_net_learning_rate"] == pytest.approx(1e-2)
+
+
+def test_logged_means_and_losses_are_those_of_the_steps(tmp_path):
+    """One step on the whole data: recomputed by hand from the parameters before and after the loss-net phase."""
+    trainer, nets = tiny_run.make(tmp_path, "margin", batch=96, max_steps=1, logging_steps=1)
+    batch = TensorRows(tiny_run.table()).batch(range(96))
+    x, y = batch["features"], batch["labels"]
+    y_hat = torch.sigmoid(nets(features=x).logits).detach()
+    before_gold, before_output = nets.energy(y, features=x).detach(), nets.energy(y_hat, features=x).detach()
+    task_loss = nets.space.task_loss(nets(features=x).logits, y)
+    trainer.train()
+    log = trainer.state.log_history[0]
+    assert log["energy_gold"] == pytest.approx(before_gold.mean().item(), rel=1e-4)
+    assert log["energy_output"] == pytest.approx(before_output.mean().item(), rel=1e-4)
+    cost = 1 - nets.space.score(y_hat.unsqueeze(1), y).squeeze(1)
+    assert log["loss_net_loss"] == pytest.approx(torch.relu(cost - before_output + before_gold).mean().item(), rel=1e-4)
+    assert log["task_loss"] == pytest.approx(task_loss.item(), rel=1e-4)
+    updated_energy = nets.energy(y_hat, features=x).mean()  # the loss-net has moved once, on the same outputs
+    assert log["loss"] == pytest.approx((task_loss + updated_energy).item(), rel=1e-3)
+
+
+@pytest.mark.parametrize("encoder", ["separate", "shared"])
+def test_the_evaluation_loss_is_the_task_loss_alone_and_energies_stand_beside_it(tmp_path, encoder):
+    trainer, nets = tiny_run.make(tmp_path, encoder=encoder, energy_weight=3.0, task_weight=0.5)
+    trainer.train()
+    metrics = trainer.evaluate()
+    nets.eval()
+    batch = TensorRows(tiny_run.table()).batch(range(96))
+    logits = nets(features=batch["features"]).logits
+    assert metrics["eval_loss"] == pytest.approx(nets.space.task_loss(logits, batch["labels"]).item(), rel=1e-4)
+    gold = nets.energy(batch["labels"], features=batch["features"]).mean().item()
+    output = nets.energy(torch.sigmoid(logits), features=batch["features"]).mean().item()
+    assert metrics["eval_energy_gold"] == pytest.approx(gold, rel=1e-4)
+    assert metrics["eval_energy_output"] == pytest.approx(output, rel=1e-4)
+    assert trainer.predict(TensorRows(tiny_run.table())).predictions.shape == (96, 6)
+
+
+def test_the_best_checkpoint_brings_both_nets_back(tmp_path):
+    trainer, nets = tiny_run.make(
+        tmp_path,
+        num_train_epochs=4,
+        learning_rate=0.2,
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        save_total_limit=1,
+        load_best_model_at_end=True,
+        callbacks=[EarlyStoppingCallback(1)],
+    )
+    trainer.train()
+    saved = SealForMultiLabel.from_pretrained(trainer.state.best_model_checkpoint)
+    assert torch.equal(tiny_run.parameters(saved), tiny_run.parameters(nets))
+    assert len(list(tmp_path.glob("checkpoint-*"))) <= 2
+
+
+def test_a_second_training_and_model_init_start_the_learner_anew(tmp_path):
+    trainer, _ = tiny_run.make(tmp_path, num_train_epochs=1)
+    trainer.train()
+    first = trainer.learner
+    trainer.train()
+    assert trainer.learner is not first and trainer.state.global_step == 6
+
+    args = tiny_run.arguments(tmp_path, num_train_epochs=1)
+    trainer = SealTrainer(args=args, model_init=lambda: tiny_run.model(), train_dataset=TensorRows(tiny_run.table()))
+    ends = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        trainer.train()
+        ends.append(torch.cat([p.detach().flatten() for p in trainer.loss_net.parameters()]))
+    assert torch.equal(*ends)
+
+
+def test_hyperparameter_search_restarts_both_nets(tmp_path):
+    pytest.importorskip("optuna")
+    rows = TensorRows(tiny_run.table())
+    args = tiny_run.arguments(tmp_path, num_train_epochs=1, eval_strategy="epoch")
+    trainer = SealTrainer(args=args, model_init=lambda: tiny_run.model(), train_dataset=rows, eval_dataset=rows)
+    space = lambda trial: {"energy_weight": trial.suggest_float("energy_weight", 0.5, 0.5)}  # noqa: E731
+    ends = []
+
+    def objective(metrics):
+        ends.append(torch.cat([p.detach().flatten() for p in trainer.loss_net.parameters()]))
+        return metrics["eval_loss"]
+
+    best = trainer.hyperparameter_search(space, objective, n_trials=2, backend="optuna")
+    assert trainer.args.energy_weight == 0.5 and best.hyperparameters == {"energy_weight": 0.5}
+    assert torch.equal(*ends)
+
+
+# --- refusals ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (dict(num_samples=0), "num_samples"),
+        (dict(energy_weight=-1.0), "energy_weight"),
+        (dict(task_weight=float("nan")), "task_weight"),
+        (dict(energy_weight=0.0, task_weight=0.0), "no loss"),
+        (dict(energy_loss="nec"), "nce, ranking"),
+        (dict(loss_net_encoder="joint"), "separate, shared"),
+        (dict(loss_net_steps=-1), "loss_net_steps"),
+        (dict(batch_repeats=0), "batch_repeats"),
+        (dict(margin_cost="hamming"), "f1, l1"),
+        (dict(loss_net_lr_scheduler_type="reduce_lr_on_plateau"), "loss_net_lr_scheduler_type"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused_by_name(tmp_path, options, words):
+    with pytest.raises(ValueError, match=words):
+        SealTrainingArguments(str(tmp_path), **options)
+
+
+def test_deepspeed_and_fsdp_and_data_parallel_are_refused(tmp_path):
+    for name in ("fsdp", "deepspeed"):
+        args = tiny_run.arguments(tmp_path)
+        object.__setattr__(args, name, "full_shard")
+        with pytest.raises(ValueError, match=f"`{name}`.*does not support"):
+            args._check_launchers()
+    args = tiny_run.arguments(tmp_path)
+    args._n_gpu = 2
+    with pytest.raises(ValueError, match="DataParallel"):
+        SealTrainer(tiny_run.model(), args, train_dataset=TensorRows(tiny_run.table()))
+
+
+def test_nets_that_do_not_fit_are_refused(tmp_path):
+    nets, rows = tiny_run.model(), TensorRows(tiny_run.table())
+    with pytest.raises(ValueError, match="needs a loss-net"):
+        SealTrainer(nets.task_net, tiny_run.arguments(tmp_path), train_dataset=rows)
+    with pytest.raises(ValueError, match="'shared'.*'separate'"):
+        SealTrainer(nets, tiny_run.arguments(tmp_path, encoder="shared"), train_dataset=rows)
+    config = BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8, vocab_size=20)
+    config.problem_type = "single_label_classification"
+    with pytest.raises(ValueError, match="problem_type.*single_label"):
+        SealTrainer(BertForSequenceClassification(config), tiny_run.arguments(tmp_path, loss="ce"))
+
+
+def test_outputs_of_another_shape_are_refused_at_the_first_step(tmp_path):
+    table = tiny_run.table()
+    wrong = Dataset.from_dict({"features": table["features"], "labels": [row[:4] for row in table["labels"]]})
+    trainer, _ = tiny_run.make(tmp_path, rows=TensorRows(wrong))
+    with pytest.raises(ValueError, match=r"\(16, 6\).*\(16, 4\)"):
+        trainer.train()
+
+
+def test_a_missing_or_misspelt_label_column_is_named_with_its_closest_match(tmp_path):
+    table = tiny_run.table().rename_column("labels", "label")
+    with pytest.raises(ValueError, match="train_dataset.*no column `labels`.*Did you mean `label`"):
+        SealTrainer(tiny_run.model(), tiny_run.arguments(tmp_path), train_dataset=table)
+
+
+def test_a_folder_without_loss_net_state_is_not_resumed_and_changes_nothing(tmp_path):
+    tiny_run.run(tmp_path / "ce", loss="ce", save_strategy="epoch")
+    checkpoint = max((tmp_path / "ce").glob("checkpoint-*"))
+    trainer, nets = tiny_run.make(tmp_path / "nce")
+    before = tiny_run.parameters(nets)
+    with pytest.raises(ValueError, match="has no loss-net.*from_pretrained"):
+        trainer.train(resume_from_checkpoint=str(checkpoint))
+    assert torch.equal(before, tiny_run.parameters(nets))
+    tiny_run.run(tmp_path / "only", save_strategy="epoch", save_only_model=True)
+    trainer, _ = tiny_run.make(tmp_path / "nce")
+    with pytest.raises(ValueError, match="loss_net|optimizer"):
+        trainer.train(resume_from_checkpoint=str(max((tmp_path / "only").glob("checkpoint-*"))))
+
+
+@pytest.mark.parametrize("loss, phase", [("nce", "loss-net"), ("ce", "task-net")])
+def test_a_non_finite_loss_stops_and_keeps_the_checkpoints(tmp_path, loss, phase):
+    class Poison(TrainerCallback):
+        def on_step_begin(self, args, state, control, **kwargs):
+            if state.global_step == 7:
+                rows.dense["features"][:] = float("nan")
+
+    rows = TensorRows(tiny_run.table())
+    options = dict(save_strategy="steps", save_steps=3, logging_steps=1, callbacks=[Poison()])
+    trainer, _ = tiny_run.make(tmp_path, loss, rows=rows, **options)
+    with pytest.raises(NonFiniteLossError, match=f"{phase} phase.*step (8|9|10)"):  # batches come ahead
+        trainer.train()
+    kept = sorted(tmp_path.glob("checkpoint-*"), key=lambda folder: int(folder.name.split("-")[1]))
+    assert len(kept) >= 2 and not (tmp_path / "checkpoint-12").exists()
+    for folder in kept:
+        assert tiny_run.parameters(SealForMultiLabel.from_pretrained(folder)).isfinite().all()
+
+
+# --- data ----------------------------------------------------------------------------------------------------
+
+
+def test_tensor_rows_pad_ragged_columns_like_a_row_by_row_oracle():
+    rows = [[5, 6, 7], [8], [9, 10], []]
+    data = TensorRows(Dataset.from_dict({"input_ids": rows, "labels": [[0.0, 1.0]] * 4}), {"input_ids": 99})
+    for chosen in ([0, 1], [3, 2], [1], [2, 0, 3]):
+        longest = max(len(rows[i]) for i in chosen)
+        expected = [rows[i] + [99] * (longest - len(rows[i])) for i in chosen]
+        assert data.batch(chosen)["input_ids"].tolist() == expected
+        assert data.batch(chosen)["labels"].shape == (len(chosen), 2)
+    with pytest.raises(ValueError, match="between 0 and 3"):
+        TensorRows(Dataset.from_dict({"input_ids": rows}))
+    with pytest.raises(ValueError, match="text"):
+        TensorRows(Dataset.from_dict({"text": ["a", "b"]}))
+    shuffled = Dataset.from_dict({"x": list(range(10))}).select([7, 3, 3])
+    assert TensorRows(shuffled).batch([0, 1, 2])["x"].tolist() == [7, 3, 3]
+
+
+@pytest.mark.parametrize("num_rows, window, repeats", [(10, 4, 3), (8, 4, 2), (3, 8, 2), (1, 1, 1)])
+def test_every_window_comes_n_times_in_a_row(num_rows, window, repeats):
+    sampler = WindowRepeatSampler(num_rows, window, repeats, seed=0)
+    order = list(sampler)
+    assert len(order) == len(sampler)
+    windows = [tuple(order[i : i + window]) for i in range(0, len(order), window)]
+    groups = [windows[i : i + repeats] for i in range(0, len(windows), repeats)]
+    assert all(len(set(group)) == 1 for group in groups)
+    once = [row for group in groups for row in group[0]]
+    assert set(once) == set(range(num_rows))
+    assert sorted(once[:num_rows]) == list(range(num_rows)) and once[num_rows:] == (once * 8)[: len(once) - num_rows]
+    sampler.set_epoch(1)
+    assert num_rows < 4 or list(sampler) != order
+    sampler.set_epoch(0)
+    assert list(sampler) == order
