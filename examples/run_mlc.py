@@ -17,7 +17,6 @@ from transformers import AutoTokenizer, EarlyStoppingCallback, set_seed
 from seal_hf import SealForMultiLabel, SealTrainer, SealTrainingArguments, TensorRows, load_multilabel, tokenize
 from seal_hf.data import kind_of
 from seal_hf.metrics import multilabel_compute_metrics
-from seal_hf.model_card import model_card
 from seal_hf.recipes import packaged_recipe, parse_recipe
 from seal_hf.report import closing_table, evaluate_multilabel, write_predictions, write_results
 
@@ -94,30 +93,14 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         write_predictions(
             folder / "predictions.jsonl", probabilities, labels, data.label_names, threshold, main_process=main_process
         )
+    trainer.card_facts = {"metrics": metrics, "dataset": data.name}
+    trainer.create_model_card()
     if main_process:
-        card = model_card(
-            model_name=args.hub_model_id or folder.name,
-            base_model=model_args.model_name_or_path,
-            dataset=data.name,
-            loss=args.energy_loss,
-            loss_net_encoder=args.loss_net_encoder if trainer.loss_net is not None else None,
-            metrics=metrics,
-            threshold=metrics["threshold"],
-            label_names=data.label_names,
-            library_snippet=data.kind,
-            hyperparameters={name: getattr(args, name) for name in CARD_ARGUMENTS},
-        )
-        (folder / "README.md").write_text(card, encoding="utf-8")
         print(closing_table(metrics))
     if args.push_to_hub:
         trainer.push_to_hub()
     return metrics
 
-
-CARD_ARGUMENTS = (
-    "learning_rate per_device_train_batch_size gradient_accumulation_steps num_train_epochs energy_weight num_samples "
-    "loss_net_steps batch_repeats loss_net_learning_rate seed"
-).split()
 
 if __name__ == "__main__":
     try:

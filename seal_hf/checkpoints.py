@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
+from torch import Tensor
 
 from .learner import Learner
 from .loss_net import LossNet
@@ -22,12 +23,30 @@ def save_loss_net(loss_net: LossNet, folder: str | Path) -> None:
     loss_net.save_pretrained(Path(folder) / LOSS_NET_FOLDER)
 
 
+def check_resumable(loss_net: LossNet, folder: str | Path) -> None:
+    """Whether a run with this loss-net can go on from `folder`; looks before anything is loaded.
+
+    Raises:
+        ValueError: weights or optimizer state of the loss-net are missing, or the weights are of another shape.
+    """
+    _read_weights(loss_net, folder)
+    if not (Path(folder) / LOSS_NET_FOLDER / STATE).is_file():
+        raise ValueError(
+            f"{folder} cannot be resumed: {LOSS_NET_FOLDER}/{STATE}, the state of the loss-net's optimizer, is "
+            "missing. Was it saved with save_only_model=True? Start a new run from its weights instead."
+        )
+
+
 def load_loss_net_weights(loss_net: LossNet, folder: str | Path) -> None:
-    """Read the weights of `folder/_loss_net/` into `loss_net`, in place.
+    """Read the weights of `folder/_loss_net/` into `loss_net`, in place; all of them or none.
 
     Raises:
         ValueError: the folder has no loss-net, or one of another shape.
     """
+    loss_net.load_state_dict(_read_weights(loss_net, folder))
+
+
+def _read_weights(loss_net: LossNet, folder: str | Path) -> dict[str, Tensor]:
     path = Path(folder) / LOSS_NET_FOLDER / WEIGHTS
     if not path.is_file():
         raise ValueError(
@@ -36,10 +55,15 @@ def load_loss_net_weights(loss_net: LossNet, folder: str | Path) -> None:
             "energy_loss='ce'. Resume with the same loss, or start a new run from these weights: "
             "SealForMultiLabel.from_pretrained(folder) gives them a fresh loss-net."
         )
-    try:
-        loss_net.load_state_dict(load_file(path, device="cpu"))
-    except RuntimeError as error:
-        raise ValueError(f"The loss-net in {path.parent} does not fit the one of this run: {error}") from error
+    weights = load_file(path, device="cpu")
+    found, expected = (
+        {name: tuple(value.shape) for name, value in tensors.items()} for tensors in (weights, loss_net.state_dict())
+    )
+    wrong = sorted(name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name))
+    if wrong:
+        details = (f"{name} is {found.get(name, 'absent')}, expected {expected.get(name, 'none')}" for name in wrong)
+        raise ValueError(f"The loss-net in {path.parent} does not fit the one of this run: {'; '.join(details)}.")
+    return weights
 
 
 def save_learner_state(learner: Learner, folder: str | Path) -> None:
@@ -50,16 +74,6 @@ def save_learner_state(learner: Learner, folder: str | Path) -> None:
 
 
 def load_learner_state(learner: Learner, folder: str | Path) -> None:
-    """Read what [`save_learner_state`] wrote.
-
-    Raises:
-        ValueError: the folder has no such state.
-    """
+    """Read what [`save_learner_state`] wrote; [`check_resumable`] said that it is there."""
     path = Path(folder) / LOSS_NET_FOLDER / STATE
-    if not path.is_file():
-        raise ValueError(
-            f"{folder} cannot be resumed: {LOSS_NET_FOLDER}/{STATE}, the state of the loss-net's optimizer, is "
-            f"missing. Was it "
-            "saved with save_only_model=True? Start a new run from its weights instead."
-        )
     learner.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))

@@ -7,6 +7,7 @@ import difflib
 from accelerate import Accelerator
 from accelerate.utils import DistributedType
 from torch import nn
+from torch.utils.data import IterableDataset
 
 from .loss_net import LossNet
 from .spaces import OutputSpace
@@ -40,6 +41,15 @@ def check_launcher(args: SealTrainingArguments, accelerator: Accelerator | None 
         raise ValueError("`split_batches` and `batch_repeats` > 1 do not go together: set split_batches to False.")
 
 
+def check_repeats(args: SealTrainingArguments, train_dataset) -> None:
+    """Raises ValueError for batch repeats over a data set without an order of its own."""
+    if args.batch_repeats > 1 and isinstance(train_dataset, IterableDataset):
+        raise ValueError(
+            f"`batch_repeats` is {args.batch_repeats}, but the training data is an iterable data set: batches are "
+            "repeated by a sampler, which needs rows by index. Use a data set with a length, or batch_repeats=1."
+        )
+
+
 def check_task_net(model: nn.Module, space: OutputSpace) -> None:
     """The task-net must be of the space's problem type; where it does not say, it is told, so that pipelines decode it
     rightly.
@@ -58,9 +68,9 @@ def check_task_net(model: nn.Module, space: OutputSpace) -> None:
         )
 
 
-def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments) -> None:
+def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, num_labels: int) -> None:
     """Raises ValueError where an energy loss has no loss-net, or the loss-net is of another kind than the arguments
-    say."""
+    say or has another number of labels than the task-net."""
     if args.energy_loss == CROSS_ENTROPY:
         return
     if loss_net is None:
@@ -75,17 +85,25 @@ def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments) -> Non
             f"{loss_net.config.encoder_mode!r}. Build it with "
             f"loss_net_encoder={args.loss_net_encoder!r}, or change the argument."
         )
+    if loss_net.config.num_labels != num_labels:
+        raise ValueError(
+            f"The loss-net has {loss_net.config.num_labels} labels, the task-net {num_labels}. Build both for the same "
+            "labels."
+        )
 
 
 def check_columns(**datasets) -> None:
-    """Every data set that names its columns must have `labels`.
+    """Every data set that names its columns must have `labels`; so must each of a dictionary of data sets.
 
     Raises:
         ValueError: naming the data set, its columns and the closest match.
     """
     for name, dataset in datasets.items():
+        if isinstance(dataset, dict):
+            check_columns(**{f"{name}[{key!r}]": part for key, part in dataset.items()})
+            continue
         columns = getattr(dataset, "column_names", None)
-        if columns is None or isinstance(columns, dict) or "labels" in columns:
+        if columns is None or "labels" in columns:
             continue
         close = difflib.get_close_matches("labels", columns, 1, 0.5)
         hint = f" Did you mean `{close[0]}`? Rename it: dataset.rename_column({close[0]!r}, 'labels')." if close else ""

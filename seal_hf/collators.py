@@ -40,12 +40,14 @@ class TensorRows(torch.utils.data.Dataset):
     def _add(self, name: str, column) -> None:
         if hasattr(column, "chunks"):  # pyarrow may still give a chunked array
             column = column.chunk(0) if column.num_chunks == 1 else _concatenate(column)
+        if column.null_count > 0:
+            raise ValueError(f"Column `{name}` has missing values; TensorRows takes numbers. Fill in or remove them.")
         if not hasattr(column, "flatten"):
             values = column.to_numpy(zero_copy_only=False)
             self.dense[name] = self._tensor(name, values)
             return
-        values = column.flatten() if column.null_count == 0 else None
-        if values is None or hasattr(values, "flatten"):
+        values = column.flatten()
+        if values.null_count > 0 or hasattr(values, "flatten"):
             raise ValueError(f"Column `{name}` has missing values or nested lists; TensorRows takes flat numeric rows.")
         lengths = (
             np.full(len(column), column.type.list_size)
@@ -54,7 +56,7 @@ class TensorRows(torch.utils.data.Dataset):
         )
         flat = self._tensor(name, values.to_numpy(zero_copy_only=False))
         if len(set(lengths.tolist())) <= 1 and name not in self.padding:
-            self.dense[name] = flat.view(self.length, -1)
+            self.dense[name] = flat.view(self.length, int(lengths[0]) if self.length else 0)
         elif name in self.padding:
             self.ragged[name] = (flat, torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)])))
         else:
@@ -106,9 +108,17 @@ def _concatenate(chunked):
 
 
 def collate_rows(features: list[dict[str, Any]]) -> dict[str, Tensor]:
-    """Collator of [`TensorRows`]: the batch is already whole."""
-    (batch,) = features
-    return batch
+    """Collator of [`TensorRows`]: the batch is already whole.
+
+    Raises:
+        ValueError: single rows, of a data set that is not a TensorRows.
+    """
+    if len(features) != 1:
+        raise ValueError(
+            f"Got a batch of {len(features)} single rows where whole batches of TensorRows were expected. Wrap every "
+            "data set of the trainer in TensorRows, or none."
+        )
+    return features[0]
 
 
 def tokenize(dataset: Dataset, tokenizer, max_length: int) -> TensorRows:

@@ -24,11 +24,11 @@ class Meters:
         self.first_bad: dict[str, Tensor] = {}  # phase -> first step with a non-finite loss, or infinity
 
     def add(self, **values: Tensor) -> None:
-        """Add one observation of each named scalar."""
+        """Add one observation of each named quantity, or several: a tensor of them."""
         for name, value in values.items():
-            value = value.detach().float()
-            self.sums[name] = self.sums[name] + value if name in self.sums else value
-            self.counts[name] = self.counts.get(name, 0) + 1
+            total = value.detach().float().sum()
+            self.sums[name] = self.sums[name] + total if name in self.sums else total
+            self.counts[name] = self.counts.get(name, 0) + value.numel()
 
     def watch(self, phase: str, loss: Tensor, step: int) -> None:
         """Remember, on the device, the first step at which this phase's loss was not finite."""
@@ -56,14 +56,14 @@ class Meters:
         if phases:
             bad = torch.stack([-self.first_bad[phase] for phase in phases]).unsqueeze(0)
             first = (-self.accelerator.gather(bad).max(0).values).tolist()
-            for phase, step in zip(phases, first, strict=True):
+            step, phase = min(zip(first, phases, strict=True))  # in a step, the loss-net's phase comes first
+            if step != float("inf"):
                 remedy = "`loss_net_learning_rate`" if phase == "loss-net" else "`learning_rate` or `energy_weight`"
-                if step != float("inf"):
-                    raise NonFiniteLossError(
-                        f"The loss of the {phase} phase is NaN or infinite, first at step {int(step) + 1}. "
-                        "Training stopped; checkpoints written before are untouched. Look at the data of that step, "
-                        f"or lower {remedy}."
-                    )
+                raise NonFiniteLossError(
+                    f"The loss of the {phase} phase is NaN or infinite, first at step {int(step) + 1}. "
+                    "Training stopped; checkpoints written before are untouched. Look at the data of that step, "
+                    f"or lower {remedy}."
+                )
         for name, net in nets.items():
             if net is not None and not all(torch.stack([p.isfinite().all() for p in net.parameters()]).tolist()):
                 raise NonFiniteLossError(

@@ -20,8 +20,14 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, Trainer
 
-from .checkpoints import load_learner_state, load_loss_net_weights, save_learner_state, save_loss_net
-from .checks import check_columns, check_launcher, check_loss_net, check_task_net
+from .checkpoints import (
+    check_resumable,
+    load_learner_state,
+    load_loss_net_weights,
+    save_learner_state,
+    save_loss_net,
+)
+from .checks import check_columns, check_launcher, check_loss_net, check_repeats, check_task_net
 from .collators import TensorRows, collate_rows
 from .encoders import task_features
 from .energy_losses import ENERGY_LOSSES, GOLD, OUTPUT, SAMPLES
@@ -76,7 +82,8 @@ class SealTrainer(Trainer):
         self.space = space or (SPACES[self.loss_net.config.space]() if self.loss_net else MultiLabelSpace())
         check_launcher(args, self.accelerator)
         check_task_net(self.model, self.space)
-        check_loss_net(self.loss_net, args)
+        check_loss_net(self.loss_net, args, self.model.config.num_labels)
+        check_repeats(args, train_dataset)
         check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
         if self.loss_net is not None:
             self.loss_net.to(args.device)
@@ -98,14 +105,17 @@ class SealTrainer(Trainer):
     def training_step(self, model: nn.Module, inputs: dict[str, Tensor], num_items_in_batch=None) -> Tensor:
         """On the first micro-batch of a window: loss-net phase. Then the Trainer's own step: task-net phase."""
         first = not self._window or inputs is self._window[0]
-        if self.learner is not None and self.args.loss_net_steps > 0 and first:
-            model.train()
-            window = [self._prepare_inputs(batch) for batch in (self._window or [inputs])]
-            if len(window) == 1 and not self.args.loss_net_fresh_outputs:
-                with self.compute_loss_context_manager():
-                    self._pending = self._run_task_net(model, window[0])
-            self.loss_net_phase(window)
-        return super().training_step(model, inputs, num_items_in_batch)
+        try:
+            if self.learner is not None and self.args.loss_net_steps > 0 and first:
+                model.train()
+                window = [self._prepare_inputs(batch) for batch in (self._window or [inputs])]
+                if len(window) == 1 and not self.args.loss_net_fresh_outputs:
+                    with self.compute_loss_context_manager():
+                        self._pending = self._run_task_net(model, window[0])
+                self.loss_net_phase(window)
+            return super().training_step(model, inputs, num_items_in_batch)
+        finally:
+            self._pending = None  # an interrupted step leaves nothing for the next, or for an evaluation
 
     def loss_net_phase(self, window: list[dict[str, Tensor]]) -> None:
         """n_E updates of the loss-net over the micro-batches of the window (SEAL Eq. 4)."""
@@ -123,6 +133,7 @@ class SealTrainer(Trainer):
                 self._meter_loss_net(loss, energies.detach())
             self.learner.apply()
             self.meters.add(loss_net_grad_norm=self.learner.grad_norm)
+        self.learner.zero_grad()  # nothing of this phase is left when the task-net's optimizer steps
 
     def compute_loss(self, model, inputs, return_outputs: bool = False, num_items_in_batch=None):
         """Training: λ2 · task loss + λ1 · energy of the relaxed output (SEAL Eq. 1, 5). Evaluation: the task loss
@@ -190,14 +201,16 @@ class SealTrainer(Trainer):
         """Energies of output and gold are reported beside the evaluation loss, since the loss-net moves."""
         if self.loss_net is None:
             return
+        was_training = self.loss_net.training
         self.loss_net.eval()
         gold, mask = self.space.gold(inputs["labels"])
         y = torch.stack([self.space.relax(outputs.logits), gold], dim=1)
         energies = self.loss_net(y, mask, _without_labels(inputs), self._features(outputs, inputs))
-        self.eval_meters.add(energy_output=energies[:, OUTPUT].mean(), energy_gold=energies[:, GOLD].mean())
+        energies = self.accelerator.gather_for_metrics(energies)  # less the rows that filled up the last batch
+        self.eval_meters.add(energy_output=energies[:, OUTPUT], energy_gold=energies[:, GOLD])
+        self.loss_net.train(was_training)
 
-    # --- the Trainer's hooks: data, set-up, log, save, load
-    # ------------------------------------------------------------
+    # --- the Trainer's hooks: data, set-up, log, save, load --------------------------------------------------
 
     def _get_train_sampler(self, train_dataset=None):
         train_dataset = train_dataset if train_dataset is not None else self.train_dataset
@@ -210,6 +223,7 @@ class SealTrainer(Trainer):
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
         """The one hook, on both transformers lines, that knows the length of the run: the learner is built here."""
         scheduler = super().create_scheduler(num_training_steps, optimizer)
+        self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)  # of this run alone
         if self.args.energy_loss != CROSS_ENTROPY:
             self.energy_loss = ENERGY_LOSSES[self.args.energy_loss](
                 num_samples=self.args.num_samples,
@@ -231,7 +245,9 @@ class SealTrainer(Trainer):
 
     def call_model_init(self, trial=None) -> nn.Module:
         model = self._take_apart(super().call_model_init(trial))
-        if self._initial_loss_net is not None:
+        if self.args.energy_loss == CROSS_ENTROPY:
+            self.loss_net = None
+        elif self._initial_loss_net is not None:
             self.loss_net.load_state_dict(self._initial_loss_net)
         return model
 
@@ -243,8 +259,9 @@ class SealTrainer(Trainer):
         return model.task_net
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        if "loss" in logs:  # a training log, not an evaluation's or the closing one
+        if "loss" in logs or "train_loss" in logs:  # while training, and once at its end
             self.meters.check()
+        if "loss" in logs:  # a training log, not an evaluation's or the closing one
             logs |= self.meters.drain()
             if self.learner is not None:
                 logs["loss_net_learning_rate"] = self.learner.learning_rate
@@ -277,8 +294,10 @@ class SealTrainer(Trainer):
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
         if self.loss_net is not None:  # first: a folder without loss-net is refused before anything is changed
-            load_loss_net_weights(self.loss_net, resume_from_checkpoint)
+            check_resumable(self.loss_net, resume_from_checkpoint)
         super()._load_from_checkpoint(resume_from_checkpoint, model)
+        if self.loss_net is not None:
+            load_loss_net_weights(self.loss_net, resume_from_checkpoint)
 
     def _load_best_model(self) -> None:
         super()._load_best_model()

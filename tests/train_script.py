@@ -1,0 +1,124 @@
+"""The runs that one process and two must do alike: `test_distributed.py` calls `run_all` itself, and launches this file
+as a program that writes what each rank ends with."""
+
+import os
+import sys
+
+import tiny_run
+import torch
+
+from seal_hf import NonFiniteLossError, TensorRows
+
+ROWS_PER_UPDATE = 16
+CASES = {
+    "one micro-batch": dict(loss="regression"),
+    "accumulation": dict(loss="regression", encoder="shared", accumulation=2, loss_net_steps=3),
+    "cross-entropy": dict(loss="ce", accumulation=2),
+    "repeats": dict(loss="regression", accumulation=2, batch_repeats=2),
+    "repeats, uneven": dict(loss="regression", batch_repeats=2, num_rows=42),
+}
+
+
+def numbered(num_rows=tiny_run.ROWS):
+    """The tiny data with the number of each row in a column that the nets ignore."""
+    return TensorRows(tiny_run.table().select(range(num_rows)).add_column("row", range(num_rows)))
+
+
+def record_rows(net):
+    """A list that takes the row numbers of every forward with gradient, one list per micro-batch."""
+    seen = []
+
+    def before_forward(module, args, inputs):
+        if module.training and torch.is_grad_enabled():
+            seen.append(inputs["row"].tolist())
+
+    net.register_forward_pre_hook(before_forward, with_kwargs=True)
+    return seen
+
+
+def record_samples(net):
+    """A list that takes the samples among the candidates of every loss-net update: (B, K, L) each."""
+    seen = []
+
+    def before_forward(module, args, inputs):
+        if args[0].shape[1] > 2:
+            seen.append(args[0][:, 2:])
+
+    net.register_forward_pre_hook(before_forward, with_kwargs=True)
+    return seen
+
+
+def train(folder, world, num_rows=tiny_run.ROWS, accumulation=1, **options):
+    torch.manual_seed(0)
+    batch = ROWS_PER_UPDATE // accumulation // world
+    options = dict(batch=batch, accumulation=accumulation, num_train_epochs=2, remove_unused_columns=False) | options
+    trainer, nets = tiny_run.make(folder, rows=numbered(num_rows), **options)
+    rows = record_rows(nets.task_net)
+    trainer.train()
+    assert trainer.args.world_size == trainer.accelerator.num_processes == world
+    metrics = trainer.evaluate()
+    energies = {name: metrics[name] for name in metrics if "energy" in name}
+    logged = [
+        {name: log[name] for name in log if "energy" in name or "loss" in name} for log in trainer.state.log_history
+    ]
+    return {
+        "parameters": tiny_run.parameters(nets),
+        "rows": rows,
+        "steps": trainer.state.global_step,
+        "metrics": {"eval_loss": metrics["eval_loss"], **energies},
+        "log": logged[0],
+    }
+
+
+def samples_of_equal_outputs(folder):
+    """The task-net says 1/2 for every label of every row, and stays so: its samples are the noise itself."""
+    nets = tiny_run.model()
+    torch.nn.init.zeros_(nets.task_net.classifier.weight)
+    options = dict(learning_rate=0.0, loss_net_steps=2, accumulation=2, batch=4, max_steps=2)
+    trainer, _ = tiny_run.make(folder, nets=nets, **options)
+    samples = record_samples(nets.loss_net)
+    trainer.train()
+    return torch.stack(samples)  # (steps x updates x micro-batches, B, K, L)
+
+
+def error_of_a_nan(folder, world):
+    """One row, so one rank, has a NaN feature: its error message."""
+    rows = numbered()
+    rows.dense["features"][41, 3] = float("nan")
+    trainer, _ = tiny_run.make(folder, rows=rows, batch=16 // world, remove_unused_columns=False)
+    try:
+        trainer.train()
+    except NonFiniteLossError as error:
+        return str(error)
+    return "no error"
+
+
+def run_all(folder, world, resume):
+    results = {name: train(folder, world, **options) for name, options in CASES.items()}
+    results["samples"] = samples_of_equal_outputs(folder)
+    results["nan"] = error_of_a_nan(folder, world)
+    # dropout, samples, a last batch that is not whole, and the best checkpoint of three; ranks must stay equal
+    options = dict(dropout=0.3, num_rows=37, num_train_epochs=3)
+    best = dict(eval_strategy="epoch", save_strategy="epoch", load_best_model_at_end=True)
+    results["best"] = train(folder, world, learning_rate=0.1, **best, **options)
+    if resume:
+        options |= dict(accumulation=2, save_strategy="steps", save_steps=4)
+        results["whole"] = train(f"{folder}/whole", world, **options)
+        torch.manual_seed(1)  # nothing but the checkpoint may bring the noise back
+        options = {name: value for name, value in options.items() if name not in ("num_rows", "accumulation")}
+        trainer, nets = tiny_run.make(
+            f"{folder}/part",
+            rows=numbered(37),
+            batch=ROWS_PER_UPDATE // 2 // world,
+            accumulation=2,
+            remove_unused_columns=False,
+            **options,
+        )
+        trainer.train(resume_from_checkpoint=f"{folder}/whole/checkpoint-4")
+        results["resumed"] = {"parameters": tiny_run.parameters(nets), "steps": trainer.state.global_step}
+    return results
+
+
+if __name__ == "__main__":
+    world, rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
+    torch.save(run_all(sys.argv[1], world, "--resume" in sys.argv), f"{sys.argv[1]}/rank{rank}.pt")
