@@ -84,6 +84,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
     trainer.save_metrics("train", result.metrics)
     metrics, probabilities, labels = evaluate_multilabel(trainer, validation, test)
+    trainer.card_facts = {"metrics": metrics, "dataset": data.name, "finetuned_from": model_args.model_name_or_path}
     trainer.save_model()
     write_results(trainer, metrics)
 
@@ -93,7 +94,6 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         write_predictions(
             folder / "predictions.jsonl", probabilities, labels, data.label_names, threshold, main_process=main_process
         )
-    trainer.card_facts = {"metrics": metrics, "dataset": data.name}
     trainer.create_model_card()
     if main_process:
         print(closing_table(metrics))

@@ -67,7 +67,8 @@ class Learner:
         if accelerator.num_processes > 1:
             device_ids = [accelerator.device.index] if accelerator.device.type == "cuda" else None
             self.forward_net = DistributedDataParallel(self.net, device_ids=device_ids)
-        self.optimizer = torch.optim.AdamW(param_groups, betas=betas, eps=eps, fused=True)
+        rate = param_groups[-1].get("lr", 1e-3)  # of every group that has its own; some schedules read the default
+        self.optimizer = torch.optim.AdamW(param_groups, lr=rate, betas=betas, eps=eps, fused=True)
         self.scheduler = get_scheduler(
             scheduler_type, self.optimizer, num_warmup_steps=num_warmup_steps, num_training_steps=num_training_steps
         )

@@ -177,7 +177,12 @@ class SealTrainer(Trainer):
         _, mask = self.space.gold(inputs["labels"])
         relaxed = self.space.relax(outputs.logits).unsqueeze(1)
         with frozen(self.loss_net):
-            return self.loss_net(relaxed, mask, _without_labels(inputs), self._features(outputs, inputs))
+            return self._energies(relaxed, mask, outputs, inputs)
+
+    def _energies(self, y: Tensor, mask: Tensor | None, outputs, inputs: dict[str, Tensor]) -> Tensor:
+        """E(x, y), (B, S), of the raw loss-net, in the run's precision as in its own phase."""
+        with self.accelerator.autocast():
+            return self.loss_net(y, mask, _without_labels(inputs), self._features(outputs, inputs))
 
     @property
     def _shares_features(self) -> bool:
@@ -205,7 +210,7 @@ class SealTrainer(Trainer):
         self.loss_net.eval()
         gold, mask = self.space.gold(inputs["labels"])
         y = torch.stack([self.space.relax(outputs.logits), gold], dim=1)
-        energies = self.loss_net(y, mask, _without_labels(inputs), self._features(outputs, inputs))
+        energies = self._energies(y, mask, outputs, inputs)
         energies = self.accelerator.gather_for_metrics(energies)  # less the rows that filled up the last batch
         self.eval_meters.add(energy_output=energies[:, OUTPUT], energy_gold=energies[:, GOLD])
         self.loss_net.train(was_training)

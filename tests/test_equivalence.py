@@ -1,17 +1,10 @@
-"""Runs that must give the same parameters of both nets: accumulation, processes, interruption, transformers lines,
-precision."""
-
-import os
-import subprocess
-import sys
-from pathlib import Path
+"""Runs that must give the same parameters of both nets: accumulation, interruption, transformers lines, precision."""
 
 import pytest
 import tiny_run
 import torch
 import transformers
 from datasets import Dataset
-from packaging.version import Version
 
 from seal_hf import SealTrainer, TensorRows
 
@@ -94,36 +87,6 @@ def test_a_plain_data_set_gives_the_same_run_as_tensor_rows(tmp_path):
     fast, _ = tiny_run.run(tmp_path, dropout=0.3)
     plain, _ = tiny_run.run(tmp_path, dropout=0.3, rows=tiny_run.table())
     assert isinstance(tiny_run.table(), Dataset) and torch.equal(fast, plain)
-
-
-def test_two_processes_equal_one(tmp_path):
-    """gloo, two ranks: same parameters on both, equal to one process; resume is exact (5.x; stock 4.57 cannot resume
-    there)."""
-    script, folder = Path(tiny_run.__file__), str(tmp_path)
-    root = script.parents[1]
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": f"{root}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
-    }
-    for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK", "MASTER_PORT"):
-        environment.pop(name, None)
-    flags = ["--resume"] if Version(transformers.__version__) >= Version("5") else []
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    for command in ([sys.executable], launch):
-        done = subprocess.run([*command, str(script), folder, *flags], env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout[-1000:] + done.stderr[:4000]
-
-    def read(name):
-        return torch.load(tmp_path / f"{name}.pt", weights_only=True)
-
-    for encoder in ("separate", "shared"):
-        for accumulation, repeats in tiny_run.LAUNCHED:
-            one = read(f"{encoder}-{accumulation}-{repeats}-of1-rank0")
-            ranks = [read(f"{encoder}-{accumulation}-{repeats}-of2-rank{rank}") for rank in (0, 1)]
-            assert torch.equal(*ranks)
-            torch.testing.assert_close(ranks[0], one, **SAME)
-    assert torch.equal(read("uneven-of2-rank0"), read("uneven-of2-rank1"))
 
 
 def test_hooks_do_not_depend_on_the_window_being_given(tmp_path):

@@ -13,7 +13,6 @@ from seal_hf import (
     SealTrainingArguments,
     TensorRows,
 )
-from seal_hf.samplers import WindowRepeatSampler
 
 
 def count_forwards(module):
@@ -258,39 +257,3 @@ def test_a_non_finite_loss_stops_and_keeps_the_checkpoints(tmp_path, loss, phase
     assert len(kept) >= 2 and not (tmp_path / "checkpoint-12").exists()
     for folder in kept:
         assert tiny_run.parameters(SealForMultiLabel.from_pretrained(folder)).isfinite().all()
-
-
-# --- data ----------------------------------------------------------------------------------------------------
-
-
-def test_tensor_rows_pad_ragged_columns_like_a_row_by_row_oracle():
-    rows = [[5, 6, 7], [8], [9, 10], []]
-    data = TensorRows(Dataset.from_dict({"input_ids": rows, "labels": [[0.0, 1.0]] * 4}), {"input_ids": 99})
-    for chosen in ([0, 1], [3, 2], [1], [2, 0, 3]):
-        longest = max(len(rows[i]) for i in chosen)
-        expected = [rows[i] + [99] * (longest - len(rows[i])) for i in chosen]
-        assert data.batch(chosen)["input_ids"].tolist() == expected
-        assert data.batch(chosen)["labels"].shape == (len(chosen), 2)
-    with pytest.raises(ValueError, match="between 0 and 3"):
-        TensorRows(Dataset.from_dict({"input_ids": rows}))
-    with pytest.raises(ValueError, match="text"):
-        TensorRows(Dataset.from_dict({"text": ["a", "b"]}))
-    shuffled = Dataset.from_dict({"x": list(range(10))}).select([7, 3, 3])
-    assert TensorRows(shuffled).batch([0, 1, 2])["x"].tolist() == [7, 3, 3]
-
-
-@pytest.mark.parametrize("num_rows, window, repeats", [(10, 4, 3), (8, 4, 2), (3, 8, 2), (1, 1, 1)])
-def test_every_window_comes_n_times_in_a_row(num_rows, window, repeats):
-    sampler = WindowRepeatSampler(num_rows, window, repeats, seed=0)
-    order = list(sampler)
-    assert len(order) == len(sampler)
-    windows = [tuple(order[i : i + window]) for i in range(0, len(order), window)]
-    groups = [windows[i : i + repeats] for i in range(0, len(windows), repeats)]
-    assert all(len(set(group)) == 1 for group in groups)
-    once = [row for group in groups for row in group[0]]
-    assert set(once) == set(range(num_rows))
-    assert sorted(once[:num_rows]) == list(range(num_rows)) and once[num_rows:] == (once * 8)[: len(once) - num_rows]
-    sampler.set_epoch(1)
-    assert num_rows < 4 or list(sampler) != order
-    sampler.set_epoch(0)
-    assert list(sampler) == order

@@ -119,9 +119,10 @@ def test_the_loss_nets_encoder_has_its_own_rate(folder, rows, tmp_path):
 
 @pytest.mark.parametrize("mode", ENCODER_MODES)
 def test_training_does_not_depend_on_padding(mode, folder, rows, tmp_path):
-    """The same rows in batches padded to their longest text and padded to the longest of all."""
+    """The same rows in batches padded to their longest text and padded to twice the longest of all."""
     texts = tiny_texts(16)
-    encoded = tiny_tokenizer()(texts["text"][:], padding="max_length", truncation=True, max_length=8)
+    encoded = tiny_tokenizer()(texts["text"][:], truncation=True, max_length=8)
+    encoded = tiny_tokenizer().pad(encoded, padding="max_length", max_length=16)
     longest = tiny_texts(16).remove_columns("text")
     for name in ("input_ids", "attention_mask"):
         longest = longest.add_column(name, encoded[name])

@@ -1,7 +1,4 @@
-"""A tiny training run, for tests of the trainer; also a program that two processes run."""
-
-import os
-import sys
+"""A tiny training run, for tests of the trainer."""
 
 import torch
 from datasets import Dataset
@@ -78,33 +75,3 @@ def run(folder, resume=None, stop=None, **options):
 def parameters(nets):
     nets = (nets.task_net, nets.loss_net)
     return torch.cat([p.detach().flatten() for net in nets for p in net.parameters()])
-
-
-# accumulation, batch repeats: what one process and two processes must do alike; 16 rows per task-net update
-LAUNCHED = [(1, 1), (2, 1), (2, 2)]
-
-
-def main(folder):
-    """Run by each process of a launch: trains each combination, writes the parameters it ends with."""
-    world, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
-    for encoder in ("separate", "shared"):  # with a smooth loss: a hinge at its kink turns rounding into differences
-        for accumulation, repeats in LAUNCHED:
-            batch = 16 // accumulation // world
-            options = dict(
-                loss="regression", encoder=encoder, batch=batch, accumulation=accumulation, batch_repeats=repeats
-            )
-            values, trainer = run(folder, **options)
-            assert trainer.args.world_size == world
-            torch.save(values, f"{folder}/{encoder}-{accumulation}-{repeats}-of{world}-rank{rank}.pt")
-    uneven, _ = run(folder, loss="nce", rows=TensorRows(table(37)), batch=4, num_train_epochs=1)
-    assert uneven.isfinite().all()
-    torch.save(uneven, f"{folder}/uneven-of{world}-rank{rank}.pt")
-    full, _ = run(folder, dropout=0.3, batch=8, num_train_epochs=1)
-    run(folder, dropout=0.3, batch=8, num_train_epochs=1, save_strategy="steps", save_steps=3, stop=3)
-    if "--resume" in sys.argv:
-        resumed, _ = run(folder, dropout=0.3, batch=8, num_train_epochs=1, resume=f"{folder}/checkpoint-3")
-        assert torch.equal(full, resumed), (full - resumed).abs().max()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -1,0 +1,214 @@
+"""What is refused before a run begins, or at its first step: each mistake gives one error that names it and what to do.
+Nothing is trained or written then."""
+
+from types import SimpleNamespace
+
+import pytest
+import tiny_run
+import torch
+from accelerate.utils import DistributedType
+from datasets import DatasetDict
+from tiny_models import tiny_config
+from transformers import AutoModelForSequenceClassification, TrainingArguments
+
+from seal_hf import SealTrainer, SealTrainingArguments, TensorRows
+from seal_hf.checks import check_launcher
+
+RUN = ["train_dataset", "eval_dataset"]
+
+
+def trainer_with(folder, model=None, rows=None, **options):
+    model = model if model is not None else tiny_run.model()
+    return SealTrainer(
+        model, tiny_run.arguments(folder, **options), train_dataset=rows or TensorRows(tiny_run.table(48))
+    )
+
+
+# --- arguments -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "option, value, message",
+    [
+        ("num_samples", 0, "`num_samples` is 0; it must be a finite number, at least 1."),
+        ("num_samples", -3, "`num_samples` is -3; it must be a finite number, at least 1."),
+        ("batch_repeats", 0, "`batch_repeats` is 0; it must be a finite number, at least 1."),
+        ("energy_weight", -0.1, "`energy_weight` is -0.1; it must be a finite number, at least 0."),
+        ("energy_weight", float("nan"), "`energy_weight` is nan; it must be a finite number, at least 0."),
+        ("energy_weight", float("inf"), "`energy_weight` is inf; it must be a finite number, at least 0."),
+        ("task_weight", -1.0, "`task_weight` is -1.0; it must be a finite number, at least 0."),
+        ("loss_net_steps", -1, "`loss_net_steps` is -1; it must be a finite number, at least 0."),
+        ("perturbation_std", -1.0, "`perturbation_std` is -1.0; it must be a finite number, at least 0."),
+        ("loss_net_learning_rate", -1.0, "`loss_net_learning_rate` is -1.0; it must be a finite number, at least 0."),
+        ("loss_net_encoder_learning_rate", -1.0, "`loss_net_encoder_learning_rate` is -1.0; it must be"),
+        ("loss_net_weight_decay", -1.0, "`loss_net_weight_decay` is -1.0; it must be a finite number, at least 0."),
+        ("loss_net_warmup_steps", -1, "`loss_net_warmup_steps` is -1; it must be a finite number, at least 0."),
+        ("loss_net_max_grad_norm", -1.0, "`loss_net_max_grad_norm` is -1.0; it must be a finite number, at least 0."),
+        (
+            "energy_loss",
+            "nec",
+            "`energy_loss` is 'nec'; it must be one of nce, ranking, margin, regression, regression_s, ",
+        ),
+        ("margin_cost", "hamming", "`margin_cost` is 'hamming'; it must be one of f1, l1, l1_mean."),
+        ("loss_net_encoder", "own", "`loss_net_encoder` is 'own'; it must be one of separate, shared."),
+        (
+            "loss_net_lr_scheduler_type",
+            "reduce_lr_on_plateau",
+            "`loss_net_lr_scheduler_type` is 'reduce_lr_on_plateau'; it must be one of linear, cosine, ",
+        ),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused_by_name(tmp_path, option, value, message):
+    with pytest.raises(ValueError) as caught:
+        SealTrainingArguments(output_dir=str(tmp_path), use_cpu=True, **{option: value})
+    assert str(caught.value).startswith(message)
+
+
+def test_a_task_net_without_any_loss_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="`energy_weight` and `task_weight` are both 0: .* Set one of them"):
+        SealTrainingArguments(output_dir=str(tmp_path), use_cpu=True, energy_weight=0.0, task_weight=0.0)
+
+
+def test_arguments_of_the_plain_trainer_are_refused(tmp_path):
+    args = TrainingArguments(output_dir=str(tmp_path), use_cpu=True)
+    with pytest.raises(ValueError, match="`args` is a TrainingArguments; SealTrainer takes SealTrainingArguments"):
+        SealTrainer(tiny_run.model(), args)
+
+
+# --- launchers -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option, value", [("fsdp", "full_shard"), ("fsdp", True), ("deepspeed", {"fp16": {}})])
+def test_deepspeed_and_fsdp_are_refused_by_name(tmp_path, monkeypatch, option, value):
+    """Where DeepSpeed is not installed, transformers itself may be the first to say so."""
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "false")  # 4.57's own arguments set it, for the whole process
+    with pytest.raises((ValueError, ImportError), match=option):
+        tiny_run.arguments(tmp_path, **{option: value})
+
+
+@pytest.mark.parametrize(
+    "kind", [DistributedType.DEEPSPEED, DistributedType.FSDP, DistributedType.MEGATRON_LM, DistributedType.XLA]
+)
+def test_launchers_that_are_not_supported_are_refused_by_name(tmp_path, kind):
+    """As `accelerate launch` with such a configuration would choose, with no argument set."""
+    accelerator = SimpleNamespace(distributed_type=kind, split_batches=False)
+    with pytest.raises(ValueError, match=f"The launcher chose {kind.value}, .*Use DDP"):
+        check_launcher(tiny_run.arguments(tmp_path), accelerator)
+
+
+@pytest.mark.parametrize("kind", [DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU])
+def test_one_process_and_ddp_are_accepted(tmp_path, kind):
+    check_launcher(tiny_run.arguments(tmp_path), SimpleNamespace(distributed_type=kind, split_batches=False))
+
+
+def test_data_parallel_is_refused(tmp_path):
+    args = tiny_run.arguments(tmp_path)
+    args._n_gpu = 2
+    with pytest.raises(ValueError, match="2 GPUs are visible to one process .*DataParallel.*torchrun --nproc_per_node"):
+        SealTrainer(tiny_run.model(), args, train_dataset=TensorRows(tiny_run.table(48)))
+
+
+def test_split_batches_do_not_go_with_repeats(tmp_path):
+    split = {"split_batches": True}
+    with pytest.raises(ValueError, match="`split_batches` and `batch_repeats` > 1 do not go together"):
+        trainer_with(tmp_path, accelerator_config=dict(split), batch_repeats=2)
+    trainer_with(tmp_path, accelerator_config=dict(split))
+
+
+# --- nets ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_plain_model_needs_a_loss_net_or_cross_entropy(tmp_path):
+    nets = tiny_run.model()
+    with pytest.raises(ValueError, match="energy_loss='margin' needs a loss-net.*`loss_net=`.*energy_loss='ce'"):
+        trainer_with(tmp_path, nets.task_net, loss="margin")
+    assert trainer_with(tmp_path, nets.task_net, loss="ce").loss_net is None
+    args = tiny_run.arguments(tmp_path)
+    trainer = SealTrainer(nets.task_net, args, loss_net=nets.loss_net, train_dataset=TensorRows(tiny_run.table(48)))
+    assert trainer.loss_net is nets.loss_net and trainer.model is nets.task_net
+
+
+def test_a_loss_net_of_the_other_kind_or_size_is_refused(tmp_path):
+    for built, asked in (("separate", "shared"), ("shared", "separate")):
+        with pytest.raises(
+            ValueError, match=f"`loss_net_encoder` is '{asked}', but the loss-net was built as '{built}'"
+        ):
+            trainer_with(tmp_path, tiny_run.model(built), encoder=asked)
+    nets, other = tiny_run.model(), tiny_run.model()
+    other.task_net.config.num_labels = 4
+    with pytest.raises(ValueError, match="The loss-net has 6 labels, the task-net 4. Build both for the same labels"):
+        SealTrainer(other.task_net, tiny_run.arguments(tmp_path), loss_net=nets.loss_net)
+
+
+def test_a_task_net_that_is_not_multi_label_is_refused(tmp_path):
+    net = AutoModelForSequenceClassification.from_config(tiny_config("bert"))
+    for kind in ("single_label_classification", "regression"):
+        net.config.problem_type = kind
+        with pytest.raises(ValueError, match=f"'{kind}', expected 'multi_label_classification'.*from_pretrained"):
+            SealTrainer(net, tiny_run.arguments(tmp_path, loss="ce"))
+    net.config.problem_type = None  # it does not say: it is told, so that a pipeline decodes it rightly
+    SealTrainer(net, tiny_run.arguments(tmp_path, loss="ce"))
+    assert net.config.problem_type == "multi_label_classification"
+
+
+@pytest.mark.parametrize("loss", ["nce", "ce"])
+@pytest.mark.parametrize(
+    "labels, shape",
+    [(lambda y: y[:, :4], r"\(16, 4\)"), (lambda y: y[:, 0], r"\(16,\)"), (lambda y: y[..., None], None)],
+)
+def test_labels_of_another_shape_than_the_logits_are_refused_at_the_first_step(tmp_path, loss, labels, shape):
+    rows = TensorRows(tiny_run.table(48))
+    rows.dense["labels"] = labels(rows.dense["labels"])
+    trainer, nets = tiny_run.make(tmp_path, loss, rows=rows)
+    before = tiny_run.parameters(nets)
+    with pytest.raises(ValueError, match=rf"logits have shape \(16, 6\) and `labels` have shape {shape or ''}"):
+        trainer.train()
+    assert torch.equal(tiny_run.parameters(nets), before)
+
+
+# --- data ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrap", [lambda table: table, TensorRows], ids=["plain", "tensors"])
+@pytest.mark.parametrize("part", RUN)
+def test_a_data_set_without_labels_is_refused_by_name(tmp_path, part, wrap):
+    right = tiny_run.table(48)
+    for wrong, message in (
+        (right.remove_columns("labels"), f"`{part}` has no column `labels`; it has features.$"),
+        (
+            right.rename_column("labels", "label"),
+            rf"`{part}` has no column `labels`; it has .* Did you mean `label`\? Rename it: "
+            r"dataset.rename_column\('label', 'labels'\).",
+        ),
+        (right.rename_column("labels", "Lables"), "Did you mean `Lables`"),
+    ):
+        sets = {name: wrap(right) for name in RUN} | {part: wrap(wrong)}
+        with pytest.raises(ValueError, match=message):
+            SealTrainer(tiny_run.model(), tiny_run.arguments(tmp_path), **sets)
+
+
+@pytest.mark.parametrize("collection", [dict, DatasetDict])
+def test_one_of_several_evaluation_sets_without_labels_is_named(tmp_path, collection):
+    right = tiny_run.table(48)
+    sets = collection({"here": right, "there": right.rename_column("labels", "label")})
+    with pytest.raises(ValueError, match=r"`eval_dataset\['there'\]` has no column `labels`.*Did you mean `label`"):
+        SealTrainer(tiny_run.model(), tiny_run.arguments(tmp_path), train_dataset=right, eval_dataset=sets)
+    sets["there"] = right
+    SealTrainer(tiny_run.model(), tiny_run.arguments(tmp_path), train_dataset=right, eval_dataset=sets)
+
+
+def test_an_iterable_data_set_cannot_be_repeated(tmp_path):
+    stream = tiny_run.table(48).to_iterable_dataset()
+    with pytest.raises(ValueError, match="`batch_repeats` is 2, but the training data is an iterable data set"):
+        trainer_with(tmp_path, rows=stream, batch_repeats=2, max_steps=3)
+    trainer_with(tmp_path, rows=stream, max_steps=3).train()
+
+
+def test_prediction_needs_no_labels(tmp_path):
+    trainer, unlabelled = trainer_with(tmp_path), tiny_run.table(48).remove_columns("labels")
+    output = trainer.predict(TensorRows(unlabelled))
+    assert torch.equal(
+        torch.as_tensor(output.predictions),
+        torch.as_tensor(trainer.predict(TensorRows(tiny_run.table(48))).predictions),
+    )
+    assert output.label_ids is None and "test_loss" not in output.metrics
