@@ -8,7 +8,7 @@ import arff
 import numpy as np
 import pytest
 
-from seal_hf.data import DataError, load_multilabel
+from seal_hf.data import DataError, kind_of, load_multilabel
 
 SPLITS = ("train", "validation", "test")
 
@@ -130,31 +130,295 @@ def test_clus_missing_numbers_take_the_mean_of_their_column_in_train(shared_data
         body = next(folder.glob(f"*.{word}.arff")).read_text().split("@DATA", 1)[1].split()
         return np.array([line.split(",")[: len(header) - 1] for line in body])
 
-    raw, missing = {"train": cells("train"), "validation": cells("valid"), "test": cells("test")}, 0
+    raw = {"train": cells("train"), "validation": cells("valid"), "test": cells("test")}
+    found = {split: arrays(getattr(data, split))[0] for split in SPLITS}
+    missing = 0
     for column, name in numeric:
         train = [float(v) for v in raw["train"][:, column] if v != "?"]
         for split in SPLITS:
             expected = [np.mean(train) if v == "?" else float(v) for v in raw[split][:, column]]
-            found = arrays_of(data, split)[:, data.feature_names.index(name)]
-            np.testing.assert_allclose(found, expected, rtol=1e-5)
+            np.testing.assert_allclose(found[split][:, data.feature_names.index(name)], expected, rtol=1e-5)
             missing += (raw[split][:, column] == "?").sum()
     assert missing == sum(int(note.split()[0]) for note in data.notes if "missing numeric values" in note)
 
 
-@cache
-def _features(path: Path, split: str):
-    return arrays(getattr(real(path), split))[0]
+# Small files: a Mulan folder is written from its attributes and rows.
 
 
-def arrays_of(data, split):
-    return data.train.with_format("numpy")[:]["features"] if data is None else _CACHE(data, split)
+def write(folder: Path, attributes, rows, labels=("a", "b"), folds=None, name="toy") -> Path:
+    folder.mkdir(exist_ok=True)
+    header = "".join(f"@attribute {attribute}\n" for attribute in attributes)
+    body = "".join(f"{row}\n" for row in rows)
+    (folder / f"{name}.arff").write_text(f"% comment\n@relation toy\n\n{header}\n@data\n{body}", encoding="utf-8")
+    tags = "".join(f'<label name="{label}"></label>' for label in labels)
+    (folder / "toy.xml").write_text(f'<labels xmlns="http://mulan.sourceforge.net/labels">{tags}</labels>')
+    if folds is not None:
+        (folder / "folds.json").write_text(json.dumps(folds))
+    return folder
 
 
-_FEATURES: dict = {}
+def load(folder: Path, **arguments):
+    return load_multilabel(str(folder), **arguments)
 
 
-def _CACHE(data, split):
-    key = (id(data), split)
-    if key not in _FEATURES:
-        _FEATURES[key] = arrays(getattr(data, split))[0]
-    return _FEATURES[key]
+def error_of(folder: Path, **arguments) -> str:
+    with pytest.raises(DataError) as error:
+        load(folder, **arguments)
+    return str(error.value)
+
+
+ATTRIBUTES = ["x numeric", "a {0,1}", "b {0,1}"]
+ROWS = [f"{i}.5,{i % 2},{int(i < 5)}" for i in range(10)]
+FILE_ORDER = {"rows": 10, "folds": [[i] for i in range(10)]}  # the splits in order are then the rows of the file
+
+
+def test_dense_rows_equal_liac_arff_in_the_order_of_the_folds(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [f"{rng.normal():.6g},{i % 2},{rng.normal():.3e},{i % 3 % 2}" for i in range(10)]
+    order = [3, 1, 4, 0, 5, 9, 2, 6, 8, 7]
+    attributes = ["x numeric", "a {0,1}", "y real", "b {1,0}"]  # labels are not at the end
+    folder = write(tmp_path / "d", attributes, rows, labels=("b", "a"), folds={"folds": [[i] for i in order]})
+    parsed = np.array(arff.loads((folder / "toy.arff").read_text())["data"]).astype(np.float32)[order]
+    for path in (folder, folder / "toy.arff"):
+        data = load(path)
+        assert [len(getattr(data, split)) for split in SPLITS] == [6, 2, 2]
+        assert (data.name, data.feature_names, data.label_names) == ("toy", ["x", "y"], ["b", "a"])  # as in the XML
+        x, y = stacked(data)
+        np.testing.assert_array_equal(x, parsed[:, [0, 2]])
+        np.testing.assert_array_equal(y, parsed[:, [3, 1]])
+        assert kind_of(str(path)) == "features"
+
+
+def test_sparse_rows_equal_liac_arff_and_the_same_rows_written_densely(tmp_path):
+    attributes = ["x numeric", "n {p,q,r}", "f {YES,NO}", "a {0,1}", "b {0,1}"]
+    sparse = ["{0 1.5,1 q,3 1}", "{}", "{2 NO,4 1}", "{1 r}"] + ["{0 -2,3 1,4 1}"] * 6
+    # what is absent is 0, or the first value of a nominal: p and YES
+    dense = ["1.5,q,YES,1,0", "0,p,YES,0,0", "0,p,NO,0,1", "0,r,YES,0,0"] + ["-2,p,YES,1,1"] * 6
+    one = load(write(tmp_path / "sparse", attributes, sparse, folds=FILE_ORDER))
+    two = load(write(tmp_path / "dense", attributes, dense, folds=FILE_ORDER))
+    assert one.feature_names == two.feature_names == ["x", "n=p", "n=q", "n=r", "f"]
+    x, y = stacked(one)
+    for a, b in zip((x, y), stacked(two), strict=True):
+        np.testing.assert_array_equal(a, b)
+    parsed = arff.loads((tmp_path / "sparse" / "toy.arff").read_text(), return_type=arff.LOD)["data"]
+    np.testing.assert_array_equal(x[:, 0], [row.get(0, 0) for row in parsed])
+    np.testing.assert_array_equal(y, [[float(row.get(j, 0)) for j in (3, 4)] for row in parsed])
+    np.testing.assert_array_equal(x[:4, 1:], [[0, 1, 0, 1], [1, 0, 0, 1], [1, 0, 0, 0], [0, 0, 1, 1]])
+    assert one.notes == ["2 of 10 rows have no label (kept)."]
+
+
+@pytest.mark.parametrize(
+    ("kind", "cells", "columns"),
+    [
+        ("{YES,NO}", ["YES", "NO"], {"f": [1, 0]}),
+        ("{NO, YES}", ["YES", "NO"], {"f": [1, 0]}),
+        ("{false,true}", ["true", "false"], {"f": [1, 0]}),
+        ("{1}", ["1", "1"], {"f": [1, 1]}),  # as delicious declares labels that are always on
+        ("{w,c}", ["w", "c"], {"f=w": [1, 0], "f=c": [0, 1]}),
+        ("{0,1,2}", ["2", "?"], {"f=0": [0, 0], "f=1": [0, 0], "f=2": [1, 0]}),  # missing: zeros
+        ("{'two words',\"it's\"}", ["'two words'", '"it\'s"'], {"f=two words": [1, 0], "f=it's": [0, 1]}),
+    ],
+)
+def test_nominals_become_numbers(tmp_path, kind, cells, columns):
+    rows = [f"{cells[i % 2]},{i % 2},1" for i in range(10)]
+    data = load(write(tmp_path, [f"f {kind}", "a {0,1}", "b {0,1}"], rows, folds=FILE_ORDER))
+    assert data.feature_names == list(columns)
+    np.testing.assert_array_equal(stacked(data)[0][:2], np.array(list(columns.values())).T)
+
+
+def test_quoted_names_with_escaped_quotes_and_backslashes(tmp_path):
+    attributes = [r"'it\'s x' numeric", r'"5\" pipe" {0,1}', r"TAG_m\'usica {0,1}", r"'l\'' {0,1}"]
+    labels = ("5&quot; pipe", r"TAG_m\'usica", "l'")  # plain, escaped as in the ARFF, plain
+    data = load(write(tmp_path, attributes, [f"{i},1,0,{i % 2}" for i in range(10)], labels, FILE_ORDER))
+    assert (data.feature_names, data.label_names) == (["it's x"], ['5" pipe', "TAG_m'usica", "l'"])
+    np.testing.assert_array_equal(stacked(data)[1], [[1, 0, i % 2] for i in range(10)])
+
+
+@pytest.mark.parametrize("kind", ["string", "{" + ",".join(f"id{i}" for i in range(20)) + "}"])
+def test_an_attribute_of_different_values_is_an_identifier(tmp_path, kind):
+    write(tmp_path, [f"key {kind}", *ATTRIBUTES], [f"id{i},{i},{i % 2},1" for i in range(20)])
+    dropped, kept = load(tmp_path), load(tmp_path, keep_id=True)
+    assert (dropped.feature_names, kept.feature_names) == (["x"], ["key", "x"])
+    x = stacked(kept)[0]
+    np.testing.assert_array_equal(x[:, 0], x[:, 1])  # its index is the number of the row
+    assert "identifier attribute key dropped." in dropped.notes
+    assert "identifier attribute key kept as an integer." in kept.notes
+
+
+def test_without_folds_rows_are_split_at_random_by_seed(tmp_path):
+    folder = write(tmp_path, ATTRIBUTES, [f"{i},{i % 2},1" for i in range(50)])
+    one, again, other = load(folder, seed=3), load(folder, seed=3), load(folder, seed=4)
+    assert [len(getattr(one, split)) for split in SPLITS] == [30, 10, 10]
+    x = stacked(one)[0][:, 0]
+    assert sorted(x) == list(range(50))  # disjoint, and all are there
+    np.testing.assert_array_equal(x, stacked(again)[0][:, 0])
+    assert not np.array_equal(x, stacked(other)[0][:, 0])
+    assert any("60/20/20" in note and "seed 3" in note for note in one.notes)
+
+
+def test_train_and_test_files_take_validation_rows_out_of_train(tmp_path):
+    for part, rows in (("train", range(20)), ("test", range(20, 25))):
+        folder = write(tmp_path, ATTRIBUTES, [f"{i},{i % 2},1" for i in rows], name=f"toy-{part}")
+    data = load(folder)
+    assert (data.name, [len(getattr(data, split)) for split in SPLITS]) == ("toy", [16, 4, 5])
+    x = stacked(data)[0][:, 0]
+    assert sorted(x[:20]) == list(range(20)) and list(x[20:]) == list(range(20, 25))
+    write(tmp_path, ["y numeric", *ATTRIBUTES[1:]], ["1,0,1"], name="toy-test")
+    assert "toy-test.arff has other attributes than toy-train.arff" in error_of(folder)
+
+
+@pytest.mark.parametrize("kind", ["none", "minmax", "standard"])
+def test_normalisation_is_fitted_on_train_and_constant_columns_become_zero(tmp_path, kind):
+    rng = np.random.default_rng(0)
+    raw = rng.normal(3, 5, (10, 4)).astype(np.float32)
+    raw[:6, 1] = 0.1  # constant in train alone
+    raw[:, 2] = np.float32(1e6 + 0.1)  # constant, of a size whose float error is no variance
+    raw[6:, 3] += 100  # far outside the range of train
+    attributes = [*(f"x{i} numeric" for i in range(4)), "a {0,1}", "b {0,1}"]
+    rows = [",".join(f"{v:.9g}" for v in row) + ",0,1" for row in raw]
+    folder = write(tmp_path, attributes, rows, folds=FILE_ORDER)
+    x = stacked(load(folder, normalize=kind))[0]
+    train = raw[:6].astype(np.float64)
+    low, high = train.min(0), train.max(0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scaled = {"minmax": (raw - low) / (high - low), "standard": (raw - train.mean(0)) / train.std(0), "none": raw}
+    expected = scaled[kind] if kind == "none" else np.where(high == low, 0, scaled[kind])
+    np.testing.assert_allclose(x, expected, rtol=1e-5, atol=1e-6)
+    few = stacked(load(folder, normalize="minmax", max_train_rows=3))[0]  # the first rows are then all there is to fit
+    assert len(few) == 7 and few[:3, 0].min() == 0 and few[:3, 0].max() == 1
+
+
+# Errors: each names the file, what was found and what was expected.
+
+
+@pytest.mark.parametrize(
+    ("attributes", "rows", "words"),
+    [
+        (ATTRIBUTES, [*ROWS[:9], "9.5,1"], ["toy.arff, line 18", "2 values, expected 3", "ends early"]),
+        (ATTRIBUTES, [*ROWS[:9], "9.5,1,"], ["toy.arff, line 18", "2 values, expected 3"]),
+        (ATTRIBUTES, [*ROWS[:2], "1,2,3,4"], ["toy.arff, line 11", "4 values, expected 3"]),
+        (ATTRIBUTES, ["{0 1,1 1}"] * 9 + ["{0 1,1"], ["toy.arff, line 18", "closing brace"]),
+        (ATTRIBUTES, [], ["toy.arff", "no rows after @data"]),
+        (ATTRIBUTES, ["abc,0,1"], ["toy.arff", "not readable as ARFF"]),
+        (ATTRIBUTES, ["1,0,7"], ["toy.arff", "not readable as ARFF", "7"]),
+        (["x wat", *ATTRIBUTES[1:]], ROWS, ["toy.arff", "not readable as ARFF"]),
+        (["x string", *ATTRIBUTES[1:]], ["s,0,1"] * 20, ["toy.arff", "'x'", "string", "numeric or nominal"]),
+        (ATTRIBUTES, [*ROWS[:4], "?,0,1"], ["toy.arff", "missing", "row 4", "'x'"]),
+        (ATTRIBUTES, [*ROWS[:4], "nan,0,1"], ["toy.arff", "NaN", "row 4", "'x'"]),
+        (ATTRIBUTES, [*ROWS[:4], "-inf,0,1"], ["toy.arff", "infinite", "row 4", "'x'", "-inf"]),
+        (ATTRIBUTES, [*ROWS[:4], "1e300,0,1"], ["toy.arff", "infinite", "row 4", "'x'"]),  # beyond float32
+        (ATTRIBUTES, [*ROWS[:4], "1,0,?"], ["toy.arff", "label 'b'", "row 4", "0 or 1"]),
+        (["x numeric", "a numeric", "b {0,1}"], ["1,2,1"], ["label 'a'", "2.0", "row 0", "0 or 1"]),
+        (["x numeric", "a {p,q,r}", "b {0,1}"], ["1,p,1"], ["toy.xml", "1 of 2 labels", "'a'", "two-valued"]),
+        (["x numeric", "aa {0,1}", "b {0,1}"], ["1,0,1"], ["toy.xml", "1 of 2 labels", "'a'", "Did you mean 'aa'"]),
+        (ATTRIBUTES[1:], ["0,1"] * 10, ["no attribute is a feature"]),
+        (ATTRIBUTES, ROWS[:2], ["validation split is empty", "'train': 1"]),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_bad_arff_is_one_clear_error(tmp_path, attributes, rows, words):
+    message = error_of(write(tmp_path / "toy", attributes, rows))
+    assert all(word in message for word in words), message
+
+
+@pytest.mark.parametrize("content", ["", "@relation toy\n@attribute x numeric\n@attr", "text\n"])
+def test_a_file_without_data_line(tmp_path, content):
+    folder = write(tmp_path, ATTRIBUTES, ROWS)
+    (folder / "toy.arff").write_text(content)
+    assert "toy.arff: no @data line" in error_of(folder)
+
+
+def test_a_byte_order_mark_windows_lines_and_indentation_are_read(tmp_path):
+    folder = write(tmp_path, ATTRIBUTES, ROWS, folds=FILE_ORDER)
+    expected = stacked(load(folder))
+    text = (folder / "toy.arff").read_text().replace("@attribute", "  @ATTRIBUTE").replace("@data", " @DATA ")
+    (folder / "toy.arff").write_bytes(text.replace("\n", "\r\n").encode("utf-8-sig"))
+    for a, b in zip(stacked(load(folder)), expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("xml", "words"),
+    [
+        (None, ["toy.xml is missing", "toy.arff"]),
+        ("", ["toy.xml", "not readable as XML"]),
+        ('<labels><label name="a"></lab', ["toy.xml", "not readable as XML"]),
+        ("<labels></labels>", ["toy.xml", "0 of 0 labels"]),
+        ("<labels><label></label></labels>", ["toy.xml", "1 of 1 labels", "''"]),
+        ('<labels><label name="a"/><label name="a"/></labels>', ["toy.xml", "'a' is listed twice"]),
+    ],
+)
+def test_bad_xml_is_one_clear_error(tmp_path, xml, words):
+    folder = write(tmp_path, ATTRIBUTES, ROWS)
+    (folder / "toy.xml").unlink()
+    if xml is not None:
+        (folder / "toy.xml").write_text(xml)
+    message = error_of(folder)
+    assert all(word in message for word in words), message
+
+
+@pytest.mark.parametrize(
+    ("folds", "words"),
+    [
+        ({"rows": 12, "folds": [[i] for i in range(10)]}, ["10 rows", "expects 12", "ends early"]),
+        ({"folds": [[i] for i in range(9)]}, ["ten folds", "9 folds"]),
+        ({"folds": [[0]] * 10}, ["every row 0..9 once"]),
+        ({"folds": [[[0, 1], [2]]]}, ["folds.json", "ten lists of row numbers"]),
+        ({"parts": []}, ["folds.json", "'folds'"]),
+        ([1, 2], ["folds.json", "expected"]),
+    ],
+)
+def test_bad_folds_are_one_clear_error(tmp_path, folds, words):
+    message = error_of(write(tmp_path, ATTRIBUTES, ROWS, folds=folds))
+    assert all(word in message for word in words), message
+
+
+def test_two_arff_files_without_train_and_test_in_their_names(tmp_path):
+    write(tmp_path, ATTRIBUTES, ROWS)
+    write(tmp_path, ATTRIBUTES, ROWS, name="other")
+    assert "expected one .arff file" in (message := error_of(tmp_path)) and "other.arff, toy.arff" in message
+
+
+# Clus: three files with a class attribute
+
+
+def write_clus(folder: Path, **files: str) -> Path:
+    header = "@relation r\n@attribute x numeric\n@attribute class hierarchical 01,01/02,01/02/03,04\n@data\n"
+    default = {"train": "1,01/02\n3,04@01\n", "valid": "?,01/02/03\n", "test": "5,01@01/02\n"}
+    for word, body in {**default, **files}.items():
+        (folder / f"m.{word}.arff").write_text(body if body.startswith("@") else header + body)
+    return folder
+
+
+def test_clus_by_hand(tmp_path):
+    data = load(write_clus(tmp_path))
+    assert data.label_names == ["01", "01/02", "01/02/03", "04"] and data.feature_names == ["x"]
+    x, y = stacked(data)
+    np.testing.assert_array_equal(x[:, 0], [1, 3, 2, 5])  # the missing value is the mean of 1 and 3
+    np.testing.assert_array_equal(y, [[1, 1, 0, 0], [1, 0, 0, 1], [1, 1, 1, 0], [1, 1, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"test": "5,01/0\n"}, ["class '01/0'", "row 0", "test file", "not declared"]),
+        ({"valid": "1,01\n2,?\n"}, ["row 1", "validation file", "no class"]),
+        ({"valid": "1,01\n2"}, ["m.valid.arff, line 6", "1 values, expected 2"]),
+        ({"valid": "@relation r\n@attribute x numeric\n@data\n1\n"}, ["m.valid.arff", "class hierarchical"]),
+        (
+            {"test": "@relation r\n@attribute y numeric\n@attribute class hierarchical 01\n@data\n1,01\n"},
+            ["test file has other attributes"],
+        ),
+        ({"valid": "inf,01\n"}, ["validation split", "infinite", "row 0", "'x'"]),
+    ],
+)
+def test_bad_clus_files_are_one_clear_error(tmp_path, files, words):
+    message = error_of(write_clus(tmp_path, **files))
+    assert all(word in message for word in words), message
+
+
+def test_a_clus_file_is_missing(tmp_path):
+    write_clus(tmp_path)
+    (tmp_path / "m.valid.arff").unlink()
+    message = error_of(tmp_path)
+    assert "*.valid.arff for the validation split" in message and "m.test.arff" in message
