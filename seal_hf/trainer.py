@@ -6,8 +6,7 @@ One step, for one accumulation window of micro-batches (SEAL-dynamic, Lee et al.
 2. task-net phase: the Trainer's own update, on λ2 · task loss + λ1 · energy of the task-net's relaxed output.
 
 The task-net runs once per step where the window is one micro-batch: the loss-net phase uses its detached outputs, and
-`compute_loss`
-goes on from the same graph. At prediction time only the task-net runs.
+`compute_loss` goes on from the same graph. At prediction time only the task-net runs.
 """
 
 from __future__ import annotations

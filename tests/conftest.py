@@ -17,3 +17,12 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"the real data sets are not at {folder} (set SEAL_HF_DATA to their folder)")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def forget_precision():
+    """TrainingArguments(bf16=True) of transformers 4.57 leaves its precision in the environment, where every later run of
+    the process, and each subprocess, takes it for its own default."""
+    os.environ.pop("ACCELERATE_MIXED_PRECISION", None)
+    yield
+    os.environ.pop("ACCELERATE_MIXED_PRECISION", None)
