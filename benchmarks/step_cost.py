@@ -3,12 +3,9 @@
     python benchmarks/step_cost.py --dataset path/to/bibtex
 
 Compares, on the two networks of the multi-label recipes: our trainer against a bare PyTorch loop of the same two
-networks; NCE against
-cross-entropy; K = 20 against K = 200; `shared` against `separate`; and the share of a step that goes into drawing
-candidates.
-Variants take turns over several rounds, so that a drift of the machine's speed hits all alike; each figure is the
-median over
-the rounds, with the smallest and largest.
+networks; NCE against cross-entropy; K = 20 against K = 200; `shared` against `separate`; and the share of a step that
+goes into drawing candidates. Variants take turns over several rounds, so that a drift of the machine's speed hits all
+alike; each figure is the median over the rounds, with the smallest and largest.
 """
 
 from __future__ import annotations
@@ -104,7 +101,8 @@ def synthetic(features: int = 1836, labels: int = 159, rows: int = 2000):
     y = (torch.rand(rows, labels, generator=generator) < 0.015).float()
     table = datasets.Dataset.from_dict({"features": x.numpy(), "labels": y.numpy()})
     names = [f"label {i}" for i in range(labels)]
-    return SimpleNamespace(name="synthetic", kind="features", train=table, num_features=features, label_names=names)
+    facts = {"name": "synthetic", "kind": "features", "num_features": features, "scaling": None, "label_names": names}
+    return SimpleNamespace(train=table, **facts)
 
 
 def main() -> None:

@@ -48,22 +48,32 @@ class MLPPreTrainedModel(PreTrainedModel):
                 nn.init.kaiming_uniform_(module.weight, nonlinearity="relu")
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
+        elif isinstance(module, MLPEncoder):
+            nn.init.zeros_(module.shift)
+            nn.init.ones_(module.scale)
 
 
 class MLPEncoder(MLPPreTrainedModel):
     """`num_layers` x (linear -> softplus -> dropout), no dropout after the last (SEAL appendix C; the authors'
-    FeedForward)."""
+    FeedForward). It takes raw features: their normalisation, (x - shift) * scale, is saved with the weights."""
 
     def __init__(self, config: MLPConfig):
         super().__init__(config)
         sizes = [config.input_size] + [config.hidden_size] * config.num_layers
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes[:-1], sizes[1:], strict=True))
         self.dropout = nn.Dropout(config.dropout)
+        self.register_buffer("shift", torch.zeros(config.input_size))
+        self.register_buffer("scale", torch.ones(config.input_size))
         self.post_init()
+
+    def set_scaling(self, scaling) -> None:
+        """Take over a data set's normalisation: `shift` and `scale`, both (input_size,)."""
+        for name in ("shift", "scale"):
+            getattr(self, name).copy_(torch.as_tensor(getattr(scaling, name)))
 
     def forward(self, features: Tensor, output_hidden_states: bool | None = None, **kwargs) -> BaseModelOutput:
         """features (B, input_size) -> last hidden state (B, H)."""
-        hidden = features.to(self.layers[0].weight.dtype)
+        hidden = ((features.float() - self.shift) * self.scale).to(self.layers[0].weight.dtype)
         states = []
         for i, layer in enumerate(self.layers):
             hidden = nn.functional.softplus(layer(hidden))

@@ -2,10 +2,8 @@
 scaler.
 
 The Trainer and accelerate know nothing of it: accelerate has one gradient scaler for all prepared optimizers and
-unscales all of them
-at once, and one DDP wrapper around both nets cannot express alternating phases. `zero_grad`, `backward` and `apply`
-are separate calls,
-so that gradients may come from several places before one update.
+unscales all of them at once, and one DDP wrapper around both nets cannot express alternating phases. `zero_grad`,
+`backward` and `apply` are separate calls, so that gradients may come from several places before one update.
 """
 
 from __future__ import annotations

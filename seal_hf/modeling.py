@@ -119,7 +119,7 @@ class SealForMultiLabel(nn.Module):
         """Both nets for a data set of [`load_multilabel`].
 
         Args:
-            data: has `kind`, `label_names`, and `num_features` for feature data.
+            data: has `kind`, `label_names`, and `num_features` and `scaling` for feature data.
             model_name_or_path: a Hugging Face encoder or classifier; for text data.
             loss_net_encoder: `separate` or `shared`.
             global_size: width of the loss-net's global term.
@@ -153,7 +153,11 @@ class SealForMultiLabel(nn.Module):
             **labels,
         )
         task_net = MLPForMultiLabel(config)
-        return cls(task_net, cls._fresh_loss_net(task_net, None, loss_net_encoder, global_size))
+        seal = cls(task_net, cls._fresh_loss_net(task_net, None, loss_net_encoder, global_size))
+        if data.scaling is not None:
+            for encoder in (net.encoder for net in (task_net, seal.loss_net) if net.encoder is not None):
+                encoder.set_scaling(data.scaling)
+        return seal
 
     @classmethod
     def from_pretrained(

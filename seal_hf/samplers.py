@@ -11,9 +11,8 @@ class WindowRepeatSampler(torch.utils.data.Sampler[int]):
     """A shuffled epoch in which every accumulation window comes `repeats` times in a row.
 
     A window is what all processes consume for one task-net update: per-device batch x accumulation x processes.
-    Repeating whole windows,
-    not micro-batches, keeps every process on its own rows. The tail is filled up from the start of the same
-    permutation.
+    Repeating whole windows, not micro-batches, keeps every process on its own rows. The tail is filled up from the
+    start of the same permutation.
 
     Args:
         num_rows: rows of the data set, at least 1.

@@ -1,10 +1,9 @@
 """Output spaces: everything the method must know about one kind of structured output.
 
 A space turns logits into relaxed structures, draws and scores candidates, and is the only place that knows whether the
-output is a
-label set, a tag sequence or a mask. Energies and energy losses are generic over spaces. All methods are pure tensor
-functions,
-vectorised over the batch B and the candidates S; nothing loops over examples and nothing synchronises with the device.
+output is a label set, a tag sequence or a mask. Energies and energy losses are generic over spaces. All methods are
+pure tensor functions, vectorised over the batch B and the candidates S; nothing loops over examples and nothing
+synchronises with the device.
 
 Shapes for a label set over L labels: `logits` and `labels` (B, L); candidates `y` (B, S, L).
 """

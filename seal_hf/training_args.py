@@ -20,13 +20,11 @@ class SealTrainingArguments(TrainingArguments):
 
     Parameters that control the energy loss, and how strongly it teaches:
         energy_loss (`str`, default `"nce"`, flag `--loss`): loss of the loss-net: `nce`, `ranking`, `margin`,
-            `regression`, `regression_s`
-            (SEAL §2.3), or `ce`, cross-entropy with no loss-net at all.
+            `regression`, `regression_s` (SEAL §2.3), or `ce`, cross-entropy with no loss-net at all.
         num_samples (`int`, default 20): K, samples per input for `nce` and `ranking`; structures for `regression_s`
             (SEAL Eq. 8).
         energy_weight (`float`, default 1.0): λ1, weight of the energy in the task-net's loss (SEAL Eq. 1). With
-            cross-entropy
-            summed over labels, useful values found by the authors lie between 0.002 and 10.
+            cross-entropy summed over labels, useful values found by the authors lie between 0.002 and 10.
         task_weight (`float`, default 1.0): λ2, weight of cross-entropy in the task-net's loss.
         margin_cost (`str`, default `"f1"`): Δ of `margin`: `f1` = 1 - soft F1, `l1` = summed distance, `l1_mean` = per
             label.
@@ -37,17 +35,16 @@ class SealTrainingArguments(TrainingArguments):
             it is (SEAL-static).
         batch_repeats (`int`, default 1): n_F, how often each accumulation window is repeated (the authors' inner loop).
         loss_net_fresh_outputs (`bool`, default False): run the task-net anew, with new dropout, for every loss-net
-            update, as the
-            authors' code does, instead of once per step.
+            update, as the authors' code does, instead of once per step.
 
     Parameters that control the loss-net and its optimizer (AdamW; betas and epsilon are the Trainer's):
         loss_net_encoder (`str`, default `"separate"`): `separate` gives the loss-net its own encoder, `shared` the
-            task-net's detached features.
-            Read where the nets are built (`SealForMultiLabel`); the trainer refuses a loss-net of the other kind.
+            task-net's detached features. Read where the nets are built (`SealForMultiLabel`); the trainer refuses a
+            loss-net of the other kind.
         loss_net_learning_rate (`float`, default 1e-3), loss_net_weight_decay (`float`, default 0.0).
         loss_net_encoder_learning_rate (`float`, optional): rate of the loss-net's own encoder; default:
-            `loss_net_learning_rate`. A pretrained
-            encoder wants a small one (the authors: 1e-5 beside 1e-4 for the head).
+            `loss_net_learning_rate`. A pretrained encoder wants a small one (the authors: 1e-5 beside 1e-4 for the
+            head).
         loss_net_warmup_steps (`int`, default 0): in loss-net updates.
         loss_net_lr_scheduler_type (`str`, default `"constant"`): as the authors; any schedule of `transformers`
             without extra arguments.

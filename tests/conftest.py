@@ -21,8 +21,8 @@ def shared_data() -> Path:
 
 @pytest.fixture(autouse=True)
 def forget_precision():
-    """TrainingArguments(bf16=True) of transformers 4.57 leaves its precision in the environment, where every later run of
-    the process, and each subprocess, takes it for its own default."""
+    """TrainingArguments(bf16=True) of transformers 4.57 leaves its precision in the environment, where every later run
+    of the process, and each subprocess, takes it for its own default."""
     os.environ.pop("ACCELERATE_MIXED_PRECISION", None)
     yield
     os.environ.pop("ACCELERATE_MIXED_PRECISION", None)

@@ -112,7 +112,8 @@ def test_max_train_rows_and_normalisation_of_these_rows_alone(data):
     for split in ("train", "validation", "test"):
         rows = arrays(getattr(data, split))[0][: len(getattr(some, split))]
         expected = np.where(varies, (rows - mean) / np.where(varies, std, 1), 0)
-        np.testing.assert_allclose(arrays(getattr(some, split))[0], expected, rtol=1e-4, atol=1e-5)
+        scaled = (arrays(getattr(some, split))[0] - some.scaling.shift) * some.scaling.scale
+        np.testing.assert_allclose(scaled, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(

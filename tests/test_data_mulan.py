@@ -254,6 +254,12 @@ def test_train_and_test_files_take_validation_rows_out_of_train(tmp_path):
     assert "toy-test.arff has other attributes than toy-train.arff" in error_of(folder)
 
 
+def scaled_features(data):
+    """All splits' features as the model scales them."""
+    x = stacked(data)[0]
+    return x if data.scaling is None else (x - data.scaling.shift) * data.scaling.scale
+
+
 @pytest.mark.parametrize("kind", ["none", "minmax", "standard"])
 def test_normalisation_is_fitted_on_train_and_constant_columns_become_zero(tmp_path, kind):
     rng = np.random.default_rng(0)
@@ -264,14 +270,14 @@ def test_normalisation_is_fitted_on_train_and_constant_columns_become_zero(tmp_p
     attributes = [*(f"x{i} numeric" for i in range(4)), "a {0,1}", "b {0,1}"]
     rows = [",".join(f"{v:.9g}" for v in row) + ",0,1" for row in raw]
     folder = write(tmp_path, attributes, rows, folds=FILE_ORDER)
-    x = stacked(load(folder, normalize=kind))[0]
+    x = scaled_features(load(folder, normalize=kind))
     train = raw[:6].astype(np.float64)
     low, high = train.min(0), train.max(0)
     with np.errstate(divide="ignore", invalid="ignore"):
         scaled = {"minmax": (raw - low) / (high - low), "standard": (raw - train.mean(0)) / train.std(0), "none": raw}
     expected = scaled[kind] if kind == "none" else np.where(high == low, 0, scaled[kind])
     np.testing.assert_allclose(x, expected, rtol=1e-5, atol=1e-6)
-    few = stacked(load(folder, normalize="minmax", max_train_rows=3))[0]  # the first rows are then all there is to fit
+    few = scaled_features(load(folder, normalize="minmax", max_train_rows=3))  # of the first rows alone
     assert len(few) == 7 and few[:3, 0].min() == 0 and few[:3, 0].max() == 1
 
 

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -18,9 +19,10 @@ from tiny_models import LABELLED, LABELS, tiny_config, tiny_inputs, tiny_texts, 
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
 from seal_hf import LossNet, MLPForMultiLabel, SealForMultiLabel
+from seal_hf.data.common import Scaling
 from seal_hf.encoders import ENCODER_MODES
 
-FEATURES = SimpleNamespace(kind="features", label_names=LABELS, num_features=6, name="rows")
+FEATURES = SimpleNamespace(kind="features", label_names=LABELS, num_features=6, name="rows", scaling=None)
 WITHOUT_SEAL_HF = """
 import json, sys
 
@@ -96,6 +98,21 @@ def test_mlp_for_data_comes_back(mode, tmp_path):
     alone = AutoModelForSequenceClassification.from_pretrained(tmp_path / "saved")  # registered with the Auto classes
     assert isinstance(alone, MLPForMultiLabel)
     assert torch.equal(alone(**tiny_inputs("mlp")).logits, seal(**tiny_inputs("mlp")).logits)
+
+
+def test_both_nets_carry_the_normalisation_of_their_data(tmp_path):
+    """Logits and energies of raw features equal those of the same nets, without scaling, of features scaled by hand."""
+    facts = {**vars(FEATURES), "scaling": Scaling(np.arange(6.0), np.array([1, 2, 0.5, 0, 10, 1]))}
+    torch.manual_seed(0)
+    scaling = SealForMultiLabel.for_data(SimpleNamespace(**facts), hidden_size=8).eval()
+    scaling.save_pretrained(tmp_path)
+    scaling = SealForMultiLabel.from_pretrained(tmp_path)
+    torch.manual_seed(0)
+    plain = SealForMultiLabel.for_data(FEATURES, hidden_size=8).eval()
+    raw, y = torch.randn(5, 6) * 3, torch.rand(5, len(LABELS))
+    scaled = (raw - torch.arange(6.0)) * torch.tensor([1, 2, 0.5, 0, 10, 1])
+    torch.testing.assert_close(scaling(features=raw).logits, plain(features=scaled).logits)
+    torch.testing.assert_close(scaling.energy(y, features=raw), plain.energy(y, features=scaled))
 
 
 @pytest.mark.parametrize("mode", ENCODER_MODES)

@@ -13,7 +13,7 @@ ROWS, FEATURES, LABELS = 96, 20, 6
 class Names:
     """What `SealForMultiLabel.for_data` reads of a data set."""
 
-    name, kind, num_features, label_names = "tiny", "features", FEATURES, list("abcdef")
+    name, kind, num_features, label_names, scaling = "tiny", "features", FEATURES, list("abcdef"), None
 
 
 class StopAt(TrainerCallback):

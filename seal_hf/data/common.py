@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,13 @@ NORMALIZE = ("none", "minmax", "standard")
 
 class DataError(ValueError):
     """A mistake in the data or in how it was asked for; the message names the file, the row or the column."""
+
+
+class Scaling(NamedTuple):
+    """Normalisation of features, x -> (x - shift) * scale; both (F,). The model takes it over and saves it."""
+
+    shift: np.ndarray
+    scale: np.ndarray
 
 
 @dataclass
@@ -30,6 +38,7 @@ class MultiLabelData:
         label_names: L names.
         feature_names: names of the features; empty for text.
         notes: what the loader did to the data, with counts.
+        scaling: normalisation of the features, fitted on train; the features themselves are as in the files.
     """
 
     name: str
@@ -40,6 +49,7 @@ class MultiLabelData:
     label_names: list[str]
     feature_names: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    scaling: Scaling | None = None
 
     @property
     def num_features(self) -> int:
@@ -99,29 +109,27 @@ def check_splits(sizes: dict[str, int], source: str) -> None:
             )
 
 
-def normalise(splits: dict[str, np.ndarray], kind: str) -> dict[str, np.ndarray]:
-    """Scale features by statistics of the train split alone.
+def fit_scaling(train: np.ndarray, kind: str) -> Scaling | None:
+    """Normalisation by statistics of the train split.
 
     Args:
-        splits: arrays (N, F) by split.
+        train: (N, F).
         kind: `none`; `minmax` = to [0, 1]; `standard` = zero mean, unit variance. Constant columns become 0.
 
     Raises:
         DataError: an unknown kind.
     """
-    if kind == "none":
-        return splits
-    train = splits["train"]
-    low, high = train.min(0), train.max(0)
-    if kind == "minmax":
-        shift, scale = low, high.astype(np.float64) - low
-    elif kind == "standard":
-        shift, scale = train.mean(0, dtype=np.float64), train.std(0, dtype=np.float64)
-    else:
+    if kind not in NORMALIZE:
         raise DataError(f"`normalize` is {kind!r}; it must be one of {', '.join(NORMALIZE)}.")
+    if kind == "none":
+        return None
+    low, high = train.min(0).astype(np.float64), train.max(0).astype(np.float64)
     varies = high > low
-    scale = np.where(varies, scale, 1)
-    return {name: ((x - shift) / scale * varies).astype(np.float32) for name, x in splits.items()}
+    if kind == "minmax":
+        shift, spread = low, high - low
+    else:
+        shift, spread = train.mean(0, dtype=np.float64), train.std(0, dtype=np.float64)
+    return Scaling(shift, varies / np.where(varies, spread, 1))
 
 
 def feature_data(
@@ -134,7 +142,7 @@ def feature_data(
     notes: list[str],
     max_train_rows: int | None = None,
 ) -> MultiLabelData:
-    """Checked, normalised feature data from (features, labels) arrays by split."""
+    """Checked feature data, with its normalisation, from (features, labels) arrays by split."""
     if max_train_rows is not None:
         splits["train"] = tuple(array[:max_train_rows] for array in splits["train"])
     check_splits({split: len(y) for split, (_, y) in splits.items()}, source)
@@ -142,8 +150,7 @@ def feature_data(
         raise DataError(f"{source}: no attribute is a feature.")
     for split, (x, _) in splits.items():
         check_finite(x, feature_names, f"{source}, {split} split")
-    scaled = normalise({split: x for split, (x, _) in splits.items()}, normalize)
-    tables = {split: make_dataset(y, features=scaled[split]) for split, (_, y) in splits.items() if len(y)}
+    tables = {split: make_dataset(y, features=x) for split, (x, y) in splits.items() if len(y)}
     notes = [*notes, *empty_rows_note({split: y for split, (_, y) in splits.items()})]
     return MultiLabelData(
         name,
@@ -154,6 +161,7 @@ def feature_data(
         list(label_names),
         list(feature_names),
         notes,
+        fit_scaling(splits["train"][0], normalize),
     )
 
 

@@ -12,9 +12,8 @@ from torch import Tensor, nn
 class MultiLabelEnergy(nn.Module):
     """E(x, y) = - Σ_i y_i b_iᵀ T(x) - vᵀ softplus(M y + c)        (SEAL Eq. 2, as an energy: lower = better)
 
-    The printed Eq. 2 has no minus signs; the authors' code maximises the same expression. The sign is a convention:
-    all of
-    b, v, M, c are learned.
+    The printed Eq. 2 has no minus signs; the authors' code maximises the same expression. The sign is a convention: all
+    of b, v, M, c are learned.
 
     Args:
         num_labels: L.
