@@ -66,10 +66,11 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--data_dir", help="folder of the named data sets; default: $SEAL_HF_DATA")
     parser.add_argument("--extra", nargs=argparse.REMAINDER, default=[], help="further flags of the example, last")
+    parser.add_argument("--suffix", default="", help="of the results' name, where --extra makes it another method")
     options = parser.parse_args()
     for recipe in options.recipes:
         for seed in options.seeds:
-            file = RESULTS / recipe.stem / f"seed{seed}.json"
+            file = RESULTS / (recipe.stem + options.suffix) / f"seed{seed}.json"
             if not file.is_file():
                 result = run(recipe, seed, options.data_dir, options.extra)
                 file.parent.mkdir(parents=True, exist_ok=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import torch
 from huggingface_hub import HfApi, snapshot_download
 from torch import Tensor, nn
@@ -119,7 +120,7 @@ class SealForMultiLabel(nn.Module):
         """Both nets for a data set of [`load_multilabel`].
 
         Args:
-            data: has `kind`, `label_names`, and `num_features` and `scaling` for feature data.
+            data: has `kind` and `label_names`; `num_features` and `scaling` for features, `label_rates` for text.
             model_name_or_path: a Hugging Face encoder or classifier; for text data.
             loss_net_encoder: `separate` or `shared`.
             global_size: width of the loss-net's global term.
@@ -136,6 +137,7 @@ class SealForMultiLabel(nn.Module):
                 loss_net_encoder=loss_net_encoder,
                 global_size=global_size,
                 num_labels=len(names),
+                label_rates=data.label_rates,
                 **labels,
                 **kwargs,
             )
@@ -166,6 +168,7 @@ class SealForMultiLabel(nn.Module):
         *,
         loss_net_encoder: str | None = None,
         global_size: int = 200,
+        label_rates: np.ndarray | None = None,
         **kwargs,
     ) -> SealForMultiLabel:
         """Both nets from a saved SEAL folder or repo; or a plain encoder or classifier, with a fresh loss-net, which
@@ -176,6 +179,8 @@ class SealForMultiLabel(nn.Module):
             loss_net_encoder: `separate` (default for a fresh loss-net) or `shared`; a saved loss-net of the other kind
                 is refused.
             global_size: width of a fresh loss-net's global term.
+            label_rates: (L,) share of the training rows with each label, in (0, 1): where a fresh classifier starts, if
+                it has a bias (Lin et al. 2017, §3.3). From zero, rare labels cost most of the first epoch.
             kwargs: for the task-net's `from_pretrained` (`num_labels`, `id2label`, `revision`, `token`, ...).
 
         Raises:
@@ -189,13 +194,17 @@ class SealForMultiLabel(nn.Module):
             "use_safetensors": True,
         }
         try:
-            task_net = AutoModelForSequenceClassification.from_pretrained(model_name_or_path, **kwargs)
+            task_net, loading = AutoModelForSequenceClassification.from_pretrained(
+                model_name_or_path, **kwargs, output_loading_info=True
+            )
         except RuntimeError as error:
             raise ValueError(
                 f"The weights in {model_name_or_path} do not have the shapes asked for (num_labels="
                 f"{kwargs.get('num_labels', 'as saved')}). For another label set than the saved classifier's, pass "
                 f"ignore_mismatched_sizes=True: the classifier then starts anew. {error}"
             ) from error
+        if label_rates is not None:
+            _start_at_rates(task_net, loading, label_rates)
         hub = {key: kwargs[key] for key in ("revision", "token", "cache_dir", "local_files_only") if key in kwargs}
         folder = _find_loss_net(str(model_name_or_path), hub)
         if folder is None:
@@ -272,6 +281,18 @@ def _aligned(net: nn.Module) -> nn.Module:
     for tensor in (*net.parameters(), *net.buffers()):
         tensor.data = tensor.data.clone()
     return net
+
+
+def _start_at_rates(task_net: PreTrainedModel, loading: dict, rates: np.ndarray) -> None:
+    """The bias of the output layer, the last one of L values, becomes the labels' log-odds if no file held it."""
+    fresh = {*loading["missing_keys"], *(key for key, *_ in loading["mismatched_keys"])}
+    biases = [
+        parameter
+        for name, parameter in task_net.named_parameters()
+        if name in fresh and name.endswith("bias") and parameter.shape == (len(rates),)
+    ]
+    if biases:
+        biases[-1].data.copy_(torch.logit(torch.as_tensor(rates)))
 
 
 def _encoder_options(config) -> dict:

@@ -185,12 +185,31 @@ def test_a_classifier_for_other_labels_starts_anew_on_request(tmp_path):
     AutoModelForSequenceClassification.from_config(config).save_pretrained(tmp_path / "plain")
     with pytest.raises(ValueError, match="shapes asked for .num_labels=4.*ignore_mismatched_sizes=True"):
         SealForMultiLabel.from_pretrained(tmp_path / "plain", num_labels=4)
-    data = SimpleNamespace(kind="text", label_names=LABELS, name="texts")
+    data = SimpleNamespace(kind="text", label_names=LABELS, name="texts", label_rates=np.array([0.1, 0.2, 0.5, 0.9]))
     seal = SealForMultiLabel.for_data(data, tmp_path / "plain", ignore_mismatched_sizes=True)
+    np.testing.assert_allclose(seal.task_net.classifier.bias.detach().sigmoid(), data.label_rates, rtol=1e-5)
     assert seal(**tiny_inputs("bert")).logits.shape == (5, 4)
     assert seal.config.id2label == LABELLED["id2label"] and seal.config.problem_type == "multi_label_classification"
     with pytest.raises(ValueError, match="`model_name_or_path` is missing: 'texts' is text"):
         SealForMultiLabel.for_data(data)
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert"])
+def test_a_fresh_classifier_starts_at_the_rates_of_the_labels_and_a_trained_one_stays(kind, tmp_path):
+    rates = np.array([0.1, 0.2, 0.5, 0.9])
+    AutoModel.from_config(tiny_config(kind)).save_pretrained(tmp_path / "encoder")
+    seal = SealForMultiLabel.from_pretrained(tmp_path / "encoder", label_rates=rates, **LABELLED)
+    assert sum(np.allclose(p.detach().sigmoid(), rates, rtol=1e-5) for p in biases(seal)) == 1
+    with torch.no_grad():
+        for p in biases(seal):
+            p.fill_(3)
+    seal.save_pretrained(tmp_path / "trained")
+    again = SealForMultiLabel.from_pretrained(tmp_path / "trained", label_rates=rates)
+    assert all(torch.equal(p, torch.full_like(p, 3)) for p in biases(again))
+
+
+def biases(seal):
+    return [p for name, p in seal.task_net.named_parameters() if name.endswith("bias") and p.shape == (4,)]
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------
