@@ -285,7 +285,8 @@ def _aligned(net: nn.Module) -> nn.Module:
 
 def _start_at_rates(task_net: PreTrainedModel, loading: dict, rates: np.ndarray) -> None:
     """The bias of the output layer, the last one of L values, becomes the labels' log-odds if no file held it."""
-    fresh = {*loading["missing_keys"], *(key for key, *_ in loading["mismatched_keys"])}
+    mismatched = (key if isinstance(key, str) else key[0] for key in loading["mismatched_keys"])  # 5 adds both shapes
+    fresh = {*loading["missing_keys"], *mismatched}
     biases = [
         parameter
         for name, parameter in task_net.named_parameters()
