@@ -15,12 +15,17 @@ from .learner import Learner
 from .loss_net import LossNet
 
 LOSS_NET_FOLDER = "_loss_net"  # the Trainer's push to the Hub skips names that begin with an underscore
-WEIGHTS, STATE = "model.safetensors", "learner.pt"
+CONFIG, WEIGHTS, STATE = "config.json", "model.safetensors", "learner.pt"
 
 
-def save_loss_net(loss_net: LossNet, folder: str | Path) -> None:
-    """Write the loss-net's config and weights to `folder/_loss_net/`."""
-    loss_net.save_pretrained(Path(folder) / LOSS_NET_FOLDER)
+def save_loss_net(loss_net: LossNet | None, folder: str | Path) -> None:
+    """Write the loss-net's config and weights to `folder/_loss_net/`. Without a loss-net, one of an earlier run in the
+    same folder is removed: it belongs to another task-net than the one just saved there."""
+    if loss_net is not None:
+        loss_net.save_pretrained(Path(folder) / LOSS_NET_FOLDER)
+        return
+    for name in (CONFIG, WEIGHTS, STATE):
+        Path(folder, LOSS_NET_FOLDER, name).unlink(missing_ok=True)
 
 
 def check_resumable(loss_net: LossNet, folder: str | Path) -> None:

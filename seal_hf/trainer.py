@@ -283,8 +283,7 @@ class SealTrainer(Trainer):
 
     def _save(self, output_dir: str | None = None, state_dict=None) -> None:
         super()._save(output_dir, state_dict)
-        if self.loss_net is not None:
-            save_loss_net(self.loss_net, output_dir or self.args.output_dir)
+        save_loss_net(self.loss_net, output_dir or self.args.output_dir)
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         super()._save_optimizer_and_scheduler(output_dir)

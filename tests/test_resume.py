@@ -121,6 +121,14 @@ def test_cross_entropy_resumes_and_writes_no_loss_net(tmp_path):
     assert torch.equal(resumed, whole)
 
 
+def test_cross_entropy_leaves_no_loss_net_of_an_earlier_run_beside_its_task_net(tmp_path):
+    for loss in ("nce", "ce"):
+        trainer, _ = tiny_run.make(tmp_path, loss, max_steps=2)
+        trainer.train()
+        trainer.save_model()
+        assert (tmp_path / "_loss_net" / "config.json").exists() == (loss == "nce")
+
+
 def test_cross_entropy_goes_on_from_a_checkpoint_of_another_loss(tmp_path):
     """The task-net's part of a checkpoint is the plain Trainer's."""
     run(tmp_path, stop=4, save_strategy="steps", save_steps=4)
