@@ -28,12 +28,6 @@ RUNS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def float32(monkeypatch):
-    """4.57's arguments leave their precision in the environment, where it is the default of those made after them."""
-    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "no")
-
-
 def run(folder, resume=None, stop=None, num_rows=tiny_run.ROWS, seed=0, **options):
     """As `tiny_run.run`, with dropout, and with another global seed where one is given."""
     torch.manual_seed(seed)
