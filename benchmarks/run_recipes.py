@@ -2,14 +2,15 @@
 
     python benchmarks/run_recipes.py recipes/mlc/bibtex_*.yaml --data_dir path/to/data --seeds 1 2 3
 
-A run whose file exists under recipes/results/ is not repeated, so a later day adds seeds. With no recipe named, only
-the table of what is there is printed.
+A run whose file exists under recipes/results/ is not repeated, so a later day adds seeds. Then the figures at the head
+of each recipe and README's table are written anew. With no recipe named, that is all it does.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import statistics
 import subprocess
 import sys
@@ -44,20 +45,52 @@ def run(recipe: Path, seed: int, data_dir: str | None, extra: list[str]) -> dict
     return {"recipe": recipe.stem, "seed": seed, "extra": extra, "wall_seconds": time.perf_counter() - start, **results}
 
 
+def runs_of(name: str) -> list[dict]:
+    """Figures of every run of a recipe, by seed."""
+    runs = [json.loads(file.read_text()) for file in (RESULTS / name).glob("*.json")]
+    return sorted(runs, key=lambda r: r["seed"])
+
+
+def cell(runs: list[dict], key: str) -> str:
+    """Mean ± standard deviation over the seeds, in percent."""
+    values = [100 * r[key] for r in runs]
+    if len(values) < 2:
+        return f"{values[0]:.2f} (1 seed)" if values else "-"
+    return f"{statistics.mean(values):.2f} ± {statistics.stdev(values):.2f}"
+
+
 def table() -> str:
-    """Markdown: mean ± standard deviation over the seeds, in percent."""
-    runs: dict[str, list[dict]] = {}
-    for file in sorted(RESULTS.glob("*/*.json")):
-        runs.setdefault(file.parent.name, []).append(json.loads(file.read_text()))
+    """All figures of all recipes, as Markdown."""
     lines = ["| recipe | seeds | " + " | ".join(FIGURES) + " |", "|---" * (2 + len(FIGURES)) + "|"]
-    for name, group in runs.items():
-        cells = []
-        for key in FIGURES.values():
-            values = [100 * r[key] for r in group]
-            spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
-            cells.append(f"{statistics.mean(values):.2f}{spread}")
-        lines.append(f"| {name} | {len(group)} | " + " | ".join(cells) + " |")
+    for folder in sorted(RESULTS.iterdir()):
+        runs = runs_of(folder.name)
+        cells = [folder.name, str(len(runs)), *(cell(runs, key) for key in FIGURES.values())]
+        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def write_figures() -> None:
+    """The figures in the second and third line of each recipe, and README's table of F1, cross-entropy beside NCE."""
+    recipes = sorted((ROOT / "recipes" / "mlc").glob("*.yaml"))
+    for recipe in recipes:
+        runs, text = runs_of(recipe.stem), recipe.read_text(encoding="utf-8")
+        title, rest = re.sub(r"^# (Test example F1|No figure).*\n(#   .*\n)?", "", text, flags=re.M).split("\n", 1)
+        figures = "# No figure yet at these settings.\n"
+        if runs:
+            seeds = " ".join(str(r["seed"]) for r in runs)
+            at_half, tuned = (cell(runs, FIGURES[name]) for name in ("F1 at 0.5", "F1 tuned"))
+            figures = f"# Test example F1: {at_half} at 0.5, {tuned} at the threshold tuned on validation.\n"
+            figures += f"#   python benchmarks/run_recipes.py recipes/mlc/{recipe.name} --seeds {seeds}\n"
+        recipe.write_text(f"{title}\n{figures}{rest}", encoding="utf-8")
+    lines = ["| data | ce at 0.5 | nce at 0.5 | ce tuned | nce tuned |", "|---|---|---|---|---|"]
+    for name in sorted({recipe.stem.rsplit("_", 1)[0] for recipe in recipes}):
+        cells = [
+            cell(runs_of(f"{name}_{loss}"), FIGURES[key]) for key in ("F1 at 0.5", "F1 tuned") for loss in ("ce", "nce")
+        ]
+        lines.append("| " + " | ".join([name, *cells]) + " |")
+    readme, found = ROOT / "README.md", r"(<!-- results -->\n)(?:\|.*\n)*"
+    text = readme.read_text(encoding="utf-8")
+    readme.write_text(re.sub(found, lambda mark: mark[1] + "\n".join(lines) + "\n", text), encoding="utf-8")
 
 
 def main() -> None:
@@ -76,6 +109,7 @@ def main() -> None:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(json.dumps(result, indent=1) + "\n")
                 print(f"{recipe.stem} seed {seed}: {100 * result['test_f1_example_tuned']:.2f} tuned", flush=True)
+    write_figures()
     print(table())
 
 
