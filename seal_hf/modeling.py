@@ -180,7 +180,7 @@ class SealForMultiLabel(nn.Module):
                 is refused.
             global_size: width of a fresh loss-net's global term.
             label_rates: (L,) share of the training rows with each label, in (0, 1): where a fresh classifier starts, if
-                it has a bias (Lin et al. 2017, §3.3). From zero, rare labels cost most of the first epoch.
+                it has a bias (Lin et al. 2017, §3.3), instead of at one half.
             kwargs: for the task-net's `from_pretrained` (`num_labels`, `id2label`, `revision`, `token`, ...).
 
         Raises:
