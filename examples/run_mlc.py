@@ -15,6 +15,7 @@ from pathlib import Path
 from transformers import AutoTokenizer, EarlyStoppingCallback, set_seed
 
 from seal_hf import SealForMultiLabel, SealTrainer, SealTrainingArguments, TensorRows, load_multilabel, tokenize
+from seal_hf.backbones import METHODS
 from seal_hf.data import kind_of
 from seal_hf.metrics import multilabel_compute_metrics
 from seal_hf.recipes import packaged_recipe, parse_recipe
@@ -42,6 +43,9 @@ class ModelArguments:
     """The two nets."""
 
     model_name_or_path: str | None = field(default=None, metadata={"help": "Encoder or classifier, for text."})
+    adapter: str | None = field(default=None, metadata={"help": f"Train an adapter only: {', '.join(METHODS)}."})
+    adapter_rank: int | None = field(default=None, metadata={"help": "Rank of a LoRA, width of a bottleneck."})
+    adapter_targets: str | None = field(default=None, metadata={"help": "Modules of a LoRA: a name or all-linear."})
     max_length: int = field(default=128, metadata={"help": "Longest text, in tokens."})
     hidden_size: int = field(default=400, metadata={"help": "Width of the MLPs, for feature data."})
     num_layers: int = field(default=2, metadata={"help": "Layers of the MLPs."})
@@ -58,12 +62,14 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     )
     set_seed(args.seed)
     data = load_multilabel(**vars(data_args), seed=args.data_seed or 0)
-    nets = {"loss_net_encoder": args.loss_net_encoder, "global_size": model_args.global_size}
+    nets = {name: getattr(model_args, name) for name in ("adapter", "global_size")}
+    nets["loss_net_encoder"] = args.loss_net_encoder
     if data.kind == "features":
         mlp = {name: getattr(model_args, name) for name in ("hidden_size", "num_layers", "dropout")}
         model = SealForMultiLabel.for_data(data, **nets, **mlp)
         tokenizer, prepare = None, TensorRows
     else:
+        nets |= {name: getattr(model_args, name) for name in ("adapter_rank", "adapter_targets")}
         model = SealForMultiLabel.for_data(data, model_args.model_name_or_path, **nets)
         tokenizer = AutoTokenizer.from_pretrained(model_args.model_name_or_path)
         prepare = lambda rows: tokenize(rows, tokenizer, model_args.max_length)  # noqa: E731

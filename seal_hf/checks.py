@@ -9,6 +9,8 @@ from accelerate.utils import DistributedType
 from torch import nn
 from torch.utils.data import IterableDataset
 
+from .backbones import LossAdapter, library_of
+from .export import saves_merged
 from .loss_net import LossNet
 from .spaces import OutputSpace
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
@@ -68,9 +70,9 @@ def check_task_net(model: nn.Module, space: OutputSpace) -> None:
         )
 
 
-def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, num_labels: int) -> None:
+def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model: nn.Module) -> None:
     """Raises ValueError where an energy loss has no loss-net, or the loss-net is of another kind than the arguments
-    say or has another number of labels than the task-net."""
+    say, has another number of labels than the task-net, or sits as an adapter in another task-net."""
     if args.energy_loss == CROSS_ENTROPY:
         return
     if loss_net is None:
@@ -85,10 +87,27 @@ def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, num_la
             f"{loss_net.config.encoder_mode!r}. Build it with "
             f"loss_net_encoder={args.loss_net_encoder!r}, or change the argument."
         )
+    num_labels = model.config.num_labels
     if loss_net.config.num_labels != num_labels:
         raise ValueError(
             f"The loss-net has {loss_net.config.num_labels} labels, the task-net {num_labels}. Build both for the same "
             "labels."
+        )
+    if isinstance(loss_net.encoder, LossAdapter) and loss_net.encoder.model is not model:
+        raise ValueError(
+            f"The loss-net (loss_net_encoder={args.loss_net_encoder!r}) is an adapter in another task-net than this "
+            "`model`. Build both together: SealForMultiLabel.for_data or from_pretrained, also in `model_init`."
+        )
+
+
+def check_export(model: nn.Module, args: SealTrainingArguments) -> None:
+    """Raises ValueError where the task-net's adapters cannot be saved or pushed as the arguments say."""
+    if library_of(model) is None:
+        return
+    if saves_merged(model, args.adapter_export) and args.push_to_hub and "checkpoint" in args.hub_strategy:
+        raise ValueError(
+            f"`hub_strategy` is {args.hub_strategy.value!r}, but a checkpoint of adapters is no part of a repo with "
+            "merged weights. Use adapter_export='adapter', or hub_strategy='end'."
         )
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
-ENCODER_MODES = ("separate", "shared")
+ENCODER_MODES = ("separate", "shared")  # beside these, a loss-net may have an adapter: `backbones.LIBRARIES`
 
 
 class MLPConfig(PretrainedConfig):

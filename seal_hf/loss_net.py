@@ -3,10 +3,13 @@ model."""
 
 from __future__ import annotations
 
+import contextlib
+
 import torch
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 
+from .backbones import LIBRARIES, LossAdapter
 from .encoders import ENCODER_MODES, pool
 from .energies import ENERGIES
 
@@ -17,8 +20,9 @@ class LossNetConfig(PretrainedConfig):
     Args:
         space: name of the output space, see `SPACES`.
         energy: name of the energy network, see `ENERGIES`.
-        encoder_mode: `separate` (an encoder of its own) or `shared` (reads the task-net's detached features).
-        encoder_config: configuration of the separate encoder as a dict with `model_type`; None when shared.
+        encoder_mode: `separate` (an encoder of its own), `shared` (reads the task-net's detached features), `peft` or
+            `adapters` (an adapter of its own in the task-net's frozen base).
+        encoder_config: configuration of the separate encoder as a dict with `model_type`, or of the adapter; else None.
         feature_size: width of the encoder's (or the task-net's) features.
         head_layers: layers of linear -> softplus between those features and the energy.
         hidden_size: width of these layers.
@@ -39,8 +43,9 @@ class LossNetConfig(PretrainedConfig):
         global_size: int = 200,
         **kwargs,
     ):
-        if encoder_mode not in ENCODER_MODES:
-            raise ValueError(f"`encoder_mode` is {encoder_mode!r}; it must be one of {', '.join(ENCODER_MODES)}.")
+        modes = (*ENCODER_MODES, *LIBRARIES)
+        if encoder_mode not in modes:
+            raise ValueError(f"`encoder_mode` is {encoder_mode!r}; it must be one of {', '.join(modes)}.")
         if energy not in ENERGIES:
             raise ValueError(f"`energy` is {energy!r}; it must be one of {', '.join(ENERGIES)}.")
         self.space = space
@@ -67,6 +72,7 @@ class LossNet(PreTrainedModel):
     def __init__(self, config: LossNetConfig):
         super().__init__(config)
         self.encoder = None
+        self.adapter = nn.ParameterDict()  # the parameters of its adapter, if it has one, as its own
         if config.encoder_mode == "separate":
             options = dict(config.encoder_config)
             encoder_config = AutoConfig.for_model(options.pop("model_type"), **options)
@@ -87,6 +93,21 @@ class LossNet(PreTrainedModel):
             nn.init.kaiming_uniform_(module.weight, nonlinearity="relu")
             nn.init.zeros_(module.bias)
 
+    def attach(self, adapter: LossAdapter) -> LossNet:
+        """Encode with this adapter in the task-net's base (`peft`, `adapters`): its parameters, not the base, are
+        trained and saved with the loss-net."""
+        self.encoder = adapter
+        self.adapter.update({name.replace(".", "/"): p for name, p in adapter.named_parameters.items()})
+        self.config.encoder_config = adapter.config
+        return self
+
+    def active(self, training: bool = False) -> contextlib.AbstractContextManager:
+        """Where its forward, and when `training` its backward, belong: inside, a base of both nets is the loss-net's
+        encoder."""
+        if isinstance(self.encoder, LossAdapter):
+            return self.encoder.active(training)
+        return contextlib.nullcontext()
+
     def parameter_groups(self, args) -> list[dict]:
         """Groups for the optimizer from [`SealTrainingArguments`]: the encoder, if it has its own, and all the rest
         (last)."""
@@ -102,7 +123,7 @@ class LossNet(PreTrainedModel):
         return [{**group, "weight_decay": args.loss_net_weight_decay} for group in groups if group["params"]]
 
     def encode(self, inputs: dict[str, Tensor], task_features: Tensor | None = None) -> Tensor:
-        """T_E(x): from the inputs (separate) or from the task-net's detached features (shared). (B, H)."""
+        """T_E(x): from the inputs, or from the task-net's detached features (shared). (B, H)."""
         if self.encoder is None:
             return self.head(task_features)
         hidden = self.encoder(**inputs).last_hidden_state
@@ -120,7 +141,7 @@ class LossNet(PreTrainedModel):
         Args:
             y: (B, S, ...) candidates, entries in [0, 1].
             mask: positions that count, or None.
-            inputs: the task-net's inputs without labels; read by a separate encoder.
+            inputs: the task-net's inputs without labels; read unless shared.
             task_features: (B, H) detached features of the task-net; read when shared.
 
         Returns:
@@ -130,6 +151,14 @@ class LossNet(PreTrainedModel):
         features = self.encode(inputs, task_features)
         with torch.autocast(y.device.type, enabled=False):
             return self.energy(features.float(), y.float(), mask)
+
+
+def encoder_options(config) -> dict:
+    """The configuration an encoder is rebuilt from: architecture only, no label names."""
+    options = config.to_dict()
+    drop = "id2label label2id num_labels problem_type architectures transformers_version _name_or_path"
+    drop += " dtype torch_dtype threshold"
+    return {key: value for key, value in options.items() if key not in drop.split()}
 
 
 def without_pooler(encoder: PreTrainedModel) -> PreTrainedModel:

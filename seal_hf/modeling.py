@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,11 +16,13 @@ from huggingface_hub import HfApi, snapshot_download
 from torch import Tensor, nn
 from transformers import AutoModel, AutoModelForSequenceClassification, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
-from transformers.utils import logging
+from transformers.utils import find_adapter_config_file, logging
 
-from .checkpoints import LOSS_NET_FOLDER, save_loss_net
+from .backbones import LIBRARIES, library_of, with_adapter
+from .checkpoints import CONFIG, LOSS_NET_FOLDER, load_loss_net_weights
 from .encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel, task_features
-from .loss_net import LossNet, LossNetConfig, without_pooler
+from .export import ADAPTER_FILES, PLAIN_FILES, save_nets
+from .loss_net import LossNet, LossNetConfig, encoder_options, without_pooler
 from .spaces import MultiLabelSpace
 
 logger = logging.get_logger(__name__)
@@ -111,6 +114,7 @@ class SealForMultiLabel(nn.Module):
         model_name_or_path: str | None = None,
         *,
         loss_net_encoder: str = "separate",
+        adapter: Any = None,
         global_size: int = 200,
         hidden_size: int = 400,
         num_layers: int = 2,
@@ -122,12 +126,12 @@ class SealForMultiLabel(nn.Module):
         Args:
             data: has `kind` and `label_names`; `num_features` and `scaling` for features, `label_rates` for text.
             model_name_or_path: a Hugging Face encoder or classifier; for text data.
-            loss_net_encoder: `separate` or `shared`.
+            loss_net_encoder, adapter: see [`from_pretrained`]; features take `separate` or `shared`, and no adapter.
             global_size: width of the loss-net's global term.
             hidden_size, num_layers, dropout: of the MLPs, for feature data.
 
         Raises:
-            ValueError: text data without `model_name_or_path`.
+            ValueError: text data without `model_name_or_path`; adapters for feature data.
         """
         names = list(data.label_names)
         labels = {"id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
@@ -135,6 +139,7 @@ class SealForMultiLabel(nn.Module):
             return cls.from_pretrained(
                 model_name_or_path,
                 loss_net_encoder=loss_net_encoder,
+                adapter=adapter,
                 global_size=global_size,
                 num_labels=len(names),
                 label_rates=data.label_rates,
@@ -145,6 +150,11 @@ class SealForMultiLabel(nn.Module):
             raise ValueError(
                 f"`model_name_or_path` is missing: {data.name!r} is text and needs a Hugging Face encoder, "
                 "for example --model_name_or_path distilbert-base-uncased."
+            )
+        if adapter is not None or loss_net_encoder in LIBRARIES:
+            raise ValueError(
+                f"`adapter` is {adapter!r} and `loss_net_encoder` {loss_net_encoder!r}, but {data.name!r} is feature "
+                "data: its MLP has no pretrained base to adapt. Use loss_net_encoder='separate' or 'shared'."
             )
         config = MLPConfig(
             input_size=data.num_features,
@@ -167,6 +177,9 @@ class SealForMultiLabel(nn.Module):
         model_name_or_path: str | Path,
         *,
         loss_net_encoder: str | None = None,
+        adapter: Any = None,
+        adapter_rank: int | None = None,
+        adapter_targets: str | list[str] | None = None,
         global_size: int = 200,
         label_rates: np.ndarray | None = None,
         **kwargs,
@@ -176,8 +189,13 @@ class SealForMultiLabel(nn.Module):
 
         Args:
             model_name_or_path: folder or Hub id.
-            loss_net_encoder: `separate` (default for a fresh loss-net) or `shared`; a saved loss-net of the other kind
-                is refused.
+            loss_net_encoder: `separate` (default for a fresh loss-net), `shared`, `peft` or `adapters`; a saved
+                loss-net of another kind is refused.
+            adapter: train an adapter on a frozen base, not the whole task-net: `lora`, `dora`, `ia3` or a PEFT
+                configuration; `pfeiffer`, `houlsby`, `parallel` with the `adapters` library. With `peft` and `adapters`
+                the loss-net has a second one of the same kind in the same base; the first of its list is the default.
+            adapter_rank: of a LoRA (default 8), or the width of a bottleneck (default: a sixteenth of the encoder's).
+            adapter_targets: the modules a LoRA sits in, as PEFT takes them: names, or `all-linear`.
             global_size: width of a fresh loss-net's global term.
             label_rates: (L,) share of the training rows with each label, in (0, 1): where a fresh classifier starts, if
                 it has a bias (Lin et al. 2017, §3.3), instead of at one half.
@@ -193,10 +211,10 @@ class SealForMultiLabel(nn.Module):
             **kwargs,
             "use_safetensors": True,
         }
+        name = str(model_name_or_path)
+        hub = {key: kwargs[key] for key in ("revision", "token", "cache_dir", "local_files_only") if key in kwargs}
         try:
-            task_net, loading = AutoModelForSequenceClassification.from_pretrained(
-                model_name_or_path, **kwargs, output_loading_info=True
-            )
+            task_net, loading = _load_task_net(name, kwargs, hub)
         except RuntimeError as error:
             raise ValueError(
                 f"The weights in {model_name_or_path} do not have the shapes asked for (num_labels="
@@ -205,14 +223,15 @@ class SealForMultiLabel(nn.Module):
             ) from error
         if label_rates is not None:
             _start_at_rates(task_net, loading, label_rates)
-        hub = {key: kwargs[key] for key in ("revision", "token", "cache_dir", "local_files_only") if key in kwargs}
-        folder = _find_loss_net(str(model_name_or_path), hub)
+        folder = _find_loss_net(name, hub)
+        if folder is None or LossNetConfig.from_pretrained(folder).encoder_mode not in LIBRARIES:
+            task_net = with_adapter(task_net, loss_net_encoder, adapter, adapter_rank, adapter_targets)
         if folder is None:
             mode = loss_net_encoder or "separate"
             logger.warning(f"No {LOSS_NET_FOLDER}/ in {model_name_or_path}: built a fresh loss-net (encoder: {mode}).")
-            loss_net = cls._fresh_loss_net(task_net, str(model_name_or_path), mode, global_size, hub)
+            loss_net = cls._fresh_loss_net(task_net, name, mode, global_size, hub)
             return _aligned(cls(task_net, loss_net)).eval()
-        loss_net = LossNet.from_pretrained(folder, dtype=torch.float32, use_safetensors=True)
+        loss_net = _load_loss_net(task_net, folder)
         found, labels = loss_net.config.encoder_mode, loss_net.config.num_labels
         if loss_net_encoder not in (None, found) or labels != task_net.config.num_labels:
             raise ValueError(
@@ -237,7 +256,7 @@ class SealForMultiLabel(nn.Module):
             LossNetConfig(
                 space=MultiLabelSpace.name,
                 encoder_mode=mode,
-                encoder_config=_encoder_options(config) if mode == "separate" else None,
+                encoder_config=encoder_options(config) if mode == "separate" else None,
                 feature_size=feature_size,
                 head_layers=1 if mode == "shared" else 0,
                 hidden_size=feature_size,
@@ -245,32 +264,40 @@ class SealForMultiLabel(nn.Module):
                 num_labels=task_net.config.num_labels,
             )
         )
+        if mode in LIBRARIES:
+            loss_net.attach(LIBRARIES[mode].loss_adapter(task_net))
         if encoder is not None:
             loss_net.encoder = without_pooler(encoder)
         return loss_net
 
     # --- saving ------------------------------------------------------------------------------------------------------
 
-    def save_pretrained(self, folder: str | Path, **kwargs) -> None:
-        """The plain task-net at the root of `folder`, the loss-net in `_loss_net/`; both as safetensors."""
-        self.task_net.save_pretrained(folder, **kwargs)
-        save_loss_net(self.loss_net, folder)
+    def save_pretrained(self, folder: str | Path, *, adapter_export: str = "auto", **kwargs) -> None:
+        """The plain task-net at the root of `folder`, the loss-net in `_loss_net/`; both as safetensors. Adapters are
+        merged where they can be, unless `adapter_export="adapter"`; see [`save_nets`]."""
+        save_nets(self.task_net, self.loss_net, folder, adapter_export, **kwargs)
 
     def push_to_hub(
-        self, repo_id: str, *, include_loss_net: bool = False, private: bool | None = None, token: str | None = None
+        self,
+        repo_id: str,
+        *,
+        include_loss_net: bool = False,
+        adapter_export: str = "auto",
+        private: bool | None = None,
+        token: str | None = None,
     ) -> str:
         """Push the task-net, a plain model, to the Hub; with `include_loss_net`, the loss-net too. Returns the repo's
         URL. A loss-net pushed before belongs to another task-net: it is replaced, or removed where none is included."""
         api = HfApi(token=token)
         url = api.create_repo(repo_id, private=private, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
-            self.save_pretrained(folder)
+            self.save_pretrained(folder, adapter_export=adapter_export)
             api.upload_folder(
                 repo_id=url.repo_id,
                 folder_path=folder,
                 commit_message="Upload SEAL task-net" + (" and loss-net" if include_loss_net else ""),
                 ignore_patterns=None if include_loss_net else [f"{LOSS_NET_FOLDER}/*"],
-                delete_patterns=[f"{LOSS_NET_FOLDER}/*"],
+                delete_patterns=[f"{LOSS_NET_FOLDER}/*", *ADAPTER_FILES, *PLAIN_FILES],
             )
         return str(url)
 
@@ -296,12 +323,37 @@ def _start_at_rates(task_net: PreTrainedModel, loading: dict, rates: np.ndarray)
         biases[-1].data.copy_(torch.logit(torch.as_tensor(rates)))
 
 
-def _encoder_options(config) -> dict:
-    """The configuration an encoder is rebuilt from: architecture only, no label names."""
-    options = config.to_dict()
-    drop = "id2label label2id num_labels problem_type architectures transformers_version _name_or_path"
-    drop += " dtype torch_dtype threshold"
-    return {key: value for key, value in options.items() if key not in drop.split()}
+def _load_task_net(name: str, kwargs: dict, hub: dict) -> tuple[nn.Module, dict]:
+    """The task-net of a folder or repo, and what transformers says of the loading: plain, or adapters on their base."""
+    if find_adapter_config_file(name, **hub) is None:
+        return AutoModelForSequenceClassification.from_pretrained(name, **kwargs, output_loading_info=True)
+    patterns = [*ADAPTER_FILES, f"{LOSS_NET_FOLDER}/config.json"]
+    folder = Path(name) if Path(name).is_dir() else Path(snapshot_download(name, allow_patterns=patterns, **hub))
+    if (folder / LOSS_NET_FOLDER / CONFIG).is_file():  # no configuration lies beside an adapter: the labels' names do
+        labels = LossNetConfig.from_pretrained(folder / LOSS_NET_FOLDER)
+        kwargs = {"id2label": labels.id2label, "label2id": labels.label2id, **kwargs}
+    options = {key: value for key, value in kwargs.items() if key not in ("revision", "token")}  # they are the folder's
+    for library in LIBRARIES.values():
+        task_net = library.from_folder(folder, **options)
+        if task_net is not None:
+            return task_net, {"missing_keys": [], "mismatched_keys": []}
+    raise OSError(f"{name} has an adapter_config.json, but no adapter's weights as safetensors beside it.")
+
+
+def _load_loss_net(task_net: nn.Module, folder: str) -> LossNet:
+    """The loss-net of `folder`; one that encodes through an adapter needs the base of the task-net beside it."""
+    config = LossNetConfig.from_pretrained(folder)
+    if config.encoder_mode not in LIBRARIES:
+        return LossNet.from_pretrained(folder, dtype=torch.float32, use_safetensors=True)
+    library = LIBRARIES[config.encoder_mode]
+    if library_of(task_net) is not library:
+        raise ValueError(
+            f"The loss-net in {folder} is an adapter ({library.mode}) in the frozen base of its task-net, but the "
+            f"task-net beside it is plain. Remove {LOSS_NET_FOLDER}/ to start a fresh loss-net."
+        )
+    loss_net = LossNet(config).attach(library.loss_adapter(task_net, config.encoder_config))
+    load_loss_net_weights(loss_net, Path(folder).parent)
+    return loss_net
 
 
 def _find_loss_net(name: str, hub: dict) -> str | None:

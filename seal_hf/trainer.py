@@ -5,7 +5,7 @@ One step, for one accumulation window of micro-batches (SEAL-dynamic, Lee et al.
 1. loss-net phase: n_E updates of the loss-net on candidates from the current task-net, detached;
 2. task-net phase: the Trainer's own update, on λ2 · task loss + λ1 · energy of the task-net's relaxed output.
 
-The task-net runs once per step where the window is one micro-batch: the loss-net phase uses its detached outputs, and
+The task-net runs once on the first micro-batch of a window: the loss-net phase uses its detached outputs, and
 `compute_loss` goes on from the same graph. At prediction time only the task-net runs.
 """
 
@@ -18,7 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, Trainer
+from transformers.trainer import TRAINING_ARGS_NAME
 
+from .backbones import library_of
 from .checkpoints import (
     check_resumable,
     load_learner_state,
@@ -26,10 +28,11 @@ from .checkpoints import (
     save_learner_state,
     save_loss_net,
 )
-from .checks import check_columns, check_launcher, check_loss_net, check_repeats, check_task_net
+from .checks import check_columns, check_export, check_launcher, check_loss_net, check_repeats, check_task_net
 from .collators import TensorRows, collate_rows
 from .encoders import task_features
 from .energy_losses import ENERGY_LOSSES, GOLD, OUTPUT, SAMPLES
+from .export import save_nets, saves_merged
 from .learner import Learner, frozen
 from .loss_net import LossNet
 from .meters import Meters
@@ -81,7 +84,8 @@ class SealTrainer(Trainer):
         self.space = space or (SPACES[self.loss_net.config.space]() if self.loss_net else MultiLabelSpace())
         check_launcher(args, self.accelerator)
         check_task_net(self.model, self.space)
-        check_loss_net(self.loss_net, args, self.model.config.num_labels)
+        check_loss_net(self.loss_net, args, self.model)
+        check_export(self.model, args)
         check_repeats(args, train_dataset)
         check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
         if self.loss_net is not None:
@@ -92,6 +96,7 @@ class SealTrainer(Trainer):
         self.label_names = ["labels"]
         self.card_facts: dict[str, Any] = {}  # what only the user knows of the card: arguments of `model_card.run_card`
         self._window: list[dict[str, Tensor]] = []
+        self._in_checkpoint = False
         self._pending = None  # the task-net's outputs with gradients, between training_step and compute_loss
 
     # --- the algorithm -----------------------------------------------------------------------------------------------
@@ -108,7 +113,7 @@ class SealTrainer(Trainer):
             if self.learner is not None and self.args.loss_net_steps > 0 and first:
                 model.train()
                 window = [self._prepare_inputs(batch) for batch in (self._window or [inputs])]
-                if len(window) == 1 and not self.args.loss_net_fresh_outputs:
+                if not self.args.loss_net_fresh_outputs:
                     with self.compute_loss_context_manager():
                         self._pending = self._run_task_net(model, window[0])
                 self.loss_net_phase(window)
@@ -120,12 +125,12 @@ class SealTrainer(Trainer):
         """n_E updates of the loss-net over the micro-batches of the window (SEAL Eq. 4)."""
         for update in range(self.args.loss_net_steps):
             if update == 0 or self.args.loss_net_fresh_outputs:
-                task_outputs = [self._detached_outputs(batch) for batch in window]
+                task_outputs = [self._detached_outputs(batch, first=batch is window[0]) for batch in window]
             self.learner.zero_grad()
             for i, (batch, (logits, features)) in enumerate(zip(window, task_outputs, strict=True)):
                 noise = self._noise(update, i)
                 candidates = self.energy_loss.candidates(self.space, logits, batch["labels"], noise)
-                with self.learner.accumulate(synchronise=i == len(window) - 1):
+                with self.loss_net.active(training=True), self.learner.accumulate(i == len(window) - 1):
                     energies = self.learner(candidates.y, candidates.mask, _without_labels(batch), features)
                     loss = self.energy_loss(energies, candidates)
                     self.learner.backward(loss / len(window))
@@ -160,9 +165,9 @@ class SealTrainer(Trainer):
         self.space.check(outputs.logits, inputs["labels"])
         return outputs
 
-    def _detached_outputs(self, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor | None]:
+    def _detached_outputs(self, batch: dict[str, Tensor], first: bool) -> tuple[Tensor, Tensor | None]:
         """Logits and, for a shared loss-net, features of the current task-net, without gradient."""
-        outputs = self._pending
+        outputs = self._pending if first else None
         if outputs is None:  # the raw module: a forward of the DDP wrapper belongs to a backward
             with torch.no_grad(), self.compute_loss_context_manager():
                 outputs = self._run_task_net(self.model, batch)
@@ -234,17 +239,18 @@ class SealTrainer(Trainer):
                 perturbation_std=self.args.perturbation_std,
                 cost=self.args.margin_cost,
             )
-            self.learner = Learner(
-                self.loss_net,
-                self.accelerator,
-                self.loss_net.parameter_groups(self.args),
-                scheduler_type=self.args.loss_net_lr_scheduler_type,
-                num_warmup_steps=self.args.loss_net_warmup_steps,
-                num_training_steps=num_training_steps * self.args.loss_net_steps,
-                max_grad_norm=self.args.loss_net_max_grad_norm,
-                betas=(self.args.adam_beta1, self.args.adam_beta2),
-                eps=self.args.adam_epsilon,
-            )
+            with self.loss_net.active(training=True):
+                self.learner = Learner(
+                    self.loss_net,
+                    self.accelerator,
+                    self.loss_net.parameter_groups(self.args),
+                    scheduler_type=self.args.loss_net_lr_scheduler_type,
+                    num_warmup_steps=self.args.loss_net_warmup_steps,
+                    num_training_steps=num_training_steps * self.args.loss_net_steps,
+                    max_grad_norm=self.args.loss_net_max_grad_norm,
+                    betas=(self.args.adam_beta1, self.args.adam_beta2),
+                    eps=self.args.adam_epsilon,
+                )
         return scheduler
 
     def call_model_init(self, trial=None) -> nn.Module:
@@ -279,11 +285,29 @@ class SealTrainer(Trainer):
 
     def _save_checkpoint(self, *args, **kwargs):
         self.meters.check(task_net=self.model, loss_net=self.loss_net)
-        super()._save_checkpoint(*args, **kwargs)
+        self._in_checkpoint = True
+        try:
+            super()._save_checkpoint(*args, **kwargs)
+        finally:
+            self._in_checkpoint = False
+
+    def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
+        """A checkpoint with adapters is not what is pushed if they are to be merged: that is pushed at the end."""
+        if library_of(self.model) is None or not saves_merged(self.model, self.args.adapter_export):
+            super()._push_from_checkpoint(checkpoint_folder)
 
     def _save(self, output_dir: str | None = None, state_dict=None) -> None:
-        super()._save(output_dir, state_dict)
-        save_loss_net(self.loss_net, output_dir or self.args.output_dir)
+        """A checkpoint holds what is trained; what is saved besides is for others: plain nets, adapters merged."""
+        folder = output_dir or self.args.output_dir
+        if library_of(self.model) is None:
+            super()._save(folder, state_dict)
+            save_loss_net(self.loss_net, folder)
+            return
+        form = "adapter" if self._in_checkpoint else self.args.adapter_export
+        save_nets(self.model, self.loss_net, folder, form)
+        if self.processing_class is not None:
+            self.processing_class.save_pretrained(folder)
+        torch.save(self.args, Path(folder) / TRAINING_ARGS_NAME)
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         super()._save_optimizer_and_scheduler(output_dir)
@@ -298,12 +322,18 @@ class SealTrainer(Trainer):
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
         if self.loss_net is not None:  # first: a folder without loss-net is refused before anything is changed
             check_resumable(self.loss_net, resume_from_checkpoint)
-        super()._load_from_checkpoint(resume_from_checkpoint, model)
+        if library_of(self.model) is None:
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+        else:
+            library_of(self.model).load(self.model, resume_from_checkpoint)
         if self.loss_net is not None:
             load_loss_net_weights(self.loss_net, resume_from_checkpoint)
 
     def _load_best_model(self) -> None:
-        super()._load_best_model()
+        if library_of(self.model) is None:
+            super()._load_best_model()
+        else:
+            library_of(self.model).load(self.model, self.state.best_model_checkpoint)
         if self.loss_net is not None:
             load_loss_net_weights(self.loss_net, self.state.best_model_checkpoint)
 

@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 
 from transformers import SchedulerType, TrainingArguments
 
+from .backbones import LIBRARIES
 from .encoders import ENCODER_MODES
 from .energy_losses import ENERGY_LOSSES
+from .export import ADAPTER_EXPORTS
 from .spaces import COSTS
 
+LOSS_NET_ENCODERS = (*ENCODER_MODES, *LIBRARIES)
 CROSS_ENTROPY = "ce"  # the same trainer with no loss-net
 
 
@@ -39,8 +42,12 @@ class SealTrainingArguments(TrainingArguments):
 
     Parameters that control the loss-net and its optimizer (AdamW; betas and epsilon are the Trainer's):
         loss_net_encoder (`str`, default `"separate"`): `separate` gives the loss-net its own encoder, `shared` the
-            task-net's detached features. Read where the nets are built (`SealForMultiLabel`); the trainer refuses a
-            loss-net of the other kind.
+            task-net's detached features, `peft` and `adapters` an adapter of its own in the frozen base that the
+            task-net adapts too. Read where the nets are built (`SealForMultiLabel`); the trainer refuses a loss-net of
+            another kind.
+        adapter_export (`str`, default `"auto"`): how a task-net with adapters is saved and pushed: `merged` into plain
+            weights, `adapter` alone as its library's users load it, or `auto`: merged if the kind of adapter can be.
+            Checkpoints hold the adapters alone.
         loss_net_learning_rate (`float`, default 1e-3), loss_net_weight_decay (`float`, default 0.0).
         loss_net_encoder_learning_rate (`float`, optional): rate of the loss-net's own encoder; default:
             `loss_net_learning_rate`. A pretrained encoder wants a small one (the authors: 1e-5 beside 1e-4 for the
@@ -70,7 +77,8 @@ class SealTrainingArguments(TrainingArguments):
         default=False, metadata={"help": "Run the task-net anew for every loss-net update."}
     )
 
-    loss_net_encoder: str = field(default="separate", metadata={"help": f"One of {', '.join(ENCODER_MODES)}."})
+    loss_net_encoder: str = field(default="separate", metadata={"help": f"One of {', '.join(LOSS_NET_ENCODERS)}."})
+    adapter_export: str = field(default="auto", metadata={"help": f"One of {', '.join(ADAPTER_EXPORTS)}."})
     loss_net_learning_rate: float = field(default=1e-3, metadata={"help": "Learning rate of the loss-net."})
     loss_net_encoder_learning_rate: float | None = field(
         default=None, metadata={"help": "Learning rate of the loss-net's own encoder; default: loss_net_learning_rate."}
@@ -84,9 +92,14 @@ class SealTrainingArguments(TrainingArguments):
 
     def __post_init__(self):
         super().__post_init__()
+        if self.gradient_checkpointing and self.gradient_checkpointing_kwargs is None:
+            self.gradient_checkpointing_kwargs = {
+                "use_reentrant": False
+            }  # the other skips adapters of a frozen base
         self._check_choice("energy_loss", [*ENERGY_LOSSES, CROSS_ENTROPY])
         self._check_choice("margin_cost", COSTS)
-        self._check_choice("loss_net_encoder", ENCODER_MODES)
+        self._check_choice("loss_net_encoder", LOSS_NET_ENCODERS)
+        self._check_choice("adapter_export", ADAPTER_EXPORTS)
         without_arguments = [
             s.value for s in SchedulerType if s.value not in ("reduce_lr_on_plateau", "warmup_stable_decay")
         ]

@@ -50,7 +50,7 @@ def trainer_with(folder, model=None, rows=None, **options):
             "`energy_loss` is 'nec'; it must be one of nce, ranking, margin, regression, regression_s, ",
         ),
         ("margin_cost", "hamming", "`margin_cost` is 'hamming'; it must be one of f1, l1, l1_mean."),
-        ("loss_net_encoder", "own", "`loss_net_encoder` is 'own'; it must be one of separate, shared."),
+        ("loss_net_encoder", "own", "`loss_net_encoder` is 'own'; it must be one of separate, shared, peft, adapters."),
         (
             "loss_net_lr_scheduler_type",
             "reduce_lr_on_plateau",

@@ -1,0 +1,61 @@
+"""Backbones: adapters on a frozen base, for the task-net alone or one for each net."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+from transformers import PreTrainedModel
+
+from .base import LOSS_ADAPTER, AdapterLibrary, LossAdapter
+from .bottleneck import Adapters
+from .peft import Peft
+
+LIBRARIES: dict[str, AdapterLibrary] = {library.mode: library for library in (Peft(), Adapters())}
+METHODS: dict[str, str] = {method: mode for mode, library in LIBRARIES.items() for method in library.methods()}
+
+__all__ = ["LIBRARIES", "LOSS_ADAPTER", "METHODS", "AdapterLibrary", "LossAdapter", "library_of", "with_adapter"]
+
+
+def library_of(model: nn.Module) -> AdapterLibrary | None:
+    """The library whose adapter this task-net trains; None for full fine-tuning."""
+    return next((library for library in LIBRARIES.values() if library.owns(model)), None)
+
+
+def with_adapter(
+    model: PreTrainedModel,
+    loss_net_encoder: str,
+    adapter: Any = None,
+    rank: int | None = None,
+    targets: str | list[str] | None = None,
+) -> nn.Module:
+    """The task-net with a fresh adapter, where one is asked for: by name, or because the loss-net's needs its library.
+
+    Args:
+        adapter: one of `METHODS`, or a configuration of PEFT; None: LoRA or Pfeiffer's, as `loss_net_encoder` says.
+
+    Raises:
+        ValueError: an unknown method, one of another library than `loss_net_encoder` names, or the library is missing.
+    """
+    if library_of(model) is not None:
+        return model
+    if adapter is None:
+        if loss_net_encoder not in LIBRARIES:
+            return model
+        adapter = LIBRARIES[loss_net_encoder].methods()[0]
+    mode = METHODS.get(adapter) if isinstance(adapter, str) else "peft"
+    if mode is None:
+        raise ValueError(f"`adapter` is {adapter!r}; it must be one of {', '.join(METHODS)}, or a PEFT configuration.")
+    if loss_net_encoder in LIBRARIES and loss_net_encoder != mode:
+        raise ValueError(
+            f"`adapter` is {adapter!r}, of the library {mode!r}, but `loss_net_encoder` is {loss_net_encoder!r}: both "
+            f"adapters sit in one base. Use one of {', '.join(LIBRARIES[loss_net_encoder].methods())}, or "
+            f"loss_net_encoder={mode!r}."
+        )
+    try:
+        return LIBRARIES[mode].wrap(model, adapter, rank, targets)
+    except ImportError as error:
+        hint = "; it goes with transformers 4.57: constraints-adapters.txt" if mode == "adapters" else ""
+        raise ValueError(
+            f"`adapter` is {adapter!r}, of the library {mode!r}, which is not installed: pip install {mode}{hint}."
+        ) from error

@@ -1,0 +1,111 @@
+"""PEFT: LoRA and its kin. Adapters that can be merged are, when the task-net is saved for others."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+from transformers import AutoModelForSequenceClassification, PreTrainedModel
+
+from .base import LOSS_ADAPTER, AdapterLibrary, LossAdapter
+
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+
+
+class PeftLossAdapter(LossAdapter):
+    """A second PEFT adapter, of the same kind as the task-net's. PEFT's list of adapters does not name it, so it is
+    never saved, loaded or merged as one of the task-net's."""
+
+    def _add(self, config: dict[str, Any] | None) -> dict[str, Any]:
+        from peft import PeftConfig, PeftModel
+        from peft.tuners.tuners_utils import BaseTunerLayer
+
+        if config is None:
+            config = _jsonable(self.model.peft_config[self.model.active_adapter])
+        config |= {"modules_to_save": None, "inference_mode": False}
+        # of PeftModel itself: the one for sequence classification would add a second classifier
+        PeftModel.add_adapter(self.model, LOSS_ADAPTER, PeftConfig.from_peft_type(**config))
+        self.model.peft_config.pop(LOSS_ADAPTER)
+        self._layers = [module for module in self.model.modules() if isinstance(module, BaseTunerLayer)]
+        return config
+
+    @contextlib.contextmanager
+    def _switched(self):
+        before = [layer.active_adapters for layer in self._layers]
+        for layer in self._layers:
+            layer.set_adapter([LOSS_ADAPTER])
+        try:
+            yield
+        finally:
+            for layer, active in zip(self._layers, before, strict=True):
+                layer.set_adapter(active)
+
+    @property
+    def encoder(self) -> PreTrainedModel:
+        return self.model.get_base_model().base_model
+
+
+class Peft(AdapterLibrary):
+    mode = "peft"
+    loss_adapter = PeftLossAdapter
+
+    def methods(self) -> tuple[str, ...]:
+        return ("lora", "dora", "ia3")
+
+    def owns(self, model: nn.Module) -> bool:
+        return hasattr(model, "peft_config") and hasattr(model, "get_base_model")
+
+    def wrap(self, model: PreTrainedModel, method: Any, rank: int | None, targets: str | list[str] | None) -> nn.Module:
+        import peft
+
+        config = method
+        if isinstance(method, str):
+            common = {"task_type": peft.TaskType.SEQ_CLS}
+            if targets is not None:
+                common["target_modules"] = targets
+            if method == "ia3":
+                config = peft.IA3Config(**common)
+            else:
+                rank = rank or 8
+                config = peft.LoraConfig(r=rank, lora_alpha=2 * rank, use_dora=method == "dora", **common)
+        return peft.get_peft_model(model, config)
+
+    def mergeable(self, model: nn.Module) -> bool:
+        return (
+            hasattr(model.base_model, "merge_and_unload")
+            and not model.peft_config[model.active_adapter].is_prompt_learning
+        )
+
+    def merged(self, model: nn.Module, loss_adapter: bool = False) -> PreTrainedModel:
+        copied = copy.deepcopy(model)
+        return copied.merge_and_unload(adapter_names=[LOSS_ADAPTER] if loss_adapter else None)
+
+    def save(self, model: nn.Module, folder: str | Path) -> None:
+        model.save_pretrained(folder)
+
+    def load(self, model: nn.Module, folder: str | Path) -> None:
+        from peft import set_peft_model_state_dict
+        from safetensors.torch import load_file
+
+        set_peft_model_state_dict(model, load_file(Path(folder) / WEIGHTS), adapter_name=model.active_adapter)
+
+    def from_folder(self, folder: str | Path, **kwargs) -> nn.Module | None:
+        file = Path(folder) / CONFIG
+        if not (file.is_file() and (Path(folder) / WEIGHTS).is_file()):
+            return None
+        import peft
+
+        base = json.loads(file.read_text(encoding="utf-8"))["base_model_name_or_path"]
+        model = AutoModelForSequenceClassification.from_pretrained(base, **kwargs)
+        return peft.PeftModel.from_pretrained(model, folder, is_trainable=True, use_safetensors=True)
+
+
+def _jsonable(config) -> dict[str, Any]:
+    """A PEFT configuration as plain values: enumerations by value, sets as lists."""
+    plain = {key: value.value if isinstance(value, Enum) else value for key, value in config.to_dict().items()}
+    return {key: sorted(value) if isinstance(value, set) else value for key, value in plain.items()}

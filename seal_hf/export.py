@@ -1,0 +1,73 @@
+"""The form in which nets are saved: plain weights for others, adapters alone in checkpoints and on request."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+from torch import nn
+
+from .backbones import LIBRARIES, AdapterLibrary, library_of
+from .checkpoints import save_loss_net
+from .loss_net import LossNet, encoder_options, without_pooler
+
+ADAPTER_EXPORTS = ("auto", "merged", "adapter")
+PLAIN_FILES = ("config.json", "model.safetensors")
+ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors", "adapter.safetensors")
+ADAPTER_FILES += ("head_config.json", "model_head.safetensors")
+
+
+def saves_merged(task_net: nn.Module, adapter_export: str) -> bool:
+    """Whether the task-net is saved as plain weights: always, but for an adapter that is wanted, or has to stay, one.
+
+    Raises:
+        ValueError: `adapter_export="merged"` with adapters that cannot be merged.
+    """
+    library = library_of(task_net)
+    if library is None or adapter_export == "adapter":
+        return library is None
+    if adapter_export == "merged" and not library.mergeable(task_net):
+        raise ValueError(
+            f"`adapter_export` is 'merged', but the task-net's adapters ({library.mode}) cannot be merged into plain "
+            "weights. Use 'adapter', or 'auto'."
+        )
+    return library.mergeable(task_net)
+
+
+def save_nets(
+    task_net: nn.Module, loss_net: LossNet | None, folder: str | Path, adapter_export: str = "auto", **kwargs
+) -> None:
+    """Write the task-net to `folder` and the loss-net to `folder/_loss_net/`, as safetensors.
+
+    Merged, both are plain: the loss-net gets an encoder of its own, the frozen base with its adapter in it, since the
+    merged base is the task-net's alone. A folder is of one form: files of the other, from an earlier save, go.
+
+    Args:
+        adapter_export: `merged`, `adapter`, or `auto`, merged where that is possible. Without adapters, no matter.
+        kwargs: for the task-net's `save_pretrained`, where it is plain.
+    """
+    library = library_of(task_net)
+    merged = saves_merged(task_net, adapter_export)
+    if not merged:
+        library.save(task_net, folder)
+    elif library is None:
+        task_net.save_pretrained(folder, **kwargs)
+    else:
+        library.merged(task_net).save_pretrained(folder, **kwargs)
+        if loss_net is not None and loss_net.config.encoder_mode in LIBRARIES:
+            loss_net = _with_own_encoder(loss_net, library)
+    for name in ADAPTER_FILES if merged else PLAIN_FILES:
+        Path(folder, name).unlink(missing_ok=True)
+    save_loss_net(loss_net, folder)
+
+
+def _with_own_encoder(loss_net: LossNet, library: AdapterLibrary) -> LossNet:
+    """A `separate` loss-net with the same energies."""
+    encoder = library.merged(loss_net.encoder.model, loss_adapter=True).base_model
+    config = copy.deepcopy(loss_net.config)
+    config.encoder_mode, config.encoder_config = "separate", encoder_options(encoder.config)
+    plain = LossNet(config)
+    plain.encoder = without_pooler(encoder)
+    plain.head.load_state_dict(loss_net.head.state_dict())
+    plain.energy.load_state_dict(loss_net.energy.state_dict())
+    return plain
