@@ -4,8 +4,8 @@
 
 Every measurement is a process of its own: memory is its peak, less what it held before the nets were built; time is the
 median step after a warm-up. Variants take turns over several rounds, so that a drift of the machine's speed hits all
-alike; each figure is the median of the rounds' ratios, with the smallest and largest. Accumulation 1, one loss-net update
-per step.
+alike; each figure is the median of the rounds' ratios, with the smallest and largest. Accumulation 1, one update of
+the loss-net per step.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from importlib.util import find_spec
 VARIANTS = {  # name: loss, loss_net_encoder, adapter of the task-net
     "ce": ("ce", "separate", None),
     "separate": ("nce", "separate", None),
+    "separate, frozen and cached": ("nce", "separate", None),
     "shared": ("nce", "shared", None),
     "ce, LoRA": ("ce", "separate", "lora"),
     "peft": ("nce", "peft", "lora"),
@@ -61,6 +62,7 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
         report_to="none",
         disable_tqdm=True,
         dataloader_pin_memory=False,
+        loss_net_feature_cache=options.cache if "cached" in options.variant else None,
     )
 
     class Clock(TrainerCallback):
@@ -92,6 +94,7 @@ def main() -> None:
     parser.add_argument("--rank", type=int, help="of a LoRA, or width of a bottleneck; default: the library's")
     parser.add_argument("--steps", type=int, default=20, help="steps per measurement")
     parser.add_argument("--rounds", type=int, default=5, help="measurements of each variant, taking turns")
+    parser.add_argument("--cache", help=argparse.SUPPRESS)
     parser.add_argument("--json", help="also write the figures here")
     parser.add_argument("--variant", choices=VARIANTS, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -100,14 +103,17 @@ def main() -> None:
         return
     names = [name for name, (*_, adapter) in VARIANTS.items() if adapter != "pfeiffer" or find_spec("adapters")]
     measured: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+    cache = tempfile.mkdtemp()
     for round_number in range(options.rounds):
         for name in names:
-            done = subprocess.run([sys.executable, *sys.argv, "--variant", name], capture_output=True, text=True)
+            command = [sys.executable, *sys.argv, "--variant", name, "--cache", cache]
+            done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
                 sys.exit(f"{name}: {done.stderr[-2000:]}")
             measured[name].append(json.loads(done.stdout.splitlines()[-1]))
             print(f"round {round_number + 1}, {name}: {measured[name][-1]}", file=sys.stderr)
-    print("| variant | seconds / those of ce | peak memory / that of ce | seconds of a step | MiB |\n|---|---|---|---|---|")
+    print("| variant | seconds / those of ce | peak memory / that of ce | seconds of a step | MiB |")
+    print("|---|---|---|---|---|")
     ratios = {}
     for name in names:
         cells = []

@@ -10,6 +10,8 @@ from torch import nn
 from torch.utils.data import IterableDataset
 
 from .backbones import LossAdapter, library_of
+from .collators import TensorRows
+from .encoders import MLPEncoder
 from .export import saves_merged
 from .loss_net import LossNet
 from .spaces import OutputSpace
@@ -109,6 +111,23 @@ def check_export(model: nn.Module, args: SealTrainingArguments) -> None:
             f"`hub_strategy` is {args.hub_strategy.value!r}, but a checkpoint of adapters is no part of a repo with "
             "merged weights. Use adapter_export='adapter', or hub_strategy='end'."
         )
+
+
+def check_feature_cache(loss_net: LossNet, **datasets) -> None:
+    """Raises ValueError where no frozen encoder's features can be cached: the loss-net has no pretrained encoder of its
+    own, or a data set gives its rows one by one."""
+    if loss_net.config.encoder_mode != "separate" or isinstance(loss_net.encoder, MLPEncoder):
+        raise ValueError(
+            "`loss_net_feature_cache` freezes the loss-net's own pretrained encoder, but this loss-net "
+            f"({loss_net.config.encoder_mode}, {type(loss_net.encoder).__name__}) has none. Leave it out, or build the "
+            "nets from a Hugging Face encoder with loss_net_encoder='separate'."
+        )
+    for name, dataset in datasets.items():
+        if dataset is not None and not isinstance(dataset, TensorRows):
+            raise ValueError(
+                f"`loss_net_feature_cache` needs TensorRows, but `{name}` is a {type(dataset).__name__}: wrap it, or "
+                "use `tokenize`."
+            )
 
 
 def check_columns(**datasets) -> None:

@@ -122,10 +122,10 @@ class LossNet(PreTrainedModel):
         ]
         return [{**group, "weight_decay": args.loss_net_weight_decay} for group in groups if group["params"]]
 
-    def encode(self, inputs: dict[str, Tensor], task_features: Tensor | None = None) -> Tensor:
-        """T_E(x): from the inputs, or from the task-net's detached features (shared). (B, H)."""
-        if self.encoder is None:
-            return self.head(task_features)
+    def encode(self, inputs: dict[str, Tensor], features: Tensor | None = None) -> Tensor:
+        """T_E(x): from the inputs, or from features that are there already. (B, H)."""
+        if features is not None:
+            return self.head(features)
         hidden = self.encoder(**inputs).last_hidden_state
         return self.head(pool(hidden, inputs.get("attention_mask")))
 
@@ -134,21 +134,21 @@ class LossNet(PreTrainedModel):
         y: Tensor,
         mask: Tensor | None = None,
         inputs: dict[str, Tensor] | None = None,
-        task_features: Tensor | None = None,
+        features: Tensor | None = None,
     ) -> Tensor:
         """Energies of candidate structures.
 
         Args:
             y: (B, S, ...) candidates, entries in [0, 1].
             mask: positions that count, or None.
-            inputs: the task-net's inputs without labels; read unless shared.
-            task_features: (B, H) detached features of the task-net; read when shared.
+            inputs: the task-net's inputs without labels; encoded where there are no features.
+            features: (B, H): the task-net's, detached (`shared`), or those of a frozen encoder from the cache.
 
         Returns:
             (B, S) energies in float32, lower = better. The energy itself is never computed in half precision: sums over
             thousands of labels would lose the differences that matter.
         """
-        features = self.encode(inputs, task_features)
+        features = self.encode(inputs, features)
         with torch.autocast(y.device.type, enabled=False):
             return self.energy(features.float(), y.float(), mask)
 

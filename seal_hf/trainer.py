@@ -28,11 +28,20 @@ from .checkpoints import (
     save_learner_state,
     save_loss_net,
 )
-from .checks import check_columns, check_export, check_launcher, check_loss_net, check_repeats, check_task_net
+from .checks import (
+    check_columns,
+    check_export,
+    check_feature_cache,
+    check_launcher,
+    check_loss_net,
+    check_repeats,
+    check_task_net,
+)
 from .collators import TensorRows, collate_rows
 from .encoders import task_features
 from .energy_losses import ENERGY_LOSSES, GOLD, OUTPUT, SAMPLES
 from .export import save_nets, saves_merged
+from .feature_cache import FEATURES, with_features
 from .learner import Learner, frozen
 from .loss_net import LossNet
 from .meters import Meters
@@ -90,6 +99,7 @@ class SealTrainer(Trainer):
         check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
         if self.loss_net is not None:
             self.loss_net.to(args.device)
+            self._cache_features()
         self.learner: Learner | None = None
         self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)
         self.model_accepts_loss_kwargs = False
@@ -131,7 +141,7 @@ class SealTrainer(Trainer):
                 noise = self._noise(update, i)
                 candidates = self.energy_loss.candidates(self.space, logits, batch["labels"], noise)
                 with self.loss_net.active(training=True), self.learner.accumulate(i == len(window) - 1):
-                    energies = self.learner(candidates.y, candidates.mask, _without_labels(batch), features)
+                    energies = self.learner(candidates.y, candidates.mask, _inputs(batch), features)
                     loss = self.energy_loss(energies, candidates)
                     self.learner.backward(loss / len(window))
                 self._meter_loss_net(loss, energies.detach())
@@ -161,7 +171,7 @@ class SealTrainer(Trainer):
 
     def _run_task_net(self, model: nn.Module, inputs: dict[str, Tensor]):
         extra = {"output_hidden_states": True} if self._shares_features else {}
-        outputs = model(**_without_labels(inputs), **extra)
+        outputs = model(**_inputs(inputs), **extra)
         self.space.check(outputs.logits, inputs["labels"])
         return outputs
 
@@ -174,7 +184,10 @@ class SealTrainer(Trainer):
         return outputs.logits.detach(), self._features(outputs, batch)
 
     def _features(self, outputs, inputs: dict[str, Tensor]) -> Tensor | None:
-        return task_features(outputs, inputs, type(self.model).__name__) if self._shares_features else None
+        """The loss-net's features, where it does not compute them: cached with the rows, or the task-net's."""
+        if self._shares_features:
+            return task_features(outputs, inputs, type(self.model).__name__)
+        return inputs.get(FEATURES)
 
     def _energy_of_output(self, outputs, inputs: dict[str, Tensor]) -> Tensor:
         """E(x, ŷ), (B, 1): gradients flow to the task-net through ŷ only, never to the loss-net."""
@@ -186,11 +199,24 @@ class SealTrainer(Trainer):
     def _energies(self, y: Tensor, mask: Tensor | None, outputs, inputs: dict[str, Tensor]) -> Tensor:
         """E(x, y), (B, S), of the raw loss-net, in the run's precision as in its own phase."""
         with self.accelerator.autocast():
-            return self.loss_net(y, mask, _without_labels(inputs), self._features(outputs, inputs))
+            return self.loss_net(y, mask, _inputs(inputs), self._features(outputs, inputs))
 
     @property
     def _shares_features(self) -> bool:
         return self.loss_net is not None and self.loss_net.config.encoder_mode == "shared"
+
+    def _cache_features(self) -> None:
+        """With `loss_net_feature_cache`: freeze the loss-net's encoder and take its features from the disk."""
+        folder, encoder = self.args.loss_net_feature_cache, self.loss_net.encoder
+        if folder is None:
+            return
+        check_feature_cache(self.loss_net, train_dataset=self.train_dataset, eval_dataset=self.eval_dataset)
+        encoder.requires_grad_(False)
+        with self.args.main_process_first(desc="features of the loss-net's frozen encoder"):
+            if self.train_dataset is not None:
+                self.train_dataset = with_features(encoder, self.train_dataset, folder)
+            if self.eval_dataset is not None:
+                self.eval_dataset = with_features(encoder, self.eval_dataset, folder)
 
     def _noise(self, update: int, micro_batch: int) -> torch.Generator:
         """Stateless: depends on (seed, step, update, rank, micro-batch) alone, so resume is exact and ranks differ."""
@@ -228,6 +254,12 @@ class SealTrainer(Trainer):
         window = self._train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
         seed = self.args.data_seed if self.args.data_seed is not None else self.args.seed
         return WindowRepeatSampler(len(train_dataset), window, self.args.batch_repeats, seed)
+
+    def _set_signature_columns_if_needed(self) -> None:
+        """The columns that are not removed as unused: also the loss-net's."""
+        super()._set_signature_columns_if_needed()
+        if FEATURES not in self._signature_columns:
+            self._signature_columns.append(FEATURES)
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
         """The one hook, on both transformers lines, that knows the length of the run: the learner is built here."""
@@ -344,5 +376,6 @@ class SealTrainer(Trainer):
             Path(self.args.output_dir, "README.md").write_text(card, encoding="utf-8")
 
 
-def _without_labels(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: value for name, value in inputs.items() if name != "labels"}
+def _inputs(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+    """What an encoder takes of a batch."""
+    return {name: value for name, value in batch.items() if name not in ("labels", FEATURES)}

@@ -45,6 +45,8 @@ class SealTrainingArguments(TrainingArguments):
             task-net's detached features, `peft` and `adapters` an adapter of its own in the frozen base that the
             task-net adapts too. Read where the nets are built (`SealForMultiLabel`); the trainer refuses a loss-net of
             another kind.
+        loss_net_feature_cache (`str`, optional): folder; freezes the loss-net's own pretrained encoder, whose features
+            are then computed once for all rows and read from there.
         adapter_export (`str`, default `"auto"`): how a task-net with adapters is saved and pushed: `merged` into plain
             weights, `adapter` alone as its library's users load it, or `auto`: merged if the kind of adapter can be.
             Checkpoints hold the adapters alone.
@@ -78,6 +80,9 @@ class SealTrainingArguments(TrainingArguments):
     )
 
     loss_net_encoder: str = field(default="separate", metadata={"help": f"One of {', '.join(LOSS_NET_ENCODERS)}."})
+    loss_net_feature_cache: str | None = field(
+        default=None, metadata={"help": "Folder; freezes the loss-net's own encoder and keeps its features there."}
+    )
     adapter_export: str = field(default="auto", metadata={"help": f"One of {', '.join(ADAPTER_EXPORTS)}."})
     loss_net_learning_rate: float = field(default=1e-3, metadata={"help": "Learning rate of the loss-net."})
     loss_net_encoder_learning_rate: float | None = field(
@@ -93,9 +98,7 @@ class SealTrainingArguments(TrainingArguments):
     def __post_init__(self):
         super().__post_init__()
         if self.gradient_checkpointing and self.gradient_checkpointing_kwargs is None:
-            self.gradient_checkpointing_kwargs = {
-                "use_reentrant": False
-            }  # the other skips adapters of a frozen base
+            self.gradient_checkpointing_kwargs = {"use_reentrant": False}  # the other skips adapters of a frozen base
         self._check_choice("energy_loss", [*ENERGY_LOSSES, CROSS_ENTROPY])
         self._check_choice("margin_cost", COSTS)
         self._check_choice("loss_net_encoder", LOSS_NET_ENCODERS)
