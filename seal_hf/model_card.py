@@ -14,6 +14,8 @@ from typing import Any, Literal
 from huggingface_hub import EvalResult, ModelCardData
 from transformers import Trainer
 
+from .backbones import LIBRARIES, library_of
+from .export import saves_merged
 from .report import FIGURES
 
 TEMPLATE = Path(__file__).parent / "model_card_template.md"
@@ -30,6 +32,30 @@ from transformers import pipeline
 classify = pipeline("text-classification", $name, top_k=None)
 scores = classify(["a text to label"])[0]
 labels = [score["label"] for score in scores if score["score"] >= $threshold]
+""",
+    "peft": """\
+import torch
+from peft import AutoPeftModelForSequenceClassification
+from transformers import AutoTokenizer
+
+model = AutoPeftModelForSequenceClassification.from_pretrained($name, num_labels=$num_labels).eval()
+inputs = AutoTokenizer.from_pretrained($name)(["a text to label"], return_tensors="pt")
+with torch.no_grad():
+    probabilities = model(**inputs).logits.sigmoid()
+labels = (probabilities >= $threshold).nonzero()[:, 1]  # numbers of the rows of the table below
+""",
+    "adapters": """\
+import adapters
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+model = AutoModelForSequenceClassification.from_pretrained($base, num_labels=$num_labels)
+adapters.init(model)
+model.load_adapter($name, set_active=True, use_safetensors=True)
+inputs = AutoTokenizer.from_pretrained($name)(["a text to label"], return_tensors="pt")
+with torch.no_grad():
+    probabilities = model.eval()(**inputs).logits.sigmoid()
+labels = (probabilities >= $threshold).nonzero()[:, 1]  # numbers of the rows of the table below
 """,
     "features": """\
 import seal_hf  # registers the MLP with the Auto classes
@@ -55,7 +81,7 @@ def model_card(
     metrics: Mapping[str, float],
     threshold: float | None,
     label_names: Sequence[str],
-    library_snippet: Literal["text", "features"],
+    library_snippet: Literal["text", "features", "peft", "adapters"],
     hyperparameters: Mapping[str, Any],
     language: str | list[str] | None = None,
     license: str | None = None,
@@ -72,7 +98,8 @@ def model_card(
         metrics: as `report.evaluate_multilabel` returns; keys that are missing or not finite are left out.
         threshold: tuned on validation; None leaves it out, and the snippet decides at 0.5.
         label_names: L names in the order of the logits.
-        library_snippet: "text" (pipeline) or "features" (the MLP, which needs `seal_hf` imported).
+        library_snippet: "text" (pipeline), "features" (the MLP, which needs `seal_hf` imported), or "peft" and
+            "adapters": a repo that holds an adapter alone, which needs the number of labels to be loaded.
         hyperparameters: shown in a table; names that end in "token" are left out.
         language, license, tags: added to the metadata, as the Hub knows them.
 
@@ -92,6 +119,7 @@ def model_card(
         "loss-net encoder": loss_net_encoder if loss != "ce" else None,
         "labels": len(label_names),
     }
+    place = "" if library_snippet in LIBRARIES else " (`threshold` in `config.json`)"  # none lies beside an adapter
     values = {
         "metadata": _metadata(
             model_name,
@@ -108,8 +136,8 @@ def model_card(
         "method": "" if loss == "ce" else " (SEAL: a loss-net trained beside the task-net scores its output)",
         "facts": "\n".join(f"| {name} | {_escape(value)} |" for name, value in facts.items() if value is not None),
         "figures": _figures(figures),
-        "threshold": "" if threshold is None else _THRESHOLD.format(threshold),
-        "usage": _usage(library_snippet, model_name, threshold),
+        "threshold": "" if threshold is None else _THRESHOLD.format(threshold, place),
+        "usage": _usage(library_snippet, model_name, base_model, len(label_names), threshold),
         "labels": _labels(label_names),
         "hyperparameters": _hyperparameters(hyperparameters),
     }
@@ -151,7 +179,7 @@ def run_card(
         metrics=metrics,
         threshold=getattr(model.config, "threshold", None),
         label_names=[names[i] for i in sorted(names)],
-        library_snippet="features" if model.main_input_name == "features" else "text",
+        library_snippet=_library_snippet(model, args.adapter_export),
         hyperparameters={
             name: getattr(args, name) for name in (CARD_ARGUMENTS if args.energy_loss != "ce" else CARD_ARGUMENTS[:5])
         },
@@ -159,8 +187,14 @@ def run_card(
     )
 
 
+def _library_snippet(model, adapter_export: str) -> str:
+    if not saves_merged(model, adapter_export):
+        return library_of(model).mode
+    return "features" if model.main_input_name == "features" else "text"
+
+
 _THRESHOLD = """
-Decision threshold tuned on validation: **{0:g}** (`threshold` in `config.json`).
+Decision threshold tuned on validation: **{0:g}**{1}.
 """
 
 
@@ -177,7 +211,7 @@ def _metadata(
 ) -> str:
     results = [
         EvalResult(
-            task_type="text-classification" if kind == "text" else "tabular-classification",
+            task_type="tabular-classification" if kind == "features" else "text-classification",
             task_name="multi-label classification",
             dataset_type=dataset,
             dataset_name=dataset,
@@ -192,8 +226,8 @@ def _metadata(
     data = ModelCardData(
         language=language,
         license=license,
-        library_name="transformers",
-        pipeline_tag="text-classification" if kind == "text" else "tabular-classification",
+        library_name={"peft": "peft", "adapters": "adapter-transformers"}.get(kind, "transformers"),
+        pipeline_tag="tabular-classification" if kind == "features" else "text-classification",
         tags=list(dict.fromkeys(["seal", "multi-label-classification", *tags])),
         base_model=base_model if _is_hub_id(base_model) else None,  # the Hub refuses what is not an id
         datasets=[dataset] if _is_hub_id(dataset) else None,
@@ -213,9 +247,10 @@ def _figures(figures: Mapping[str, float]) -> str:
     return "\n".join(["", "## Figures", "", "| | validation | test |", "|---|---|---|", *lines, ""]) if lines else ""
 
 
-def _usage(kind: str, model_name: str, threshold: float | None) -> str:
-    at = 0.5 if threshold is None else threshold
-    code = Template(_SNIPPETS[kind]).substitute(name=json.dumps(model_name, ensure_ascii=False), threshold=f"{at:g}")
+def _usage(kind: str, model_name: str, base_model: str | None, num_labels: int, threshold: float | None) -> str:
+    name, base = (json.dumps(value, ensure_ascii=False) for value in (model_name, base_model))
+    values = {"name": name, "base": base, "num_labels": num_labels}
+    code = Template(_SNIPPETS[kind]).substitute(values, threshold=f"{0.5 if threshold is None else threshold:g}")
     return f"```python\n{code}```\n"
 
 

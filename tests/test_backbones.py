@@ -2,7 +2,13 @@
 was not interrupted, plain transformers on the merged weights."""
 
 import copy
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
 
+import adapter_script
 import pytest
 import torch
 from tiny_models import LABELS, tiny_arguments, tiny_config, tiny_inputs, tiny_texts, tiny_tokenizer
@@ -11,6 +17,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification
 from seal_hf import SealForMultiLabel, SealTrainer, tokenize
 from seal_hf.backbones import METHODS, LossAdapter
 
+ROOT = Path(__file__).parents[1]
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 RATES = {"learning_rate": 1e-2, "loss_net_learning_rate": 1e-2}
 Y = torch.rand(5, 3, len(LABELS), generator=torch.Generator().manual_seed(0))
@@ -168,6 +175,7 @@ def test_what_is_saved_is_plain_where_adapters_can_be_merged(base, rows, tmp_pat
     trainer.args.adapter_export = "adapter"
     trainer.save_model(tmp_path / "saved")  # of the other form: it must go
     trainer.args.adapter_export = "auto"
+    trainer.model.config.threshold = 0.3
     trainer.save_model(tmp_path / "saved")
     assert not [path for path in (tmp_path / "saved").iterdir() if path.name.startswith("adapter_")]
     seal.eval()
@@ -175,6 +183,7 @@ def test_what_is_saved_is_plain_where_adapters_can_be_merged(base, rows, tmp_pat
     plain = AutoModelForSequenceClassification.from_pretrained(tmp_path / "saved")
     again = SealForMultiLabel.from_pretrained(tmp_path / "saved")
     assert type(plain).__name__ == "BertForSequenceClassification" and not hasattr(plain, "peft_config")
+    assert plain.config.threshold == 0.3 and plain.config.problem_type == "multi_label_classification"
     assert again.loss_net.config.encoder_mode == "separate"
     with torch.no_grad():
         torch.testing.assert_close(plain(**inputs).logits, seal(**inputs).logits, atol=1e-5, rtol=0)
@@ -264,3 +273,38 @@ def test_a_missing_library_is_named(base, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "adapters", None)
     with pytest.raises(ValueError, match="'pfeiffer', of the library 'adapters', which is not installed: pip install"):
         SealForMultiLabel.from_pretrained(base, adapter="pfeiffer")
+
+
+def test_the_card_of_an_adapter_tells_how_to_load_it(mode, base, rows, tmp_path):
+    """Its snippet runs as it stands, and gives the probabilities of the model that was saved."""
+    seal = nets(base, mode)
+    trainer = trainer_of(seal, rows, tmp_path / "run", adapter_export="adapter")
+    trainer.save_model()
+    tiny_tokenizer().save_pretrained(tmp_path / "run")
+    trainer.create_model_card(model_name=str(tmp_path / "run"), finetuned_from=str(base))
+    text = (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(.*?)```", text, flags=re.DOTALL).group(1)
+    assert f"num_labels={len(LABELS)}" in code and "config.json" not in text
+    code = code.replace('"run"', repr(str(tmp_path / "run"))).replace('"base"', repr(str(base)))
+    values = {}
+    exec(code, values)
+    inputs = tiny_tokenizer()(["a text to label"], return_tensors="pt")
+    with torch.no_grad():
+        expected = seal.eval()(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits.sigmoid()
+    torch.testing.assert_close(values["probabilities"], expected, atol=1e-6, rtol=0)
+
+
+def test_two_processes_end_where_one_does(mode, base, tmp_path):
+    """Two DDP wrappers over one frozen base, each around its own adapter."""
+    one = adapter_script.train(str(base), mode, str(tmp_path), world=1)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])
+    command = [*launch, adapter_script.__file__, str(base), mode, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
+    for rank in range(2):
+        two = torch.load(tmp_path / f"rank{rank}.pt", weights_only=True)
+        assert two.keys() == one.keys()
+        for name, value in one.items():
+            torch.testing.assert_close(two[name], value, atol=1e-6, rtol=0, msg=name)

@@ -123,5 +123,5 @@ def test_many_labels_are_cut():
 
 
 def test_an_unknown_snippet_is_named():
-    with pytest.raises(ValueError, match="library_snippet is 'image', expected one of text, features"):
+    with pytest.raises(ValueError, match="library_snippet is 'image', expected one of text, peft"):
         card(library_snippet="image")
