@@ -18,13 +18,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, Trainer
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from transformers.utils import logging
 
 from .checkpoints import (
+    COMPLETE,
+    check_complete,
     check_resumable,
+    checkpoint_to_resume,
     load_learner_state,
     load_loss_net_weights,
+    rotate,
     save_learner_state,
     save_loss_net,
+    written_whole,
 )
 from .checks import check_columns, check_launcher, check_loss_net, check_repeats, check_task_net
 from .collators import TensorRows, collate_rows
@@ -38,6 +45,8 @@ from .modeling import SealForMultiLabel
 from .samplers import WindowRepeatSampler
 from .spaces import SPACES, MultiLabelSpace, OutputSpace
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
+
+logger = logging.get_logger(__name__)
 
 
 class SealTrainer(Trainer):
@@ -277,9 +286,22 @@ class SealTrainer(Trainer):
         output.metrics.update({f"{metric_key_prefix}_{k}": v for k, v in self.eval_meters.drain().items()})
         return output
 
-    def _save_checkpoint(self, *args, **kwargs):
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args, **kwargs):
+        """As the Trainer's; `True` or `"last"` resume from the last whole checkpoint (`"last"` starts anew where there
+        is none), and a folder that is no whole checkpoint is refused."""
+        return super().train(checkpoint_to_resume(resume_from_checkpoint, self.args.output_dir), *args, **kwargs)
+
+    def _save_checkpoint(self, model: nn.Module, trial) -> None:
+        """The Trainer's save, push and deletion of older checkpoints, with the marker of a whole one after the save."""
         self.meters.check(task_net=self.model, loss_net=self.loss_net)
-        super()._save_checkpoint(*args, **kwargs)
+        run_dir = self._get_output_dir(trial=trial)
+        folder = Path(run_dir, f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
+        with written_whole(folder, self.args, self.accelerator.wait_for_everyone):
+            super()._save_checkpoint(model, trial)
+        if self.args.push_to_hub:
+            self._push_from_checkpoint(str(folder))
+        if self.args.should_save:
+            rotate(run_dir, self.args.save_total_limit, {folder, self.state.best_model_checkpoint or folder})
 
     def _save(self, output_dir: str | None = None, state_dict=None) -> None:
         super()._save(output_dir, state_dict)
@@ -296,6 +318,7 @@ class SealTrainer(Trainer):
             load_learner_state(self.learner, checkpoint)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        check_complete(resume_from_checkpoint)
         if self.loss_net is not None:  # first: a folder without loss-net is refused before anything is changed
             check_resumable(self.loss_net, resume_from_checkpoint)
         super()._load_from_checkpoint(resume_from_checkpoint, model)
@@ -303,6 +326,10 @@ class SealTrainer(Trainer):
             load_loss_net_weights(self.loss_net, resume_from_checkpoint)
 
     def _load_best_model(self) -> None:
+        best = self.state.best_model_checkpoint
+        if not Path(best, COMPLETE).is_file():  # written whole once; what was cleared away since is for the loader
+            logger.warning(f"The best checkpoint, {best}, was never completed: both nets stay as they are.")
+            return
         super()._load_best_model()
         if self.loss_net is not None:
             load_loss_net_weights(self.loss_net, self.state.best_model_checkpoint)
