@@ -33,7 +33,7 @@ from .checkpoints import (
     save_loss_net,
     written_whole,
 )
-from .checks import check_columns, check_launcher, check_loss_net, check_repeats, check_task_net
+from .checks import check_columns, check_launcher, check_loss_net, check_repeats, check_saving, check_task_net
 from .collators import TensorRows, collate_rows
 from .encoders import task_features
 from .energy_losses import ENERGY_LOSSES, GOLD, OUTPUT, SAMPLES
@@ -79,6 +79,7 @@ class SealTrainer(Trainer):
     ):
         args = args if args is not None else SealTrainingArguments(output_dir="trainer_output")
         check_launcher(args)
+        check_saving(args)
         self.loss_net = loss_net
         self._initial_loss_net = {k: v.clone() for k, v in loss_net.state_dict().items()} if loss_net else None
         model = self._take_apart(model)
