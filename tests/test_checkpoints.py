@@ -158,7 +158,7 @@ def test_a_checkpoint_of_a_plain_trainer_is_taken_once_it_is_called_whole(tmp_pa
 
 def test_a_best_checkpoint_that_was_never_completed_is_not_loaded(tmp_path, caplog, monkeypatch):
     options = dict(SAVED, eval_strategy="steps", eval_steps=2, load_best_model_at_end=True)
-    options |= dict(learning_rate=2.0, max_grad_norm=0.0)  # so large that the first evaluation stays the best
+    options |= dict(metric_for_best_model="loss", greater_is_better=True)  # so that the first evaluation is the best
     trainer, nets = tiny_run.make(tmp_path, **options)
     monkeypatch.setattr(checkpoints, "mark_complete", lambda folder: None)
     trainer.train()
