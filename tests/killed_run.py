@@ -1,6 +1,6 @@
 """A tiny training run that kills itself with SIGKILL, for `test_kills.py` and `benchmarks/kill_and_resume.py`:
 
-python killed_run.py FOLDER SEED KIND
+python killed_run.py FOLDER SEED KIND EPOCHS
 
 A moment is the end of a step or a point of a save: before a file or folder is made or removed, and with half of a file
 written. The run goes on from the last whole checkpoint in FOLDER; it is first done to its end on a copy, to count its
@@ -23,8 +23,8 @@ import tiny_run
 import torch
 from transformers import TrainerCallback
 
-# 12 updates with dropout and samples; each save deletes the checkpoint before it
-OPTIONS = dict(dropout=0.3, num_train_epochs=2, loss_net_steps=2, lr_scheduler_type="cosine")
+# 6 updates per epoch, with dropout and samples; each save deletes the checkpoint before it
+OPTIONS = dict(dropout=0.3, loss_net_steps=2, lr_scheduler_type="cosine")
 SAVES = dict(save_strategy="steps", save_steps=3, save_total_limit=1)
 
 
@@ -127,19 +127,22 @@ class Halved:
         return getattr(self.file, name)
 
 
-def run(folder, callback=None, **options):
+def run(folder, callback=None, epochs=2, **options):
     """To the end, from the last whole checkpoint if there is one; parameters and trainer."""
     torch.manual_seed(0)
-    options = OPTIONS | SAVES | options
+    options = OPTIONS | SAVES | dict(num_train_epochs=epochs) | options
     trainer, nets = tiny_run.make(folder, callbacks=[callback] if callback else None, **options)
     trainer.train(resume_from_checkpoint="last")
     return tiny_run.parameters(nets), trainer
 
 
-def killed(folder, seed, kind):
+def command(folder, seed=0, kind="never", epochs=2):
+    return [sys.executable, __file__, str(folder), str(seed), kind, str(epochs)]
+
+
+def killed(folder, seed, kind, epochs=2):
     """A process that runs in `folder` and is killed; the moment."""
-    command = [sys.executable, __file__, str(folder), str(seed), kind]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command(folder, seed, kind, epochs), capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
     return done.stdout.splitlines()[-1]
 
@@ -157,9 +160,9 @@ def differences(checkpoint, reference):
     return wrong
 
 
-def main(folder, seed, kind):
+def main(folder, seed, kind, epochs):
     if kind == "never":
-        run(folder, Announce())
+        run(folder, Announce(), int(epochs))
         return
     moments = Moments("")
     with tempfile.TemporaryDirectory() as scratch:
@@ -168,11 +171,11 @@ def main(folder, seed, kind):
             shutil.copytree(folder, copy)
         moments.folder = copy
         moments.watch()
-        run(copy, moments)
+        run(copy, moments, int(epochs))
         candidates = [i for i, moment in enumerate(moments.seen) if kind_of(moment) == kind]
     at = random.Random(int(seed)).choice(candidates)
     moments.folder, moments.seen, moments.kill_at = Path(folder), [], at
-    run(folder, moments)
+    run(folder, moments, int(epochs))
 
 
 if __name__ == "__main__":
