@@ -42,8 +42,9 @@ def written_whole(folder: Path, args: TrainingArguments, wait: Callable[[], None
     comes after the last file of every process. The Trainer, which would push and delete before that, is told to do
     neither; both are for the caller to do afterwards. `wait` is the barrier of all processes."""
     aside = {name: getattr(args, name) for name in ("push_to_hub", "save_total_limit")}
-    if args.should_save:
-        (folder / COMPLETE).unlink(missing_ok=True)
+    if args.should_save and (folder / COMPLETE).is_file():
+        (folder / COMPLETE).unlink()
+        _flush(folder)
     wait()
     try:
         args.push_to_hub, args.save_total_limit = False, None
@@ -144,10 +145,10 @@ def check_complete(folder: str | Path) -> None:
 
 def rotate(run_dir: str | Path, limit: int | None, keep: Iterable[str | Path]) -> None:
     """Delete checkpoints until `limit` are left (None or 0: no limit): first what is not whole, then the oldest, by the
-    time of its marker. Those in `keep`, the one just written and the best, stay even beyond the limit."""
+    time of its marker. Whole ones in `keep`, the one just written and the best, stay even beyond the limit."""
     if not limit or limit < 0:
         return
-    keep = {Path(folder).resolve() for folder in keep}
+    keep = {Path(folder).resolve() for folder in keep if is_complete(folder)}
 
     def order(folder: Path):
         whole = is_complete(folder)

@@ -184,7 +184,7 @@ ROTATIONS = {  # folders in the order in which they were written; a minus for on
     "the best stays beyond the limit": ("3 6 9 12", 1, "12 3", "3 12"),
     "half-written first, whatever its number": ("3 6 -12 9", 2, "9", "6 9"),
     "a half-written one takes no whole one's place": ("-12 -15 3 6 9", 3, "9", "3 6 9"),
-    "a half-written one is the best no more": ("3 -12 9", 2, "9", "3 9"),
+    "a half-written one is the best no more": ("3 -12 9", 2, "9 12", "3 9"),
     "the only whole one": ("-3 -6 9", 1, "9", "9"),
     "the limit is not reached": ("3 -6 9", 3, "9", "3 6 9"),
 }
