@@ -29,6 +29,7 @@ EXTRAS_REQUIRE = {
     "peft": ["peft>=0.20"],  # task-nets with LoRA and the like; transformers 5 takes no older one
     "adapters": ["adapters>=1.3"],  # two adapters on one frozen base; pins transformers ~= 4.57.6
     "tensorboard": ["tensorboard>=2.20"],  # report_to="tensorboard"
+    "trackio": ["trackio>=0.43"],  # report_to="trackio", on transformers 5: it needs huggingface_hub 1.10 or later
     "optuna": ["optuna>=4.0"],  # trainer.hyperparameter_search
     "test": [
         "pytest>=9.0",  # the tests; .ci/run uses its limit on a hanging test

@@ -1,21 +1,189 @@
-"""The loss-net in a folder: `_loss_net/` beside the plain task-net at the root.
+"""What a checkpoint is: the loss-net in `_loss_net/` beside the plain task-net, and `complete.json`, written last.
 
 Weights are safetensors; optimizer, scheduler and scaler are read with `weights_only=True` and nothing else.
+
+A run may be killed at any moment, so a folder is a checkpoint only with its marker, and only while it has all the files
+that the marker names. The marker is on disk before anything is pushed and before an older checkpoint is deleted, so
+from the first save on there is always a whole one.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
+from transformers import TrainingArguments
+from transformers.utils import logging
 
 from .learner import Learner
 from .loss_net import LossNet
 
 LOSS_NET_FOLDER = "_loss_net"  # the Trainer's push to the Hub skips names that begin with an underscore
 CONFIG, WEIGHTS, STATE = "config.json", "model.safetensors", "learner.pt"
+COMPLETE = "complete.json"  # the marker: names and sizes, in bytes, of all other files of the checkpoint
+
+logger = logging.get_logger(__name__)
+
+# --- whole or half-written -------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def written_whole(folder: Path, args: TrainingArguments, wait: Callable[[], None]) -> Iterator[None]:
+    """Around the Trainer's own save of a checkpoint: an old marker goes before the first file is written, a new one
+    comes after the last file of every process. The Trainer, which would push and delete before that, is told to do
+    neither; both are for the caller to do afterwards. `wait` is the barrier of all processes."""
+    aside = {name: getattr(args, name) for name in ("push_to_hub", "save_total_limit")}
+    if args.should_save and (folder / COMPLETE).is_file():
+        (folder / COMPLETE).unlink()
+        _flush(folder)
+    wait()
+    try:
+        args.push_to_hub, args.save_total_limit = False, None
+        yield
+    finally:
+        for name, value in aside.items():
+            setattr(args, name, value)
+    if args.should_save:
+        torch.save(args, folder / "training_args.bin")  # the Trainer wrote the arguments without what is set aside
+    wait()
+    if args.should_save:
+        mark_complete(folder)
+    wait()
+
+
+def mark_complete(folder: str | Path) -> None:
+    """Say that the checkpoint in `folder` is whole as it stands, once all its files are on disk.
+
+    For a checkpoint of a plain Trainer, or one that was edited by hand, call it yourself."""
+    folder = Path(folder)
+    marker = folder / COMPLETE
+    marker.unlink(missing_ok=True)
+    paths = sorted(folder.rglob("*"))
+    for path in paths:
+        _flush(path)
+    sizes = {path.relative_to(folder).as_posix(): path.stat().st_size for path in paths if path.is_file()}
+    marker.write_text(json.dumps(sizes, indent=1), encoding="utf-8")  # cut off anywhere, it is no JSON object
+    for path in (marker, folder, folder.parent):
+        _flush(path)
+
+
+def what_is_missing(folder: str | Path) -> str | None:
+    """Why `folder` is no whole checkpoint; None where it is one."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        return "there is no such folder"
+    if not (folder / COMPLETE).is_file():
+        return f"{COMPLETE}, which is written last, is missing"
+    try:
+        sizes = json.loads((folder / COMPLETE).read_text(encoding="utf-8")).items()
+    except (ValueError, AttributeError):
+        return f"{COMPLETE}, which is written last, is cut off"
+    for name, size in sizes:
+        found = (folder / name).stat().st_size if (folder / name).is_file() else None
+        if found != size:
+            return f"{name} has {found} bytes, expected {size}" if found is not None else f"{name} is missing"
+    return None
+
+
+def is_complete(folder: str | Path) -> bool:
+    """Whether `folder` is a whole checkpoint: the marker is there, and every file it names, with its size."""
+    return what_is_missing(folder) is None
+
+
+def last_complete_checkpoint(run_dir: str | Path) -> Path | None:
+    """The whole checkpoint with the highest step in `run_dir`."""
+    return max(filter(is_complete, _checkpoints(run_dir)), key=_step, default=None)
+
+
+def checkpoint_to_resume(wanted: str | bool | None, output_dir: str) -> str | None:
+    """The folder that `resume_from_checkpoint` means: a path as it is; True, "true" and "last" are the last whole
+    checkpoint of `output_dir`. Where there is none, "last" starts anew, for a job that is restarted by one command.
+
+    Raises:
+        ValueError: True, and there is no whole checkpoint.
+    """
+    word = wanted.lower() if isinstance(wanted, str) else wanted
+    if word not in (True, "true", "last"):
+        return wanted or None
+    last = last_complete_checkpoint(output_dir)
+    for folder in _checkpoints(output_dir):
+        if last is None or _step(folder) > _step(last):
+            logger.warning(f"{folder} is passed over, for it is no whole checkpoint: {what_is_missing(folder)}.")
+    if last is not None:
+        return str(last)
+    if word == "last":
+        logger.warning(f"{output_dir} has no whole checkpoint: the run starts anew.")
+        return None
+    raise ValueError(
+        f"resume_from_checkpoint is {wanted}, but {output_dir} has no whole checkpoint (a folder checkpoint-N with "
+        f"{COMPLETE}). Start without it, or with resume_from_checkpoint='last', which then starts anew."
+    )
+
+
+def check_complete(folder: str | Path) -> None:
+    """Raises ValueError where `folder` is no whole checkpoint, with the last whole one beside it."""
+    missing = what_is_missing(folder)
+    if missing is None:
+        return
+    last = last_complete_checkpoint(Path(folder).parent)
+    raise ValueError(
+        f"{folder} is no whole checkpoint: {missing}. "
+        + (f"The last whole one beside it is {last}. " if last else "There is no whole one beside it. ")
+        + "If you know that it is whole, because a plain Trainer or an older version saved it or you edited it, call "
+        f"seal_hf.checkpoints.mark_complete({str(folder)!r})."
+    )
+
+
+def rotate(run_dir: str | Path, limit: int | None, keep: Iterable[str | Path]) -> None:
+    """Delete checkpoints until `limit` are left (None or 0: no limit): first what is not whole, then the oldest, by the
+    time of its marker. Whole ones in `keep`, the one just written and the best, stay even beyond the limit."""
+    if not limit or limit < 0:
+        return
+    keep = {Path(folder).resolve() for folder in keep if is_complete(folder)}
+
+    def order(folder: Path):
+        whole = is_complete(folder)
+        return folder.resolve() in keep, whole, (folder / COMPLETE).stat().st_mtime if whole else 0, _step(folder)
+
+    for folder in sorted(_checkpoints(run_dir), key=order)[:-limit]:
+        if folder.resolve() not in keep:
+            logger.info(f"Deleting {folder}: save_total_limit is {limit}.")
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _checkpoints(run_dir: str | Path) -> list[Path]:
+    return [path for path in Path(run_dir).glob("checkpoint-*") if path.is_dir() and _step(path) is not None]
+
+
+def _step(folder: Path) -> int | None:
+    match = re.fullmatch(r"checkpoint-(\d+)", folder.name)
+    return int(match[1]) if match else None
+
+
+def _flush(path: Path) -> None:
+    """Wait until a file or folder is on the disk; not on Windows, which has no such call for folders."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS):  # a file system without it
+            raise
+    finally:
+        os.close(descriptor)
+
+
+# --- the loss-net's part ---------------------------------------------------------------------------------------------
 
 
 def save_loss_net(loss_net: LossNet | None, folder: str | Path) -> None:

@@ -54,6 +54,16 @@ def check_repeats(args: SealTrainingArguments, train_dataset) -> None:
         )
 
 
+def check_saving(args: SealTrainingArguments) -> None:
+    """Raises ValueError for a checkpoint on SIGTERM, which transformers 5 writes in the middle of a step."""
+    if vars(args).get("enable_jit_checkpoint"):
+        raise ValueError(
+            "`enable_jit_checkpoint` is True, but it saves between the update of the loss-net and that of the "
+            "task-net, where no run can go on exactly. Save every few steps instead (save_strategy='steps', "
+            "save_steps=N): a checkpoint survives a kill at any moment."
+        )
+
+
 def check_task_net(model: nn.Module, space: OutputSpace) -> None:
     """The task-net must be of the space's problem type; where it does not say, it is told, so that pipelines decode it
     rightly.

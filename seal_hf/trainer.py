@@ -17,17 +17,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel, Trainer
-from transformers.trainer import TRAINING_ARGS_NAME
+from transformers import PreTrainedModel
 
-from .backbones import library_of
-from .checkpoints import (
-    check_resumable,
-    load_learner_state,
-    load_loss_net_weights,
-    save_learner_state,
-    save_loss_net,
-)
 from .checks import (
     check_columns,
     check_export,
@@ -35,12 +26,12 @@ from .checks import (
     check_launcher,
     check_loss_net,
     check_repeats,
+    check_saving,
     check_task_net,
 )
 from .collators import TensorRows, collate_rows
 from .encoders import task_features
 from .energy_losses import ENERGY_LOSSES, GOLD, OUTPUT, SAMPLES
-from .export import save_nets, saves_merged
 from .feature_cache import FEATURES, with_features
 from .learner import Learner, frozen
 from .loss_net import LossNet
@@ -48,11 +39,12 @@ from .meters import Meters
 from .model_card import run_card
 from .modeling import SealForMultiLabel
 from .samplers import WindowRepeatSampler
+from .saving import SavingTrainer
 from .spaces import SPACES, MultiLabelSpace, OutputSpace
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
 
 
-class SealTrainer(Trainer):
+class SealTrainer(SavingTrainer):
     """A [`~transformers.Trainer`] whose `model` is the plain task-net, with a loss-net trained beside it.
 
     Args:
@@ -82,6 +74,7 @@ class SealTrainer(Trainer):
     ):
         args = args if args is not None else SealTrainingArguments(output_dir="trainer_output")
         check_launcher(args)
+        check_saving(args)
         self.loss_net = loss_net
         self._initial_loss_net = {k: v.clone() for k, v in loss_net.state_dict().items()} if loss_net else None
         model = self._take_apart(model)
@@ -106,7 +99,6 @@ class SealTrainer(Trainer):
         self.label_names = ["labels"]
         self.card_facts: dict[str, Any] = {}  # what only the user knows of the card: arguments of `model_card.run_card`
         self._window: list[dict[str, Tensor]] = []
-        self._in_checkpoint = False
         self._pending = None  # the task-net's outputs with gradients, between training_step and compute_loss
 
     # --- the algorithm -----------------------------------------------------------------------------------------------
@@ -245,7 +237,7 @@ class SealTrainer(Trainer):
         self.eval_meters.add(energy_output=energies[:, OUTPUT], energy_gold=energies[:, GOLD])
         self.loss_net.train(was_training)
 
-    # --- the Trainer's hooks: data, set-up, log, save, load --------------------------------------------------
+    # --- the Trainer's hooks: data, set-up, log; those that save and load are in saving.py ---------------------------
 
     def _get_train_sampler(self, train_dataset=None):
         train_dataset = train_dataset if train_dataset is not None else self.train_dataset
@@ -314,60 +306,6 @@ class SealTrainer(Trainer):
         output = super().evaluation_loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
         output.metrics.update({f"{metric_key_prefix}_{k}": v for k, v in self.eval_meters.drain().items()})
         return output
-
-    def _save_checkpoint(self, *args, **kwargs):
-        self.meters.check(task_net=self.model, loss_net=self.loss_net)
-        self._in_checkpoint = True
-        try:
-            super()._save_checkpoint(*args, **kwargs)
-        finally:
-            self._in_checkpoint = False
-
-    def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
-        """A checkpoint with adapters is not what is pushed if they are to be merged: that is pushed at the end."""
-        if library_of(self.model) is None or not saves_merged(self.model, self.args.adapter_export):
-            super()._push_from_checkpoint(checkpoint_folder)
-
-    def _save(self, output_dir: str | None = None, state_dict=None) -> None:
-        """A checkpoint holds what is trained; what is saved besides is for others: plain nets, adapters merged."""
-        folder = output_dir or self.args.output_dir
-        if library_of(self.model) is None:
-            super()._save(folder, state_dict)
-            save_loss_net(self.loss_net, folder)
-            return
-        form = "adapter" if self._in_checkpoint else self.args.adapter_export
-        save_nets(self.model, self.loss_net, folder, form)
-        if self.processing_class is not None:
-            self.processing_class.save_pretrained(folder)
-        torch.save(self.args, Path(folder) / TRAINING_ARGS_NAME)
-
-    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
-        super()._save_optimizer_and_scheduler(output_dir)
-        if self.learner is not None and self.args.should_save:
-            save_learner_state(self.learner, output_dir)
-
-    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        super()._load_optimizer_and_scheduler(checkpoint)
-        if self.learner is not None and checkpoint is not None:
-            load_learner_state(self.learner, checkpoint)
-
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
-        if self.loss_net is not None:  # first: a folder without loss-net is refused before anything is changed
-            check_resumable(self.loss_net, resume_from_checkpoint)
-        if library_of(self.model) is None:
-            super()._load_from_checkpoint(resume_from_checkpoint, model)
-        else:
-            library_of(self.model).load(self.model, resume_from_checkpoint)
-        if self.loss_net is not None:
-            load_loss_net_weights(self.loss_net, resume_from_checkpoint)
-
-    def _load_best_model(self) -> None:
-        if library_of(self.model) is None:
-            super()._load_best_model()
-        else:
-            library_of(self.model).load(self.model, self.state.best_model_checkpoint)
-        if self.loss_net is not None:
-            load_loss_net_weights(self.loss_net, self.state.best_model_checkpoint)
 
     def create_model_card(self, **facts) -> None:
         """README.md of the output folder, written anew on every push: our card in place of the Trainer's draft."""

@@ -1,6 +1,7 @@
 """Two processes (gloo) against one. Oracles: the same runs in this process, and the definition of batch repeats checked
 on the rows that each rank was given. One launch does all of it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import torch
 import train_script
 import transformers
 from packaging.version import Version
+
+from seal_hf.checkpoints import COMPLETE
 
 WORLD = 2
 # Stock 4.57 refuses its own random state there: "don't know how to restore data location ... tagged with cpu:0".
@@ -35,6 +38,8 @@ def ranks(tmp_path_factory):
     command = [*launch, str(script), str(folder), *(["--resume"] if CAN_RESUME else [])]
     done = subprocess.run(command, cwd=script.parents[1], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
+    for marker in folder.rglob(COMPLETE):  # written when all ranks had written theirs
+        assert {"rng_state_0.pth", "rng_state_1.pth"} <= json.loads(marker.read_text()).keys()
     return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(WORLD)]
 
 

@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from transformers.trainer_callback import PrinterCallback
 
 from seal_hf import NonFiniteLossError, SealForMultiLabel, SealTrainer, TensorRows
+from seal_hf.checkpoints import mark_complete
 
 STOP = 8  # of 18 updates, 6 per epoch unless batches are repeated: in the middle of the second epoch
 RUNS = {
@@ -175,6 +176,7 @@ def test_a_loss_net_of_another_size_is_refused(checkpoint, tmp_path):
     weights["energy.direction.weight"] = torch.zeros(1, 7)
     del weights["energy.projection.bias"]
     save_file(weights, path)
+    mark_complete(checkpoint)
     message = (
         r"does not fit the one of this run: energy.direction.weight is \(1, 7\), expected \(1, 200\); "
         r"energy.projection.bias is absent, expected \(200,\)\.$"
@@ -189,11 +191,12 @@ def test_a_loss_net_of_the_other_kind_is_refused(checkpoint, tmp_path):
 
 def test_a_folder_without_a_task_net_is_refused(checkpoint, tmp_path):
     (checkpoint / "model.safetensors").unlink()
+    mark_complete(checkpoint)
     assert_refused(checkpoint, tmp_path, ValueError, "Can't find a valid checkpoint at")
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path):
-    assert_refused(tmp_path / "nowhere", tmp_path, ValueError, "has no loss-net")
+    assert_refused(tmp_path / "nowhere", tmp_path, ValueError, "is no whole checkpoint: there is no such folder")
 
 
 # --- the best, and the last good checkpoint --------------------------------------------------------------------------

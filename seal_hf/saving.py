@@ -1,0 +1,116 @@
+"""The Trainer's hooks that save and load two nets: what a checkpoint holds, when it is whole, what goes on from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import nn
+from transformers import Trainer
+from transformers.trainer import TRAINING_ARGS_NAME
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from transformers.utils import logging
+
+from .backbones import library_of
+from .checkpoints import (
+    COMPLETE,
+    check_complete,
+    check_resumable,
+    checkpoint_to_resume,
+    load_learner_state,
+    load_loss_net_weights,
+    rotate,
+    save_learner_state,
+    save_loss_net,
+    written_whole,
+)
+from .export import save_nets, saves_merged
+from .learner import Learner
+from .loss_net import LossNet
+from .meters import Meters
+
+logger = logging.get_logger(__name__)
+
+
+class SavingTrainer(Trainer):
+    """A Trainer with a loss-net and its learner beside the model: all of it is saved and loaded together."""
+
+    loss_net: LossNet | None
+    learner: Learner | None
+    meters: Meters
+    _in_checkpoint = False
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args, **kwargs):
+        """As the Trainer's; `True` or `"last"` resume from the last whole checkpoint (`"last"` starts anew where there
+        is none), and a folder that is no whole checkpoint is refused."""
+        return super().train(checkpoint_to_resume(resume_from_checkpoint, self.args.output_dir), *args, **kwargs)
+
+    # --- saving ------------------------------------------------------------------------------------------------------
+
+    def _save_checkpoint(self, model: nn.Module, trial) -> None:
+        """The Trainer's save, push and deletion of older checkpoints, with the marker of a whole one after the save."""
+        self.meters.check(task_net=self.model, loss_net=self.loss_net)
+        run_dir = self._get_output_dir(trial=trial)
+        folder = Path(run_dir, f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
+        self._in_checkpoint = True
+        try:
+            with written_whole(folder, self.args, self.accelerator.wait_for_everyone):
+                super()._save_checkpoint(model, trial)
+        finally:
+            self._in_checkpoint = False
+        if self.args.push_to_hub:
+            self._push_from_checkpoint(str(folder))
+        if self.args.should_save:
+            rotate(run_dir, self.args.save_total_limit, {folder, self.state.best_model_checkpoint or folder})
+
+    def _save(self, output_dir: str | None = None, state_dict=None) -> None:
+        """A checkpoint holds what is trained; what is saved besides is for others: plain nets, adapters merged."""
+        folder = output_dir or self.args.output_dir
+        if library_of(self.model) is None:
+            super()._save(folder, state_dict)
+            save_loss_net(self.loss_net, folder)
+            return
+        save_nets(self.model, self.loss_net, folder, "adapter" if self._in_checkpoint else self.args.adapter_export)
+        if self.processing_class is not None:
+            self.processing_class.save_pretrained(folder)
+        torch.save(self.args, Path(folder) / TRAINING_ARGS_NAME)
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        super()._save_optimizer_and_scheduler(output_dir)
+        if self.learner is not None and self.args.should_save:
+            save_learner_state(self.learner, output_dir)
+
+    def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
+        """A checkpoint with adapters is not what is pushed if they are to be merged: that is pushed at the end."""
+        if library_of(self.model) is None or not saves_merged(self.model, self.args.adapter_export):
+            super()._push_from_checkpoint(checkpoint_folder)
+
+    # --- loading -----------------------------------------------------------------------------------------------------
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        check_complete(resume_from_checkpoint)
+        if self.loss_net is not None:  # first: a folder without loss-net is refused before anything is changed
+            check_resumable(self.loss_net, resume_from_checkpoint)
+        if library_of(self.model) is None:
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+        else:
+            library_of(self.model).load(self.model, resume_from_checkpoint)
+        if self.loss_net is not None:
+            load_loss_net_weights(self.loss_net, resume_from_checkpoint)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if self.learner is not None and checkpoint is not None:
+            load_learner_state(self.learner, checkpoint)
+
+    def _load_best_model(self) -> None:
+        best = self.state.best_model_checkpoint
+        if not Path(best, COMPLETE).is_file():  # written whole once; what was cleared away since is for the loader
+            logger.warning(f"The best checkpoint, {best}, was never completed: both nets stay as they are.")
+            return
+        if library_of(self.model) is None:
+            super()._load_best_model()
+        else:
+            library_of(self.model).load(self.model, best)
+        if self.loss_net is not None:
+            load_loss_net_weights(self.loss_net, best)

@@ -1,0 +1,147 @@
+"""The Trainer's own features, for both nets. Oracles: the parameters of both nets after every step of the same run, an
+independent run with a trial's values, and the trainer's own log against what a logger wrote."""
+
+import os
+import socket
+
+import pytest
+import tiny_run
+import torch
+from transformers import EarlyStoppingCallback, TrainerCallback
+
+from seal_hf import SealForMultiLabel, SealTrainer, TensorRows
+
+# the evaluation loss falls, so the first evaluation is the "best" where more counts as better
+FIRST_IS_BEST = dict(load_best_model_at_end=True, metric_for_best_model="loss", greater_is_better=True)
+EVERY_TWO = dict(eval_strategy="steps", eval_steps=2, save_strategy="steps", save_steps=2)
+SCALARS = "loss_net_loss energy_gold energy_output energy_samples loss_net_learning_rate loss_net_grad_norm task_loss"
+
+
+class Remember(TrainerCallback):
+    """Parameters of both nets after each step."""
+
+    def __init__(self, nets):
+        self.nets, self.after = nets, {}
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self.after[state.global_step] = tiny_run.parameters(self.nets)
+
+
+def train(folder, callbacks=(), encoder="separate", **options):
+    nets = tiny_run.model(encoder)
+    remember = Remember(nets)
+    options = dict(nets=nets, encoder=encoder, callbacks=[remember, *callbacks], **options)
+    trainer, _ = tiny_run.make(folder, **options)
+    trainer.train()
+    return trainer, nets, remember.after
+
+
+def checkpoints(folder):
+    """Parameters of both nets in each checkpoint, by step."""
+    found = {int(path.name.split("-")[1]): path for path in folder.glob("checkpoint-*")}
+    return {step: tiny_run.parameters(SealForMultiLabel.from_pretrained(path)) for step, path in found.items()}
+
+
+@pytest.mark.parametrize("limit, kept", [(1, {2}), (2, {2, 10}), (3, {2, 8, 10})])
+def test_the_checkpoints_within_the_limit_and_the_best_are_kept_with_both_nets(tmp_path, limit, kept):
+    """With a limit of 1, the Trainer deletes the last one, too, when it has loaded the best."""
+    trainer, nets, after = train(tmp_path, max_steps=10, save_total_limit=limit, **FIRST_IS_BEST, **EVERY_TWO)
+    saved = checkpoints(tmp_path)
+    assert saved.keys() == kept and trainer.state.best_global_step == 2
+    assert all(torch.equal(saved[step], after[step]) for step in kept)
+    assert torch.equal(tiny_run.parameters(nets), after[2]) and not torch.equal(after[2], after[10])
+
+
+@pytest.mark.parametrize("encoder", ["separate", "shared"])
+def test_early_stopping_ends_with_both_nets_of_the_best_step(tmp_path, encoder):
+    stopper = EarlyStoppingCallback(early_stopping_patience=2)
+    trainer, nets, after = train(tmp_path, [stopper], encoder, max_steps=18, **FIRST_IS_BEST, **EVERY_TWO)
+    assert trainer.state.global_step == 6 and max(after) == 6  # the best is step 2; 4 and 6 are no better
+    assert torch.equal(tiny_run.parameters(nets), after[2])
+    evaluated = trainer.evaluate()
+    logged = [log for log in trainer.state.log_history if log.get("step") == 2 and "eval_energy_gold" in log]
+    for name in ("eval_loss", "eval_energy_gold", "eval_energy_output"):  # the energies are of the best loss-net, too
+        assert evaluated[name] == pytest.approx(logged[0][name], rel=1e-6)
+
+
+def test_each_trial_of_a_search_is_a_run_of_its_own_with_its_values(tmp_path):
+    """Three trials, the third with the values of the first, against trainers that are given them as arguments."""
+    optuna = pytest.importorskip("optuna")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    trials = [(0.5, 1e-2), (2.0, 1e-3), (0.5, 1e-2)]
+    options = dict(num_train_epochs=1, eval_strategy="epoch", save_strategy="steps", save_steps=3)
+    rows, ends = TensorRows(tiny_run.table()), []
+
+    def trainer_with(folder, **values):
+        args = tiny_run.arguments(folder, **(options | values))
+        return SealTrainer(args=args, model_init=lambda: tiny_run.model(), train_dataset=rows, eval_dataset=rows)
+
+    def parameters(trainer):
+        return torch.cat([p.detach().flatten() for net in (trainer.model, trainer.loss_net) for p in net.parameters()])
+
+    def space(trial):
+        weight, rate = trials[trial.number]
+        return {
+            "energy_weight": trial.suggest_float("energy_weight", weight, weight),
+            "loss_net_learning_rate": trial.suggest_float("loss_net_learning_rate", rate, rate),
+        }
+
+    def objective(metrics):
+        ends.append(parameters(search))
+        return metrics["eval_loss"]
+
+    search = trainer_with(tmp_path / "search")
+    search.hyperparameter_search(space, objective, n_trials=3, backend="optuna")
+    for number, (weight, rate) in enumerate(trials):
+        alone = trainer_with(tmp_path / "alone", energy_weight=weight, loss_net_learning_rate=rate)
+        alone.train()
+        assert torch.equal(ends[number], parameters(alone))
+        saved = SealForMultiLabel.from_pretrained(tmp_path / "search" / f"run-{number}" / "checkpoint-6")
+        assert torch.equal(tiny_run.parameters(saved), ends[number])
+    assert torch.equal(ends[0], ends[2]) and not torch.equal(ends[0], ends[1])
+
+
+def logged(trainer):
+    """What a logger must have: {(name, step): value}, named as the Trainer's integrations do."""
+    entries = {}
+    for log in trainer.state.log_history:
+        if "train_runtime" in log:
+            continue
+        for name, value in log.items():
+            if name not in ("step", "epoch"):
+                tag = f"eval/{name.removeprefix('eval_')}" if name.startswith("eval_") else f"train/{name}"
+                entries[tag, log["step"]] = pytest.approx(value, rel=1e-6)
+    assert {f"train/{name}" for name in SCALARS.split()} | {"eval/energy_gold"} <= {tag for tag, _ in entries}
+    return entries
+
+
+LOGGED = dict(max_steps=6, logging_steps=2, eval_strategy="steps", eval_steps=3)
+
+
+def test_tensorboard_has_the_scalars_of_both_nets(tmp_path):
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    trainer, _, _ = train(tmp_path, report_to="tensorboard", **LOGGED)
+    (file,) = tmp_path.rglob("events.out.tfevents.*")
+    events = accumulator.EventAccumulator(str(file.parent)).Reload()
+    written = {(tag, event.step): event.value for tag in events.Tags()["scalars"] for event in events.Scalars(tag)}
+    expected = logged(trainer)
+    assert {key: written.get(key) for key in expected} == expected
+
+
+def test_trackio_has_the_scalars_of_both_nets_and_nobody_else(tmp_path, monkeypatch):
+    """Logged to a file in a folder; nothing is sent anywhere."""
+    for name in [name for name in os.environ if name.startswith("TRACKIO_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    calls = []
+    monkeypatch.setattr(socket.socket, "connect", lambda *given: calls.append(given))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **_: calls.append(given))
+    storage = pytest.importorskip("trackio.sqlite_storage")  # reads TRACKIO_DIR when it is imported, so here first
+    options = dict(report_to="trackio", project="seal", run_name="both", trackio_space_id=None)
+    trainer, _, _ = train(tmp_path / "run", **options, **LOGGED)
+    assert calls == [] and {path.suffix for path in (tmp_path / "trackio").glob("seal*")} >= {".db"}
+    rows = storage.SQLiteStorage.get_logs("seal", "both")
+    written = {(tag, row["train/global_step"]): value for row in rows for tag, value in row.items()}
+    expected = logged(trainer)
+    assert {key: written.get(key) for key in expected} == expected
