@@ -1,44 +1,15 @@
-"""What is refused at the start of a run, with the reason: launchers, task-nets, loss-nets and columns."""
+"""What is refused at the start of a run, with the reason: task-nets, loss-nets and columns; launchers in launchers.py."""
 
 from __future__ import annotations
 
 import difflib
 
-from accelerate import Accelerator
-from accelerate.utils import DistributedType
 from torch import nn
 from torch.utils.data import IterableDataset
 
 from .loss_net import LossNet
 from .spaces import OutputSpace
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
-
-SUPPORTED = (
-    DistributedType.NO,
-    DistributedType.MULTI_CPU,
-    DistributedType.MULTI_GPU,
-)
-
-
-def check_launcher(args: SealTrainingArguments, accelerator: Accelerator | None = None) -> None:
-    """Raises ValueError for DataParallel, DeepSpeed, FSDP, and `split_batches` with batch repeats."""
-    if not isinstance(args, SealTrainingArguments):
-        raise ValueError(f"`args` is a {type(args).__name__}; SealTrainer takes SealTrainingArguments.")
-    if args.n_gpu > 1:
-        raise ValueError(
-            f"{args.n_gpu} GPUs are visible to one process (nn.DataParallel), which seal_hf does not support. "
-            f"Start one process "
-            "per GPU with `accelerate launch` or `torchrun --nproc_per_node`, or set CUDA_VISIBLE_DEVICES."
-        )
-    if accelerator is None:
-        return
-    if accelerator.distributed_type not in SUPPORTED:
-        raise ValueError(
-            f"The launcher chose {accelerator.distributed_type.value}, which seal_hf does not support yet. Use DDP: "
-            "`accelerate launch --multi_gpu` or torchrun, without DeepSpeed or FSDP."
-        )
-    if accelerator.split_batches and args.batch_repeats > 1:
-        raise ValueError("`split_batches` and `batch_repeats` > 1 do not go together: set split_batches to False.")
 
 
 def check_repeats(args: SealTrainingArguments, train_dataset) -> None:
@@ -89,6 +60,12 @@ def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, num_la
         raise ValueError(
             f"The loss-net has {loss_net.config.num_labels} labels, the task-net {num_labels}. Build both for the same "
             "labels."
+        )
+    if args.loss_net_gradient_checkpointing and not getattr(loss_net.encoder, "supports_gradient_checkpointing", False):
+        encoder = "no encoder of its own" if loss_net.encoder is None else type(loss_net.encoder).__name__
+        raise ValueError(
+            f"`loss_net_gradient_checkpointing` is set, but the loss-net has {encoder}, with no layers to "
+            "recompute. Leave it out, or give the loss-net a transformer encoder (loss_net_encoder='separate')."
         )
 
 

@@ -52,6 +52,9 @@ class MLPPreTrainedModel(PreTrainedModel):
             nn.init.zeros_(module.shift)
             nn.init.ones_(module.scale)
 
+    def get_input_embeddings(self) -> None:
+        """None: features are no tokens. FSDP2 asks, to shard a table of them by itself."""
+
 
 class MLPEncoder(MLPPreTrainedModel):
     """`num_layers` x (linear -> softplus -> dropout), no dropout after the last (SEAL appendix C; the authors'

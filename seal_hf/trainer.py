@@ -26,10 +26,12 @@ from .checkpoints import (
     save_learner_state,
     save_loss_net,
 )
-from .checks import check_columns, check_launcher, check_loss_net, check_repeats, check_task_net
+from .checks import check_columns, check_loss_net, check_repeats, check_task_net
 from .collators import TensorRows, collate_rows
+from .compat import enable_gradient_checkpointing
 from .encoders import task_features
 from .energy_losses import ENERGY_LOSSES, GOLD, OUTPUT, SAMPLES
+from .launchers import check_launcher, check_resume
 from .learner import Learner, frozen
 from .loss_net import LossNet
 from .meters import Meters
@@ -216,6 +218,10 @@ class SealTrainer(Trainer):
 
     # --- the Trainer's hooks: data, set-up, log, save, load --------------------------------------------------
 
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args, **kwargs):
+        check_resume(self.accelerator, resume_from_checkpoint)
+        return super().train(resume_from_checkpoint, *args, **kwargs)
+
     def _get_train_sampler(self, train_dataset=None):
         train_dataset = train_dataset if train_dataset is not None else self.train_dataset
         if self.args.batch_repeats == 1:
@@ -234,6 +240,8 @@ class SealTrainer(Trainer):
                 perturbation_std=self.args.perturbation_std,
                 cost=self.args.margin_cost,
             )
+            if self.args.loss_net_gradient_checkpointing:
+                enable_gradient_checkpointing(self.loss_net.encoder)
             self.learner = Learner(
                 self.loss_net,
                 self.accelerator,
@@ -244,6 +252,7 @@ class SealTrainer(Trainer):
                 max_grad_norm=self.args.loss_net_max_grad_norm,
                 betas=(self.args.adam_beta1, self.args.adam_beta2),
                 eps=self.args.adam_epsilon,
+                compile_options=self.args.loss_net_compile_options,
             )
         return scheduler
 

@@ -12,7 +12,7 @@ from tiny_models import tiny_config
 from transformers import AutoModelForSequenceClassification, TrainingArguments
 
 from seal_hf import SealTrainer, SealTrainingArguments, TensorRows
-from seal_hf.checks import check_launcher
+from seal_hf.launchers import check_launcher
 
 RUN = ["train_dataset", "eval_dataset"]
 
