@@ -1,4 +1,4 @@
-"""What is refused at the start of a run, with the reason: task-nets, loss-nets and columns; launchers in launchers.py."""
+"""What is refused at the start of a run, with the reason: task-nets, loss-nets, columns. Launchers: launchers.py."""
 
 from __future__ import annotations
 

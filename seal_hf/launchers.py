@@ -85,8 +85,8 @@ def _check_sharding_is_done(args: SealTrainingArguments, kind: DistributedType) 
         if (asked or os.environ.get(variable, "false").lower() == "true") and kind is not wanted:
             raise ValueError(
                 f"{name} was asked for (argument `{name}`, or {variable} from `accelerate launch`), but accelerate "
-                f"chose {kind.value}, which shards nothing: it needs several processes, each with a GPU. Start those, or "
-                "leave it out."
+                f"chose {kind.value}, which shards nothing: it needs several processes, each with a GPU. Start "
+                "those, or leave it out."
             )
 
 

@@ -1,4 +1,4 @@
-"""Starts programs of this folder through the real `accelerate launch`, with the configurations of `examples/accelerate/`."""
+"""Starts programs of this folder through the real `accelerate launch`, configured by `examples/accelerate/`."""
 
 import os
 import socket

@@ -1,5 +1,5 @@
-"""`accelerate launch`, with one process, two, and two on two "machines", against a run of this process. Oracles: the same
-runs here, and the definition of batch repeats checked on the rows that each rank was given. One launch does most of it."""
+"""`accelerate launch` with one process, two, and two on two "machines", against a run of this process. Oracles: the
+same runs here, and the definition of batch repeats checked on the rows of each rank. One launch does most of it."""
 
 import pytest
 import tiny_run
