@@ -19,7 +19,7 @@ CASES = {
     "one micro-batch": dict(loss="regression"),
     "accumulation, shared": dict(loss="regression", encoder="shared", accumulation=2, loss_net_steps=3),
     "cross-entropy": dict(loss="ce", accumulation=2),
-    "bf16": dict(loss="regression", bf16=True),
+    "bf16": dict(loss="regression", encoder="shared", bf16=True),
     "text": dict(loss="regression", text=True, learning_rate=1e-3, loss_net_learning_rate=1e-3),
 }
 
