@@ -123,6 +123,11 @@ def test_a_nan_on_one_rank_stops_both(one, ranks):
     assert "loss-net phase is NaN or infinite, first at step" in one["nan"]
 
 
+def test_two_processes_with_compiled_nets_end_where_one_eager_process_does(one, ranks):
+    for rank in ranks:
+        torch.testing.assert_close(rank["compiled"]["parameters"], one["accumulation"]["parameters"], rtol=0, atol=1e-5)
+
+
 def test_a_last_batch_that_is_filled_up_counts_as_the_rows_it_holds(tmp_path, ranks):
     """42 rows in batches of 8 per rank: accelerate fills the last ones with rows of the first. A single process that is
     given the rows of both ranks, update by update, ends at the same parameters."""

@@ -29,7 +29,7 @@ def rows():
 
 
 def count_layers(net):
-    """A list with one entry for every forward of a layer (of its first part: transformers 5 recomputes without hooks)."""
+    """A list with one entry for every forward of a layer: of its first part, since the layer's own hooks see one."""
     calls = []
     for module in net.modules():
         if type(module).__name__ == "BertAttention":

@@ -57,7 +57,8 @@ def train(folder, world, num_rows=tiny_run.ROWS, accumulation=1, **options):
     trainer, nets = tiny_run.make(folder, rows=numbered(num_rows), **options)
     rows = record_rows(nets.task_net)
     trainer.train()
-    os.environ.pop("ACCELERATE_MIXED_PRECISION", None)  # 4.57 leaves it there, for every later run of the process
+    for name in ("ACCELERATE_MIXED_PRECISION", "ACCELERATE_DYNAMO_BACKEND"):
+        os.environ.pop(name, None)  # 4.57 leaves them there, for every later run of the process
     assert trainer.args.world_size == trainer.accelerator.num_processes == world
     metrics = trainer.evaluate()
     energies = {name: metrics[name] for name in metrics if "energy" in name}
@@ -104,6 +105,9 @@ def run_all(folder, world, resume):
     options = dict(dropout=0.3, num_rows=37, num_train_epochs=3)
     best = dict(eval_strategy="epoch", save_strategy="epoch", load_best_model_at_end=True)
     results["best"] = train(folder, world, learning_rate=0.1, **best, **options)
+    if world > 1:
+        compiled = dict(torch_compile=True, torch_compile_backend="eager", loss_net_torch_compile=True)
+        results["compiled"] = train(folder, world, **CASES["accumulation"], **compiled)
     results["filled up"] = train(folder, world, loss="regression", num_rows=42)
     if resume:
         options |= dict(accumulation=2, save_strategy="steps", save_steps=4)
