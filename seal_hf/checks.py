@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 
 from torch import nn
+from torch.distributed.tensor import DTensor
 from torch.utils.data import IterableDataset
 
 from .loss_net import LossNet
@@ -26,8 +27,13 @@ def check_task_net(model: nn.Module, space: OutputSpace) -> None:
     rightly.
 
     Raises:
-        ValueError: the model's config says something else.
+        ValueError: the model's config says something else, or the model was loaded in shards.
     """
+    if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
+        raise ValueError(
+            "The task-net was loaded in shards (tensor parallelism), which seal_hf does not support: load it without "
+            "tp_plan, device_mesh or distributed_config, and let the launcher shard it (FSDP2)."
+        )
     config = model.config
     if config.problem_type is None:
         config.problem_type = space.problem_type
