@@ -8,6 +8,9 @@ from transformers import PreTrainedModel
 
 TRANSFORMERS = Version(transformers.__version__)
 
+# The argument `fsdp` of 4.57 has no version and gives FSDP1, whatever `fsdp_config` says; remove with transformers 4.
+FSDP_ARGUMENT_IS_FSDP1 = TRANSFORMERS < Version("5")
+
 
 def enable_gradient_checkpointing(net: PreTrainedModel) -> None:
     """Recompute the layers of `net` in the backward instead of keeping their activations.

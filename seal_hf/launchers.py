@@ -11,6 +11,7 @@ import os
 from accelerate import Accelerator
 from accelerate.utils import DistributedType, DynamoBackend
 
+from .compat import FSDP_ARGUMENT_IS_FSDP1
 from .training_args import SealTrainingArguments
 
 DDP = (DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)
@@ -31,6 +32,11 @@ def check_launcher(args: SealTrainingArguments, accelerator: Accelerator | None 
             f"{args.n_gpu} GPUs are visible to one process (nn.DataParallel), which seal_hf does not support. "
             f"Start one process "
             "per GPU with `accelerate launch` or `torchrun --nproc_per_node`, or set CUDA_VISIBLE_DEVICES."
+        )
+    if args.fsdp and FSDP_ARGUMENT_IS_FSDP1:
+        raise ValueError(
+            "`fsdp` is set, which is FSDP1 in transformers 4. seal_hf supports FSDP2: leave the argument out, and use "
+            "`accelerate launch` with a configuration that has fsdp_version: 2, as examples/accelerate/fsdp2.yaml."
         )
     if accelerator is None:
         return
