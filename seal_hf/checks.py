@@ -1,12 +1,11 @@
-"""What is refused at the start of a run, with the reason: launchers, task-nets, loss-nets and columns."""
+"""What is refused at the start of a run, with the reason: task-nets, loss-nets, columns. Launchers: launchers.py."""
 
 from __future__ import annotations
 
 import difflib
 
-from accelerate import Accelerator
-from accelerate.utils import DistributedType
 from torch import nn
+from torch.distributed.tensor import DTensor
 from torch.utils.data import IterableDataset
 
 from .backbones import LossAdapter, library_of
@@ -16,33 +15,6 @@ from .export import saves_merged
 from .loss_net import LossNet
 from .spaces import OutputSpace
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
-
-SUPPORTED = (
-    DistributedType.NO,
-    DistributedType.MULTI_CPU,
-    DistributedType.MULTI_GPU,
-)
-
-
-def check_launcher(args: SealTrainingArguments, accelerator: Accelerator | None = None) -> None:
-    """Raises ValueError for DataParallel, DeepSpeed, FSDP, and `split_batches` with batch repeats."""
-    if not isinstance(args, SealTrainingArguments):
-        raise ValueError(f"`args` is a {type(args).__name__}; SealTrainer takes SealTrainingArguments.")
-    if args.n_gpu > 1:
-        raise ValueError(
-            f"{args.n_gpu} GPUs are visible to one process (nn.DataParallel), which seal_hf does not support. "
-            f"Start one process "
-            "per GPU with `accelerate launch` or `torchrun --nproc_per_node`, or set CUDA_VISIBLE_DEVICES."
-        )
-    if accelerator is None:
-        return
-    if accelerator.distributed_type not in SUPPORTED:
-        raise ValueError(
-            f"The launcher chose {accelerator.distributed_type.value}, which seal_hf does not support yet. Use DDP: "
-            "`accelerate launch --multi_gpu` or torchrun, without DeepSpeed or FSDP."
-        )
-    if accelerator.split_batches and args.batch_repeats > 1:
-        raise ValueError("`split_batches` and `batch_repeats` > 1 do not go together: set split_batches to False.")
 
 
 def check_repeats(args: SealTrainingArguments, train_dataset) -> None:
@@ -69,8 +41,13 @@ def check_task_net(model: nn.Module, space: OutputSpace) -> None:
     rightly.
 
     Raises:
-        ValueError: the model's config says something else.
+        ValueError: the model's config says something else, or the model was loaded in shards.
     """
+    if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
+        raise ValueError(
+            "The task-net was loaded in shards (tensor parallelism), which seal_hf does not support: load it without "
+            "tp_plan, device_mesh or distributed_config, and let the launcher shard it (FSDP2)."
+        )
     config = model.config
     if config.problem_type is None:
         config.problem_type = space.problem_type
@@ -104,6 +81,12 @@ def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model:
         raise ValueError(
             f"The loss-net has {loss_net.config.num_labels} labels, the task-net {num_labels}. Build both for the same "
             "labels."
+        )
+    if args.loss_net_gradient_checkpointing and not getattr(loss_net.encoder, "supports_gradient_checkpointing", False):
+        encoder = "no encoder of its own" if loss_net.encoder is None else type(loss_net.encoder).__name__
+        raise ValueError(
+            f"`loss_net_gradient_checkpointing` is set, but the loss-net has {encoder}, with no layers to "
+            "recompute. Leave it out, or give the loss-net a transformer encoder (loss_net_encoder='separate')."
         )
     if isinstance(loss_net.encoder, LossAdapter) and loss_net.encoder.model is not model:
         raise ValueError(

@@ -52,6 +52,9 @@ class MLPPreTrainedModel(PreTrainedModel):
             nn.init.zeros_(module.shift)
             nn.init.ones_(module.scale)
 
+    def get_input_embeddings(self) -> None:
+        """None: features are no tokens. FSDP2 asks, to shard a table of them by itself."""
+
 
 class MLPEncoder(MLPPreTrainedModel):
     """`num_layers` x (linear -> softplus -> dropout), no dropout after the last (SEAL appendix C; the authors'
@@ -94,7 +97,7 @@ def pool(hidden: Tensor, attention_mask: Tensor | None = None) -> Tensor:
 
 
 def task_features(outputs, inputs: dict[str, Tensor], model_name: str) -> Tensor:
-    """The task-net's detached features, pooled: what a `shared` loss-net reads. (B, H).
+    """The task-net's detached features, pooled: what a `shared` loss-net reads. Float32 (B, H).
 
     Raises:
         ValueError: the task-net returned no hidden states.
@@ -106,7 +109,8 @@ def task_features(outputs, inputs: dict[str, Tensor], model_name: str) -> Tensor
             "output_hidden_states=True. Use loss_net_encoder='separate' with this model."
         )
     with torch.no_grad():
-        return pool(states[-1].detach(), inputs.get("attention_mask"))
+        features = pool(states[-1].detach(), inputs.get("attention_mask"))
+        return features.float()  # DeepSpeed keeps a task-net in bf16, with no autocast around the loss-net
 
 
 AutoConfig.register(MLPConfig.model_type, MLPConfig)

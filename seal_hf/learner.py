@@ -42,6 +42,8 @@ class Learner:
         num_warmup_steps: in updates of this network.
         num_training_steps: updates of this network in the whole run.
         max_grad_norm: gradient norm clipping; 0 switches it off (the norm is still measured).
+        compile_options: arguments of `torch.compile` for the forward of `__call__`; None leaves it eager. `net` itself
+            stays eager, and its names as they are: who calls it frozen costs no recompilation.
     """
 
     def __init__(
@@ -56,15 +58,18 @@ class Learner:
         max_grad_norm: float = 0.0,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
+        compile_options: dict[str, Any] | None = None,
     ):
         self.net = net.to(accelerator.device)
         self.accelerator = accelerator
         self.max_grad_norm = max_grad_norm
         self.parameters = [p for group in param_groups for p in group["params"]]
         self.forward_net: nn.Module = self.net
+        if compile_options is not None:
+            self.forward_net = torch.compile(self.net, **compile_options)
         if accelerator.num_processes > 1:
             device_ids = [accelerator.device.index] if accelerator.device.type == "cuda" else None
-            self.forward_net = DistributedDataParallel(self.net, device_ids=device_ids)
+            self.forward_net = DistributedDataParallel(self.forward_net, device_ids=device_ids)
         rate = param_groups[-1].get("lr", 1e-3)  # of every group that has its own; some schedules read the default
         self.optimizer = torch.optim.AdamW(param_groups, lr=rate, betas=betas, eps=eps, fused=True)
         self.scheduler = get_scheduler(
@@ -88,7 +93,7 @@ class Learner:
 
     def accumulate(self, synchronise: bool):
         """Context of one forward and backward; gradients are averaged over the processes only where `synchronise`."""
-        if synchronise or self.forward_net is self.net:
+        if synchronise or not isinstance(self.forward_net, DistributedDataParallel):
             return contextlib.nullcontext()
         return self.forward_net.no_sync()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 
 class NonFiniteLossError(RuntimeError):
@@ -65,8 +66,16 @@ class Meters:
                     f"or lower {remedy}."
                 )
         for name, net in nets.items():
-            if net is not None and not all(torch.stack([p.isfinite().all() for p in net.parameters()]).tolist()):
+            if net is None:
+                continue
+            finite = torch.stack([_own_part(p).isfinite().all() for p in net.parameters()]).all()
+            if self.accelerator.gather((~finite).float().unsqueeze(0)).sum().item() > 0:
                 raise NonFiniteLossError(
                     f"A parameter of the {name.replace('_', '-')} is NaN or infinite. Training stopped before saving; "
                     "checkpoints written before are untouched. Lower the learning rate or set a gradient norm."
                 )
+
+
+def _own_part(parameter: Tensor) -> Tensor:
+    """What this process holds of a parameter: the whole, or its shard under FSDP2."""
+    return parameter.to_local() if isinstance(parameter, DTensor) else parameter

@@ -25,6 +25,7 @@ from .checkpoints import (
     written_whole,
 )
 from .export import save_nets, saves_merged
+from .launchers import check_resume
 from .learner import Learner
 from .loss_net import LossNet
 from .meters import Meters
@@ -43,6 +44,7 @@ class SavingTrainer(Trainer):
     def train(self, resume_from_checkpoint: str | bool | None = None, *args, **kwargs):
         """As the Trainer's; `True` or `"last"` resume from the last whole checkpoint (`"last"` starts anew where there
         is none), and a folder that is no whole checkpoint is refused."""
+        check_resume(self.accelerator, resume_from_checkpoint)
         return super().train(checkpoint_to_resume(resume_from_checkpoint, self.args.output_dir), *args, **kwargs)
 
     # --- saving ------------------------------------------------------------------------------------------------------

@@ -23,16 +23,17 @@ from .checks import (
     check_columns,
     check_export,
     check_feature_cache,
-    check_launcher,
     check_loss_net,
     check_repeats,
     check_saving,
     check_task_net,
 )
 from .collators import TensorRows, collate_rows
+from .compat import enable_gradient_checkpointing
 from .encoders import task_features
 from .energy_losses import ENERGY_LOSSES, GOLD, OUTPUT, SAMPLES
 from .feature_cache import FEATURES, with_features
+from .launchers import check_launcher
 from .learner import Learner, frozen
 from .loss_net import LossNet
 from .meters import Meters
@@ -263,6 +264,8 @@ class SealTrainer(SavingTrainer):
                 perturbation_std=self.args.perturbation_std,
                 cost=self.args.margin_cost,
             )
+            if self.args.loss_net_gradient_checkpointing:
+                enable_gradient_checkpointing(self.loss_net.encoder)
             with self.loss_net.active(training=True):
                 self.learner = Learner(
                     self.loss_net,
@@ -274,6 +277,7 @@ class SealTrainer(SavingTrainer):
                     max_grad_norm=self.args.loss_net_max_grad_norm,
                     betas=(self.args.adam_beta1, self.args.adam_beta2),
                     eps=self.args.adam_epsilon,
+                    compile_options=self.args.loss_net_compile_options,
                 )
         return scheduler
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 from transformers import SchedulerType, TrainingArguments
 
@@ -58,6 +59,13 @@ class SealTrainingArguments(TrainingArguments):
         loss_net_lr_scheduler_type (`str`, default `"constant"`): as the authors; any schedule of `transformers`
             without extra arguments.
         loss_net_max_grad_norm (`float`, default 10.0): gradient clipping of the loss-net; 0 = none.
+
+    Parameters that trade time for memory (of the task-net: the Trainer's `gradient_checkpointing`, `torch_compile`):
+        loss_net_gradient_checkpointing (`bool`, default False): the loss-net's own encoder recomputes its layers in the
+            backward instead of keeping their activations; the result is the same.
+        loss_net_torch_compile (`bool`, default False): compile the loss-net for its own phase, with the Trainer's
+            `torch_compile_backend` and `torch_compile_mode` (which, if set, compile the task-net too). It stays eager
+            where it is frozen, in the task-net's phase and in evaluation.
     """
 
     energy_loss: str = field(
@@ -95,6 +103,11 @@ class SealTrainingArguments(TrainingArguments):
         default=10.0, metadata={"help": "Gradient clipping of the loss-net; 0 = none."}
     )
 
+    loss_net_gradient_checkpointing: bool = field(
+        default=False, metadata={"help": "Recompute the layers of the loss-net's own encoder in the backward."}
+    )
+    loss_net_torch_compile: bool = field(default=False, metadata={"help": "Compile the loss-net for its own phase."})
+
     def __post_init__(self):
         super().__post_init__()
         if self.gradient_checkpointing and self.gradient_checkpointing_kwargs is None:
@@ -119,14 +132,13 @@ class SealTrainingArguments(TrainingArguments):
             raise ValueError(
                 "`energy_weight` and `task_weight` are both 0: the task-net would have no loss. Set one of them."
             )
-        self._check_launchers()
 
-    def _check_launchers(self) -> None:
-        if self.deepspeed or self.fsdp:
-            name = "deepspeed" if self.deepspeed else "fsdp"
-            raise ValueError(
-                f"`{name}` is set, but seal_hf does not support it yet. Use DDP: torchrun or accelerate launch."
-            )
+    @property
+    def loss_net_compile_options(self) -> dict[str, Any] | None:
+        """Arguments of `torch.compile` for the loss-net; None where it is not compiled."""
+        if not self.loss_net_torch_compile:
+            return None
+        return {"backend": self.torch_compile_backend or "inductor", "mode": self.torch_compile_mode}
 
     def _check_choice(self, name: str, choices) -> None:
         value = getattr(self, name)

@@ -21,8 +21,11 @@ def shared_data() -> Path:
 
 @pytest.fixture(autouse=True)
 def forget_precision():
-    """TrainingArguments(bf16=True) of transformers 4.57 leaves its precision in the environment, where every later run
-    of the process, and each subprocess, takes it for its own default."""
-    os.environ.pop("ACCELERATE_MIXED_PRECISION", None)
-    yield
-    os.environ.pop("ACCELERATE_MIXED_PRECISION", None)
+    """bf16, torch_compile and fsdp of 4.57's TrainingArguments stay in the environment, where every later run of the
+    process, and each subprocess, takes them for its own defaults."""
+    left_behind = ("ACCELERATE_MIXED_PRECISION", "ACCELERATE_DYNAMO_BACKEND", "ACCELERATE_DYNAMO_MODE")
+    for moment in range(2):
+        for name in (*left_behind, "ACCELERATE_USE_FSDP"):
+            os.environ.pop(name, None)
+        if moment == 0:
+            yield

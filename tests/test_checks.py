@@ -1,18 +1,14 @@
 """What is refused before a run begins, or at its first step: each mistake gives one error that names it and what to do.
 Nothing is trained or written then."""
 
-from types import SimpleNamespace
-
 import pytest
 import tiny_run
 import torch
-from accelerate.utils import DistributedType
 from datasets import DatasetDict
 from tiny_models import tiny_config
 from transformers import AutoModelForSequenceClassification, TrainingArguments
 
 from seal_hf import SealTrainer, SealTrainingArguments, TensorRows
-from seal_hf.checks import check_launcher
 
 RUN = ["train_dataset", "eval_dataset"]
 
@@ -73,46 +69,6 @@ def test_arguments_of_the_plain_trainer_are_refused(tmp_path):
     args = TrainingArguments(output_dir=str(tmp_path), use_cpu=True)
     with pytest.raises(ValueError, match="`args` is a TrainingArguments; SealTrainer takes SealTrainingArguments"):
         SealTrainer(tiny_run.model(), args)
-
-
-# --- launchers -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("option, value", [("fsdp", "full_shard"), ("fsdp", True), ("deepspeed", {"fp16": {}})])
-def test_deepspeed_and_fsdp_are_refused_by_name(tmp_path, monkeypatch, option, value):
-    """Where DeepSpeed is not installed, transformers itself may be the first to say so."""
-    monkeypatch.setenv("ACCELERATE_USE_FSDP", "false")  # 4.57's own arguments set it, for the whole process
-    with pytest.raises((ValueError, ImportError), match=option):
-        tiny_run.arguments(tmp_path, **{option: value})
-
-
-@pytest.mark.parametrize(
-    "kind", [DistributedType.DEEPSPEED, DistributedType.FSDP, DistributedType.MEGATRON_LM, DistributedType.XLA]
-)
-def test_launchers_that_are_not_supported_are_refused_by_name(tmp_path, kind):
-    """As `accelerate launch` with such a configuration would choose, with no argument set."""
-    accelerator = SimpleNamespace(distributed_type=kind, split_batches=False)
-    with pytest.raises(ValueError, match=f"The launcher chose {kind.value}, .*Use DDP"):
-        check_launcher(tiny_run.arguments(tmp_path), accelerator)
-
-
-@pytest.mark.parametrize("kind", [DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU])
-def test_one_process_and_ddp_are_accepted(tmp_path, kind):
-    check_launcher(tiny_run.arguments(tmp_path), SimpleNamespace(distributed_type=kind, split_batches=False))
-
-
-def test_data_parallel_is_refused(tmp_path):
-    args = tiny_run.arguments(tmp_path)
-    args._n_gpu = 2
-    with pytest.raises(ValueError, match="2 GPUs are visible to one process .*DataParallel.*torchrun --nproc_per_node"):
-        SealTrainer(tiny_run.model(), args, train_dataset=TensorRows(tiny_run.table(48)))
-
-
-def test_split_batches_do_not_go_with_repeats(tmp_path):
-    split = {"split_batches": True}
-    with pytest.raises(ValueError, match="`split_batches` and `batch_repeats` > 1 do not go together"):
-        trainer_with(tmp_path, accelerator_config=dict(split), batch_repeats=2)
-    trainer_with(tmp_path, accelerator_config=dict(split))
 
 
 # --- nets ------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 """The runs that one process and two must do alike: `test_distributed.py` calls `run_all` itself, and launches this file
-as a program that writes what each rank ends with."""
+as a program that writes what each rank ends with: FOLDER, then the cases to run (default: all) or --resume."""
 
 import os
 import sys
@@ -16,6 +16,8 @@ CASES = {
     "cross-entropy": dict(loss="ce", accumulation=2),
     "repeats": dict(loss="regression", accumulation=2, batch_repeats=2),
     "repeats, uneven": dict(loss="regression", batch_repeats=2, num_rows=42),
+    "a short window, uneven": dict(loss="regression", accumulation=2, num_rows=40),  # of one micro-batch, not two
+    "bf16": dict(loss="regression", bf16=True),
 }
 
 
@@ -55,6 +57,8 @@ def train(folder, world, num_rows=tiny_run.ROWS, accumulation=1, **options):
     trainer, nets = tiny_run.make(folder, rows=numbered(num_rows), **options)
     rows = record_rows(nets.task_net)
     trainer.train()
+    for name in ("ACCELERATE_MIXED_PRECISION", "ACCELERATE_DYNAMO_BACKEND"):
+        os.environ.pop(name, None)  # 4.57 leaves them there, for every later run of the process
     assert trainer.args.world_size == trainer.accelerator.num_processes == world
     metrics = trainer.evaluate()
     energies = {name: metrics[name] for name in metrics if "energy" in name}
@@ -101,6 +105,10 @@ def run_all(folder, world, resume):
     options = dict(dropout=0.3, num_rows=37, num_train_epochs=3)
     best = dict(eval_strategy="epoch", save_strategy="epoch", load_best_model_at_end=True)
     results["best"] = train(folder, world, learning_rate=0.1, **best, **options)
+    if world > 1:
+        compiled = dict(torch_compile=True, torch_compile_backend="eager", loss_net_torch_compile=True)
+        results["compiled"] = train(folder, world, **CASES["accumulation"], **compiled)
+    results["filled up"] = train(folder, world, loss="regression", num_rows=42)
     if resume:
         options |= dict(accumulation=2, save_strategy="steps", save_steps=4)
         results["whole"] = train(f"{folder}/whole", world, **options)
@@ -120,5 +128,11 @@ def run_all(folder, world, resume):
 
 
 if __name__ == "__main__":
-    world, rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
-    torch.save(run_all(sys.argv[1], world, "--resume" in sys.argv), f"{sys.argv[1]}/rank{rank}.pt")
+    world, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+    folder, *names = sys.argv[1:]
+    cases = [name for name in names if name in CASES]
+    if cases:
+        results = {name: train(folder, world, **CASES[name]) for name in cases}
+    else:
+        results = run_all(folder, world, "--resume" in names)
+    torch.save(results, f"{folder}/rank{rank}.pt")

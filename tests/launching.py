@@ -1,0 +1,51 @@
+"""Starts programs of this folder through the real `accelerate launch`, configured by `examples/accelerate/`."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+ROOT = Path(__file__).resolve().parents[1]
+OF_A_LAUNCHER = ("ACCELERATE_", "FSDP_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def start(config, script, *arguments, options=(), **variables) -> subprocess.Popen:
+    """One `accelerate launch`; `options` are its own and go over the file's."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(OF_A_LAUNCHER)}
+    paths = [str(ROOT), environment.get("PYTHONPATH", "")]
+    environment |= {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "OMP_NUM_THREADS": "1", **variables}
+    launch = [
+        sys.executable,
+        "-m",
+        "accelerate.commands.launch",
+        "--config_file",
+        f"{ROOT}/examples/accelerate/{config}",
+    ]
+    command = [*launch, *map(str, options), f"{ROOT}/tests/{script}", *map(str, arguments)]
+    pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return subprocess.Popen(command, cwd=ROOT, env=environment, **pipes)
+
+
+def finish(*launches: subprocess.Popen) -> None:
+    """Wait for all of them; the first that fails ends the others."""
+    try:
+        for launch in launches:
+            output, _ = launch.communicate(timeout=300)
+            assert launch.returncode == 0, output[-8000:]
+    finally:
+        for launch in launches:
+            launch.kill()
+
+
+def results(folder, world) -> list[dict]:
+    """What each rank wrote at its end."""
+    return [torch.load(Path(folder) / f"rank{rank}.pt", weights_only=True) for rank in range(world)]
