@@ -1,6 +1,6 @@
 """Runs killed again and again with SIGKILL, and what they end with: the uninterrupted run's parameters, to the bit.
 
-python benchmarks/kill_and_resume.py --kills 20 --seed 0           # some five minutes; writes kill_and_resume.json
+python benchmarks/kill_and_resume.py --kills 20 --seed 0           # some six minutes; writes kill_and_resume.json
 
 Every other kill comes by the clock, at a random time after training has started; the others at a random moment of a
 save, with half of a file written, or of the deletion of an older checkpoint (see `tests/killed_run.py`). A killed run
