@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import transformers
-from packaging.version import Version
 from transformers import PreTrainedModel
 
-TRANSFORMERS = Version(transformers.__version__)
+TRANSFORMERS = tuple(int(part) for part in transformers.__version__.split(".")[:2])  # (major, minor)
 
 # The argument `fsdp` of 4.57 has no version and gives FSDP1, whatever `fsdp_config` says; remove with transformers 4.
-FSDP_ARGUMENT_IS_FSDP1 = TRANSFORMERS < Version("5")
+FSDP_ARGUMENT_IS_FSDP1 = TRANSFORMERS < (5, 0)
 
 
 def enable_gradient_checkpointing(net: PreTrainedModel) -> None:
@@ -18,7 +17,7 @@ def enable_gradient_checkpointing(net: PreTrainedModel) -> None:
     Without the hook that makes the embeddings' output require a gradient: only reentrant checkpointing needs it, and it
     would send every gradient of a frozen net through all of its layers.
     """
-    if TRANSFORMERS >= Version("5.23"):  # renamed, and it sets the hook; remove the other branch with older lines
+    if TRANSFORMERS >= (5, 23):  # renamed, and it sets the hook; remove the other branch with older lines
         net.activation_checkpointing_enable({"use_reentrant": False})
         net.disable_input_require_grads()
     else:
