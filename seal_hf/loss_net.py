@@ -9,6 +9,7 @@ from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedMode
 
 from .encoders import ENCODER_MODES, pool
 from .energies import ENERGIES
+from .label_sets import LabelSets
 
 
 class LossNetConfig(PretrainedConfig):
@@ -101,6 +102,14 @@ class LossNet(PreTrainedModel):
         ]
         return [{**group, "weight_decay": args.loss_net_weight_decay} for group in groups if group["params"]]
 
+    def sparse_gradients(self, wanted: bool) -> None:
+        """Whether sparse candidates give the energy's tables a gradient of the rows they hold alone
+        (`torch.sparse_coo`), or, for a launcher that cannot take it, a dense one. A DDP wrapper asks when it is
+        built."""
+        for module in self.energy.modules():
+            if isinstance(module, nn.Embedding):
+                module.sparse = wanted
+
     def encode(self, inputs: dict[str, Tensor], task_features: Tensor | None = None) -> Tensor:
         """T_E(x): from the inputs (separate) or from the task-net's detached features (shared). (B, H)."""
         if self.encoder is None:
@@ -110,7 +119,7 @@ class LossNet(PreTrainedModel):
 
     def forward(
         self,
-        y: Tensor,
+        y: Tensor | LabelSets,
         mask: Tensor | None = None,
         inputs: dict[str, Tensor] | None = None,
         task_features: Tensor | None = None,
@@ -118,7 +127,7 @@ class LossNet(PreTrainedModel):
         """Energies of candidate structures.
 
         Args:
-            y: (B, S, ...) candidates, entries in [0, 1].
+            y: (B, S, ...) candidates, entries in [0, 1]; sparse label sets too.
             mask: positions that count, or None.
             inputs: the task-net's inputs without labels; read by a separate encoder.
             task_features: (B, H) detached features of the task-net; read when shared.
