@@ -20,19 +20,19 @@ from transformers.utils import logging
 from .checkpoints import LOSS_NET_FOLDER, save_loss_net
 from .encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel, task_features
 from .loss_net import LossNet, LossNetConfig, without_pooler
-from .spaces import MultiLabelSpace
+from .spaces import SPARSE_FROM, MultiLabelSpace
 
 logger = logging.get_logger(__name__)
 
 
 class MLPForMultiLabel(MLPPreTrainedModel):
-    """The MLP task-net F(x) = G T_F(x): an MLP and a label table without bias (SEAL §4; the authors' feedforward
-    task-net)."""
+    """The MLP task-net F(x) = G T_F(x): an MLP and a label table, without bias unless `config.label_bias` (SEAL §4; the
+    authors' feedforward task-net)."""
 
     def __init__(self, config: MLPConfig):
         super().__init__(config)
         self.encoder = MLPEncoder(config)
-        self.classifier = nn.Linear(config.hidden_size, config.num_labels, bias=False)
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels, bias=config.label_bias)
         self.classifier.is_label_table = True
         self.post_init()
 
@@ -115,16 +115,20 @@ class SealForMultiLabel(nn.Module):
         hidden_size: int = 400,
         num_layers: int = 2,
         dropout: float = 0.0,
+        label_bias: bool | None = None,
         **kwargs,
     ) -> SealForMultiLabel:
         """Both nets for a data set of [`load_multilabel`].
 
         Args:
-            data: has `kind` and `label_names`; `num_features` and `scaling` for features, `label_rates` for text.
+            data: has `kind` and `label_names`; `num_features` and `scaling` for features; `label_rates` where the
+                output layer has a bias.
             model_name_or_path: a Hugging Face encoder or classifier; for text data.
             loss_net_encoder: `separate` or `shared`.
             global_size: width of the loss-net's global term.
             hidden_size, num_layers, dropout: of the MLPs, for feature data.
+            label_bias: whether the MLP task-net has a bias, which starts at the labels' log-odds; default: from
+                `SPARSE_FROM` labels on, where samples must hold few of them.
 
         Raises:
             ValueError: text data without `model_name_or_path`.
@@ -151,10 +155,13 @@ class SealForMultiLabel(nn.Module):
             hidden_size=hidden_size,
             num_layers=num_layers,
             dropout=dropout,
+            label_bias=len(names) >= SPARSE_FROM if label_bias is None else label_bias,
             problem_type=MultiLabelSpace.problem_type,
             **labels,
         )
         task_net = MLPForMultiLabel(config)
+        if config.label_bias:
+            _set_bias(task_net.classifier.bias, data.label_rates)
         seal = cls(task_net, cls._fresh_loss_net(task_net, None, loss_net_encoder, global_size))
         if data.scaling is not None:
             for encoder in (net.encoder for net in (task_net, seal.loss_net) if net.encoder is not None):
@@ -293,7 +300,11 @@ def _start_at_rates(task_net: PreTrainedModel, loading: dict, rates: np.ndarray)
         if name in fresh and name.endswith("bias") and parameter.shape == (len(rates),)
     ]
     if biases:
-        biases[-1].data.copy_(torch.logit(torch.as_tensor(rates)))
+        _set_bias(biases[-1], rates)
+
+
+def _set_bias(bias: nn.Parameter, rates: np.ndarray) -> None:
+    bias.data.copy_(torch.logit(torch.as_tensor(rates)))
 
 
 def _encoder_options(config) -> dict:

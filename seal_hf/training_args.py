@@ -31,7 +31,7 @@ class SealTrainingArguments(TrainingArguments):
         perturbation_std (`float`, default 1.0): standard deviation of the logit noise of `regression_s`.
 
     Parameters that control large label sets:
-        sparse_labels_from (`int`, default 5000): from so many labels on, candidates are lists of labels: samples are
+        sparse_labels_from (`int`, default 2000): from so many labels on, candidates are lists of labels: samples are
             exact and cost what they hold, gradients of the loss-net's tables have the rows of these labels alone, and
             the task-net's relaxed output enters the energy cut to its largest entries.
         relaxed_mass (`float`, default 0.99): share of Σ ŷ that the cut output keeps, in (0, 1].
