@@ -45,6 +45,10 @@ class LabelSets:
         batch = self.blocks[0][0].shape[0]
         return torch.Size((batch, sum(index.shape[1] for index, _ in self.blocks), self.num_labels))
 
+    def dim(self) -> int:
+        """3, as of the dense tensor."""
+        return 3
+
     @property
     def device(self) -> torch.device:
         return self.blocks[0][1].device

@@ -29,6 +29,9 @@ class RowAdamW(torch.optim.AdamW):
             if overflow is None or not overflow.item():
                 self._step_rows(p, group)
             p.grad = None  # not for the stock update
+        for state in (self.state[p] for group in self.param_groups for p in group["params"] if p.grad is not None):
+            if state and state["step"].dim():  # a run resumed with dense gradients: one count for the table
+                state["step"] = state["step"].max()
         loss = super().step(closure)
         for (p, _), gradient in zip(sparse, gradients, strict=True):
             p.grad = gradient
@@ -39,6 +42,8 @@ class RowAdamW(torch.optim.AdamW):
         if not state:
             state["step"] = p.new_zeros(p.shape[0], dtype=torch.float32)
             state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(p), torch.zeros_like(p)
+        if not state["step"].dim():  # a run resumed with sparse gradients: a count for each row
+            state["step"] = state["step"].to(p.device).repeat(p.shape[0])
         gradient = p.grad.coalesce()
         parts = gradient.indices()[0].split(ROWS_AT_ONCE), gradient.values().split(ROWS_AT_ONCE)
         for rows, g in zip(*parts, strict=True):  # (U,), (U, D)

@@ -60,3 +60,18 @@ def test_an_overflow_in_fp16_skips_dense_and_sparse_alike(overflow):
     scaler.update()
     assert torch.equal(table.detach(), torch.ones(L, 3)) == torch.equal(vector.detach(), torch.ones(4)) == overflow
     assert (scaler.get_scale() < 8) == overflow
+
+
+def test_a_table_may_change_between_sparse_and_dense_gradients():
+    """As a run does that is resumed on another launcher. Every row has a gradient: AdamW all along."""
+    start = torch.randn(L, 3, generator=torch.Generator().manual_seed(0))
+    row_wise, stock = torch.nn.Parameter(start.clone()), torch.nn.Parameter(start.clone())
+    optimizers = RowAdamW([row_wise], lr=0.1, fused=True), torch.optim.AdamW([stock], lr=0.1, fused=True)
+    for step in range(6):
+        gradient = row_gradient(list(range(L)), seed=step)
+        row_wise.grad, stock.grad = gradient if step // 2 % 2 else gradient.to_dense(), gradient.to_dense()
+        if step == 3:  # through a checkpoint
+            optimizers[0].load_state_dict(optimizers[0].state_dict())
+        for optimizer in optimizers:
+            optimizer.step()
+    torch.testing.assert_close(row_wise, stock)
