@@ -8,6 +8,7 @@ from .collators import TensorRows, collate_rows, tokenize
 from .data import DataError, MultiLabelData, load_multilabel
 from .energies import ENERGIES, MultiLabelEnergy
 from .energy_losses import ENERGY_LOSSES, Candidates, EnergyLoss
+from .label_sets import LabelSets
 from .learner import Learner
 from .loss_net import LossNet, LossNetConfig
 from .meters import NonFiniteLossError
@@ -25,6 +26,7 @@ __all__ = [
     "Candidates",
     "DataError",
     "EnergyLoss",
+    "LabelSets",
     "Learner",
     "LossNet",
     "LossNetConfig",

@@ -21,14 +21,19 @@ class TensorRows(torch.utils.data.Dataset):
     Args:
         dataset: numeric columns only.
         padding: value that pads each ragged column, by name.
+        multi_hot: number of labels L of each ragged column of label ids, by name: a batch gets it as float32 (B, L).
+            For 10⁴ labels and more, of which the rows need not be stored.
 
     Raises:
         ValueError: a column is not numeric, or is ragged and has no padding value.
     """
 
-    def __init__(self, dataset: Dataset, padding: dict[str, int] | None = None):
+    def __init__(
+        self, dataset: Dataset, padding: dict[str, int] | None = None, multi_hot: dict[str, int] | None = None
+    ):
         self.length = len(dataset)
-        self.padding = padding or {}
+        self.multi_hot = multi_hot or {}
+        self.padding = {**(padding or {}), **self.multi_hot}  # id L fills up short rows
         self.dense: dict[str, Tensor] = {}
         self.ragged: dict[str, tuple[Tensor, Tensor]] = {}  # flat values, offsets (N + 1,)
         for name in dataset.column_names:
@@ -57,12 +62,23 @@ class TensorRows(torch.utils.data.Dataset):
         if len(set(lengths.tolist())) <= 1 and name not in self.padding:
             self.dense[name] = flat.view(self.length, int(lengths[0]) if self.length else 0)
         elif name in self.padding:
+            self._check_ids(name, flat)
             self.ragged[name] = (flat, torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)])))
         else:
             raise ValueError(
                 f"Rows of column `{name}` have between {lengths.min()} and {lengths.max()} values; give its "
                 f"padding value "
                 f"(`padding={{{name!r}: ...}}`) or make all rows equally long."
+            )
+
+    def _check_ids(self, name: str, ids: Tensor) -> None:
+        size = self.multi_hot.get(name)
+        if size is None or not len(ids):
+            return
+        if ids.is_floating_point() or ids.min() < 0 or ids.max() >= size:
+            raise ValueError(
+                f"Column `{name}` holds {ids.dtype} values from {ids.min()} to {ids.max()}; as multi_hot={{{name!r}: "
+                f"{size}}} it takes label ids, integers from 0 to {size - 1}."
             )
 
     @staticmethod
@@ -93,6 +109,8 @@ class TensorRows(torch.utils.data.Dataset):
             inside = steps < length.unsqueeze(1)  # (B, T)
             values = flat[(start.unsqueeze(1) + steps).clamp_max(len(flat) - 1)]
             batch[name] = torch.where(inside, values, self.padding[name])
+        for name, size in self.multi_hot.items():
+            batch[name] = torch.zeros(len(rows), size + 1).scatter_(1, batch[name], 1.0)[:, :size]
         return batch
 
     @property

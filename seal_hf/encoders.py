@@ -19,17 +19,26 @@ class MLPConfig(PretrainedConfig):
         hidden_size: H, the width of every layer.
         num_layers: number of layers, each linear -> softplus -> dropout.
         dropout: dropout rate in [0, 1) after every layer but the last.
+        label_bias: whether the task-net's label table has a bias. The authors' has none; with thousands of labels it
+            must start at the labels' rates, or else its samples hold half of all labels.
     """
 
     model_type = "seal_mlp"
 
     def __init__(
-        self, input_size: int = 1, hidden_size: int = 400, num_layers: int = 2, dropout: float = 0.0, **kwargs
+        self,
+        input_size: int = 1,
+        hidden_size: int = 400,
+        num_layers: int = 2,
+        dropout: float = 0.0,
+        label_bias: bool = False,
+        **kwargs,
     ):
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.num_layers = num_layers
         self.dropout = dropout
+        self.label_bias = label_bias
         super().__init__(**kwargs)
 
 

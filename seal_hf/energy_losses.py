@@ -19,6 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .label_sets import LabelSets
 from .spaces import OutputSpace
 
 OUTPUT, GOLD, SAMPLES = 0, 1, slice(2, None)  # columns of a candidate row
@@ -30,14 +31,15 @@ class Candidates:
     """A row of candidates per input, without gradient.
 
     Attributes:
-        y: (B, 2 + K, ...) relaxed output, gold, samples.
+        y: (B, 2 + K, ...) relaxed output, gold, samples; of large label spaces sparse, as [`LabelSets`].
         mask: positions that count, or None.
-        log_noise: log P_N of gold and samples under the task-net, (B, 1 + K); only for losses that use it.
+        log_noise: log P_N of gold and samples under the task-net, up to a constant per input, (B, 1 + K); only for
+            losses that use it.
         score: s(y, y*) of every candidate, (B, 2 + K), in [0, 1]; only for losses that use it.
         cost: Δ(ŷ, y*) of the relaxed output, (B,); only for losses that use it.
     """
 
-    y: Tensor
+    y: Tensor | LabelSets
     mask: Tensor | None = None
     log_noise: Tensor | None = None
     score: Tensor | None = None
@@ -67,11 +69,11 @@ class EnergyLoss:
         """Candidates around the task-net's current output. `logits` are detached here; samples come from
         `generator`."""
         gold, mask = space.gold(labels)
-        row = [space.relax(logits).unsqueeze(1), gold.unsqueeze(1)]
+        row = [space.output(logits), space.candidate(gold)]
         samples = self.draw(space, logits, generator)
         if samples is not None:
             row.append(samples)
-        candidates = Candidates(torch.cat(row, dim=1), mask)
+        candidates = Candidates(space.join(row), mask)
         self.annotate(space, logits, gold, candidates)
         return candidates
 
@@ -100,7 +102,7 @@ class NCE(EnergyLoss):
         return space.sample(logits, self.num_samples, generator)
 
     def annotate(self, space: OutputSpace, logits: Tensor, gold: Tensor, candidates: Candidates) -> None:
-        candidates.log_noise = space.log_prob(logits, candidates.y[:, CONTRAST], candidates.mask)
+        candidates.log_noise = space.log_noise(logits, candidates.y[:, CONTRAST], candidates.mask)
 
     def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
         s = -energies[:, CONTRAST] - candidates.log_noise  # (B, 1 + K)

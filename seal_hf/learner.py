@@ -17,6 +17,8 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from transformers import get_scheduler
 
+from .optimizers import RowAdamW, clip_grad_norm
+
 
 @contextlib.contextmanager
 def frozen(net: nn.Module):
@@ -31,6 +33,11 @@ def frozen(net: nn.Module):
             p.requires_grad_(True)
 
 
+def reduces_sparse(accelerator: Accelerator) -> bool:
+    """Whether this launcher can average row-sparse gradients: one process needs not, gloo can, NCCL cannot."""
+    return accelerator.num_processes == 1 or torch.distributed.get_backend() == "gloo"
+
+
 class Learner:
     """Trains one network.
 
@@ -38,6 +45,7 @@ class Learner:
         net: the network; its parameters that require a gradient now are the ones trained.
         accelerator: gives device, precision and the processes; nothing is prepared with it.
         param_groups: parameter groups for AdamW (a list of dicts); together exactly the trainable parameters.
+            Row-sparse gradients are taken, see [`RowAdamW`].
         scheduler_type: name of a `transformers` schedule.
         num_warmup_steps: in updates of this network.
         num_training_steps: updates of this network in the whole run.
@@ -71,7 +79,7 @@ class Learner:
             device_ids = [accelerator.device.index] if accelerator.device.type == "cuda" else None
             self.forward_net = DistributedDataParallel(self.forward_net, device_ids=device_ids)
         rate = param_groups[-1].get("lr", 1e-3)  # of every group that has its own; some schedules read the default
-        self.optimizer = torch.optim.AdamW(param_groups, lr=rate, betas=betas, eps=eps, fused=True)
+        self.optimizer = RowAdamW(param_groups, lr=rate, betas=betas, eps=eps, fused=True)
         self.scheduler = get_scheduler(
             scheduler_type, self.optimizer, num_warmup_steps=num_warmup_steps, num_training_steps=num_training_steps
         )
@@ -101,7 +109,7 @@ class Learner:
         """Unscale, clip, step, schedule: one update from the accumulated gradients."""
         self.scaler.unscale_(self.optimizer)
         limit = self.max_grad_norm or float("inf")
-        self.grad_norm = torch.nn.utils.clip_grad_norm_(self.parameters, limit)
+        self.grad_norm = clip_grad_norm(self.parameters, limit)
         scale = self.scaler.get_scale()
         self.scaler.step(self.optimizer)
         self.scaler.update()

@@ -12,6 +12,7 @@ from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedMode
 from .backbones import LIBRARIES, LossAdapter
 from .encoders import ENCODER_MODES, pool
 from .energies import ENERGIES
+from .label_sets import LabelSets
 
 
 class LossNetConfig(PretrainedConfig):
@@ -122,6 +123,14 @@ class LossNet(PreTrainedModel):
         ]
         return [{**group, "weight_decay": args.loss_net_weight_decay} for group in groups if group["params"]]
 
+    def sparse_gradients(self, wanted: bool) -> None:
+        """Whether sparse candidates give the energy's tables a gradient of the rows they hold alone
+        (`torch.sparse_coo`), or, for a launcher that cannot take it, a dense one. A DDP wrapper asks when it is
+        built."""
+        for module in self.energy.modules():
+            if isinstance(module, nn.Embedding):
+                module.sparse = wanted
+
     def encode(self, inputs: dict[str, Tensor], features: Tensor | None = None) -> Tensor:
         """T_E(x): from the inputs, or from features that are there already. (B, H)."""
         if features is not None:
@@ -131,7 +140,7 @@ class LossNet(PreTrainedModel):
 
     def forward(
         self,
-        y: Tensor,
+        y: Tensor | LabelSets,
         mask: Tensor | None = None,
         inputs: dict[str, Tensor] | None = None,
         features: Tensor | None = None,
@@ -139,7 +148,7 @@ class LossNet(PreTrainedModel):
         """Energies of candidate structures.
 
         Args:
-            y: (B, S, ...) candidates, entries in [0, 1].
+            y: (B, S, ...) candidates, entries in [0, 1]; sparse label sets too.
             mask: positions that count, or None.
             inputs: the task-net's inputs without labels; encoded where there are no features.
             features: (B, H): the task-net's, detached (`shared`), or those of a frozen encoder from the cache.

@@ -23,19 +23,19 @@ from .checkpoints import CONFIG, LOSS_NET_FOLDER, load_loss_net_weights
 from .encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel, task_features
 from .export import ADAPTER_FILES, PLAIN_FILES, save_nets
 from .loss_net import LossNet, LossNetConfig, encoder_options, without_pooler
-from .spaces import MultiLabelSpace
+from .spaces import SPARSE_FROM, MultiLabelSpace
 
 logger = logging.get_logger(__name__)
 
 
 class MLPForMultiLabel(MLPPreTrainedModel):
-    """The MLP task-net F(x) = G T_F(x): an MLP and a label table without bias (SEAL §4; the authors' feedforward
-    task-net)."""
+    """The MLP task-net F(x) = G T_F(x): an MLP and a label table, without bias unless `config.label_bias` (SEAL §4; the
+    authors' feedforward task-net)."""
 
     def __init__(self, config: MLPConfig):
         super().__init__(config)
         self.encoder = MLPEncoder(config)
-        self.classifier = nn.Linear(config.hidden_size, config.num_labels, bias=False)
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels, bias=config.label_bias)
         self.classifier.is_label_table = True
         self.post_init()
 
@@ -119,16 +119,20 @@ class SealForMultiLabel(nn.Module):
         hidden_size: int = 400,
         num_layers: int = 2,
         dropout: float = 0.0,
+        label_bias: bool | None = None,
         **kwargs,
     ) -> SealForMultiLabel:
         """Both nets for a data set of [`load_multilabel`].
 
         Args:
-            data: has `kind` and `label_names`; `num_features` and `scaling` for features, `label_rates` for text.
+            data: has `kind` and `label_names`; `num_features` and `scaling` for features; `label_rates` where the
+                output layer has a bias.
             model_name_or_path: a Hugging Face encoder or classifier; for text data.
             loss_net_encoder, adapter: see [`from_pretrained`]; features take `separate` or `shared`, and no adapter.
             global_size: width of the loss-net's global term.
             hidden_size, num_layers, dropout: of the MLPs, for feature data.
+            label_bias: whether the MLP task-net has a bias, which starts at the labels' log-odds; default: from
+                `SPARSE_FROM` labels on, where samples must hold few of them.
 
         Raises:
             ValueError: text data without `model_name_or_path`; adapters for feature data.
@@ -161,10 +165,13 @@ class SealForMultiLabel(nn.Module):
             hidden_size=hidden_size,
             num_layers=num_layers,
             dropout=dropout,
+            label_bias=len(names) >= SPARSE_FROM if label_bias is None else label_bias,
             problem_type=MultiLabelSpace.problem_type,
             **labels,
         )
         task_net = MLPForMultiLabel(config)
+        if config.label_bias:
+            _set_bias(task_net.classifier.bias, data.label_rates)
         seal = cls(task_net, cls._fresh_loss_net(task_net, None, loss_net_encoder, global_size))
         if data.scaling is not None:
             for encoder in (net.encoder for net in (task_net, seal.loss_net) if net.encoder is not None):
@@ -264,6 +271,8 @@ class SealForMultiLabel(nn.Module):
                 num_labels=task_net.config.num_labels,
             )
         )
+        if library_of(task_net) is not None:  # an adapter's repo has no other place for the labels' names
+            loss_net.config.id2label, loss_net.config.label2id = config.id2label, config.label2id
         if mode in LIBRARIES:
             loss_net.attach(LIBRARIES[mode].loss_adapter(task_net))
         if encoder is not None:
@@ -320,7 +329,11 @@ def _start_at_rates(task_net: PreTrainedModel, loading: dict, rates: np.ndarray)
         if name in fresh and name.endswith("bias") and parameter.shape == (len(rates),)
     ]
     if biases:
-        biases[-1].data.copy_(torch.logit(torch.as_tensor(rates)))
+        _set_bias(biases[-1], rates)
+
+
+def _set_bias(bias: nn.Parameter, rates: np.ndarray) -> None:
+    bias.data.copy_(torch.logit(torch.as_tensor(rates)))
 
 
 def _load_task_net(name: str, kwargs: dict, hub: dict) -> tuple[nn.Module, dict]:

@@ -5,7 +5,8 @@ output is a label set, a tag sequence or a mask. Energies and energy losses are 
 pure tensor functions, vectorised over the batch B and the candidates S; nothing loops over examples and nothing
 synchronises with the device.
 
-Shapes for a label set over L labels: `logits` and `labels` (B, L); candidates `y` (B, S, L).
+Shapes for a label set over L labels: `logits` and `labels` (B, L); candidates `y` (B, S, L). From `sparse_from` labels
+on, candidates are sparse ([`LabelSets`]), and nothing of size B x S x L is made.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from . import label_sets
+from .label_sets import LabelSets, dot, total
+
 COSTS = ("f1", "l1", "l1_mean")
+SPARSE_FROM = 2000  # labels: sparse is 3 times as fast at 1000 already (benchmarks/label_scale.json), dense is exact
 
 
 class OutputSpace(ABC):
@@ -30,9 +35,21 @@ class OutputSpace(ABC):
     name: str
     problem_type: str
 
+    @classmethod
+    def from_arguments(cls, args) -> OutputSpace:
+        """The space with the options that [`SealTrainingArguments`] has for it."""
+        return cls()
+
     @abstractmethod
     def check(self, logits: Tensor, labels: Tensor) -> None:
         """Raise ValueError where the task-net's output cannot belong to this space. Looks at shapes only."""
+
+    def is_sparse(self, num_labels: int) -> bool:
+        """Whether candidates over so many labels are sparse."""
+        return False
+
+    def check_loss(self, energy_loss: str, num_labels: int) -> None:  # noqa: B027
+        """Raise ValueError for an energy loss that cannot be had in this space."""
 
     @abstractmethod
     def gold(self, labels: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -41,6 +58,22 @@ class OutputSpace(ABC):
     @abstractmethod
     def relax(self, logits: Tensor) -> Tensor:
         """Logits -> relaxed structure ŷ, each entry in [0, 1], differentiable."""
+
+    def output(self, logits: Tensor) -> Tensor:
+        """The relaxed output as a candidate, differentiable: (B, 1, ...)."""
+        return self.relax(logits).unsqueeze(1)
+
+    def candidate(self, y: Tensor) -> Tensor:
+        """One structure per input, (B, ...), as a candidate, (B, 1, ...)."""
+        return y.unsqueeze(1)
+
+    def join(self, parts: list[Tensor]) -> Tensor:
+        """Candidates side by side, in one row: (B, S, ...)."""
+        return torch.cat(parts, dim=1)
+
+    def facts(self, output: Tensor) -> dict[str, Tensor]:
+        """What the log should say of a relaxed output, by name: tensors, whose mean is logged."""
+        return {}
 
     @abstractmethod
     def sample(self, logits: Tensor, num_samples: int, generator: torch.Generator) -> Tensor:
@@ -53,6 +86,10 @@ class OutputSpace(ABC):
     @abstractmethod
     def log_prob(self, logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """log P(y | logits) under the task-net's factorised distribution, closed form: (B, S), in (-inf, 0]."""
+
+    def log_noise(self, logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
+        """log P(y | logits) up to a constant per input, for losses that compare candidates of one input: (B, S)."""
+        return self.log_prob(logits, y, mask)
 
     @abstractmethod
     def score(self, y_hat: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -72,10 +109,36 @@ class OutputSpace(ABC):
 
 
 class MultiLabelSpace(OutputSpace):
-    """Label sets: y in {0, 1}^L, independent Bernoulli outputs."""
+    """Label sets: y in {0, 1}^L, independent Bernoulli outputs.
+
+    Args:
+        sparse_from: from this number of labels on, candidates are [`LabelSets`]: sets as lists of labels, exact samples
+            at a cost of their size, and the relaxed output cut to its largest entries.
+        relaxed_mass: share of Σ_j ŷ_j that a cut output keeps, in (0, 1]; 1 always keeps `relaxed_width` entries.
+        relaxed_width: the most entries that a cut output keeps.
+    """
 
     name = "multi_label"
     problem_type = "multi_label_classification"
+
+    def __init__(self, sparse_from: int = SPARSE_FROM, relaxed_mass: float = 0.99, relaxed_width: int = 256):
+        self.sparse_from, self.relaxed_mass, self.relaxed_width = sparse_from, relaxed_mass, relaxed_width
+
+    @classmethod
+    def from_arguments(cls, args) -> MultiLabelSpace:
+        return cls(args.sparse_labels_from, args.relaxed_mass, args.relaxed_width)
+
+    def is_sparse(self, num_labels: int) -> bool:
+        return num_labels >= self.sparse_from
+
+    def check_loss(self, energy_loss: str, num_labels: int) -> None:
+        """Raises ValueError for noise on the logits of a sparse label set: every entry would be a number of its own."""
+        if energy_loss == "regression_s" and self.is_sparse(num_labels):
+            raise ValueError(
+                f"energy_loss='regression_s' perturbs every one of the {num_labels} logits, but label sets are sparse "
+                f"from {self.sparse_from} labels on. Choose nce, ranking, margin or regression, or set "
+                "`sparse_labels_from` above the number of labels."
+            )
 
     def check(self, logits: Tensor, labels: Tensor) -> None:
         """Logits and labels must both be (B, L).
@@ -99,41 +162,72 @@ class MultiLabelSpace(OutputSpace):
         """ŷ = sigmoid(logits), in float32."""
         return torch.sigmoid(logits.float())
 
+    def output(self, logits: Tensor) -> Tensor | LabelSets:
+        """ŷ as a candidate, (B, 1, L); sparse: its largest entries alone, see [`truncate`]."""
+        if self.is_sparse(logits.shape[-1]):
+            return label_sets.truncate(logits, self.relaxed_mass, self.relaxed_width)
+        return super().output(logits)
+
+    def candidate(self, y: Tensor) -> Tensor | LabelSets:
+        y = super().candidate(y)
+        return label_sets.from_dense(y) if self.is_sparse(y.shape[-1]) else y
+
+    def join(self, parts: list[Tensor] | list[LabelSets]) -> Tensor | LabelSets:
+        return label_sets.concatenate(parts) if isinstance(parts[0], LabelSets) else super().join(parts)
+
+    def facts(self, output: Tensor | LabelSets) -> dict[str, Tensor]:
+        """Sparse: the mass Σ ŷ_j that the cut left out, in labels, per row."""
+        return {"dropped_mass": output.dropped} if isinstance(output, LabelSets) else {}
+
     @torch.no_grad()
-    def sample(self, logits: Tensor, num_samples: int, generator: torch.Generator) -> Tensor:
+    def sample(self, logits: Tensor, num_samples: int, generator: torch.Generator) -> Tensor | LabelSets:
         """y_k ~ Bernoulli(sigmoid(logits)), k = 1..K, all at once; a sample may equal the gold. Float32 (B, K, L)."""
+        if self.is_sparse(logits.shape[-1]):
+            return label_sets.sample_bernoulli(logits, num_samples, generator)
         p = self.relax(logits).unsqueeze(1)  # (B, 1, L)
         noise = torch.rand(p.shape[0], num_samples, p.shape[2], device=p.device, generator=generator)
         return (noise < p).float()
 
     @torch.no_grad()
     def perturb(self, logits: Tensor, num_samples: int, std: float, generator: torch.Generator) -> Tensor:
-        """sigmoid(logits + N(0, std²)): float32 (B, K, L)."""
+        """sigmoid(logits + N(0, std²)): float32 (B, K, L).
+
+        Raises:
+            ValueError: for sparse label sets, as every entry of such a structure is its own.
+        """
+        self.check_loss("regression_s", logits.shape[-1])
         logits = logits.float().unsqueeze(1)
         shape = (logits.shape[0], num_samples, logits.shape[2])
         return torch.sigmoid(logits + std * torch.randn(shape, device=logits.device, generator=generator))
 
-    def log_prob(self, logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
+    def log_prob(self, logits: Tensor, y: Tensor | LabelSets, mask: Tensor | None = None) -> Tensor:
         """Σ_j y_j log p_j + (1 - y_j) log(1 - p_j) = Σ_j y_j logit_j - softplus(logit_j): (B, S) for `y` (B, S, L).
 
         Written in logits, so that no (B, S, L) tensor is made and nothing is clamped.
         """
         logits = logits.float()
-        return torch.einsum("bsl,bl->bs", y, logits) - F.softplus(logits).sum(-1, keepdim=True)
+        return dot(y, logits) - F.softplus(logits).sum(-1, keepdim=True)
 
-    def score(self, y_hat: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
+    def log_noise(self, logits: Tensor, y: Tensor | LabelSets, mask: Tensor | None = None) -> Tensor:
+        """Sparse: Σ_j y_j logit_j alone, without the pass over all labels that the constant would cost."""
+        return dot(y, logits.float()) if isinstance(y, LabelSets) else self.log_prob(logits, y)
+
+    def score(self, y_hat: Tensor | LabelSets, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """Soft F1 = 2 I / (I + U), I = Σ min(ŷ, y), U = Σ max(ŷ, y) (Gygli et al. 2017; SEAL, footnote 2): (B, S).
 
         For y in {0, 1}, I = ŷ·y and I + U = Σ ŷ + Σ y, which is what is computed. Two empty label sets score 1.
         """
-        total = y_hat.sum(-1) + y.sum(-1, keepdim=True)
-        overlap = 2 * torch.einsum("bsl,bl->bs", y_hat, y)
-        return torch.where(total > 0, overlap / total.clamp_min(torch.finfo(total.dtype).tiny), torch.ones_like(total))
+        size = total(y_hat) + y.sum(-1, keepdim=True)
+        overlap = 2 * dot(y_hat, y)
+        return torch.where(size > 0, overlap / size.clamp_min(torch.finfo(size.dtype).tiny), torch.ones_like(size))
 
-    def cost(self, y_hat: Tensor, y: Tensor, kind: str = "f1", mask: Tensor | None = None) -> Tensor:
+    def cost(self, y_hat: Tensor | LabelSets, y: Tensor, kind: str = "f1", mask: Tensor | None = None) -> Tensor:
         """Δ: `f1` = 1 - soft F1 (SPEN), `l1` = Σ|ŷ - y| (InfNet+), `l1_mean` = the same per label. (B, S)."""
         if kind == "f1":
             return 1 - self.score(y_hat, y)
+        if isinstance(y_hat, LabelSets):  # gold is 0 or 1: |ŷ - y| = ŷ + y - 2 ŷ y
+            distance = total(y_hat) + y.sum(-1, keepdim=True) - 2 * dot(y_hat, y)
+            return distance if kind == "l1" else distance / y.shape[-1]
         distance = (y_hat - y.unsqueeze(1)).abs()
         return distance.sum(-1) if kind == "l1" else distance.mean(-1)
 

@@ -34,7 +34,7 @@ from .encoders import task_features
 from .energy_losses import ENERGY_LOSSES, GOLD, OUTPUT, SAMPLES
 from .feature_cache import FEATURES, with_features
 from .launchers import check_launcher
-from .learner import Learner, frozen
+from .learner import Learner, frozen, reduces_sparse
 from .loss_net import LossNet
 from .meters import Meters
 from .model_card import run_card
@@ -84,11 +84,13 @@ class SealTrainer(SavingTrainer):
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
         if args.energy_loss == CROSS_ENTROPY:
             self.loss_net = None
-        self.space = space or (SPACES[self.loss_net.config.space]() if self.loss_net else MultiLabelSpace())
+        kind = SPACES[self.loss_net.config.space] if self.loss_net else MultiLabelSpace
+        self.space = space or kind.from_arguments(args)
         check_launcher(args, self.accelerator)
         check_task_net(self.model, self.space)
         check_loss_net(self.loss_net, args, self.model)
         check_export(self.model, args)
+        self.space.check_loss(args.energy_loss, self.model.config.num_labels)
         check_repeats(args, train_dataset)
         check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
         if self.loss_net is not None:
@@ -185,7 +187,8 @@ class SealTrainer(SavingTrainer):
     def _energy_of_output(self, outputs, inputs: dict[str, Tensor]) -> Tensor:
         """E(x, ŷ), (B, 1): gradients flow to the task-net through ŷ only, never to the loss-net."""
         _, mask = self.space.gold(inputs["labels"])
-        relaxed = self.space.relax(outputs.logits).unsqueeze(1)
+        relaxed = self.space.output(outputs.logits)
+        self.meters.add(**self.space.facts(relaxed))
         with frozen(self.loss_net):
             return self._energies(relaxed, mask, outputs, inputs)
 
@@ -232,7 +235,7 @@ class SealTrainer(SavingTrainer):
         was_training = self.loss_net.training
         self.loss_net.eval()
         gold, mask = self.space.gold(inputs["labels"])
-        y = torch.stack([self.space.relax(outputs.logits), gold], dim=1)
+        y = self.space.join([self.space.output(outputs.logits), self.space.candidate(gold)])
         energies = self._energies(y, mask, outputs, inputs)
         energies = self.accelerator.gather_for_metrics(energies)  # less the rows that filled up the last batch
         self.eval_meters.add(energy_output=energies[:, OUTPUT], energy_gold=energies[:, GOLD])
@@ -266,6 +269,8 @@ class SealTrainer(SavingTrainer):
             )
             if self.args.loss_net_gradient_checkpointing:
                 enable_gradient_checkpointing(self.loss_net.encoder)
+            sparse = self.space.is_sparse(self.model.config.num_labels)
+            self.loss_net.sparse_gradients(sparse and reduces_sparse(self.accelerator))
             with self.loss_net.active(training=True):
                 self.learner = Learner(
                     self.loss_net,

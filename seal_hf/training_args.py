@@ -12,7 +12,7 @@ from .backbones import LIBRARIES
 from .encoders import ENCODER_MODES
 from .energy_losses import ENERGY_LOSSES
 from .export import ADAPTER_EXPORTS
-from .spaces import COSTS
+from .spaces import COSTS, SPARSE_FROM
 
 LOSS_NET_ENCODERS = (*ENCODER_MODES, *LIBRARIES)
 CROSS_ENTROPY = "ce"  # the same trainer with no loss-net
@@ -33,6 +33,14 @@ class SealTrainingArguments(TrainingArguments):
         margin_cost (`str`, default `"f1"`): Δ of `margin`: `f1` = 1 - soft F1, `l1` = summed distance, `l1_mean` = per
             label.
         perturbation_std (`float`, default 1.0): standard deviation of the logit noise of `regression_s`.
+
+    Parameters that control large label sets:
+        sparse_labels_from (`int`, default 2000): from so many labels on, candidates are lists of labels: samples are
+            exact and cost what they hold, gradients of the loss-net's tables have the rows of these labels alone, and
+            the task-net's relaxed output enters the energy cut to its largest entries.
+        relaxed_mass (`float`, default 0.99): share of Σ ŷ that the cut output keeps, in (0, 1].
+        relaxed_width (`int`, default 256): the most labels that the cut output keeps; `dropped_mass` in the log is what
+            both left out, in labels per row.
 
     Parameters that control the alternation:
         loss_net_steps (`int`, default 1): n_E, loss-net updates before each task-net update; 0 keeps the loss-net as
@@ -81,6 +89,12 @@ class SealTrainingArguments(TrainingArguments):
     margin_cost: str = field(default="f1", metadata={"help": f"Δ of the margin loss: {', '.join(COSTS)}."})
     perturbation_std: float = field(default=1.0, metadata={"help": "Standard deviation of regression_s' logit noise."})
 
+    sparse_labels_from: int = field(
+        default=SPARSE_FROM, metadata={"help": "Number of labels from which candidates are sparse."}
+    )
+    relaxed_mass: float = field(default=0.99, metadata={"help": "Sparse labels: share of the output's mass to keep."})
+    relaxed_width: int = field(default=256, metadata={"help": "Sparse labels: most labels of the output to keep."})
+
     loss_net_steps: int = field(default=1, metadata={"help": "n_E, loss-net updates per task-net update."})
     batch_repeats: int = field(default=1, metadata={"help": "n_F, repetitions of each accumulation window."})
     loss_net_fresh_outputs: bool = field(
@@ -121,7 +135,11 @@ class SealTrainingArguments(TrainingArguments):
         ]
         self._check_choice("loss_net_lr_scheduler_type", without_arguments)
         self._check_range("num_samples", 1)
-        self._check_range("batch_repeats", 1)
+        for name in ("batch_repeats", "sparse_labels_from", "relaxed_width"):
+            self._check_range(name, 1)
+        self._check_range("relaxed_mass", 0)
+        if not 0 < self.relaxed_mass <= 1:
+            raise ValueError(f"`relaxed_mass` is {self.relaxed_mass}; it is a share, above 0 and at most 1.")
         for name in (
             "loss_net_steps energy_weight task_weight perturbation_std loss_net_learning_rate "
             "loss_net_encoder_learning_rate "

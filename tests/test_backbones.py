@@ -44,7 +44,8 @@ def rows():
 def nets(base, mode, **options):
     """Both nets, their adapters away from zero, where a fresh LoRA starts."""
     torch.manual_seed(0)
-    seal = SealForMultiLabel.from_pretrained(base, loss_net_encoder=mode, num_labels=len(LABELS), **options)
+    names = {"id2label": dict(enumerate(LABELS)), "label2id": {name: i for i, name in enumerate(LABELS)}}
+    seal = SealForMultiLabel.from_pretrained(base, loss_net_encoder=mode, **names, **options)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, parameter in seal.named_parameters():
@@ -197,6 +198,7 @@ def test_adapters_alone_are_saved_on_request(mode, base, rows, tmp_path):
     trainer.train()
     trainer.save_model(tmp_path / "saved")
     again, inputs = SealForMultiLabel.from_pretrained(tmp_path / "saved"), tiny_inputs("bert")
+    assert again.config.id2label == seal.config.id2label == dict(enumerate(LABELS))
     seal.eval()
     with torch.no_grad():
         assert torch.equal(again(**inputs).logits, seal(**inputs).logits)

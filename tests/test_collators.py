@@ -106,6 +106,16 @@ def test_equally_long_rows_of_a_padded_column_need_no_padding():
     assert rows.batch([1, 0])[TOKENS].tolist() == [[5, 6], [3, 4]]
 
 
+def test_label_ids_become_multi_hot_rows():
+    ids = [[2, 0], [], [4], [1, 3, 0]]
+    rows = TensorRows(Dataset.from_dict({"labels": ids, "features": [[0.0]] * 4}), multi_hot={"labels": 5})
+    expected = torch.tensor([[float(j in row) for j in range(5)] for row in ids])
+    assert torch.equal(rows.batch(range(4))["labels"], expected)
+    assert torch.equal(rows.batch([1])["labels"], expected[1:2])
+    with pytest.raises(ValueError, match=r"Column `labels` holds .* from 0 to 4; .* integers from 0 to 3\."):
+        TensorRows(Dataset.from_dict({"labels": ids}), multi_hot={"labels": 4})
+
+
 def test_rows_without_values_and_no_rows():
     empty_rows = TensorRows(
         Dataset.from_dict({TOKENS: [[], [], []]}, Features({TOKENS: List(Value("int64"))})), {TOKENS: 9}

@@ -75,7 +75,7 @@ def test_the_energy_is_equation_2(kind, mode, tmp_path):
     if mode == "shared":  # T_E = one layer on the task-net's features
         features = nn.functional.softplus(features @ weights["head.0.weight"].T + weights["head.0.bias"])
     b, direction = weights["energy.label_embeddings.weight"], weights["energy.direction.weight"][0]
-    matrix, bias = weights["energy.projection.weight"], weights["energy.projection.bias"]
+    matrix, bias = weights["energy.projection.weight"].T, weights["energy.bias"]
     for i in range(5):
         for s in range(3):
             local = sum(y[i, s, j].double() * (b[j] @ features[i]) for j in range(NUM_LABELS))

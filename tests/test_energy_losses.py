@@ -174,7 +174,7 @@ def test_energy_is_the_papers_formula(problem):
     """SEAL Eq. 2 term by term, in loops."""
     _, features, labels, energy = problem
     b, M, c, v = (
-        energy.label_embeddings.weight, energy.projection.weight, energy.projection.bias, energy.direction.weight[0]
+        energy.label_embeddings.weight, energy.projection.weight.T, energy.bias, energy.direction.weight[0]
     )  # fmt: skip
     for x, y in zip(features, labels, strict=True):
         local = sum(y[i] * (b[i] @ x) for i in range(L))
@@ -187,6 +187,6 @@ def test_the_gradient_of_the_global_term_couples_all_labels(problem):
     _, features, labels, energy = problem
     y = labels.unsqueeze(1).clone().requires_grad_()
     (gradient,) = torch.autograd.grad(energy(features, y).sum(), y)
-    M, c, v = energy.projection.weight, energy.projection.bias, energy.direction.weight[0]
-    expected = -(energy.label_embeddings(features) + (torch.sigmoid(labels @ M.T + c) * v) @ M)
+    M, c, v = energy.projection.weight.T, energy.bias, energy.direction.weight[0]
+    expected = -(features @ energy.label_embeddings.weight.T + (torch.sigmoid(labels @ M.T + c) * v) @ M)
     torch.testing.assert_close(gradient.squeeze(1), expected)

@@ -21,6 +21,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoToke
 from seal_hf import LossNet, MLPForMultiLabel, SealForMultiLabel
 from seal_hf.data.common import Scaling
 from seal_hf.encoders import ENCODER_MODES
+from seal_hf.spaces import SPARSE_FROM
 
 FEATURES = SimpleNamespace(kind="features", label_names=LABELS, num_features=6, name="rows", scaling=None)
 WITHOUT_SEAL_HF = """
@@ -192,6 +193,21 @@ def test_a_classifier_for_other_labels_starts_anew_on_request(tmp_path):
     assert seal.config.id2label == LABELLED["id2label"] and seal.config.problem_type == "multi_label_classification"
     with pytest.raises(ValueError, match="`model_name_or_path` is missing: 'texts' is text"):
         SealForMultiLabel.for_data(data)
+
+
+def test_an_mlp_over_thousands_of_labels_starts_at_their_rates_and_keeps_its_bias(tmp_path):
+    """Few labels: no bias, as the authors. Many: log-odds, or a sample would hold half of all labels."""
+    assert SealForMultiLabel.for_data(FEATURES, hidden_size=16).task_net.classifier.bias is None
+    rates = np.linspace(1e-4, 0.3, SPARSE_FROM)
+    data = SimpleNamespace(
+        **{**vars(FEATURES), "label_names": [str(i) for i in range(SPARSE_FROM)], "label_rates": rates}
+    )
+    seal = SealForMultiLabel.for_data(data, hidden_size=16, global_size=4)
+    np.testing.assert_allclose(seal.task_net.classifier.bias.detach().sigmoid(), rates, rtol=1e-5)
+    seal.save_pretrained(tmp_path)
+    again = SealForMultiLabel.from_pretrained(tmp_path).task_net.classifier.bias
+    assert torch.equal(again, seal.task_net.classifier.bias)
+    assert SealForMultiLabel.for_data(data, hidden_size=16, label_bias=False).task_net.classifier.bias is None
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert"])

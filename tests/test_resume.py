@@ -174,12 +174,12 @@ def test_a_loss_net_of_another_size_is_refused(checkpoint, tmp_path):
     path = checkpoint / "_loss_net" / "model.safetensors"
     weights = load_file(path)
     weights["energy.direction.weight"] = torch.zeros(1, 7)
-    del weights["energy.projection.bias"]
+    del weights["energy.bias"]
     save_file(weights, path)
     mark_complete(checkpoint)
     message = (
-        r"does not fit the one of this run: energy.direction.weight is \(1, 7\), expected \(1, 200\); "
-        r"energy.projection.bias is absent, expected \(200,\)\.$"
+        r"does not fit the one of this run: energy.bias is absent, expected \(200,\); "
+        r"energy.direction.weight is \(1, 7\), expected \(1, 200\)\.$"
     )
     assert_refused(checkpoint, tmp_path, ValueError, message)
 

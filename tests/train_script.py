@@ -14,6 +14,7 @@ CASES = {
     "one micro-batch": dict(loss="regression"),
     "accumulation": dict(loss="regression", encoder="shared", accumulation=2, loss_net_steps=3),
     "cross-entropy": dict(loss="ce", accumulation=2),
+    "sparse labels": dict(loss="margin", accumulation=2, loss_net_steps=2, sparse_labels_from=1, relaxed_mass=1.0),
     "repeats": dict(loss="regression", accumulation=2, batch_repeats=2),
     "repeats, uneven": dict(loss="regression", batch_repeats=2, num_rows=42),
     "a short window, uneven": dict(loss="regression", accumulation=2, num_rows=40),  # of one micro-batch, not two

@@ -59,8 +59,8 @@ class MultiLabelData:
     @property
     def label_rates(self) -> np.ndarray:
         """(L,) share of the training rows with each label, smoothed by half a row: never 0 or 1."""
-        labels = np.asarray(self.train.with_format("numpy")["labels"][:], dtype=np.float64)
-        return (labels.sum(0) + 0.5) / (len(labels) + 1)
+        labels = np.asarray(self.train.with_format("numpy")["labels"][:])
+        return (labels.sum(0, dtype=np.float64) + 0.5) / (len(labels) + 1)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -8,23 +8,27 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..label_sets import LabelSets, dot, sum_rows
+
 
 class MultiLabelEnergy(nn.Module):
     """E(x, y) = - Σ_i y_i b_iᵀ T(x) - vᵀ softplus(M y + c)        (SEAL Eq. 2, as an energy: lower = better)
 
     The printed Eq. 2 has no minus signs; the authors' code maximises the same expression. The sign is a convention: all
-    of b, v, M, c are learned.
+    of b, v, M, c are learned. Both tables have a row per label, M as its transpose: a sparse label set reads
+    the rows of its own labels alone.
 
     Args:
         num_labels: L.
         feature_size: H, the width of T(x).
-        global_size: rows of M.
+        global_size: G, rows of M.
     """
 
     def __init__(self, num_labels: int, feature_size: int, global_size: int):
         super().__init__()
-        self.label_embeddings = nn.Linear(feature_size, num_labels, bias=False)  # b: (L, H)
-        self.projection = nn.Linear(num_labels, global_size)  # M, c
+        self.label_embeddings = nn.Embedding(num_labels, feature_size)  # b: (L, H)
+        self.projection = nn.Embedding(num_labels, global_size)  # Mᵀ: (L, G)
+        self.bias = nn.Parameter(torch.empty(global_size))  # c
         self.direction = nn.Linear(global_size, 1, bias=False)  # v
         self.reset_parameters()
 
@@ -32,13 +36,33 @@ class MultiLabelEnergy(nn.Module):
         """Label table Xavier uniform, v normal with variance 2 / rows(M), M as PyTorch's linear layers (the authors'
         choices)."""
         nn.init.xavier_uniform_(self.label_embeddings.weight)
-        nn.init.kaiming_uniform_(self.projection.weight, a=math.sqrt(5))
-        nn.init.zeros_(self.projection.bias)
+        bound = 1 / math.sqrt(self.projection.num_embeddings)  # of a linear layer with L inputs
+        nn.init.uniform_(self.projection.weight, -bound, bound)
+        nn.init.zeros_(self.bias)
         nn.init.normal_(self.direction.weight, std=math.sqrt(2 / self.direction.in_features))
 
-    def forward(self, features: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, features: Tensor, y: Tensor | LabelSets, mask: Tensor | None = None) -> Tensor:
         """features (B, H), y (B, S, L) in [0, 1] -> energies (B, S). The features are used once for all S
         candidates."""
-        local_term = torch.einsum("bsl,bl->bs", y, self.label_embeddings(features))
-        global_term = self.direction(F.softplus(self.projection(y))).squeeze(-1)
+        embeddings, matrix = self.label_embeddings.weight, self.projection.weight
+        if isinstance(y, LabelSets):  # the same sums over the U labels that occur
+            labels, y = y.compact()
+            embeddings, matrix = self.label_embeddings(labels), self.projection(labels)
+        local_term = dot(y, features @ embeddings.T)
+        global_term = self.direction(F.softplus(sum_rows(y, matrix) + self.bias)).squeeze(-1)
         return -(local_term + global_term)
+
+    @torch.no_grad()
+    def truncation_bound(self, features: Tensor, dropped: Tensor) -> Tensor:
+        """How far E(x, ŷ) can be from its value on a truncated ŷ: features (B, H), dropped mass r (B,) -> (B,).
+
+            |E(x, ŷ) - E(x, ŷ')| <= r max_j ( |b_jᵀ T(x)| + Σ_g |v_g| |M_gj| ),     r = Σ_j |ŷ_j - ŷ'_j|
+
+        Along the segment from ŷ' to ŷ, ∂E/∂y_j = -b_jᵀ T(x) - Σ_g v_g σ(M y + c)_g M_gj, and 0 < σ < 1 bounds the last
+        factor: each unit of mass at label j moves E by at most the term in brackets. Equality is approached where the
+        dropped mass lies on the largest label, all signs agree, and M y + c is large. Costs a pass over both tables:
+        for a look at a trained net, not for every step.
+        """
+        local = (features @ self.label_embeddings.weight.T).abs()  # (B, L)
+        per_label = self.projection.weight.abs() @ self.direction.weight[0].abs()  # (L,)
+        return dropped * (local + per_label).max(1).values

@@ -1,0 +1,212 @@
+"""Sparse label sets: candidates over 10⁴ to 10⁶ labels, of which each holds a few.
+
+A candidate row over L labels is either a tensor (B, S, L) or a [`LabelSets`]. Energies, costs and log-probabilities
+need two sums over a set, and these are all that differs between the two:
+
+    dot(y, w)_bs       = Σ_j y_bsj w_bj        a number per label and input: scores, logits, the gold
+    sum_rows(y, A)_bs  = Σ_j y_bsj A_j         a row per label: the matrix of the global term
+
+The rest of this file draws and cuts label sets without ever making a tensor of B x K x L.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+CERTAIN = 40.0  # λ from which P(N = 0) = exp(-λ) is below the rounding of a double
+
+
+@dataclass
+class LabelSets:
+    """S label sets per input, each as the labels that it holds.
+
+    Sets of one origin (the output, the gold, the samples) are equally wide and stand in one block; an output of 256
+    labels then does not widen samples of 10.
+
+    Attributes:
+        blocks: pairs of `index` (B, S_i, M_i), int64 in 0..L-1, and `value` (B, S_i, M_i) in [0, 1], where 0 fills up;
+            Σ S_i = S. No label occurs twice in a set with a value other than 0.
+        num_labels: L.
+        dropped: (B,) mass Σ_j ŷ_j that [`truncate`] left out of the relaxed output; None where nothing was cut.
+    """
+
+    blocks: tuple[tuple[Tensor, Tensor], ...]
+    num_labels: int
+    dropped: Tensor | None = None
+
+    @property
+    def shape(self) -> torch.Size:
+        """(B, S, L), as of the dense tensor."""
+        batch = self.blocks[0][0].shape[0]
+        return torch.Size((batch, sum(index.shape[1] for index, _ in self.blocks), self.num_labels))
+
+    def dim(self) -> int:
+        """3, as of the dense tensor."""
+        return 3
+
+    @property
+    def device(self) -> torch.device:
+        return self.blocks[0][1].device
+
+    @property
+    def requires_grad(self) -> bool:
+        return any(value.requires_grad for _, value in self.blocks)
+
+    def to(self, dtype: torch.dtype) -> LabelSets:
+        """The same sets with values of another float type."""
+        return LabelSets(tuple((i, value.to(dtype)) for i, value in self.blocks), self.num_labels, self.dropped)
+
+    def float(self) -> LabelSets:
+        return self.to(torch.float32)
+
+    def __getitem__(self, key: tuple[slice, slice]) -> LabelSets:
+        """Some of the candidates, `y[:, columns]` with a slice, as of the dense tensor."""
+        rows, columns = key
+        if rows != slice(None) or not isinstance(columns, slice) or columns.step not in (None, 1):
+            raise TypeError(f"LabelSets take y[:, a:b], a slice of candidates; got y[{rows}, {columns}].")
+        start, stop, _ = columns.indices(self.shape[1])
+        blocks, first = [], 0
+        for index, value in self.blocks:
+            here = slice(max(start - first, 0), max(stop - first, 0))
+            first += index.shape[1]
+            if index[:, here].shape[1]:
+                blocks.append((index[:, here], value[:, here]))
+        return LabelSets(tuple(blocks), self.num_labels, self.dropped)
+
+    def compact(self) -> tuple[Tensor, LabelSets]:
+        """The U labels that occur, (U,) ascending, and the same sets over these U labels."""
+        labels, places = torch.unique(torch.cat([i.flatten() for i, _ in self.blocks]), return_inverse=True)
+        parts = places.split([index.numel() for index, _ in self.blocks])
+        blocks = tuple((p.view_as(i), value) for p, (i, value) in zip(parts, self.blocks, strict=True))
+        return labels, LabelSets(blocks, len(labels), self.dropped)
+
+    def to_dense(self) -> Tensor:
+        """(B, S, L); for tests and small L."""
+        parts = []
+        for index, value in self.blocks:
+            zeros = value.new_zeros(*index.shape[:2], self.num_labels)
+            parts.append(zeros.scatter_add(-1, index, value))
+        return torch.cat(parts, dim=1)
+
+
+def from_dense(y: Tensor) -> LabelSets:
+    """(B, S, L) -> the labels other than 0. The widest set is read by the host."""
+    batch, sets, num_labels = y.shape
+    place, label = y.detach().flatten(0, 1).nonzero(as_tuple=True)  # (N,) which set, ascending; which label
+    count = torch.bincount(place, minlength=batch * sets)
+    slot = torch.arange(len(place), device=y.device) - (count.cumsum(0) - count)[place]
+    width = max(int(count.max()), 1)
+    index = torch.zeros(batch * sets, width, dtype=torch.long, device=y.device)
+    index[place, slot] = label
+    index = index.view(batch, sets, width)
+    filled = torch.arange(width, device=y.device) < count.view(batch, sets, 1)
+    return LabelSets(((index, y.gather(-1, index) * filled),), num_labels)
+
+
+def concatenate(parts: Sequence[LabelSets]) -> LabelSets:
+    """The candidates of all parts side by side, as `torch.cat(parts, dim=1)`."""
+    dropped = next((part.dropped for part in parts if part.dropped is not None), None)
+    return LabelSets(tuple(block for part in parts for block in part.blocks), parts[0].num_labels, dropped)
+
+
+def dot(y: Tensor | LabelSets, weights: Tensor) -> Tensor:
+    """Σ_j y_bsj w_bj: sets of shape (B, S, L), weights (B, L) -> (B, S)."""
+    if isinstance(y, Tensor):
+        return torch.einsum("bsl,bl->bs", y, weights)
+    gathered = [(weights.gather(1, i.flatten(1)).view_as(value) * value).sum(-1) for i, value in y.blocks]
+    return torch.cat(gathered, dim=1)
+
+
+def sum_rows(y: Tensor | LabelSets, table: Tensor) -> Tensor:
+    """Σ_j y_bsj A_j: sets of shape (B, S, L), table A (L, D) -> (B, S, D)."""
+    if isinstance(y, Tensor):
+        return y @ table
+    bags = [
+        F.embedding_bag(i.flatten(0, 1), table, per_sample_weights=value.flatten(0, 1), mode="sum").view(
+            *i.shape[:2], table.shape[1]
+        )
+        for i, value in y.blocks
+    ]
+    return torch.cat(bags, dim=1)
+
+
+def total(y: Tensor | LabelSets) -> Tensor:
+    """Σ_j y_bsj, the size of each set: (B, S)."""
+    return y.sum(-1) if isinstance(y, Tensor) else torch.cat([value.sum(-1) for _, value in y.blocks], dim=1)
+
+
+@torch.no_grad()
+def sample_bernoulli(logits: Tensor, num_samples: int, generator: torch.Generator) -> LabelSets:
+    """K exact samples of independent Bernoulli(σ(z_j)) from about Σ_j σ(z_j) random numbers each, not L.
+
+    Poisson splitting. Let N_j ~ Poisson(λ_j), independent, with λ_j = -log(1 - σ(z_j)) = softplus(z_j); then
+    P(N_j >= 1) = 1 - exp(-λ_j) = σ(z_j). And independent Poisson counts are the same thing as N ~ Poisson(Λ) events in
+    all, Λ = Σ_j λ_j, each of which falls on label j with probability λ_j / Λ (Kingman 1993, Poisson Processes, §1.2).
+    So: draw N, draw N labels through the inverse of the cumulative sum, and keep each label once. Sums and uniform
+    numbers are doubles, and λ is cut at 40, where 1 - exp(-λ) rounds to 1: rare labels keep their rates to about
+    1e-16 Λ.
+
+    The host reads the largest N and the largest set once each, for the width of the block.
+
+    Args:
+        logits: (B, L).
+        num_samples: K.
+        generator: the only source of random numbers.
+
+    Raises:
+        ValueError: the sets hold so many labels that sparse samples would cost more than dense ones.
+    """
+    batch, num_labels = logits.shape
+    rate = F.softplus(logits.float()).clamp_max(CERTAIN)
+    cumulative = rate.cumsum(-1, dtype=torch.float64)  # (B, L)
+    mean = cumulative[:, -1:]  # (B, 1) Λ
+    events = torch.poisson(mean.expand(batch, num_samples), generator=generator)  # (B, K)
+    width = max(int(events.max()), 1)
+    _refuse_crowded(width, batch, num_samples, num_labels)
+    uniform = torch.rand(
+        batch, num_samples * width, dtype=torch.float64, device=logits.device, generator=generator
+    )  # in [0, 1)
+    index = torch.searchsorted(cumulative, uniform * mean, right=True)  # right: a label of rate 0 has no share
+    index = index.view(batch, num_samples, width)
+    beyond = torch.arange(width, device=logits.device) >= events.unsqueeze(-1)
+    index = index.masked_fill(beyond, num_labels).clamp_max(num_labels).sort(-1).values  # no event: label L, last
+    twice = torch.zeros_like(beyond)
+    twice[..., 1:] = index[..., 1:] == index[..., :-1]
+    index = index.masked_fill(twice, num_labels).sort(-1).values
+    held = index < num_labels
+    width = max(int(held.sum(-1).max()), 1)  # duplicates are gone: often much narrower
+    index, held = index[..., :width], held[..., :width]
+    return LabelSets(((index.masked_fill(~held, 0), held.to(rate.dtype)),), num_labels)
+
+
+def truncate(logits: Tensor, mass: float, width: int) -> LabelSets:
+    """The relaxed output ŷ = σ(z), cut to its largest entries: (B, L) -> sets (B, 1, ·), differentiable in `logits`.
+
+    Each row keeps its largest ŷ_j until they hold the share `mass` of Σ_j ŷ_j, at most `width` of them. What is left
+    out, r = Σ_dropped ŷ_j, stands in `dropped`; [`MultiLabelEnergy.truncation_bound`] says what it can change.
+    """
+    num_labels = logits.shape[1]
+    with torch.no_grad():
+        whole = torch.sigmoid(logits.float()).sum(-1, keepdim=True)  # (B, 1)
+        index = logits.topk(min(width, num_labels)).indices
+    value = torch.sigmoid(logits.gather(1, index).float())  # (B, M), largest first
+    with torch.no_grad():
+        before = value.cumsum(-1) - value
+        keep = before < mass * whole if mass < 1 else torch.ones_like(value, dtype=torch.bool)
+        dropped = (whole - (value * keep).sum(-1, keepdim=True)).clamp_min(0).squeeze(1)
+    return LabelSets(((index.unsqueeze(1), (value * keep).unsqueeze(1)),), num_labels, dropped)
+
+
+def _refuse_crowded(width: int, batch: int, num_samples: int, num_labels: int) -> None:
+    if width > num_labels // 8 and batch * num_samples * width > 2**24:
+        raise ValueError(
+            f"The task-net draws samples of up to {width} labels out of {num_labels}: sparse sampling costs more than "
+            "dense there. A fresh output layer without bias gives every label the probability 1/2: start its bias at "
+            "the labels' rates (`for_data` does; `from_pretrained(..., label_rates=...)`), or set "
+            "`sparse_labels_from` above the number of labels to sample densely."
+        )

@@ -1,0 +1,89 @@
+"""AdamW for tables of which a step touches few rows."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+ROWS_AT_ONCE = 1024  # whose gathered rows stay in the cache: half the time of all rows at once
+
+
+class RowAdamW(torch.optim.AdamW):
+    """AdamW that also takes row-sparse gradients, and then updates these rows alone.
+
+    A parameter with a dense gradient gets the stock update. With a sparse one, every row lives in a time of its own:
+    its moments decay, its weight decays and its step is counted only when it has a gradient. A row that has one in
+    every step thus moves exactly as under AdamW, and a rare one as if only its own steps had been. Dense AdamW, in
+    contrast, goes on moving a row by its old momentum. torch's SparseAdam leaves it too, but corrects its bias by the
+    steps of the whole table, so that the first step of a late row is up to (1-β₁)/√(1-β₂) = 3 times as long, and has no
+    weight decay.
+    """
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        """One update. In fp16 a gradient that overflowed leaves sparse rows as they are, as the dense ones."""
+        sparse = [(p, group) for group in self.param_groups for p in group["params"] if _is_sparse(p.grad)]
+        overflow = getattr(self, "found_inf", None)  # set by a GradScaler that leaves the skipping to the optimizer
+        gradients = [p.grad for p, _ in sparse]
+        for p, group in sparse:
+            if overflow is None or not overflow.item():
+                self._step_rows(p, group)
+            p.grad = None  # not for the stock update
+        for state in (self.state[p] for group in self.param_groups for p in group["params"] if p.grad is not None):
+            if state and state["step"].dim():  # a run resumed with dense gradients: one count for the table
+                state["step"] = state["step"].max()
+        loss = super().step(closure)
+        for (p, _), gradient in zip(sparse, gradients, strict=True):
+            p.grad = gradient
+        return loss
+
+    def _step_rows(self, p: nn.Parameter, group: dict) -> None:
+        state = self.state[p]
+        if not state:
+            state["step"] = p.new_zeros(p.shape[0], dtype=torch.float32)
+            state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(p), torch.zeros_like(p)
+        if not state["step"].dim():  # a run resumed with sparse gradients: a count for each row
+            state["step"] = state["step"].to(p.device).repeat(p.shape[0])
+        gradient = p.grad.coalesce()
+        parts = gradient.indices()[0].split(ROWS_AT_ONCE), gradient.values().split(ROWS_AT_ONCE)
+        for rows, g in zip(*parts, strict=True):  # (U,), (U, D)
+            self._step_some(p, rows, g, group, **state)
+
+    @staticmethod
+    def _step_some(p, rows, g, group, *, step, exp_avg, exp_avg_sq) -> None:
+        """AdamW (Loshchilov & Hutter 2019, algorithm 2) on rows of a table."""
+        (beta1, beta2), rate = group["betas"], group["lr"]
+        steps = step[rows] + 1
+        count = steps.to(p.dtype).unsqueeze(1)  # (U, 1)
+        mean = exp_avg.index_select(0, rows).lerp_(g, 1 - beta1)
+        square = exp_avg_sq.index_select(0, rows).mul_(beta2).addcmul_(g, g, value=1 - beta2)
+        scale = square.sqrt().div_((1 - beta2**count).sqrt_()).add_(group["eps"])
+        move = (mean / scale).mul_(rate / (1 - beta1**count))
+        values = p.index_select(0, rows).mul_(1 - rate * group["weight_decay"]).sub_(move)
+        for table, new in ((step, steps), (exp_avg, mean), (exp_avg_sq, square), (p, values)):
+            table.index_copy_(0, rows, new)
+
+
+def clip_grad_norm(parameters: list[nn.Parameter], limit: float) -> Tensor:
+    """`torch.nn.utils.clip_grad_norm_`, whose norm counts a row-sparse gradient by its coalesced values.
+
+    Returns:
+        The norm of all gradients before clipping, a scalar on the device.
+    """
+    for p in parameters:
+        if _is_sparse(p.grad):
+            p.grad = p.grad.coalesce()  # the same row may have come twice: the norm is of their sum
+    dense = [p for p in parameters if not _is_sparse(p.grad)]
+    values = [p.grad.values() for p in parameters if _is_sparse(p.grad)]
+    if not values:
+        return torch.nn.utils.clip_grad_norm_(dense, limit)
+    gradients = [p.grad for p in dense if p.grad is not None] + values
+    norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients]))
+    scale = (limit / (norm + 1e-6)).clamp_max(1.0)
+    for gradient in gradients:
+        gradient.mul_(scale)
+    return norm
+
+
+def _is_sparse(gradient: Tensor | None) -> bool:
+    return gradient is not None and gradient.is_sparse
