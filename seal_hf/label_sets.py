@@ -168,13 +168,12 @@ def sample_bernoulli(logits: Tensor, num_samples: int, generator: torch.Generato
     events = torch.poisson(mean.expand(batch, num_samples), generator=generator)  # (B, K)
     width = max(int(events.max()), 1)
     _refuse_crowded(width, batch, num_samples, num_labels)
-    uniform = torch.rand(
-        batch, num_samples * width, dtype=torch.float64, device=logits.device, generator=generator
-    )  # in [0, 1)
-    index = torch.searchsorted(cumulative, uniform * mean, right=True)  # right: a label of rate 0 has no share
-    index = index.view(batch, num_samples, width)
+    shape = (batch, num_samples, width)
+    uniform = torch.rand(shape, dtype=torch.float64, device=logits.device, generator=generator)  # in [0, 1)
     beyond = torch.arange(width, device=logits.device) >= events.unsqueeze(-1)
-    index = index.masked_fill(beyond, num_labels).clamp_max(num_labels).sort(-1).values  # no event: label L, last
+    place = uniform.masked_fill_(beyond, 1.0).flatten(1) * mean  # beyond the N events: past the last label
+    index = torch.searchsorted(cumulative, place, right=True)  # right: a label of rate 0 has no share
+    index = index.view(shape).sort(-1).values
     twice = torch.zeros_like(beyond)
     twice[..., 1:] = index[..., 1:] == index[..., :-1]
     index = index.masked_fill(twice, num_labels).sort(-1).values
