@@ -154,7 +154,7 @@ def draw(figures: dict, path: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--labels", type=int, nargs="+", default=[10**3, 10**4, 10**5, 10**6])
+    parser.add_argument("--labels", type=int, nargs="*", default=[10**3, 10**4, 10**5, 10**6], help="none: draw alone")
     parser.add_argument("--samples", type=int, nargs="+", default=[20, 100, 400], help="K")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--features", type=int, default=384, help="H, of both nets")
