@@ -6,7 +6,8 @@ Both get the features of the inputs, (B, H). A BCE step is what cross-entropy ca
 forward, backward and its AdamW update. An NCE step is the same, and the loss-net's: samples, energies, backward, a
 row-wise update of its tables, and the energy of the output, forward and backward. Labels are long-tailed (rate ~
 1 / rank, 8 labels per row), and the output layer starts at their log-odds, as `for_data` lets it. Variants take turns
-over the rounds; each figure is the median over the rounds, with the smallest and largest. Memory is the peak of a
+over the rounds; each figure is the median over the rounds, with the smallest and largest. On one thread the clock is
+the processor's, which other programs on the machine disturb less than the wall's. Memory is the peak of a
 process of its own (read from /proc, so on Linux).
 """
 
@@ -93,7 +94,7 @@ def variants(num_labels: int, options) -> dict:
 
 def measure_seconds(num_labels: int, options) -> dict[str, list[float]]:
     """Seconds per step of every variant, one figure per round, taking turns."""
-    found = {}
+    found, clock = {}, time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     for dense in (False, True):  # the row-wise optimizer counts steps per row, the dense one per table
         nets = Nets(num_labels, options)
         nets.add_loss_net()
@@ -104,11 +105,11 @@ def measure_seconds(num_labels: int, options) -> dict[str, list[float]]:
         for round_number in range(options.rounds + 1):  # the first makes the optimizers' states
             for name, step in steps.items():
                 batches = [nets.batch() for _ in range(options.steps)]
-                start = time.perf_counter()
+                start = clock()
                 for batch in batches:
                     step(nets, batch)
                 if round_number:
-                    seconds[name].append((time.perf_counter() - start) / options.steps)
+                    seconds[name].append((clock() - start) / options.steps)
         if dense:
             seconds["bce beside dense"] = seconds.pop("bce")
         found |= seconds
@@ -153,7 +154,7 @@ def draw(figures: dict, path: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--labels", type=int, nargs="+", default=[10**3, 10**4, 10**5, 10**6])
+    parser.add_argument("--labels", type=int, nargs="*", default=[10**3, 10**4, 10**5, 10**6], help="none: draw alone")
     parser.add_argument("--samples", type=int, nargs="+", default=[20, 100, 400], help="K")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--features", type=int, default=384, help="H, of both nets")
@@ -161,7 +162,7 @@ def main() -> None:
     parser.add_argument("--labels_per_row", type=float, default=8)
     parser.add_argument("--steps", type=int, default=4, help="steps per measurement")
     parser.add_argument("--rounds", type=int, default=5, help="measurements of each variant, taking turns")
-    parser.add_argument("--json", help="also write the figures here")
+    parser.add_argument("--json", help="write the figures here too, in the place of those for the same L")
     parser.add_argument("--plot", help="draw them here (needs matplotlib)")
     parser.add_argument("--peak_of", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -170,11 +171,11 @@ def main() -> None:
     setting = {n: getattr(options, n) for n in "batch features global_size labels_per_row steps rounds".split()}
     setting |= {"threads": torch.get_num_threads(), "torch": torch.__version__}
     print(setting)
-    figures = {}
+    figures = json.loads(Path(options.json).read_text("utf-8")) if options.json and Path(options.json).exists() else {}
     for num_labels in options.labels:
         seconds = measure_seconds(num_labels, options)
         peaks = {name: measure_peak(num_labels, name, options) for name in seconds if "beside" not in name}
-        figures[str(num_labels)] = {"seconds": seconds, "peak MB": peaks}
+        figures[str(num_labels)] = {"setting": setting, "seconds": seconds, "peak MB": peaks}
         for name, values in seconds.items():
             beside = seconds["bce beside dense" if "dense" in name else "bce"]
             ratios = [a / b for a, b in zip(values, beside, strict=True)]
@@ -183,7 +184,7 @@ def main() -> None:
             print(f"{peaks[name]:8.0f} MB" if name in peaks else "", flush=True)
         if options.json:
             with open(options.json, "w", encoding="utf-8") as file:
-                json.dump({"setting": setting, "labels": figures}, file, indent=1)
+                json.dump(figures, file, indent=1)
     if options.plot:
         draw(figures, options.plot)
 

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+AT_ONCE = 2**16  # labels per part of a sum over all of them, which then needs no memory of its own
 CERTAIN = 40.0  # λ from which P(N = 0) = exp(-λ) is below the rounding of a double
 
 
@@ -162,19 +163,18 @@ def sample_bernoulli(logits: Tensor, num_samples: int, generator: torch.Generato
         ValueError: the sets hold so many labels that sparse samples would cost more than dense ones.
     """
     batch, num_labels = logits.shape
-    rate = F.softplus(logits.float()).clamp_max(CERTAIN)
+    rate = F.softplus(logits.float()).clamp_max_(CERTAIN)
     cumulative = rate.cumsum(-1, dtype=torch.float64)  # (B, L)
     mean = cumulative[:, -1:]  # (B, 1) Λ
     events = torch.poisson(mean.expand(batch, num_samples), generator=generator)  # (B, K)
     width = max(int(events.max()), 1)
     _refuse_crowded(width, batch, num_samples, num_labels)
-    uniform = torch.rand(
-        batch, num_samples * width, dtype=torch.float64, device=logits.device, generator=generator
-    )  # in [0, 1)
-    index = torch.searchsorted(cumulative, uniform * mean, right=True)  # right: a label of rate 0 has no share
-    index = index.view(batch, num_samples, width)
+    shape = (batch, num_samples, width)
+    uniform = torch.rand(shape, dtype=torch.float64, device=logits.device, generator=generator)  # in [0, 1)
     beyond = torch.arange(width, device=logits.device) >= events.unsqueeze(-1)
-    index = index.masked_fill(beyond, num_labels).clamp_max(num_labels).sort(-1).values  # no event: label L, last
+    place = uniform.masked_fill_(beyond, 1.0).flatten(1) * mean  # beyond the N events: past the last label
+    index = torch.searchsorted(cumulative, place, right=True)  # right: a label of rate 0 has no share
+    index = index.view(shape).sort(-1).values
     twice = torch.zeros_like(beyond)
     twice[..., 1:] = index[..., 1:] == index[..., :-1]
     index = index.masked_fill(twice, num_labels).sort(-1).values
@@ -192,7 +192,8 @@ def truncate(logits: Tensor, mass: float, width: int) -> LabelSets:
     """
     num_labels = logits.shape[1]
     with torch.no_grad():
-        whole = torch.sigmoid(logits.float()).sum(-1, keepdim=True)  # (B, 1)
+        parts = logits.split(AT_ONCE, dim=-1)
+        whole = sum(torch.sigmoid(part.float()).sum(-1, keepdim=True) for part in parts)  # (B, 1)
         index = logits.topk(min(width, num_labels)).indices
     value = torch.sigmoid(logits.gather(1, index).float())  # (B, M), largest first
     with torch.no_grad():

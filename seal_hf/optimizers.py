@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-ROWS_AT_ONCE = 1024  # whose gathered rows stay in the cache: half the time of all rows at once
+ROWS_AT_ONCE = 256  # on a CPU, so that they stay in its cache: 0.6 of the time of all rows at once
 
 
 class RowAdamW(torch.optim.AdamW):
@@ -45,21 +45,28 @@ class RowAdamW(torch.optim.AdamW):
         if not state["step"].dim():  # a run resumed with sparse gradients: a count for each row
             state["step"] = state["step"].to(p.device).repeat(p.shape[0])
         gradient = p.grad.coalesce()
-        parts = gradient.indices()[0].split(ROWS_AT_ONCE), gradient.values().split(ROWS_AT_ONCE)
+        size = ROWS_AT_ONCE if p.device.type == "cpu" else p.shape[0]
+        parts = gradient.indices()[0].split(size), gradient.values().split(size)
         for rows, g in zip(*parts, strict=True):  # (U,), (U, D)
             self._step_some(p, rows, g, group, **state)
 
     @staticmethod
     def _step_some(p, rows, g, group, *, step, exp_avg, exp_avg_sq) -> None:
-        """AdamW (Loshchilov & Hutter 2019, algorithm 2) on rows of a table."""
+        """AdamW (Loshchilov & Hutter 2019, algorithm 2) on rows of a table, with both bias corrections in the rate:
+
+        rate m̂ / (√v̂ + ε) = rate c / (1 - β₁ᵗ) · m / (√v + c ε),  c = √(1 - β₂ᵗ)
+        """
         (beta1, beta2), rate = group["betas"], group["lr"]
         steps = step[rows] + 1
         count = steps.to(p.dtype).unsqueeze(1)  # (U, 1)
         mean = exp_avg.index_select(0, rows).lerp_(g, 1 - beta1)
         square = exp_avg_sq.index_select(0, rows).mul_(beta2).addcmul_(g, g, value=1 - beta2)
-        scale = square.sqrt().div_((1 - beta2**count).sqrt_()).add_(group["eps"])
-        move = (mean / scale).mul_(rate / (1 - beta1**count))
-        values = p.index_select(0, rows).mul_(1 - rate * group["weight_decay"]).sub_(move)
+        correction = (1 - beta2**count).sqrt_()
+        move = mean / square.sqrt().add_(correction * group["eps"])
+        values = p.index_select(0, rows)
+        if group["weight_decay"]:
+            values.mul_(1 - rate * group["weight_decay"])
+        values.sub_(move.mul_(correction * rate / (1 - beta1**count)))
         for table, new in ((step, steps), (exp_avg, mean), (exp_avg_sq, square), (p, values)):
             table.index_copy_(0, rows, new)
 

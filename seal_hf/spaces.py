@@ -6,7 +6,7 @@ pure tensor functions, vectorised over the batch B and the candidates S; nothing
 synchronises with the device.
 
 Shapes for a label set over L labels: `logits` and `labels` (B, L); candidates `y` (B, S, L). From `sparse_from` labels
-on, candidates are sparse ([`LabelSets`]), and nothing of size B x S x L is made.
+on, candidates are sparse ([`LabelSets`]): nothing of size B x S x L is made, and the host reads how wide the sets are.
 """
 
 from __future__ import annotations
