@@ -23,6 +23,7 @@ def train(base, mode, folder, world):
         energy_loss="regression",  # draws nothing: ranks would draw differently
         per_device_train_batch_size=8 // world // 2,
         gradient_accumulation_steps=2,
+        gradient_checkpointing=world == 2,  # which changes nothing either
         learning_rate=1e-2,
         loss_net_learning_rate=1e-2,
     )
