@@ -22,7 +22,7 @@ def start(config, script, *arguments, options=(), **variables) -> subprocess.Pop
     """One `accelerate launch`; `options` are its own and go over the file's."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(OF_A_LAUNCHER)}
     paths = [str(ROOT), environment.get("PYTHONPATH", "")]
-    environment |= {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "OMP_NUM_THREADS": "1", **variables}
+    environment |= {"PYTHONPATH": os.pathsep.join(filter(None, paths)), **variables}
     launch = [
         sys.executable,
         "-m",

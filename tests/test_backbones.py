@@ -300,8 +300,7 @@ def test_two_processes_end_where_one_does(mode, base, tmp_path):
     """Two DDP wrappers over one frozen base, each around its own adapter."""
     one = adapter_script.train(str(base), mode, str(tmp_path), world=1)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     command = [*launch, adapter_script.__file__, str(base), mode, str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]

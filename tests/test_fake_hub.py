@@ -91,7 +91,7 @@ for score in scores:
 
 def test_the_real_clients_push_and_load(tmp_path):
     with FakeHub() as hub:
-        environment = {**hub.environment(tmp_path / "home"), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+        environment = {**hub.environment(tmp_path / "home"), "CUDA_VISIBLE_DEVICES": ""}
         (tmp_path / "home").mkdir()
         done = subprocess.run(
             [sys.executable, "-c", CLIENT, str(tmp_path / "home")], env=environment, capture_output=True, text=True

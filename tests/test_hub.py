@@ -102,7 +102,7 @@ print(json.dumps(results))
 
 def test_push_while_training_and_after_and_load_back(tmp_path):
     with FakeHub() as hub:
-        environment = {**hub.environment(tmp_path), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+        environment = {**hub.environment(tmp_path), "CUDA_VISIBLE_DEVICES": ""}
         environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
         command = [sys.executable, "-c", CLIENT, str(tmp_path)]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
