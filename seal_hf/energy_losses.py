@@ -13,7 +13,7 @@ Sources: SEAL = Lee et al. 2022, https://arxiv.org/abs/2212.01939 (equation numb
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 import torch.nn.functional as F
@@ -33,34 +33,52 @@ class Candidates:
     Attributes:
         y: (B, 2 + K, ...) relaxed output, gold, samples; of large label spaces sparse, as [`LabelSets`].
         mask: positions that count, or None.
-        log_noise: log P_N of gold and samples under the task-net, up to a constant per input, (B, 1 + K); only for
-            losses that use it.
+        log_noise: log P_N of gold and samples, up to a constant per input, (B, 1 + K); only for losses that use it.
+        repeated: which of gold and samples equals an earlier one, (B, 1 + K) bool; only where they are to be distinct.
         score: s(y, y*) of every candidate, (B, 2 + K), in [0, 1]; only for losses that use it.
-        cost: Δ(ŷ, y*) of the relaxed output, (B,); only for losses that use it.
+        cost: Δ(y, y*), (B, 1) of the relaxed output for `margin`, (B, 1 + K) of gold and samples for a contrast; only
+            for losses that use it.
     """
 
     y: Tensor | LabelSets
     mask: Tensor | None = None
     log_noise: Tensor | None = None
+    repeated: Tensor | None = None
     score: Tensor | None = None
     cost: Tensor | None = None
 
 
 @dataclass
 class EnergyLoss:
-    """Base class; the fields are the options of all losses, each loss reads its own.
+    """Base class; the fields are the options of all losses, named as in [`SealTrainingArguments`], each loss reads its
+    own.
 
     Attributes:
         num_samples: K, the samples per input.
+        margin_cost: which Δ, see the space's `cost`.
+        cost_weight: α, how much of its cost is added to the logit of a sample; for `nce` and `ranking`.
+        distinct_samples: whether a candidate of `nce` and `ranking` that equals an earlier one is left out.
+        gold_mix: m, the share of the gold in the distribution that samples of `nce` and `ranking` come from, in [0, 1).
+        regression_samples: `continuous` or `discrete` structures for `regression_s`.
         perturbation_std: standard deviation of the logit noise of `regression_s`.
-        cost: which Δ `margin` uses, see the space's `cost`.
     """
 
     num_samples: int = 20
+    margin_cost: str = "f1"
+    cost_weight: float = 0.0
+    distinct_samples: bool = False
+    gold_mix: float = 0.0
+    regression_samples: str = "continuous"
     perturbation_std: float = 1.0
-    cost: str = "f1"
 
-    def draw(self, space: OutputSpace, logits: Tensor, generator: torch.Generator) -> Tensor | None:
+    cost_augmented = False  # whether `task_term` reads the cost of the task-net's output
+
+    @classmethod
+    def from_arguments(cls, args) -> EnergyLoss:
+        """The loss with the options that [`SealTrainingArguments`] has for it."""
+        return cls(**{field.name: getattr(args, field.name) for field in fields(cls)})
+
+    def draw(self, space: OutputSpace, logits: Tensor, gold: Tensor, generator: torch.Generator) -> Tensor | None:
         """The K samples, (B, K, ...), or None for a loss that needs none."""
         return None
 
@@ -70,7 +88,7 @@ class EnergyLoss:
         `generator`."""
         gold, mask = space.gold(labels)
         row = [space.output(logits), space.candidate(gold)]
-        samples = self.draw(space, logits, generator)
+        samples = self.draw(space, logits, gold, generator)
         if samples is not None:
             row.append(samples)
         candidates = Candidates(space.join(row), mask)
@@ -84,40 +102,59 @@ class EnergyLoss:
         """Energies (B, 2 + K) -> scalar loss, mean over the batch."""
         raise TypeError(f"{type(self).__name__} is abstract; use one of {sorted(ENERGY_LOSSES)}.")
 
-    def task_term(self, energy: Tensor) -> Tensor:
+    def task_term(self, energy: Tensor, cost: Tensor | None = None) -> Tensor:
         """E(x, ŷ) (B, 1) -> the scalar that λ1 weighs in the task-net's loss; the mean energy unless a loss says
-        otherwise."""
+        otherwise. `cost` is Δ(ŷ, y*), (B, 1), of a loss that is `cost_augmented`."""
         return energy.mean()
 
 
-class NCE(EnergyLoss):
-    """Noise-contrastive ranking (SEAL Eq. 8-9; Ma & Collins 2018), noise = the task-net's current distribution P.
+class Ranking(EnergyLoss):
+    """Tell the gold from K samples by the energy alone (SEAL appendix, Table 19 "ranking"):
 
-        s(y) = -E(x, y) - log P(y | x),     L_E = -log [ exp s(y*) / Σ_{k=0..K} exp s(y_k) ],   y_0 = y*
+        s(y) = -E(x, y) + α Δ(y, y*),     L_E = -log [ exp s(y*) / Σ_{k=0..K} exp s(y_k) ],   y_0 = y*
+
+    α = 0 is the paper's; with α > 0 worse samples must have a higher energy by more (softmax-margin, Gimpel & Smith
+    2010; Shankar & Piratla's contrastive divergence). Samples are independent draws from the task-net, Π_j P(y_j | x);
+    with `gold_mix` m each entry is instead the gold's with probability m: samples then lie between the two.
+    """
+
+    def noise(self, space: OutputSpace, logits: Tensor, gold: Tensor) -> Tensor:
+        """Logits of P_N, the distribution that samples come from."""
+        return space.mix(logits, gold, self.gold_mix) if self.gold_mix else logits
+
+    def draw(self, space: OutputSpace, logits: Tensor, gold: Tensor, generator: torch.Generator) -> Tensor:
+        return space.sample(self.noise(space, logits, gold), self.num_samples, generator)
+
+    def annotate(self, space: OutputSpace, logits: Tensor, gold: Tensor, candidates: Candidates) -> None:
+        y = candidates.y[:, CONTRAST]
+        if self.cost_weight:
+            candidates.cost = space.cost(y, gold, self.margin_cost, candidates.mask)
+        if self.distinct_samples:
+            candidates.repeated = space.repeated(y, candidates.mask)
+
+    def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
+        s = -energies[:, CONTRAST]  # (B, 1 + K)
+        if candidates.log_noise is not None:
+            s = s - candidates.log_noise
+        if candidates.cost is not None:
+            s = s + self.cost_weight * candidates.cost
+        if candidates.repeated is not None:
+            s = s.masked_fill(candidates.repeated, float("-inf"))
+        return -F.log_softmax(s, dim=1)[:, 0].mean()
+
+
+class NCE(Ranking):
+    """Noise-contrastive ranking (SEAL Eq. 8-9; Ma & Collins 2018), noise = the task-net's current distribution P:
+
+        s(y) = -E(x, y) - log P_N(y | x) + α Δ(y, y*),     L_E as of `ranking`
 
     The gold is in the denominator: it is one of the K + 1 candidates among which it must be recognised.
     """
 
-    def draw(self, space: OutputSpace, logits: Tensor, generator: torch.Generator) -> Tensor:
-        return space.sample(logits, self.num_samples, generator)
-
     def annotate(self, space: OutputSpace, logits: Tensor, gold: Tensor, candidates: Candidates) -> None:
-        candidates.log_noise = space.log_noise(logits, candidates.y[:, CONTRAST], candidates.mask)
-
-    def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
-        s = -energies[:, CONTRAST] - candidates.log_noise  # (B, 1 + K)
-        return -F.log_softmax(s, dim=1)[:, 0].mean()
-
-
-class Ranking(EnergyLoss):
-    """NCE without the noise term, s(y) = -E(x, y) (SEAL appendix, Table 19 "ranking"): samples count by their energy
-    alone."""
-
-    def draw(self, space: OutputSpace, logits: Tensor, generator: torch.Generator) -> Tensor:
-        return space.sample(logits, self.num_samples, generator)
-
-    def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
-        return -F.log_softmax(-energies[:, CONTRAST], dim=1)[:, 0].mean()
+        super().annotate(space, logits, gold, candidates)
+        noise = self.noise(space, logits, gold)
+        candidates.log_noise = space.log_noise(noise, candidates.y[:, CONTRAST], candidates.mask)
 
 
 class Margin(EnergyLoss):
@@ -127,10 +164,23 @@ class Margin(EnergyLoss):
     """
 
     def annotate(self, space: OutputSpace, logits: Tensor, gold: Tensor, candidates: Candidates) -> None:
-        candidates.cost = space.cost(candidates.y[:, :1], gold, self.cost, candidates.mask).squeeze(1)
+        candidates.cost = space.cost(candidates.y[:, :1], gold, self.margin_cost, candidates.mask)
 
     def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
-        return F.relu(candidates.cost - energies[:, OUTPUT] + energies[:, GOLD]).mean()
+        return F.relu(candidates.cost[:, 0] - energies[:, OUTPUT] + energies[:, GOLD]).mean()
+
+
+class InfNet(Margin):
+    """Inference network (Tu & Gimpel 2018, Eq. 5; SEAL §3): L_E as of `margin`, and the task-net looks for the most
+    violating structure, as the inner maximisation of that hinge does:
+
+        task term = E(x, ŷ) - Δ(ŷ, y*)
+    """
+
+    cost_augmented = True
+
+    def task_term(self, energy: Tensor, cost: Tensor | None = None) -> Tensor:
+        return (energy - cost).mean()
 
 
 class Regression(EnergyLoss):
@@ -148,14 +198,17 @@ class Regression(EnergyLoss):
     def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
         return F.binary_cross_entropy_with_logits(-energies[:, OUTPUT], candidates.score[:, OUTPUT])
 
-    def task_term(self, energy: Tensor) -> Tensor:
+    def task_term(self, energy: Tensor, cost: Tensor | None = None) -> Tensor:
         return -torch.sigmoid(-energy).mean()
 
 
 class RegressionS(Regression):
-    """Regression summed over ŷ and K - 1 Gaussian perturbations of its logits (SEAL §2.3, "regression-s")."""
+    """Regression summed over ŷ and K - 1 structures around it (SEAL §2.3, "regression-s"): Gaussian perturbations of
+    its logits, or, `discrete`, samples of its distribution."""
 
-    def draw(self, space: OutputSpace, logits: Tensor, generator: torch.Generator) -> Tensor:
+    def draw(self, space: OutputSpace, logits: Tensor, gold: Tensor, generator: torch.Generator) -> Tensor:
+        if self.regression_samples == "discrete":
+            return space.sample(logits, self.num_samples - 1, generator)
         return space.perturb(logits, self.num_samples - 1, self.perturbation_std, generator)
 
     def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
@@ -163,10 +216,13 @@ class RegressionS(Regression):
         return (loss[:, OUTPUT] + loss[:, SAMPLES].sum(1)).mean()
 
 
+REGRESSION_SAMPLES = ("continuous", "discrete")
+
 ENERGY_LOSSES: dict[str, type[EnergyLoss]] = {
     "nce": NCE,
     "ranking": Ranking,
     "margin": Margin,
+    "infnet": InfNet,
     "regression": Regression,
     "regression_s": RegressionS,
 }

@@ -141,6 +141,21 @@ def total(y: Tensor | LabelSets) -> Tensor:
     return y.sum(-1) if isinstance(y, Tensor) else torch.cat([value.sum(-1) for _, value in y.blocks], dim=1)
 
 
+def hashes(y: LabelSets) -> Tensor:
+    """One int64 per set, equal for equal sets (in {0, 1}) and different for others but once in 2⁶⁴: (B, S).
+
+    The sum of a hash of each label (multiplications and shifts of SplitMix64, Steele et al. 2014), in any order.
+    """
+
+    def mixed(label: Tensor) -> Tensor:
+        for factor in (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15):  # 0xBF58476D1CE4E5B9 and 0x94D049BB133111EB, signed
+            label = (label ^ (label >> 31)) * factor
+        return label ^ (label >> 31)
+
+    golden = -0x61C8864680B583EB  # 0x9E3779B97F4A7C15, signed: labels lie far from each other, and none is 0
+    return torch.cat([(mixed((i + 1) * golden) * (value > 0)).sum(-1) for i, value in y.blocks], dim=1)
+
+
 @torch.no_grad()
 def sample_bernoulli(logits: Tensor, num_samples: int, generator: torch.Generator) -> LabelSets:
     """K exact samples of independent Bernoulli(σ(z_j)) from about Σ_j σ(z_j) random numbers each, not L.

@@ -11,6 +11,7 @@ on, candidates are sparse ([`LabelSets`]): nothing of size B x S x L is made, an
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 
 import torch
@@ -48,8 +49,8 @@ class OutputSpace(ABC):
         """Whether candidates over so many labels are sparse."""
         return False
 
-    def check_loss(self, energy_loss: str, num_labels: int) -> None:  # noqa: B027
-        """Raise ValueError for an energy loss that cannot be had in this space."""
+    def check_loss(self, args, num_labels: int) -> None:  # noqa: B027
+        """Raise ValueError where the energy loss of [`SealTrainingArguments`] cannot be had in this space."""
 
     @abstractmethod
     def gold(self, labels: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -82,6 +83,14 @@ class OutputSpace(ABC):
     @abstractmethod
     def perturb(self, logits: Tensor, num_samples: int, std: float, generator: torch.Generator) -> Tensor:
         """K relaxed structures from logits with Gaussian noise of standard deviation `std`: (B, K, ...)."""
+
+    @abstractmethod
+    def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
+        """Logits of the distribution whose every entry is the gold's with probability `share`, else the task-net's."""
+
+    @abstractmethod
+    def repeated(self, y: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Which hard candidates (B, S, ...) equal an earlier one of the same input: (B, S) bool."""
 
     @abstractmethod
     def log_prob(self, logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -131,13 +140,17 @@ class MultiLabelSpace(OutputSpace):
     def is_sparse(self, num_labels: int) -> bool:
         return num_labels >= self.sparse_from
 
-    def check_loss(self, energy_loss: str, num_labels: int) -> None:
+    def check_loss(self, args, num_labels: int) -> None:
         """Raises ValueError for noise on the logits of a sparse label set: every entry would be a number of its own."""
-        if energy_loss == "regression_s" and self.is_sparse(num_labels):
+        if args.energy_loss == "regression_s" and args.regression_samples == "continuous":
+            self._refuse_perturbed(num_labels)
+
+    def _refuse_perturbed(self, num_labels: int) -> None:
+        if self.is_sparse(num_labels):
             raise ValueError(
                 f"energy_loss='regression_s' perturbs every one of the {num_labels} logits, but label sets are sparse "
-                f"from {self.sparse_from} labels on. Choose nce, ranking, margin or regression, or set "
-                "`sparse_labels_from` above the number of labels."
+                f"from {self.sparse_from} labels on. Choose regression_samples='discrete', or nce, ranking, margin or "
+                "regression, or set `sparse_labels_from` above the number of labels."
             )
 
     def check(self, logits: Tensor, labels: Tensor) -> None:
@@ -195,10 +208,29 @@ class MultiLabelSpace(OutputSpace):
         Raises:
             ValueError: for sparse label sets, as every entry of such a structure is its own.
         """
-        self.check_loss("regression_s", logits.shape[-1])
+        self._refuse_perturbed(logits.shape[-1])
         logits = logits.float().unsqueeze(1)
         shape = (logits.shape[0], num_samples, logits.shape[2])
         return torch.sigmoid(logits + std * torch.randn(shape, device=logits.device, generator=generator))
+
+    def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
+        """The logits of (1 - m) σ(z) + m y*, m = `share` in (0, 1): (B, L)."""
+        sign = 2 * gold - 1
+        other = math.log1p(-share) + F.logsigmoid(-sign * logits.float())  # log of what the gold does not say
+        return sign * (torch.log(-torch.expm1(other)) - other)
+
+    def repeated(self, y: Tensor | LabelSets, mask: Tensor | None = None) -> Tensor:
+        """By the distance |a| + |b| - 2 a·b of sets, which is 0 where they are equal; sparse sets by a sum of hashes.
+
+        Memory is B x S², and no B x S x S x L tensor is made.
+        """
+        if isinstance(y, LabelSets):
+            key = label_sets.hashes(y)
+            equal = key.unsqueeze(2) == key.unsqueeze(1)
+        else:
+            size = y.sum(-1)
+            equal = size.unsqueeze(2) + size.unsqueeze(1) == 2 * y @ y.transpose(1, 2)
+        return equal.tril(-1).any(-1)
 
     def log_prob(self, logits: Tensor, y: Tensor | LabelSets, mask: Tensor | None = None) -> Tensor:
         """Σ_j y_j log p_j + (1 - y_j) log(1 - p_j) = Σ_j y_j logit_j - softplus(logit_j): (B, S) for `y` (B, S, L).
@@ -225,11 +257,8 @@ class MultiLabelSpace(OutputSpace):
         """Δ: `f1` = 1 - soft F1 (SPEN), `l1` = Σ|ŷ - y| (InfNet+), `l1_mean` = the same per label. (B, S)."""
         if kind == "f1":
             return 1 - self.score(y_hat, y)
-        if isinstance(y_hat, LabelSets):  # gold is 0 or 1: |ŷ - y| = ŷ + y - 2 ŷ y
-            distance = total(y_hat) + y.sum(-1, keepdim=True) - 2 * dot(y_hat, y)
-            return distance if kind == "l1" else distance / y.shape[-1]
-        distance = (y_hat - y.unsqueeze(1)).abs()
-        return distance.sum(-1) if kind == "l1" else distance.mean(-1)
+        distance = total(y_hat) + y.sum(-1, keepdim=True) - 2 * dot(y_hat, y)  # |ŷ - y| = ŷ + y - 2 ŷ y for y in {0, 1}
+        return distance if kind == "l1" else distance / y.shape[-1]
 
     def task_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Binary cross-entropy, summed over labels, mean over the batch."""

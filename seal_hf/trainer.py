@@ -32,6 +32,7 @@ from .collators import TensorRows, collate_rows
 from .compat import enable_gradient_checkpointing
 from .encoders import task_features
 from .energy_losses import ENERGY_LOSSES, GOLD, OUTPUT, SAMPLES
+from .energy_weight import SCHEDULES, balanced
 from .feature_cache import FEATURES, with_features
 from .launchers import check_launcher
 from .learner import Learner, frozen, reduces_sparse
@@ -90,7 +91,7 @@ class SealTrainer(SavingTrainer):
         check_task_net(self.model, self.space)
         check_loss_net(self.loss_net, args, self.model)
         check_export(self.model, args)
-        self.space.check_loss(args.energy_loss, self.model.config.num_labels)
+        self.space.check_loss(args, self.model.config.num_labels)
         check_repeats(args, train_dataset)
         check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
         if self.loss_net is not None:
@@ -156,8 +157,7 @@ class SealTrainer(SavingTrainer):
             return (task_loss, {"logits": outputs.logits}) if return_outputs else task_loss
         loss = self.args.task_weight * task_loss
         if self.learner is not None:
-            energy = self._energy_of_output(outputs, inputs)
-            loss = loss + self.args.energy_weight * self.energy_loss.task_term(energy)
+            loss = loss + self._weighted_energy(outputs, inputs, task_loss)
         self.meters.add(task_loss=task_loss)
         self.meters.watch("task-net", loss, self.state.global_step)
         return (loss, outputs) if return_outputs else loss
@@ -184,13 +184,26 @@ class SealTrainer(SavingTrainer):
             return task_features(outputs, inputs, type(self.model).__name__)
         return inputs.get(FEATURES)
 
-    def _energy_of_output(self, outputs, inputs: dict[str, Tensor]) -> Tensor:
-        """E(x, ŷ), (B, 1): gradients flow to the task-net through ŷ only, never to the loss-net."""
-        _, mask = self.space.gold(inputs["labels"])
+    def _weighted_energy(self, outputs, inputs: dict[str, Tensor], task_loss: Tensor) -> Tensor:
+        """λ1 · task term of E(x, ŷ): gradients flow to the task-net through ŷ only, never to the loss-net."""
+        gold, mask = self.space.gold(inputs["labels"])
         relaxed = self.space.output(outputs.logits)
         self.meters.add(**self.space.facts(relaxed))
         with frozen(self.loss_net):
-            return self._energies(relaxed, mask, outputs, inputs)
+            energy = self._energies(relaxed, mask, outputs, inputs)
+            augmented = self.energy_loss.cost_augmented
+            cost = self.space.cost(relaxed, gold, self.args.margin_cost, mask) if augmented else None
+            term = self.energy_loss.task_term(energy, cost)
+            done = self.state.global_step / max(self.state.max_steps, 1)
+            weight = self.args.energy_weight * SCHEDULES[self.args.energy_weight_schedule](done)
+            if not self.args.energy_weight_balance:
+                return weight * term
+            term, ratio = balanced(term, task_loss, outputs.logits, self._sum_over_processes)
+        self.meters.add(energy_weight=weight * ratio)
+        return weight * term
+
+    def _sum_over_processes(self, values: Tensor) -> Tensor:
+        return self.accelerator.reduce(values, reduction="sum")
 
     def _energies(self, y: Tensor, mask: Tensor | None, outputs, inputs: dict[str, Tensor]) -> Tensor:
         """E(x, y), (B, S), of the raw loss-net, in the run's precision as in its own phase."""
@@ -262,11 +275,7 @@ class SealTrainer(SavingTrainer):
         scheduler = super().create_scheduler(num_training_steps, optimizer)
         self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)  # of this run alone
         if self.args.energy_loss != CROSS_ENTROPY:
-            self.energy_loss = ENERGY_LOSSES[self.args.energy_loss](
-                num_samples=self.args.num_samples,
-                perturbation_std=self.args.perturbation_std,
-                cost=self.args.margin_cost,
-            )
+            self.energy_loss = ENERGY_LOSSES[self.args.energy_loss].from_arguments(self.args)
             if self.args.loss_net_gradient_checkpointing:
                 enable_gradient_checkpointing(self.loss_net.encoder)
             sparse = self.space.is_sparse(self.model.config.num_labels)

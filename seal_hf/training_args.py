@@ -10,7 +10,8 @@ from transformers import SchedulerType, TrainingArguments
 
 from .backbones import LIBRARIES
 from .encoders import ENCODER_MODES
-from .energy_losses import ENERGY_LOSSES
+from .energy_losses import ENERGY_LOSSES, REGRESSION_SAMPLES
+from .energy_weight import SCHEDULES
 from .export import ADAPTER_EXPORTS
 from .spaces import COSTS, SPARSE_FROM
 
@@ -23,16 +24,32 @@ class SealTrainingArguments(TrainingArguments):
     """[`~transformers.TrainingArguments`], and the arguments of the method. Sources: SEAL = Lee et al. 2022.
 
     Parameters that control the energy loss, and how strongly it teaches:
-        energy_loss (`str`, default `"nce"`, flag `--loss`): loss of the loss-net: `nce`, `ranking`, `margin`,
+        energy_loss (`str`, default `"nce"`, flag `--loss`): loss of the loss-net: `nce`, `ranking`, `margin`, `infnet`,
             `regression`, `regression_s` (SEAL §2.3), or `ce`, cross-entropy with no loss-net at all.
         num_samples (`int`, default 20): K, samples per input for `nce` and `ranking`; structures for `regression_s`
             (SEAL Eq. 8).
         energy_weight (`float`, default 1.0): λ1, weight of the energy in the task-net's loss (SEAL Eq. 1). With
             cross-entropy summed over labels, useful values found by the authors lie between 0.002 and 10.
-        task_weight (`float`, default 1.0): λ2, weight of cross-entropy in the task-net's loss.
-        margin_cost (`str`, default `"f1"`): Δ of `margin`: `f1` = 1 - soft F1, `l1` = summed distance, `l1_mean` = per
-            label.
+        energy_weight_schedule (`str`, default `"constant"`): λ1 over the run: `constant`, `rise` from 0 or `fall` to
+            0, both linear in the step.
+        energy_weight_balance (`bool`, default False): multiply λ1 by ‖∂ task loss/∂ logits‖ / ‖∂ energy/∂ logits‖ of
+            the step, so that 0.3 lets the energy pull at the logits 0.3 times as hard as the task loss on any data set;
+            the authors' λ1 differ by four orders of magnitude between theirs. `energy_weight` in the log is the
+            product.
+        task_weight (`float`, default 1.0): λ2, weight of the task loss; 0 leaves the energy alone (SEAL drafts,
+            ablation).
+        margin_cost (`str`, default `"f1"`): Δ of `margin` and `infnet`, and of `cost_weight`: `f1` = 1 - soft F1, `l1`
+            = summed distance, `l1_mean` = per label.
         perturbation_std (`float`, default 1.0): standard deviation of the logit noise of `regression_s`.
+        regression_samples (`str`, default `"continuous"`): structures of `regression_s`: perturbed, or `discrete`:
+            drawn from the task-net as those of `nce` (SEAL drafts, ablation).
+
+    Parameters that control the samples of `nce` and `ranking`:
+        cost_weight (`float`, default 0.0): α, how much of its cost Δ is added to the logit of each sample
+            (softmax-margin, Gimpel & Smith 2010).
+        distinct_samples (`bool`, default False): leave out a sample that equals the gold or an earlier sample.
+        gold_mix (`float`, default 0.0): m in [0, 1): each entry of a sample is the gold's with probability m; their
+            log-probability is that of the mixture.
 
     Parameters that control large label sets:
         sparse_labels_from (`int`, default 2000): from so many labels on, candidates are lists of labels: samples are
@@ -86,8 +103,21 @@ class SealTrainingArguments(TrainingArguments):
     num_samples: int = field(default=20, metadata={"help": "K, samples per input."})
     energy_weight: float = field(default=1.0, metadata={"help": "λ1, weight of the energy in the task-net's loss."})
     task_weight: float = field(default=1.0, metadata={"help": "λ2, weight of cross-entropy in the task-net's loss."})
-    margin_cost: str = field(default="f1", metadata={"help": f"Δ of the margin loss: {', '.join(COSTS)}."})
+    energy_weight_schedule: str = field(
+        default="constant", metadata={"help": f"λ1 over the run: {', '.join(SCHEDULES)}."}
+    )
+    energy_weight_balance: bool = field(
+        default=False, metadata={"help": "λ1 relative to the norms of the two gradients at the logits."}
+    )
+    margin_cost: str = field(default="f1", metadata={"help": f"Δ of margin and infnet: {', '.join(COSTS)}."})
     perturbation_std: float = field(default=1.0, metadata={"help": "Standard deviation of regression_s' logit noise."})
+    regression_samples: str = field(
+        default="continuous", metadata={"help": f"Structures of regression_s: {', '.join(REGRESSION_SAMPLES)}."}
+    )
+
+    cost_weight: float = field(default=0.0, metadata={"help": "α, weight of a sample's cost in its logit."})
+    distinct_samples: bool = field(default=False, metadata={"help": "Leave out repeated samples."})
+    gold_mix: float = field(default=0.0, metadata={"help": "Share of the gold in the samples, below 1."})
 
     sparse_labels_from: int = field(
         default=SPARSE_FROM, metadata={"help": "Number of labels from which candidates are sparse."}
@@ -127,7 +157,9 @@ class SealTrainingArguments(TrainingArguments):
         if self.gradient_checkpointing and self.gradient_checkpointing_kwargs is None:
             self.gradient_checkpointing_kwargs = {"use_reentrant": False}  # the other skips adapters of a frozen base
         self._check_choice("energy_loss", [*ENERGY_LOSSES, CROSS_ENTROPY])
+        self._check_choice("energy_weight_schedule", SCHEDULES)
         self._check_choice("margin_cost", COSTS)
+        self._check_choice("regression_samples", REGRESSION_SAMPLES)
         self._check_choice("loss_net_encoder", LOSS_NET_ENCODERS)
         self._check_choice("adapter_export", ADAPTER_EXPORTS)
         without_arguments = [
@@ -143,9 +175,16 @@ class SealTrainingArguments(TrainingArguments):
         for name in (
             "loss_net_steps energy_weight task_weight perturbation_std loss_net_learning_rate "
             "loss_net_encoder_learning_rate "
-            "loss_net_weight_decay loss_net_warmup_steps loss_net_max_grad_norm"
+            "loss_net_weight_decay loss_net_warmup_steps loss_net_max_grad_norm cost_weight gold_mix"
         ).split():
             self._check_range(name, 0)
+        if self.gold_mix >= 1:
+            raise ValueError(f"`gold_mix` is {self.gold_mix}; it is a share below 1: at 1 every sample is the gold.")
+        if self.energy_weight_balance and self.task_weight == 0:
+            raise ValueError(
+                "`energy_weight_balance` measures the energy's gradient by that of the task loss, but `task_weight` is "
+                "0. Leave one of them out."
+            )
         if self.energy_weight == 0 and self.task_weight == 0:
             raise ValueError(
                 "`energy_weight` and `task_weight` are both 0: the task-net would have no loss. Set one of them."

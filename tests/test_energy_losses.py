@@ -98,9 +98,41 @@ def test_nce_is_minimised_where_the_energy_is_the_negative_log_likelihood_of_the
     assert (torch.softmax(-energies.detach(), 0) - target).abs().max() < 0.03
 
 
+@pytest.mark.parametrize("name", ["nce", "ranking"])
+def test_the_options_of_a_contrast_are_those_of_its_formula(name, problem):
+    """-log exp s(y*) / Σ exp s(y), s = -E - log P_N + α Δ over the different candidates, in loops over the batch."""
+    logits, features, labels, energy = problem
+    loss = make(name, num_samples=30, cost_weight=1.5, margin_cost="l1", distinct_samples=True, gold_mix=0.4)
+    candidates = loss.candidates(SPACE, logits, labels, generator())
+    value = loss(energy(features, candidates.y), candidates).item()
+    rows, sizes = [], []
+    for b in range(3):
+        p = 0.6 * torch.sigmoid(logits[b]) + 0.4 * labels[b]
+        terms = {}
+        for y in candidates.y[b, 1:]:
+            s = -energy(features[b : b + 1], y.view(1, 1, L)).item() + 1.5 * (y - labels[b]).abs().sum().item()
+            log_noise = torch.where(y > 0, p, 1 - p).log().sum().item()
+            terms[tuple(y.tolist())] = s - (log_noise if name == "nce" else 0.0)
+        sizes.append(len(terms))
+        rows.append(-terms[tuple(labels[b].tolist())] + math.log(sum(math.exp(s) for s in terms.values())))
+    assert value == pytest.approx(sum(rows) / 3, rel=1e-4)
+    assert max(sizes) < 31  # some were drawn twice
+
+
+def test_discrete_structures_of_regression_s_are_drawn_from_the_task_net(problem):
+    logits, features, labels, energy = problem
+    loss = make("regression_s", num_samples=9, regression_samples="discrete")
+    candidates = loss.candidates(SPACE, logits, labels, generator())
+    assert torch.equal(candidates.y[:, 2:], SPACE.sample(logits, 8, generator()))
+    value = torch.sigmoid(-energy(features, candidates.y))[:, [0, *range(2, 10)]].double()
+    s = SPACE.score(candidates.y, labels)[:, [0, *range(2, 10)]].double()
+    by_hand = -(s * value.log() + (1 - s) * (1 - value).log()).sum(1).mean()
+    torch.testing.assert_close(loss(energy(features, candidates.y), candidates).double(), by_hand)
+
+
 def test_margin_is_the_hinge_on_the_tasks_output(problem):
     logits, features, labels, energy = problem
-    loss = make("margin", cost="l1")
+    loss = make("margin", margin_cost="l1")
     candidates = loss.candidates(SPACE, logits, labels, generator())
     y_hat = torch.sigmoid(logits)
     gap = energy(features, labels.unsqueeze(1)).squeeze(1) - energy(features, y_hat.unsqueeze(1)).squeeze(1)
@@ -150,7 +182,9 @@ def test_gradients_match_finite_differences(name, problem):
         through_the_network, tuple(p.detach().requires_grad_() for p in parameters.values())
     )
     y = candidates.y[:, :1].clone().requires_grad_()
-    assert torch.autograd.gradcheck(lambda value: loss.task_term(energy(features, value)), (y,))
+    gold = labels.double()
+    term = lambda value: loss.task_term(energy(features, value), SPACE.cost(value, gold))  # noqa: E731
+    assert torch.autograd.gradcheck(term, (y,))
 
 
 @pytest.mark.parametrize("name", sorted(ENERGY_LOSSES))
@@ -168,6 +202,7 @@ def test_the_task_term_is_the_energy_or_the_estimated_score():
     energy = torch.tensor([[1.0], [-2.0]])
     assert make("nce").task_term(energy).item() == pytest.approx(-0.5)
     torch.testing.assert_close(make("regression").task_term(energy), -torch.sigmoid(-energy).mean())
+    assert make("infnet").task_term(energy, torch.tensor([[0.5], [0.25]])).item() == pytest.approx(-0.5 - 0.375)
 
 
 def test_energy_is_the_papers_formula(problem):

@@ -15,7 +15,12 @@ from seal_hf.label_sets import concatenate, dot, from_dense, sample_bernoulli, s
 L, H, G = 12, 5, 7
 DENSE = MultiLabelSpace(sparse_from=10**9)
 SPARSE = MultiLabelSpace(sparse_from=1, relaxed_mass=1.0, relaxed_width=10**9)
-SAMPLE_LOSSES = [name for name in ENERGY_LOSSES if name != "regression_s"]
+SAMPLE_LOSSES = {name: {} for name in ENERGY_LOSSES if name != "regression_s"}
+WITH_OPTIONS = {
+    **SAMPLE_LOSSES,
+    "regression_s": dict(regression_samples="discrete"),
+    "nce, all options": dict(cost_weight=0.7, distinct_samples=True, gold_mix=0.3),
+}
 
 
 def generator(seed=0):
@@ -160,11 +165,11 @@ def test_gradients_have_the_rows_of_the_candidates_alone():
         assert not gradient.to_dense()[0].any()
 
 
-@pytest.mark.parametrize("name", SAMPLE_LOSSES)
+@pytest.mark.parametrize("name", WITH_OPTIONS)
 def test_losses_are_those_of_the_same_candidates_in_dense_tensors(name):
     torch.manual_seed(0)
     logits, features, labels = torch.randn(4, L), torch.randn(4, H), hard_sets(4, L)
-    loss, energy = ENERGY_LOSSES[name](num_samples=9), MultiLabelEnergy(L, H, G)
+    loss, energy = ENERGY_LOSSES[name.split(",")[0]](num_samples=9, **WITH_OPTIONS[name]), MultiLabelEnergy(L, H, G)
     sparse = loss.candidates(SPARSE, logits, labels, generator())
     assert isinstance(sparse.y, LabelSets)
     dense = type(sparse)(sparse.y.to_dense())
@@ -188,10 +193,19 @@ def test_costs_scores_and_log_probabilities_are_those_of_dense_sets(kind):
     torch.testing.assert_close(differences, differences[:, :1].expand_as(differences))  # one constant per input
 
 
+def test_repeated_sets_are_those_that_a_comparison_finds():
+    sets = hard_sets(5, 40, 3)  # 8 different ones at most
+    expected = torch.tensor([[any(torch.equal(row[i], row[j]) for j in range(i)) for i in range(40)] for row in sets])
+    assert torch.equal(DENSE.repeated(sets), expected)
+    parts = [from_dense(sets[:, :7]), from_dense(sets[:, 7:])]  # of different widths
+    assert torch.equal(SPARSE.repeated(concatenate(parts)), expected)
+
+
 def test_noise_on_every_logit_is_refused_at_the_start(tmp_path):
-    with pytest.raises(ValueError, match="regression_s.*6 logits.*Choose nce"):
+    with pytest.raises(ValueError, match="regression_s.*6 logits.*Choose regression_samples=.discrete"):
         tiny_run.make(tmp_path, loss="regression_s", sparse_labels_from=6)
     tiny_run.make(tmp_path, loss="regression_s", sparse_labels_from=7)
+    tiny_run.make(tmp_path, loss="regression_s", sparse_labels_from=6, regression_samples="discrete")
 
 
 @pytest.mark.parametrize("option, value", [("relaxed_mass", 0.0), ("relaxed_mass", 1.5), ("relaxed_width", 0)])

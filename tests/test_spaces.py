@@ -54,6 +54,15 @@ def test_samples_depend_on_the_generator_alone(logits):
     assert not torch.equal(first, SPACE.sample(logits, 5, generator(4)))
 
 
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
+def test_mix_has_the_probabilities_of_the_mixture(logits, share):
+    logits = torch.cat([logits.double(), torch.tensor([[80.0, -80.0, 80.0, -80.0]]).double()])[:, :4]
+    gold = (torch.arange(logits.numel()).view_as(logits) % 3 == 0).double()
+    gold[-1] = torch.tensor([1, 1, 0, 0])
+    expected = (1 - share) * torch.sigmoid(logits) + share * gold
+    torch.testing.assert_close(torch.sigmoid(SPACE.mix(logits, gold, share).double()), expected, atol=1e-6, rtol=1e-5)
+
+
 def test_perturb_has_the_given_noise_in_logit_space(logits):
     noise = torch.logit(SPACE.perturb(logits, 20_000, 0.5, generator())) - logits.unsqueeze(1)
     assert noise.mean().abs() < 0.01

@@ -13,6 +13,7 @@ ROWS_PER_UPDATE = 16
 CASES = {
     "one micro-batch": dict(loss="regression"),
     "accumulation": dict(loss="regression", encoder="shared", accumulation=2, loss_net_steps=3),
+    "balanced": dict(loss="regression", energy_weight_balance=True, energy_weight_schedule="rise"),
     "cross-entropy": dict(loss="ce", accumulation=2),
     "sparse labels": dict(loss="margin", accumulation=2, loss_net_steps=2, sparse_labels_from=1, relaxed_mass=1.0),
     "repeats": dict(loss="regression", accumulation=2, batch_repeats=2),

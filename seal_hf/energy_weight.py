@@ -1,0 +1,43 @@
+"""λ1, the weight of the energy in the task-net's loss: its schedule, and its balance against the task loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+# share of λ1 that counts when the share t in [0, 1] of the run is done
+SCHEDULES: dict[str, Callable[[float], float]] = {
+    "constant": lambda t: 1.0,
+    "rise": lambda t: t,
+    "fall": lambda t: 1.0 - t,
+}
+
+
+def balanced(
+    term: Tensor, task_loss: Tensor, logits: Tensor, reduce: Callable[[Tensor], Tensor]
+) -> tuple[Tensor, Tensor]:
+    """The energy term, scaled to pull at the logits as hard as the task loss does, after gradient normalisation in
+    multi-task learning (Chen et al. 2018):
+
+        r · term,     r = ‖∂ task loss / ∂ logits‖ / ‖∂ term / ∂ logits‖,    r a constant for the backward
+
+    The two gradients at the logits cost a backward through the loss-net, which is not run again: what is returned has
+    the value of r · term and its gradient in `logits`.
+
+    Args:
+        term: scalar, depends on the task-net through `logits` alone.
+        task_loss: scalar.
+        logits: (B, ...) of the task-net, with gradient.
+        reduce: sums a tensor over the processes; the norms are those of the whole batch.
+
+    Returns:
+        the scaled term and r, both scalars; r is 0 where the term does not depend on the logits.
+    """
+    (of_task,) = torch.autograd.grad(task_loss, logits, retain_graph=True)
+    (of_term,) = torch.autograd.grad(term, logits)
+    squares = reduce(torch.stack([of_task.float().square().sum(), of_term.float().square().sum()]))
+    ratio = torch.where(squares[1] > 0, (squares[0] / squares[1]).sqrt(), torch.zeros_like(squares[0]))
+    linear = ((logits - logits.detach()) * of_term).sum()  # 0, with the gradient of the term
+    return ratio * (term.detach() + linear), ratio
