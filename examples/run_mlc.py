@@ -2,6 +2,7 @@
 
 python examples/run_mlc.py                                         # embedded digits, under a minute
 python examples/run_mlc.py --loss ce                               # the baseline: the same trainer, no loss-net
+python examples/run_mlc.py --loss_net_path runs/spen --loss_net_steps 0   # SEAL-static: a trained loss-net, frozen
 python examples/run_mlc.py --recipe recipes/mlc/bibtex_nce.yaml --dataset path/to/bibtex
 python examples/run_mlc.py --dataset tweets.csv --text_column text --model_name_or_path distilbert-base-uncased
 """
@@ -16,6 +17,7 @@ from transformers import AutoTokenizer, EarlyStoppingCallback, set_seed
 
 from seal_hf import SealForMultiLabel, SealTrainer, SealTrainingArguments, TensorRows, load_multilabel, tokenize
 from seal_hf.backbones import METHODS
+from seal_hf.checkpoints import load_loss_net
 from seal_hf.data import kind_of
 from seal_hf.metrics import multilabel_compute_metrics
 from seal_hf.recipes import packaged_recipe, parse_recipe
@@ -51,6 +53,9 @@ class ModelArguments:
     num_layers: int = field(default=2, metadata={"help": "Layers of the MLPs."})
     dropout: float = field(default=0.2, metadata={"help": "Dropout of the MLPs."})
     global_size: int = field(default=200, metadata={"help": "Width of the loss-net's global term."})
+    loss_net_path: str | None = field(
+        default=None, metadata={"help": "A trained loss-net to use; frozen with --loss_net_steps 0 (SEAL-static)."}
+    )
     patience: int = field(default=0, metadata={"help": "Stop after so many evaluations without gain; 0: never."})
 
 
@@ -73,6 +78,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         model = SealForMultiLabel.for_data(data, model_args.model_name_or_path, **nets)
         tokenizer = AutoTokenizer.from_pretrained(model_args.model_name_or_path)
         prepare = lambda rows: tokenize(rows, tokenizer, model_args.max_length)  # noqa: E731
+    if model_args.loss_net_path is not None:
+        model.loss_net = load_loss_net(model_args.loss_net_path, model.task_net)
     train, validation = prepare(data.train), prepare(data.validation)
     test = prepare(data.test) if data.test is not None else None
     for note in data.notes:

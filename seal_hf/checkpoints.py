@@ -20,12 +20,12 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
-from torch import Tensor
-from transformers import TrainingArguments
+from torch import Tensor, nn
+from transformers import AutoConfig, TrainingArguments
 from transformers.utils import logging
 
 from .learner import Learner
-from .loss_net import LossNet
+from .loss_net import LossNet, LossNetConfig
 
 LOSS_NET_FOLDER = "_loss_net"  # the Trainer's push to the Hub skips names that begin with an underscore
 CONFIG, WEIGHTS, STATE = "config.json", "model.safetensors", "learner.pt"
@@ -208,6 +208,42 @@ def check_resumable(loss_net: LossNet, folder: str | Path) -> None:
             f"{folder} cannot be resumed: {LOSS_NET_FOLDER}/{STATE}, the state of the loss-net's optimizer, is "
             "missing. Was it saved with save_only_model=True? Start a new run from its weights instead."
         )
+
+
+def load_loss_net(folder: str | Path, task_net: nn.Module) -> LossNet:
+    """A trained loss-net for another task-net: the frozen loss of SEAL-static, or a start for SEAL-dynamic.
+
+    Args:
+        folder: saved by `EnergyTrainer`, or with a task-net, in `_loss_net/`.
+        task_net: the one that it is to teach.
+
+    Returns:
+        the loss-net, in evaluation mode: with `loss_net_steps=0` it teaches without dropout.
+
+    Raises:
+        ValueError: there is none, it has no encoder of its own, or is made for other labels or features.
+        OSError: its weights are missing, or no safetensors.
+    """
+    path = Path(folder) / LOSS_NET_FOLDER
+    path = path if path.is_dir() else Path(folder)
+    if not (path / CONFIG).is_file():
+        raise ValueError(f"{folder} has no loss-net: there is neither {LOSS_NET_FOLDER}/{CONFIG} nor {CONFIG}.")
+    config = AutoConfig.from_pretrained(path)
+    if not isinstance(config, LossNetConfig):
+        raise ValueError(f"{folder} holds a {config.model_type} and no loss-net. Train one first, or check the path.")
+    if config.encoder_mode != "separate":
+        raise ValueError(
+            f"The loss-net in {folder} reads its task-net's features ({config.encoder_mode}), so it cannot teach "
+            "another one. Train it with loss_net_encoder='separate'."
+        )
+    found = (config.num_labels, (config.encoder_config or {}).get("input_size"))
+    expected = (task_net.config.num_labels, getattr(task_net.config, "input_size", None))
+    if found != expected:
+        raise ValueError(
+            f"The loss-net in {folder} has {found[0]} labels and {found[1] or 'no'} input features, the task-net "
+            f"{expected[0]} and {expected[1] or 'none'}. Train it on the same data, with the same options."
+        )
+    return LossNet.from_pretrained(path, dtype=torch.float32, use_safetensors=True).eval()
 
 
 def load_loss_net_weights(loss_net: LossNet, folder: str | Path) -> None:

@@ -280,6 +280,9 @@ class SealTrainer(SavingTrainer):
                 enable_gradient_checkpointing(self.loss_net.encoder)
             sparse = self.space.is_sparse(self.model.config.num_labels)
             self.loss_net.sparse_gradients(sparse and reduces_sparse(self.accelerator))
+            self.loss_net.train(
+                self.args.loss_net_steps > 0
+            )  # a loss-net that is left as it is teaches without dropout
             with self.loss_net.active(training=True):
                 self.learner = Learner(
                     self.loss_net,

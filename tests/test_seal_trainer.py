@@ -6,6 +6,7 @@ import torch
 from transformers import TrainerCallback
 
 from seal_hf import SealTrainer, TensorRows
+from seal_hf.checkpoints import load_loss_net
 
 
 def count_forwards(module):
@@ -62,6 +63,44 @@ def test_static_loss_net_is_left_as_it_is(tmp_path):
     before = [p.detach().clone() for p in nets.loss_net.parameters()]
     trainer.train()
     assert all(torch.equal(a, b) for a, b in zip(before, nets.loss_net.parameters(), strict=True))
+
+
+def test_a_trained_loss_net_teaches_another_task_net(tmp_path):
+    """SEAL-static: from a folder of both nets, frozen, its energy without dropout, whatever mode it came in."""
+    _, trainer = tiny_run.run(tmp_path / "dynamic", dropout=0.5)
+    trainer.save_model()
+    nets = tiny_run.model()
+    nets.loss_net = load_loss_net(tmp_path / "dynamic", nets.task_net)
+    before = {name: value.clone() for name, value in nets.loss_net.state_dict().items()}
+    expected = trainer.loss_net.state_dict()
+    assert all(torch.equal(value, expected[name]) for name, value in before.items())
+    nets.loss_net.train()
+    static, _ = tiny_run.make(tmp_path / "static", nets=nets, loss_net_steps=0, learning_rate=0.0, logging_steps=6)
+    static.train()
+    table = tiny_run.table().with_format("torch")
+    with torch.no_grad():
+        logits = nets.task_net(table["features"][:]).logits
+        energy = nets.energy(torch.sigmoid(logits), features=table["features"][:]).mean().item()
+    log = static.state.log_history[0]
+    assert log["loss"] - log["task_loss"] == pytest.approx(energy, abs=1e-4)
+    assert all(torch.equal(value, before[name]) for name, value in nets.loss_net.state_dict().items())
+
+
+def test_loss_nets_that_cannot_teach_are_refused(tmp_path):
+    task_net = tiny_run.model().task_net
+    with pytest.raises(ValueError, match="has no loss-net: there is neither _loss_net/config.json nor"):
+        load_loss_net(tmp_path, task_net)
+    task_net.save_pretrained(tmp_path / "plain")
+    with pytest.raises(ValueError, match="holds a seal_mlp and no loss-net"):
+        load_loss_net(tmp_path / "plain", task_net)
+    tiny_run.model("shared").save_pretrained(tmp_path / "shared")
+    with pytest.raises(ValueError, match="reads its task-net's features .shared."):
+        load_loss_net(tmp_path / "shared", task_net)
+    nets = tiny_run.model()
+    nets.save_pretrained(tmp_path / "six")
+    nets.task_net.config.num_labels = 7
+    with pytest.raises(ValueError, match="has 6 labels and 20 input features, the task-net 7 and 20"):
+        load_loss_net(tmp_path / "six", nets.task_net)
 
 
 def test_the_log_says_what_the_loss_net_does(tmp_path):
