@@ -65,6 +65,7 @@ def score_decoders(
     for split, (probabilities, labels) in splits.items():
         if probabilities is None or labels is None:
             continue
+        probabilities = np.asarray(probabilities, dtype=np.float64)  # as the thresholds were tuned
         fixed, tuned = (multilabel_metrics(probabilities, labels, t, empty_score=empty_score) for t in (0.5, threshold))
         decisions = {
             "f1_example": probabilities >= 0.5,

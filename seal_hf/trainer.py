@@ -52,7 +52,7 @@ class SealTrainer(SavingTrainer):
         model: a [`SealForMultiLabel`], or any multi-label model together with `loss_net`.
         args: [`SealTrainingArguments`].
         loss_net: a [`LossNet`]; not needed for `energy_loss="ce"`.
-        space: the output space; default: the loss-net's, else label sets.
+        space: the output space, with its task loss; default: the loss-net's, else label sets, as `args` have them.
         kwargs: as for the Trainer. With `model_init`, the loss-net starts anew with every call.
 
     Raises:

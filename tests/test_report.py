@@ -11,6 +11,7 @@ from torch.utils.data import TensorDataset
 from transformers import PretrainedConfig, PreTrainedModel, Trainer, TrainingArguments
 
 from seal_hf.decoding import decode_expected_f1, tune_thresholds_per_label
+from seal_hf.metrics import multilabel_metrics
 from seal_hf.report import (
     closing_table,
     evaluate_multilabel,
@@ -113,6 +114,15 @@ def test_a_test_split_without_labels_is_predicted_and_not_scored(trainer, tmp_pa
     for empty in ((split(0, 0), split(7, 1)), (split(9, 0), split(0, 1))):
         with pytest.raises(ValueError, match="(validation|test) split is empty"):
             evaluate_multilabel(trainer, *empty)
+
+
+def test_decisions_on_float32_are_those_of_the_metrics():
+    """0.7 in float32 is below 0.7, and thresholds are tuned and applied in float64."""
+    validation, test = np.array([[0.705, 0.695]], np.float32), np.array([[0.7, 0.1]], np.float32)
+    labels = np.array([[1, 0]])
+    metrics, per_example = score_decoders(validation, labels, test, labels)
+    assert metrics["threshold"] == 0.7
+    assert per_example["f1_example_tuned"] == multilabel_metrics(test, labels, 0.7)["f1_example"] == 0
 
 
 @pytest.mark.parametrize("empty_score", [0.0, 1.0])
