@@ -14,6 +14,7 @@ from .loss_net import LossNet, LossNetConfig
 from .meters import NonFiniteLossError
 from .modeling import MLPConfig, MLPForMultiLabel, SealForMultiLabel
 from .spaces import SPACES, MultiLabelSpace, OutputSpace
+from .task_losses import TASK_LOSSES, TaskLoss
 from .trainer import SealTrainer
 from .training_args import SealTrainingArguments
 
@@ -23,6 +24,7 @@ __all__ = [
     "ENERGIES",
     "ENERGY_LOSSES",
     "SPACES",
+    "TASK_LOSSES",
     "Candidates",
     "DataError",
     "EnergyLoss",
@@ -40,6 +42,7 @@ __all__ = [
     "SealForMultiLabel",
     "SealTrainer",
     "SealTrainingArguments",
+    "TaskLoss",
     "TensorRows",
     "collate_rows",
     "load_multilabel",

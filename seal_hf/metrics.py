@@ -45,14 +45,20 @@ def multilabel_metrics(
     probabilities, gold = _checked(probabilities, labels)
     decided = probabilities >= threshold
     hits = decided & gold
-    per_example = _f1(hits.sum(1), decided.sum(1), gold.sum(1), empty_score)  # (N,)
     per_label = _f1(hits.sum(0), decided.sum(0), gold.sum(0), 0.0)  # (L,)
     return {
-        "f1_example": float(per_example.mean()),
+        "f1_example": float(example_f1(decided, gold, empty_score).mean()),
         "f1_micro": float(_f1(hits.sum(), decided.sum(), gold.sum(), 0.0)),
         "f1_macro": float(per_label.mean()),
         "map": _mean_average_precision(probabilities, gold),
     }
+
+
+def example_f1(decisions: np.ndarray, labels: np.ndarray, empty_score: float = 1.0) -> np.ndarray:
+    """F1 of each example's label set: (N,), for decisions and labels (N, L), 0 or 1; `empty_score` as in
+    `multilabel_metrics`. Its mean is `f1_example`; a paired bootstrap needs it by example."""
+    decided, gold = np.asarray(decisions, dtype=bool), np.asarray(labels).astype(bool)
+    return _f1((decided & gold).sum(1), decided.sum(1), gold.sum(1), empty_score)
 
 
 def tune_threshold(

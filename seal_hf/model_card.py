@@ -83,6 +83,7 @@ def model_card(
     label_names: Sequence[str],
     library_snippet: Literal["text", "features", "peft", "adapters"],
     hyperparameters: Mapping[str, Any],
+    task_loss: str = "cross_entropy",
     language: str | list[str] | None = None,
     license: str | None = None,
     tags: str | Sequence[str] | None = None,
@@ -93,7 +94,7 @@ def model_card(
         model_name: repo id or name, as the snippet loads it.
         base_model: the checkpoint the task-net began from; None for one trained from scratch.
         dataset: name, Hub id or folder of the data; a folder is shown by its last part only.
-        loss: the energy loss, or "ce" for cross-entropy alone.
+        loss: the energy loss, or "ce" for the task loss alone.
         loss_net_encoder: "separate" or "shared"; None with "ce".
         metrics: as `report.evaluate_multilabel` returns; keys that are missing or not finite are left out.
         threshold: tuned on validation; None leaves it out, and the snippet decides at 0.5.
@@ -101,6 +102,7 @@ def model_card(
         library_snippet: "text" (pipeline), "features" (the MLP, which needs `seal_hf` imported), or "peft" and
             "adapters": a repo that holds an adapter alone, which needs the number of labels to be loaded.
         hyperparameters: shown in a table; names that end in "token" are left out.
+        task_loss: the task-net's own loss, see `TASK_LOSSES`.
         language, license, tags: added to the metadata, as the Hub knows them.
 
     Raises:
@@ -112,10 +114,11 @@ def model_card(
         threshold = None
     base_model, dataset = _public_name(base_model), _public_name(dataset)
     figures = {key: value for key, value in metrics.items() if _is_number(value)}
+    task_loss = {"cross_entropy": "cross-entropy"}.get(task_loss, f"the {task_loss} task loss")
     facts = {
         "data": dataset,
         "began from": base_model,
-        "loss": "cross-entropy" if loss == "ce" else f"SEAL, {loss} energy loss",
+        "loss": task_loss if loss == "ce" else f"SEAL, {loss} energy loss beside {task_loss}",
         "loss-net encoder": loss_net_encoder if loss != "ce" else None,
         "labels": len(label_names),
     }
@@ -132,7 +135,7 @@ def model_card(
             tags=[tags] if isinstance(tags, str) else list(tags or ()),
         ),
         "title": _escape(model_name),
-        "loss": "cross-entropy" if loss == "ce" else f"the {_escape(loss)} energy loss",
+        "loss": _escape(task_loss) if loss == "ce" else f"the {_escape(loss)} energy loss",
         "method": "" if loss == "ce" else " (SEAL: a loss-net trained beside the task-net scores its output)",
         "facts": "\n".join(f"| {name} | {_escape(value)} |" for name, value in facts.items() if value is not None),
         "figures": _figures(figures),
@@ -175,6 +178,7 @@ def run_card(
         base_model=finetuned_from or model.config._name_or_path or None,
         dataset=dataset if dataset is None or isinstance(dataset, str) else ", ".join(dataset),
         loss=args.energy_loss,
+        task_loss=args.task_loss,
         loss_net_encoder=args.loss_net_encoder,
         metrics=metrics,
         threshold=getattr(model.config, "threshold", None),

@@ -1,4 +1,4 @@
-"""What a trained model did, for the examples: figures at 0.5 and at a tuned threshold, predictions, files, a table."""
+"""What a trained model did, for the examples: figures under four decoders, predictions, files, a table."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from typing import Any
 import numpy as np
 from transformers import Trainer
 
-from .metrics import first_output, multilabel_metrics, sigmoid, tune_threshold
+from .decoding import decode_expected_f1, tune_thresholds_per_label
+from .metrics import example_f1, first_output, multilabel_metrics, sigmoid, tune_threshold
 
 # key in the result files, without its `eval_` or `test_` -> what a reader calls it
 FIGURES = {
     "f1_example": "example F1 at 0.5",
     "f1_example_tuned": "example F1 at the tuned threshold",
+    "f1_example_per_label": "example F1 at tuned thresholds, one per label",
+    "f1_example_expected": "example F1 of the sets of highest expected F1",
     "f1_micro": "micro F1 at 0.5",
     "f1_micro_tuned": "micro F1 at the tuned threshold",
     "f1_macro": "macro F1 at 0.5",
@@ -26,12 +29,64 @@ FIGURES = {
 }
 
 
+def score_decoders(
+    validation_probabilities: np.ndarray,
+    validation_labels: np.ndarray,
+    test_probabilities: np.ndarray | None = None,
+    test_labels: np.ndarray | None = None,
+    *,
+    empty_score: float = 1.0,
+) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """Figures under four decoders: 0.5, one threshold and a threshold per label, both tuned on validation for example
+    F1, and the label set of the highest expected example F1 (`seal_hf.decoding`).
+
+    Args:
+        validation_probabilities, validation_labels: (N, L), as `multilabel_metrics` takes them.
+        test_probabilities, test_labels: (M, L), or None where there is no test split, or none with labels.
+        empty_score: as in `multilabel_metrics`.
+
+    Returns:
+        metrics: for `eval_` and, with test labels, `test_` each: the figures of `multilabel_metrics` at 0.5; its three
+            F1 with `_tuned`, at the one tuned threshold; `f1_example_per_label`; `f1_example_expected`. All in [0, 1].
+            And `threshold`, the tuned one. On validation, the tuned figures are optimistic.
+        per_example: (M,) F1 of each test row under each decoder, keyed as in `metrics` without `test_`, for
+            `statistics.paired_bootstrap`; empty without test labels.
+
+    Raises:
+        ValueError: as `multilabel_metrics`.
+    """
+    threshold, _ = tune_threshold(validation_probabilities, validation_labels, empty_score=empty_score)
+    per_label, _ = tune_thresholds_per_label(
+        validation_probabilities, validation_labels, threshold, empty_score=empty_score
+    )
+    splits = {"eval": (validation_probabilities, validation_labels), "test": (test_probabilities, test_labels)}
+    metrics: dict[str, float] = {}
+    per_example: dict[str, np.ndarray] = {}
+    for split, (probabilities, labels) in splits.items():
+        if probabilities is None or labels is None:
+            continue
+        probabilities = np.asarray(probabilities, dtype=np.float64)  # as the thresholds were tuned
+        fixed, tuned = (multilabel_metrics(probabilities, labels, t, empty_score=empty_score) for t in (0.5, threshold))
+        decisions = {
+            "f1_example": probabilities >= 0.5,
+            "f1_example_tuned": probabilities >= threshold,
+            "f1_example_per_label": probabilities >= per_label,
+            "f1_example_expected": decode_expected_f1(probabilities, empty_score=empty_score),
+        }
+        per_example = {key: example_f1(decided, labels, empty_score) for key, decided in decisions.items()}
+        figures = fixed | {f"{key}_tuned": tuned[key] for key in ("f1_micro", "f1_macro")}
+        figures |= {key: float(values.mean()) for key, values in per_example.items()}
+        metrics.update({f"{split}_{key}": value for key, value in figures.items()})
+    metrics["threshold"] = threshold
+    return metrics, per_example if "test_f1_example" in metrics else {}
+
+
 def evaluate_multilabel(
     trainer: Trainer, eval_dataset: Any, test_dataset: Any
 ) -> tuple[dict[str, float], np.ndarray | None, np.ndarray | None]:
-    """Predict validation and test, tune one threshold on validation, score both.
+    """Predict validation and test, tune thresholds on validation, score both under every decoder.
 
-    The threshold is also stored in the task-net's config (`model.config.threshold`): call `trainer.save_model()`
+    The one threshold is also stored in the task-net's config (`model.config.threshold`): call `trainer.save_model()`
     afterwards to have it on disk. Every process gets the same answer.
 
     Args:
@@ -40,8 +95,7 @@ def evaluate_multilabel(
         test_dataset: the test split; without labels it is predicted and not scored; None where there is none.
 
     Returns:
-        metrics: for `eval_` and `test_` each, `f1_example`, `f1_micro`, `f1_macro` at 0.5, the same three with
-            `_tuned` at the tuned threshold, and `map`, all in [0, 1]; and `threshold`.
+        metrics: as `score_decoders` gives them.
         probabilities: (N, L) of the test split, or None.
         labels: (N, L) of the test split, or None.
 
@@ -60,16 +114,10 @@ def evaluate_multilabel(
     if predicted["eval"][1] is None:
         raise ValueError("the validation split has no labels, so no threshold can be tuned on it")
 
-    threshold, _ = tune_threshold(*predicted["eval"])
-    metrics: dict[str, float] = {}
-    for split, (probabilities, labels) in predicted.items():
-        if labels is not None:
-            fixed, tuned = (multilabel_metrics(probabilities, labels, at) for at in (0.5, threshold))
-            metrics.update({f"{split}_{key}": value for key, value in fixed.items()})
-            metrics.update({f"{split}_{key}_tuned": tuned[key] for key in ("f1_example", "f1_micro", "f1_macro")})
-    metrics["threshold"] = threshold
-    trainer.accelerator.unwrap_model(trainer.model).config.threshold = threshold
-    return metrics, *predicted.get("test", (None, None))
+    test = predicted.get("test", (None, None))
+    metrics, _ = score_decoders(*predicted["eval"], *test)
+    trainer.accelerator.unwrap_model(trainer.model).config.threshold = metrics["threshold"]
+    return metrics, *test
 
 
 def write_results(trainer: Trainer, metrics: Mapping[str, float]) -> None:

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from . import label_sets
 from .label_sets import LabelSets, dot, total
+from .task_losses import CrossEntropy, TaskLoss
 
 COSTS = ("f1", "l1", "l1_mean")
 SPARSE_FROM = 2000  # labels: sparse is 3 times as fast at 1000 already (benchmarks/label_scale.json), dense is exact
@@ -109,8 +110,9 @@ class OutputSpace(ABC):
         """Cost Δ(ŷ, y) >= 0, differentiable in `y_hat`: (B, S)."""
 
     @abstractmethod
-    def task_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Cross-entropy: summed over the structure, averaged over the batch (λ1 has meaning only with that). Scalar."""
+    def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """The task-net's own loss: summed over the structure, averaged over the batch (λ1 has meaning only with that).
+        A training step gives the generator of its noise, an evaluation none. Scalar."""
 
     @abstractmethod
     def decode(self, logits: Tensor, threshold: float = 0.5) -> Tensor:
@@ -125,17 +127,25 @@ class MultiLabelSpace(OutputSpace):
             at a cost of their size, and the relaxed output cut to its largest entries.
         relaxed_mass: share of Σ_j ŷ_j that a cut output keeps, in (0, 1]; 1 always keeps `relaxed_width` entries.
         relaxed_width: the most entries that a cut output keeps.
+        loss: the task-net's own loss, one of `TASK_LOSSES`; default: cross-entropy.
     """
 
     name = "multi_label"
     problem_type = "multi_label_classification"
 
-    def __init__(self, sparse_from: int = SPARSE_FROM, relaxed_mass: float = 0.99, relaxed_width: int = 256):
+    def __init__(
+        self,
+        sparse_from: int = SPARSE_FROM,
+        relaxed_mass: float = 0.99,
+        relaxed_width: int = 256,
+        loss: TaskLoss | None = None,
+    ):
         self.sparse_from, self.relaxed_mass, self.relaxed_width = sparse_from, relaxed_mass, relaxed_width
+        self.loss = loss or CrossEntropy()
 
     @classmethod
     def from_arguments(cls, args) -> MultiLabelSpace:
-        return cls(args.sparse_labels_from, args.relaxed_mass, args.relaxed_width)
+        return cls(args.sparse_labels_from, args.relaxed_mass, args.relaxed_width, TaskLoss.from_arguments(args))
 
     def is_sparse(self, num_labels: int) -> bool:
         return num_labels >= self.sparse_from
@@ -260,9 +270,12 @@ class MultiLabelSpace(OutputSpace):
         distance = total(y_hat) + y.sum(-1, keepdim=True) - 2 * dot(y_hat, y)  # |ŷ - y| = ŷ + y - 2 ŷ y for y in {0, 1}
         return distance if kind == "l1" else distance / y.shape[-1]
 
-    def task_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Binary cross-entropy, summed over labels, mean over the batch."""
-        return F.binary_cross_entropy_with_logits(logits.float(), labels.float(), reduction="none").sum(-1).mean()
+    def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """The chosen task loss. A loss on samples draws them here, from `generator`; without one it is what that loss
+        is evaluated by, cross-entropy."""
+        draws = self.loss.draws and generator is not None
+        samples = self.sample(logits, self.loss.num_samples, generator) if draws else None
+        return self.loss(logits, labels, samples)
 
     def decode(self, logits: Tensor, threshold: float = 0.5) -> Tensor:
         """1 where the probability is at least `threshold`, else 0: int64 (B, L)."""

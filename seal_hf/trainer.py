@@ -53,7 +53,7 @@ class SealTrainer(SavingTrainer):
         model: a [`SealForMultiLabel`], or any multi-label model together with `loss_net`.
         args: [`SealTrainingArguments`].
         loss_net: a [`LossNet`]; not needed for `energy_loss="ce"`.
-        space: the output space; default: the loss-net's, else label sets.
+        space: the output space, with its task loss; default: the loss-net's, else label sets, as `args` have them.
         kwargs: as for the Trainer. With `model_init`, the loss-net starts anew with every call.
 
     Raises:
@@ -103,6 +103,7 @@ class SealTrainer(SavingTrainer):
         self.label_names = ["labels"]
         self.card_facts: dict[str, Any] = {}  # what only the user knows of the card: arguments of `model_card.run_card`
         self._window: list[dict[str, Tensor]] = []
+        self._micro_batch = 0  # which of the window
         self._pending = None  # the task-net's outputs with gradients, between training_step and compute_loss
 
     # --- the algorithm -----------------------------------------------------------------------------------------------
@@ -115,6 +116,7 @@ class SealTrainer(SavingTrainer):
     def training_step(self, model: nn.Module, inputs: dict[str, Tensor], num_items_in_batch=None) -> Tensor:
         """On the first micro-batch of a window: loss-net phase. Then the Trainer's own step: task-net phase."""
         first = not self._window or inputs is self._window[0]
+        self._micro_batch = 0 if first else self._micro_batch + 1
         try:
             if self.learner is not None and self.args.loss_net_steps > 0 and first:
                 model.train()
@@ -147,11 +149,12 @@ class SealTrainer(SavingTrainer):
 
     def compute_loss(self, model, inputs, return_outputs: bool = False, num_items_in_batch=None):
         """Training: λ2 · task loss + λ1 · energy of the relaxed output (SEAL Eq. 1, 5). Evaluation: the task loss
-        alone."""
+        alone, which is the one that is trained (of `ranking`, cross-entropy: it needs no samples)."""
         outputs, self._pending = self._pending, None
         if outputs is None:
             outputs = self._run_task_net(model, inputs)
-        task_loss = self.space.task_loss(outputs.logits, inputs["labels"])
+        noise = self._noise(self.args.loss_net_steps, self._micro_batch) if model.training else None
+        task_loss = self.space.task_loss(outputs.logits, inputs["labels"], noise)
         if not model.training:
             self._meter_evaluation(outputs, inputs)
             return (task_loss, {"logits": outputs.logits}) if return_outputs else task_loss

@@ -14,6 +14,7 @@ from .energy_losses import ENERGY_LOSSES, REGRESSION_SAMPLES
 from .energy_weight import SCHEDULES
 from .export import ADAPTER_EXPORTS
 from .spaces import COSTS, SPARSE_FROM
+from .task_losses import TASK_LOSSES, TaskLoss
 
 LOSS_NET_ENCODERS = (*ENCODER_MODES, *LIBRARIES)
 CROSS_ENTROPY = "ce"  # the same trainer with no loss-net
@@ -50,6 +51,15 @@ class SealTrainingArguments(TrainingArguments):
         distinct_samples (`bool`, default False): leave out a sample that equals the gold or an earlier sample.
         gold_mix (`float`, default 0.0): m in [0, 1): each entry of a sample is the gold's with probability m; their
             log-probability is that of the mixture.
+
+    Parameters that control the task loss, with a loss-net or, under `energy_loss="ce"`, alone:
+        task_loss (`str`, default `"cross_entropy"`): the task-net's own loss: `cross_entropy`, `focal`, `asymmetric`,
+            `zlpr`, or `ranking` on `num_samples` label sets drawn from the task-net (equations: task_losses.py). The
+            evaluation loss is the same; of `ranking`, cross-entropy.
+        focal_gamma (`float`, default 2.0): γ of `focal` (Lin et al. 2017).
+        asymmetric_gamma_negative (`float`, default 4.0), asymmetric_gamma_positive (`float`, default 0.0),
+            asymmetric_clip (`float`, default 0.05): γ-, γ+ and the margin m in [0, 1) of `asymmetric` (Ridnik et al.
+            2021).
 
     Parameters that control large label sets:
         sparse_labels_from (`int`, default 2000): from so many labels on, candidates are lists of labels: samples are
@@ -102,7 +112,7 @@ class SealTrainingArguments(TrainingArguments):
     )
     num_samples: int = field(default=20, metadata={"help": "K, samples per input."})
     energy_weight: float = field(default=1.0, metadata={"help": "λ1, weight of the energy in the task-net's loss."})
-    task_weight: float = field(default=1.0, metadata={"help": "λ2, weight of cross-entropy in the task-net's loss."})
+    task_weight: float = field(default=1.0, metadata={"help": "λ2, weight of the task loss in the task-net's loss."})
     energy_weight_schedule: str = field(
         default="constant", metadata={"help": f"λ1 over the run: {', '.join(SCHEDULES)}."}
     )
@@ -118,6 +128,20 @@ class SealTrainingArguments(TrainingArguments):
     cost_weight: float = field(default=0.0, metadata={"help": "α, weight of a sample's cost in its logit."})
     distinct_samples: bool = field(default=False, metadata={"help": "Leave out repeated samples."})
     gold_mix: float = field(default=0.0, metadata={"help": "Share of the gold in the samples, below 1."})
+
+    task_loss: str = field(
+        default="cross_entropy", metadata={"help": f"The task-net's own loss: {', '.join(TASK_LOSSES)}."}
+    )
+    focal_gamma: float = field(default=TaskLoss.focal_gamma, metadata={"help": "γ of the focal loss."})
+    asymmetric_gamma_negative: float = field(
+        default=TaskLoss.asymmetric_gamma_negative, metadata={"help": "γ- of the asymmetric loss."}
+    )
+    asymmetric_gamma_positive: float = field(
+        default=TaskLoss.asymmetric_gamma_positive, metadata={"help": "γ+ of the asymmetric loss."}
+    )
+    asymmetric_clip: float = field(
+        default=TaskLoss.asymmetric_clip, metadata={"help": "m of the asymmetric loss, in [0, 1)."}
+    )
 
     sparse_labels_from: int = field(
         default=SPARSE_FROM, metadata={"help": "Number of labels from which candidates are sparse."}
@@ -157,6 +181,7 @@ class SealTrainingArguments(TrainingArguments):
         if self.gradient_checkpointing and self.gradient_checkpointing_kwargs is None:
             self.gradient_checkpointing_kwargs = {"use_reentrant": False}  # the other skips adapters of a frozen base
         self._check_choice("energy_loss", [*ENERGY_LOSSES, CROSS_ENTROPY])
+        self._check_choice("task_loss", TASK_LOSSES)
         self._check_choice("energy_weight_schedule", SCHEDULES)
         self._check_choice("margin_cost", COSTS)
         self._check_choice("regression_samples", REGRESSION_SAMPLES)
@@ -174,6 +199,7 @@ class SealTrainingArguments(TrainingArguments):
             raise ValueError(f"`relaxed_mass` is {self.relaxed_mass}; it is a share, above 0 and at most 1.")
         for name in (
             "loss_net_steps energy_weight task_weight perturbation_std loss_net_learning_rate "
+            "focal_gamma asymmetric_gamma_negative asymmetric_gamma_positive asymmetric_clip "
             "loss_net_encoder_learning_rate "
             "loss_net_weight_decay loss_net_warmup_steps loss_net_max_grad_norm cost_weight gold_mix"
         ).split():

@@ -10,7 +10,16 @@ from torch import nn
 from torch.utils.data import TensorDataset
 from transformers import PretrainedConfig, PreTrainedModel, Trainer, TrainingArguments
 
-from seal_hf.report import closing_table, evaluate_multilabel, results_table, write_predictions, write_results
+from seal_hf.decoding import decode_expected_f1, tune_thresholds_per_label
+from seal_hf.metrics import multilabel_metrics
+from seal_hf.report import (
+    closing_table,
+    evaluate_multilabel,
+    results_table,
+    score_decoders,
+    write_predictions,
+    write_results,
+)
 
 
 class LogitsConfig(PretrainedConfig):
@@ -63,6 +72,7 @@ def test_the_figures_and_the_threshold(trainer, tmp_path):
     metrics, probabilities, labels = evaluate_multilabel(trainer, validation, test)
 
     figures = ["f1_example", "f1_micro", "f1_macro", "map", "f1_example_tuned", "f1_micro_tuned", "f1_macro_tuned"]
+    figures += ["f1_example_per_label", "f1_example_expected"]
     assert set(metrics) == {f"{s}_{f}" for s in ("eval", "test") for f in figures} | {"threshold"}
     assert trainer.model.config.threshold == metrics["threshold"]
 
@@ -74,6 +84,11 @@ def test_the_figures_and_the_threshold(trainer, tmp_path):
     assert metrics["eval_f1_example_tuned"] == pytest.approx(best, abs=1e-9)
     assert metrics["test_f1_example"] == pytest.approx(example_f1(test, 0.5), abs=1e-9)
     assert metrics["test_f1_example_tuned"] == pytest.approx(example_f1(test, metrics["threshold"]), abs=1e-9)
+    p = [dataset.tensors[0].double().sigmoid().numpy() for dataset in (validation, test)]
+    per_label, _ = tune_thresholds_per_label(p[0], validation.tensors[1].numpy(), metrics["threshold"])
+    for key, decided in (("per_label", p[1] >= per_label), ("expected", decode_expected_f1(p[1]))):
+        expected = f1_score(test.tensors[1].numpy(), decided.astype(int), average="samples", zero_division=1.0)
+        assert metrics[f"test_f1_example_{key}"] == pytest.approx(expected, abs=1e-9)
     np.testing.assert_allclose(probabilities, test.tensors[0].sigmoid().numpy(), atol=1e-6)
     np.testing.assert_array_equal(labels, test.tensors[1].numpy())
 
@@ -99,6 +114,36 @@ def test_a_test_split_without_labels_is_predicted_and_not_scored(trainer, tmp_pa
     for empty in ((split(0, 0), split(7, 1)), (split(9, 0), split(0, 1))):
         with pytest.raises(ValueError, match="(validation|test) split is empty"):
             evaluate_multilabel(trainer, *empty)
+
+
+def test_decisions_on_float32_are_those_of_the_metrics():
+    """0.7 in float32 is below 0.7, and thresholds are tuned and applied in float64."""
+    validation, test = np.array([[0.705, 0.695]], np.float32), np.array([[0.7, 0.1]], np.float32)
+    labels = np.array([[1, 0]])
+    metrics, per_example = score_decoders(validation, labels, test, labels)
+    assert metrics["threshold"] == 0.7
+    assert per_example["f1_example_tuned"] == multilabel_metrics(test, labels, 0.7)["f1_example"] == 0
+
+
+@pytest.mark.parametrize("empty_score", [0.0, 1.0])
+def test_every_decoder_is_scored_and_gives_the_f1_of_each_test_row(empty_score):
+    (validation, validation_labels), (test, test_labels) = (
+        (logits.double().sigmoid().numpy(), gold.numpy())
+        for logits, gold in (split(30, 0).tensors, split(23, 1).tensors)
+    )
+    metrics, per_example = score_decoders(validation, validation_labels, test, test_labels, empty_score=empty_score)
+    assert list(per_example) == ["f1_example", "f1_example_tuned", "f1_example_per_label", "f1_example_expected"]
+    for key, values in per_example.items():
+        assert values.shape == (23,) and metrics[f"test_{key}"] == pytest.approx(values.mean(), abs=1e-12)
+    row = f1_score(test_labels, (test >= 0.5).astype(int), average="samples", zero_division=empty_score)
+    assert metrics["test_f1_example"] == pytest.approx(row, abs=1e-12)
+    at_half, tuned, per_label = (metrics[f"eval_f1_example{key}"] for key in ("", "_tuned", "_per_label"))
+    assert at_half <= tuned <= per_label
+
+    alone, nothing = score_decoders(validation, validation_labels, empty_score=empty_score)
+    assert nothing == {} and alone == {k: v for k, v in metrics.items() if not k.startswith("test_")}
+    table = closing_table(metrics)
+    assert all(name in table for name in ("at 0.5", "at the tuned", "one per label", "highest expected"))
 
 
 def test_predictions_file(tmp_path):

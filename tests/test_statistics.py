@@ -1,0 +1,104 @@
+"""Oracles: the closed-form interval of a mean, scipy's bootstrap and tests, the uniform distribution of p-values."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from seal_hf import statistics as statistics_module
+from seal_hf.statistics import PairedDifference, mean_std, paired_bootstrap, paired_test
+
+
+def normal_pair(num_examples, shift, seed):
+    rng = np.random.default_rng(seed)
+    b = rng.uniform(size=num_examples)
+    return b + rng.normal(shift, 0.2, num_examples), b
+
+
+def test_the_interval_of_normal_differences_is_the_closed_form():
+    a, b = normal_pair(900, 0.01, seed=0)
+    result = paired_bootstrap(a, b)
+    error = (a - b).std() / 30
+    assert result.difference == pytest.approx((a - b).mean())
+    assert [result.low, result.high] == pytest.approx(
+        [result.difference - 1.96 * error, result.difference + 1.96 * error], abs=0.05 * error
+    )
+    assert result.p_value == pytest.approx(2 * stats.norm.sf(abs(result.difference) / error), abs=0.02)
+    assert result.p_value == pytest.approx(stats.ttest_rel(a, b).pvalue, abs=0.02)
+
+
+def test_it_agrees_with_scipys_bootstrap_on_skewed_differences():
+    rng = np.random.default_rng(1)
+    a, b = rng.beta(0.4, 1.0, size=120), rng.beta(0.5, 1.0, size=120)
+    ours = paired_bootstrap(a, b)
+    theirs = stats.bootstrap((a - b,), np.mean, n_resamples=10_000, method="percentile", rng=np.random.default_rng(2))
+    width = ours.high - ours.low
+    np.testing.assert_allclose([ours.low, ours.high], theirs.confidence_interval, atol=0.03 * width)
+
+
+def test_exchanging_the_methods_negates_the_difference():
+    a, b = normal_pair(200, 0.02, seed=3)
+    there, back = paired_bootstrap(a, b), paired_bootstrap(b, a)
+    assert [back.difference, back.low, back.high] == pytest.approx([-there.difference, -there.high, -there.low])
+    assert back.p_value == there.p_value and 0 < there.p_value < 1
+
+
+def test_a_constant_shift_is_below_the_resolution_and_no_difference_is_certain():
+    b = np.random.default_rng(4).uniform(size=300)
+    shifted = paired_bootstrap(b + 0.1, b, num_resamples=500)
+    assert [shifted.difference, shifted.low, shifted.high] == pytest.approx([0.1] * 3) and shifted.p_value == 0
+    assert str(shifted) == "+0.1000 [+0.1000, +0.1000], p < 0.002"
+    assert paired_bootstrap(b, b, num_resamples=500)[:4] == (0, 0, 0, 1)
+    assert str(PairedDifference(-0.02, -0.05, 0.01, 0.1234, 500)) == "-0.0200 [-0.0500, +0.0100], p = 0.12"
+
+
+@pytest.mark.parametrize("test", [lambda a, b: paired_bootstrap(a, b, num_resamples=400).p_value, paired_test])
+def test_without_an_effect_p_values_are_uniform(test):
+    p_values = [test(*normal_pair(60, 0.0, seed)) for seed in range(400)]
+    assert stats.kstest(p_values, "uniform").pvalue > 0.01
+    assert 0.02 < np.mean(np.array(p_values) < 0.05) < 0.09
+
+
+def test_seeds_are_averaged_first_and_need_not_be_as_many():
+    rng = np.random.default_rng(5)
+    a, b = rng.uniform(size=(3, 80)), rng.uniform(size=(5, 80))
+    assert paired_bootstrap(a, b) == paired_bootstrap(a.mean(0), b.mean(0))
+
+
+def test_blocks_do_not_change_the_result(monkeypatch):
+    a, b = normal_pair(50, 0.03, seed=6)
+    whole = paired_bootstrap(a, b, num_resamples=700)
+    monkeypatch.setattr(statistics_module, "_BLOCK", 50 * 9)
+    assert paired_bootstrap(a, b, num_resamples=700) == whole
+    assert paired_bootstrap(a, b, num_resamples=700, seed=1) != whole
+
+
+def test_the_paired_test_is_scipys_and_knows_its_ends():
+    a, b = np.array([0.41, 0.43, 0.42, 0.45]), np.array([0.40, 0.41, 0.42, 0.42])
+    assert paired_test(a, b) == pytest.approx(stats.ttest_rel(a, b).pvalue)
+    t = (a - b).mean() / ((a - b).std(ddof=1) / 2)
+    assert paired_test(a, b) == pytest.approx(2 * stats.t.sf(t, 3))
+    assert np.isnan(paired_test(a[:1], b[:1]))
+    assert paired_test(a, a) == 1 and paired_test(a + 0.1, a) == 0
+
+
+def test_mean_and_deviation():
+    assert mean_std([1.0, 2.0, 4.0]) == pytest.approx((7 / 3, np.sqrt(7 / 3)))
+    mean, deviation = mean_std([0.5])
+    assert mean == 0.5 and np.isnan(deviation)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: paired_bootstrap(np.zeros(3), np.zeros(4)), "a has 3 examples and b has 4"),
+        (lambda: paired_bootstrap(np.zeros(0), np.zeros(0)), "a is empty"),
+        (lambda: paired_bootstrap(np.zeros(2), np.array([0, np.nan])), r"b has a value that is not finite, at \[1\]"),
+        (lambda: paired_bootstrap(np.zeros((1, 1, 2)), np.zeros(2)), r"a is \(1, 1, 2\); expected"),
+        (lambda: paired_bootstrap(np.zeros(2), np.zeros(2), 0), "num_resamples is 0"),
+        (lambda: paired_test(np.zeros(2), np.zeros(3)), r"a is \(2,\) and b is \(3,\)"),
+        (lambda: mean_std([]), "values is empty"),
+    ],
+)
+def test_what_cannot_be_compared_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
