@@ -204,6 +204,8 @@ class SealTrainingArguments(TrainingArguments):
             "loss_net_weight_decay loss_net_warmup_steps loss_net_max_grad_norm cost_weight gold_mix"
         ).split():
             self._check_range(name, 0)
+        if self.asymmetric_clip >= 1:
+            raise ValueError(f"`asymmetric_clip` is {self.asymmetric_clip}; it is a probability below 1, such as 0.05.")
         if self.gold_mix >= 1:
             raise ValueError(f"`gold_mix` is {self.gold_mix}; it is a share below 1: at 1 every sample is the gold.")
         if self.energy_weight_balance and self.task_weight == 0:
