@@ -1,0 +1,127 @@
+"""Multi-label classification by an energy network on its own: gradient-based inference, no task-net at prediction.
+
+python examples/run_energy.py                                      # SPEN on the embedded digits, about a minute
+python examples/run_energy.py --energy_method dvn
+python examples/run_mlc.py --loss ce --output_dir task_net         # then from its features, starting at its output:
+python examples/run_energy.py --energy_method nce --task_net_path task_net
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from transformers import AutoTokenizer, EarlyStoppingCallback, set_seed
+
+from seal_hf import (
+    EnergyTrainer,
+    EnergyTrainingArguments,
+    MultiLabelSpace,
+    SealForMultiLabel,
+    TensorRows,
+    load_multilabel,
+    tokenize,
+)
+from seal_hf.data import kind_of
+from seal_hf.metrics import multilabel_compute_metrics
+from seal_hf.recipes import packaged_recipe, parse_recipe
+from seal_hf.report import closing_table, evaluate_multilabel, write_predictions, write_results
+
+
+@dataclass
+class DataArguments:
+    """What to train on."""
+
+    dataset: str | None = field(
+        default=None, metadata={"help": "Name, folder, file or Hub id; default: embedded digits."}
+    )
+    data_dir: str | None = field(default=None, metadata={"help": "Folder of named data sets; default: $SEAL_HF_DATA."})
+    normalize: str = field(default="none", metadata={"help": "Features: none, minmax or standard; fitted on train."})
+    text_column: str | None = field(default=None, metadata={"help": "Column of the text; default: found."})
+    label_column: str = field(default="labels", metadata={"help": "Column of the labels."})
+    label_format: str = field(default="auto", metadata={"help": "auto, ids, names or multi_hot."})
+    max_train_rows: int | None = field(default=None, metadata={"help": "Train on the first rows only."})
+
+
+@dataclass
+class ModelArguments:
+    """The energy network, and the task-net it may start from."""
+
+    task_net_path: str | None = field(
+        default=None,
+        metadata={"help": "Folder of a task-net, saved by run_mlc.py --loss ce: the network's encoder starts as its."},
+    )
+    model_name_or_path: str | None = field(default=None, metadata={"help": "Encoder, for text without a task-net."})
+    max_length: int = field(default=128, metadata={"help": "Longest text, in tokens."})
+    hidden_size: int = field(default=400, metadata={"help": "Width of the MLP, for feature data."})
+    num_layers: int = field(default=2, metadata={"help": "Layers of the MLP."})
+    dropout: float = field(default=0.2, metadata={"help": "Dropout of the MLP."})
+    global_size: int = field(default=200, metadata={"help": "Width of the energy's global term."})
+    patience: int = field(default=0, metadata={"help": "Stop after so many evaluations without gain; 0: never."})
+
+
+def main(argv: list[str] | None = None) -> dict[str, float]:
+    features = lambda given: kind_of(given.dataset, given.data_dir) == "features"  # noqa: E731
+    data_args, model_args, args = parse_recipe(
+        (DataArguments, ModelArguments, EnergyTrainingArguments),
+        argv,
+        default_recipe=lambda given: packaged_recipe("energy") if features(given) else None,
+    )
+    set_seed(args.seed)
+    data = load_multilabel(**vars(data_args), seed=args.data_seed or 0)
+    source, task_net = model_args.task_net_path or model_args.model_name_or_path, None
+    if model_args.task_net_path is not None:
+        nets = SealForMultiLabel.from_pretrained(source, global_size=model_args.global_size)
+        task_net = nets.task_net
+        if list(task_net.config.id2label.values()) != list(data.label_names):
+            raise ValueError(f"`task_net_path`: the task-net in {source} has other labels than {data.name}.")
+    else:
+        sizes = {name: getattr(model_args, name) for name in ("hidden_size", "num_layers", "dropout", "global_size")}
+        nets = SealForMultiLabel.for_data(data, model_args.model_name_or_path, **sizes)
+    tokenizer, prepare = None, TensorRows
+    if data.kind == "text":
+        tokenizer = AutoTokenizer.from_pretrained(source)
+        prepare = lambda rows: tokenize(rows, tokenizer, model_args.max_length)  # noqa: E731
+    train, validation = prepare(data.train), prepare(data.validation)
+    test = prepare(data.test) if data.test is not None else None
+    for note in data.notes:
+        print(f"{data.name}: {note}")
+
+    trainer = EnergyTrainer(
+        model=nets.loss_net,
+        args=args,
+        train_dataset=train,
+        eval_dataset=validation,
+        task_net=task_net,
+        space=MultiLabelSpace(sparse_from=len(data.label_names) + 1),  # inference moves every entry
+        processing_class=tokenizer,
+        compute_metrics=multilabel_compute_metrics,
+        callbacks=[EarlyStoppingCallback(model_args.patience)] if model_args.patience else None,
+    )
+    result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
+    trainer.save_metrics("train", result.metrics)
+    metrics, probabilities, labels = evaluate_multilabel(trainer, validation, test)
+    trainer.save_model()
+    write_results(trainer, metrics)
+
+    folder, main_process = Path(args.output_dir), trainer.is_world_process_zero()
+    if probabilities is not None:
+        write_predictions(
+            folder / "predictions.jsonl",
+            probabilities,
+            labels,
+            data.label_names,
+            metrics["threshold"],
+            main_process=main_process,
+        )
+    if main_process:
+        print(closing_table(metrics))
+    return metrics
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (ValueError, OSError) as error:
+        sys.exit(f"run_energy.py: {error}")
