@@ -47,11 +47,8 @@ def check_launcher(args: SealTrainingArguments, accelerator: Accelerator | None 
     _check_parallelism(accelerator)
     if kind in SHARDED:
         _check_sharded(args, accelerator)
-    elif accelerator.mixed_precision == "fp16" and not accelerator.native_amp:
-        raise ValueError(
-            f"fp16 is set, but accelerate has no fp16 on {accelerator.device.type}: it would train in float32 without "
-            "a word. Use bf16=True or no mixed precision."
-        )
+    else:
+        _check_fp16(accelerator)
     if accelerator.split_batches and args.batch_repeats > 1:
         raise ValueError("`split_batches` and `batch_repeats` > 1 do not go together: set split_batches to False.")
 
@@ -77,6 +74,7 @@ def check_data_parallel(args: TrainingArguments, accelerator: Accelerator | None
             f"The launcher chose {accelerator.distributed_type.value}; an energy network on its own is trained in one "
             "process or under DDP: `accelerate launch --multi_gpu` or torchrun."
         )
+    _check_fp16(accelerator)
 
 
 def check_resume(accelerator: Accelerator, checkpoint) -> None:
@@ -95,6 +93,14 @@ def _check_one_gpu(args: TrainingArguments) -> None:
             f"{args.n_gpu} GPUs are visible to one process (nn.DataParallel), which seal_hf does not support. "
             f"Start one process "
             "per GPU with `accelerate launch` or `torchrun --nproc_per_node`, or set CUDA_VISIBLE_DEVICES."
+        )
+
+
+def _check_fp16(accelerator: Accelerator) -> None:
+    if accelerator.mixed_precision == "fp16" and not accelerator.native_amp:
+        raise ValueError(
+            f"fp16 is set, but accelerate has no fp16 on {accelerator.device.type}: it would train in float32 without "
+            "a word. Use bf16=True or no mixed precision."
         )
 
 

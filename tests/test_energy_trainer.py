@@ -6,13 +6,13 @@ import pytest
 import tiny_run
 import torch
 from datasets import Dataset
+from energy_script import CASES, make, run_all
+from launching import finish, free_port, results, start
 from tiny_models import tiny_config, tiny_features, tiny_inputs, tiny_texts, tiny_tokenizer
 from transformers import AutoModelForSequenceClassification
-from transformers.trainer_callback import PrinterCallback
 
 from seal_hf import (
     EnergyTrainer,
-    EnergyTrainingArguments,
     LossNet,
     LossNetConfig,
     MLPConfig,
@@ -24,24 +24,12 @@ from seal_hf import (
     load_energy_network,
     tokenize,
 )
+from seal_hf.metrics import multilabel_compute_metrics
+from seal_hf.report import evaluate_multilabel
 
 L = 3
 SETS = torch.tensor(list(itertools.product([0.0, 1.0], repeat=L)))  # (8, 3)
 SPACE = MultiLabelSpace()
-
-
-def arguments(folder, **options):
-    defaults = dict(num_train_epochs=3, learning_rate=1e-2, logging_steps=2, per_device_train_batch_size=16)
-    quiet = dict(save_strategy="no", report_to="none", use_cpu=True, disable_tqdm=True)
-    return EnergyTrainingArguments(output_dir=str(folder), **{**defaults, **quiet, **options})
-
-
-def make(folder, net, rows, callbacks=None, **options):
-    given = {name: options.pop(name) for name in ("task_net", "space", "compute_metrics") if name in options}
-    args = arguments(folder, **options)
-    trainer = EnergyTrainer(net, args, train_dataset=rows, eval_dataset=rows, callbacks=callbacks, **given)
-    trainer.remove_callback(PrinterCallback)
-    return trainer
 
 
 def network(num_inputs, labels=L, hidden=32, dropout=0.0):
@@ -80,7 +68,7 @@ RANKING = dict(per_device_train_batch_size=4, lr_scheduler_type="constant", infe
 def test_spen_gives_gold_the_least_energy_of_all_label_sets_by_the_margin(tmp_path, start):
     net = network(4)
     options = dict(inference_start=start, inference_num_starts=2, inference_learning_rate=0.2)
-    trainer = make(tmp_path, net, table(INPUTS, GOLD), max_steps=250, **options, **RANKING)
+    trainer = make(tmp_path, net, table(INPUTS, GOLD), max_steps=150, **options, **RANKING)
     trainer.train()
     energies = energies_of_all_sets(net, INPUTS)
     assert torch.equal(energies.argmin(1), INDEX)
@@ -94,7 +82,7 @@ def test_spen_gives_gold_the_least_energy_of_all_label_sets_by_the_margin(tmp_pa
 def test_dvn_learns_the_score_of_all_label_sets(tmp_path):
     net = network(4)
     options = dict(energy_method="dvn", inference_num_starts=2, inference_learning_rate=0.1)
-    make(tmp_path, net, table(INPUTS, GOLD), max_steps=350, **options, **RANKING).train()
+    make(tmp_path, net, table(INPUTS, GOLD), max_steps=250, **options, **RANKING).train()
     value = torch.sigmoid(-energies_of_all_sets(net, INPUTS))
     score = SPACE.score(SETS.expand(4, -1, -1), GOLD)
     assert torch.equal(value.argmax(1), INDEX)
@@ -168,6 +156,16 @@ def test_accumulated_micro_batches_are_the_whole_batch(tmp_path, method):
     parts, _ = train(tmp_path / "parts", per_device_train_batch_size=4, gradient_accumulation_steps=4, **options)
     torch.testing.assert_close(parts, whole, rtol=0, atol=2e-6)
     assert (whole - train(tmp_path / "none", **{**options, "learning_rate": 0.0})[0]).abs().max() > 1e-3
+
+
+def test_two_processes_end_where_one_does(tmp_path):
+    """Energies of an evaluation cover each of 42 rows once."""
+    finish(start("one_machine.yaml", "energy_script.py", tmp_path, options=("--main_process_port", free_port())))
+    one, ranks = run_all(tmp_path / "one", 1), results(tmp_path, 2)
+    for case in CASES:
+        assert torch.equal(*(rank[case]["parameters"] for rank in ranks))
+        torch.testing.assert_close(ranks[0][case]["parameters"], one[case]["parameters"], rtol=0, atol=2e-6)
+        assert ranks[1][case]["energies"] == pytest.approx(one[case]["energies"], rel=1e-4) and one[case]["energies"]
 
 
 def test_the_loss_is_the_methods_equation_at_the_points_that_inference_finds(tmp_path):
@@ -294,7 +292,7 @@ def test_a_trained_network_is_a_loss_net_of_seal(tmp_path):
 )
 def test_arguments_are_refused_by_name(tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
-        arguments(tmp_path, **options)
+        make(tmp_path, network(tiny_run.FEATURES, tiny_run.LABELS), digits_like(), **options)
 
 
 def test_what_cannot_be_trained_is_refused_at_the_start(tmp_path):
@@ -306,6 +304,7 @@ def test_what_cannot_be_trained_is_refused_at_the_start(tmp_path):
         (net, dict(task_net=indifferent(tiny_run.FEATURES, 5)), "has 5 labels, the energy network 6"),
         (net, dict(space=MultiLabelSpace(sparse_from=6)), "6 labels are sparse.*sparse_from=7"),
         (net, dict(torch_compile=True), "`torch_compile`"),
+        (net, dict(fp16=True), "fp16 is set"),
         (shared, {}, "encoder_mode is 'shared'"),
         (tiny_run.model(), {}, "pass model=nets.loss_net"),
         (indifferent(3), {}, "MLPForMultiLabel; EnergyTrainer trains an energy network"),
