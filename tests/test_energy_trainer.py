@@ -1,6 +1,8 @@
 """EnergyTrainer. Oracles: all 2^L label sets of small problems, the losses' closed forms, uninterrupted runs."""
 
 import itertools
+import runpy
+from pathlib import Path
 
 import pytest
 import tiny_run
@@ -22,6 +24,7 @@ from seal_hf import (
     SealTrainer,
     TensorRows,
     load_energy_network,
+    load_multilabel,
     tokenize,
 )
 from seal_hf.metrics import multilabel_compute_metrics
@@ -30,6 +33,7 @@ from seal_hf.report import evaluate_multilabel
 L = 3
 SETS = torch.tensor(list(itertools.product([0.0, 1.0], repeat=L)))  # (8, 3)
 SPACE = MultiLabelSpace()
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def network(num_inputs, labels=L, hidden=32, dropout=0.0):
@@ -272,6 +276,28 @@ def test_a_trained_network_is_a_loss_net_of_seal(tmp_path):
     loaded = load_energy_network(tmp_path / "energy")
     pairs = zip(nets.loss_net.parameters(), loaded.parameters(), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
+
+
+def test_the_example_trains_saves_and_starts_from_a_task_net(tmp_path, capsys):
+    program = runpy.run_path(str(ROOT / "examples" / "run_energy.py"))["main"]
+    quiet = "--use_cpu --max_train_rows 64 --num_train_epochs 1 --save_strategy no --report_to none".split()
+    quiet += ["--disable_tqdm", "true", "--inference_steps_eval", "2", "--output_dir"]
+    program([*quiet, str(tmp_path / "spen"), "--hidden_size", "16"])
+    names = {path.name for path in (tmp_path / "spen").iterdir()}
+    assert {"eval_results.json", "test_results.json", "all_results.json", "predictions.jsonl"} <= names
+    assert "example F1 at 0.5" in capsys.readouterr().out
+    assert load_energy_network(tmp_path / "spen").config.feature_size == 16
+
+    nets = SealForMultiLabel.for_data(load_multilabel(normalize="standard"), hidden_size=12)
+    nets.task_net.save_pretrained(tmp_path / "task_net")
+    unmoved = ["--learning_rate", "0", "--energy_method", "nce", "--task_net_path", str(tmp_path / "task_net")]
+    program([*quiet, str(tmp_path / "nce"), *unmoved])
+    loaded = load_energy_network(tmp_path / "nce")
+    for name, value in nets.task_net.encoder.state_dict().items():  # with the normalisation that goes with its weights
+        assert torch.equal(loaded.encoder.state_dict()[name], value)
+    MLPForMultiLabel(MLPConfig(input_size=192, num_labels=18)).save_pretrained(tmp_path / "other")
+    with pytest.raises(ValueError, match="has other labels than digits"):
+        program([*quiet, str(tmp_path / "x"), "--energy_method", "nce", "--task_net_path", str(tmp_path / "other")])
 
 
 # --- mistakes --------------------------------------------------------------------------------------------------------
