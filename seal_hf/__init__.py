@@ -7,7 +7,11 @@ task-net runs.
 from .collators import TensorRows, collate_rows, tokenize
 from .data import DataError, MultiLabelData, load_multilabel
 from .energies import ENERGIES, MultiLabelEnergy
+from .energy_args import EnergyTrainingArguments
 from .energy_losses import ENERGY_LOSSES, Candidates, EnergyLoss
+from .energy_methods import ENERGY_METHODS
+from .energy_trainer import EnergyTrainer, load_energy_network
+from .inference import GradientBasedInference
 from .label_sets import LabelSets
 from .learner import Learner
 from .loss_net import LossNet, LossNetConfig
@@ -23,11 +27,15 @@ __version__ = "0.1.0"
 __all__ = [
     "ENERGIES",
     "ENERGY_LOSSES",
+    "ENERGY_METHODS",
     "SPACES",
     "TASK_LOSSES",
     "Candidates",
     "DataError",
     "EnergyLoss",
+    "EnergyTrainer",
+    "EnergyTrainingArguments",
+    "GradientBasedInference",
     "LabelSets",
     "Learner",
     "LossNet",
@@ -45,6 +53,7 @@ __all__ = [
     "TaskLoss",
     "TensorRows",
     "collate_rows",
+    "load_energy_network",
     "load_multilabel",
     "tokenize",
 ]

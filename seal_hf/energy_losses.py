@@ -216,6 +216,23 @@ class RegressionS(Regression):
         return (loss[:, OUTPUT] + loss[:, SAMPLES].sum(1)).mean()
 
 
+class DeepValue(Regression):
+    """Regression summed over all points of the row, gold too (deep value network, Gygli et al. 2017, §3):
+
+        L_E = Σ_{y in row} BCE( σ(-E(x, y)), s(y, y*) ),     row = [ŷ, y*, adversarial points ..]
+
+    For an energy network on its own, whose row comes from inference: see `energy_methods.py`.
+    """
+
+    @staticmethod
+    def pointwise(energies: Tensor, score: Tensor) -> Tensor:
+        """The terms of the sum, (B, S); differentiable in both arguments."""
+        return F.binary_cross_entropy_with_logits(-energies, score, reduction="none")
+
+    def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
+        return self.pointwise(energies, candidates.score).sum(1).mean()
+
+
 REGRESSION_SAMPLES = ("continuous", "discrete")
 
 ENERGY_LOSSES: dict[str, type[EnergyLoss]] = {

@@ -10,6 +10,7 @@ import os
 
 from accelerate import Accelerator
 from accelerate.utils import DistributedType, DynamoBackend
+from transformers import TrainingArguments
 
 from .compat import FSDP_ARGUMENT_IS_FSDP1
 from .training_args import SealTrainingArguments
@@ -27,12 +28,7 @@ def check_launcher(args: SealTrainingArguments, accelerator: Accelerator | None 
     """
     if not isinstance(args, SealTrainingArguments):
         raise ValueError(f"`args` is a {type(args).__name__}; SealTrainer takes SealTrainingArguments.")
-    if args.n_gpu > 1:
-        raise ValueError(
-            f"{args.n_gpu} GPUs are visible to one process (nn.DataParallel), which seal_hf does not support. "
-            f"Start one process "
-            "per GPU with `accelerate launch` or `torchrun --nproc_per_node`, or set CUDA_VISIBLE_DEVICES."
-        )
+    _check_one_gpu(args)
     if args.fsdp and FSDP_ARGUMENT_IS_FSDP1:
         raise ValueError(
             "`fsdp` is set, which is FSDP1 in transformers 4. seal_hf supports FSDP2: leave the argument out, and use "
@@ -51,13 +47,34 @@ def check_launcher(args: SealTrainingArguments, accelerator: Accelerator | None 
     _check_parallelism(accelerator)
     if kind in SHARDED:
         _check_sharded(args, accelerator)
-    elif accelerator.mixed_precision == "fp16" and not accelerator.native_amp:
-        raise ValueError(
-            f"fp16 is set, but accelerate has no fp16 on {accelerator.device.type}: it would train in float32 without "
-            "a word. Use bf16=True or no mixed precision."
-        )
+    else:
+        _check_fp16(accelerator)
     if accelerator.split_batches and args.batch_repeats > 1:
         raise ValueError("`split_batches` and `batch_repeats` > 1 do not go together: set split_batches to False.")
+
+
+def check_data_parallel(args: TrainingArguments, accelerator: Accelerator | None = None) -> None:
+    """For an energy network on its own: one process or DDP. Called before the accelerator is there, and with it.
+
+    Raises:
+        ValueError: for any other launcher, or options that were not tested.
+    """
+    _check_one_gpu(args)
+    if args.torch_compile:
+        raise ValueError(
+            "`torch_compile` is set, but the energy network's forward runs gradient-based inference, which does not "
+            "compile. Leave it out."
+        )
+    if accelerator is None:
+        return
+    _check_processes(accelerator)
+    _check_sharding_is_done(args, accelerator.distributed_type)
+    if accelerator.distributed_type not in (DistributedType.NO, *DDP):
+        raise ValueError(
+            f"The launcher chose {accelerator.distributed_type.value}; an energy network on its own is trained in one "
+            "process or under DDP: `accelerate launch --multi_gpu` or torchrun."
+        )
+    _check_fp16(accelerator)
 
 
 def check_resume(accelerator: Accelerator, checkpoint) -> None:
@@ -67,6 +84,23 @@ def check_resume(accelerator: Accelerator, checkpoint) -> None:
             "resume_from_checkpoint is set under DeepSpeed, whose checkpoints are read with pickle, which can run any "
             "code; seal_hf does not. Start a new run from its weights, which are safetensors: "
             "SealForMultiLabel.from_pretrained(checkpoint). Or use DDP or FSDP2, whose runs resume."
+        )
+
+
+def _check_one_gpu(args: TrainingArguments) -> None:
+    if args.n_gpu > 1:
+        raise ValueError(
+            f"{args.n_gpu} GPUs are visible to one process (nn.DataParallel), which seal_hf does not support. "
+            f"Start one process "
+            "per GPU with `accelerate launch` or `torchrun --nproc_per_node`, or set CUDA_VISIBLE_DEVICES."
+        )
+
+
+def _check_fp16(accelerator: Accelerator) -> None:
+    if accelerator.mixed_precision == "fp16" and not accelerator.native_amp:
+        raise ValueError(
+            f"fp16 is set, but accelerate has no fp16 on {accelerator.device.type}: it would train in float32 without "
+            "a word. Use bf16=True or no mixed precision."
         )
 
 

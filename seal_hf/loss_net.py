@@ -4,6 +4,7 @@ model."""
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -78,6 +79,7 @@ class LossNet(PreTrainedModel):
             options = dict(config.encoder_config)
             encoder_config = AutoConfig.for_model(options.pop("model_type"), **options)
             self.encoder = without_pooler(AutoModel.from_config(encoder_config))
+            self.main_input_name = self.encoder.main_input_name
         sizes = [config.feature_size] + [config.hidden_size] * config.head_layers
         layers = [
             module for a, b in zip(sizes[:-1], sizes[1:], strict=True) for module in (nn.Linear(a, b), nn.Softplus())
@@ -140,7 +142,7 @@ class LossNet(PreTrainedModel):
 
     def forward(
         self,
-        y: Tensor | LabelSets,
+        y: Tensor | LabelSets | Callable[[Tensor], Tensor],
         mask: Tensor | None = None,
         inputs: dict[str, Tensor] | None = None,
         features: Tensor | None = None,
@@ -148,7 +150,8 @@ class LossNet(PreTrainedModel):
         """Energies of candidate structures.
 
         Args:
-            y: (B, S, ...) candidates, entries in [0, 1]; sparse label sets too.
+            y: (B, S, ...) candidates, entries in [0, 1]; sparse label sets too. Or a function that finds them from the
+                encoded features, detached: inference on the very energies that are returned, x being encoded once.
             mask: positions that count, or None.
             inputs: the task-net's inputs without labels; encoded where there are no features.
             features: (B, H): the task-net's, detached (`shared`), or those of a frozen encoder from the cache.
@@ -158,6 +161,10 @@ class LossNet(PreTrainedModel):
             thousands of labels would lose the differences that matter.
         """
         features = self.encode(inputs, features)
+        return self.energies(features, y(features.detach()) if callable(y) else y, mask)
+
+    def energies(self, features: Tensor, y: Tensor | LabelSets, mask: Tensor | None = None) -> Tensor:
+        """As `forward`, from T_E(x), what `encode` returns: (B, S)."""
         with torch.autocast(y.device.type, enabled=False):
             return self.energy(features.float(), y.float(), mask)
 

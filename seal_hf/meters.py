@@ -10,6 +10,8 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
+REMEDIES = {"loss-net": "`loss_net_learning_rate`", "task-net": "`learning_rate` or `energy_weight`"}
+
 
 class NonFiniteLossError(RuntimeError):
     """A loss or a parameter became NaN or infinite; training stopped before anything was overwritten."""
@@ -59,7 +61,7 @@ class Meters:
             first = (-self.accelerator.gather(bad).max(0).values).tolist()
             step, phase = min(zip(first, phases, strict=True))  # in a step, the loss-net's phase comes first
             if step != float("inf"):
-                remedy = "`loss_net_learning_rate`" if phase == "loss-net" else "`learning_rate` or `energy_weight`"
+                remedy = REMEDIES.get(phase, "`learning_rate`")
                 raise NonFiniteLossError(
                     f"The loss of the {phase} phase is NaN or infinite, first at step {int(step) + 1}. "
                     "Training stopped; checkpoints written before are untouched. Look at the data of that step, "

@@ -1,10 +1,17 @@
-"""Batch repeats: the paper's n_F task-net updates on the same batch, as a sampler."""
+"""What is drawn: noise, and batch repeats, the paper's n_F task-net updates on the same batch, as a sampler."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import torch
+
+
+def stateless_noise(device: torch.device, *key: int) -> torch.Generator:
+    """A generator that depends on the key alone, (seed, step, rank, ...): resume is exact, and nothing is saved."""
+    seed = int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    return torch.Generator(device).manual_seed(seed)
 
 
 class WindowRepeatSampler(torch.utils.data.Sampler[int]):

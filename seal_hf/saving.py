@@ -39,6 +39,7 @@ class SavingTrainer(Trainer):
     loss_net: LossNet | None
     learner: Learner | None
     meters: Meters
+    model_role = "task_net"  # what messages call the model
     _in_checkpoint = False
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args, **kwargs):
@@ -51,7 +52,7 @@ class SavingTrainer(Trainer):
 
     def _save_checkpoint(self, model: nn.Module, trial) -> None:
         """The Trainer's save, push and deletion of older checkpoints, with the marker of a whole one after the save."""
-        self.meters.check(task_net=self.model, loss_net=self.loss_net)
+        self.meters.check(**{self.model_role: self.model}, loss_net=self.loss_net)
         run_dir = self._get_output_dir(trial=trial)
         folder = Path(run_dir, f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
         self._in_checkpoint = True

@@ -61,6 +61,11 @@ class OutputSpace(ABC):
     def relax(self, logits: Tensor) -> Tensor:
         """Logits -> relaxed structure ŷ, each entry in [0, 1], differentiable."""
 
+    def logits(self, y: Tensor) -> Tensor:
+        """The inverse of `relax`, for what reads logits (metrics, `decode`): log(y / (1 - y)) of y clipped to
+        [1e-6, 1 - 1e-6], in float32, so within ±13.8."""
+        return torch.logit(y.float(), eps=1e-6)
+
     def output(self, logits: Tensor) -> Tensor:
         """The relaxed output as a candidate, differentiable: (B, 1, ...)."""
         return self.relax(logits).unsqueeze(1)

@@ -14,7 +14,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -40,7 +39,7 @@ from .loss_net import LossNet
 from .meters import Meters
 from .model_card import run_card
 from .modeling import SealForMultiLabel
-from .samplers import WindowRepeatSampler
+from .samplers import WindowRepeatSampler, stateless_noise
 from .saving import SavingTrainer
 from .spaces import SPACES, MultiLabelSpace, OutputSpace
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
@@ -233,8 +232,7 @@ class SealTrainer(SavingTrainer):
     def _noise(self, update: int, micro_batch: int) -> torch.Generator:
         """Stateless: depends on (seed, step, update, rank, micro-batch) alone, so resume is exact and ranks differ."""
         key = (self.args.seed, self.state.global_step, update, self.args.process_index, micro_batch)
-        seed = int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1))
-        return torch.Generator(self.args.device).manual_seed(seed)
+        return stateless_noise(self.args.device, *key)
 
     def _meter_loss_net(self, loss: Tensor, energies: Tensor) -> None:
         self.meters.watch("loss-net", loss, self.state.global_step)

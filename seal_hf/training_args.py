@@ -20,8 +20,22 @@ LOSS_NET_ENCODERS = (*ENCODER_MODES, *LIBRARIES)
 CROSS_ENTROPY = "ce"  # the same trainer with no loss-net
 
 
+class CheckedArguments:
+    """Checks of a field by its name, for dataclasses of arguments."""
+
+    def _check_choice(self, name: str, choices) -> None:
+        value = getattr(self, name)
+        if value not in choices:
+            raise ValueError(f"`{name}` is {value!r}; it must be one of {', '.join(choices)}.")
+
+    def _check_range(self, name: str, least: float) -> None:
+        value = getattr(self, name)
+        if value is not None and not (math.isfinite(value) and value >= least):
+            raise ValueError(f"`{name}` is {value}; it must be a finite number, at least {least}.")
+
+
 @dataclass
-class SealTrainingArguments(TrainingArguments):
+class SealTrainingArguments(CheckedArguments, TrainingArguments):
     """[`~transformers.TrainingArguments`], and the arguments of the method. Sources: SEAL = Lee et al. 2022.
 
     Parameters that control the energy loss, and how strongly it teaches:
@@ -224,13 +238,3 @@ class SealTrainingArguments(TrainingArguments):
         if not self.loss_net_torch_compile:
             return None
         return {"backend": self.torch_compile_backend or "inductor", "mode": self.torch_compile_mode}
-
-    def _check_choice(self, name: str, choices) -> None:
-        value = getattr(self, name)
-        if value not in choices:
-            raise ValueError(f"`{name}` is {value!r}; it must be one of {', '.join(choices)}.")
-
-    def _check_range(self, name: str, least: float) -> None:
-        value = getattr(self, name)
-        if value is not None and not (math.isfinite(value) and value >= least):
-            raise ValueError(f"`{name}` is {value}; it must be a finite number, at least {least}.")

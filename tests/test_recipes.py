@@ -8,6 +8,7 @@ from typing import Literal, Optional
 import pytest
 from transformers import HfArgumentParser, TrainingArguments
 
+from seal_hf import EnergyTrainingArguments
 from seal_hf.recipes import packaged_recipe, parse_recipe
 
 
@@ -193,8 +194,20 @@ def test_packaged_recipes_parse_and_every_line_says_why(name, tmp_path):
         assert line.startswith("#") or "  # " in line
 
 
+def test_the_packaged_recipe_of_energy_networks_parses_and_every_line_says_why(tmp_path):
+    file = packaged_recipe("energy")
+    args, data = parse_recipe(
+        (EnergyTrainingArguments, Normalized),
+        ["--output_dir", str(tmp_path), "--use_cpu"],
+        default_recipe=lambda _: file,
+    )
+    found = (args.learning_rate, args.per_device_train_batch_size, args.max_grad_norm, args.num_train_epochs)
+    assert (*found, data.normalize) == (1e-3, 32, 10.0, 20, "standard")
+    assert all(line.startswith("#") or "  # " in line for line in file.read_text(encoding="utf-8").splitlines())
+
+
 def test_an_unknown_packaged_recipe_is_named():
-    with pytest.raises(ValueError, match="no packaged recipe '../text'; there are features, text"):
+    with pytest.raises(ValueError, match="no packaged recipe '../text'; there are energy, features, text"):
         packaged_recipe("../text")
 
 

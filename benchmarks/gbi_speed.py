@@ -1,0 +1,77 @@
+"""What a prediction costs: gradient-based inference on an energy network against one forward of a task-net.
+
+python benchmarks/gbi_speed.py --json benchmarks/gbi_speed.json
+
+Nets of bibtex's size (1836 inputs, 159 labels, 2 x 400, global term 200) on random rows, whose values do not matter.
+One process, one thread, its processor time, variants taking turns; ratios of one round each: median (least .. most).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from types import SimpleNamespace
+
+import torch
+
+from seal_hf import GradientBasedInference, SealForMultiLabel
+
+INPUTS, LABELS, BATCH = 1836, 159, 256
+STEPS = (20, 30)  # of training and of prediction in EnergyTrainingArguments
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=9, help="measurements of each variant, taking turns")
+    parser.add_argument("--repeats", type=int, default=5, help="batches per measurement")
+    parser.add_argument("--json", help="also write the figures here")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    names = [f"label {i}" for i in range(LABELS)]
+    data = SimpleNamespace(name="random", kind="features", num_features=INPUTS, scaling=None, label_names=names)
+    nets = SealForMultiLabel.for_data(data).eval()
+    x = {"features": (torch.rand(BATCH, INPUTS) < 0.04).float()}
+
+    @torch.no_grad()
+    def infer(steps: int, num_starts: int = 1) -> torch.Tensor:
+        inference = GradientBasedInference(steps, start="random", num_starts=num_starts)
+        features = nets.loss_net.encode(x)
+        starts = inference.starts((BATCH, LABELS), generator=torch.Generator().manual_seed(0))
+        return inference(lambda y: nets.loss_net.energies(features, y), starts)[0]
+
+    @torch.no_grad()
+    def forward() -> torch.Tensor:
+        return nets.task_net(**x).logits
+
+    variants = {"forward of the task-net": forward}
+    variants |= {f"{steps} steps": lambda steps=steps: infer(steps) for steps in STEPS}
+    variants |= {f"{STEPS[-1]} steps, 3 starts": lambda: infer(STEPS[-1], 3)}
+    seconds: dict[str, list[float]] = {name: [] for name in variants}
+    for run in variants.values():
+        run()  # the first run of each is not measured
+    for _ in range(options.rounds):
+        for name, run in variants.items():
+            begin = time.process_time()
+            for _ in range(options.repeats):
+                run()
+            seconds[name].append((time.process_time() - begin) / options.repeats)
+    base, ratios = seconds["forward of the task-net"], {}
+    print(f"batches of {BATCH}, {options.rounds} rounds, one thread, torch {torch.__version__}")
+    for name, times in seconds.items():
+        if times is base:
+            continue
+        against = [a / b for a, b in zip(times, base, strict=True)]
+        ratios[name] = [statistics.median(against), min(against), max(against)]
+        print(f"{name:22s} {ratios[name][0]:6.2f}   ({ratios[name][1]:.2f} .. {ratios[name][2]:.2f})")
+    if options.json:
+        facts = {"batch": BATCH, "rounds": options.rounds, "torch": torch.__version__}
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({**facts, "ratio to a forward": ratios, "seconds per batch": seconds}, file, indent=1)
+            file.write("\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""Multi-label classification by an energy network on its own: gradient-based inference, no task-net at prediction.
+
+python examples/run_energy.py                                      # SPEN on the embedded digits, about a minute
+python examples/run_energy.py --energy_method dvn
+python examples/run_mlc.py --loss ce --output_dir task_net         # then from its features, starting at its output:
+python examples/run_energy.py --energy_method nce --task_net_path task_net
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from transformers import AutoTokenizer, EarlyStoppingCallback, set_seed
+
+from seal_hf import (
+    EnergyTrainer,
+    EnergyTrainingArguments,
+    MultiLabelSpace,
+    SealForMultiLabel,
+    TensorRows,
+    load_multilabel,
+    tokenize,
+)
+from seal_hf.data import kind_of
+from seal_hf.meters import EpochClock
+from seal_hf.metrics import multilabel_compute_metrics
+from seal_hf.recipes import packaged_recipe, parse_recipe
+from seal_hf.report import closing_table, evaluate_multilabel, write_predictions, write_results
+
+
+@dataclass
+class DataArguments:
+    """What to train on."""
+
+    dataset: str | None = field(
+        default=None, metadata={"help": "Name, folder, file or Hub id; default: embedded digits."}
+    )
+    data_dir: str | None = field(default=None, metadata={"help": "Folder of named data sets; default: $SEAL_HF_DATA."})
+    normalize: str = field(default="none", metadata={"help": "Features: none, minmax or standard; fitted on train."})
+    text_column: str | None = field(default=None, metadata={"help": "Column of the text; default: found."})
+    label_column: str = field(default="labels", metadata={"help": "Column of the labels."})
+    label_format: str = field(default="auto", metadata={"help": "auto, ids, names or multi_hot."})
+    keep_id: bool = field(default=False, metadata={"help": "Keep an identifier attribute as an integer feature."})
+    max_train_rows: int | None = field(default=None, metadata={"help": "Train on the first rows only."})
+
+
+@dataclass
+class ModelArguments:
+    """The energy network, and the task-net it may start from."""
+
+    task_net_path: str | None = field(
+        default=None,
+        metadata={"help": "Folder of a task-net, saved by run_mlc.py --loss ce: the network's encoder starts as its."},
+    )
+    model_name_or_path: str | None = field(default=None, metadata={"help": "Encoder, for text without a task-net."})
+    max_length: int = field(default=128, metadata={"help": "Longest text, in tokens."})
+    hidden_size: int = field(default=400, metadata={"help": "Width of the MLP, for feature data."})
+    num_layers: int = field(default=2, metadata={"help": "Layers of the MLP."})
+    dropout: float = field(default=0.2, metadata={"help": "Dropout of the MLP."})
+    global_size: int = field(default=200, metadata={"help": "Width of the energy's global term."})
+    patience: int = field(default=0, metadata={"help": "Stop after so many evaluations without gain; 0: never."})
+
+
+def parse(argv: list[str] | None = None, recipe: dict | None = None):
+    """Data, model and training arguments of flags over a recipe: `--recipe`, `recipe`, or the packaged one."""
+    features = lambda given: kind_of(given.dataset, given.data_dir) == "features"  # noqa: E731
+    return parse_recipe(
+        (DataArguments, ModelArguments, EnergyTrainingArguments),
+        argv,
+        default_recipe=lambda given: recipe or (packaged_recipe("energy") if features(given) else None),
+    )
+
+
+def build(data, model_args: ModelArguments, trial=None) -> SealForMultiLabel:
+    """The energy network is the loss-net of both; of a hyper-parameter search's trial, as it says."""
+    known = vars(model_args)
+    options = known | {name: value for name, value in trial.params.items() if name in known} if trial else known
+    if model_args.task_net_path is None:
+        sizes = {name: options[name] for name in ("hidden_size", "num_layers", "dropout", "global_size")}
+        return SealForMultiLabel.for_data(data, model_args.model_name_or_path, **sizes)
+    nets = SealForMultiLabel.from_pretrained(model_args.task_net_path, global_size=options["global_size"])
+    if list(nets.config.id2label.values()) != list(data.label_names):
+        raise ValueError(f"`task_net_path`: {model_args.task_net_path} has other labels than {data.name}.")
+    return nets
+
+
+def make_trainer(
+    data, model_args: ModelArguments, args: EnergyTrainingArguments, search: bool = False
+) -> EnergyTrainer:
+    """The trainer of this network; for a hyper-parameter search, one that builds it anew for every trial."""
+    tokenizer, prepare = None, TensorRows
+    if data.kind == "text":
+        tokenizer = AutoTokenizer.from_pretrained(model_args.task_net_path or model_args.model_name_or_path)
+        prepare = lambda rows: tokenize(rows, tokenizer, model_args.max_length)  # noqa: E731
+    nets = build(data, model_args)
+    trainer = EnergyTrainer(
+        model=None if search else nets.loss_net,
+        model_init=(lambda trial: build(data, model_args, trial).loss_net) if search else None,
+        args=args,
+        train_dataset=prepare(data.train),
+        eval_dataset=prepare(data.validation),
+        task_net=nets.task_net if model_args.task_net_path is not None else None,
+        space=MultiLabelSpace(sparse_from=len(data.label_names) + 1),  # inference moves every entry
+        processing_class=tokenizer,
+        compute_metrics=multilabel_compute_metrics,
+        callbacks=[EarlyStoppingCallback(model_args.patience)] if model_args.patience else None,
+    )
+    trainer.test_dataset = prepare(data.test) if data.test is not None else None
+    return trainer
+
+
+def main(argv: list[str] | None = None, recipe: dict | None = None, data=None) -> dict[str, float]:
+    """Train, evaluate, write the files of a run; `data` where it is loaded already."""
+    data_args, model_args, args = parse(argv, recipe)
+    set_seed(args.seed)
+    data = data or load_multilabel(**vars(data_args), seed=args.data_seed or 0)
+    for note in data.notes:
+        print(f"{data.name}: {note}")
+    trainer, clock = make_trainer(data, model_args, args), EpochClock()
+    trainer.add_callback(clock)
+    result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
+    trainer.save_metrics("train", result.metrics | clock.metrics)
+    metrics, probabilities, labels = evaluate_multilabel(trainer, trainer.eval_dataset, trainer.test_dataset)
+    trainer.save_model()
+    write_results(trainer, metrics)
+
+    folder, main_process = Path(args.output_dir), trainer.is_world_process_zero()
+    if probabilities is not None:
+        threshold = metrics["threshold"]
+        write_predictions(
+            folder / "predictions.jsonl", probabilities, labels, data.label_names, threshold, main_process=main_process
+        )
+    if main_process:
+        print(closing_table(metrics))
+    return metrics
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (ValueError, OSError) as error:
+        sys.exit(f"run_energy.py: {error}")

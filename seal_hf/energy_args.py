@@ -1,0 +1,77 @@
+"""EnergyTrainingArguments: the Trainer's arguments and those of an energy network on its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from transformers import TrainingArguments
+
+from .energy_methods import ENERGY_METHODS
+from .inference import OPTIMIZERS, STARTS, GradientBasedInference
+from .spaces import COSTS
+from .training_args import CheckedArguments
+
+AUTO = "auto"
+
+
+@dataclass
+class EnergyTrainingArguments(CheckedArguments, TrainingArguments):
+    """[`~transformers.TrainingArguments`], whose optimizer trains the energy network, and the arguments of the method.
+
+    Parameters that control the training:
+        energy_method (`str`, default `"spen"`): `spen` (Belanger & McCallum 2016), `dvn` (Gygli et al. 2017), or, from
+            the samples of a frozen task-net, which they need, `nce` (Ma & Collins 2018), `ranking`, `regression_s`.
+        num_samples (`int`, default 20): K, the samples of the task-net per input (SEAL Eq. 8; the authors: 40 to 100).
+        margin_cost (`str`, default `"f1"`): Δ of `spen`: `f1` = 1 - soft F1, `l1` = summed distance, `l1_mean` = per
+            label. Energies grow with it: a margin of `l1` can be as large as the number of labels.
+
+    Parameters that control gradient-based inference:
+        inference_steps (`int`, default 20): gradient steps while training, for `spen` and `dvn` (as the authors of
+            SEAL).
+        inference_steps_eval (`int`, default 30): gradient steps at evaluation and prediction (the authors', of DVN).
+        inference_learning_rate (`float`, default 0.1): step size, in units of y, which lies in [0, 1] (the authors: 0.1
+            for `nce`, 0.04 to 0.6 for `dvn`, 0.007 to 0.02 for `spen`, from a task-net).
+        inference_optimizer (`str`, default `"adam"`): `adam`, clamped after each step, or `projected` gradient descent.
+        inference_start (`str`, default `"auto"`): `zeros`, `uniform` (1/2), `random`, or `task_net`, its relaxed
+            output. `auto`: zeros for `dvn`; else the task-net's output if there is one, or uniform.
+        inference_num_starts (`int`, default 1): starts per input, those after the first random; the best is taken.
+    """
+
+    energy_method: str = field(
+        default="spen", metadata={"help": f"How the energy network is trained: {', '.join(ENERGY_METHODS)}."}
+    )
+    num_samples: int = field(default=20, metadata={"help": "K, samples of the task-net per input."})
+    margin_cost: str = field(default="f1", metadata={"help": f"Δ of spen: {', '.join(COSTS)}."})
+
+    inference_steps: int = field(default=20, metadata={"help": "Steps of inference while training."})
+    inference_steps_eval: int = field(default=30, metadata={"help": "Steps of inference at evaluation, prediction."})
+    inference_learning_rate: float = field(default=0.1, metadata={"help": "Step size of inference, in units of y."})
+    inference_optimizer: str = field(default="adam", metadata={"help": f"Of inference: {', '.join(OPTIMIZERS)}."})
+    inference_start: str = field(default=AUTO, metadata={"help": f"{AUTO}, {', '.join(STARTS)}."})
+    inference_num_starts: int = field(default=1, metadata={"help": "Starts per input; those after the first random."})
+
+    def __post_init__(self):
+        super().__post_init__()
+        self._check_choice("energy_method", ENERGY_METHODS)
+        self._check_choice("margin_cost", COSTS)
+        self._check_choice("inference_optimizer", OPTIMIZERS)
+        self._check_choice("inference_start", (AUTO, *STARTS))
+        for name, least in (
+            ("num_samples", 1),
+            ("inference_steps", 0),
+            ("inference_steps_eval", 0),
+            ("inference_num_starts", 1),
+            ("inference_learning_rate", 0),
+        ):
+            self._check_range(name, least)
+        if self.inference_learning_rate == 0:
+            raise ValueError("`inference_learning_rate` is 0: inference would stay at its start. Set it above 0.")
+
+    def inference(self, steps: int, has_task_net: bool) -> GradientBasedInference:
+        """Inference of so many steps, as the arguments say."""
+        start = self.inference_start
+        if start == AUTO:
+            start = ENERGY_METHODS[self.energy_method].default_start(has_task_net)
+        return GradientBasedInference(
+            steps, self.inference_learning_rate, self.inference_optimizer, start, self.inference_num_starts
+        )

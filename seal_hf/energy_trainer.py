@@ -1,0 +1,287 @@
+"""EnergyTrainer: an energy network trained and evaluated on its own, by SPEN, DVN or NCE.
+
+There is no task-net at prediction: ŷ = argmin_y E(x, y) by gradient-based inference. One step of the Trainer is one
+update of the energy network; its forward encodes x, finds the candidates with the energies as they are, and returns
+their energies, so that x is encoded once, with one dropout mask, and the DDP wrapper sees one forward per backward.
+"""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from .checks import check_columns, check_saving, check_task_net
+from .collators import TensorRows, collate_rows
+from .energy_args import EnergyTrainingArguments
+from .energy_losses import GOLD, OUTPUT, SAMPLES
+from .energy_methods import ENERGY_METHODS, Problem
+from .launchers import check_data_parallel
+from .loss_net import LossNet
+from .meters import Meters
+from .modeling import SealForMultiLabel
+from .samplers import stateless_noise
+from .saving import SavingTrainer
+from .spaces import SPACES, OutputSpace
+
+ROLE = "energy network"
+TRAINING, EVALUATION = 0, 1  # two streams of noise: an evaluation changes nothing of what is drawn in training
+
+
+class EnergyTrainer(SavingTrainer):
+    """A [`~transformers.Trainer`] whose `model` is an energy network, a [`LossNet`] with an encoder of its own.
+
+    Evaluation and prediction run gradient-based inference and return logits of the relaxed ŷ, (N, L), clipped to
+    ±13.8: metrics and thresholds for task-nets apply. `eval_loss` is the mean of E(x, y*) - E(x, ŷ), the structured
+    perceptron's loss: 0 where gold has the least energy that inference finds. Its scale is that of the energies, which
+    move: choose the best checkpoint by a metric.
+
+    Args:
+        model: a [`LossNet`] with `encoder_mode="separate"`; for example `SealForMultiLabel.for_data(data).loss_net`.
+        args: [`EnergyTrainingArguments`].
+        task_net: a trained task-net, which is frozen: the noise of `nce`, and a start of inference. Not saved.
+        space: the output space; default: the network's.
+        kwargs: as for the Trainer.
+
+    Raises:
+        ValueError: a network of another kind, a task-net that is missing or does not fit, a launcher that is not
+            supported, sparse label sets, or a data set without a `labels` column.
+    """
+
+    loss_is_scaled_for_ga = False  # ours is a mean over the micro-batch: the Trainer divides by the accumulation steps
+    model_role = ROLE
+
+    def __init__(
+        self,
+        model: LossNet | None = None,
+        args: EnergyTrainingArguments | None = None,
+        data_collator=None,
+        train_dataset=None,
+        eval_dataset=None,
+        *,
+        task_net: PreTrainedModel | None = None,
+        space: OutputSpace | None = None,
+        **kwargs,
+    ):
+        args = args if args is not None else EnergyTrainingArguments(output_dir="trainer_output")
+        if not isinstance(args, EnergyTrainingArguments):
+            raise ValueError(f"`args` is a {type(args).__name__}; EnergyTrainer takes EnergyTrainingArguments.")
+        check_data_parallel(args)
+        check_saving(args)
+        self.loss_net = self.learner = None  # of SavingTrainer: there is no second network
+        if data_collator is None and isinstance(train_dataset or eval_dataset, TensorRows):
+            data_collator = collate_rows
+        if model is not None:
+            check_energy_network(model)
+        super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
+        check_energy_network(self.model)
+        check_data_parallel(args, self.accelerator)
+        self.space = space or SPACES[self.model.config.space]()
+        self.task_net = task_net
+        _check_task_net(task_net, self.model, self.space, args)
+        _check_dense(self.space, self.model)
+        check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
+        if task_net is not None:
+            task_net.to(args.device).eval().requires_grad_(False)
+        self._take_arguments()
+        self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)
+        self.model_accepts_loss_kwargs = False
+        self.label_names = ["labels"]
+        self._drawn = (-1, 0)  # step, and micro-batches of it that have drawn their noise
+        self._eval_batches = 0
+
+    # --- the algorithm -----------------------------------------------------------------------------------------------
+
+    def compute_loss(self, model, inputs, return_outputs: bool = False, num_items_in_batch=None):
+        """Candidates by the method, from the features that this very forward encodes; then its loss of their
+        energies."""
+        labels, x = inputs["labels"], _inputs(inputs)
+        gold, mask = self.space.gold(labels)
+        logits, noise = self._task_logits(x, labels), self._training_noise()
+        starts = self._starts(self.method.inference, gold.shape, logits, noise)
+        found = []
+
+        def candidates(features: Tensor) -> Tensor:
+            energy = lambda y: self.model.energies(features, y, mask)  # noqa: E731
+            found.append(self.method.candidates(Problem(self.space, energy, labels, starts, logits, noise)))
+            return found[0].y
+
+        energies = model(candidates, mask, x)
+        loss = self.method.loss(energies, found[0])
+        self._meter(loss, energies.detach())
+        return (loss, {"energies": energies}) if return_outputs else loss
+
+    def prediction_step(self, model, inputs, prediction_loss_only: bool, ignore_keys=None):
+        """Gradient-based inference on one batch: (loss or None, logits, labels or None)."""
+        inputs = self._prepare_inputs(inputs)
+        labels, x = inputs.get("labels"), _inputs(inputs)
+        with torch.no_grad():
+            y, features = self.infer(x)
+            loss = None
+            if labels is not None:
+                gold, mask = self.space.gold(labels)
+                row = self.space.join([y, self.space.candidate(gold)])
+                loss = self._meter_evaluation(self.model.energies(features, row, mask))
+        if prediction_loss_only:
+            return loss, None, None
+        return loss, self.space.logits(y.squeeze(1)), labels
+
+    @torch.no_grad()
+    def infer(self, x: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """ŷ = argmin_y E(x, y), (B, 1, ...), with the network in the mode it is in, and the features of x, (B, H).
+
+        Args:
+            x: what the encoder takes, on the network's device; no labels.
+        """
+        with self.accelerator.autocast():
+            features = self.model.encode(x)
+        logits = self._task_logits(x)
+        shape = (features.shape[0], self.model.config.num_labels)
+        starts = self._starts(self.inference, shape, logits, self._noise(EVALUATION, self._eval_batches))
+        self._eval_batches += 1
+        return self.inference(lambda y: self.model.energies(features, y), starts)[0], features
+
+    # --- its parts ---------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def _task_logits(self, x: dict[str, Tensor], labels: Tensor | None = None) -> Tensor | None:
+        """(B, L) of the frozen task-net; None where nothing needs them."""
+        used = self.method.needs_task_net or self.inference.start == "task_net"
+        if self.task_net is None or not used:
+            return None
+        with self.accelerator.autocast():
+            logits = self.task_net(**x).logits
+        if labels is not None:
+            self.space.check(logits, labels)
+        return logits
+
+    def _starts(self, inference, shape, logits: Tensor | None, noise: torch.Generator) -> Tensor:
+        output = self.space.output(logits) if inference.start == "task_net" else None
+        return inference.starts(shape, self.args.device, noise, output)
+
+    def _training_noise(self) -> torch.Generator:
+        step = self.state.global_step
+        self._drawn = (step, self._drawn[1] + 1 if self._drawn[0] == step else 0)
+        return self._noise(TRAINING, *self._drawn)
+
+    def _noise(self, *key: int) -> torch.Generator:
+        return stateless_noise(self.args.device, self.args.seed, self.args.process_index, *key)
+
+    def _meter(self, loss: Tensor, energies: Tensor) -> None:
+        self.meters.watch(ROLE, loss, self.state.global_step)
+        self.meters.add(energy_output=energies[:, OUTPUT], energy_gold=energies[:, GOLD])
+        if self.method.extra is not None:
+            self.meters.add(**{self.method.extra: energies[:, SAMPLES]})
+
+    def _meter_evaluation(self, energies: Tensor) -> Tensor:
+        """(B, 2) -> the mean of E(x, y*) - E(x, ŷ)."""
+        gathered = self.accelerator.gather_for_metrics(energies)  # less the rows that filled up the last batch
+        self.eval_meters.add(energy_output=gathered[:, OUTPUT], energy_gold=gathered[:, GOLD])
+        return (energies[:, GOLD] - energies[:, OUTPUT]).mean()
+
+    def _take_arguments(self) -> None:
+        """Method and inference, of the arguments as they are: a hyper-parameter search changes them."""
+        args, has_task_net = self.args, self.task_net is not None
+        inference = args.inference(args.inference_steps, has_task_net)
+        self.inference = args.inference(args.inference_steps_eval, has_task_net)
+        self.method = ENERGY_METHODS[args.energy_method](inference, args.num_samples, args.margin_cost)
+
+    # --- the Trainer's hooks: data, set-up, log ----------------------------------------------------------------------
+
+    def _set_signature_columns_if_needed(self) -> None:
+        """The columns that are not removed as unused: what the encoder takes, and the labels."""
+        if self._signature_columns is None:
+            columns = inspect.signature(self.model.encoder.forward).parameters
+            self._signature_columns = [*columns, *self.label_names]
+
+    def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
+        self._take_arguments()
+        self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)  # of this run alone
+        return super().create_scheduler(num_training_steps, optimizer)
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        if "loss" in logs or "train_loss" in logs:  # while training, and once at its end
+            self.meters.check()
+        if "loss" in logs:  # a training log, not an evaluation's or the closing one
+            logs |= self.meters.drain()
+        super().log(logs, start_time)
+
+    def evaluation_loop(self, *args, metric_key_prefix: str = "eval", **kwargs):
+        self.eval_meters.drain()
+        self._eval_batches = 0
+        output = super().evaluation_loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
+        output.metrics.update({f"{metric_key_prefix}_{k}": v for k, v in self.eval_meters.drain().items()})
+        return output
+
+
+def load_energy_network(folder: str | Path) -> LossNet:
+    """An energy network as [`EnergyTrainer`] saves it, in evaluation mode, float32, from safetensors only.
+
+    Args:
+        folder: or a Hub id.
+
+    Raises:
+        ValueError: the folder holds a model of another kind.
+        OSError: no such folder, or no safetensors in it.
+    """
+    config = LossNet.config_class.get_config_dict(folder)[0]
+    if config.get("model_type") != LossNet.config_class.model_type:
+        raise ValueError(
+            f"{folder} holds a model of type {config.get('model_type')!r}, expected an energy network "
+            f"({LossNet.config_class.model_type!r}). For the loss-net beside a task-net, take its folder _loss_net/."
+        )
+    net = LossNet.from_pretrained(folder, dtype=torch.float32, use_safetensors=True)
+    for tensor in (*net.parameters(), *net.buffers()):  # copied, they give the same bits as before they were saved
+        tensor.data = tensor.data.clone()
+    return net.eval()
+
+
+def check_energy_network(model: nn.Module) -> None:
+    """Raises ValueError where the model is no [`LossNet`] with an encoder of its own."""
+    if isinstance(model, SealForMultiLabel):
+        raise ValueError(
+            "`model` is a SealForMultiLabel; EnergyTrainer trains an energy network: pass model=nets.loss_net, and "
+            "task_net=nets.task_net if that is trained."
+        )
+    if not isinstance(model, LossNet):
+        raise ValueError(f"`model` is a {type(model).__name__}; EnergyTrainer trains an energy network, a LossNet.")
+    if model.config.encoder_mode != "separate":
+        raise ValueError(
+            f"The energy network's encoder_mode is {model.config.encoder_mode!r}; on its own it needs an encoder of "
+            "its own: build it with loss_net_encoder='separate'."
+        )
+
+
+def _check_task_net(task_net, model: LossNet, space: OutputSpace, args: EnergyTrainingArguments) -> None:
+    if task_net is None:
+        needed = ENERGY_METHODS[args.energy_method].needs_task_net
+        name = f"energy_method={args.energy_method!r}" if needed else "inference_start='task_net'"
+        if needed or args.inference_start == "task_net":
+            raise ValueError(
+                f"{name} needs a trained task-net. Pass `task_net=`, for example "
+                "SealForMultiLabel.from_pretrained(folder).task_net of a run with energy_loss='ce'."
+            )
+        return
+    check_task_net(task_net, space)
+    if task_net.config.num_labels != model.config.num_labels:
+        raise ValueError(
+            f"The task-net has {task_net.config.num_labels} labels, the energy network {model.config.num_labels}. Both "
+            "must be built for the same data."
+        )
+
+
+def _check_dense(space: OutputSpace, model: LossNet) -> None:
+    labels = model.config.num_labels
+    if space.is_sparse(labels):
+        raise ValueError(
+            f"Label sets over {labels} labels are sparse in this space, but gradient-based inference moves every entry "
+            f"of a structure. Pass space=MultiLabelSpace(sparse_from={labels + 1}), which takes memory for batch x "
+            "candidates x labels."
+        )
+
+
+def _inputs(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value for name, value in batch.items() if name != "labels"}
