@@ -2,7 +2,8 @@
 
 A task-net trained with another loss has other probabilities for the same ranking of labels, and a fixed 0.5 judges this
 calibration as much as the net. Fair comparisons give every method the same decoders: 0.5, one threshold
-(`metrics.tune_threshold`), a threshold per label, and the label set of the highest expected F1.
+(`metrics.tune_threshold`), a threshold per label, and the label set of the highest expected F1, of the probabilities as
+they are and of calibrated ones.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit, logit
 
 from .metrics import _BLOCK, DEFAULT_GRID, _checked, _f1
 
@@ -91,6 +94,45 @@ def tune_thresholds_per_label(
     return thresholds, float(_f1(hits, decided, gold_count, empty_score).mean())
 
 
+def platt_scaling(probabilities: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
+    """Calibration by two numbers for all labels together: σ(scale · logit(p) + shift) fits the labels best (Platt 1999,
+    with its smoothed targets, so that both are finite where no row is wrong).
+
+    Several task losses give scores that rank labels well and are no probabilities: `asymmetric` puts those of negatives
+    up to its margin and beyond. `decode_expected_f1` needs probabilities.
+
+    Args:
+        probabilities: (N, L) in [0, 1], of the validation rows; clipped to 1e-12 from both ends.
+        labels: (N, L), 0 or 1.
+
+    Returns:
+        (scale, shift), for `rescaled`.
+
+    Raises:
+        ValueError: as `multilabel_metrics`.
+    """
+    probabilities, gold = _checked(probabilities, labels)
+    scores = _logit(probabilities)
+    target = np.where(gold, (gold.sum() + 1) / (gold.sum() + 2), 1 / ((~gold).sum() + 2))
+
+    def loss_and_gradient(w: np.ndarray) -> tuple[float, np.ndarray]:
+        z = w[0] * scores + w[1]
+        error = expit(z) - target
+        return (np.logaddexp(0, z) - target * z).mean(), np.array([(error * scores).mean(), error.mean()])
+
+    scale, shift = minimize(loss_and_gradient, [1.0, 0.0], jac=True, method="BFGS", options={"gtol": 1e-9}).x
+    return float(scale), float(shift)
+
+
+def rescaled(probabilities: np.ndarray, scale: float, shift: float) -> np.ndarray:
+    """σ(scale · logit(p) + shift), any shape: what `platt_scaling` fitted, applied."""
+    return expit(scale * _logit(np.asarray(probabilities, dtype=np.float64)) + shift)
+
+
+def _logit(probabilities: np.ndarray) -> np.ndarray:
+    return logit(probabilities.clip(1e-12, 1 - 1e-12))
+
+
 def decode_expected_f1(probabilities: np.ndarray, *, empty_score: float = 1.0) -> np.ndarray:
     """The label set of the highest expected example F1 of each row, if its labels are independent given the input.
 
@@ -105,7 +147,9 @@ def decode_expected_f1(probabilities: np.ndarray, *, empty_score: float = 1.0) -
 
     Args:
         probabilities: (N, L) in [0, 1].
-        empty_score: as in `multilabel_metrics`; also the value of deciding nothing where nothing is gold.
+        empty_score: as in `multilabel_metrics`: the value of deciding nothing where nothing is gold. Take 0 on data
+            where every row has a label. Independent labels are all absent far too often there, and this is exactly
+            decoding under P(Y | Y is not empty), as an empty Y adds nothing to E_1, E_2, ...
 
     Returns:
         (N, L) bool decisions. Of equally good sizes the smallest, of equal probabilities the first labels.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from transformers import Trainer
 
-from .decoding import decode_expected_f1, tune_thresholds_per_label
+from .decoding import decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
 from .metrics import example_f1, first_output, multilabel_metrics, sigmoid, tune_threshold
 
 # key in the result files, without its `eval_` or `test_` -> what a reader calls it
@@ -21,6 +21,7 @@ FIGURES = {
     "f1_example_tuned": "example F1 at the tuned threshold",
     "f1_example_per_label": "example F1 at tuned thresholds, one per label",
     "f1_example_expected": "example F1 of the sets of highest expected F1",
+    "f1_example_calibrated": "the same, probabilities calibrated",
     "f1_micro": "micro F1 at 0.5",
     "f1_micro_tuned": "micro F1 at the tuned threshold",
     "f1_macro": "macro F1 at 0.5",
@@ -37,8 +38,11 @@ def score_decoders(
     *,
     empty_score: float = 1.0,
 ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-    """Figures under four decoders: 0.5, one threshold and a threshold per label, both tuned on validation for example
-    F1, and the label set of the highest expected example F1 (`seal_hf.decoding`).
+    """Figures under all decoders: 0.5; one threshold and a threshold per label, both tuned on validation for example
+    F1; the label set of the highest expected example F1, for the probabilities as they are, and for those after Platt
+    scaling on validation, which the scores of some task losses need (`seal_hf.decoding`).
+
+    Where every validation row has a label, the expected F1 is taken given that there is one.
 
     Args:
         validation_probabilities, validation_labels: (N, L), as `multilabel_metrics` takes them.
@@ -47,8 +51,9 @@ def score_decoders(
 
     Returns:
         metrics: for `eval_` and, with test labels, `test_` each: the figures of `multilabel_metrics` at 0.5; its three
-            F1 with `_tuned`, at the one tuned threshold; `f1_example_per_label`; `f1_example_expected`. All in [0, 1].
-            And `threshold`, the tuned one. On validation, the tuned figures are optimistic.
+            F1 with `_tuned`, at the one tuned threshold; `f1_example_per_label`, `f1_example_expected` and
+            `f1_example_calibrated`. All in [0, 1]. And `threshold`, the tuned one. What is tuned on validation is
+            optimistic there.
         per_example: (M,) F1 of each test row under each decoder, keyed as in `metrics` without `test_`, for
             `statistics.paired_bootstrap`; empty without test labels.
 
@@ -59,6 +64,8 @@ def score_decoders(
     per_label, _ = tune_thresholds_per_label(
         validation_probabilities, validation_labels, threshold, empty_score=empty_score
     )
+    calibration = platt_scaling(validation_probabilities, validation_labels)
+    empty_value = 0.0 if np.asarray(validation_labels).any(1).all() else empty_score
     splits = {"eval": (validation_probabilities, validation_labels), "test": (test_probabilities, test_labels)}
     metrics: dict[str, float] = {}
     per_example: dict[str, np.ndarray] = {}
@@ -71,7 +78,8 @@ def score_decoders(
             "f1_example": probabilities >= 0.5,
             "f1_example_tuned": probabilities >= threshold,
             "f1_example_per_label": probabilities >= per_label,
-            "f1_example_expected": decode_expected_f1(probabilities, empty_score=empty_score),
+            "f1_example_expected": decode_expected_f1(probabilities, empty_score=empty_value),
+            "f1_example_calibrated": decode_expected_f1(rescaled(probabilities, *calibration), empty_score=empty_value),
         }
         per_example = {key: example_f1(decided, labels, empty_score) for key, decided in decisions.items()}
         figures = fixed | {f"{key}_tuned": tuned[key] for key in ("f1_micro", "f1_macro")}

@@ -4,9 +4,16 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from seal_hf import decoding
-from seal_hf.decoding import constant_probabilities, decode_expected_f1, tune_thresholds_per_label
+from seal_hf.decoding import (
+    constant_probabilities,
+    decode_expected_f1,
+    platt_scaling,
+    rescaled,
+    tune_thresholds_per_label,
+)
 from seal_hf.metrics import example_f1, multilabel_metrics, tune_threshold
 
 
@@ -40,6 +47,39 @@ def test_expected_f1_equals_the_best_of_all_label_sets(num_labels, empty_score):
         assert chosen == pytest.approx(expected.max(), abs=1e-12)
         if empty_score == 1.0 and p.max() < 0.1:
             assert not decided.any()
+
+
+def test_an_empty_score_of_0_decodes_given_that_there_is_a_label():
+    for p in random_rows(30, 4, seed=9):
+        sets = np.array(list(itertools.product([0, 1], repeat=4)))
+        given = np.where(sets == 1, p, 1 - p).prod(1) * sets.any(1)
+        if given.sum() == 0:
+            continue
+        expected = [example_f1(np.broadcast_to(decided, sets.shape), sets) @ given / given.sum() for decided in sets]
+        decided = decode_expected_f1(p[None], empty_score=0.0)[0]
+        assert expected[(sets == decided).all(1).argmax()] == pytest.approx(max(expected), abs=1e-12)
+
+
+def test_platt_scaling_finds_the_scale_and_solves_its_equations():
+    rng = np.random.default_rng(6)
+    score = rng.normal(size=(20_000, 5))
+    labels = rng.uniform(size=score.shape) < expit(2.0 * score - 1.5)
+    p = expit(score)
+    scale, shift = platt_scaling(p, labels)
+    assert (scale, shift) == pytest.approx((2.0, -1.5), abs=0.05)
+    calibrated = rescaled(p, scale, shift)
+    np.testing.assert_allclose(calibrated, expit(scale * score + shift), atol=1e-9)
+    smoothed = np.where(labels, (labels.sum() + 1) / (labels.sum() + 2), 1 / ((~labels).sum() + 2))
+    assert (calibrated - smoothed).mean() == pytest.approx(0, abs=1e-6)
+    assert ((calibrated - smoothed) * score).mean() == pytest.approx(0, abs=1e-6)
+
+
+def test_platt_scaling_is_finite_where_nothing_is_wrong_or_all_is_equal():
+    labels = np.array([[1, 0], [0, 1]])
+    for p in (labels.astype(float), np.where(labels, 0.9, 0.2), np.full((2, 2), 0.3)):
+        calibrated = rescaled(p, *platt_scaling(p, labels))
+        assert np.isfinite(calibrated).all()
+        assert (calibrated[labels == 1] >= calibrated[labels == 0]).all()
 
 
 def convolution(p, largest):

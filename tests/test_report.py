@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 from transformers import PretrainedConfig, PreTrainedModel, Trainer, TrainingArguments
 
-from seal_hf.decoding import decode_expected_f1, tune_thresholds_per_label
+from seal_hf.decoding import decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
 from seal_hf.metrics import multilabel_metrics
 from seal_hf.report import (
     closing_table,
@@ -72,7 +72,7 @@ def test_the_figures_and_the_threshold(trainer, tmp_path):
     metrics, probabilities, labels = evaluate_multilabel(trainer, validation, test)
 
     figures = ["f1_example", "f1_micro", "f1_macro", "map", "f1_example_tuned", "f1_micro_tuned", "f1_macro_tuned"]
-    figures += ["f1_example_per_label", "f1_example_expected"]
+    figures += ["f1_example_per_label", "f1_example_expected", "f1_example_calibrated"]
     assert set(metrics) == {f"{s}_{f}" for s in ("eval", "test") for f in figures} | {"threshold"}
     assert trainer.model.config.threshold == metrics["threshold"]
 
@@ -86,7 +86,10 @@ def test_the_figures_and_the_threshold(trainer, tmp_path):
     assert metrics["test_f1_example_tuned"] == pytest.approx(example_f1(test, metrics["threshold"]), abs=1e-9)
     p = [dataset.tensors[0].double().sigmoid().numpy() for dataset in (validation, test)]
     per_label, _ = tune_thresholds_per_label(p[0], validation.tensors[1].numpy(), metrics["threshold"])
-    for key, decided in (("per_label", p[1] >= per_label), ("expected", decode_expected_f1(p[1]))):
+    assert not validation.tensors[1].any(1).all()  # some have no label
+    calibrated = rescaled(p[1], *platt_scaling(p[0], validation.tensors[1].numpy()))
+    decoded = {"expected": decode_expected_f1(p[1]), "calibrated": decode_expected_f1(calibrated)}
+    for key, decided in {"per_label": p[1] >= per_label, **decoded}.items():
         expected = f1_score(test.tensors[1].numpy(), decided.astype(int), average="samples", zero_division=1.0)
         assert metrics[f"test_f1_example_{key}"] == pytest.approx(expected, abs=1e-9)
     np.testing.assert_allclose(probabilities, test.tensors[0].sigmoid().numpy(), atol=1e-6)
@@ -116,6 +119,15 @@ def test_a_test_split_without_labels_is_predicted_and_not_scored(trainer, tmp_pa
             evaluate_multilabel(trainer, *empty)
 
 
+def test_no_row_is_decided_empty_where_every_validation_row_has_a_label():
+    labels, p = np.array([[1, 0], [0, 1]]), np.full((2, 2), 0.1)
+    _, per_example = score_decoders(p, labels, p, labels)
+    assert per_example["f1_example_expected"].sum() > 0
+    with_empty, rows = np.concatenate([labels, [[0, 0]]]), np.full((3, 2), 0.1)
+    _, per_example = score_decoders(rows, with_empty, rows, with_empty)
+    np.testing.assert_array_equal(per_example["f1_example_expected"], [0, 0, 1])
+
+
 def test_decisions_on_float32_are_those_of_the_metrics():
     """0.7 in float32 is below 0.7, and thresholds are tuned and applied in float64."""
     validation, test = np.array([[0.705, 0.695]], np.float32), np.array([[0.7, 0.1]], np.float32)
@@ -132,7 +144,8 @@ def test_every_decoder_is_scored_and_gives_the_f1_of_each_test_row(empty_score):
         for logits, gold in (split(30, 0).tensors, split(23, 1).tensors)
     )
     metrics, per_example = score_decoders(validation, validation_labels, test, test_labels, empty_score=empty_score)
-    assert list(per_example) == ["f1_example", "f1_example_tuned", "f1_example_per_label", "f1_example_expected"]
+    decoders = ("", "_tuned", "_per_label", "_expected", "_calibrated")
+    assert list(per_example) == [f"f1_example{decoder}" for decoder in decoders]
     for key, values in per_example.items():
         assert values.shape == (23,) and metrics[f"test_{key}"] == pytest.approx(values.mean(), abs=1e-12)
     row = f1_score(test_labels, (test >= 0.5).astype(int), average="samples", zero_division=empty_score)
@@ -143,7 +156,7 @@ def test_every_decoder_is_scored_and_gives_the_f1_of_each_test_row(empty_score):
     alone, nothing = score_decoders(validation, validation_labels, empty_score=empty_score)
     assert nothing == {} and alone == {k: v for k, v in metrics.items() if not k.startswith("test_")}
     table = closing_table(metrics)
-    assert all(name in table for name in ("at 0.5", "at the tuned", "one per label", "highest expected"))
+    assert all(name in table for name in ("at 0.5", "at the tuned", "one per label", "highest expected", "calibrated"))
 
 
 def test_predictions_file(tmp_path):

@@ -25,6 +25,7 @@ OPTIONS = [
     ("asymmetric", {}),
     ("asymmetric", {"asymmetric_gamma_positive": 1.0, "asymmetric_gamma_negative": 2.5, "asymmetric_clip": 0.2}),
     ("asymmetric", {"asymmetric_clip": 0.0, "asymmetric_gamma_negative": 0.5}),
+    ("asymmetric", {"asymmetric_clip": 0.2, "asymmetric_gamma_negative": 0.0}),
     ("zlpr", {}),
     ("ranking", {}),
 ]
