@@ -24,7 +24,6 @@ from seal_hf import (
     tokenize,
 )
 from seal_hf.data import kind_of
-from seal_hf.meters import EpochClock
 from seal_hf.metrics import multilabel_compute_metrics
 from seal_hf.recipes import packaged_recipe, parse_recipe
 from seal_hf.report import closing_table, evaluate_multilabel, write_predictions, write_results
@@ -63,11 +62,14 @@ class ModelArguments:
     patience: int = field(default=0, metadata={"help": "Stop after so many evaluations without gain; 0: never."})
 
 
+ARGUMENTS = (DataArguments, ModelArguments, EnergyTrainingArguments)
+
+
 def parse(argv: list[str] | None = None, recipe: dict | None = None):
-    """Data, model and training arguments of flags over a recipe: `--recipe`, `recipe`, or the packaged one."""
+    """Data, model and training arguments: flags over a recipe, `--recipe FILE`, `recipe` or the packaged one."""
     features = lambda given: kind_of(given.dataset, given.data_dir) == "features"  # noqa: E731
     return parse_recipe(
-        (DataArguments, ModelArguments, EnergyTrainingArguments),
+        ARGUMENTS,
         argv,
         default_recipe=lambda given: recipe or (packaged_recipe("energy") if features(given) else None),
     )
@@ -111,17 +113,15 @@ def make_trainer(
     return trainer
 
 
-def main(argv: list[str] | None = None, recipe: dict | None = None, data=None) -> dict[str, float]:
-    """Train, evaluate, write the files of a run; `data` where it is loaded already."""
-    data_args, model_args, args = parse(argv, recipe)
+def main(argv: list[str] | None = None) -> dict[str, float]:
+    data_args, model_args, args = parse(argv)
     set_seed(args.seed)
-    data = data or load_multilabel(**vars(data_args), seed=args.data_seed or 0)
+    data = load_multilabel(**vars(data_args), seed=args.data_seed or 0)
     for note in data.notes:
         print(f"{data.name}: {note}")
-    trainer, clock = make_trainer(data, model_args, args), EpochClock()
-    trainer.add_callback(clock)
+    trainer = make_trainer(data, model_args, args)
     result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
-    trainer.save_metrics("train", result.metrics | clock.metrics)
+    trainer.save_metrics("train", result.metrics)
     metrics, probabilities, labels = evaluate_multilabel(trainer, trainer.eval_dataset, trainer.test_dataset)
     trainer.save_model()
     write_results(trainer, metrics)

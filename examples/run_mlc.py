@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from transformers import AutoTokenizer, EarlyStoppingCallback, set_seed
@@ -59,44 +60,63 @@ class ModelArguments:
     patience: int = field(default=0, metadata={"help": "Stop after so many evaluations without gain; 0: never."})
 
 
-def main(argv: list[str] | None = None) -> dict[str, float]:
-    data_args, model_args, args = parse_recipe(
-        (DataArguments, ModelArguments, SealTrainingArguments),
+ARGUMENTS = (DataArguments, ModelArguments, SealTrainingArguments)
+
+
+def parse(argv: list[str] | None = None, recipe: dict | None = None):
+    """Data, model and training arguments: flags over a recipe, `--recipe FILE`, `recipe` or the packaged one."""
+    return parse_recipe(
+        ARGUMENTS,
         argv,
-        default_recipe=lambda given: packaged_recipe(kind_of(given.dataset, given.data_dir)),
+        default_recipe=lambda given: recipe or packaged_recipe(kind_of(given.dataset, given.data_dir)),
     )
-    set_seed(args.seed)
-    data = load_multilabel(**vars(data_args), seed=args.data_seed or 0)
-    nets = {name: getattr(model_args, name) for name in ("adapter", "global_size")}
-    nets["loss_net_encoder"] = args.loss_net_encoder
-    if data.kind == "features":
-        mlp = {name: getattr(model_args, name) for name in ("hidden_size", "num_layers", "dropout")}
-        model = SealForMultiLabel.for_data(data, **nets, **mlp)
-        tokenizer, prepare = None, TensorRows
-    else:
-        nets |= {name: getattr(model_args, name) for name in ("adapter_rank", "adapter_targets")}
-        model = SealForMultiLabel.for_data(data, model_args.model_name_or_path, **nets)
-        tokenizer = AutoTokenizer.from_pretrained(model_args.model_name_or_path)
-        prepare = lambda rows: tokenize(rows, tokenizer, model_args.max_length)  # noqa: E731
+
+
+def build(data, model_args: ModelArguments, args: SealTrainingArguments, trial=None) -> SealForMultiLabel:
+    """Both nets; of a hyper-parameter search's trial, as it says."""
+    known = vars(model_args)
+    options = known | {name: value for name, value in trial.params.items() if name in known} if trial else known
+    names = ["adapter", "global_size"]
+    names += (
+        ["hidden_size", "num_layers", "dropout"] if data.kind == "features" else ["adapter_rank", "adapter_targets"]
+    )
+    nets = {name: options[name] for name in names} | {"loss_net_encoder": args.loss_net_encoder}
+    model = SealForMultiLabel.for_data(data, model_args.model_name_or_path, **nets)
     if model_args.loss_net_path is not None:
         model.loss_net = load_loss_net(model_args.loss_net_path, model.task_net)
-    train, validation = prepare(data.train), prepare(data.validation)
-    test = prepare(data.test) if data.test is not None else None
-    for note in data.notes:
-        print(f"{data.name}: {note}")
+    return model
 
+
+def make_trainer(data, model_args: ModelArguments, args: SealTrainingArguments, search: bool = False) -> SealTrainer:
+    """The trainer of these nets; for a hyper-parameter search, one that builds them anew for every trial."""
+    tokenizer, prepare = None, TensorRows
+    if data.kind == "text":
+        tokenizer = AutoTokenizer.from_pretrained(model_args.model_name_or_path)
+        prepare = lambda rows: tokenize(rows, tokenizer, model_args.max_length)  # noqa: E731
     trainer = SealTrainer(
-        model=model,
+        model=None if search else build(data, model_args, args),
+        model_init=partial(build, data, model_args, args) if search else None,
         args=args,
-        train_dataset=train,
-        eval_dataset=validation,
+        train_dataset=prepare(data.train),
+        eval_dataset=prepare(data.validation),
         processing_class=tokenizer,
         compute_metrics=multilabel_compute_metrics,
         callbacks=[EarlyStoppingCallback(model_args.patience)] if model_args.patience else None,
     )
+    trainer.test_dataset = prepare(data.test) if data.test is not None else None
+    return trainer
+
+
+def main(argv: list[str] | None = None) -> dict[str, float]:
+    data_args, model_args, args = parse(argv)
+    set_seed(args.seed)
+    data = load_multilabel(**vars(data_args), seed=args.data_seed or 0)
+    for note in data.notes:
+        print(f"{data.name}: {note}")
+    trainer = make_trainer(data, model_args, args)
     result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
     trainer.save_metrics("train", result.metrics)
-    metrics, probabilities, labels = evaluate_multilabel(trainer, validation, test)
+    metrics, probabilities, labels = evaluate_multilabel(trainer, trainer.eval_dataset, trainer.test_dataset)
     trainer.card_facts = {"metrics": metrics, "dataset": data.name, "finetuned_from": model_args.model_name_or_path}
     trainer.save_model()
     write_results(trainer, metrics)

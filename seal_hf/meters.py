@@ -5,16 +5,40 @@ Nothing here synchronises with the device until `drain` or `check` is called, at
 
 from __future__ import annotations
 
+import statistics
+import time
+
 import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
+from transformers import TrainerCallback
 
 REMEDIES = {"loss-net": "`loss_net_learning_rate`", "task-net": "`learning_rate` or `energy_weight`"}
 
 
 class NonFiniteLossError(RuntimeError):
     """A loss or a parameter became NaN or infinite; training stopped before anything was overwritten."""
+
+
+class EpochClock(TrainerCallback):
+    """Seconds of training per epoch, without evaluations and saves: of the processor where the nets run on it, so that
+    other work on the machine does not count."""
+
+    def __init__(self):
+        self.seconds: list[float] = []
+
+    def on_epoch_begin(self, args, state, control, **kwargs):
+        self._clock = time.process_time if args.device.type == "cpu" else time.perf_counter
+        self._start = self._clock()
+
+    def on_epoch_end(self, args, state, control, **kwargs):
+        self.seconds.append(self._clock() - self._start)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The median over the epochs."""
+        return {"train_seconds_per_epoch": statistics.median(self.seconds)} if self.seconds else {}
 
 
 class Meters:

@@ -70,6 +70,11 @@ def parse_recipe(
     return tuple(instances)
 
 
+def recipe_keys(dataclass_types: type | Iterable[type]) -> set[str]:
+    """The keys that a recipe for these dataclasses may have, aliases included."""
+    return set(_fields(HfArgumentParser(dataclass_types)))
+
+
 def packaged_recipe(name: str) -> Path:
     """The file of a recipe shipped with the package: "features" or "text".
 
@@ -94,7 +99,9 @@ def _command_line_alone(parser: HfArgumentParser, argv: list[str]) -> Namespace:
 
 def _apply(parser: HfArgumentParser, recipe: str | Path | Mapping[str, Any]) -> None:
     """Make the recipe's values the parser's defaults."""
-    where, values = ("the default recipe", recipe) if isinstance(recipe, Mapping) else (str(recipe), _read(recipe))
+    where, values = (
+        ("the default recipe", recipe) if isinstance(recipe, Mapping) else (str(recipe), read_recipe(recipe))
+    )
     fields = _fields(parser)
     given: dict[str, str] = {}  # field -> the key that set it
     for key, value in values.items():
@@ -110,7 +117,12 @@ def _apply(parser: HfArgumentParser, recipe: str | Path | Mapping[str, Any]) -> 
         action.required = False
 
 
-def _read(file: str | Path) -> Mapping[str, Any]:
+def read_recipe(file: str | Path) -> Mapping[str, Any]:
+    """The keys and values of a recipe file, as they stand there; `parse_recipe` checks them.
+
+    Raises:
+        FileNotFoundError, ValueError: no such file; not a YAML mapping.
+    """
     path = Path(file)
     if not path.is_file():
         raise FileNotFoundError(f"no recipe file {file}")

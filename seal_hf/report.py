@@ -89,6 +89,28 @@ def score_decoders(
     return metrics, per_example if "test_f1_example" in metrics else {}
 
 
+def predict_multilabel(
+    trainer: Trainer, eval_dataset: Any, test_dataset: Any
+) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
+    """Probabilities and labels, (N, L) each, of `eval` and, where there is one, `test`, whose labels may be None.
+
+    Raises:
+        ValueError: an empty split, or a validation split without labels.
+    """
+    for name, dataset in (("validation", eval_dataset), ("test", test_dataset)):
+        if dataset is not None and len(dataset) == 0:
+            raise ValueError(f"the {name} split is empty: the threshold is tuned on validation and judged on test")
+    splits = {"eval": eval_dataset} if test_dataset is None else {"eval": eval_dataset, "test": test_dataset}
+    predicted = {}
+    for split, dataset in splits.items():
+        output = trainer.predict(dataset, metric_key_prefix=split)
+        labels = None if output.label_ids is None else first_output(output.label_ids)
+        predicted[split] = sigmoid(first_output(output.predictions)), labels
+    if predicted["eval"][1] is None:
+        raise ValueError("the validation split has no labels, so no threshold can be tuned on it")
+    return predicted
+
+
 def evaluate_multilabel(
     trainer: Trainer, eval_dataset: Any, test_dataset: Any
 ) -> tuple[dict[str, float], np.ndarray | None, np.ndarray | None]:
@@ -110,18 +132,7 @@ def evaluate_multilabel(
     Raises:
         ValueError: an empty split, a validation split without labels, or outputs that `multilabel_metrics` refuses.
     """
-    for name, dataset in (("validation", eval_dataset), ("test", test_dataset)):
-        if dataset is not None and len(dataset) == 0:
-            raise ValueError(f"the {name} split is empty: the threshold is tuned on validation and judged on test")
-    splits = {"eval": eval_dataset} if test_dataset is None else {"eval": eval_dataset, "test": test_dataset}
-    predicted = {}
-    for split, dataset in splits.items():
-        output = trainer.predict(dataset, metric_key_prefix=split)
-        labels = None if output.label_ids is None else first_output(output.label_ids)
-        predicted[split] = sigmoid(first_output(output.predictions)), labels
-    if predicted["eval"][1] is None:
-        raise ValueError("the validation split has no labels, so no threshold can be tuned on it")
-
+    predicted = predict_multilabel(trainer, eval_dataset, test_dataset)
     test = predicted.get("test", (None, None))
     metrics, _ = score_decoders(*predicted["eval"], *test)
     trainer.accelerator.unwrap_model(trainer.model).config.threshold = metrics["threshold"]

@@ -1,0 +1,114 @@
+"""What does a loss-net add, and at what price? Trains every method with equal means, and says so in a table and a plot.
+
+python examples/compare_losses.py                                    # embedded digits; ce, asymmetric, zlpr and nce
+python examples/compare_losses.py --dataset bibtex --recipe recipes/mlc/bibtex_ce.yaml --losses all --budget 10
+python examples/compare_losses.py --dataset mine.csv --text_column text --model_name_or_path distilbert-base-uncased
+python examples/compare_losses.py --recipes recipes/mlc/bibtex_ce.yaml recipes/mlc/bibtex_nce.yaml   # as they are
+
+Started again with the same --output_dir, it goes on where it was stopped. All other flags are those of run_mlc.py and
+hold for every method; trials and epochs are chosen by example F1 on validation, at the threshold tuned there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import run_energy
+import run_mlc
+from transformers.utils import logging
+
+from seal_hf import load_multilabel
+from seal_hf.compare import COMPARED, METHODS, Comparison, Method, Program, Runs, comparison, markdown, plot
+from seal_hf.compare.methods import BASELINE, SEAL
+from seal_hf.compare.runs import write_json
+from seal_hf.data import kind_of
+from seal_hf.recipes import packaged_recipe, read_recipe, recipe_keys
+
+PROGRAMS = {
+    "mlc": Program(run_mlc.parse, run_mlc.make_trainer, recipe_keys(run_mlc.ARGUMENTS)),
+    "energy": Program(run_energy.parse, run_energy.make_trainer, recipe_keys(run_energy.ARGUMENTS)),
+}
+LOSS_KEYS = ("energy_loss", "loss", "task_loss")  # a method says them
+
+
+def from_recipes(files: list[Path]) -> dict[str, Method]:
+    """A method per recipe, as it is."""
+    methods = {}
+    for file in files:
+        settings = dict(read_recipe(file))
+        loss = settings.get("energy_loss", settings.get("loss", "nce"))
+        methods[file.stem] = Method(BASELINE if loss == "ce" else SEAL, f"({loss})", settings)
+    return methods
+
+
+def shared_settings(recipe: Path | None, flags: list[str], recipes: Mapping[str, Method]) -> dict[str, object]:
+    """Recipe keys that hold for all methods: the recipe's, or the packaged one's, and the flags."""
+    names, values = flags[::2], flags[1::2]
+    if len(names) != len(values) or not all(name.startswith("--") for name in names):
+        raise ValueError(f"other flags are pairs of --name value, as of run_mlc.py; found {' '.join(flags)}")
+    given: dict[str, object] = {n[2:].replace("-", "_"): v for n, v in zip(names, values, strict=True)}
+    if recipes:
+        wanted = {str(method.settings.get("dataset")) for method in recipes.values()}
+        if len(wanted) > 1:
+            raise ValueError(f"the recipes are for different data sets: {', '.join(sorted(wanted))}")
+        data_keys = recipe_keys(run_mlc.DataArguments)
+        first = next(iter(recipes.values())).settings
+        return {key: value for key, value in first.items() if key in data_keys} | given
+    named = dict(read_recipe(recipe)) if recipe else {}
+    dataset, data_dir = ({**named, **given}.get(key) for key in ("dataset", "data_dir"))
+    shared = named or dict(read_recipe(packaged_recipe(kind_of(dataset, data_dir))))
+    return {key: value for key, value in shared.items() if key not in LOSS_KEYS} | given
+
+
+def write_table(runs: Runs, methods: Mapping[str, Method], title: str) -> None:
+    """results.json, table.md and, with matplotlib, a plot, of all runs that are there."""
+    found = runs.all()
+    tables = [comparison(found, methods, decoder) for decoder in COMPARED]
+    write_json(runs.folder / "results.json", {table["decoder"]: table for table in tables})
+    text = f"# {title}\n\n" + "\n".join(markdown(table, methods) for table in tables)
+    (runs.folder / "table.md").write_text(text, encoding="utf-8")
+    for table in tables:
+        if not plot(table, runs.folder / f"{table['decoder']}.png", title):
+            print("no plot: matplotlib is not installed (pip install matplotlib)")
+            break
+
+
+def main(argv: list[str] | None = None) -> Runs:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--losses", nargs="+", default=["constant", "ce", "asymmetric", "zlpr", "nce"], metavar="METHOD"
+    )
+    parser.add_argument("--recipes", nargs="+", type=Path, default=[], metavar="FILE.yaml", help="instead of --losses")
+    parser.add_argument("--recipe", type=Path, metavar="FILE.yaml", help="the data set's settings, for all methods")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1])
+    parser.add_argument("--budget", type=int, default=0, help="trials of each method's search; 0: none")
+    parser.add_argument("--output_dir", default="runs/compare")
+    options, flags = parser.parse_known_args(argv)
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ValueError("compare_losses.py runs in one process: start it with python, once per data set.")
+    methods = from_recipes(options.recipes) or METHODS
+    names = list(methods) if options.recipes or options.losses == ["all"] else options.losses
+    shared = shared_settings(options.recipe, flags, from_recipes(options.recipes))
+    data_args, _, args = run_mlc.parse([], {**shared, "output_dir": options.output_dir})  # an unknown flag ends it here
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    data, runs = load_multilabel(**vars(data_args), seed=args.data_seed or 0), Runs(options.output_dir)
+    for note in data.notes:
+        print(f"{data.name}: {note}")
+    compared = Comparison(runs, data, shared, PROGRAMS, methods, options.budget)
+    for seed in options.seeds:  # a table after every seed
+        compared.run(names, [seed])
+        write_table(runs, methods, f"{data.name}: losses compared")
+    print((runs.folder / "table.md").read_text(encoding="utf-8"))
+    return runs
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (ValueError, OSError) as error:
+        sys.exit(f"compare_losses.py: {error}")

@@ -1,0 +1,28 @@
+"""Comparing losses honestly: the methods and what is searched of each, the search, the runs on disk, the table.
+
+Every method gets the same number of trials on validation, the same seeds, the same decoders, and is tested against the
+best baseline on the same test rows. `examples/compare_losses.py` is the program.
+"""
+
+from .methods import METHODS, Choice, LogUniform, Method, Uniform
+from .runner import Comparison, Program
+from .runs import COMPARED, METRIC, Runs
+from .search import search
+from .table import comparison, markdown, plot
+
+__all__ = [
+    "COMPARED",
+    "METHODS",
+    "METRIC",
+    "Choice",
+    "Comparison",
+    "LogUniform",
+    "Method",
+    "Program",
+    "Runs",
+    "Uniform",
+    "comparison",
+    "markdown",
+    "plot",
+    "search",
+]

@@ -1,0 +1,192 @@
+"""The methods of the papers' multi-label tables, their ablations, ours, and the baselines: settings and search spaces.
+
+A method is a program's settings over those of the data set (a recipe's keys), and what of them is searched. A new one
+is a line in `METHODS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+BASELINE, SEAL, ENERGY, ABLATION = "baseline", "SEAL", "energy network", "ablation"  # groups, as the table says them
+CONSTANT = "constant"
+
+
+@dataclass(frozen=True)
+class LogUniform:
+    """A positive number, uniform in its logarithm."""
+
+    low: float
+    high: float
+
+    def suggest(self, trial, name: str) -> float:
+        return trial.suggest_float(name, self.low, self.high, log=True)
+
+    def read(self, value: Any) -> float:
+        """A recipe's value, moved into the range."""
+        return min(max(float(value), self.low), self.high)
+
+
+@dataclass(frozen=True)
+class Uniform(LogUniform):
+    """A number, uniform."""
+
+    def suggest(self, trial, name: str) -> float:
+        return trial.suggest_float(name, self.low, self.high)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of some values."""
+
+    values: tuple
+
+    def suggest(self, trial, name: str) -> Any:
+        return trial.suggest_categorical(name, list(self.values))
+
+    def read(self, value: Any) -> Any:
+        """A recipe's value, if it is one of them, else the first."""
+        return value if value in self.values else self.values[0]
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of a comparison.
+
+    Attributes:
+        group: `BASELINE` rows are what the others are tested against.
+        about: a few words for the table's legend.
+        settings: keys of a recipe, over those of the data set.
+        space: what is searched, by key.
+        first: values of the first trial, and of a run without search; the data set's own where a key is missing.
+        program: `mlc` or `energy` (`examples/run_mlc.py`, `examples/run_energy.py`), or `constant`, which trains
+            nothing.
+        takes: setting -> method, of which the net of the same seed is taken; it is run before.
+    """
+
+    group: str
+    about: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    space: Mapping[str, LogUniform | Choice] = field(default_factory=dict)
+    first: Mapping[str, Any] = field(default_factory=dict)
+    program: str = "mlc"
+    takes: Mapping[str, str] = field(default_factory=dict)
+
+
+RATE, DROPOUT = LogUniform(3e-4, 5e-3), Uniform(0.0, 0.8)
+WEIGHT, SHARE = LogUniform(0.03, 10.0), LogUniform(0.03, 3.0)  # λ1, and λ1 of a balanced energy
+NET = {"learning_rate": RATE, "dropout": DROPOUT}
+BESIDE = {**NET, "energy_weight": WEIGHT, "loss_net_learning_rate": LogUniform(2e-4, 5e-3)}
+STATIC = {**NET, "energy_weight": WEIGHT}
+GBI = {"learning_rate": LogUniform(3e-5, 3e-3), "inference_learning_rate": LogUniform(0.007, 0.5)}
+
+
+def baseline(about: str, **settings) -> Method:
+    return Method(BASELINE, about, {"energy_loss": "ce", **settings}, NET)
+
+
+def dynamic(about: str, loss: str, space: Mapping | None = None, group: str = SEAL, first=None, **settings) -> Method:
+    first = {"energy_weight": 0.3, "loss_net_learning_rate": 1e-3, **(first or {})}
+    return Method(group, about, {"energy_loss": loss, **settings}, {**BESIDE, **(space or {})}, first)
+
+
+def static(about: str, loss: str, network: str) -> Method:
+    """SEAL-static: a trained energy network, frozen, as a loss."""
+    settings = {"energy_loss": loss, "loss_net_steps": 0}
+    return Method(SEAL, about, settings, STATIC, {"energy_weight": 0.1}, takes={"loss_net_path": network})
+
+
+def network(about: str, method: str, **takes) -> Method:
+    """An energy network that predicts by gradient-based inference; it takes its encoder from a task-net, or has its
+    dropout searched."""
+    space = GBI if takes else {**GBI, "dropout": DROPOUT}
+    return Method(
+        ENERGY, about, {"energy_method": method}, space, {"learning_rate": 3e-4}, program="energy", takes=takes
+    )
+
+
+METHODS: dict[str, Method] = {
+    "constant": Method(BASELINE, "the labels' frequencies, for every row", program=CONSTANT),
+    "ce": baseline("cross-entropy"),
+    "focal": baseline("focal loss", task_loss="focal"),
+    "asymmetric": baseline("asymmetric loss", task_loss="asymmetric"),
+    "zlpr": baseline("log-sum-exp pairwise loss", task_loss="zlpr"),
+    "gbi_spen": network("SPEN: margin, loss-augmented inference", "spen", task_net_path="ce"),
+    "gbi_dvn": network("DVN: regression, adversarial and gold points", "dvn"),
+    "gbi_nce": network("NCE with frozen cross-entropy noise", "nce", task_net_path="ce"),
+    "gbi_ranking": network("ranking on the same samples", "ranking", task_net_path="ce"),
+    "gbi_regression_s": network("regression on outputs around cross-entropy's", "regression_s", task_net_path="ce"),
+    "static_margin": static("SEAL-static on SPEN", "margin", "gbi_spen"),
+    "static_regression": static("SEAL-static on DVN", "regression", "gbi_dvn"),
+    "static_nce": static("SEAL-static on NCE", "nce", "gbi_nce"),
+    "static_ranking": static("SEAL-static on ranking", "ranking", "gbi_ranking"),
+    "static_regression_s": static("SEAL-static on regression-s", "regression_s", "gbi_regression_s"),
+    "margin": dynamic("SEAL-dynamic, margin", "margin", {"margin_cost": Choice(("f1", "l1"))}),
+    "infnet": dynamic(
+        "InfNet: the task-net looks for the cost too", "infnet", {"margin_cost": Choice(("f1", "l1_mean"))}
+    ),
+    "regression": dynamic("SEAL-dynamic, regression", "regression", first={"energy_weight": 3.0}),
+    "regression_s": dynamic(
+        "SEAL-dynamic, regression on perturbed outputs",
+        "regression_s",
+        {"perturbation_std": LogUniform(0.05, 5.0)},
+        first={"energy_weight": 3.0, "perturbation_std": 1.0},
+    ),
+    "nce": dynamic("SEAL-dynamic, NCE", "nce"),
+    "ranking": dynamic("NCE without the noise term", "ranking"),
+    "nce_shared": dynamic("NCE on the task-net's features", "nce", loss_net_encoder="shared"),
+    "nce_cost": dynamic(
+        "NCE, cost of a sample in its logit", "nce", {"cost_weight": LogUniform(0.1, 10.0)}, first={"cost_weight": 1.0}
+    ),
+    "nce_distinct": dynamic("NCE, distinct samples", "nce", distinct_samples=True),
+    "nce_gold": dynamic(
+        "NCE, gold mixed into samples", "nce", {"gold_mix": Choice((0.1, 0.3, 0.5))}, first={"gold_mix": 0.3}
+    ),
+    "nce_rise": dynamic("NCE, λ1 rising from 0", "nce", energy_weight_schedule="rise"),
+    "nce_balanced": dynamic(
+        "NCE, λ1 by gradient norms",
+        "nce",
+        {"energy_weight": SHARE},
+        first={"energy_weight": 0.5},
+        energy_weight_balance=True,
+    ),
+    "nce_asymmetric": dynamic("NCE beside the asymmetric loss", "nce", task_loss="asymmetric"),
+    "nce_zlpr": dynamic("NCE beside the pairwise loss", "nce", task_loss="zlpr"),
+    "nce_alone": dynamic(
+        "NCE without cross-entropy", "nce", group=ABLATION, task_weight=0.0, first={"energy_weight": 1.0}
+    ),
+    "ranking_on_task": Method(
+        ABLATION, "ranking loss on the task-net itself", {"energy_loss": "ce", "task_loss": "ranking"}, NET
+    ),
+    "regression_s_discrete": dynamic(
+        "regression on samples",
+        "regression_s",
+        group=ABLATION,
+        first={"energy_weight": 3.0},
+        regression_samples="discrete",
+    ),
+}
+
+
+def with_requirements(names: list[str], methods: Mapping[str, Method] = METHODS) -> list[str]:
+    """The methods named and those whose nets they take, each after what it takes.
+
+    Raises:
+        ValueError: an unknown name.
+    """
+    unknown = [name for name in names if name not in methods]
+    if unknown:
+        raise ValueError(f"unknown method {unknown[0]!r}; it must be one of {', '.join(methods)}, or all.")
+    ordered: list[str] = []
+
+    def add(name: str) -> None:
+        for needed in methods[name].takes.values():
+            add(needed)
+        if name not in ordered:
+            ordered.append(name)
+
+    for name in names:
+        add(name)
+    return ordered

@@ -1,0 +1,79 @@
+"""The runs of a comparison on disk: one JSON file per method and seed, written whole, so that none is run twice."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+METRIC = "f1_example_tuned"  # epochs and trials are chosen by it, on validation
+COMPARED = {
+    METRIC: "one tuned threshold",
+    "f1_example_calibrated": "calibrated expected F1",
+}  # decoders that are tested
+
+
+class Runs:
+    """The results of a comparison in `folder`: METHOD/seedN.json, and METHOD/settings.json with what the search found.
+
+    Nets, logs and the search's data base are under `work/`, which may be deleted when all is done.
+
+    Args:
+        folder: made where it is not there.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]):
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def work(self, *names: str) -> Path:
+        """A folder for what need not be kept."""
+        return self.folder.joinpath("work", *names)
+
+    def load(self, method: str, seed: int) -> dict[str, Any] | None:
+        """The figures of a finished run, or None."""
+        file = self._file(method, seed)
+        return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+
+    def save(self, method: str, seed: int, figures: Mapping[str, Any]) -> None:
+        write_json(self._file(method, seed), figures)
+
+    def settings(self, method: str) -> dict[str, Any] | None:
+        """What the search of a method found (`settings`, `trials`, `value`), or None."""
+        file = self.folder / method / "settings.json"
+        return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+
+    def save_settings(self, method: str, found: Mapping[str, Any]) -> None:
+        write_json(self.folder / method / "settings.json", found)
+
+    def all(self) -> dict[str, list[dict[str, Any]]]:
+        """Every finished run of every method, by seed."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for file in sorted(self.folder.glob("*/seed*.json")):
+            found.setdefault(file.parent.name, []).append(json.loads(file.read_text(encoding="utf-8")))
+        return {method: sorted(runs, key=lambda run: run["seed"]) for method, runs in found.items()}
+
+    def _file(self, method: str, seed: int) -> Path:
+        return self.folder / method / f"seed{seed}.json"
+
+
+def write_json(file: Path, content: Any) -> None:
+    """The file is either as it was or whole."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = file.with_name(file.name + ".unfinished")
+    unfinished.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    os.replace(unfinished, file)
+
+
+def thousandths(f1: np.ndarray) -> str:
+    """The F1 of each test row, rounded to a thousandth, as text that takes a few bytes per row."""
+    return " ".join(str(round(1000 * value)) for value in f1)
+
+
+def from_thousandths(text: str) -> np.ndarray:
+    """(N,) in [0, 1]."""
+    return np.array(text.split(), dtype=np.float64) / 1000

@@ -1,0 +1,142 @@
+"""What a comparison says: mean ± deviation over seeds, paired tests against the best baseline, a table, a plot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..statistics import mean_std, paired_bootstrap, paired_test
+from .methods import BASELINE, METHODS, Method
+from .runs import COMPARED, METRIC, from_thousandths
+
+DECODERS = {
+    "f1_example": "at 0.5",
+    "f1_example_tuned": "tuned",
+    "f1_example_per_label": "per label",
+    "f1_example_expected": "expected F1",
+    "f1_example_calibrated": "calibrated",
+}
+SECONDS = "train_seconds_per_epoch"
+
+
+def comparison(
+    runs: Mapping[str, Sequence[Mapping[str, Any]]],
+    methods: Mapping[str, Method] = METHODS,
+    decoder: str = METRIC,
+    reference: str = "ce",
+) -> dict[str, Any]:
+    """The figures of a table from the runs of each method (`Runs.all`).
+
+    The best baseline is the one with the highest test mean under `decoder`, so the hardest to beat. Against it: the
+    mean difference with its 95 % interval and p-value by a bootstrap over the test rows (which rows are in the split),
+    and the p-value of a paired t-test over the seeds that both have (which seed a net was trained with).
+
+    Args:
+        decoder: one of `COMPARED`.
+        reference: the method whose seconds are 1.
+
+    Returns:
+        `decoder`, `best_baseline`, and `methods`: for each its `seeds`, mean and deviation under every decoder, and
+        `seconds`, those of training per epoch over those of `reference`; and, but for the best baseline, `difference`,
+        `interval`, `p_rows` (below `least_p_rows` where 0) and `p_seeds`. NaN where there is nothing to say.
+    """
+    baselines = [name for name in runs if name in methods and methods[name].group == BASELINE]
+    best = max(baselines, key=lambda name: _figures(runs[name], decoder).mean(), default=None)
+    rows: dict[str, Any] = {}
+    for name, results in runs.items():
+        rows[name] = {"seeds": [run["seed"] for run in results]}
+        rows[name] |= {key: mean_std(_figures(results, key)) for key in DECODERS}
+        rows[name]["seconds"] = _ratio(results, runs.get(reference, ()))
+        if best is not None and name != best:
+            rows[name] |= _against(results, runs[best], decoder)
+    return {"decoder": decoder, "best_baseline": best, "methods": rows}
+
+
+def _against(results, baseline, decoder: str) -> dict[str, Any]:
+    """Differences to the best baseline, paired."""
+    ours, theirs = (np.stack([from_thousandths(run["test_rows"][decoder]) for run in r]) for r in (results, baseline))
+    by_rows = paired_bootstrap(ours, theirs)
+    a, b = ({run["seed"]: run[f"test_{decoder}"] for run in r} for r in (results, baseline))
+    both = sorted(a.keys() & b.keys())
+    return {
+        "difference": by_rows.difference,
+        "interval": [by_rows.low, by_rows.high],
+        "p_rows": by_rows.p_value,
+        "least_p_rows": 1 / by_rows.num_resamples,
+        "p_seeds": paired_test([a[seed] for seed in both], [b[seed] for seed in both]) if both else math.nan,
+    }
+
+
+def _figures(results, decoder: str) -> np.ndarray:
+    return np.array([run[f"test_{decoder}"] for run in results])
+
+
+def _ratio(results, reference) -> float:
+    ours, theirs = ([run[SECONDS] for run in r if SECONDS in run] for r in (results, reference))
+    return float(np.mean(ours) / np.mean(theirs)) if ours and theirs else math.nan
+
+
+def markdown(compared: Mapping[str, Any], methods: Mapping[str, Method] = METHODS) -> str:
+    """The comparison as a Markdown table, best mean first, and below it how to read it."""
+    best, decoder = compared["best_baseline"], compared["decoder"]
+    head = ["method", "seeds", *(f"F1 {name}" for name in DECODERS.values())]
+    head += [f"difference to {best}", "p, rows", "p, seeds", "seconds / epoch"]
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    for name, row in sorted(compared["methods"].items(), key=lambda item: -item[1][decoder][0]):
+        cells = [f"`{name}` {methods[name].about}" if name in methods else f"`{name}`", str(len(row["seeds"]))]
+        cells += [_percent(*row[key]) for key in DECODERS]
+        if "difference" in row:
+            low, high = row["interval"]
+            cells += [f"{100 * row['difference']:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]"]
+            cells += [_p(row["p_rows"], row["least_p_rows"]), _p(row["p_seeds"])]
+        else:
+            cells += ["-", "-", "-"]
+        cells.append("-" if math.isnan(row["seconds"]) else f"{row['seconds']:.2f}")
+        lines.append(f"| {' | '.join(cells)} |")
+    legend = (
+        "Test example F1 in percent, mean ± deviation over seeds, under five decoders: 0.5, one threshold and one per "
+        "label tuned on validation, the highest expected F1, and the same with calibrated probabilities. Differences "
+        f"are under *{DECODERS[decoder]}*, to the baseline that is best there, {best}, with a 95 % interval over test "
+        "rows; p by a bootstrap over rows and by a paired t-test over seeds. Seconds of training per epoch are "
+        "relative to cross-entropy."
+    )
+    return "\n".join([*lines, "", legend, ""])
+
+
+def _percent(mean: float, std: float) -> str:
+    return f"{100 * mean:.2f}" if math.isnan(std) else f"{100 * mean:.2f} ± {100 * std:.2f}"
+
+
+def _p(value: float, least: float = 0.0) -> str:
+    if math.isnan(value):
+        return "-"
+    return f"< {least:.2g}" if value < least else f"{value:.2g}"
+
+
+def plot(compared: Mapping[str, Any], file: str | Path, title: str = "") -> bool:
+    """Means with deviations, best at the top, and the best baseline as a line; False where matplotlib is missing."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        return False
+    key, best = compared["decoder"], compared["best_baseline"]
+    rows = sorted(compared["methods"].items(), key=lambda item: item[1][key][0])
+    figure = Figure(figsize=(7, 1 + 0.28 * len(rows)), layout="constrained")
+    axes = FigureCanvasAgg(figure).figure.add_subplot()
+    means, deviations = np.array([row[key] for _, row in rows]).T * 100
+    axes.errorbar(means, range(len(rows)), xerr=np.nan_to_num(deviations), fmt="o", capsize=3)
+    axes.set_yticks(range(len(rows)), [name for name, _ in rows])
+    if best is not None:
+        axes.axvline(
+            100 * compared["methods"][best][key][0], linestyle=":", color="gray", label=f"best baseline: {best}"
+        )
+        axes.legend()
+    axes.set_xlabel(f"test example F1 in percent, {COMPARED[key]}")
+    axes.set_title(title)
+    figure.savefig(file)
+    return True
