@@ -1,0 +1,184 @@
+"""Comparisons: statistics on runs with a known answer, the search against its own data base, a comparison that is cut
+off against one that is not."""
+
+import importlib.util
+import json
+import math
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_rel
+
+from seal_hf.compare import COMPARED, METHODS, Method, Runs, comparison, markdown
+from seal_hf.compare.methods import BASELINE, SEAL, with_requirements
+from seal_hf.compare.runs import from_thousandths, thousandths
+from seal_hf.compare.search import BestSoFar
+from seal_hf.compare.table import DECODERS
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+SMALL = "--max_train_rows 150 --num_train_epochs 2 --hidden_size 16 --per_device_train_batch_size 50".split()
+
+
+@pytest.fixture
+def program(monkeypatch):
+    """`compare_losses.py`, with `run_mlc.py` and `run_energy.py` beside it."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    spec = importlib.util.spec_from_file_location("compare_losses", EXAMPLES / "compare_losses.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    for name in ("run_mlc", "run_energy"):
+        sys.modules.pop(name, None)
+
+
+# --- the table -------------------------------------------------------------------------------------------------------
+
+TOY = {"weak": Method(BASELINE, ""), "strong": Method(BASELINE, ""), "ours": Method(SEAL, ""), "same": Method(SEAL, "")}
+
+
+def runs_with(rows_of, seconds=1.0):
+    """A run per seed, from the F1 of the test rows."""
+    return [
+        {
+            "seed": seed,
+            **{f"test_{key}": float(np.mean(rows)) for key in DECODERS},
+            "test_rows": {key: thousandths(rows) for key in COMPARED},
+            "train_seconds_per_epoch": seconds,
+        }
+        for seed, rows in enumerate(rows_of, 1)
+    ]
+
+
+def test_differences_are_to_the_best_baseline_with_their_chance():
+    rng = np.random.default_rng(0)
+    strong = [rng.random(400) for _ in range(3)]
+    ours = [np.clip(rows + rng.normal(0.05, 0.1, 400), 0, 1) for rows in strong]
+    runs = {
+        "weak": runs_with([0.5 * rows for rows in strong], seconds=2.0),
+        "strong": runs_with(strong, seconds=2.0),
+        "ours": runs_with(ours, seconds=6.0),
+        "same": runs_with(strong, seconds=3.0),
+    }
+    compared = comparison(runs, TOY, reference="strong")
+    assert compared["best_baseline"] == "strong" and "difference" not in compared["methods"]["strong"]
+    row, differences = compared["methods"]["ours"], np.mean(ours, 0) - np.mean(strong, 0)
+    assert row["difference"] == pytest.approx(differences.mean(), abs=1e-4)
+    width = 1.96 * differences.std() / 20  # the normal interval of a mean over 400 rows
+    assert row["interval"] == pytest.approx([differences.mean() - width, differences.mean() + width], abs=2e-3)
+    assert row["p_rows"] == 0 and row["seconds"] == 3.0
+    means = [[rows.mean() for rows in r] for r in (ours, strong)]
+    assert row["p_seeds"] == pytest.approx(ttest_rel(*means).pvalue)
+    assert row["f1_example"] == pytest.approx((np.mean(means[0]), np.std(means[0], ddof=1)))
+    same = compared["methods"]["same"]
+    assert same["difference"] == 0 and same["p_rows"] == same["p_seeds"] == 1
+    lines = markdown(compared, TOY).splitlines()
+    assert [re.findall(r"`(\w+)`", line)[0] for line in lines[2:6]][0] == "ours"
+    assert "< 0.0001" in next(line for line in lines if "`ours`" in line)
+
+
+def test_seeds_are_paired_and_one_seed_has_no_deviation():
+    rows = [np.full(10, value) for value in (0.2, 0.4, 0.6)]
+    runs = {"strong": runs_with(rows), "ours": runs_with([rows[0] + 0.1])}
+    row = comparison(runs, TOY)["methods"]["ours"]
+    assert math.isnan(row["p_seeds"]) and math.isnan(row["f1_example"][1]) and math.isnan(row["seconds"])
+    later = [{**run, "seed": run["seed"] + 1} for run in runs_with([rows[1] + 0.1, rows[2] + 0.3])]
+    row = comparison({"strong": runs["strong"], "ours": later}, TOY)["methods"]["ours"]  # seeds 2 and 3 of both
+    assert row["p_seeds"] == pytest.approx(ttest_rel([0.5, 0.9], [0.4, 0.6]).pvalue)
+
+
+def test_f1_of_rows_is_kept_to_a_thousandth():
+    f1 = np.array([0.0, 1 / 3, 2 / 3, 1.0])
+    np.testing.assert_allclose(from_thousandths(thousandths(f1)), f1, atol=5e-4)
+
+
+# --- methods ---------------------------------------------------------------------------------------------------------
+
+
+def test_methods_come_after_the_nets_that_they_take():
+    assert with_requirements(["static_margin", "ce"]) == ["ce", "gbi_spen", "static_margin"]
+    names = with_requirements(list(METHODS))
+    assert sorted(names) == sorted(METHODS)
+    for name in names:
+        assert all(names.index(other) < names.index(name) for other in METHODS[name].takes.values())
+    with pytest.raises(ValueError, match="unknown method 'nec'; it must be one of constant, ce"):
+        with_requirements(["nec"])
+
+
+def test_every_setting_and_searched_key_of_a_method_is_one_of_its_program(program):
+    for name, method in METHODS.items():
+        if method.program in program.PROGRAMS:
+            keys = program.PROGRAMS[method.program].keys
+            assert {*method.settings, *method.space, *method.first, *method.takes} <= keys, name
+            assert set(method.first) <= set(method.space), name
+
+
+def test_the_objective_is_the_best_evaluation_of_a_trial():
+    objective = BestSoFar("f1")
+    assert [objective({"eval_f1": value}) for value in (0.2, 0.5, 0.3)] == [0.2, 0.5, 0.5]
+
+
+# --- the program -----------------------------------------------------------------------------------------------------
+
+
+def test_a_comparison_that_is_cut_off_goes_on_and_repeats_nothing(program, tmp_path, monkeypatch, capsys):
+    """Cut off in a search, and between two runs; the runs are those of a comparison that was not."""
+    pytest.importorskip("optuna")
+    options = [*SMALL, "--losses", "constant", "nce", "static_margin", "--budget", "2", "--seeds", "1"]
+    program.main([*options, "--output_dir", str(tmp_path / "whole")])
+    whole = Runs(tmp_path / "whole").all()
+    assert set(whole) == {"constant", "nce", "ce", "gbi_spen", "static_margin"}  # and what static_margin takes
+
+    started, cut_at = [], [2, 7]  # in the search of nce, and in the first trial after that of ce
+    trainer_of = program.Comparison._trainer
+
+    def counted(self, name, *arguments, **keywords):
+        started.append(name)
+        if len(started) in cut_at:
+            raise KeyboardInterrupt
+        return trainer_of(self, name, *arguments, **keywords)
+
+    monkeypatch.setattr(program.Comparison, "_trainer", counted)
+    for _ in cut_at:
+        with pytest.raises(KeyboardInterrupt):
+            program.main([*options, "--output_dir", str(tmp_path / "part")])
+    program.main([*options, "--output_dir", str(tmp_path / "part")])
+    assert len(started) == 4 * 3 + len(cut_at)  # two trials and a run of each of four; a cut one is started again
+    parts = Runs(tmp_path / "part").all()
+    clock = "train_seconds_per_epoch"
+    for name, (run,) in whole.items():
+        assert {**parts[name][0], clock: 0} == {**run, clock: 0}, name
+
+    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "part").rglob("seed1.json")}
+    capsys.readouterr()
+    program.main([*options, "--output_dir", str(tmp_path / "part")])  # all is there
+    assert len(started) == 14 and all(file.stat().st_mtime_ns == time for file, time in before.items())
+    table, results = capsys.readouterr().out, json.loads((tmp_path / "part" / "results.json").read_text())
+    assert "| `static_margin`" in table and set(results) == set(COMPARED)
+    found = Runs(tmp_path / "part").settings("nce")
+    assert found["trials"] == 2 and set(found["settings"]) == set(METHODS["nce"].space)
+
+
+def test_recipes_are_compared_as_they_are(program, tmp_path):
+    for name, more in (("plain", "energy_loss: ce"), ("taught", "energy_loss: margin\nenergy_weight: 0.5")):
+        (tmp_path / f"{name}.yaml").write_text(f"hidden_size: 16\nlearning_rate: 0.01\nmax_train_rows: 150\n{more}\n")
+    files = [str(tmp_path / f"{name}.yaml") for name in ("plain", "taught")]
+    runs = program.main(["--recipes", *files, "--num_train_epochs", "1", "--output_dir", str(tmp_path / "out")])
+    assert set(runs.all()) == {"plain", "taught"}
+    assert json.loads((tmp_path / "out" / "results.json").read_text())["f1_example_tuned"]["best_baseline"] == "plain"
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--losses", "cee"], "unknown method 'cee'"),
+        (["--hiden_size", "4"], "unknown key 'hiden_size'; did you mean 'hidden_size'"),
+        (["--hidden_size"], "pairs of --name value"),
+        (["--dataset", "nowhere.csv"], "nowhere.csv"),
+    ],
+)
+def test_mistakes_are_named_before_anything_is_trained(program, tmp_path, arguments, message):
+    with pytest.raises((ValueError, OSError), match=message):
+        program.main([*arguments, "--output_dir", str(tmp_path / "out")])
