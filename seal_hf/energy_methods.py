@@ -50,8 +50,7 @@ class EnergyMethod:
     Attributes:
         loss: the energy loss.
         needs_task_net: whether the method is defined with a task-net only.
-        names: what the log calls the columns of the row after ŷ and y*; several columns have their mean under the
-            last name.
+        extra: what the log calls the mean energy of the row after ŷ and y*; None where the row ends there.
     """
 
     needs_task_net = False

@@ -160,6 +160,17 @@ def test_resumed_equals_uninterrupted_to_the_bit(tmp_path, options):
     assert logged[0] == logged[1]
 
 
+def test_random_starts_are_new_in_every_micro_batch_and_the_same_in_every_evaluation(tmp_path):
+    options = dict(inference_start="random", per_device_train_batch_size=8, gradient_accumulation_steps=2, max_steps=3)
+    trainer = make(tmp_path, network(tiny_run.FEATURES, tiny_run.LABELS), digits_like(), **options)
+    seen, candidates = [], trainer.method.candidates
+    trainer.method.candidates = lambda problem: [seen.append(problem.starts), candidates(problem)][1]
+    trainer.train()
+    assert len(seen) == 6 and not any(torch.equal(a, b) for a, b in itertools.combinations(seen, 2))
+    first, second = (trainer.predict(trainer.eval_dataset).predictions for _ in range(2))
+    assert (first == second).all()
+
+
 @pytest.mark.parametrize("method", ["spen", "dvn"])
 def test_accumulated_micro_batches_are_the_whole_batch(tmp_path, method):
     """Where nothing is drawn, by plain gradient descent."""
@@ -333,6 +344,12 @@ def test_arguments_are_refused_by_name(tmp_path, options, message):
         make(tmp_path, network(tiny_run.FEATURES, tiny_run.LABELS), digits_like(), **options)
 
 
+@pytest.mark.parametrize("option, message", [("torch_compile", "`torch_compile`"), ("fp16", "fp16 is set")])
+def test_precision_and_compilation_that_do_not_work_are_refused(tmp_path, option, message):
+    with pytest.raises(ValueError, match=message):
+        make(tmp_path, network(tiny_run.FEATURES, tiny_run.LABELS), digits_like(), **{option: True})
+
+
 def test_what_cannot_be_trained_is_refused_at_the_start(tmp_path):
     rows, net = digits_like(), network(tiny_run.FEATURES, tiny_run.LABELS)
     shared = LossNet(LossNetConfig(encoder_mode="shared", num_labels=tiny_run.LABELS))
@@ -341,8 +358,6 @@ def test_what_cannot_be_trained_is_refused_at_the_start(tmp_path):
         (net, dict(inference_start="task_net"), "inference_start='task_net' needs a trained task-net"),
         (net, dict(task_net=indifferent(tiny_run.FEATURES, 5)), "has 5 labels, the energy network 6"),
         (net, dict(space=MultiLabelSpace(sparse_from=6)), "6 labels are sparse.*sparse_from=7"),
-        (net, dict(torch_compile=True), "`torch_compile`"),
-        (net, dict(fp16=True), "fp16 is set"),
         (shared, {}, "encoder_mode is 'shared'"),
         (tiny_run.model(), {}, "pass model=nets.loss_net"),
         (indifferent(3), {}, "MLPForMultiLabel; EnergyTrainer trains an energy network"),

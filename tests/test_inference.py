@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import lsq_linear
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from seal_hf import GradientBasedInference, LossNet, LossNetConfig, MLPConfig
 from seal_hf.label_sets import from_dense
@@ -110,6 +111,21 @@ def test_adam_is_torchs_adam_with_a_clamp():
         optimizer.step()
         y.data.clamp_(0, 1)
     torch.testing.assert_close(torch.stack(objective.asked), torch.stack(reference.asked))
+
+
+def test_nothing_is_read_by_the_host():
+    """No operation hands a number to Python, or lets a shape depend on values, as each would wait for the device."""
+    seen = set()
+
+    class Recorder(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.add(func.__name__.split(".")[0])
+            return func(*args, **(kwargs or {}))
+
+    objective = Quadratic(inside=True)
+    with Recorder():
+        GradientBasedInference(3, num_starts=2)(objective, torch.zeros(B, 2, L))
+    assert "lerp_" in seen and not seen & {"_local_scalar_dense", "nonzero", "masked_select", "item", "equal"}
 
 
 def test_structures_may_have_more_axes():

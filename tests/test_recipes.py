@@ -202,7 +202,7 @@ def test_the_packaged_recipe_of_energy_networks_parses_and_every_line_says_why(t
         default_recipe=lambda _: file,
     )
     found = (args.learning_rate, args.per_device_train_batch_size, args.max_grad_norm, args.num_train_epochs)
-    assert (*found, data.normalize) == (1e-3, 32, 10.0, 20, "standard")
+    assert (*found, args.num_samples, data.normalize) == (1e-3, 32, 10.0, 40, 100, "standard")
     assert all(line.startswith("#") or "  # " in line for line in file.read_text(encoding="utf-8").splitlines())
 
 
