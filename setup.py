@@ -30,7 +30,8 @@ EXTRAS_REQUIRE = {
     "adapters": ["adapters>=1.3"],  # two adapters on one frozen base; pins transformers ~= 4.57.6
     "tensorboard": ["tensorboard>=2.20"],  # report_to="tensorboard"
     "trackio": ["trackio>=0.43"],  # report_to="trackio", on transformers 5: it needs huggingface_hub 1.10 or later
-    "optuna": ["optuna>=4.0"],  # trainer.hyperparameter_search
+    "optuna": ["optuna>=4.0"],  # trainer.hyperparameter_search, compare_losses.py --budget
+    "plot": ["matplotlib>=3.10"],  # the plots of compare_losses.py and the benchmarks
     "test": [
         "pytest>=9.0",  # the tests; .ci/run uses its limit on a hanging test
         "ruff>=0.17",  # lint and format

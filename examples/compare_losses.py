@@ -73,7 +73,7 @@ def write_table(runs: Runs, methods: Mapping[str, Method], title: str) -> None:
     (runs.folder / "table.md").write_text(text, encoding="utf-8")
     for table in tables:
         if not plot(table, runs.folder / f"{table['decoder']}.png", title):
-            print("no plot: matplotlib is not installed (pip install matplotlib)")
+            print("no plot: matplotlib is not installed (pip install 'seal_hf[plot]')")
             break
 
 
