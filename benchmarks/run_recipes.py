@@ -64,6 +64,8 @@ def table() -> str:
     lines = ["| recipe | seeds | " + " | ".join(FIGURES) + " |", "|---" * (2 + len(FIGURES)) + "|"]
     for folder in sorted(RESULTS.iterdir()):
         runs = runs_of(folder.name)
+        if not runs:  # of compare_losses.py
+            continue
         cells = [folder.name, str(len(runs)), *(cell(runs, key) for key in FIGURES.values())]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)

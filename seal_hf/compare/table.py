@@ -80,11 +80,18 @@ def _ratio(results, reference) -> float:
     return float(np.mean(ours) / np.mean(theirs)) if ours and theirs else math.nan
 
 
-def markdown(compared: Mapping[str, Any], methods: Mapping[str, Method] = METHODS) -> str:
-    """The comparison as a Markdown table, best mean first, and below it how to read it."""
+def markdown(
+    compared: Mapping[str, Any],
+    methods: Mapping[str, Method] = METHODS,
+    beside: Mapping[str, str] | None = None,
+    legend: bool = True,
+) -> str:
+    """The comparison as a Markdown table, best mean first, and below it how to read it; `beside` adds a column of
+    published figures, by method."""
     best, decoder = compared["best_baseline"], compared["decoder"]
     head = ["method", "seeds", *(f"F1 {name}" for name in DECODERS.values())]
     head += [f"difference to {best}", "p, rows", "p, seeds", "seconds / epoch"]
+    head += ["published"] if beside is not None else []
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for name, row in sorted(compared["methods"].items(), key=lambda item: -item[1][decoder][0]):
         cells = [f"`{name}` {methods[name].about}" if name in methods else f"`{name}`", str(len(row["seeds"]))]
@@ -96,15 +103,16 @@ def markdown(compared: Mapping[str, Any], methods: Mapping[str, Method] = METHOD
         else:
             cells += ["-", "-", "-"]
         cells.append("-" if math.isnan(row["seconds"]) else f"{row['seconds']:.2f}")
+        cells += [beside.get(name, "-")] if beside is not None else []
         lines.append(f"| {' | '.join(cells)} |")
-    legend = (
+    text = (
         "Test example F1 in percent, mean ± deviation over seeds, under five decoders: 0.5, one threshold and one per "
         "label tuned on validation, the highest expected F1, and the same with calibrated probabilities. Differences "
         f"are under *{DECODERS[decoder]}*, to the baseline that is best there, {best}, with a 95 % interval over test "
         "rows; p by a bootstrap over rows and by a paired t-test over seeds. Seconds of training per epoch are "
         "relative to cross-entropy."
     )
-    return "\n".join([*lines, "", legend, ""])
+    return "\n".join([*lines, "", *([text, ""] if legend else [])])
 
 
 def _percent(mean: float, std: float) -> str:

@@ -1,0 +1,97 @@
+"""Writes recipes/RESULTS.md from the runs of compare_losses.py under recipes/results/compare/; runs nothing.
+
+python benchmarks/results_page.py
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import mean
+
+from seal_hf.compare import COMPARED, METHODS, METRIC, Runs, comparison, markdown
+from seal_hf.compare.methods import BASELINE, ENERGY, SEAL
+
+ROOT = Path(__file__).resolve().parents[1]
+COMPARE = ROOT / "recipes" / "results" / "compare"
+DATA = ("bibtex", "delicious", "genbase", "genbase_id", "cal500", "spo_fun", "seq_fun")
+PUBLISHED = json.loads((ROOT / "recipes" / "published.json").read_text(encoding="utf-8"))["figures"]
+INTRODUCTION = """# Results
+
+What each method reaches on feature data, with equal means: {budget} trials of search on validation, the same seeds,
+the same five decoders. Written by `python benchmarks/results_page.py` from the raw runs under `results/compare/`. Each
+table is one command, which adds seeds and methods to what is there:
+
+```bash
+OMP_NUM_THREADS=1 python examples/compare_losses.py --dataset NAME --data_dir PATH --recipe recipes/mlc/NAME_ce.yaml \\
+    --output_dir recipes/results/compare/NAME --losses all --budget {budget} --seeds {seeds}
+```
+
+Trials and epochs are chosen by example F1 on validation at the threshold tuned there. *Published* are the figures of
+Lee et al. 2022 at 0.5, on their own folds (genbase: with the identifier as a feature), so they stand beside ours, not
+under them. The column *seeds* says how many runs a row has.
+"""
+
+
+def best_of(compared: dict, group: str) -> tuple[str, dict] | None:
+    """The method of a group with the highest test mean."""
+    rows = [(name, row) for name, row in compared["methods"].items() if METHODS[name].group == group]
+    return max(rows, key=lambda item: item[1][compared["decoder"]][0], default=None)
+
+
+def summary(tables: dict[str, dict[str, dict]]) -> list[str]:
+    """The best of each group by data set and decoder; which one is chosen by its test mean, so all are flattered."""
+    lines = []
+    for decoder, meaning in COMPARED.items():
+        lines += [
+            f"**{meaning}**",
+            "",
+            "| data | best baseline | best energy network | best SEAL | difference |",
+            "|---|---|---|---|---|",
+        ]
+        gains = []
+        for name, by_decoder in tables.items():
+            cells = [name]
+            for group in (BASELINE, ENERGY, SEAL):
+                found = best_of(by_decoder[decoder], group)
+                cells.append(f"{100 * found[1][decoder][0]:.2f} `{found[0]}`" if found else "-")
+            found = best_of(by_decoder[decoder], SEAL)
+            if found and "difference" in found[1]:
+                row = found[1]
+                gains.append(row["difference"])
+                low, high = row["interval"]
+                cells.append(f"{100 * row['difference']:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]")
+            else:
+                cells.append("-")
+            lines.append(f"| {' | '.join(cells)} |")
+        if gains:
+            lines.append(f"| mean | | | | {100 * mean(gains):+.2f} |")
+        lines.append("")
+    return lines
+
+
+def main() -> None:
+    tables, budgets, seeds = {}, set(), set()
+    for name in DATA:
+        runs = Runs(COMPARE / name).all() if (COMPARE / name).is_dir() else {}
+        if runs:
+            tables[name] = {decoder: comparison(runs, METHODS, decoder) for decoder in COMPARED}
+            seeds |= {run["seed"] for results in runs.values() for run in results}
+            found = [Runs(COMPARE / name).settings(method) for method in runs]
+            budgets |= {settings["trials"] for settings in found if settings}
+    budget = " to ".join(str(value) for value in sorted({min(budgets, default=0), max(budgets, default=0)}))
+    seeds = " ".join(map(str, sorted(seeds)))
+    lines = [INTRODUCTION.format(budget=budget, seeds=seeds), "## Summary", ""]
+    lines += [
+        "The best method of each group is taken by its test mean, so every column is flattered by that choice.",
+        "",
+    ]
+    lines += summary(tables)
+    for i, (name, by_decoder) in enumerate(tables.items()):
+        published = {method: row[name] for method, row in PUBLISHED.items() if name in row}
+        lines += [f"## {name}", "", markdown(by_decoder[METRIC], beside=published, legend=i == 0)]
+    (ROOT / "recipes" / "RESULTS.md").write_text("\n".join(lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
