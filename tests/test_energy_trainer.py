@@ -160,11 +160,12 @@ def test_resumed_equals_uninterrupted_to_the_bit(tmp_path, options):
     assert logged[0] == logged[1]
 
 
-def test_random_starts_are_new_in_every_micro_batch_and_the_same_in_every_evaluation(tmp_path):
+def test_random_starts_are_new_in_every_micro_batch_and_the_same_in_every_evaluation(tmp_path, monkeypatch):
     options = dict(inference_start="random", per_device_train_batch_size=8, gradient_accumulation_steps=2, max_steps=3)
     trainer = make(tmp_path, network(tiny_run.FEATURES, tiny_run.LABELS), digits_like(), **options)
-    seen, candidates = [], trainer.method.candidates
-    trainer.method.candidates = lambda problem: [seen.append(problem.starts), candidates(problem)][1]
+    seen, candidates = [], type(trainer.method).candidates
+    noting = lambda method, problem: [seen.append(problem.starts), candidates(method, problem)][1]  # noqa: E731
+    monkeypatch.setattr(type(trainer.method), "candidates", noting)
     trainer.train()
     assert len(seen) == 6 and not any(torch.equal(a, b) for a, b in itertools.combinations(seen, 2))
     first, second = (trainer.predict(trainer.eval_dataset).predictions for _ in range(2))
