@@ -98,13 +98,13 @@ def static(about: str, loss: str, network: str) -> Method:
     return Method(SEAL, about, settings, STATIC, {"energy_weight": 0.1}, takes={"loss_net_path": network})
 
 
-def network(about: str, method: str, **takes) -> Method:
-    """An energy network that predicts by gradient-based inference; it takes its encoder from a task-net, or has its
-    dropout searched."""
+def network(about: str, method: str, step: float, **takes) -> Method:
+    """An energy network that predicts by gradient-based inference, from a step size on; it takes its encoder from a
+    task-net, or has its dropout searched."""
+    settings = {"energy_method": method, "num_samples": 100}  # samples cost little beside inference
     space = GBI if takes else {**GBI, "dropout": DROPOUT}
-    return Method(
-        ENERGY, about, {"energy_method": method}, space, {"learning_rate": 3e-4}, program="energy", takes=takes
-    )
+    first = {"learning_rate": 3e-4, "inference_learning_rate": step}
+    return Method(ENERGY, about, settings, space, first, program="energy", takes=takes)
 
 
 METHODS: dict[str, Method] = {
@@ -113,11 +113,13 @@ METHODS: dict[str, Method] = {
     "focal": baseline("focal loss", task_loss="focal"),
     "asymmetric": baseline("asymmetric loss", task_loss="asymmetric"),
     "zlpr": baseline("log-sum-exp pairwise loss", task_loss="zlpr"),
-    "gbi_spen": network("SPEN: margin, loss-augmented inference", "spen", task_net_path="ce"),
-    "gbi_dvn": network("DVN: regression, adversarial and gold points", "dvn"),
-    "gbi_nce": network("NCE with frozen cross-entropy noise", "nce", task_net_path="ce"),
-    "gbi_ranking": network("ranking on the same samples", "ranking", task_net_path="ce"),
-    "gbi_regression_s": network("regression on outputs around cross-entropy's", "regression_s", task_net_path="ce"),
+    "gbi_spen": network("SPEN: margin, loss-augmented inference", "spen", 0.01, task_net_path="ce"),
+    "gbi_dvn": network("DVN: regression, adversarial and gold points", "dvn", 0.1),
+    "gbi_nce": network("NCE with frozen cross-entropy noise", "nce", 0.03, task_net_path="ce"),
+    "gbi_ranking": network("ranking on the same samples", "ranking", 0.03, task_net_path="ce"),
+    "gbi_regression_s": network(
+        "regression on outputs around cross-entropy's", "regression_s", 0.1, task_net_path="ce"
+    ),
     "static_margin": static("SEAL-static on SPEN", "margin", "gbi_spen"),
     "static_regression": static("SEAL-static on DVN", "regression", "gbi_dvn"),
     "static_nce": static("SEAL-static on NCE", "nce", "gbi_nce"),
