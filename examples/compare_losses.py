@@ -32,7 +32,8 @@ PROGRAMS = {
     "mlc": Program(run_mlc.parse, run_mlc.make_trainer, recipe_keys(run_mlc.ARGUMENTS)),
     "energy": Program(run_energy.parse, run_energy.make_trainer, recipe_keys(run_energy.ARGUMENTS)),
 }
-LOSS_KEYS = ("energy_loss", "loss", "task_loss")  # a method says them
+DATA_KEYS = recipe_keys(run_mlc.DataArguments)
+LOSS_KEYS = ("energy_loss", "loss", "task_loss", "energy_method")  # a method says them
 
 
 def from_recipes(files: list[Path]) -> dict[str, Method]:
@@ -51,13 +52,14 @@ def shared_settings(recipe: Path | None, flags: list[str], recipes: Mapping[str,
     if len(names) != len(values) or not all(name.startswith("--") for name in names):
         raise ValueError(f"other flags are pairs of --name value, as of run_mlc.py; found {' '.join(flags)}")
     given: dict[str, object] = {n[2:].replace("-", "_"): v for n, v in zip(names, values, strict=True)}
+    for key in LOSS_KEYS:
+        if key in given:
+            raise ValueError(f"--{key} is what is compared: name the methods with --losses, or give --recipes")
     if recipes:
-        wanted = {str(method.settings.get("dataset")) for method in recipes.values()}
-        if len(wanted) > 1:
-            raise ValueError(f"the recipes are for different data sets: {', '.join(sorted(wanted))}")
-        data_keys = recipe_keys(run_mlc.DataArguments)
-        first = next(iter(recipes.values())).settings
-        return {key: value for key, value in first.items() if key in data_keys} | given
+        parts = [{k: v for k, v in method.settings.items() if k in DATA_KEYS} for method in recipes.values()]
+        if any(part != parts[0] for part in parts):
+            raise ValueError(f"the recipes read different data, so their figures do not compare: {parts}")
+        return parts[0] | given
     named = dict(read_recipe(recipe)) if recipe else {}
     dataset, data_dir = ({**named, **given}.get(key) for key in ("dataset", "data_dir"))
     shared = named or dict(read_recipe(packaged_recipe(kind_of(dataset, data_dir))))
@@ -78,7 +80,9 @@ def write_table(runs: Runs, methods: Mapping[str, Method], title: str) -> None:
 
 
 def main(argv: list[str] | None = None) -> Runs:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument(
         "--losses", nargs="+", default=["constant", "ce", "asymmetric", "zlpr", "nce"], metavar="METHOD"
     )
@@ -86,17 +90,23 @@ def main(argv: list[str] | None = None) -> Runs:
     parser.add_argument("--recipe", type=Path, metavar="FILE.yaml", help="the data set's settings, for all methods")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
     parser.add_argument("--budget", type=int, default=0, help="trials of each method's search; 0: none")
-    parser.add_argument("--output_dir", default="runs/compare")
+    parser.add_argument("--output_dir", help="default: runs/compare/ and the data set's name")
     options, flags = parser.parse_known_args(argv)
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError("compare_losses.py runs in one process: start it with python, once per data set.")
-    methods = from_recipes(options.recipes) or METHODS
-    names = list(methods) if options.recipes or options.losses == ["all"] else options.losses
-    shared = shared_settings(options.recipe, flags, from_recipes(options.recipes))
-    data_args, _, args = run_mlc.parse([], {**shared, "output_dir": options.output_dir})  # an unknown flag ends it here
+    if options.recipes and options.budget:
+        raise ValueError("--budget searches the settings of --losses; --recipes are run as they are. Leave one out.")
+    recipes = from_recipes(options.recipes)
+    shared = shared_settings(options.recipe, flags, recipes)
+    for method in recipes.values():
+        method.settings.update(shared)  # flags win over a recipe, as everywhere
+    methods = recipes or METHODS
+    names = list(methods) if recipes or "all" in options.losses else options.losses
+    data_args, _, args = run_mlc.parse([], {**shared, "output_dir": "runs"})  # an unknown flag ends it here
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    data, runs = load_multilabel(**vars(data_args), seed=args.data_seed or 0), Runs(options.output_dir)
+    data = load_multilabel(**vars(data_args), seed=args.data_seed or 0)
+    runs = Runs(options.output_dir or Path("runs", "compare", Path(data.name).stem))
     for note in data.notes:
         print(f"{data.name}: {note}")
     compared = Comparison(runs, data, shared, PROGRAMS, methods, options.budget)

@@ -92,11 +92,11 @@ def make_trainer(
     data, model_args: ModelArguments, args: EnergyTrainingArguments, search: bool = False
 ) -> EnergyTrainer:
     """The trainer of this network; for a hyper-parameter search, one that builds it anew for every trial."""
+    nets = build(data, model_args)
     tokenizer, prepare = None, TensorRows
     if data.kind == "text":
         tokenizer = AutoTokenizer.from_pretrained(model_args.task_net_path or model_args.model_name_or_path)
         prepare = lambda rows: tokenize(rows, tokenizer, model_args.max_length)  # noqa: E731
-    nets = build(data, model_args)
     trainer = EnergyTrainer(
         model=None if search else nets.loss_net,
         model_init=(lambda trial: build(data, model_args, trial).loss_net) if search else None,

@@ -89,12 +89,13 @@ def build(data, model_args: ModelArguments, args: SealTrainingArguments, trial=N
 
 def make_trainer(data, model_args: ModelArguments, args: SealTrainingArguments, search: bool = False) -> SealTrainer:
     """The trainer of these nets; for a hyper-parameter search, one that builds them anew for every trial."""
+    nets = build(data, model_args, args)
     tokenizer, prepare = None, TensorRows
     if data.kind == "text":
         tokenizer = AutoTokenizer.from_pretrained(model_args.model_name_or_path)
         prepare = lambda rows: tokenize(rows, tokenizer, model_args.max_length)  # noqa: E731
     trainer = SealTrainer(
-        model=None if search else build(data, model_args, args),
+        model=None if search else nets,
         model_init=partial(build, data, model_args, args) if search else None,
         args=args,
         train_dataset=prepare(data.train),

@@ -243,6 +243,11 @@ def load_loss_net(folder: str | Path, task_net: nn.Module) -> LossNet:
             f"The loss-net in {folder} has {found[0]} labels and {found[1] or 'no'} input features, the task-net "
             f"{expected[0]} and {expected[1] or 'none'}. Train it on the same data, with the same options."
         )
+    if config.id2label != task_net.config.id2label:
+        raise ValueError(
+            f"The loss-net in {folder} has other labels than the task-net, or another order: {config.id2label[0]!r} is "
+            f"its first, {task_net.config.id2label[0]!r} the task-net's. Train it on the same data."
+        )
     return LossNet.from_pretrained(path, dtype=torch.float32, use_safetensors=True).eval()
 
 

@@ -115,7 +115,8 @@ class Ranking(EnergyLoss):
 
     α = 0 is the paper's; with α > 0 worse samples must have a higher energy by more (softmax-margin, Gimpel & Smith
     2010; Shankar & Piratla's contrastive divergence). Samples are independent draws from the task-net, Π_j P(y_j | x);
-    with `gold_mix` m each entry is instead the gold's with probability m: samples then lie between the two.
+    with `gold_mix` m each entry is instead the gold's with probability m: samples then lie between the two. That is a
+    heuristic: noise that depends on the gold moves the optimum of `nce` from p(y | x) towards the gold.
     """
 
     def noise(self, space: OutputSpace, logits: Tensor, gold: Tensor) -> Tensor:

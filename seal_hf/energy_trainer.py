@@ -1,4 +1,4 @@
-"""EnergyTrainer: an energy network trained and evaluated on its own, by SPEN, DVN or NCE.
+"""EnergyTrainer: an energy network trained and evaluated on its own: SPEN, DVN, or samples of a task-net.
 
 There is no task-net at prediction: ŷ = argmin_y E(x, y) by gradient-based inference. One step of the Trainer is one
 update of the energy network; its forward encodes x, finds the candidates with the energies as they are, and returns
@@ -81,7 +81,6 @@ class EnergyTrainer(SavingTrainer):
         check_data_parallel(args, self.accelerator)
         self.space = space or SPACES[self.model.config.space]()
         self.task_net = task_net
-        _check_task_net(task_net, self.model, self.space, args)
         _check_dense(self.space, self.model)
         check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
         if task_net is not None:
@@ -173,7 +172,7 @@ class EnergyTrainer(SavingTrainer):
     def _meter(self, loss: Tensor, energies: Tensor) -> None:
         self.meters.watch(ROLE, loss, self.state.global_step)
         self.meters.add(energy_output=energies[:, OUTPUT], energy_gold=energies[:, GOLD])
-        if self.method.extra is not None:
+        if self.method.extra is not None and energies.shape[1] > 2:
             self.meters.add(**{self.method.extra: energies[:, SAMPLES]})
 
     def _meter_evaluation(self, energies: Tensor) -> Tensor:
@@ -185,6 +184,7 @@ class EnergyTrainer(SavingTrainer):
     def _take_arguments(self) -> None:
         """Method and inference, of the arguments as they are: a hyper-parameter search changes them."""
         args, has_task_net = self.args, self.task_net is not None
+        _check_task_net(self.task_net, self.model, self.space, args)
         inference = args.inference(args.inference_steps, has_task_net)
         self.inference = args.inference(args.inference_steps_eval, has_task_net)
         self.method = ENERGY_METHODS[args.energy_method](inference, args.num_samples, args.margin_cost)
@@ -261,8 +261,8 @@ def _check_task_net(task_net, model: LossNet, space: OutputSpace, args: EnergyTr
         name = f"energy_method={args.energy_method!r}" if needed else "inference_start='task_net'"
         if needed or args.inference_start == "task_net":
             raise ValueError(
-                f"{name} needs a trained task-net. Pass `task_net=`, for example "
-                "SealForMultiLabel.from_pretrained(folder).task_net of a run with energy_loss='ce'."
+                f"{name} needs a trained task-net, of a run with energy_loss='ce'. Pass `task_net=`, for example "
+                "SealForMultiLabel.from_pretrained(folder).task_net; or --task_net_path FOLDER to run_energy.py."
             )
         return
     check_task_net(task_net, space)

@@ -14,6 +14,8 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
     "fall": lambda t: 1.0 - t,
 }
 
+DEAD = 1e-6  # of the task loss's gradient norm
+
 
 def balanced(
     term: Tensor, task_loss: Tensor, logits: Tensor, reduce: Callable[[Tensor], Tensor]
@@ -23,6 +25,8 @@ def balanced(
 
         r · term,     r = ‖∂ task loss / ∂ logits‖ / ‖∂ term / ∂ logits‖,    r a constant for the backward
 
+    A term whose pull has died (a millionth of the task loss's, as where σ(-E) is saturated) is left out, not revived.
+
     The two gradients at the logits cost a backward through the loss-net, which is not run again: what is returned has
     the value of r · term and its gradient in `logits`.
 
@@ -30,14 +34,14 @@ def balanced(
         term: scalar, depends on the task-net through `logits` alone.
         task_loss: scalar.
         logits: (B, ...) of the task-net, with gradient.
-        reduce: sums a tensor over the processes; the norms are those of the whole batch.
+        reduce: sums a tensor over the processes; the norms are those of the micro-batch on all of them.
 
     Returns:
-        the scaled term and r, both scalars; r is 0 where the term does not depend on the logits.
+        the scaled term and r, both scalars; r is 0 where the term hardly depends on the logits.
     """
     (of_task,) = torch.autograd.grad(task_loss, logits, retain_graph=True)
     (of_term,) = torch.autograd.grad(term, logits)
-    squares = reduce(torch.stack([of_task.float().square().sum(), of_term.float().square().sum()]))
-    ratio = torch.where(squares[1] > 0, (squares[0] / squares[1]).sqrt(), torch.zeros_like(squares[0]))
+    task, pull = reduce(torch.stack([g.double().square().sum() for g in (of_task, of_term)])).sqrt()
+    ratio = torch.where(pull > DEAD * task, task / pull, torch.zeros_like(task)).float()
     linear = ((logits - logits.detach()) * of_term).sum()  # 0, with the gradient of the term
     return ratio * (term.detach() + linear), ratio

@@ -151,6 +151,7 @@ def _check_sharded(args: SealTrainingArguments, accelerator: Accelerator) -> Non
         (accelerator.state.dynamo_plugin.backend != DynamoBackend.NO, "torch.compile of the task-net", "leave it out"),
         (args.loss_net_torch_compile, "loss_net_torch_compile", "leave it out"),
         (args.gradient_checkpointing, "gradient_checkpointing", "leave it out"),
+        (args.energy_weight_balance, "energy_weight_balance", "set energy_weight alone"),
         (
             args.loss_net_encoder not in OWN_PARAMETERS,
             f"loss_net_encoder={args.loss_net_encoder!r}, which keeps loss-net parameters in the sharded task-net",

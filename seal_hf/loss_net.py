@@ -161,7 +161,10 @@ class LossNet(PreTrainedModel):
             thousands of labels would lose the differences that matter.
         """
         features = self.encode(inputs, features)
-        return self.energies(features, y(features.detach()) if callable(y) else y, mask)
+        if callable(y):
+            with torch.autocast(features.device.type, enabled=False):  # as candidates that are given
+                y = y(features.detach())
+        return self.energies(features, y, mask)
 
     def energies(self, features: Tensor, y: Tensor | LabelSets, mask: Tensor | None = None) -> Tensor:
         """As `forward`, from T_E(x), what `encode` returns: (B, S)."""

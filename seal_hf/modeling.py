@@ -271,8 +271,7 @@ class SealForMultiLabel(nn.Module):
                 num_labels=task_net.config.num_labels,
             )
         )
-        if library_of(task_net) is not None:  # an adapter's repo has no other place for the labels' names
-            loss_net.config.id2label, loss_net.config.label2id = config.id2label, config.label2id
+        loss_net.config.id2label, loss_net.config.label2id = task_net.config.id2label, task_net.config.label2id
         if mode in LIBRARIES:
             loss_net.attach(LIBRARIES[mode].loss_adapter(task_net))
         if encoder is not None:

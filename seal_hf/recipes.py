@@ -76,7 +76,7 @@ def recipe_keys(dataclass_types: type | Iterable[type]) -> set[str]:
 
 
 def packaged_recipe(name: str) -> Path:
-    """The file of a recipe shipped with the package: "features" or "text".
+    """The file of a recipe shipped with the package: "features", "text" or "energy".
 
     Raises:
         ValueError: no such recipe.

@@ -1,4 +1,4 @@
-"""What a trained model did, for the examples: figures under four decoders, predictions, files, a table."""
+"""What a trained model did, for the examples: figures under five decoders, predictions, files, a table."""
 
 from __future__ import annotations
 

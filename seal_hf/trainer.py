@@ -84,8 +84,8 @@ class SealTrainer(SavingTrainer):
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
         if args.energy_loss == CROSS_ENTROPY:
             self.loss_net = None
-        kind = SPACES[self.loss_net.config.space] if self.loss_net else MultiLabelSpace
-        self.space = space or kind.from_arguments(args)
+        self._given_space = space
+        self._take_space()
         check_launcher(args, self.accelerator)
         check_task_net(self.model, self.space)
         check_loss_net(self.loss_net, args, self.model)
@@ -274,6 +274,7 @@ class SealTrainer(SavingTrainer):
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
         """The one hook, on both transformers lines, that knows the length of the run: the learner is built here."""
         scheduler = super().create_scheduler(num_training_steps, optimizer)
+        self._take_space()
         self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)  # of this run alone
         if self.args.energy_loss != CROSS_ENTROPY:
             self.energy_loss = ENERGY_LOSSES[self.args.energy_loss].from_arguments(self.args)
@@ -298,6 +299,11 @@ class SealTrainer(SavingTrainer):
                     compile_options=self.args.loss_net_compile_options,
                 )
         return scheduler
+
+    def _take_space(self) -> None:
+        """The output space with the arguments as they are: a hyper-parameter search changes them."""
+        kind = SPACES[self.loss_net.config.space] if self.loss_net else MultiLabelSpace
+        self.space = self._given_space or kind.from_arguments(self.args)
 
     def call_model_init(self, trial=None) -> nn.Module:
         model = self._take_apart(super().call_model_init(trial))

@@ -48,9 +48,9 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         energy_weight_schedule (`str`, default `"constant"`): λ1 over the run: `constant`, `rise` from 0 or `fall` to
             0, both linear in the step.
         energy_weight_balance (`bool`, default False): multiply λ1 by ‖∂ task loss/∂ logits‖ / ‖∂ energy/∂ logits‖ of
-            the step, so that 0.3 lets the energy pull at the logits 0.3 times as hard as the task loss on any data set;
-            the authors' λ1 differ by four orders of magnitude between theirs. `energy_weight` in the log is the
-            product.
+            the micro-batch, so that 0.3 lets the energy pull at the logits 0.3 times as hard as the task loss on any
+            data set; the authors' λ1 differ by four orders of magnitude between theirs. `energy_weight` in the log is
+            the product.
         task_weight (`float`, default 1.0): λ2, weight of the task loss; 0 leaves the energy alone (SEAL drafts,
             ablation).
         margin_cost (`str`, default `"f1"`): Δ of `margin` and `infnet`, and of `cost_weight`: `f1` = 1 - soft F1, `l1`
@@ -64,7 +64,7 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
             (softmax-margin, Gimpel & Smith 2010).
         distinct_samples (`bool`, default False): leave out a sample that equals the gold or an earlier sample.
         gold_mix (`float`, default 0.0): m in [0, 1): each entry of a sample is the gold's with probability m; their
-            log-probability is that of the mixture.
+            log-probability is that of the mixture. A heuristic, see `Ranking`.
 
     Parameters that control the task loss, with a loss-net or, under `energy_loss="ce"`, alone:
         task_loss (`str`, default `"cross_entropy"`): the task-net's own loss: `cross_entropy`, `focal`, `asymmetric`,

@@ -5,6 +5,7 @@ import importlib.util
 import json
 import math
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -12,8 +13,9 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from seal_hf.compare import COMPARED, METHODS, Method, Runs, comparison, markdown
-from seal_hf.compare.methods import BASELINE, SEAL, with_requirements
+from seal_hf import NonFiniteLossError
+from seal_hf.compare import COMPARED, METHODS, METRIC, Choice, LogUniform, Method, Runs, comparison, markdown, search
+from seal_hf.compare.methods import BASELINE, SEAL, space_of, with_requirements
 from seal_hf.compare.runs import from_thousandths, thousandths
 from seal_hf.compare.search import BestSoFar
 from seal_hf.compare.table import DECODERS
@@ -44,7 +46,7 @@ def runs_with(rows_of, seconds=1.0):
     return [
         {
             "seed": seed,
-            **{f"test_{key}": float(np.mean(rows)) for key in DECODERS},
+            **{f"{split}_{key}": float(np.mean(rows)) for key in DECODERS for split in ("eval", "test")},
             "test_rows": {key: thousandths(rows) for key in COMPARED},
             "train_seconds_per_epoch": seconds,
         }
@@ -83,10 +85,11 @@ def test_seeds_are_paired_and_one_seed_has_no_deviation():
     rows = [np.full(10, value) for value in (0.2, 0.4, 0.6)]
     runs = {"strong": runs_with(rows), "ours": runs_with([rows[0] + 0.1])}
     row = comparison(runs, TOY)["methods"]["ours"]
-    assert math.isnan(row["p_seeds"]) and math.isnan(row["f1_example"][1]) and math.isnan(row["seconds"])
+    assert math.isnan(row["p_seeds"]) and math.isnan(row["f1_example"][1]) and row["seconds"] == 1.0
     later = [{**run, "seed": run["seed"] + 1} for run in runs_with([rows[1] + 0.1, rows[2] + 0.3])]
     row = comparison({"strong": runs["strong"], "ours": later}, TOY)["methods"]["ours"]  # seeds 2 and 3 of both
     assert row["p_seeds"] == pytest.approx(ttest_rel([0.5, 0.9], [0.4, 0.6]).pvalue)
+    assert row["difference"] == pytest.approx(0.2)
 
 
 def test_f1_of_rows_is_kept_to_a_thousandth():
@@ -118,6 +121,58 @@ def test_every_setting_and_searched_key_of_a_method_is_one_of_its_program(progra
 def test_the_objective_is_the_best_evaluation_of_a_trial():
     objective = BestSoFar("f1")
     assert [objective({"eval_f1": value}) for value in (0.2, 0.5, 0.3)] == [0.2, 0.5, 0.5]
+
+
+class Trainer:
+    """Stands in for a trainer of a search: a trial's value is that of a function of it."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def hyperparameter_search(self, hp_space, compute_objective, n_trials, direction, backend, sampler, **study):
+        import optuna
+
+        study = optuna.load_study(study_name=study["study_name"], storage=study["storage"], sampler=sampler)
+        objective = lambda trial: compute_objective({f"eval_{METRIC}": self.value(hp_space(trial))})  # noqa: E731
+        study.optimize(objective, n_trials=n_trials)
+
+
+def test_a_search_starts_at_the_given_values_also_when_it_was_cut_off_there(tmp_path):
+    pytest.importorskip("optuna")
+    space, seen = {"x": LogUniform(0.1, 10.0), "kind": Choice(("a", "b"))}, []
+
+    def value(found, cut=False):
+        seen.append(found)
+        if cut:
+            raise KeyboardInterrupt
+        return -abs(math.log(found["x"] / 3)) - (found["kind"] == "a")
+
+    options = (space, {"x": 50.0, "kind": "a", "other": 1}, "toy", 12, tmp_path, lambda line: None)
+    with pytest.raises(KeyboardInterrupt):
+        search(lambda folder: Trainer(lambda found: value(found, cut=True)), *options)
+    found = search(lambda folder: Trainer(value), *options)
+    assert seen[0] == seen[1] == {"x": 10.0, "kind": "a"} and len(seen) == 13 and found["trials"] == 12
+    best = max(seen[1:], key=lambda tried: -abs(math.log(tried["x"] / 3)) - (tried["kind"] == "a"))
+    assert found["settings"] == best and len({tried["x"] for tried in seen[2:]}) == 11
+
+
+def test_a_trial_whose_loss_is_not_finite_counts_and_is_not_chosen(tmp_path):
+    pytest.importorskip("optuna")
+
+    def value(found):
+        if found["x"] > 1:
+            raise NonFiniteLossError("x is too large")
+        return 0.5
+
+    options = ({"x": LogUniform(0.1, 10.0)}, {"x": 2.0}, "toy", 6, tmp_path, lambda line: None)
+    found = search(lambda folder: Trainer(value), *options)
+    assert found["trials"] == 6 and found["value"] == 0.5 and found["settings"]["x"] <= 1
+
+
+def test_a_pretrained_encoder_is_searched_at_small_rates_without_dropout():
+    space = space_of(METHODS["nce"], "text")
+    assert set(space) == {"learning_rate", "energy_weight", "loss_net_learning_rate"}
+    assert space["learning_rate"].high <= 2e-4 < METHODS["nce"].space["learning_rate"].low
 
 
 # --- the program -----------------------------------------------------------------------------------------------------
@@ -157,6 +212,15 @@ def test_a_comparison_that_is_cut_off_goes_on_and_repeats_nothing(program, tmp_p
     assert len(started) == 14 and all(file.stat().st_mtime_ns == time for file, time in before.items())
     table, results = capsys.readouterr().out, json.loads((tmp_path / "part" / "results.json").read_text())
     assert "| `static_margin`" in table and set(results) == set(COMPARED)
+    shutil.rmtree(tmp_path / "part" / "work")
+    (tmp_path / "part" / "static_margin" / "seed1.json").unlink()
+    program.main([*options, "--output_dir", str(tmp_path / "part")])  # trains the nets again that it takes
+    again = Runs(tmp_path / "part").all()["static_margin"][0]
+    assert {**again, clock: 0} == {**whole["static_margin"][0], clock: 0}
+    with pytest.raises(ValueError, match="holds results with budget = 2, not 3"):
+        program.main([*options, "--budget", "3", "--output_dir", str(tmp_path / "part")])
+    with pytest.raises(ValueError, match="holds results with hidden_size = '16', not '8'"):
+        program.main([*options, "--hidden_size", "8", "--output_dir", str(tmp_path / "part")])
     found = Runs(tmp_path / "part").settings("nce")
     assert found["trials"] == 2 and set(found["settings"]) == set(METHODS["nce"].space)
 
@@ -168,6 +232,10 @@ def test_recipes_are_compared_as_they_are(program, tmp_path):
     runs = program.main(["--recipes", *files, "--num_train_epochs", "1", "--output_dir", str(tmp_path / "out")])
     assert set(runs.all()) == {"plain", "taught"}
     assert json.loads((tmp_path / "out" / "results.json").read_text())["f1_example_tuned"]["best_baseline"] == "plain"
+    assert [run["epochs"] for results in runs.all().values() for run in results] == [1, 1]  # the flag wins
+    (tmp_path / "taught.yaml").write_text("max_train_rows: 100\n")
+    with pytest.raises(ValueError, match="the recipes read different data"):
+        program.main(["--recipes", *files])
 
 
 @pytest.mark.parametrize(
@@ -176,6 +244,9 @@ def test_recipes_are_compared_as_they_are(program, tmp_path):
         (["--losses", "cee"], "unknown method 'cee'"),
         (["--hiden_size", "4"], "unknown key 'hiden_size'; did you mean 'hidden_size'"),
         (["--hidden_size"], "pairs of --name value"),
+        (["--energy_loss", "nce"], "--energy_loss is what is compared"),
+        (["--budget", "-1"], "`budget` is -1"),
+        (["--recipes", "a.yaml", "--budget", "2"], "--recipes are run as they are"),
         (["--dataset", "nowhere.csv"], "nowhere.csv"),
     ],
 )

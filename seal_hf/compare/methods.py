@@ -60,7 +60,7 @@ class Method:
         about: a few words for the table's legend.
         settings: keys of a recipe, over those of the data set.
         space: what is searched, by key.
-        first: values of the first trial, and of a run without search; the data set's own where a key is missing.
+        first: values of the first trial, and of a run without search, where the data set's recipe has none.
         program: `mlc` or `energy` (`examples/run_mlc.py`, `examples/run_energy.py`), or `constant`, which trains
             nothing.
         takes: setting -> method, of which the net of the same seed is taken; it is run before.
@@ -77,6 +77,7 @@ class Method:
 
 RATE, DROPOUT = LogUniform(3e-4, 5e-3), Uniform(0.0, 0.8)
 WEIGHT, SHARE = LogUniform(0.03, 10.0), LogUniform(0.03, 3.0)  # λ1, and λ1 of a balanced energy
+TEXT = {"learning_rate": LogUniform(1e-5, 2e-4), "loss_net_learning_rate": LogUniform(3e-5, 1e-3)}  # pretrained nets
 NET = {"learning_rate": RATE, "dropout": DROPOUT}
 BESIDE = {**NET, "energy_weight": WEIGHT, "loss_net_learning_rate": LogUniform(2e-4, 5e-3)}
 STATIC = {**NET, "energy_weight": WEIGHT}
@@ -94,7 +95,7 @@ def dynamic(about: str, loss: str, space: Mapping | None = None, group: str = SE
 
 def static(about: str, loss: str, network: str) -> Method:
     """SEAL-static: a trained energy network, frozen, as a loss."""
-    settings = {"energy_loss": loss, "loss_net_steps": 0}
+    settings = {"energy_loss": loss, "loss_net_steps": 0, "loss_net_encoder": "separate"}
     return Method(SEAL, about, settings, STATIC, {"energy_weight": 0.1}, takes={"loss_net_path": network})
 
 
@@ -127,7 +128,9 @@ METHODS: dict[str, Method] = {
     "static_regression_s": static("SEAL-static on regression-s", "regression_s", "gbi_regression_s"),
     "margin": dynamic("SEAL-dynamic, margin", "margin", {"margin_cost": Choice(("f1", "l1"))}),
     "infnet": dynamic(
-        "InfNet: the task-net looks for the cost too", "infnet", {"margin_cost": Choice(("f1", "l1_mean"))}
+        "InfNet: the task-net looks for the cost too",
+        "infnet",
+        {"margin_cost": Choice(("f1", "l1_mean")), "task_weight": LogUniform(0.3, 10.0)},
     ),
     "regression": dynamic("SEAL-dynamic, regression", "regression", first={"energy_weight": 3.0}),
     "regression_s": dynamic(
@@ -146,7 +149,7 @@ METHODS: dict[str, Method] = {
     "nce_gold": dynamic(
         "NCE, gold mixed into samples", "nce", {"gold_mix": Choice((0.1, 0.3, 0.5))}, first={"gold_mix": 0.3}
     ),
-    "nce_rise": dynamic("NCE, λ1 rising from 0", "nce", energy_weight_schedule="rise"),
+    "nce_rise": dynamic("NCE, λ1 rising from 0 to the last epoch", "nce", energy_weight_schedule="rise"),
     "nce_balanced": dynamic(
         "NCE, λ1 by gradient norms",
         "nce",
@@ -170,6 +173,14 @@ METHODS: dict[str, Method] = {
         regression_samples="discrete",
     ),
 }
+
+
+def space_of(method: Method, kind: str) -> dict[str, LogUniform | Choice]:
+    """What is searched of a method on `features` or `text`: a pretrained encoder wants small rates, and has a dropout
+    of its own."""
+    if kind == "features":
+        return dict(method.space)
+    return {key: TEXT.get(key, values) for key, values in method.space.items() if key != "dropout"}
 
 
 def with_requirements(names: list[str], methods: Mapping[str, Method] = METHODS) -> list[str]:

@@ -15,7 +15,7 @@ from transformers.trainer_callback import PrinterCallback
 from ..decoding import constant_probabilities
 from ..meters import EpochClock
 from ..report import predict_multilabel, score_decoders
-from .methods import CONSTANT, METHODS, Method, with_requirements
+from .methods import CONSTANT, METHODS, Method, space_of, with_requirements
 from .runs import COMPARED, METRIC, Runs, thousandths
 from .search import search
 
@@ -55,7 +55,7 @@ class Comparison:
         base: recipe keys of the data set: sizes, batch, epochs, patience.
         programs: by name, see [`Program`].
         methods: name -> method; default: all of ours.
-        budget: trials of each method's search; 0: none, its first values.
+        budget: trials of each method's search, >= 0; 0: none, its first values.
         say: takes a line of progress.
 
     Raises:
@@ -74,11 +74,18 @@ class Comparison:
     ):
         if data.test is None or "labels" not in data.test.column_names:
             raise ValueError(f"{data.name} has no test split with labels, by which methods could be compared.")
+        if budget < 0:
+            raise ValueError(f"`budget` is {budget}; it is a number of trials, at least 0.")
         self.runs, self.data, self.base, self.programs = runs, data, base, programs
         self.methods, self.budget, self.say = methods, budget, say
 
     def run(self, names: Iterable[str], seeds: Iterable[int]) -> None:
-        """Everything that is not there yet, seed by seed, so that a table of few seeds comes early."""
+        """Everything that is not there yet, seed by seed, so that a table of few seeds comes early.
+
+        Raises:
+            ValueError: an unknown method, or results of other settings in the folder.
+        """
+        self._check_identity()
         names, seeds = with_requirements(list(names), self.methods), list(seeds)
         start, left = time.monotonic(), [(s, n) for s in seeds for n in names if self.runs.load(n, s) is None]
         for done, (seed, name) in enumerate(left, 1):
@@ -89,11 +96,12 @@ class Comparison:
             self.say(f"{f1}  (run {done} of {len(left)}, about {minutes:.0f} min left)")
 
     def settings(self, name: str, seed: int, searched: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The recipe keys of a run: the data set's, the method's, the search's, and the nets that it takes."""
+        """The recipe keys of a run: the method's first values, the data set's over them, then the method's own, those
+        of the search, and the nets that it takes from other methods."""
         method = self.methods[name]
-        nets = {key: str(self._net(other, seed)) for key, other in method.takes.items()}
+        nets = {key: str(self._trained_net(other, seed)) for key, other in method.takes.items()}
         base = {key: value for key, value in self.base.items() if key in self.programs[method.program].keys}
-        return {**base, **EVERY_RUN, **method.settings, **method.first, **(searched or {}), **nets, "seed": seed}
+        return {**method.first, **base, **EVERY_RUN, **method.settings, **(searched or {}), **nets, "seed": seed}
 
     def _one(self, name: str, seed: int, first_seed: int) -> dict[str, Any]:
         """The figures of one run."""
@@ -117,13 +125,14 @@ class Comparison:
 
     def _search(self, name: str, seed: int) -> dict[str, Any]:
         """The best settings of a method; found once, on the first seed."""
-        method, found = self.methods[name], self.runs.settings(name)
-        if self.budget and method.space and (found is None or found["trials"] < self.budget):
-            make_trainer = partial(self._trainer, name, search=True)
-            settings = self.settings(name, seed)
-            folder = self.runs.work("search")
-            found = search(make_trainer, settings, method, name, self.budget, folder, self.say)
-            self.runs.save_settings(name, found)
+        space, found = space_of(self.methods[name], self.data.kind), self.runs.settings(name)
+        if self.budget and space and found is None:
+            settings, folder = self.settings(name, seed), self.runs.work("search")
+            program = self.programs[self.methods[name].program]
+            _, model_args, args = program.parse([], {**settings, "output_dir": str(folder)})
+            make_trainer = partial(self._trainer, name, settings, search=True)
+            found = search(make_trainer, space, vars(model_args) | vars(args), name, self.budget, folder, self.say)
+            self.runs.save_settings(name, found | {"seed": seed})
         return found["settings"] if found else {}
 
     def _trainer(self, name: str, settings: Mapping[str, Any], folder: str, search: bool = False):
@@ -136,6 +145,29 @@ class Comparison:
 
     def _net(self, name: str, seed: int) -> Path:
         return self.runs.work(name, f"seed{seed}")
+
+    def _trained_net(self, name: str, seed: int) -> Path:
+        """The folder of a net that another method takes; trained anew where `work/` was deleted."""
+        folder = self._net(name, seed)
+        if not (folder / "model.safetensors").is_file():
+            self._one(name, seed, seed)
+        return folder
+
+    def _check_identity(self) -> None:
+        """Results of one folder are of one data set, its settings, and one budget."""
+        sizes = {split: len(getattr(self.data, split)) for split in ("train", "validation", "test")}
+        base = {key: str(value) for key, value in self.base.items() if key not in ("output_dir", "data_dir", "dataset")}
+        ours = {"data": self.data.name, "labels": len(self.data.label_names), **sizes, "budget": self.budget, **base}
+        theirs = self.runs.identity()
+        if theirs is None:
+            self.runs.save_identity(ours)
+            return
+        for key in sorted(ours.keys() | theirs.keys()):
+            if ours.get(key) != theirs.get(key):
+                raise ValueError(
+                    f"{self.runs.folder} holds results with {key} = {theirs.get(key)!r}, not {ours.get(key)!r}: they "
+                    "do not belong in one table. Choose another --output_dir, or the same settings."
+                )
 
     def _constant(self):
         for rows in (self.data.validation, self.data.test):

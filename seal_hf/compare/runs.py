@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +21,7 @@ COMPARED = {
 class Runs:
     """The results of a comparison in `folder`: METHOD/seedN.json, and METHOD/settings.json with what the search found.
 
-    Nets, logs and the search's data base are under `work/`, which may be deleted when all is done.
+    Nets and the search's data base are under `work/`, which may be deleted: nets still needed are trained anew.
 
     Args:
         folder: made where it is not there.
@@ -50,6 +51,14 @@ class Runs:
     def save_settings(self, method: str, found: Mapping[str, Any]) -> None:
         write_json(self.folder / method / "settings.json", found)
 
+    def identity(self) -> dict[str, Any] | None:
+        """What all results of the folder have in common: data, settings, budget; None before the first run."""
+        file = self.folder / "comparison.json"
+        return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+
+    def save_identity(self, identity: Mapping[str, Any]) -> None:
+        write_json(self.folder / "comparison.json", identity)
+
     def all(self) -> dict[str, list[dict[str, Any]]]:
         """Every finished run of every method, by seed."""
         found: dict[str, list[dict[str, Any]]] = {}
@@ -65,8 +74,17 @@ def write_json(file: Path, content: Any) -> None:
     """The file is either as it was or whole."""
     file.parent.mkdir(parents=True, exist_ok=True)
     unfinished = file.with_name(file.name + ".unfinished")
-    unfinished.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    unfinished.write_text(json.dumps(_without_nan(content), indent=1, allow_nan=False) + "\n", encoding="utf-8")
     os.replace(unfinished, file)
+
+
+def _without_nan(content: Any) -> Any:
+    """NaN as null: JSON has no other word for nothing."""
+    if isinstance(content, Mapping):
+        return {key: _without_nan(value) for key, value in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [_without_nan(value) for value in content]
+    return None if isinstance(content, float) and math.isnan(content) else content
 
 
 def thousandths(f1: np.ndarray) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from .methods import Method
+from ..meters import NonFiniteLossError
+from .methods import Choice, LogUniform
 from .runs import METRIC
 
 STARTUP = 4
@@ -25,9 +26,9 @@ class BestSoFar:
 
 
 def search(
-    make_trainer: Callable[[Mapping[str, Any], str], Any],
-    settings: Mapping[str, Any],
-    method: Method,
+    make_trainer: Callable[[str], Any],
+    space: Mapping[str, LogUniform | Choice],
+    first: Mapping[str, Any],
     name: str,
     budget: int,
     folder: str | Path,
@@ -36,10 +37,11 @@ def search(
     """Trials until `budget` of them are finished; those of an earlier start, which was cut off, count.
 
     Args:
-        make_trainer: (settings, output folder) -> a trainer with a `model_init`, made anew for each trial.
-        settings: recipe keys of every trial, beside what is searched; of what is searched, the first trial's values.
-        method: its `space` is searched, by a tree-structured Parzen estimator (Optuna's default) after `STARTUP` random
-            trials, with the trial's number as seed; every trial runs to its end.
+        make_trainer: output folder -> a trainer with a `model_init`, made anew for each trial.
+        space: what is searched, by recipe key: by a tree-structured Parzen estimator (Optuna's default) after `STARTUP`
+            random trials, with the trial's number as seed. Every trial runs to its end; one whose loss is no longer
+            finite has the value 0.
+        first: the values of the first trial, by key.
         name: of the study.
         budget: number of trials, >= 1.
         folder: for Optuna's data base and the trials' checkpoints, which are deleted.
@@ -60,23 +62,25 @@ def search(
     trials = folder / f"trials_{name}"
     storage = f"sqlite:///{folder / 'search.db'}"
     study = optuna.create_study(storage=storage, study_name=name, direction="maximize", load_if_exists=True)
-    if not study.trials:
-        given = [key for key in method.space if key in settings]
-        study.enqueue_trial({key: method.space[key].read(settings[key]) for key in given})
     while (done := _finished(study)) < budget:
-        trainer = make_trainer(settings, str(trials))
-        trainer.hyperparameter_search(
-            hp_space=lambda trial: {key: values.suggest(trial, key) for key, values in method.space.items()},
-            compute_objective=BestSoFar(),
-            n_trials=1,
-            direction="maximize",
-            backend="optuna",
-            storage=storage,
-            study_name=name,
-            load_if_exists=True,
-            sampler=optuna.samplers.TPESampler(seed=done, n_startup_trials=STARTUP, multivariate=True),
-            pruner=optuna.pruners.NopPruner(),
-        )
+        if not any(trial.state.name in ("COMPLETE", "WAITING") for trial in study.trials):  # also if it was cut off
+            study.enqueue_trial({key: values.read(first[key]) for key, values in space.items() if key in first})
+        try:
+            make_trainer(str(trials)).hyperparameter_search(
+                hp_space=lambda trial: {key: values.suggest(trial, key) for key, values in space.items()},
+                compute_objective=BestSoFar(),
+                n_trials=1,
+                direction="maximize",
+                backend="optuna",
+                storage=storage,
+                study_name=name,
+                load_if_exists=True,
+                sampler=optuna.samplers.TPESampler(seed=len(study.trials), n_startup_trials=STARTUP, multivariate=True),
+                pruner=optuna.pruners.NopPruner(),
+            )
+        except NonFiniteLossError:
+            lost = study.trials[-1]
+            study.add_trial(optuna.trial.create_trial(params=lost.params, distributions=lost.distributions, value=0.0))
         shutil.rmtree(trials, ignore_errors=True)
         last = study.trials[-1]
         say(f"{name}: trial {done + 1} of {budget}: {100 * last.value:.2f}, best {100 * study.best_value:.2f}")

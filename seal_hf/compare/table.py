@@ -41,7 +41,8 @@ def comparison(
 
     Returns:
         `decoder`, `best_baseline`, and `methods`: for each its `seeds`, mean and deviation under every decoder, and
-        `seconds`, those of training per epoch over those of `reference`; and, but for the best baseline, `difference`,
+        `validation`, the mean there under `decoder`, and `seconds`, those of training per epoch over those of
+        `reference` (without it, of the best baseline); and, but for the best baseline, `difference`,
         `interval`, `p_rows` (below `least_p_rows` where 0) and `p_seeds`. NaN where there is nothing to say.
     """
     baselines = [name for name in runs if name in methods and methods[name].group == BASELINE]
@@ -50,7 +51,8 @@ def comparison(
     for name, results in runs.items():
         rows[name] = {"seeds": [run["seed"] for run in results]}
         rows[name] |= {key: mean_std(_figures(results, key)) for key in DECODERS}
-        rows[name]["seconds"] = _ratio(results, runs.get(reference, ()))
+        rows[name]["validation"] = _figures(results, decoder, "eval").mean()
+        rows[name]["seconds"] = _ratio(results, runs.get(reference) or runs.get(best, ()))
         if best is not None and name != best:
             rows[name] |= _against(results, runs[best], decoder)
     return {"decoder": decoder, "best_baseline": best, "methods": rows}
@@ -58,10 +60,11 @@ def comparison(
 
 def _against(results, baseline, decoder: str) -> dict[str, Any]:
     """Differences to the best baseline, paired."""
-    ours, theirs = (np.stack([from_thousandths(run["test_rows"][decoder]) for run in r]) for r in (results, baseline))
-    by_rows = paired_bootstrap(ours, theirs)
     a, b = ({run["seed"]: run[f"test_{decoder}"] for run in r} for r in (results, baseline))
     both = sorted(a.keys() & b.keys())
+    pairs = [[run for run in r if run["seed"] in both or not both] for r in (results, baseline)]
+    ours, theirs = (np.stack([from_thousandths(run["test_rows"][decoder]) for run in r]) for r in pairs)
+    by_rows = paired_bootstrap(ours, theirs)
     return {
         "difference": by_rows.difference,
         "interval": [by_rows.low, by_rows.high],
@@ -71,8 +74,8 @@ def _against(results, baseline, decoder: str) -> dict[str, Any]:
     }
 
 
-def _figures(results, decoder: str) -> np.ndarray:
-    return np.array([run[f"test_{decoder}"] for run in results])
+def _figures(results, decoder: str, split: str = "test") -> np.ndarray:
+    return np.array([run[f"{split}_{decoder}"] for run in results])
 
 
 def _ratio(results, reference) -> float:
@@ -90,7 +93,7 @@ def markdown(
     published figures, by method."""
     best, decoder = compared["best_baseline"], compared["decoder"]
     head = ["method", "seeds", *(f"F1 {name}" for name in DECODERS.values())]
-    head += [f"difference to {best}", "p, rows", "p, seeds", "seconds / epoch"]
+    head += [f"difference to {best or 'a baseline'}", "p, rows", "p, seeds", "seconds / epoch"]
     head += ["published"] if beside is not None else []
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for name, row in sorted(compared["methods"].items(), key=lambda item: -item[1][decoder][0]):
@@ -108,9 +111,9 @@ def markdown(
     text = (
         "Test example F1 in percent, mean ± deviation over seeds, under five decoders: 0.5, one threshold and one per "
         "label tuned on validation, the highest expected F1, and the same with calibrated probabilities. Differences "
-        f"are under *{DECODERS[decoder]}*, to the baseline that is best there, {best}, with a 95 % interval over test "
-        "rows; p by a bootstrap over rows and by a paired t-test over seeds. Seconds of training per epoch are "
-        "relative to cross-entropy."
+        f"are under *{DECODERS[decoder]}*, to the baseline that is best there, {best}, over the seeds of both, with a "
+        "95 % interval over test rows; p by a bootstrap over rows and by a paired t-test over seeds, not corrected for "
+        "the number of methods. Seconds of training per epoch are relative to cross-entropy."
     )
     return "\n".join([*lines, "", *([text, ""] if legend else [])])
 
