@@ -27,6 +27,16 @@ def test_a_term_without_gradient_weighs_nothing():
     assert ratio.item() == term.item() == 0 and not logits.grad.any()
 
 
+def test_a_pull_that_has_died_is_not_revived():
+    """σ(-E) saturated: gradients so small that their squares are no float32 numbers."""
+    logits = torch.ones(2, 3, requires_grad=True)
+    task_loss = torch.sigmoid(logits).sum()
+    term, ratio = balanced(1e-30 * logits.sum(), task_loss, logits, lambda values: values)
+    assert ratio.item() == 0 and term.item() == 0
+    _, ratio = balanced(1e-4 * logits.sum(), task_loss, logits, lambda values: values)
+    assert ratio.item() == pytest.approx(0.19661193 / 1e-4, rel=1e-4)
+
+
 def energies(trainer, key):
     return [log[key] for log in trainer.state.log_history if key in log]
 

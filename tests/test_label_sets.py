@@ -206,6 +206,8 @@ def test_noise_on_every_logit_is_refused_at_the_start(tmp_path):
         tiny_run.make(tmp_path, loss="regression_s", sparse_labels_from=6)
     tiny_run.make(tmp_path, loss="regression_s", sparse_labels_from=7)
     tiny_run.make(tmp_path, loss="regression_s", sparse_labels_from=6, regression_samples="discrete")
+    with pytest.raises(ValueError, match="infnet.*all 6 labels"):
+        tiny_run.make(tmp_path, loss="infnet", sparse_labels_from=6)
 
 
 @pytest.mark.parametrize("option, value", [("relaxed_mass", 0.0), ("relaxed_mass", 1.5), ("relaxed_width", 0)])

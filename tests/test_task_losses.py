@@ -181,6 +181,16 @@ def test_ranking_noise_is_stateless_and_differs_between_micro_batches(tmp_path, 
     assert set(seen[8:]) == {None}
 
 
+def test_a_search_over_its_options_changes_the_loss(tmp_path):
+    """The arguments at the start of the training count, not those at construction."""
+    trainer, _ = tiny_run.make(tmp_path, loss="ce", task_loss="focal", logging_steps=1, max_steps=1)
+    trainer.args.focal_gamma = 0.0
+    trainer.train()
+    other, _ = tiny_run.make(tmp_path, loss="ce", logging_steps=1, max_steps=1)
+    other.train()
+    assert trainer.state.log_history[0]["loss"] == pytest.approx(other.state.log_history[0]["loss"], rel=1e-5)
+
+
 @pytest.mark.parametrize(
     "options, message",
     [
