@@ -12,14 +12,16 @@ hold for every method; trials and epochs are chosen by example F1 on validation,
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import datasets
 import run_energy
 import run_mlc
-from transformers.utils import logging
+from transformers.utils import logging as hf_logging
 
 from seal_hf import load_multilabel
 from seal_hf.compare import COMPARED, METHODS, Comparison, Method, Program, Runs, comparison, markdown, plot
@@ -103,8 +105,10 @@ def main(argv: list[str] | None = None) -> Runs:
     methods = recipes or METHODS
     names = list(methods) if recipes or "all" in options.losses else options.losses
     data_args, _, args = run_mlc.parse([], {**shared, "output_dir": "runs"})  # an unknown flag ends it here
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    hf_logging.set_verbosity_error()
+    hf_logging.disable_progress_bar()
+    datasets.disable_progress_bars()
+    logging.getLogger("seal_hf").setLevel(logging.ERROR)  # that a fresh loss-net was built is no news here
     data = load_multilabel(**vars(data_args), seed=args.data_seed or 0)
     runs = Runs(options.output_dir or Path("runs", "compare", Path(data.name).stem))
     for note in data.notes:
