@@ -105,10 +105,6 @@ def main(argv: list[str] | None = None) -> Runs:
     methods = recipes or METHODS
     names = list(methods) if recipes or "all" in options.losses else options.losses
     data_args, _, args = run_mlc.parse([], {**shared, "output_dir": "runs"})  # an unknown flag ends it here
-    hf_logging.set_verbosity_error()
-    hf_logging.disable_progress_bar()
-    datasets.disable_progress_bars()
-    logging.getLogger("seal_hf").setLevel(logging.ERROR)  # that a fresh loss-net was built is no news here
     data = load_multilabel(**vars(data_args), seed=args.data_seed or 0)
     runs = Runs(options.output_dir or Path("runs", "compare", Path(data.name).stem))
     for note in data.notes:
@@ -122,6 +118,10 @@ def main(argv: list[str] | None = None) -> Runs:
 
 
 if __name__ == "__main__":
+    hf_logging.set_verbosity_error()
+    hf_logging.disable_progress_bar()
+    datasets.disable_progress_bars()
+    logging.getLogger("seal_hf").setLevel(logging.ERROR)  # that a fresh loss-net was built is no news here
     try:
         main()
     except (ValueError, OSError) as error:
