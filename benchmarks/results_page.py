@@ -29,7 +29,7 @@ OMP_NUM_THREADS=1 python examples/compare_losses.py --dataset NAME --data_dir PA
 
 Trials and epochs are chosen by example F1 on validation at the threshold tuned there. *Published* are the figures of
 Lee et al. 2022 at 0.5, on their own folds (genbase: with the identifier as a feature), so they stand beside ours, not
-under them. The column *seeds* says how many runs a row has.
+under them. The column *seeds* says how many runs a row has; data sets and methods that are not here were not run yet.
 """
 
 
