@@ -23,26 +23,10 @@ from seal_hf import (
     load_multilabel,
     tokenize,
 )
-from seal_hf.data import kind_of
+from seal_hf.data import DataArguments, kind_of
 from seal_hf.metrics import multilabel_compute_metrics
 from seal_hf.recipes import packaged_recipe, parse_recipe
 from seal_hf.report import closing_table, evaluate_multilabel, write_predictions, write_results
-
-
-@dataclass
-class DataArguments:
-    """What to train on."""
-
-    dataset: str | None = field(
-        default=None, metadata={"help": "Name, folder, file or Hub id; default: embedded digits."}
-    )
-    data_dir: str | None = field(default=None, metadata={"help": "Folder of named data sets; default: $SEAL_HF_DATA."})
-    normalize: str = field(default="none", metadata={"help": "Features: none, minmax or standard; fitted on train."})
-    text_column: str | None = field(default=None, metadata={"help": "Column of the text; default: found."})
-    label_column: str = field(default="labels", metadata={"help": "Column of the labels."})
-    label_format: str = field(default="auto", metadata={"help": "auto, ids, names or multi_hot."})
-    keep_id: bool = field(default=False, metadata={"help": "Keep an identifier attribute as an integer feature."})
-    max_train_rows: int | None = field(default=None, metadata={"help": "Train on the first rows only."})
 
 
 @dataclass

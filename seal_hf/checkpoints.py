@@ -25,7 +25,7 @@ from transformers import AutoConfig, TrainingArguments
 from transformers.utils import logging
 
 from .learner import Learner
-from .loss_net import LossNet, LossNetConfig
+from .loss_net import LossNet, LossNetConfig, aligned
 
 LOSS_NET_FOLDER = "_loss_net"  # the Trainer's push to the Hub skips names that begin with an underscore
 CONFIG, WEIGHTS, STATE = "config.json", "model.safetensors", "learner.pt"
@@ -248,7 +248,7 @@ def load_loss_net(folder: str | Path, task_net: nn.Module) -> LossNet:
             f"The loss-net in {folder} has other labels than the task-net, or another order: {config.id2label[0]!r} is "
             f"its first, {task_net.config.id2label[0]!r} the task-net's. Train it on the same data."
         )
-    return LossNet.from_pretrained(path, dtype=torch.float32, use_safetensors=True).eval()
+    return aligned(LossNet.from_pretrained(path, dtype=torch.float32, use_safetensors=True)).eval()
 
 
 def load_loss_net_weights(loss_net: LossNet, folder: str | Path) -> None:

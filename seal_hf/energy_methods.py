@@ -7,6 +7,7 @@ At prediction all of them minimise E(x, y) over the relaxed y.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -39,7 +40,7 @@ class Problem:
     noise: torch.Generator
 
 
-class EnergyMethod:
+class EnergyMethod(ABC):
     """Base class.
 
     Args:
@@ -62,17 +63,18 @@ class EnergyMethod:
         self.loss = self.make_loss(num_samples, margin_cost)
 
     @staticmethod
+    @abstractmethod
     def make_loss(num_samples: int, margin_cost: str) -> EnergyLoss:
-        raise NotImplementedError
+        """The energy loss, with the options that it reads."""
 
     @classmethod
     def default_start(cls, has_task_net: bool) -> str:
         """Where inference starts if the user does not say."""
         return "task_net" if has_task_net else "uniform"
 
+    @abstractmethod
     def candidates(self, problem: Problem) -> Candidates:
         """The row of candidates that the loss reads, without gradient."""
-        raise NotImplementedError
 
     def _row(self, problem: Problem, *objectives: Callable[[Tensor], Tensor]) -> Candidates:
         """[ŷ, y*, further minima]: one inference per objective, the first gives ŷ."""

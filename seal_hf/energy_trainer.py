@@ -20,7 +20,7 @@ from .energy_args import EnergyTrainingArguments
 from .energy_losses import GOLD, OUTPUT, SAMPLES
 from .energy_methods import ENERGY_METHODS, Problem
 from .launchers import check_data_parallel
-from .loss_net import LossNet
+from .loss_net import LossNet, aligned
 from .meters import Meters
 from .modeling import SealForMultiLabel
 from .samplers import stateless_noise
@@ -233,10 +233,7 @@ def load_energy_network(folder: str | Path) -> LossNet:
             f"{folder} holds a model of type {config.get('model_type')!r}, expected an energy network "
             f"({LossNet.config_class.model_type!r}). For the loss-net beside a task-net, take its folder _loss_net/."
         )
-    net = LossNet.from_pretrained(folder, dtype=torch.float32, use_safetensors=True)
-    for tensor in (*net.parameters(), *net.buffers()):  # copied, they give the same bits as before they were saved
-        tensor.data = tensor.data.clone()
-    return net.eval()
+    return aligned(LossNet.from_pretrained(folder, dtype=torch.float32, use_safetensors=True)).eval()
 
 
 def check_energy_network(model: nn.Module) -> None:

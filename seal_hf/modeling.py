@@ -22,7 +22,7 @@ from .backbones import LIBRARIES, library_of, with_adapter
 from .checkpoints import CONFIG, LOSS_NET_FOLDER, load_loss_net_weights
 from .encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel, task_features
 from .export import ADAPTER_FILES, PLAIN_FILES, save_nets
-from .loss_net import LossNet, LossNetConfig, encoder_options, without_pooler
+from .loss_net import LossNet, LossNetConfig, aligned, encoder_options, without_pooler
 from .spaces import SPARSE_FROM, MultiLabelSpace
 
 logger = logging.get_logger(__name__)
@@ -237,7 +237,7 @@ class SealForMultiLabel(nn.Module):
             mode = loss_net_encoder or "separate"
             logger.warning(f"No {LOSS_NET_FOLDER}/ in {model_name_or_path}: built a fresh loss-net (encoder: {mode}).")
             loss_net = cls._fresh_loss_net(task_net, name, mode, global_size, hub)
-            return _aligned(cls(task_net, loss_net)).eval()
+            return aligned(cls(task_net, loss_net)).eval()
         loss_net = _load_loss_net(task_net, folder)
         found, labels = loss_net.config.encoder_mode, loss_net.config.num_labels
         if loss_net_encoder not in (None, found) or labels != task_net.config.num_labels:
@@ -246,7 +246,7 @@ class SealForMultiLabel(nn.Module):
                 f"{loss_net_encoder or found!r} and {task_net.config.num_labels}. Remove {LOSS_NET_FOLDER}/ to "
                 f"start a fresh one."
             )
-        return _aligned(cls(task_net, loss_net)).eval()
+        return aligned(cls(task_net, loss_net)).eval()
 
     @staticmethod
     def _fresh_loss_net(
@@ -308,14 +308,6 @@ class SealForMultiLabel(nn.Module):
                 delete_patterns=[f"{LOSS_NET_FOLDER}/*", *ADAPTER_FILES, *PLAIN_FILES],
             )
         return str(url)
-
-
-def _aligned(net: nn.Module) -> nn.Module:
-    """Weights mapped from a file lie where the file has them, and the last bit of a matrix product depends on that:
-    copied, they give the same bits as before they were saved."""
-    for tensor in (*net.parameters(), *net.buffers()):
-        tensor.data = tensor.data.clone()
-    return net
 
 
 def _start_at_rates(task_net: PreTrainedModel, loading: dict, rates: np.ndarray) -> None:

@@ -12,6 +12,7 @@ import pytest
 from transformers import AutoModelForSequenceClassification
 
 from seal_hf import ENERGY_LOSSES, SealForMultiLabel, SealTrainingArguments
+from seal_hf.data import DataArguments
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -79,7 +80,7 @@ def test_the_table_of_arguments_gives_the_defaults():
 
 def test_arguments_and_flags_that_are_named_exist():
     program = (ROOT / "examples/run_mlc.py").read_text(encoding="utf-8")
-    known = {field.name for field in dataclasses.fields(SealTrainingArguments)}
+    known = {field.name for kind in (SealTrainingArguments, DataArguments) for field in dataclasses.fields(kind)}
     known |= set(re.findall(r"^    (\w+): .*= field\(", program, re.MULTILINE)) | {"loss", "recipe", "help"}
     blocks = [README[match.start() :] for match in re.finditer(r"run_mlc\.py", README)]
     flags = {flag for block in blocks for flag in re.findall(r"--(\w+)", block.split("\n")[0].split("&&")[0])}

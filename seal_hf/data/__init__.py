@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from .arguments import DataArguments
 from .common import NORMALIZE, DataError, MultiLabelData, did_you_mean
 from .digits import load_digit_groups
 from .mulan import load_arff_folder
 from .text import SUFFIXES, load_hub, load_text
 
-__all__ = ["DataError", "MultiLabelData", "kind_of", "load_multilabel"]
+__all__ = ["DataArguments", "DataError", "MultiLabelData", "kind_of", "load_multilabel"]
 
 
 def load_multilabel(
