@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from accelerate import PartialState
 from transformers import AutoTokenizer, EarlyStoppingCallback, set_seed
 
 from seal_hf import (
@@ -124,5 +125,6 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
 if __name__ == "__main__":
     try:
         main()
+        PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
     except (ValueError, OSError) as error:
         sys.exit(f"run_energy.py: {error}")

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from accelerate import PartialState
 from transformers import AutoTokenizer, EarlyStoppingCallback, set_seed
 
 from seal_hf import SealForMultiLabel, SealTrainer, SealTrainingArguments, TensorRows, load_multilabel, tokenize
@@ -123,5 +124,6 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
 if __name__ == "__main__":
     try:
         main()
+        PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
     except (ValueError, OSError) as error:
         sys.exit(f"run_mlc.py: {error}")

@@ -4,6 +4,7 @@ import os
 import sys
 
 import torch
+from accelerate import PartialState
 from tiny_models import tiny_arguments, tiny_texts, tiny_tokenizer
 
 from seal_hf import SealForMultiLabel, SealTrainer, tokenize
@@ -38,3 +39,4 @@ def train(base, mode, folder, world):
 if __name__ == "__main__":
     base, mode, folder = sys.argv[1:]
     torch.save(train(base, mode, folder, 2), f"{folder}/rank{os.environ['RANK']}.pt")
+    PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends

@@ -6,6 +6,7 @@ import sys
 
 import tiny_run
 import torch
+from accelerate import PartialState
 from transformers.trainer_callback import PrinterCallback
 
 from seal_hf import EnergyTrainer, EnergyTrainingArguments, SealForMultiLabel, TensorRows
@@ -57,3 +58,4 @@ def run_all(folder, world):
 if __name__ == "__main__":
     world, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     torch.save(run_all(sys.argv[1], world), f"{sys.argv[1]}/rank{rank}.pt")
+    PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends

@@ -105,3 +105,4 @@ if __name__ == "__main__":
     else:
         results["resume"] = error(f"{folder}/whole", world, resume="anywhere")
     torch.save(results, f"{folder}/rank{rank}.pt")
+    PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends

@@ -6,6 +6,7 @@ import sys
 
 import tiny_run
 import torch
+from accelerate import PartialState
 
 from seal_hf import NonFiniteLossError, TensorRows
 
@@ -138,3 +139,4 @@ if __name__ == "__main__":
     else:
         results = run_all(folder, world, "--resume" in names)
     torch.save(results, f"{folder}/rank{rank}.pt")
+    PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
