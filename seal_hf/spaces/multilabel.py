@@ -1,127 +1,23 @@
-"""Output spaces: everything the method must know about one kind of structured output.
+"""Label sets over L labels: `logits` and `labels` (B, L); candidates `y` (B, S, L).
 
-A space turns logits into relaxed structures, draws and scores candidates, and is the only place that knows whether the
-output is a label set, a tag sequence or a mask. Energies and energy losses are generic over spaces. All methods are
-pure tensor functions, vectorised over the batch B and the candidates S; nothing loops over examples and nothing
-synchronises with the device.
-
-Shapes for a label set over L labels: `logits` and `labels` (B, L); candidates `y` (B, S, L). From `sparse_from` labels
-on, candidates are sparse ([`LabelSets`]): nothing of size B x S x L is made, and the host reads how wide the sets are.
+From `sparse_from` labels on, candidates are sparse ([`LabelSets`]): nothing of size B x S x L is made, and the host
+reads how wide the sets are.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from . import label_sets
-from .label_sets import LabelSets, dot, total
-from .task_losses import CrossEntropy, TaskLoss
+from .. import label_sets
+from ..label_sets import LabelSets, dot, total
+from ..task_losses import CrossEntropy, TaskLoss
+from .base import OutputSpace
 
-COSTS = ("f1", "l1", "l1_mean")
 SPARSE_FROM = 2000  # labels: sparse is 3 times as fast at 1000 already (benchmarks/label_scale.json), dense is exact
-
-
-class OutputSpace(ABC):
-    """What a structured output must offer. `mask` (B, ...) marks the positions that count; `None` means all of them.
-
-    Attributes:
-        name: Key in `SPACES`; stored in the loss-net's config.
-        problem_type: The `config.problem_type` a task-net of this space has.
-    """
-
-    name: str
-    problem_type: str
-
-    @classmethod
-    def from_arguments(cls, args) -> OutputSpace:
-        """The space with the options that [`SealTrainingArguments`] has for it."""
-        return cls()
-
-    @abstractmethod
-    def check(self, logits: Tensor, labels: Tensor) -> None:
-        """Raise ValueError where the task-net's output cannot belong to this space. Looks at shapes only."""
-
-    def is_sparse(self, num_labels: int) -> bool:
-        """Whether candidates over so many labels are sparse."""
-        return False
-
-    def check_loss(self, args, num_labels: int) -> None:  # noqa: B027
-        """Raise ValueError where the energy loss of [`SealTrainingArguments`] cannot be had in this space."""
-
-    @abstractmethod
-    def gold(self, labels: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Labels as given by the data -> (gold structure as floats, mask or None)."""
-
-    @abstractmethod
-    def relax(self, logits: Tensor) -> Tensor:
-        """Logits -> relaxed structure ŷ, each entry in [0, 1], differentiable."""
-
-    def logits(self, y: Tensor) -> Tensor:
-        """The inverse of `relax`, for what reads logits (metrics, `decode`): log(y / (1 - y)) of y clipped to
-        [1e-6, 1 - 1e-6], in float32, so within ±13.8."""
-        return torch.logit(y.float(), eps=1e-6)
-
-    def output(self, logits: Tensor) -> Tensor:
-        """The relaxed output as a candidate, differentiable: (B, 1, ...)."""
-        return self.relax(logits).unsqueeze(1)
-
-    def candidate(self, y: Tensor) -> Tensor:
-        """One structure per input, (B, ...), as a candidate, (B, 1, ...)."""
-        return y.unsqueeze(1)
-
-    def join(self, parts: list[Tensor]) -> Tensor:
-        """Candidates side by side, in one row: (B, S, ...)."""
-        return torch.cat(parts, dim=1)
-
-    def facts(self, output: Tensor) -> dict[str, Tensor]:
-        """What the log should say of a relaxed output, by name: tensors, whose mean is logged."""
-        return {}
-
-    @abstractmethod
-    def sample(self, logits: Tensor, num_samples: int, generator: torch.Generator) -> Tensor:
-        """K independent structures drawn from the task-net's distribution: (B, K, ...), without gradient."""
-
-    @abstractmethod
-    def perturb(self, logits: Tensor, num_samples: int, std: float, generator: torch.Generator) -> Tensor:
-        """K relaxed structures from logits with Gaussian noise of standard deviation `std`: (B, K, ...)."""
-
-    @abstractmethod
-    def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
-        """Logits of the distribution whose every entry is the gold's with probability `share`, else the task-net's."""
-
-    @abstractmethod
-    def repeated(self, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Which hard candidates (B, S, ...) equal an earlier one of the same input: (B, S) bool."""
-
-    @abstractmethod
-    def log_prob(self, logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """log P(y | logits) under the task-net's factorised distribution, closed form: (B, S), in (-inf, 0]."""
-
-    def log_noise(self, logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """log P(y | logits) up to a constant per input, for losses that compare candidates of one input: (B, S)."""
-        return self.log_prob(logits, y, mask)
-
-    @abstractmethod
-    def score(self, y_hat: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Quality s(ŷ, y) of candidates `y_hat` (B, S, ...) against gold `y` (B, ...): (B, S), in [0, 1], 1 is best."""
-
-    @abstractmethod
-    def cost(self, y_hat: Tensor, y: Tensor, kind: str, mask: Tensor | None = None) -> Tensor:
-        """Cost Δ(ŷ, y) >= 0, differentiable in `y_hat`: (B, S)."""
-
-    @abstractmethod
-    def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """The task-net's own loss: summed over the structure, averaged over the batch (λ1 has meaning only with that).
-        A training step gives the generator of its noise, an evaluation none. Scalar."""
-
-    @abstractmethod
-    def decode(self, logits: Tensor, threshold: float = 0.5) -> Tensor:
-        """Hard decisions from logits."""
 
 
 class MultiLabelSpace(OutputSpace):
@@ -292,6 +188,3 @@ class MultiLabelSpace(OutputSpace):
     def decode(self, logits: Tensor, threshold: float = 0.5) -> Tensor:
         """1 where the probability is at least `threshold`, else 0: int64 (B, L)."""
         return (self.relax(logits) >= threshold).long()
-
-
-SPACES: dict[str, type[OutputSpace]] = {space.name: space for space in (MultiLabelSpace,)}

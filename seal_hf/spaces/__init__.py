@@ -1,0 +1,16 @@
+"""Output spaces: everything the method must know about one kind of structured output.
+
+A space turns logits into relaxed structures, draws and scores candidates, and is the only place that knows whether the
+output is a label set, a tag sequence or a mask. Energies and energy losses are generic over spaces. All methods are
+pure tensor functions, vectorised over the batch B and the candidates S; nothing loops over examples and nothing
+synchronises with the device. A new one is a file here and its class in `SPACES`.
+"""
+
+from __future__ import annotations
+
+from .base import COSTS, OutputSpace
+from .multilabel import SPARSE_FROM, MultiLabelSpace
+
+SPACES: dict[str, type[OutputSpace]] = {space.name: space for space in (MultiLabelSpace,)}
+
+__all__ = ["COSTS", "SPACES", "SPARSE_FROM", "MultiLabelSpace", "OutputSpace"]
