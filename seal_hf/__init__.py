@@ -16,8 +16,8 @@ from .label_sets import LabelSets
 from .learner import Learner
 from .loss_net import LossNet, LossNetConfig
 from .meters import NonFiniteLossError
-from .modeling import MLPConfig, MLPForMultiLabel, SealForMultiLabel
-from .spaces import SPACES, MultiLabelSpace, OutputSpace
+from .modeling import MLPConfig, MLPForMultiLabel, SealForMultiLabel, SealForTokenClassification, SealModel
+from .spaces import SPACES, MultiLabelSpace, OutputSpace, TagSequenceSpace
 from .task_losses import TASK_LOSSES, TaskLoss
 from .trainer import SealTrainer
 from .training_args import SealTrainingArguments
@@ -48,8 +48,11 @@ __all__ = [
     "NonFiniteLossError",
     "OutputSpace",
     "SealForMultiLabel",
+    "SealForTokenClassification",
+    "SealModel",
     "SealTrainer",
     "SealTrainingArguments",
+    "TagSequenceSpace",
     "TaskLoss",
     "TensorRows",
     "collate_rows",

@@ -105,8 +105,8 @@ def pool(hidden: Tensor, attention_mask: Tensor | None = None) -> Tensor:
     return (hidden * mask).sum(1) / mask.sum(1).clamp_min(1)
 
 
-def task_features(outputs, inputs: dict[str, Tensor], model_name: str) -> Tensor:
-    """The task-net's detached features, pooled: what a `shared` loss-net reads. Float32 (B, H).
+def task_features(outputs, inputs: dict[str, Tensor], model_name: str, pooled: bool = True) -> Tensor:
+    """The task-net's detached features, what a `shared` loss-net reads: float32 (B, H), or unpooled (B, T, H).
 
     Raises:
         ValueError: the task-net returned no hidden states.
@@ -118,7 +118,8 @@ def task_features(outputs, inputs: dict[str, Tensor], model_name: str) -> Tensor
             "output_hidden_states=True. Use loss_net_encoder='separate' with this model."
         )
     with torch.no_grad():
-        features = pool(states[-1].detach(), inputs.get("attention_mask"))
+        features = states[-1].detach()
+        features = pool(features, inputs.get("attention_mask")) if pooled else features
         return features.float()  # DeepSpeed keeps a task-net in bf16, with no autocast around the loss-net
 
 

@@ -22,7 +22,7 @@ from .energy_methods import ENERGY_METHODS, Problem
 from .launchers import check_data_parallel
 from .loss_net import LossNet, aligned
 from .meters import Meters
-from .modeling import SealForMultiLabel
+from .modeling import SealModel
 from .samplers import stateless_noise
 from .saving import SavingTrainer
 from .spaces import SPACES, OutputSpace
@@ -238,10 +238,10 @@ def load_energy_network(folder: str | Path) -> LossNet:
 
 def check_energy_network(model: nn.Module) -> None:
     """Raises ValueError where the model is no [`LossNet`] with an encoder of its own."""
-    if isinstance(model, SealForMultiLabel):
+    if isinstance(model, SealModel):
         raise ValueError(
-            "`model` is a SealForMultiLabel; EnergyTrainer trains an energy network: pass model=nets.loss_net, and "
-            "task_net=nets.task_net if that is trained."
+            f"`model` is a {type(model).__name__}; EnergyTrainer trains an energy network: pass "
+            "model=nets.loss_net, and task_net=nets.task_net if that is trained."
         )
     if not isinstance(model, LossNet):
         raise ValueError(f"`model` is a {type(model).__name__}; EnergyTrainer trains an energy network, a LossNet.")

@@ -14,6 +14,7 @@ from .backbones import LIBRARIES, LossAdapter
 from .encoders import ENCODER_MODES, pool
 from .energies import ENERGIES
 from .label_sets import LabelSets
+from .spaces.base import precise
 
 
 class LossNetConfig(PretrainedConfig):
@@ -29,6 +30,7 @@ class LossNetConfig(PretrainedConfig):
         head_layers: layers of linear -> softplus between those features and the energy.
         hidden_size: width of these layers.
         global_size: width of the global term (rows of M in SEAL Eq. 2).
+        energy_options: arguments of that energy network of its own, or None.
     """
 
     model_type = "seal_loss_net"
@@ -43,6 +45,7 @@ class LossNetConfig(PretrainedConfig):
         head_layers: int = 0,
         hidden_size: int = 400,
         global_size: int = 200,
+        energy_options: dict | None = None,
         **kwargs,
     ):
         modes = (*ENCODER_MODES, *LIBRARIES)
@@ -58,6 +61,7 @@ class LossNetConfig(PretrainedConfig):
         self.head_layers = head_layers
         self.hidden_size = hidden_size
         self.global_size = global_size
+        self.energy_options = energy_options
         super().__init__(**kwargs)
 
 
@@ -85,7 +89,8 @@ class LossNet(PreTrainedModel):
             module for a, b in zip(sizes[:-1], sizes[1:], strict=True) for module in (nn.Linear(a, b), nn.Softplus())
         ]
         self.head = nn.Sequential(*layers)
-        self.energy = ENERGIES[config.energy](config.num_labels, sizes[-1], config.global_size)
+        options = config.energy_options or {}
+        self.energy = ENERGIES[config.energy](config.num_labels, sizes[-1], config.global_size, **options)
         self.post_init()
 
     def _init_weights(self, module: nn.Module) -> None:
@@ -134,11 +139,16 @@ class LossNet(PreTrainedModel):
                 module.sparse = wanted
 
     def encode(self, inputs: dict[str, Tensor], features: Tensor | None = None) -> Tensor:
-        """T_E(x): from the inputs, or from features that are there already. (B, H)."""
-        if features is not None:
-            return self.head(features)
-        hidden = self.encoder(**inputs).last_hidden_state
-        return self.head(pool(hidden, inputs.get("attention_mask")))
+        """T_E(x): from the inputs, or from features that are there already. (B, H), or of tokens (B, T, H)."""
+        if features is None:
+            features = self.encoder(**inputs).last_hidden_state
+            features = pool(features, inputs.get("attention_mask")) if self.pooled else features
+        return self.head(features)
+
+    @property
+    def pooled(self) -> bool:
+        """Whether the energy reads one vector per input; else one per token."""
+        return self.energy.pooled
 
     def forward(
         self,
@@ -154,7 +164,8 @@ class LossNet(PreTrainedModel):
                 encoded features, detached: inference on the very energies that are returned, x being encoded once.
             mask: positions that count, or None.
             inputs: the task-net's inputs without labels; encoded where there are no features.
-            features: (B, H): the task-net's, detached (`shared`), or those of a frozen encoder from the cache.
+            features: (B, H) or of tokens (B, T, H): the task-net's, detached (`shared`), or those of a frozen encoder
+                from the cache.
 
         Returns:
             (B, S) energies in float32, lower = better. The energy itself is never computed in half precision: sums over
@@ -169,7 +180,7 @@ class LossNet(PreTrainedModel):
     def energies(self, features: Tensor, y: Tensor | LabelSets, mask: Tensor | None = None) -> Tensor:
         """As `forward`, from T_E(x), what `encode` returns: (B, S)."""
         with torch.autocast(y.device.type, enabled=False):
-            return self.energy(features.float(), y.float(), mask)
+            return self.energy(precise(features), y.float() if isinstance(y, LabelSets) else precise(y), mask)
 
 
 def encoder_options(config) -> dict:

@@ -38,7 +38,7 @@ from .learner import Learner, frozen, reduces_sparse
 from .loss_net import LossNet
 from .meters import Meters
 from .model_card import run_card
-from .modeling import SealForMultiLabel
+from .modeling import SealModel
 from .samplers import WindowRepeatSampler, stateless_noise
 from .saving import SavingTrainer
 from .spaces import SPACES, MultiLabelSpace, OutputSpace
@@ -49,7 +49,7 @@ class SealTrainer(SavingTrainer):
     """A [`~transformers.Trainer`] whose `model` is the plain task-net, with a loss-net trained beside it.
 
     Args:
-        model: a [`SealForMultiLabel`], or any multi-label model together with `loss_net`.
+        model: a [`SealForMultiLabel`] or the like, or any model with the right logits together with `loss_net`.
         args: [`SealTrainingArguments`].
         loss_net: a [`LossNet`]; not needed for `energy_loss="ce"`.
         space: the output space, with its task loss; default: the loss-net's, else label sets, as `args` have them.
@@ -63,7 +63,7 @@ class SealTrainer(SavingTrainer):
 
     def __init__(
         self,
-        model: SealForMultiLabel | PreTrainedModel | None = None,
+        model: SealModel | PreTrainedModel | None = None,
         args: SealTrainingArguments | None = None,
         data_collator=None,
         train_dataset=None,
@@ -76,7 +76,7 @@ class SealTrainer(SavingTrainer):
         args = args if args is not None else SealTrainingArguments(output_dir="trainer_output")
         check_launcher(args)
         check_saving(args)
-        self.loss_net = loss_net
+        self.loss_net, self._space_class = loss_net, MultiLabelSpace
         self._initial_loss_net = {k: v.clone() for k, v in loss_net.state_dict().items()} if loss_net else None
         model = self._take_apart(model)
         if data_collator is None and isinstance(train_dataset or eval_dataset, TensorRows):
@@ -183,7 +183,7 @@ class SealTrainer(SavingTrainer):
     def _features(self, outputs, inputs: dict[str, Tensor]) -> Tensor | None:
         """The loss-net's features, where it does not compute them: cached with the rows, or the task-net's."""
         if self._shares_features:
-            return task_features(outputs, inputs, type(self.model).__name__)
+            return task_features(outputs, inputs, type(self.model).__name__, self.loss_net.pooled)
         return inputs.get(FEATURES)
 
     def _weighted_energy(self, outputs, inputs: dict[str, Tensor], task_loss: Tensor) -> Tensor:
@@ -302,8 +302,8 @@ class SealTrainer(SavingTrainer):
 
     def _take_space(self) -> None:
         """The output space with the arguments as they are: a hyper-parameter search changes them."""
-        kind = SPACES[self.loss_net.config.space] if self.loss_net else MultiLabelSpace
-        self.space = self._given_space or kind.from_arguments(self.args)
+        kind = SPACES[self.loss_net.config.space] if self.loss_net else self._space_class
+        self.space = self._given_space or kind.from_arguments(self.args, self.model)
 
     def call_model_init(self, trial=None) -> nn.Module:
         model = self._take_apart(super().call_model_init(trial))
@@ -314,10 +314,10 @@ class SealTrainer(SavingTrainer):
         return model
 
     def _take_apart(self, model):
-        """A SealForMultiLabel gives the Trainer its task-net, and us its loss-net."""
-        if not isinstance(model, SealForMultiLabel):
+        """A SealForMultiLabel or the like gives the Trainer its task-net, and us its loss-net."""
+        if not isinstance(model, SealModel):
             return model
-        self.loss_net = model.loss_net
+        self.loss_net, self._space_class = model.loss_net, model.space_class
         return model.task_net
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:

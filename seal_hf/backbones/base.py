@@ -119,5 +119,6 @@ class AdapterLibrary(ABC):
         """What `save` wrote, into `model`, in place."""
 
     @abstractmethod
-    def from_folder(self, folder: str | Path, **kwargs) -> nn.Module | None:
-        """The task-net that `save` wrote, on its base; None where the folder is not of this library."""
+    def from_folder(self, folder: str | Path, auto_class: type, **kwargs) -> nn.Module | None:
+        """The task-net that `save` wrote, on its base, which `auto_class` loads; None where the folder is not of this
+        library."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from torch import nn
-from transformers import AutoModelForSequenceClassification, PreTrainedModel
+from transformers import PreTrainedModel
 
 from .base import LOSS_ADAPTER, AdapterLibrary, LossAdapter
 
@@ -78,14 +78,14 @@ class Adapters(AdapterLibrary):
         task = _task_adapter(model) if self.owns(model) else TASK_ADAPTER
         model.load_adapter(str(folder), load_as=task, set_active=True, use_safetensors=True)
 
-    def from_folder(self, folder: str | Path, **kwargs) -> nn.Module | None:
+    def from_folder(self, folder: str | Path, auto_class: type, **kwargs) -> nn.Module | None:
         file = Path(folder) / CONFIG
         if not (file.is_file() and (Path(folder) / WEIGHTS).is_file()):
             return None
         import adapters
 
         saved = json.loads(file.read_text(encoding="utf-8"))
-        model = AutoModelForSequenceClassification.from_pretrained(saved["model_name"], **kwargs)
+        model = auto_class.from_pretrained(saved["model_name"], **kwargs)
         adapters.init(model)
         self.load(model, folder)
         model.train_adapter(TASK_ADAPTER)

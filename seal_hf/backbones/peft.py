@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from torch import nn
-from transformers import AutoModelForSequenceClassification, PreTrainedModel
+from transformers import PreTrainedModel
 
 from .base import LOSS_ADAPTER, AdapterLibrary, LossAdapter
 
@@ -65,7 +65,8 @@ class Peft(AdapterLibrary):
 
         config = method
         if isinstance(method, str):
-            common = {"task_type": peft.TaskType.SEQ_CLS}
+            tokens = type(model).__name__.endswith("ForTokenClassification")
+            common = {"task_type": peft.TaskType.TOKEN_CLS if tokens else peft.TaskType.SEQ_CLS}
             if targets is not None:
                 common["target_modules"] = targets
             if method == "ia3":
@@ -94,14 +95,14 @@ class Peft(AdapterLibrary):
 
         set_peft_model_state_dict(model, load_file(Path(folder) / WEIGHTS), adapter_name=model.active_adapter)
 
-    def from_folder(self, folder: str | Path, **kwargs) -> nn.Module | None:
+    def from_folder(self, folder: str | Path, auto_class: type, **kwargs) -> nn.Module | None:
         file = Path(folder) / CONFIG
         if not (file.is_file() and (Path(folder) / WEIGHTS).is_file()):
             return None
         import peft
 
         base = json.loads(file.read_text(encoding="utf-8"))["base_model_name_or_path"]
-        model = AutoModelForSequenceClassification.from_pretrained(base, **kwargs)
+        model = auto_class.from_pretrained(base, **kwargs)
         return peft.PeftModel.from_pretrained(model, folder, is_trainable=True, use_safetensors=True)
 
 

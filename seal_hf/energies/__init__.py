@@ -5,7 +5,23 @@ from __future__ import annotations
 from torch import nn
 
 from .multilabel import MultiLabelEnergy
+from .tags import ChainBothEnergy, ChainEnergy, ChainForwardEnergy, ChainWordsEnergy, TagAttentionEnergy
 
-ENERGIES: dict[str, type[nn.Module]] = {"multilabel": MultiLabelEnergy}
+ENERGIES: dict[str, type[nn.Module]] = {
+    "multilabel": MultiLabelEnergy,
+    "chain": ChainEnergy,
+    "chain_ge_a": ChainForwardEnergy,
+    "chain_ge_b": ChainBothEnergy,
+    "chain_ge_c": ChainWordsEnergy,
+    "tag_attention": TagAttentionEnergy,
+}
 
-__all__ = ["ENERGIES", "MultiLabelEnergy"]
+__all__ = [
+    "ENERGIES",
+    "ChainBothEnergy",
+    "ChainEnergy",
+    "ChainForwardEnergy",
+    "ChainWordsEnergy",
+    "MultiLabelEnergy",
+    "TagAttentionEnergy",
+]

@@ -24,6 +24,8 @@ class MultiLabelEnergy(nn.Module):
         global_size: G, rows of M.
     """
 
+    pooled = True  # reads one vector per input
+
     def __init__(self, num_labels: int, feature_size: int, global_size: int):
         super().__init__()
         self.label_embeddings = nn.Embedding(num_labels, feature_size)  # b: (L, H)

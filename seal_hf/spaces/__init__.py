@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from .base import COSTS, OutputSpace
 from .multilabel import SPARSE_FROM, MultiLabelSpace
+from .tags import TagSequenceSpace
 
-SPACES: dict[str, type[OutputSpace]] = {space.name: space for space in (MultiLabelSpace,)}
+SPACES: dict[str, type[OutputSpace]] = {space.name: space for space in (MultiLabelSpace, TagSequenceSpace)}
 
-__all__ = ["COSTS", "SPACES", "SPARSE_FROM", "MultiLabelSpace", "OutputSpace"]
+__all__ = ["COSTS", "SPACES", "SPARSE_FROM", "MultiLabelSpace", "OutputSpace", "TagSequenceSpace"]

@@ -10,21 +10,33 @@ from torch import Tensor
 COSTS = ("f1", "l1", "l1_mean")
 
 
+def precise(values: Tensor) -> Tensor:
+    """In float32, where it is in half precision; float64 stays."""
+    return values if values.dtype == torch.float64 else values.float()
+
+
 class OutputSpace(ABC):
     """What a structured output must offer. `mask` (B, ...) marks the positions that count; `None` means all of them.
 
     Attributes:
         name: Key in `SPACES`; stored in the loss-net's config.
-        problem_type: The `config.problem_type` a task-net of this space has.
+        problem_type: The `config.problem_type` a task-net of this space has; None where its head has none.
+        structure_dims: Dimensions of one structure, without the batch: 1 of a label set, 2 of a tag sequence.
     """
 
     name: str
-    problem_type: str
+    problem_type: str | None
+    structure_dims: int
 
     @classmethod
-    def from_arguments(cls, args) -> OutputSpace:
-        """The space with the options that [`SealTrainingArguments`] has for it."""
+    def for_model(cls, task_net) -> OutputSpace:
+        """The space of this task-net's outputs, with default options."""
         return cls()
+
+    @classmethod
+    def from_arguments(cls, args, task_net) -> OutputSpace:
+        """The space of this task-net's outputs, with the options that [`SealTrainingArguments`] has for it."""
+        return cls.for_model(task_net)
 
     @abstractmethod
     def check(self, logits: Tensor, labels: Tensor) -> None:

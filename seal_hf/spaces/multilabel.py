@@ -33,6 +33,7 @@ class MultiLabelSpace(OutputSpace):
 
     name = "multi_label"
     problem_type = "multi_label_classification"
+    structure_dims = 1
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class MultiLabelSpace(OutputSpace):
         self.loss = loss or CrossEntropy()
 
     @classmethod
-    def from_arguments(cls, args) -> MultiLabelSpace:
+    def from_arguments(cls, args, task_net) -> MultiLabelSpace:
         return cls(args.sparse_labels_from, args.relaxed_mass, args.relaxed_width, TaskLoss.from_arguments(args))
 
     def is_sparse(self, num_labels: int) -> bool:

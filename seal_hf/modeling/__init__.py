@@ -1,0 +1,8 @@
+"""Task-net and loss-net together, a class per kind of output."""
+
+from ..encoders import MLPConfig
+from .base import SealModel
+from .multilabel import MLPForMultiLabel, SealForMultiLabel
+from .tokens import SealForTokenClassification
+
+__all__ = ["MLPConfig", "MLPForMultiLabel", "SealForMultiLabel", "SealForTokenClassification", "SealModel"]

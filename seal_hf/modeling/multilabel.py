@@ -1,0 +1,131 @@
+"""Label sets: SealForMultiLabel, and the small MLP task-net for feature data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForSequenceClassification
+from transformers.modeling_outputs import SequenceClassifierOutput
+
+from ..backbones import LIBRARIES
+from ..encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
+from ..spaces import SPARSE_FROM, MultiLabelSpace
+from .base import SealModel, label_maps, set_bias
+
+
+class MLPForMultiLabel(MLPPreTrainedModel):
+    """The MLP task-net F(x) = G T_F(x): an MLP and a label table, without bias unless `config.label_bias` (SEAL §4; the
+    authors' feedforward task-net)."""
+
+    def __init__(self, config: MLPConfig):
+        super().__init__(config)
+        self.encoder = MLPEncoder(config)
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels, bias=config.label_bias)
+        self.classifier.is_label_table = True
+        self.post_init()
+
+    def forward(
+        self, features: Tensor, labels: Tensor | None = None, output_hidden_states: bool | None = None, **kwargs
+    ) -> SequenceClassifierOutput:
+        """features (B, input_size) -> logits (B, L). With `labels` (B, L), also the loss: cross-entropy summed over
+        labels."""
+        outputs = self.encoder(features, output_hidden_states=output_hidden_states)
+        logits = self.classifier(outputs.last_hidden_state)
+        loss = MultiLabelSpace().task_loss(logits, labels) if labels is not None else None
+        return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=outputs.hidden_states)
+
+
+AutoModelForSequenceClassification.register(MLPConfig, MLPForMultiLabel)
+
+
+class SealForMultiLabel(SealModel):
+    """A multi-label task-net, with logits (B, L), and its loss-net."""
+
+    auto_class = AutoModelForSequenceClassification
+    space_class = MultiLabelSpace
+    default_energy = "multilabel"
+
+    @torch.no_grad()
+    def predict(self, threshold: float | None = None, **inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Probabilities (B, L), and decisions (B, L) at `threshold`; default: the tuned one of the config, else 0.5.
+
+        Without dropout: the task-net is put into evaluation mode, where training had left it in the other.
+        """
+        logits = self.task_net.eval()(**inputs).logits
+        if threshold is None:
+            tuned = getattr(self.config, "threshold", None)
+            threshold = 0.5 if tuned is None else tuned
+        return self.space.relax(logits), self.space.decode(logits, threshold)
+
+    @classmethod
+    def for_data(
+        cls,
+        data,
+        model_name_or_path: str | None = None,
+        *,
+        loss_net_encoder: str = "separate",
+        adapter: Any = None,
+        global_size: int = 200,
+        hidden_size: int = 400,
+        num_layers: int = 2,
+        dropout: float = 0.0,
+        label_bias: bool | None = None,
+        **kwargs,
+    ) -> SealForMultiLabel:
+        """Both nets for a data set of [`load_multilabel`].
+
+        Args:
+            data: has `kind` and `label_names`; `num_features` and `scaling` for features; `label_rates` where the
+                output layer has a bias.
+            model_name_or_path: a Hugging Face encoder or classifier; for text data.
+            loss_net_encoder, adapter: see [`from_pretrained`]; features take `separate` or `shared`, and no adapter.
+            global_size: width of the loss-net's global term.
+            hidden_size, num_layers, dropout: of the MLPs, for feature data.
+            label_bias: whether the MLP task-net has a bias, which starts at the labels' log-odds; default: from
+                `SPARSE_FROM` labels on, where samples must hold few of them.
+
+        Raises:
+            ValueError: text data without `model_name_or_path`; adapters for feature data.
+        """
+        names = list(data.label_names)
+        labels = label_maps(names)
+        if model_name_or_path is not None:
+            return cls.from_pretrained(
+                model_name_or_path,
+                loss_net_encoder=loss_net_encoder,
+                adapter=adapter,
+                global_size=global_size,
+                num_labels=len(names),
+                label_rates=data.label_rates,
+                **labels,
+                **kwargs,
+            )
+        if data.kind != "features":
+            raise ValueError(
+                f"`model_name_or_path` is missing: {data.name!r} is text and needs a Hugging Face encoder, "
+                "for example --model_name_or_path distilbert-base-uncased."
+            )
+        if adapter is not None or loss_net_encoder in LIBRARIES:
+            raise ValueError(
+                f"`adapter` is {adapter!r} and `loss_net_encoder` {loss_net_encoder!r}, but {data.name!r} is feature "
+                "data: its MLP has no pretrained base to adapt. Use loss_net_encoder='separate' or 'shared'."
+            )
+        config = MLPConfig(
+            input_size=data.num_features,
+            hidden_size=hidden_size,
+            num_layers=num_layers,
+            dropout=dropout,
+            label_bias=len(names) >= SPARSE_FROM if label_bias is None else label_bias,
+            problem_type=MultiLabelSpace.problem_type,
+            **labels,
+        )
+        task_net = MLPForMultiLabel(config)
+        if config.label_bias:
+            set_bias(task_net.classifier.bias, data.label_rates)
+        seal = cls(task_net, cls._fresh_loss_net(task_net, None, loss_net_encoder, global_size))
+        if data.scaling is not None:
+            for encoder in (net.encoder for net in (task_net, seal.loss_net) if net.encoder is not None):
+                encoder.set_scaling(data.scaling)
+        return seal

@@ -1,0 +1,143 @@
+"""Tag sequences: one of C tags for each of T positions; `logits` (B, T, C), `labels` (B, T), candidates (B, S, T, C).
+
+`labels` is -100 where a position does not count: padding, special tokens, the sub-words after a word's first. What
+counts may have holes; what does not count changes nothing here, in any value or gradient.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .base import OutputSpace, precise
+
+IGNORED = -100  # the label of a position that does not count, everywhere in PyTorch and transformers
+
+
+class TagSequenceSpace(OutputSpace):
+    """Tag sequences: y in {1..C}^T, one-hot, independent categorical outputs.
+
+    Args:
+        label_names: the C tags.
+    """
+
+    name = "tag_sequence"
+    problem_type = None
+    structure_dims = 2
+
+    def __init__(self, label_names: Sequence[str]):
+        self.label_names = list(label_names)
+
+    @classmethod
+    def for_model(cls, task_net) -> TagSequenceSpace:
+        names = task_net.config.id2label
+        return cls([names[i] for i in range(len(names))])
+
+    def check(self, logits: Tensor, labels: Tensor) -> None:
+        """Logits must be (B, T, C) and labels (B, T).
+
+        Raises:
+            ValueError: naming both shapes.
+        """
+        if logits.dim() != 3 or logits.shape[:2] != labels.shape or logits.shape[2] != len(self.label_names):
+            raise ValueError(
+                f"The task-net's logits have shape {tuple(logits.shape)} and `labels` have shape "
+                f"{tuple(labels.shape)}; a token classifier of {len(self.label_names)} tags gives (batch, tokens, "
+                f"{len(self.label_names)}) and takes one tag id per token, {IGNORED} where a token does not count: "
+                "(batch, tokens). Check the model's `num_labels`, and that the labels are padded with the inputs."
+            )
+
+    def gold(self, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, T) of tag ids or -100 -> one-hot float32 (B, T, C), zero where a position does not count; mask (B, T)."""
+        mask = labels >= 0
+        y = F.one_hot(labels.clamp_min(0), len(self.label_names)).float()
+        return y * mask.unsqueeze(-1), mask
+
+    def relax(self, logits: Tensor) -> Tensor:
+        """ŷ = softmax(logits) at every position, in float32 (float64 stays)."""
+        return torch.softmax(precise(logits), dim=-1)
+
+    def logits(self, y: Tensor) -> Tensor:
+        """log y, y clipped to at least 1e-6."""
+        return precise(y).clamp_min(1e-6).log()
+
+    @torch.no_grad()
+    def sample(self, logits: Tensor, num_samples: int, generator: torch.Generator) -> Tensor:
+        """One-hot tags y_t ~ softmax(logits_t), independent, by inversion of the distribution: float32 (B, K, T, C)."""
+        cumulative = self.relax(logits).cumsum(-1)  # (B, T, C)
+        shape = (*logits.shape[:2], num_samples)
+        noise = torch.rand(shape, device=logits.device, dtype=cumulative.dtype, generator=generator)
+        noise = noise * cumulative[..., -1:]  # whose last value may be a bit off 1
+        tags = torch.searchsorted(cumulative, noise, right=True).clamp_max(logits.shape[-1] - 1)  # (B, T, K)
+        return F.one_hot(tags.transpose(1, 2), logits.shape[-1]).to(cumulative.dtype)
+
+    @torch.no_grad()
+    def perturb(self, logits: Tensor, num_samples: int, std: float, generator: torch.Generator) -> Tensor:
+        """softmax(logits + N(0, std²)): float32 (B, K, T, C)."""
+        shape = (logits.shape[0], num_samples, *logits.shape[1:])
+        return torch.softmax(
+            precise(logits).unsqueeze(1) + std * torch.randn(shape, device=logits.device, generator=generator), dim=-1
+        )
+
+    def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
+        """The log-probabilities of (1 - m) softmax(z) + m y*, m = `share` in (0, 1): (B, T, C)."""
+        own = F.log_softmax(precise(logits), dim=-1)
+        mixed = torch.logaddexp(own + math.log1p(-share), torch.full_like(own, math.log(share)))
+        return torch.where(gold > 0, mixed, own + math.log1p(-share))
+
+    def repeated(self, y: Tensor, mask: Tensor | None = None) -> Tensor:
+        """By the number of positions at which two sequences agree, which is all of them where they are equal."""
+        counted = self._counted(y, mask)
+        flat = counted.flatten(2)  # (B, S, T C)
+        agree = flat @ flat.transpose(1, 2)  # (B, S, S)
+        equal = agree == agree.diagonal(dim1=1, dim2=2).unsqueeze(2)
+        return equal.tril(-1).any(-1)
+
+    def log_prob(self, logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Σ_t Σ_c y_tc log softmax(logits_t)_c over the positions that count: (B, S)."""
+        log_p = self._counted(F.log_softmax(precise(logits), dim=-1), mask)
+        return torch.einsum("bstc,btc->bs", y, log_p)
+
+    def score(self, y_hat: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Soft accuracy, the mean of ŷ_t·y_t over the positions that count: (B, S); 1 where none does."""
+        hits = torch.einsum("bstc,btc->bs", y_hat, self._counted(y, mask).to(y_hat.dtype))
+        size = self._size(y, mask)
+        return torch.where(size > 0, hits / size.clamp_min(1), torch.ones_like(hits))
+
+    def cost(self, y_hat: Tensor, y: Tensor, kind: str = "f1", mask: Tensor | None = None) -> Tensor:
+        """Δ: `f1` = 1 - score, `l1` = Σ_t Σ_c |ŷ - y| (InfNet+), in [0, 2 T], `l1_mean` = the same per position that
+        counts. (B, S)."""
+        if kind == "f1":
+            return 1 - self.score(y_hat, y, mask)
+        counted, gold = self._counted(y_hat, mask), self._counted(y, mask).to(y_hat.dtype)
+        overlap = torch.einsum("bstc,btc->bs", counted, gold)
+        distance = counted.sum((2, 3)) + gold.sum((1, 2)).unsqueeze(1) - 2 * overlap  # as y is 0 or 1
+        return distance if kind == "l1" else distance / self._size(y, mask).clamp_min(1)
+
+    def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Cross-entropy, summed over the positions that count, mean over the batch."""
+        loss = F.cross_entropy(precise(logits).transpose(1, 2), labels, ignore_index=IGNORED, reduction="sum")
+        return loss / len(labels)
+
+    def decode(self, logits: Tensor, threshold: float = 0.5) -> Tensor:
+        """The tag of the highest probability at every position: int64 (B, T)."""
+        return logits.argmax(-1)
+
+    @staticmethod
+    def _counted(values: Tensor, mask: Tensor | None) -> Tensor:
+        """(B, T, C) or (B, S, T, C), zero where a position does not count."""
+        if mask is None:
+            return values
+        mask = mask.unsqueeze(-1)
+        return values * (mask if values.dim() == 3 else mask.unsqueeze(1))
+
+    @staticmethod
+    def _size(y: Tensor, mask: Tensor | None) -> Tensor:
+        """How many positions count: (B, 1)."""
+        if mask is None:
+            return torch.full((len(y), 1), float(y.shape[1]), device=y.device)
+        return mask.sum(1, keepdim=True).to(y.dtype)
