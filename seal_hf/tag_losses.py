@@ -35,6 +35,9 @@ class TagTaskLoss:
     crf: CRF | None = None
     unique_roles_weight: float = 1.0
 
+    def __post_init__(self):
+        """Raise ValueError where a task-net of these fields cannot have the loss."""
+
     @classmethod
     def from_arguments(cls, args, tags: Sequence[str], crf: CRF | None = None) -> TagTaskLoss:
         """The loss that [`SealTrainingArguments`] name, with its options, for a task-net of these tags.

@@ -34,7 +34,7 @@ def cross_entropy(logits, labels):
     """One token at a time, per row."""
     p = logits.softmax(-1).tolist()
     rows = zip(p, labels.tolist(), strict=True)
-    return [-sum(math.log(q[tag]) for q, tag in zip(row, y, strict=True) if tag != -100) for row, y in rows]
+    return [-math.fsum(math.log(q[tag]) for q, tag in zip(row, y, strict=True) if tag != -100) for row, y in rows]
 
 
 def violation(logits, labels, roles):
