@@ -8,8 +8,8 @@ Positions of a batch count where `mask` (B, T) is true. It may have holes (sub-w
 tokens): the counted positions are neighbours, in their order, and what stands elsewhere has no influence, not even if
 it is NaN. A row without any counted position has one, empty, sequence: score 0, log Z = 0.
 
--inf as a transition, start or end forbids; forbidden sequences have probability 0 and no gradient. Nothing here
-synchronises with the device, and the only loops are over T.
+-inf as a transition, start or end forbids; forbidden sequences have probability 0 and no gradient. All is computed in
+float32, or in float64 if the emissions are. Nothing here synchronises with the device, and the only loops are over T.
 """
 
 from __future__ import annotations
@@ -50,12 +50,19 @@ def _take(x: Tensor, index: Tensor, dim: int) -> Tensor:
     return x.gather(dim, _beside(index, x, dim).expand_as(x))
 
 
-def _prepare(emissions: Tensor, mask: Tensor, start: Tensor | None, end: Tensor | None) -> tuple[Tensor, ...]:
-    """Packed mask, packed emissions with zeros where nothing counts, start, end."""
-    mask, emissions = pack(mask, emissions)
+def _prepare(
+    emissions: Tensor, transitions: Tensor, mask: Tensor, start: Tensor | None, end: Tensor | None
+) -> tuple[Tensor, ...]:
+    """Packed mask, packed emissions with zeros where nothing counts, transitions, start, end; at least float32."""
+    mask, emissions = pack(mask, _full(emissions))
     none = emissions.new_zeros(emissions.shape[-1])
-    emissions = emissions.masked_fill(~mask.unsqueeze(2), 0)
-    return mask, emissions, none if start is None else start, none if end is None else end
+    weights = (none if w is None else w.to(emissions.dtype) for w in (transitions, start, end))
+    return mask, emissions.masked_fill(~mask.unsqueeze(2), 0), *weights
+
+
+def _full(x: Tensor) -> Tensor:
+    """In float64 if it is, else in float32."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def _logsumexp(x: Tensor, dim: int) -> Tensor:
@@ -80,7 +87,7 @@ def log_partition(
     """
     if emissions.shape[1] == 0:
         return emissions.sum((1, 2))
-    mask, emissions, start, end = _prepare(emissions, mask, start, end)
+    mask, emissions, transitions, start, end = _prepare(emissions, transitions, mask, start, end)
     alpha = start + emissions[:, 0]  # (B, C): all sequences up to t that end in a tag
     for t in range(1, emissions.shape[1]):
         longer = _logsumexp(alpha.unsqueeze(2) + transitions, dim=1) + emissions[:, t]
@@ -98,7 +105,8 @@ def marginals(
     arguments = [x for x in (emissions, transitions, start, end) if x is not None]
     differentiable = torch.is_grad_enabled() and any(x.requires_grad for x in arguments)
     with torch.enable_grad():
-        e = emissions if emissions.requires_grad else emissions.detach().requires_grad_()
+        e = _full(emissions)
+        e = e if e.requires_grad else e.detach().requires_grad_()
         log_z = log_partition(e, transitions, mask, start, end).sum()
         (p,) = torch.autograd.grad(log_z, e, create_graph=differentiable)
     return p
@@ -124,7 +132,7 @@ def sequence_score(
     """
     if emissions.shape[1] == 0:
         return emissions.new_zeros(y.shape[: y.dim() // 2])  # (B,) or (B, S)
-    packed, emissions, start, end = _prepare(emissions, mask, start, end)
+    packed, emissions, transitions, start, end = _prepare(emissions, transitions, mask, start, end)
     last = packed & ~torch.cat([packed[:, 1:], packed.new_zeros(len(packed), 1)], dim=1)  # (B, T)
     if y.dim() == 2:
         _, y = pack(mask, y)
@@ -142,9 +150,10 @@ def sequence_score(
         return y[:, :, 0] @ start + pairs + y_last @ end
 
     parts = (transitions, start, end)
-    score = torch.einsum("bstc,btc->bs", y, emissions) + chain(*(w.masked_fill(w.isneginf(), 0) for w in parts))
-    with torch.no_grad():  # 0 times -inf would be NaN
-        forbidden = chain(*(w.isneginf().to(y.dtype) for w in parts)) > 0
+    with torch.autocast(y.device.type, enabled=False):
+        score = torch.einsum("bstc,btc->bs", y, emissions) + chain(*(w.masked_fill(w.isneginf(), 0) for w in parts))
+        with torch.no_grad():  # 0 times -inf would be NaN
+            forbidden = chain(*(w.isneginf().to(y.dtype) for w in parts)) > 0
     return score.masked_fill(forbidden, float("-inf"))
 
 
@@ -158,7 +167,7 @@ def viterbi(
     """
     if emissions.shape[1] == 0:
         return mask.long()
-    packed, emissions, start, end = _prepare(emissions, mask, start, end)
+    packed, emissions, transitions, start, end = _prepare(emissions, transitions, mask, start, end)
     stay = torch.arange(emissions.shape[2], device=emissions.device).expand(emissions.shape[0], -1)  # (B, C)
     delta, back = start + emissions[:, 0], []
     for t in range(1, emissions.shape[1]):
@@ -175,8 +184,7 @@ def viterbi(
 class CRF(nn.Module):
     """A linear-chain conditional random field over a task-net's logits (Lafferty et al. 2001).
 
-    All is computed in float32, or in float64 if the logits are. Without training, with zeros, positions are
-    independent and P is that of the logits' softmax.
+    Before training, with zeros, positions are independent and P is that of the logits' softmax.
 
     Args:
         num_tags: C.
@@ -190,36 +198,22 @@ class CRF(nn.Module):
 
     def forward(self, emissions: Tensor, labels: Tensor) -> Tensor:
         """-log P(labels), of logits (B, T, C) and labels (B, T), -100 where nothing counts: (B,), at least 0."""
-        emissions, mask = _full(emissions), labels != IGNORED
-        weights = self._weights(emissions)
-        gold = sequence_score(emissions, weights[0], labels, mask, *weights[1:])
-        return log_partition(emissions, weights[0], mask, *weights[1:]) - gold
+        mask = labels != IGNORED
+        log_z = log_partition(emissions, self.transitions, mask, self.start, self.end)
+        return log_z - sequence_score(emissions, self.transitions, labels, mask, self.start, self.end)
 
     def decode(
         self,
         emissions: Tensor,
         mask: Tensor,
-        transitions: Tensor | None = None,
-        start: Tensor | None = None,
-        end: Tensor | None = None,
+        transitions: Tensor | float = 0.0,
+        start: Tensor | float = 0.0,
+        end: Tensor | float = 0.0,
     ) -> Tensor:
         """The likeliest tags (B, T), -100 where nothing counts; `transitions` (C, C), `start` and `end` (C,) are added
         to the learned ones, such as 0 and -inf of a constrained decoding."""
-        emissions = _full(emissions)
-        added = (transitions, start, end)
-        weights = [w if a is None else w + a for w, a in zip(self._weights(emissions), added, strict=True)]
-        return viterbi(emissions, weights[0], mask, *weights[1:])
+        return viterbi(emissions, self.transitions + transitions, mask, self.start + start, self.end + end)
 
     def marginals(self, emissions: Tensor, mask: Tensor) -> Tensor:
         """P(y_t = c): (B, T, C), 0 where nothing counts; differentiable."""
-        emissions = _full(emissions)
-        weights = self._weights(emissions)
-        return marginals(emissions, weights[0], mask, *weights[1:])
-
-    def _weights(self, emissions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return tuple(w.to(emissions.dtype) for w in (self.transitions, self.start, self.end))
-
-
-def _full(x: Tensor) -> Tensor:
-    """At least float32."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
+        return marginals(emissions, self.transitions, mask, self.start, self.end)

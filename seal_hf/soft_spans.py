@@ -56,7 +56,7 @@ class SoftSpanF1:
                 table.to(y_hat.device) for table in (self.begins, self.closes, self.prolongs)
             )
         _, y_hat = pack(mask, y_hat, dim=2)
-        mask, tags = pack(mask, gold.argmax(-1))  # (B, T)
+        mask, tags = pack(mask, gold.argmax(-1))  # (B, T), and now without holes
         y_hat = y_hat.masked_fill(~mask[:, None, :, None], 0)
         no = mask.new_zeros(len(mask), 1)
 
@@ -68,13 +68,13 @@ class SoftSpanF1:
         span = mask & first & self.begins[tags] & (closed > 0)  # at the position where it begins
 
         right = y_hat.gather(3, tags[:, None, :, None].expand(-1, y_hat.shape[1], -1, 1)).squeeze(3)  # (B, S, T)
-        longer = torch.einsum("bstc,btc->bst", y_hat[:, :, 1:], self.prolongs[tags[:, :-1]].to(y_hat.dtype))
+        longer = (y_hat[:, :, 1:] * self.prolongs[tags[:, :-1]].unsqueeze(1)).sum(3)  # no product that autocast rounds
         longer = torch.cat([longer, y_hat.new_zeros(*y_hat.shape[:2], 1)], dim=2)[:, :, : mask.shape[1]]
         log = right.clamp_min(LEAST).log() + (1 - longer).clamp_min(LEAST).log() * last.unsqueeze(1)
         where = segment.unsqueeze(1).expand_as(log)
         found = torch.zeros_like(log).scatter_add(2, where, log).exp().gather(2, where)
 
         hits = (found * span.unsqueeze(1)).sum(2)
-        predicted = (y_hat @ self.begins.to(y_hat.dtype)).sum(2)
+        predicted = (y_hat * self.begins).sum((2, 3))
         total = predicted + span.sum(1, keepdim=True)
         return torch.where(total > 0, 2 * hits / total.where(total > 0, 1), 1).clamp(0, 1)

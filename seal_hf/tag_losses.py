@@ -86,7 +86,7 @@ class CRFLoss(TagTaskLoss):
 
 
 class UniqueRoles(TagCrossEntropy):
-    """Cross-entropy with the unique core roles of structured tuning (Li, Jawale, Palmer, Srikumar, ACL 2020, §3.2).
+    """Cross-entropy with the unique core roles of structured tuning (Li, Jawale, Palmer, Srikumar, ACL 2020).
 
         -Σ_t log p_t(y_t) + w Σ_X Σ_i [ log B_X(i) - min_{j ≠ i} log(1 - B_X(j)) ]_+
 

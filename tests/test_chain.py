@@ -191,7 +191,6 @@ def test_a_crfs_loss_is_the_negative_log_likelihood():
         assert loss[b].item() == pytest.approx((log_z - scores[tuple(tags[b][MASK[b]].tolist())]).item(), abs=1e-12)
         assert tuple(best[b][MASK[b]].tolist()) == max(scores, key=scores.get)
     torch.testing.assert_close(crf.marginals(emissions, MASK), call(marginals, emissions, weights))
-    assert CRF(C)(emissions.bfloat16(), tags).dtype == torch.float32
 
 
 def test_constraints_of_a_decoding_are_added_to_what_was_learned():
@@ -216,3 +215,23 @@ def test_batches_without_rows_or_positions():
         assert call(viterbi, emissions, weights, mask=mask).shape == shape[:2]
         assert call(sequence_score, emissions, weights, y, mask=mask).shape == (shape[0], 3)
         assert call(sequence_score, emissions, weights, mask.long(), mask=mask).shape == shape[:1]
+
+
+def test_half_precision_is_computed_in_float32():
+    emissions, weights = chain("forbidden", torch.float32)
+    half, y = emissions.bfloat16(), torch.rand(B, 2, T, C, generator=torch.Generator().manual_seed(1))
+    for function, extra in [(log_partition, ()), (marginals, ()), (viterbi, ()), (sequence_score, (y,))]:
+        expected = call(function, half.float(), weights, *extra)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert torch.equal(call(function, half, weights, *extra), expected)
+    tags = torch.zeros(B, T, dtype=torch.long)
+    assert torch.equal(CRF(C)(half, tags), CRF(C)(half.float(), tags))
+
+
+def test_no_value_is_read_on_the_way():
+    """Meta tensors have shapes alone; whatever would wait for a device fails on them."""
+    weights = [torch.zeros(shape, device="meta") for shape in [(C, C), (C,), (C,)]]
+    emissions, mask = torch.zeros(B, T, C, device="meta"), torch.zeros(B, T, device="meta", dtype=torch.bool)
+    for function in (log_partition, marginals, viterbi):
+        assert call(function, emissions, weights, mask=mask).is_meta
+    assert CRF(C).to("meta")(emissions, mask.long()).is_meta

@@ -81,6 +81,14 @@ def test_relaxed_sequences_have_expected_counts_under_independent_positions(rela
             assert got[b, s].item() == pytest.approx(expected, abs=1e-12)
 
 
+def test_no_value_is_read_on_the_way_and_autocast_changes_nothing(relaxed):
+    """Meta tensors have shapes alone; whatever would wait for a device fails on them."""
+    assert SoftSpanF1(BIO)(*(x.to("meta") for x in relaxed)).is_meta
+    single = relaxed[0].float(), relaxed[1].float(), relaxed[2]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(SoftSpanF1(BIO)(*single).double(), SoftSpanF1(BIO)(*relaxed), atol=1e-6, rtol=0)
+
+
 def test_gradients_are_finite_differences(relaxed):
     y_hat, gold, mask = relaxed
     assert torch.autograd.gradcheck(lambda y: SoftSpanF1(BIO)(y, gold, mask), y_hat.clone().requires_grad_())

@@ -126,6 +126,14 @@ def test_half_precision_logits_are_summed_in_float32(name):
     torch.testing.assert_close(value, loss(LOGITS.bfloat16().float(), LABELS))
 
 
+@pytest.mark.parametrize("name", TAG_TASK_LOSSES)
+def test_no_value_is_read_on_the_way(name):
+    """Meta tensors have shapes alone; whatever would wait for a device fails on them."""
+    loss = make(name)
+    loss.crf = loss.crf and loss.crf.to("meta")
+    assert loss(LOGITS.to("meta"), LABELS.to("meta")).is_meta
+
+
 def test_the_arguments_name_the_loss_and_its_options():
     args = SimpleNamespace(task_loss="unique_roles", unique_roles_weight=2.5)
     loss = TagTaskLoss.from_arguments(args, BIO)
