@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import AutoConfig, TrainingArguments
 from transformers.utils import logging
@@ -29,6 +29,7 @@ from .loss_net import LossNet, LossNetConfig, aligned
 
 LOSS_NET_FOLDER = "_loss_net"  # the Trainer's push to the Hub skips names that begin with an underscore
 CONFIG, WEIGHTS, STATE = "config.json", "model.safetensors", "learner.pt"
+PARTNER = "cost_augmented"  # of the network of InfNet+ that is trained beside: weights and the state of its learner
 COMPLETE = "complete.json"  # the marker: names and sizes, in bytes, of all other files of the checkpoint
 
 logger = logging.get_logger(__name__)
@@ -291,3 +292,33 @@ def load_learner_state(learner: Learner, folder: str | Path) -> None:
     """Read what [`save_learner_state`] wrote; [`check_resumable`] said that it is there."""
     path = Path(folder) / LOSS_NET_FOLDER / STATE
     learner.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+
+
+def save_partner(learner: Learner, folder: str | Path) -> None:
+    """Write a cost-augmented network and the state of its learner, for a run that goes on."""
+    path = Path(folder) / LOSS_NET_FOLDER
+    path.mkdir(parents=True, exist_ok=True)
+    weights = {name: value.contiguous().clone() for name, value in learner.net.state_dict().items()}
+    save_file(weights, path / f"{PARTNER}.safetensors")
+    torch.save(learner.state_dict(), path / f"{PARTNER}.pt")
+
+
+def load_partner(learner: Learner, folder: str | Path) -> None:
+    """Read what [`save_partner`] wrote.
+
+    Raises:
+        ValueError: the checkpoint has no cost-augmented network, or one of another kind.
+    """
+    path = Path(folder) / LOSS_NET_FOLDER
+    if not (path / f"{PARTNER}.safetensors").is_file():
+        raise ValueError(
+            f"{folder} cannot be resumed: {LOSS_NET_FOLDER}/{PARTNER}.safetensors, the cost-augmented network of "
+            "energy_loss='infnet_plus', is missing. Was it saved by a run with another loss? Resume with that one."
+        )
+    try:
+        learner.net.load_state_dict(load_file(path / f"{PARTNER}.safetensors", device="cpu"))
+    except RuntimeError as error:
+        raise ValueError(
+            f"The cost-augmented network in {path} does not fit `cost_augmented_network` of this run: {error}"
+        ) from error
+    learner.load_state_dict(torch.load(path / f"{PARTNER}.pt", map_location="cpu", weights_only=True))

@@ -111,16 +111,24 @@ def task_features(outputs, inputs: dict[str, Tensor], model_name: str, pooled: b
     Raises:
         ValueError: the task-net returned no hidden states.
     """
+    with torch.no_grad():
+        features = last_features(outputs, inputs, model_name, pooled)
+        return features.detach().float()  # DeepSpeed keeps a task-net in bf16, with no autocast around the loss-net
+
+
+def last_features(outputs, inputs: dict[str, Tensor], model_name: str, pooled: bool = True) -> Tensor:
+    """The task-net's last hidden state, (B, H), or unpooled (B, T, H), with its graph.
+
+    Raises:
+        ValueError: the task-net returned no hidden states.
+    """
     states = getattr(outputs, "hidden_states", None)
     if not states:
         raise ValueError(
-            f"loss_net_encoder='shared' reads the task-net's hidden states, but {model_name} returned none for "
-            "output_hidden_states=True. Use loss_net_encoder='separate' with this model."
+            f"A shared network (loss_net_encoder or cost_augmented_network) reads the task-net's hidden states, but "
+            f"{model_name} returned none for output_hidden_states=True. Use 'separate' or 'stacked' with this model."
         )
-    with torch.no_grad():
-        features = states[-1].detach()
-        features = pool(features, inputs.get("attention_mask")) if pooled else features
-        return features.float()  # DeepSpeed keeps a task-net in bf16, with no autocast around the loss-net
+    return pool(states[-1], inputs.get("attention_mask")) if pooled else states[-1]
 
 
 AutoConfig.register(MLPConfig.model_type, MLPConfig)

@@ -4,11 +4,14 @@ Every loss sees the same row of candidates for each input,
 
     y = [ŷ, y*, y_1 .. y_K]:  the task-net's relaxed output, the gold, and K samples    (B, 2 + K, ...)
 
+(of `infnet_plus` the third and last is the output of the cost-augmented network),
+
 and the energies E(x, y) of that row, (B, 2 + K), lower = better. A loss is a class with two methods: `candidates`
 builds the row,
 `__call__` maps energies to a scalar, the mean over the batch (SEAL, Eq. 4). `task_term` is what the task-net minimises
 in turn.
-Sources: SEAL = Lee et al. 2022, https://arxiv.org/abs/2212.01939 (equation numbers as printed there).
+Sources: SEAL = Lee et al. 2022, https://arxiv.org/abs/2212.01939; InfNet+ = Tu, Pang & Gimpel 2020,
+https://arxiv.org/abs/1911.02891 (equation numbers as printed there).
 """
 
 from __future__ import annotations
@@ -36,8 +39,8 @@ class Candidates:
         log_noise: log P_N of gold and samples, up to a constant per input, (B, 1 + K); only for losses that use it.
         repeated: which of gold and samples equals an earlier one, (B, 1 + K) bool; only where they are to be distinct.
         score: s(y, y*) of every candidate, (B, 2 + K), in [0, 1]; only for losses that use it.
-        cost: Δ(y, y*), (B, 1) of the relaxed output for `margin`, (B, 1 + K) of gold and samples for a contrast; only
-            for losses that use it.
+        cost: Δ(y, y*), (B, 1) of the output that a margin is for, (B, 1 + K) of gold and samples for a contrast;
+            only for losses that use it.
     """
 
     y: Tensor | LabelSets
@@ -59,6 +62,9 @@ class EnergyLoss:
         cost_weight: α, how much of its cost is added to the logit of a sample; for `nce` and `ranking`.
         distinct_samples: whether a candidate of `nce` and `ranking` that equals an earlier one is left out.
         gold_mix: m, the share of the gold in the distribution that samples of `nce` and `ranking` come from, in [0, 1).
+        margin_type: one of `MARGINS`, for `margin`, `infnet` and `infnet_plus`.
+        inference_truncation: whether inference networks maximise the hinge, or what it cuts at 0.
+        perceptron_weight: λ of `infnet_plus`.
         regression_samples: `continuous` or `discrete` structures for `regression_s`.
         perturbation_std: standard deviation of the logit noise of `regression_s`.
     """
@@ -68,10 +74,14 @@ class EnergyLoss:
     cost_weight: float = 0.0
     distinct_samples: bool = False
     gold_mix: float = 0.0
+    margin_type: str = "rescaled"
+    inference_truncation: bool = False
+    perceptron_weight: float = 1.0
     regression_samples: str = "continuous"
     perturbation_std: float = 1.0
 
-    cost_augmented = False  # whether `task_term` reads the cost of the task-net's output
+    reads_gold = False  # whether `task_term` reads the cost of the task-net's output and the energy of the gold
+    has_partner = False  # whether a cost-augmented network is trained beside the task-net
 
     @classmethod
     def from_arguments(cls, args) -> EnergyLoss:
@@ -83,12 +93,19 @@ class EnergyLoss:
         return None
 
     @torch.no_grad()
-    def candidates(self, space: OutputSpace, logits: Tensor, labels: Tensor, generator: torch.Generator) -> Candidates:
-        """Candidates around the task-net's current output. `logits` are detached here; samples come from
-        `generator`."""
+    def candidates(
+        self,
+        space: OutputSpace,
+        logits: Tensor,
+        labels: Tensor,
+        generator: torch.Generator,
+        augmented: Tensor | None = None,
+    ) -> Candidates:
+        """Candidates around the task-net's current output. `logits` are detached here; samples come from `generator`;
+        `augmented` are the logits of the cost-augmented network, if there is one."""
         gold, mask = space.gold(labels)
         row = [space.output(logits), space.candidate(gold)]
-        samples = self.draw(space, logits, gold, generator)
+        samples = self.draw(space, logits, gold, generator) if augmented is None else space.output(augmented)
         if samples is not None:
             row.append(samples)
         candidates = Candidates(space.join(row), mask)
@@ -104,7 +121,7 @@ class EnergyLoss:
 
     def task_term(self, energy: Tensor, cost: Tensor | None = None) -> Tensor:
         """E(x, ŷ) (B, 1) -> the scalar that λ1 weighs in the task-net's loss; the mean energy unless a loss says
-        otherwise. `cost` is Δ(ŷ, y*), (B, 1), of a loss that is `cost_augmented`."""
+        otherwise. Of a loss that `reads_gold`: `energy` is E(x, ŷ) and E(x, y*), (B, 2), `cost` Δ(ŷ, y*), (B, 1)."""
         return energy.mean()
 
 
@@ -161,27 +178,75 @@ class NCE(Ranking):
 class Margin(EnergyLoss):
     """Structured hinge on the task-net's output (SEAL Eq. 6; SPEN, Belanger & McCallum 2016):
 
-    L_E = [ Δ(ŷ, y*) - E(x, ŷ) + E(x, y*) ]_+
+        L_E = [ v(ŷ) ]_+,     v(y) = Δ(y, y*) - E(x, y) + E(x, y*)
+
+    or by `margin_type` (Tu & Gimpel 2018, Eq. 6-9), with Δ = Δ(y, y*):
+
+        rescaled  Δ - E(x, y) + E(x, y*)          slack        Δ (1 - E(x, y) + E(x, y*))
+        contrastive  1 - E(x, y) + E(x, y*)       perceptron   - E(x, y) + E(x, y*)
     """
 
+    augmented = OUTPUT  # the column that the margin is for
+
     def annotate(self, space: OutputSpace, logits: Tensor, gold: Tensor, candidates: Candidates) -> None:
-        candidates.cost = space.cost(candidates.y[:, :1], gold, self.margin_cost, candidates.mask)
+        y = candidates.y[:, self.augmented : self.augmented + 1]
+        candidates.cost = space.cost(y, gold, self.margin_cost, candidates.mask)
+
+    def violation(self, energy: Tensor, gold: Tensor, cost: Tensor) -> Tensor:
+        """v from E(x, y), E(x, y*) and Δ(y, y*), (B,) each: (B,)."""
+        difference = gold - energy
+        if self.margin_type == "rescaled":
+            return cost + difference
+        if self.margin_type == "slack":
+            return cost * (1 + difference)
+        return difference + 1 if self.margin_type == "contrastive" else difference
 
     def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
-        return F.relu(candidates.cost[:, 0] - energies[:, OUTPUT] + energies[:, GOLD]).mean()
+        return F.relu(self.violation(energies[:, OUTPUT], energies[:, GOLD], candidates.cost[:, 0])).mean()
 
 
 class InfNet(Margin):
     """Inference network (Tu & Gimpel 2018, Eq. 5; SEAL §3): L_E as of `margin`, and the task-net looks for the most
     violating structure, as the inner maximisation of that hinge does:
 
-        task term = E(x, ŷ) - Δ(ŷ, y*)
+        task term = - v(ŷ),     or -[ v(ŷ) ]_+ with `inference_truncation`
+
+    Truncated, a task-net whose output violates no margin learns nothing, which early in training it need not deserve
+    (InfNet+ §4.1). The gold's energy gives the task-net no gradient; of a `rescaled` v what is left is E(x, ŷ) - Δ.
     """
 
-    cost_augmented = True
+    reads_gold = True
+
+    def sought(self, energies: Tensor, cost: Tensor) -> Tensor:
+        """What an inference network maximises: energies (B, 2) of its output and of the gold, cost (B, 1) -> scalar."""
+        violation = self.violation(energies[:, OUTPUT], energies[:, GOLD], cost[:, 0])
+        return (F.relu(violation) if self.inference_truncation else violation).mean()
 
     def task_term(self, energy: Tensor, cost: Tensor | None = None) -> Tensor:
-        return (energy - cost).mean()
+        return -self.sought(energy, cost)
+
+
+class InfNetPlus(InfNet):
+    """Compound objective of two inference networks (InfNet+ Eq. 6): the task-net A looks for the structure of lowest
+    energy, as at test time, and a second network F for that of low energy and high cost (`infnet.py`):
+
+        L_E = [ v(F(x)) ]_+ + λ [ E(x, y*) - E(x, A(x)) ]_+
+        A minimises λ E(x, A(x)),     F minimises - v(F(x))
+
+    With `inference_truncation` both maximise their hinge. λ is `perceptron_weight`.
+    """
+
+    has_partner = True
+    augmented = 2  # [A(x), y*, F(x)]
+
+    def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
+        output, gold, found = energies.unbind(1)
+        margin = F.relu(self.violation(found, gold, candidates.cost[:, 0]))
+        return (margin + self.perceptron_weight * F.relu(gold - output)).mean()
+
+    def task_term(self, energy: Tensor, cost: Tensor | None = None) -> Tensor:
+        found = energy[:, GOLD] - energy[:, OUTPUT]
+        return -self.perceptron_weight * (F.relu(found) if self.inference_truncation else found).mean()
 
 
 class Regression(EnergyLoss):
@@ -234,6 +299,7 @@ class DeepValue(Regression):
         return self.pointwise(energies, candidates.score).sum(1).mean()
 
 
+MARGINS = ("rescaled", "slack", "contrastive", "perceptron")
 REGRESSION_SAMPLES = ("continuous", "discrete")
 
 ENERGY_LOSSES: dict[str, type[EnergyLoss]] = {
@@ -241,6 +307,7 @@ ENERGY_LOSSES: dict[str, type[EnergyLoss]] = {
     "ranking": Ranking,
     "margin": Margin,
     "infnet": InfNet,
+    "infnet_plus": InfNetPlus,
     "regression": Regression,
     "regression_s": RegressionS,
 }

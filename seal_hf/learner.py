@@ -86,6 +86,23 @@ class Learner:
         self.scaler = torch.amp.GradScaler(accelerator.device.type, enabled=accelerator.mixed_precision == "fp16")
         self.grad_norm = torch.zeros((), device=accelerator.device)
 
+    @classmethod
+    def of_loss_net(cls, loss_net, accelerator: Accelerator, args, num_training_steps: int) -> Learner:
+        """As [`SealTrainingArguments`] have it, for a run of so many task-net updates."""
+        phases = -(-num_training_steps // args.loss_net_every)
+        return cls(
+            loss_net,
+            accelerator,
+            loss_net.parameter_groups(args),
+            scheduler_type=args.loss_net_lr_scheduler_type,
+            num_warmup_steps=args.loss_net_warmup_steps,
+            num_training_steps=phases * args.loss_net_steps,
+            max_grad_norm=args.loss_net_max_grad_norm,
+            betas=(args.adam_beta1, args.adam_beta2),
+            eps=args.adam_epsilon,
+            compile_options=args.loss_net_compile_options,
+        )
+
     def __call__(self, *args, **kwargs) -> Tensor:
         """One forward through the wrapper, in training mode and in the run's precision."""
         self.net.train()

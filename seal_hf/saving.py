@@ -19,12 +19,15 @@ from .checkpoints import (
     checkpoint_to_resume,
     load_learner_state,
     load_loss_net_weights,
+    load_partner,
     rotate,
     save_learner_state,
     save_loss_net,
+    save_partner,
     written_whole,
 )
 from .export import save_nets, saves_merged
+from .infnet import CostAugmentedInference
 from .launchers import check_resume
 from .learner import Learner
 from .loss_net import LossNet
@@ -38,6 +41,7 @@ class SavingTrainer(Trainer):
 
     loss_net: LossNet | None
     learner: Learner | None
+    partner: CostAugmentedInference | None = None
     meters: Meters
     model_role = "task_net"  # what messages call the model
     _in_checkpoint = False
@@ -82,6 +86,8 @@ class SavingTrainer(Trainer):
         super()._save_optimizer_and_scheduler(output_dir)
         if self.learner is not None and self.args.should_save:
             save_learner_state(self.learner, output_dir)
+            if self.partner is not None:
+                save_partner(self.partner.learner, output_dir)
 
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
         """A checkpoint with adapters is not what is pushed if they are to be merged: that is pushed at the end."""
@@ -105,6 +111,8 @@ class SavingTrainer(Trainer):
         super()._load_optimizer_and_scheduler(checkpoint)
         if self.learner is not None and checkpoint is not None:
             load_learner_state(self.learner, checkpoint)
+            if self.partner is not None:
+                load_partner(self.partner.learner, checkpoint)
 
     def _load_best_model(self) -> None:
         best = self.state.best_model_checkpoint

@@ -37,7 +37,15 @@ class TaskLoss:
 
     @classmethod
     def from_arguments(cls, args) -> TaskLoss:
-        """The loss that [`SealTrainingArguments`] name, with their options."""
+        """The loss that [`SealTrainingArguments`] name, with their options.
+
+        Raises:
+            ValueError: a `task_loss` that label sets do not have.
+        """
+        if args.task_loss not in TASK_LOSSES:
+            raise ValueError(
+                f"`task_loss` is {args.task_loss!r}; for label sets it must be one of {', '.join(TASK_LOSSES)}."
+            )
         return TASK_LOSSES[args.task_loss](**{option.name: getattr(args, option.name) for option in fields(cls)})
 
     def __call__(self, logits: Tensor, labels: Tensor, samples: Tensor | LabelSets | None = None) -> Tensor:

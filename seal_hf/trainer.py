@@ -29,10 +29,11 @@ from .checks import (
 )
 from .collators import TensorRows, collate_rows
 from .compat import enable_gradient_checkpointing
-from .encoders import task_features
+from .encoders import last_features, task_features
 from .energy_losses import ENERGY_LOSSES, GOLD, OUTPUT, SAMPLES
 from .energy_weight import SCHEDULES, balanced
 from .feature_cache import FEATURES, with_features
+from .infnet import CostAugmentedInference
 from .launchers import check_launcher
 from .learner import Learner, frozen, reduces_sparse
 from .loss_net import LossNet
@@ -97,6 +98,7 @@ class SealTrainer(SavingTrainer):
             self.loss_net.to(args.device)
             self._cache_features()
         self.learner: Learner | None = None
+        self.partner: CostAugmentedInference | None = None
         self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)
         self.model_accepts_loss_kwargs = False
         self.label_names = ["labels"]
@@ -117,7 +119,7 @@ class SealTrainer(SavingTrainer):
         first = not self._window or inputs is self._window[0]
         self._micro_batch = 0 if first else self._micro_batch + 1
         try:
-            if self.learner is not None and self.args.loss_net_steps > 0 and first:
+            if first and self._is_loss_net_step:
                 model.train()
                 window = [self._prepare_inputs(batch) for batch in (self._window or [inputs])]
                 if not self.args.loss_net_fresh_outputs:
@@ -134,9 +136,9 @@ class SealTrainer(SavingTrainer):
             if update == 0 or self.args.loss_net_fresh_outputs:
                 task_outputs = [self._detached_outputs(batch, first=batch is window[0]) for batch in window]
             self.learner.zero_grad()
-            for i, (batch, (logits, features)) in enumerate(zip(window, task_outputs, strict=True)):
+            for i, (batch, (logits, features, augmented)) in enumerate(zip(window, task_outputs, strict=True)):
                 noise = self._noise(update, i)
-                candidates = self.energy_loss.candidates(self.space, logits, batch["labels"], noise)
+                candidates = self.energy_loss.candidates(self.space, logits, batch["labels"], noise, augmented)
                 with self.loss_net.active(training=True), self.learner.accumulate(i == len(window) - 1):
                     energies = self.learner(candidates.y, candidates.mask, _inputs(batch), features)
                     loss = self.energy_loss(energies, candidates)
@@ -159,26 +161,40 @@ class SealTrainer(SavingTrainer):
             return (task_loss, {"logits": outputs.logits}) if return_outputs else task_loss
         loss = self.args.task_weight * task_loss
         if self.learner is not None:
-            loss = loss + self._weighted_energy(outputs, inputs, task_loss)
+            encoded = self._encode(outputs, inputs)
+            loss = loss + self._weighted_energy(outputs, inputs, task_loss, encoded)
+            if self.partner is not None:
+                loss = loss + self._partner_step(outputs, inputs, encoded)
         self.meters.add(task_loss=task_loss)
         self.meters.watch("task-net", loss, self.state.global_step)
         return (loss, outputs) if return_outputs else loss
 
     # --- its parts ---------------------------------------------------------------------------------------------------
 
+    @property
+    def _is_loss_net_step(self) -> bool:
+        steps, every = self.args.loss_net_steps, self.args.loss_net_every
+        return self.learner is not None and steps > 0 and self.state.global_step % every == 0
+
     def _run_task_net(self, model: nn.Module, inputs: dict[str, Tensor]):
-        extra = {"output_hidden_states": True} if self._shares_features else {}
+        shared = self._shares_features or (self.partner is not None and self.partner.reads_features)
+        extra = {"output_hidden_states": True} if shared else {}
         outputs = model(**_inputs(inputs), **extra)
         self.space.check(outputs.logits, inputs["labels"])
         return outputs
 
-    def _detached_outputs(self, batch: dict[str, Tensor], first: bool) -> tuple[Tensor, Tensor | None]:
-        """Logits and, for a shared loss-net, features of the current task-net, without gradient."""
+    def _detached_outputs(self, batch: dict[str, Tensor], first: bool) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Without gradient: logits of the current task-net; for a shared loss-net, its features; and the logits of its
+        cost-augmented partner, if it has one."""
         outputs = self._pending if first else None
         if outputs is None:  # the raw module: a forward of the DDP wrapper belongs to a backward
             with torch.no_grad(), self.compute_loss_context_manager():
                 outputs = self._run_task_net(self.model, batch)
-        return outputs.logits.detach(), self._features(outputs, batch)
+        logits, augmented = outputs.logits.detach(), None
+        if self.partner is not None:
+            shared = self._partner_features(outputs, batch)
+            augmented = self.partner.logits(_inputs(batch), shared, logits, batch["labels"])
+        return logits, self._features(outputs, batch), augmented
 
     def _features(self, outputs, inputs: dict[str, Tensor]) -> Tensor | None:
         """The loss-net's features, where it does not compute them: cached with the rows, or the task-net's."""
@@ -186,16 +202,23 @@ class SealTrainer(SavingTrainer):
             return task_features(outputs, inputs, type(self.model).__name__, self.loss_net.pooled)
         return inputs.get(FEATURES)
 
-    def _weighted_energy(self, outputs, inputs: dict[str, Tensor], task_loss: Tensor) -> Tensor:
+    def _partner_features(self, outputs, inputs: dict[str, Tensor]) -> Tensor | None:
+        """What the cost-augmented network shares with the task-net, with its graph."""
+        if not self.partner.reads_features:
+            return None
+        return last_features(outputs, inputs, type(self.model).__name__, self.loss_net.pooled)
+
+    def _weighted_energy(self, outputs, inputs: dict[str, Tensor], task_loss: Tensor, encoded: Tensor) -> Tensor:
         """λ1 · task term of E(x, ŷ): gradients flow to the task-net through ŷ only, never to the loss-net."""
         gold, mask = self.space.gold(inputs["labels"])
         relaxed = self.space.output(outputs.logits)
         self.meters.add(**self.space.facts(relaxed))
         with frozen(self.loss_net):
-            energy = self._energies(relaxed, mask, outputs, inputs)
-            augmented = self.energy_loss.cost_augmented
-            cost = self.space.cost(relaxed, gold, self.args.margin_cost, mask) if augmented else None
-            term = self.energy_loss.task_term(energy, cost)
+            y, cost = relaxed, None
+            if self.energy_loss.reads_gold:
+                y = self.space.join([relaxed, self.space.candidate(gold)])
+                cost = self.space.cost(relaxed, gold, self.args.margin_cost, mask)
+            term = self.energy_loss.task_term(self.loss_net.energies(encoded, y, mask), cost)
             done = self.state.global_step / max(self.state.max_steps, 1)
             weight = self.args.energy_weight * SCHEDULES[self.args.energy_weight_schedule](done)
             if not self.args.energy_weight_balance:
@@ -204,13 +227,25 @@ class SealTrainer(SavingTrainer):
         self.meters.add(energy_weight=weight * ratio)
         return weight * term
 
+    def _partner_step(self, outputs, inputs: dict[str, Tensor], encoded: Tensor) -> Tensor:
+        """The cost-augmented network's step in this phase; a term of value 0 for what it shares with the task-net."""
+
+        def energies(y: Tensor, mask: Tensor | None) -> Tensor:
+            with frozen(self.loss_net):
+                return self.loss_net.energies(encoded, y, mask)
+
+        shared = self._partner_features(outputs, inputs)
+        place = (self._micro_batch, max(len(self._window), 1))
+        return self.partner.step(_inputs(inputs), shared, outputs.logits, inputs["labels"], energies, place)
+
     def _sum_over_processes(self, values: Tensor) -> Tensor:
         return self.accelerator.reduce(values, reduction="sum")
 
-    def _energies(self, y: Tensor, mask: Tensor | None, outputs, inputs: dict[str, Tensor]) -> Tensor:
-        """E(x, y), (B, S), of the raw loss-net, in the run's precision as in its own phase."""
+    @torch.no_grad()
+    def _encode(self, outputs, inputs: dict[str, Tensor]) -> Tensor:
+        """T_E(x) of the raw loss-net, in the run's precision as in its own phase."""
         with self.accelerator.autocast():
-            return self.loss_net(y, mask, _inputs(inputs), self._features(outputs, inputs))
+            return self.loss_net.encode(_inputs(inputs), self._features(outputs, inputs))
 
     @property
     def _shares_features(self) -> bool:
@@ -250,7 +285,7 @@ class SealTrainer(SavingTrainer):
         self.loss_net.eval()
         gold, mask = self.space.gold(inputs["labels"])
         y = self.space.join([self.space.output(outputs.logits), self.space.candidate(gold)])
-        energies = self._energies(y, mask, outputs, inputs)
+        energies = self.loss_net.energies(self._encode(outputs, inputs), y, mask)
         energies = self.accelerator.gather_for_metrics(energies)  # less the rows that filled up the last batch
         self.eval_meters.add(energy_output=energies[:, OUTPUT], energy_gold=energies[:, GOLD])
         self.loss_net.train(was_training)
@@ -286,17 +321,10 @@ class SealTrainer(SavingTrainer):
                 self.args.loss_net_steps > 0
             )  # a loss-net that is left as it is teaches without dropout
             with self.loss_net.active(training=True):
-                self.learner = Learner(
-                    self.loss_net,
-                    self.accelerator,
-                    self.loss_net.parameter_groups(self.args),
-                    scheduler_type=self.args.loss_net_lr_scheduler_type,
-                    num_warmup_steps=self.args.loss_net_warmup_steps,
-                    num_training_steps=num_training_steps * self.args.loss_net_steps,
-                    max_grad_norm=self.args.loss_net_max_grad_norm,
-                    betas=(self.args.adam_beta1, self.args.adam_beta2),
-                    eps=self.args.adam_epsilon,
-                    compile_options=self.args.loss_net_compile_options,
+                self.learner = Learner.of_loss_net(self.loss_net, self.accelerator, self.args, num_training_steps)
+            if self.energy_loss.has_partner:
+                self.partner = CostAugmentedInference.beside(
+                    self.model, self.loss_net, self.accelerator, self.args, self.energy_loss, self.space
                 )
         return scheduler
 

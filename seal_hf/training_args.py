@@ -10,10 +10,12 @@ from transformers import SchedulerType, TrainingArguments
 
 from .backbones import LIBRARIES
 from .encoders import ENCODER_MODES
-from .energy_losses import ENERGY_LOSSES, REGRESSION_SAMPLES
+from .energy_losses import ENERGY_LOSSES, MARGINS, REGRESSION_SAMPLES
 from .energy_weight import SCHEDULES
 from .export import ADAPTER_EXPORTS
-from .spaces import COSTS, SPARSE_FROM
+from .infnet import PARAMETERIZATIONS
+from .spaces import COSTS, SPARSE_FROM, TAG_SCORES
+from .tag_losses import TAG_TASK_LOSSES
 from .task_losses import TASK_LOSSES, TaskLoss
 
 LOSS_NET_ENCODERS = (*ENCODER_MODES, *LIBRARIES)
@@ -40,7 +42,8 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
 
     Parameters that control the energy loss, and how strongly it teaches:
         energy_loss (`str`, default `"nce"`, flag `--loss`): loss of the loss-net: `nce`, `ranking`, `margin`, `infnet`,
-            `regression`, `regression_s` (SEAL §2.3), or `ce`, cross-entropy with no loss-net at all.
+            `infnet_plus`, `regression`, `regression_s` (SEAL §2.3; InfNet+ Eq. 6), or `ce`, cross-entropy with
+            no loss-net at all.
         num_samples (`int`, default 20): K, samples per input for `nce` and `ranking`; structures for `regression_s`
             (SEAL Eq. 8).
         energy_weight (`float`, default 1.0): λ1, weight of the energy in the task-net's loss (SEAL Eq. 1). With
@@ -53,11 +56,21 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
             the product.
         task_weight (`float`, default 1.0): λ2, weight of the task loss; 0 leaves the energy alone (SEAL drafts,
             ablation).
-        margin_cost (`str`, default `"f1"`): Δ of `margin` and `infnet`, and of `cost_weight`: `f1` = 1 - soft F1, `l1`
-            = summed distance, `l1_mean` = per label.
+        margin_cost (`str`, default `"f1"`): Δ of `margin`, `infnet` and `infnet_plus`, and of `cost_weight`: `f1` = 1 -
+            score (soft F1 of label sets, soft accuracy of tags), `l1` = summed distance, `l1_mean` = per label or tag.
         perturbation_std (`float`, default 1.0): standard deviation of the logit noise of `regression_s`.
         regression_samples (`str`, default `"continuous"`): structures of `regression_s`: perturbed, or `discrete`:
             drawn from the task-net as those of `nce` (SEAL drafts, ablation).
+
+    Parameters that control margins and inference networks:
+        margin_type (`str`, default `"rescaled"`): the margin of `margin`, `infnet` and `infnet_plus`: `rescaled`,
+            `slack`, `contrastive`, `perceptron` (equations: energy_losses.py).
+        inference_truncation (`bool`, default False): inference networks maximise the hinge, cut at 0, as Tu & Gimpel
+            2018, instead of what it cuts (InfNet+ §4.1).
+        perceptron_weight (`float`, default 1.0): λ of `infnet_plus`, weight of the test-time network's term.
+        cost_augmented_network (`str`, default `"stacked"`): F of `infnet_plus`: `separated`, `shared`, `stacked`
+            (infnet.py). It is trained at the task-net's rate, constant, and saved with checkpoints alone.
+        cost_augmented_task_weight (`float`, default 0.0): weight of F's own task loss.
 
     Parameters that control the samples of `nce` and `ranking`:
         cost_weight (`float`, default 0.0): α, how much of its cost Δ is added to the logit of each sample
@@ -69,11 +82,19 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
     Parameters that control the task loss, with a loss-net or, under `energy_loss="ce"`, alone:
         task_loss (`str`, default `"cross_entropy"`): the task-net's own loss: `cross_entropy`, `focal`, `asymmetric`,
             `zlpr`, or `ranking` on `num_samples` label sets drawn from the task-net (equations: task_losses.py). The
-            evaluation loss is the same; of `ranking`, cross-entropy.
+            evaluation loss is the same; of `ranking`, cross-entropy. Of tag sequences: `cross_entropy`, `crf`, or
+            `unique_roles`, cross-entropy and the unique-core-role constraint (tag_losses.py).
+        unique_roles_weight (`float`, default 1.0): weight of that constraint.
         focal_gamma (`float`, default 2.0): γ of `focal` (Lin et al. 2017).
         asymmetric_gamma_negative (`float`, default 4.0), asymmetric_gamma_positive (`float`, default 0.0),
             asymmetric_clip (`float`, default 0.05): γ-, γ+ and the margin m in [0, 1) of `asymmetric` (Ridnik et al.
             2021).
+
+    Parameters that control tag sequences:
+        tag_score (`str`, default `"accuracy"`): s(ŷ, y) of `regression` and of the cost `f1`: soft `accuracy`, or
+            soft `span_f1` (soft_spans.py).
+        constrained_decoding (`bool`, default False): evaluate the likeliest sequence that the tags' scheme (BIO,
+            BIOES) allows, by Viterbi's algorithm, instead of the likeliest tag at every position.
 
     Parameters that control large label sets:
         sparse_labels_from (`int`, default 2000): from so many labels on, candidates are lists of labels: samples are
@@ -86,6 +107,8 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
     Parameters that control the alternation:
         loss_net_steps (`int`, default 1): n_E, loss-net updates before each task-net update; 0 keeps the loss-net as
             it is (SEAL-static).
+        loss_net_every (`int`, default 1): k, task-net updates per loss-net phase, which opens every k-th of them
+            (InfNet+ §4.3: inference-network steps per energy step).
         batch_repeats (`int`, default 1): n_F, how often each accumulation window is repeated (the authors' inner loop).
         loss_net_fresh_outputs (`bool`, default False): run the task-net anew, with new dropout, for every loss-net
             update, as the authors' code does, instead of once per step.
@@ -139,6 +162,14 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         default="continuous", metadata={"help": f"Structures of regression_s: {', '.join(REGRESSION_SAMPLES)}."}
     )
 
+    margin_type: str = field(default="rescaled", metadata={"help": f"Margin: {', '.join(MARGINS)}."})
+    inference_truncation: bool = field(default=False, metadata={"help": "Inference networks maximise the cut hinge."})
+    perceptron_weight: float = field(default=1.0, metadata={"help": "λ of infnet_plus."})
+    cost_augmented_network: str = field(
+        default="stacked", metadata={"help": f"F of infnet_plus: {', '.join(PARAMETERIZATIONS)}."}
+    )
+    cost_augmented_task_weight: float = field(default=0.0, metadata={"help": "Weight of F's own task loss."})
+
     cost_weight: float = field(default=0.0, metadata={"help": "α, weight of a sample's cost in its logit."})
     distinct_samples: bool = field(default=False, metadata={"help": "Leave out repeated samples."})
     gold_mix: float = field(default=0.0, metadata={"help": "Share of the gold in the samples, below 1."})
@@ -157,6 +188,10 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         default=TaskLoss.asymmetric_clip, metadata={"help": "m of the asymmetric loss, in [0, 1)."}
     )
 
+    unique_roles_weight: float = field(default=1.0, metadata={"help": "Weight of the constraint of unique_roles."})
+    tag_score: str = field(default="accuracy", metadata={"help": f"Score of tags: {', '.join(TAG_SCORES)}."})
+    constrained_decoding: bool = field(default=False, metadata={"help": "Decode within the tags' scheme."})
+
     sparse_labels_from: int = field(
         default=SPARSE_FROM, metadata={"help": "Number of labels from which candidates are sparse."}
     )
@@ -164,6 +199,7 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
     relaxed_width: int = field(default=256, metadata={"help": "Sparse labels: most labels of the output to keep."})
 
     loss_net_steps: int = field(default=1, metadata={"help": "n_E, loss-net updates per task-net update."})
+    loss_net_every: int = field(default=1, metadata={"help": "k, task-net updates per loss-net phase."})
     batch_repeats: int = field(default=1, metadata={"help": "n_F, repetitions of each accumulation window."})
     loss_net_fresh_outputs: bool = field(
         default=False, metadata={"help": "Run the task-net anew for every loss-net update."}
@@ -195,9 +231,12 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         if self.gradient_checkpointing and self.gradient_checkpointing_kwargs is None:
             self.gradient_checkpointing_kwargs = {"use_reentrant": False}  # the other skips adapters of a frozen base
         self._check_choice("energy_loss", [*ENERGY_LOSSES, CROSS_ENTROPY])
-        self._check_choice("task_loss", TASK_LOSSES)
+        self._check_choice("task_loss", dict.fromkeys([*TASK_LOSSES, *TAG_TASK_LOSSES]))
+        self._check_choice("tag_score", TAG_SCORES)
         self._check_choice("energy_weight_schedule", SCHEDULES)
         self._check_choice("margin_cost", COSTS)
+        self._check_choice("margin_type", MARGINS)
+        self._check_choice("cost_augmented_network", PARAMETERIZATIONS)
         self._check_choice("regression_samples", REGRESSION_SAMPLES)
         self._check_choice("loss_net_encoder", LOSS_NET_ENCODERS)
         self._check_choice("adapter_export", ADAPTER_EXPORTS)
@@ -206,7 +245,7 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         ]
         self._check_choice("loss_net_lr_scheduler_type", without_arguments)
         self._check_range("num_samples", 1)
-        for name in ("batch_repeats", "sparse_labels_from", "relaxed_width"):
+        for name in ("batch_repeats", "loss_net_every", "sparse_labels_from", "relaxed_width"):
             self._check_range(name, 1)
         self._check_range("relaxed_mass", 0)
         if not 0 < self.relaxed_mass <= 1:
@@ -215,6 +254,7 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
             "loss_net_steps energy_weight task_weight perturbation_std loss_net_learning_rate "
             "focal_gamma asymmetric_gamma_negative asymmetric_gamma_positive asymmetric_clip "
             "loss_net_encoder_learning_rate "
+            "unique_roles_weight perceptron_weight cost_augmented_task_weight "
             "loss_net_weight_decay loss_net_warmup_steps loss_net_max_grad_norm cost_weight gold_mix"
         ).split():
             self._check_range(name, 0)

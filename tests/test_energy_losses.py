@@ -31,6 +31,11 @@ def make(name, **options):
     return ENERGY_LOSSES[name](**options)
 
 
+def partner(loss, logits):
+    """Logits of a cost-augmented network, where the loss has one."""
+    return logits.flip(1) if loss.has_partner else None
+
+
 def exact_partition(energy, features):
     """log Σ_y exp(-E(x, y)) over all 2^L label sets: (B,)."""
     return torch.logsumexp(-energy(features, SETS.expand(features.shape[0], -1, -1)), dim=1)
@@ -165,7 +170,7 @@ def test_regression_s_with_one_structure_or_no_noise_is_regression(problem):
 def test_gradients_match_finite_differences(name, problem):
     logits, features, labels, energy = problem
     loss = make(name, num_samples=4)
-    candidates = loss.candidates(SPACE, logits, labels, generator())
+    candidates = loss.candidates(SPACE, logits, labels, generator(), partner(loss, logits))
     for field in ("y", "log_noise", "score", "cost"):
         value = getattr(candidates, field)
         setattr(candidates, field, value.double() if value is not None else None)
@@ -183,7 +188,11 @@ def test_gradients_match_finite_differences(name, problem):
     )
     y = candidates.y[:, :1].clone().requires_grad_()
     gold = labels.double()
-    term = lambda value: loss.task_term(energy(features, value), SPACE.cost(value, gold))  # noqa: E731
+
+    def term(value):
+        row = torch.cat([value, gold.unsqueeze(1)], dim=1) if loss.reads_gold else value
+        return loss.task_term(energy(features, row), SPACE.cost(value, gold))
+
     assert torch.autograd.gradcheck(term, (y,))
 
 
@@ -191,18 +200,32 @@ def test_gradients_match_finite_differences(name, problem):
 def test_candidates_carry_no_gradient_and_keep_their_order(name, problem):
     logits, _, labels, _ = problem
     loss = make(name, num_samples=6)
-    candidates = loss.candidates(SPACE, logits.requires_grad_(), labels, generator())
+    candidates = loss.candidates(SPACE, logits.requires_grad_(), labels, generator(), partner(loss, logits))
     assert not candidates.y.requires_grad
     torch.testing.assert_close(candidates.y[:, 0], torch.sigmoid(logits).detach())
     assert torch.equal(candidates.y[:, 1], labels)
-    assert candidates.y.shape[1] == 2 + {"nce": 6, "ranking": 6, "regression_s": 5}.get(name, 0)
+    assert candidates.y.shape[1] == 2 + {"nce": 6, "ranking": 6, "regression_s": 5, "infnet_plus": 1}.get(name, 0)
 
 
 def test_the_task_term_is_the_energy_or_the_estimated_score():
     energy = torch.tensor([[1.0], [-2.0]])
     assert make("nce").task_term(energy).item() == pytest.approx(-0.5)
     torch.testing.assert_close(make("regression").task_term(energy), -torch.sigmoid(-energy).mean())
-    assert make("infnet").task_term(energy, torch.tensor([[0.5], [0.25]])).item() == pytest.approx(-0.5 - 0.375)
+    energies, cost = torch.tensor([[1.0, 3.0], [-2.0, -2.5]]), torch.tensor([[0.5], [0.25]])
+    violations = {
+        "rescaled": [0.5 + 2.0, 0.25 - 0.5],
+        "slack": [0.5 * 3.0, 0.25 * 0.5],
+        "contrastive": [3.0, 0.5],
+        "perceptron": [2.0, -0.5],
+    }
+    for kind, (first, second) in violations.items():
+        infnet = make("infnet", margin_type=kind)
+        assert infnet.task_term(energies, cost).item() == pytest.approx(-(first + second) / 2)
+        cut = make("infnet", margin_type=kind, inference_truncation=True)
+        assert cut.task_term(energies, cost).item() == pytest.approx(-(max(first, 0) + max(second, 0)) / 2)
+    assert make("infnet_plus", perceptron_weight=3.0).task_term(energies, cost).item() == pytest.approx(-3 * 0.75)
+    cut = make("infnet_plus", perceptron_weight=3.0, inference_truncation=True)
+    assert cut.task_term(energies, cost).item() == pytest.approx(-3 * 1.0)
 
 
 def test_energy_is_the_papers_formula(problem):

@@ -15,7 +15,7 @@ from seal_hf.label_sets import concatenate, dot, from_dense, sample_bernoulli, s
 L, H, G = 12, 5, 7
 DENSE = MultiLabelSpace(sparse_from=10**9)
 SPARSE = MultiLabelSpace(sparse_from=1, relaxed_mass=1.0, relaxed_width=10**9)
-SAMPLE_LOSSES = {name: {} for name in ENERGY_LOSSES if name != "regression_s"}
+SAMPLE_LOSSES = {name: {} for name in ENERGY_LOSSES if name not in ("regression_s", "infnet_plus")}
 WITH_OPTIONS = {
     **SAMPLE_LOSSES,
     "regression_s": dict(regression_samples="discrete"),

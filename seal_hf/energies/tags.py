@@ -41,7 +41,8 @@ class TagEnergy(nn.Module):
         """features (B, T, H), y (B, S, T, C) on the simplex, mask (B, T) -> energies (B, S)."""
         if mask is None:
             mask = torch.ones(features.shape[:2], dtype=torch.bool, device=features.device)
-        packed, features, y = pack(mask, features, y)
+        _, y = pack(mask, y, dim=2)
+        packed, features = pack(mask, features)
         y = y * packed[:, None, :, None]
         local = torch.einsum("bstc,btc->bs", y, self.label_embeddings(features))
         return self.global_term(features, y, packed) - local

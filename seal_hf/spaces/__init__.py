@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from .base import COSTS, OutputSpace
 from .multilabel import SPARSE_FROM, MultiLabelSpace
-from .tags import TagSequenceSpace
+from .tags import TAG_SCORES, TagSequenceSpace
 
 SPACES: dict[str, type[OutputSpace]] = {space.name: space for space in (MultiLabelSpace, TagSequenceSpace)}
 
-__all__ = ["COSTS", "SPACES", "SPARSE_FROM", "MultiLabelSpace", "OutputSpace", "TagSequenceSpace"]
+__all__ = ["COSTS", "SPACES", "SPARSE_FROM", "TAG_SCORES", "MultiLabelSpace", "OutputSpace", "TagSequenceSpace"]

@@ -55,10 +55,10 @@ class MultiLabelSpace(OutputSpace):
     def check_loss(self, args, num_labels: int) -> None:
         """Raises ValueError for noise on the logits of a sparse label set: every entry would be a number of its own;
         and for a task-net that looks for the cost of labels that the cut output may not hold."""
-        if args.energy_loss == "infnet" and self.is_sparse(num_labels):
+        if args.energy_loss in ("infnet", "infnet_plus") and self.is_sparse(num_labels):
             raise ValueError(
-                f"energy_loss='infnet' needs the cost of all {num_labels} labels of the output, but label sets are "
-                f"sparse from {self.sparse_from} labels on. Choose margin, or set `sparse_labels_from` above the "
+                f"energy_loss={args.energy_loss!r} needs the cost of all {num_labels} labels of the output, but label "
+                f"sets are sparse from {self.sparse_from} labels on. Choose margin, or set `sparse_labels_from` above the "
                 "number of labels."
             )
         if args.energy_loss == "regression_s" and args.regression_samples == "continuous":

@@ -13,9 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..chain import IGNORED, viterbi
+from ..soft_spans import SoftSpanF1
+from ..tag_losses import CRFLoss, TagCrossEntropy, TagTaskLoss
+from ..tags import allowed_transitions
 from .base import OutputSpace, precise
 
-IGNORED = -100  # the label of a position that does not count, everywhere in PyTorch and transformers
+TAG_SCORES = ("accuracy", "span_f1")
 
 
 class TagSequenceSpace(OutputSpace):
@@ -23,19 +27,40 @@ class TagSequenceSpace(OutputSpace):
 
     Args:
         label_names: the C tags.
+        loss: the task-net's own loss, one of `TAG_TASK_LOSSES`; default: cross-entropy. That of a CRF is also how its
+            outputs are decoded.
+        score: `accuracy` or `span_f1`: what s(ŷ, y) is.
+        constrained: whether decoding keeps to sequences that the tags' scheme (BIO, BIOES) allows.
     """
 
     name = "tag_sequence"
     problem_type = None
     structure_dims = 2
 
-    def __init__(self, label_names: Sequence[str]):
+    def __init__(
+        self,
+        label_names: Sequence[str],
+        loss: TagTaskLoss | None = None,
+        score: str = "accuracy",
+        constrained: bool = False,
+    ):
         self.label_names = list(label_names)
+        self.loss = loss or TagCrossEntropy(self.label_names)
+        self.span_score = SoftSpanF1(self.label_names) if score == "span_f1" else None
+        self.constraints = None
+        if constrained:
+            allowed = allowed_transitions(self.label_names)
+            self.constraints = [torch.zeros(table.shape).masked_fill(~table, -math.inf) for table in _tensors(allowed)]
 
     @classmethod
     def for_model(cls, task_net) -> TagSequenceSpace:
-        names = task_net.config.id2label
-        return cls([names[i] for i in range(len(names))])
+        crf = getattr(task_net, "crf", None)
+        return cls(_names(task_net), None if crf is None else CRFLoss(_names(task_net), crf))
+
+    @classmethod
+    def from_arguments(cls, args, task_net) -> TagSequenceSpace:
+        loss = TagTaskLoss.from_arguments(args, _names(task_net), getattr(task_net, "crf", None))
+        return cls(_names(task_net), loss, args.tag_score, args.constrained_decoding)
 
     def check(self, logits: Tensor, labels: Tensor) -> None:
         """Logits must be (B, T, C) and labels (B, T).
@@ -103,7 +128,11 @@ class TagSequenceSpace(OutputSpace):
         return torch.einsum("bstc,btc->bs", y, log_p)
 
     def score(self, y_hat: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Soft accuracy, the mean of ŷ_t·y_t over the positions that count: (B, S); 1 where none does."""
+        """Soft accuracy, the mean of ŷ_t·y_t over the positions that count, 1 where none does; or the soft F1 of spans,
+        see [`SoftSpanF1`]. (B, S)."""
+        if self.span_score is not None:
+            mask = torch.ones(y.shape[:2], dtype=torch.bool, device=y.device) if mask is None else mask
+            return self.span_score(y_hat, y, mask)
         hits = torch.einsum("bstc,btc->bs", y_hat, self._counted(y, mask).to(y_hat.dtype))
         size = self._size(y, mask)
         return torch.where(size > 0, hits / size.clamp_min(1), torch.ones_like(hits))
@@ -119,13 +148,22 @@ class TagSequenceSpace(OutputSpace):
         return distance if kind == "l1" else distance / self._size(y, mask).clamp_min(1)
 
     def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Cross-entropy, summed over the positions that count, mean over the batch."""
-        loss = F.cross_entropy(precise(logits).transpose(1, 2), labels, ignore_index=IGNORED, reduction="sum")
-        return loss / len(labels)
+        """The chosen task loss: summed over the positions that count, mean over the batch."""
+        return self.loss(logits, labels)
 
-    def decode(self, logits: Tensor, threshold: float = 0.5) -> Tensor:
-        """The tag of the highest probability at every position: int64 (B, T)."""
-        return logits.argmax(-1)
+    def decode(self, logits: Tensor, threshold: float = 0.5, mask: Tensor | None = None) -> Tensor:
+        """Tags, int64 (B, T): the likeliest at every position; with a CRF or constraints the likeliest sequence of the
+        positions that count, by Viterbi's algorithm, -100 elsewhere."""
+        crf = getattr(self.loss, "crf", None)
+        if crf is None and self.constraints is None:
+            return logits.argmax(-1)
+        if mask is None:
+            mask = torch.ones(logits.shape[:2], dtype=torch.bool, device=logits.device)
+        constraints = [table.to(logits.device) for table in self.constraints or []]
+        if crf is not None:
+            return crf.decode(precise(logits), mask, *constraints)
+        transitions, start, end = constraints
+        return viterbi(precise(logits), transitions, mask, start, end)
 
     @staticmethod
     def _counted(values: Tensor, mask: Tensor | None) -> Tensor:
@@ -141,3 +179,8 @@ class TagSequenceSpace(OutputSpace):
         if mask is None:
             return torch.full((len(y), 1), float(y.shape[1]), device=y.device)
         return mask.sum(1, keepdim=True).to(y.dtype)
+
+
+def _names(task_net) -> list[str]:
+    names = task_net.config.id2label
+    return [names[i] for i in range(len(names))]
