@@ -1,7 +1,7 @@
 """Tag schemes: spans of a tag sequence, conversion between schemes, and which tag may follow which.
 
-Three schemes. `plain`: every tag stands for itself (parts of speech). `bio` (IOB2): `B-X` begins a span of type X, `I-X`
-goes on, `O` is outside. `bioes`: as well `E-X` ends a span of several words and `S-X` is a span of one word.
+Three schemes. `plain`: every tag stands for itself (parts of speech). `bio` (IOB2): `B-X` begins a span of type X,
+`I-X` goes on, `O` is outside. `bioes`: as well `E-X` ends a span of several words and `S-X` is a span of one word.
 
 A span is `(type, start, end)`, its words are `start .. end - 1`. Tag sequences have two readings:
 

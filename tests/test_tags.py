@@ -60,9 +60,7 @@ def test_iob1_becomes_bio():
     assert convert(["I-PER", "I-PER", "O", "I-LOC", "I-ORG", "B-ORG"], "bio") == [
         *("B-PER", "I-PER", "O", "B-LOC", "B-ORG", "B-ORG")
     ]
-    for tags in sequences(
-        "bio"
-    ):  # seqeval's IOB1 reading, through its own scheme, is incomplete; the lenient one is it
+    for tags in sequences("bio"):
         assert is_well_formed(convert(tags, "bio"), "bio")
 
 
