@@ -1,21 +1,32 @@
 """Data sets: files, folders and Hub ids into `datasets.Dataset` splits. Knows no model.
 
 Dispatch of [`load_multilabel`]: nothing or `digits` -> the embedded data; a folder or file with .arff -> `mulan.py`;
-csv, tsv, jsonl -> `text.py`; a plain name -> that folder under `data_dir`; `owner/name` -> the Hub.
+csv, tsv, jsonl -> `text.py`; a plain name -> that folder under `data_dir`; `owner/name` -> the Hub. [`load_tags`] and
+[`load_srl`] do the same for tag sequences, see `tags.py`.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-from .arguments import DataArguments
-from .common import NORMALIZE, DataError, MultiLabelData, did_you_mean
+from .arguments import DataArguments, TagDataArguments
+from .common import NORMALIZE, DataError, MultiLabelData, find_data
 from .digits import load_digit_groups
 from .mulan import load_arff_folder
+from .tags import TagSequenceData, load_srl, load_tags
 from .text import SUFFIXES, load_hub, load_text
 
-__all__ = ["DataArguments", "DataError", "MultiLabelData", "kind_of", "load_multilabel"]
+__all__ = [
+    "DataArguments",
+    "DataError",
+    "MultiLabelData",
+    "TagDataArguments",
+    "TagSequenceData",
+    "kind_of",
+    "load_multilabel",
+    "load_srl",
+    "load_tags",
+]
 
 
 def load_multilabel(
@@ -74,25 +85,4 @@ def _is_arff(path: Path) -> bool:
 
 def _find(dataset: str, data_dir: str | None) -> Path | None:
     """The path of a data set, or None for a Hub id."""
-    path = Path(dataset)
-    if path.is_dir() or (path.is_file() and path.suffix in (".arff", *SUFFIXES)):
-        return path
-    if path.is_file():
-        raise DataError(
-            f"{dataset}: files of type {path.suffix!r} are not read; expected .arff, {', '.join(SUFFIXES)}."
-        )
-    data_dir = data_dir or os.environ.get("SEAL_HF_DATA")
-    is_name = "/" not in dataset and "\\" not in dataset
-    if data_dir and is_name:
-        for candidate in (Path(data_dir) / dataset, *sorted(Path(data_dir).glob(f"*/{dataset}"))):
-            if candidate.is_dir():
-                return candidate
-    if is_name or path.suffix in (".arff", *SUFFIXES) or dataset.count("/") != 1 or dataset.startswith((".", "/")):
-        looked = f"{data_dir} and its folders" if data_dir else "no data_dir was given (--data_dir or SEAL_HF_DATA)"
-        names = [folder.name for folder in Path(data_dir or ".").glob("*/*") if data_dir and folder.is_dir()]
-        raise DataError(
-            f"Data set {dataset!r} not found: no such folder or file; as a name: {looked}; and it is no Hub id "
-            f"(owner/name).{did_you_mean(dataset, [*names, 'digits'])} Give a path, or leave --dataset out for the "
-            f"embedded digits."
-        )
-    return None
+    return find_data(dataset, data_dir, (".arff", *SUFFIXES), "digits")

@@ -19,3 +19,21 @@ class DataArguments:
     label_format: str = field(default="auto", metadata={"help": "auto, ids, names or multi_hot."})
     keep_id: bool = field(default=False, metadata={"help": "Keep an identifier attribute as an integer feature."})
     max_train_rows: int | None = field(default=None, metadata={"help": "Train on the first rows only."})
+
+
+@dataclass
+class TagDataArguments:
+    """What to tag: the arguments of [`load_tags`] and [`load_srl`], as flags of a program and keys of a recipe."""
+
+    dataset: str | None = field(
+        default=None, metadata={"help": "Name, folder, file or Hub id; default: an embedded synthetic task."}
+    )
+    data_dir: str | None = field(default=None, metadata={"help": "Folder of named data sets; default: $SEAL_HF_DATA."})
+    scheme: str = field(default="auto", metadata={"help": "Tags in this scheme: auto (as found), bio, bioes or plain."})
+    word_column: str = field(default="0", metadata={"help": "Column of the words: its number, or its name on the Hub."})
+    tag_column: str = field(default="-1", metadata={"help": "Column of the tags: number (-1: last), or Hub name."})
+    max_train_rows: int | None = field(default=None, metadata={"help": "Train on so many rows only."})
+    train_subset: str = field(default="first", metadata={"help": "Which rows these are: first, or random (seeded)."})
+    num_labelled: int | None = field(
+        default=None, metadata={"help": "Keep the tags of so many train rows, drawn by the seed; the rest: unlabelled."}
+    )

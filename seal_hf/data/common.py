@@ -1,10 +1,12 @@
-"""What all multi-label loaders share: the result, its checks, normalisation, and seeded splits."""
+"""What loaders share: where a data set is, seeded splits, checks; and the multi-label result with its normalisation."""
 
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -67,6 +69,38 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """` Did you mean 'x'?`, or nothing where no known name is close."""
     close = difflib.get_close_matches(name, list(known), 1, 0.5)
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def find_data(dataset: str, data_dir: str | None, suffixes: Sequence[str], embedded: str) -> Path | None:
+    """The path of a data set given as a file, a folder, or a name under `data_dir`; None for a Hub id.
+
+    Args:
+        suffixes: of files that can be read; empty: of any.
+        embedded: the embedded data set, for the message.
+
+    Raises:
+        DataError: there is no such file, folder or name, or files of its type are not read.
+    """
+    path = Path(dataset)
+    if path.is_dir() or (path.is_file() and (not suffixes or path.suffix in suffixes)):
+        return path
+    if path.is_file():
+        raise DataError(f"{dataset}: files of type {path.suffix!r} are not read; expected {', '.join(suffixes)}.")
+    data_dir = data_dir or os.environ.get("SEAL_HF_DATA")
+    is_name = "/" not in dataset and "\\" not in dataset
+    if data_dir and is_name:
+        for candidate in (Path(data_dir) / dataset, *sorted(Path(data_dir).glob(f"*/{dataset}"))):
+            if candidate.is_dir():
+                return candidate
+    if is_name or path.suffix in suffixes or dataset.count("/") != 1 or dataset.startswith((".", "/")):
+        looked = f"{data_dir} and its folders" if data_dir else "no data_dir was given (--data_dir or SEAL_HF_DATA)"
+        names = [folder.name for folder in Path(data_dir or ".").glob("*/*") if data_dir and folder.is_dir()]
+        raise DataError(
+            f"Data set {dataset!r} not found: no such folder or file; as a name: {looked}; and it is no Hub id "
+            f"(owner/name).{did_you_mean(dataset, [*names, embedded])} Give a path, or leave --dataset out for the "
+            f"embedded {embedded}."
+        )
+    return None
 
 
 def fixed_size_column(values: np.ndarray) -> pa.Array:

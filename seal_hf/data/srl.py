@@ -1,0 +1,103 @@
+"""Semantic roles in bracket columns: index, word, POS, parse bit, frame, sense, and one column per predicate.
+
+    0   Al       NNP  (NP*   -     -        (ARG0*
+    1   Zaman    NNP  *)     -     -        *)
+    2   killed   VBD  (VP*   kill  kill.01  (V*)
+
+One example per proposition, that is per bracket column: its words, BIO tags of its roles, and `predicate`, the index of
+the first word of its `V`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .columns import Line, Rows, sentences_of
+from .common import DataError
+
+WORD, POS, FRAME, FIRST_ROLE = 1, 2, 4, 6
+
+
+def read_srl(path: Path) -> tuple[Rows, list[str]]:
+    """A file of bracket columns.
+
+    Returns:
+        Columns `words`, `tags`, `pos`, `predicate` (int), one row per proposition; and notes, with counts. Sentences
+        without a proposition, and propositions without `V`, whose predicate is unknown, are dropped and counted.
+
+    Raises:
+        DataError: a line with another number of columns than its sentence, another number of bracket columns than of
+            frames, a bracket that is not closed, not opened, or inside another: with file and line.
+    """
+    rows: Rows = {"words": [], "tags": [], "pos": [], "predicate": []}
+    sentences, without, no_verb = 0, 0, 0
+    for block in sentences_of(path)[0]:
+        block = [line for line in block if not (line.text.startswith("#") and len(line.cells) < FIRST_ROLE)]
+        if not block:
+            continue
+        sentences += 1
+        columns = _columns(block, path)
+        propositions = columns[FIRST_ROLE:]
+        without += not propositions
+        for number, cells in enumerate(propositions):
+            tags = _bio(cells, block, path, number)
+            if "B-V" not in tags:
+                no_verb += 1
+                continue
+            rows["words"].append(columns[WORD])
+            rows["pos"].append(columns[POS])
+            rows["tags"].append(tags)
+            rows["predicate"].append(tags.index("B-V"))
+    if not rows["words"]:
+        raise DataError(
+            f"{path}: no proposition in {sentences} sentences; expected columns index, word, POS, parse bit, frame, "
+            f"sense, and a bracket column per predicate."
+        )
+    notes = [f"{path.name}: {len(rows['words'])} propositions of {sentences} sentences."]
+    notes += [f"{path.name}: {without} sentences without a proposition dropped."] if without else []
+    notes += [f"{path.name}: {no_verb} propositions without V dropped: their predicate is unknown."] if no_verb else []
+    return rows, notes
+
+
+def _columns(block: list[Line], path: Path) -> list[list[str]]:
+    """The columns of a sentence, checked."""
+    width = len(block[0].cells)
+    for line in block:
+        if len(line.cells) != width or width < FIRST_ROLE:
+            raise DataError(
+                f"{path}, line {line.number}: {len(line.cells)} columns, expected {max(width, FIRST_ROLE)}: index, "
+                f"word, POS, parse bit, frame, sense, and a bracket column per predicate, as many in all lines of a sentence."
+            )
+    columns = [list(column) for column in zip(*(line.cells for line in block), strict=True)]
+    frames = sum(frame != "-" for frame in columns[FRAME])
+    if frames != width - FIRST_ROLE:
+        raise DataError(
+            f"{path}, line {block[0].number}: {frames} words of the sentence have a frame, and it has "
+            f"{width - FIRST_ROLE} bracket columns; expected one per frame."
+        )
+    return columns
+
+
+def _bio(cells: list[str], block: list[Line], path: Path, number: int) -> list[str]:
+    """A bracket column as BIO tags: `(ARG0*`, `*`, `*)` -> `B-ARG0`, `I-ARG0`, `I-ARG0`."""
+    tags, role = [], ""  # role: of the open bracket
+    for i, cell in enumerate(cells):
+        head, star, tail = cell.partition("*")
+        bad = not star or (head and (role or head[0] != "(" or len(head) == 1 or "(" in head[1:] or ")" in head))
+        if bad or tail not in ("", ")") or (tail and not (head or role)):
+            raise DataError(
+                f"{path}, line {block[i].number}: {cell!r} in bracket column {number + 1}"
+                f"{f' with ({role} open' if role else ''}; expected *, (ROLE*, (ROLE*) or *), one role at a time, "
+                f"each bracket opened and closed once."
+            )
+        if head:
+            role = head[1:]
+        tags.append(f"{'B' if head else 'I'}-{role}" if role else "O")
+        if tail:
+            role = ""
+    if role:
+        raise DataError(
+            f"{path}, line {block[-1].number}: ({role} in bracket column {number + 1} is not closed "
+            f"when the sentence ends."
+        )
+    return tags

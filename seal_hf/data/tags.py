@@ -1,0 +1,382 @@
+"""Tag sequences: names, files, folders and Hub ids into splits of words and tags.
+
+Dispatch of [`load_tags`]: nothing or `toy_tags` -> the embedded task; .srl -> `srl.py`; a file with `<NEWREFERENCE>`
+-> `references.py`; .parquet, .json, .jsonl -> `datasets.load_dataset`; other files -> `columns.py`; a plain name -> that
+folder under `data_dir`; `owner/name` -> the Hub.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import datasets
+import numpy as np
+import pyarrow as pa
+from datasets import Dataset
+
+from ..tags import SCHEMES, convert, scheme_of, split_tag
+from .columns import Rows, read_columns
+from .common import SPLITS, DataError, check_splits, did_you_mean, find_data, random_split
+from .references import is_references, read_references
+from .srl import read_srl
+from .toy_tags import toy_rows
+
+SPLIT_WORDS = {
+    "train": ("train", "training"),
+    "validation": ("validation", "valid", "val", "dev", "testa"),  # testa and testb: CoNLL-2003
+    "test": ("test", "testb"),
+}
+COLUMN_SUFFIXES = (
+    ".conll",
+    ".bio",
+    ".iob",
+    ".iob2",
+    ".srl",
+)  # a file of them that names no split is a further test set
+TABLES = (".parquet", ".json", ".jsonl")
+WORD_NAMES = ("words", "tokens")
+TAG_NAMES = ("tags", "ner_tags", "pos_tags", "labels")
+PARTS = {"columns": (0.8, 0.1, 0.1), "references": (0.6, 0.2, 0.2)}  # of a single file
+
+
+class Reading(NamedTuple):
+    """How files are read: see [`load_tags`]; `plain`: references as bare fields."""
+
+    word_column: int | str = 0
+    tag_column: int | str = -1
+    plain: bool = False
+
+
+Reader = Callable[[Path], tuple[Rows, list[str]]]
+
+
+@dataclass
+class TagSequenceData:
+    """A data set of tag sequences.
+
+    Attributes:
+        name: short name, for logs and the model card.
+        train, validation, test: data sets with the columns `words` (T strings), `tags` (T ids into `label_names`),
+            perhaps further columns of T strings (`pos`, `chunk`), and for semantic roles `predicate`, the index of a
+            word. `test` may be None.
+        label_names: C tag names: `O` first, then by type.
+        scheme: `plain`, `bio` or `bioes`.
+        notes: what the loader did to the data, with counts.
+        extra_tests: further test sets of the folder, by file name.
+        unlabelled: with `num_labelled`, the other training rows, without `tags`.
+    """
+
+    name: str
+    train: Dataset
+    validation: Dataset
+    test: Dataset | None
+    label_names: list[str]
+    scheme: str
+    notes: list[str] = field(default_factory=list)
+    extra_tests: dict[str, Dataset] = field(default_factory=dict)
+    unlabelled: Dataset | None = None
+
+    @property
+    def kind(self) -> str:
+        """What `tag_metrics` needs to know: `srl` where there are predicates, else the scheme."""
+        return "srl" if "predicate" in self.train.column_names else self.scheme
+
+    @property
+    def feature_columns(self) -> list[str]:
+        """Columns beside `words`, `tags` and `predicate`."""
+        return [name for name in self.train.column_names if name not in ("words", "tags", "predicate")]
+
+
+def load_tags(
+    dataset: str | None = None,
+    *,
+    data_dir: str | None = None,
+    scheme: str = "auto",
+    word_column: int | str = 0,
+    tag_column: int | str = -1,
+    max_train_rows: int | None = None,
+    train_subset: str = "first",
+    num_labelled: int | None = None,
+    seed: int = 0,
+) -> TagSequenceData:
+    """A data set of tag sequences by name, folder, file or Hub id.
+
+    A folder has one file for each of train and dev (validation), told by their names, and perhaps test. A single file
+    is split with `seed`, 80/10/10, references 60/20/20.
+
+    Tags: all splits together give the label list. A tag that train does not have is kept, and counted in `notes`: a
+    network has an output for it that no example trains, so metrics count it as gold and missed, and the list does not
+    change with `max_train_rows`. Tags that break the scheme, and IOB1, are rewritten as the spans that CoNLL's
+    conlleval reads in them, and counted.
+
+    Args:
+        dataset: `toy_tags` (default), a path, a name under `data_dir`, or `owner/name` on the Hub.
+        data_dir: folder of named data sets, searched two levels deep; default: the environment variable SEAL_HF_DATA.
+        scheme: of the result: `bio`, `bioes`; `plain`: each tag for itself, as written, and references as bare fields;
+            `auto`: as found, IOB1 as `bio`.
+        word_column, tag_column: numbers of columns in a file of columns, negative from the last; names elsewhere, where
+            the defaults look for `words` or `tokens`, and `tags`, `ner_tags`, `pos_tags` or `labels`.
+        max_train_rows: train on so many rows only.
+        train_subset: which: `first`, or `random`, drawn with `seed`; a smaller one is part of a larger one.
+        num_labelled: of these rows, so many, drawn with `seed`, stay `train`; the others become `unlabelled`.
+        seed: of what the data does not fix.
+
+    Raises:
+        DataError: what is wrong, where, and what to do.
+    """
+    _check_options(scheme, max_train_rows, train_subset, num_labelled)
+    reading = Reading(_column(word_column), _column(tag_column), scheme == "plain")
+    notes: list[str] = []
+    path = None if dataset in (None, "toy_tags") else find_data(dataset, data_dir, (), "toy_tags")
+    if dataset in (None, "toy_tags"):
+        name, splits = "toy_tags", toy_rows(seed)
+    elif path is None:
+        name, splits = dataset.partition(":")[0].split("/")[-1], _read_tables(dataset, None, reading, seed, notes)
+    else:
+        name, splits = path.stem, _read_path(path, None, reading, seed, notes)
+    return _build(name, splits, dataset or name, scheme, max_train_rows, train_subset, num_labelled, seed, notes)
+
+
+def load_srl(
+    dataset: str,
+    *,
+    data_dir: str | None = None,
+    scheme: str = "auto",
+    max_train_rows: int | None = None,
+    train_subset: str = "first",
+    num_labelled: int | None = None,
+    seed: int = 0,
+) -> TagSequenceData:
+    """Semantic roles from bracket columns (`srl.py`), in files of any suffix; arguments and errors as in [`load_tags`].
+
+    A row is a proposition: `max_train_rows=8000, train_subset="random"` is a fixed sample of all of them.
+    """
+    _check_options(scheme, max_train_rows, train_subset, num_labelled)
+    path = find_data(dataset, data_dir, (), "toy_tags")
+    if path is None:
+        raise DataError(f"{dataset!r} is no folder, file or name; semantic roles are read from files of columns.")
+    notes: list[str] = []
+    splits = _read_path(path, read_srl, Reading(), seed, notes)
+    return _build(path.stem, splits, dataset, scheme, max_train_rows, train_subset, num_labelled, seed, notes)
+
+
+def _check_options(scheme, max_train_rows, train_subset, num_labelled) -> None:
+    for name, value, known in (
+        ("scheme", scheme, ("auto", *SCHEMES)),
+        ("train_subset", train_subset, ("first", "random")),
+    ):
+        if value not in known:
+            raise DataError(f"`{name}` is {value!r}; it must be one of {', '.join(known)}.{did_you_mean(value, known)}")
+    for name, value in (("max_train_rows", max_train_rows), ("num_labelled", num_labelled)):
+        if value is not None and value < 1:
+            raise DataError(f"`{name}` is {value}; it must be at least 1.")
+
+
+def _column(value: int | str) -> int | str:
+    """A flag is text: `-1` is a number, `ner_tags` a name."""
+    return int(value) if re.fullmatch(r"-?\d+", str(value)) else value
+
+
+def _read_path(path: Path, reader: Reader | None, reading: Reading, seed: int, notes: list[str]) -> dict[str, Rows]:
+    """Splits of a file or folder; what is no split has the file's name."""
+    files = _split_files(path) if path.is_dir() else {"all": path}
+    if all(file.suffix in TABLES for file in files.values()):
+        return _read_tables(str(path), files, reading, seed, notes)
+    splits = {}
+    for split, file in files.items():
+        splits[split], found = (reader or _reader_of(file, reading))(file)
+        notes += found
+    if "all" in splits:
+        kind = "references" if reader is None and is_references(files["all"]) else "columns"
+        parts = random_split(len(splits["all"]["words"]), PARTS[kind], seed)
+        notes.append(
+            f"one file: {' / '.join(str(len(part)) for part in parts)} rows for train, validation, test (seed {seed})."
+        )
+        splits = {split: _take(splits["all"], ids) for split, ids in zip(SPLITS, parts, strict=True)}
+    return splits
+
+
+def _reader_of(file: Path, reading: Reading) -> Reader:
+    if file.suffix == ".srl":
+        return read_srl
+    if is_references(file):
+        return lambda path: read_references(path, bio=not reading.plain)
+    for option, column in zip(("word_column", "tag_column"), reading[:2], strict=True):
+        if isinstance(column, str):
+            raise DataError(f"{file}: `{option}` is {column!r}; columns of this format have numbers, from 0 on.")
+    return lambda path: read_columns(path, *reading[:2])
+
+
+def _split_files(folder: Path) -> dict[str, Path]:
+    """Files by split; further test sets by name; a lone file is `all`."""
+    files = [file for file in sorted(folder.iterdir()) if file.is_file() and not file.name.startswith((".", "README"))]
+    if len(files) == 1:
+        return {"all": files[0]}
+    found: dict[str, Path] = {}
+    for file in files:
+        words = re.findall(r"[a-z]+", file.name.lower())
+        splits = [split for split, names in SPLIT_WORDS.items() if set(words) & set(names) or words[0].endswith(names)]
+        split = splits[0] if splits else file.name if file.suffix in COLUMN_SUFFIXES else None
+        if split in found:
+            raise DataError(f"{folder}: two files for the {split} split: {found[split].name}, {file.name}. Keep one.")
+        if split:
+            found[split] = file
+    for split in ("train", "validation"):
+        if split not in found:
+            names = ", ".join(file.name for file in files) or "nothing"
+            raise DataError(
+                f"{folder}: no file for the {split} split, expected {' or '.join(SPLIT_WORDS[split])} in its name; "
+                f"found {names}. A single file, given by its path, is split at random."
+            )
+    return found
+
+
+def _read_tables(name: str, files: dict[str, Path] | None, reading: Reading, seed: int, notes: list[str]):
+    """Splits of tables: of the Hub data set `name`, or of local files; no code of a repo is run."""
+    repo, _, configuration = name.partition(":")
+    try:
+        if files is None:
+            loaded = datasets.load_dataset(repo, configuration or None)
+        else:
+            kind = "parquet" if next(iter(files.values())).suffix == ".parquet" else "json"
+            paths = {re.sub(r"\W", "_", split): str(file) for split, file in files.items()}
+            loaded = datasets.load_dataset(kind, data_files=paths)
+    except Exception as error:  # the library raises a dozen kinds; the user needs the name and the reason
+        raise DataError(f"Data set {name!r} could not be loaded: {error}") from error
+    splits = {}
+    for split, words in SPLIT_WORDS.items():
+        found = next((loaded[word] for word in words if word in loaded), None)
+        if found is not None:
+            splits[split] = _table_rows(found, reading, f"{name}, {split} split")
+    if not splits and "all" in loaded:
+        splits["train"] = _table_rows(loaded["all"], reading, name)
+    if "train" not in splits:
+        raise DataError(f"Data set {name!r} has the splits {', '.join(loaded)}, expected train, validation, test.")
+    if "validation" not in splits:
+        names, parts = (SPLITS, (0.8, 0.1, 0.1)) if "test" not in splits else (SPLITS[:2], (0.9, 0.1))
+        ids = random_split(len(splits["train"]["words"]), parts, seed)
+        notes.append(f"no validation split: {len(ids[1])} rows out of train (seed {seed}).")
+        splits |= {split: _take(splits["train"], part) for split, part in zip(names, ids, strict=True)}
+    return splits
+
+
+def _table_rows(table: Dataset, reading: Reading, place: str) -> Rows:
+    chosen = []
+    for option, column, usual in zip(("word_column", "tag_column"), reading[:2], (WORD_NAMES, TAG_NAMES), strict=True):
+        known = table.column_names
+        name = column if isinstance(column, str) else next((name for name in usual if name in known), None)
+        if name not in known:
+            raise DataError(
+                f"{place} has no column {name or ' or '.join(usual)!r}; its columns are {', '.join(known)}."
+                f"{did_you_mean(str(name), known)} Name the right one with --{option}."
+            )
+        chosen.append(name)
+    words, tags = (table[name][:] for name in chosen)
+    names = getattr(getattr(table.features[chosen[1]], "feature", None), "names", None)
+    for row, (one, other) in enumerate(zip(words, tags, strict=True)):
+        if not isinstance(one, list) or not isinstance(other, list) or len(one) != len(other):
+            sizes = " and ".join(str(len(cell)) if isinstance(cell, list) else repr(cell)[:40] for cell in (one, other))
+            raise DataError(
+                f"{place}, row {row} (counting from 0): words and tags must be lists of one length: {sizes}."
+            )
+    return {"words": words, "tags": [[names[tag] if names else str(tag) for tag in row] for row in tags]}
+
+
+def _build(name, splits, source, scheme, max_train_rows, train_subset, num_labelled, seed, notes) -> TagSequenceData:
+    splits = {split: _without_empty(rows, split, notes) for split, rows in splits.items()}
+    scheme = _convert_all(splits, scheme, notes)
+    label_names = sorted({tag for rows in splits.values() for row in rows["tags"] for tag in row}, key=_order)
+    size = len(splits["train"]["words"])
+    if max_train_rows is not None and max_train_rows < size:
+        ids = np.arange(size) if train_subset == "first" else np.random.default_rng(seed).permutation(size)
+        splits["train"] = _take(splits["train"], np.sort(ids[:max_train_rows]))
+        notes.append(f"train: {train_subset} {max_train_rows} of {size} rows.")
+    check_splits({split: len(rows["words"]) for split, rows in splits.items()}, source)
+    unlabelled = None
+    if num_labelled is not None:
+        size = len(splits["train"]["words"])
+        if num_labelled > size:
+            raise DataError(f"`num_labelled` is {num_labelled}, and {source} has {size} training rows.")
+        order = np.random.default_rng(seed).permutation(size)
+        unlabelled = _take(splits["train"], np.sort(order[num_labelled:]))
+        del unlabelled["tags"]
+        splits["train"] = _take(splits["train"], np.sort(order[:num_labelled]))
+        notes.append(f"train: {num_labelled} labelled rows, {size - num_labelled} unlabelled (seed {seed}).")
+    seen = {tag for row in splits["train"]["tags"] for tag in row}
+    unseen = [tag for tag in label_names if tag not in seen]
+    if unseen:
+        words = sum(tag not in seen for rows in splits.values() for row in rows["tags"] for tag in row)
+        notes.append(f"{len(unseen)} tags of {words} words occur outside train only (kept): {_few(unseen)}.")
+    ids = {tag: i for i, tag in enumerate(label_names)}
+    tables = {split: _dataset(rows, ids) for split, rows in splits.items() if rows["words"]}
+    extra = {split: table for split, table in tables.items() if split not in SPLITS}
+    return TagSequenceData(
+        name,
+        tables["train"],
+        tables["validation"],
+        tables.get("test"),
+        label_names,
+        scheme,
+        notes,
+        extra,
+        _dataset(unlabelled, ids) if unlabelled else None,
+    )
+
+
+def _without_empty(rows: Rows, split: str, notes: list[str]) -> Rows:
+    kept = [i for i, words in enumerate(rows["words"]) if words]
+    if len(kept) < len(rows["words"]):
+        notes.append(f"{split}: {len(rows['words']) - len(kept)} empty sentences dropped.")
+        return _take(rows, kept)
+    return rows
+
+
+def _convert_all(splits: dict[str, Rows], scheme: str, notes: list[str]) -> str:
+    """Rewrites the tags in place; returns their scheme."""
+    found = scheme_of({tag for rows in splits.values() for row in rows["tags"] for tag in row})
+    if scheme == "plain" or found == "plain":
+        if scheme not in ("auto", "plain"):
+            raise DataError(
+                f"`scheme` is {scheme!r}, and the tags are plain: names without B- and I-. Use auto or plain."
+            )
+        return "plain"
+    target = found if scheme == "auto" else scheme
+    changed = 0
+    for rows in splits.values():
+        converted = [convert(row, target) for row in rows["tags"]]
+        if target == found:
+            pairs = zip(rows["tags"], converted, strict=True)
+            changed += sum(tag != now for old, new in pairs if old != new for tag, now in zip(old, new, strict=True))
+        rows["tags"] = converted
+    if changed:
+        notes.append(f"{changed} tags rewritten as well-formed {target}, spans as conlleval reads them (IOB1, BILOU).")
+    if target != found:
+        notes.append(f"tags converted from {found} to {target}.")
+    return target
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+
+
+def _order(tag: str) -> tuple:
+    prefix, kind = split_tag(tag)
+    return (tag != "O", kind or prefix, prefix if kind else "")
+
+
+def _take(rows: Rows, ids: Any) -> Rows:
+    return {name: [values[i] for i in ids] for name, values in rows.items()}
+
+
+def _dataset(rows: Rows, ids: dict[str, int]) -> Dataset:
+    words = pa.list_(pa.string())
+    columns = {name: pa.array(values, type=words) for name, values in rows.items() if name not in ("tags", "predicate")}
+    if "tags" in rows:
+        columns["tags"] = pa.array([[ids[tag] for tag in row] for row in rows["tags"]], type=pa.list_(pa.int64()))
+    if "predicate" in rows:
+        columns["predicate"] = pa.array(rows["predicate"], type=pa.int64())
+    return Dataset(pa.table(columns))

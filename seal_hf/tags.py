@@ -1,0 +1,132 @@
+"""Tag schemes: spans of a tag sequence, conversion between schemes, and which tag may follow which.
+
+Three schemes. `plain`: every tag stands for itself (parts of speech). `bio` (IOB2): `B-X` begins a span of type X,
+`I-X` goes on, `O` is outside. `bioes`: as well `E-X` ends a span of several words and `S-X` is a span of one word.
+
+A span is `(type, start, end)`, its words are `start .. end - 1`. Tag sequences have two readings:
+
+* *strict*, that of seqeval's `mode="strict"`: a span counts only where it is well-formed; stray tags are outside.
+* *lenient*, that of CoNLL's `conlleval` and of seqeval without a scheme: a span begins also where the tag before cannot
+  be gone on from. On IOB1, where `B-X` stands only between two touching spans of one type, it is the definition.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+SCHEMES = ("plain", "bio", "bioes")
+_BILOU = {"L": "E", "U": "S"}  # BILOU is BIOES in other letters
+
+
+class Span(NamedTuple):
+    """Words `start .. end - 1` (counting from 0) are of `type`."""
+
+    type: str
+    start: int
+    end: int
+
+
+class Transitions(NamedTuple):
+    """Which sequences of C tags are well-formed; True = allowed.
+
+    Attributes:
+        between: (C, C) bool, `between[i, j]`: tag j may follow tag i.
+        start: (C,) bool, the tag may come first.
+        end: (C,) bool, the tag may come last.
+    """
+
+    between: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+
+
+def split_tag(tag: str) -> tuple[str, str]:
+    """`B-C-ARG1` -> (`B`, `C-ARG1`); `O` -> (`O`, ``)."""
+    prefix, _, kind = tag.partition("-")
+    return prefix, kind
+
+
+def scheme_of(tag_names: Iterable[str]) -> str:
+    """`bio` or `bioes` where all names are `O` or prefix-type, and some are; `plain` otherwise.
+
+    Names of a whole label list, not of a single sentence: `B-X I-X` alone would be BIO, and is half of BIOES too.
+    BILOU counts as `bioes`, IOB1 as `bio`: [`convert`] reads both.
+    """
+    names = set(tag_names) - {"O"}
+    if not names or not all(re.fullmatch(r"[BIESLU]-.+", name) for name in names):
+        return "plain"
+    return "bio" if {name[0] for name in names} <= {"B", "I"} else "bioes"
+
+
+def spans(tags: Sequence[str], scheme: str, *, strict: bool = True) -> list[Span]:
+    """Spans of a tag sequence, from left to right.
+
+    Args:
+        tags: T names.
+        scheme: `bio` or `bioes`.
+        strict: the strict reading; else the lenient one, the same for both schemes. See the module.
+
+    Raises:
+        ValueError: an unknown scheme, or `plain`, which has no spans.
+    """
+    if scheme not in ("bio", "bioes"):
+        raise ValueError(f"spans are defined for the schemes bio and bioes; found {scheme!r}")
+    found: list[Span] = []
+    begin, inside, previous = -1, "", "O"  # begin = -1: no span is open; inside: type of the open span
+    for i, tag in enumerate([*tags, "O"]):
+        prefix, kind = split_tag(tag)
+        goes_on = begin >= 0 and kind == inside and prefix in ("I", "E") and previous in ("B", "I")
+        if begin >= 0 and not goes_on:
+            if not strict or scheme == "bio" or previous in ("E", "S"):
+                found.append(Span(inside, begin, i))
+            begin = -1
+        if begin < 0 and (prefix in ("B", "S") or (not strict and prefix in ("I", "E"))):
+            begin, inside = i, kind
+        previous = prefix
+    return found
+
+
+def encode(found: Iterable[Span], length: int, scheme: str) -> list[str]:
+    """Spans, which must not overlap, as `length` tags of `bio` or `bioes`; the inverse of [`spans`]."""
+    tags = ["O"] * length
+    for kind, start, end in found:
+        tags[start:end] = [f"B-{kind}"] + [f"I-{kind}"] * (end - start - 1)
+        if scheme == "bioes":
+            tags[end - 1] = f"E-{kind}" if end - start > 1 else f"S-{kind}"
+    return tags
+
+
+def convert(tags: Sequence[str], scheme: str) -> list[str]:
+    """A sequence of IOB1, BIO, BIOES or BILOU as well-formed `bio` or `bioes`, by the lenient reading.
+
+    A well-formed sequence keeps its spans exactly; of another one, every tagged word stays in a span of its type.
+    """
+    letters = [_BILOU.get(tag[0], tag[0]) + tag[1:] if tag[1:2] == "-" else tag for tag in tags]
+    return encode(spans(letters, "bioes", strict=False), len(tags), scheme)
+
+
+def allowed_transitions(tag_names: Sequence[str]) -> Transitions:
+    """Well-formed sequences over a label list, for constrained decoding.
+
+    BIO: `I-X` needs `B-X` or `I-X` before it. BIOES: as well, a span that `B-X` begins must go on to its `E-X`. Plain:
+    everything is allowed. A sequence is allowed exactly when encoding its strict spans gives it back.
+    """
+    scheme, number = scheme_of(tag_names), len(tag_names)
+    if scheme == "plain":
+        return Transitions(np.ones((number, number), bool), np.ones(number, bool), np.ones(number, bool))
+    prefixes, kinds = (np.array(parts) for parts in zip(*map(split_tag, tag_names), strict=True))
+    goes_on = np.isin(prefixes, ["I", "E", "L"])  # has a tag of its span before it
+    may_go_on = np.isin(prefixes, ["B", "I"])
+    must_go_on = may_go_on & (scheme == "bioes")
+    same = kinds[:, None] == kinds[None, :]
+    between = np.where(goes_on[None, :], may_go_on[:, None] & same, ~must_go_on[:, None])
+    return Transitions(between, ~goes_on, ~must_go_on)
+
+
+def is_well_formed(tags: Sequence[str], scheme: str) -> bool:
+    """True where the strict reading loses nothing; always for `plain`."""
+    return scheme == "plain" or encode(spans(tags, scheme), len(tags), scheme) == list(tags)
