@@ -58,8 +58,8 @@ class MultiLabelSpace(OutputSpace):
         if args.energy_loss in ("infnet", "infnet_plus") and self.is_sparse(num_labels):
             raise ValueError(
                 f"energy_loss={args.energy_loss!r} needs the cost of all {num_labels} labels of the output, but label "
-                f"sets are sparse from {self.sparse_from} labels on. Choose margin, or set `sparse_labels_from` above the "
-                "number of labels."
+                f"sets are sparse from {self.sparse_from} labels on. Choose margin, or set `sparse_labels_from` above "
+                "the number of labels."
             )
         if args.energy_loss == "regression_s" and args.regression_samples == "continuous":
             self._refuse_perturbed(num_labels)

@@ -49,8 +49,8 @@ class TagSequenceSpace(OutputSpace):
         self.span_score = SoftSpanF1(self.label_names) if score == "span_f1" else None
         self.constraints = None
         if constrained:
-            allowed = allowed_transitions(self.label_names)
-            self.constraints = [torch.zeros(table.shape).masked_fill(~table, -math.inf) for table in _tensors(allowed)]
+            allowed = [torch.from_numpy(table) for table in allowed_transitions(self.label_names)]
+            self.constraints = [torch.zeros(table.shape).masked_fill(~table, -math.inf) for table in allowed]
 
     @classmethod
     def for_model(cls, task_net) -> TagSequenceSpace:
