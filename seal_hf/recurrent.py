@@ -80,6 +80,14 @@ class BiLSTMConfig(PretrainedConfig):
         return self.word_size + (self.char_filters if self.char_vocab_size else 0) + features + self.predicate_size
 
 
+class FrozenEmbedding(nn.Embedding):
+    """A table that is never trained, also after loading: `from_pretrained` of transformers 5 puts in new parameters,
+    which would all require a gradient."""
+
+    def register_parameter(self, name: str, param: nn.Parameter) -> None:
+        super().register_parameter(name, param.requires_grad_(False))
+
+
 class CharacterCNN(nn.Module):
     """Characters of a word -> one vector: embeddings, convolution, maximum over the characters (Ma & Hovy 2016,
     section 2.1). Windows around padding take no part, so a word's width in the batch does not matter."""
@@ -185,8 +193,8 @@ class BiLSTMEncoder(BiLSTMPreTrainedModel):
 
     def __init__(self, config: BiLSTMConfig):
         super().__init__(config)
-        self.word_embeddings = nn.Embedding(config.vocab_size, config.word_size, padding_idx=PADDING)
-        self.word_embeddings.weight.requires_grad_(config.train_word_embeddings)
+        table = nn.Embedding if config.train_word_embeddings else FrozenEmbedding
+        self.word_embeddings = table(config.vocab_size, config.word_size, padding_idx=PADDING)
         self.characters = CharacterCNN(config) if config.char_vocab_size else None
         self.features = nn.ModuleDict(
             {name: nn.Embedding(*sizes, padding_idx=PADDING) for name, sizes in sorted(config.feature_sizes.items())}
