@@ -14,9 +14,9 @@ from torch import Tensor
 class TensorRows(torch.utils.data.Dataset):
     """Columns of a `datasets.Dataset` as tensors, for the Trainer.
 
-    A column of equally long rows is one (N, ...) tensor; a ragged column of token ids, or of lists of one width (a word's
-    characters), is kept flat with offsets and padded to the longest row of each batch. Row-wise Arrow reads cost a sixth
-    of a small net's step; this costs one index operation per column.
+    A column of equally long rows is one (N, ...) tensor; a ragged column of token ids, or of lists of one width (the
+    characters of each word), is kept flat with offsets and padded to the longest row of each batch. Row-wise Arrow
+    reads cost a sixth of a small net's step; this costs one index operation per column.
 
     Args:
         dataset: numeric columns only.

@@ -1,8 +1,8 @@
 """The recurrent task-net for tag sequences: words, characters and features into a bidirectional LSTM (Ma & Hovy 2016;
 the feature and inference networks of InfNet+, section 6).
 
-The settings of InfNet+ are configurations: *NER* has words with `train_word_embeddings=False`; *NER+* trains them and has
-`feature_sizes` for `case`, `pos`, `chunk`; *NER++* has `char_vocab_size` too.
+The settings of InfNet+ are configurations: *NER* has words alone with `train_word_embeddings=False`; *NER+* trains them
+and has `feature_sizes` for `case`, `pos`, `chunk`; *NER++* has `char_vocab_size` too.
 """
 
 from __future__ import annotations
@@ -178,8 +178,8 @@ class BiLSTMPreTrainedModel(PreTrainedModel):
         vectors, table = torch.as_tensor(vectors), self.get_input_embeddings().weight
         if vectors.shape != table.shape:
             raise ValueError(
-                f"The word vectors are {tuple(vectors.shape)}, the word table is {tuple(table.shape)}. Set `vocab_size` "
-                "and `word_size` of the configuration to those of the vectors."
+                f"The word vectors are {tuple(vectors.shape)}, the word table is {tuple(table.shape)}. Set `vocab_size` and "
+                "`word_size` of the configuration to those of the vectors."
             )
         table.copy_(vectors)
         table[PADDING].zero_()

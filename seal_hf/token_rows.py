@@ -1,7 +1,7 @@
 """Sentences with a tag per word as batches: of word ids for the BiLSTM, of sub-words for a Hugging Face encoder.
 
-The data: column `words` (lists of strings), `tags` (lists of ints, as long), and where it has them feature columns (lists
-of strings) and `predicate` (the place of the predicate among the words).
+The data: columns `words` (lists of strings), `tags` (lists of ints, as long), and where it has them feature columns
+(lists of strings) and `predicate` (the place of the predicate among the words, from 0).
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ def tokenize_words(
         config: the encoder's configuration, to check against: `type_vocab_size`, `max_position_embeddings`.
 
     Raises:
-        ValueError: the tokenizer is a slow one or has no unknown token where it is needed; rows are too long; the encoder
-            has no second token type.
+        ValueError: the tokenizer is a slow one or has no unknown token where it is needed; rows are too long; the
+            encoder has no second token type.
         DataError: a column is missing, or a row does not fit its words.
     """
     if not getattr(tokenizer, "is_fast", False):
@@ -134,8 +134,8 @@ def _encode_rows(rows: dict[str, list], tokenizer, limit: int, truncation: bool,
         for place in missing:
             if tokenizer.unk_token is None:
                 raise ValueError(
-                    f"The tokenizer has nothing for the word {words[place]!r}, and no unknown token that could stand in "
-                    "its place. Replace the word."
+                    f"The tokenizer has nothing for the word {words[place]!r}, and no unknown token that could stand "
+                    "in its place. Replace the word."
                 )
             words[place] = tokenizer.unk_token
     cut = truncation and max(columns["num_tokens"], default=0) > limit
@@ -201,7 +201,8 @@ def check_words(dataset: Dataset, features: list[str] | tuple[str, ...] = ()) ->
         if (found != lengths).any():
             row = (found != lengths).argmax()
             raise DataError(
-                f"Row {row} has {lengths[row]} words and {found[row]} values in `{name}`; it must have one for each word."
+                f"Row {row} has {lengths[row]} words and {found[row]} values in `{name}`; it must have one for each "
+                "word."
             )
     negative = [i for i, tags in enumerate(dataset["tags"][:]) if min(tags) < 0]
     if negative:

@@ -94,9 +94,13 @@ class Vocabulary:
             normal[empty.normalize(word)] += count
         known = {word for word, count in normal.items() if count >= min_count}
         if vectors is not None:
-            heard = {empty.normalize(word) for rows in others for word in set(chain.from_iterable(column(rows, "words")))}
+            heard = {
+                empty.normalize(word) for rows in others for word in set(chain.from_iterable(column(rows, "words")))
+            }
             known |= (heard | normal.keys()) & set(vectors.words)
-        values = {name: CASES[2:] if name == "case" else set(chain.from_iterable(column(train, name))) for name in features}
+        values = {
+            name: CASES[2:] if name == "case" else set(chain.from_iterable(column(train, name))) for name in features
+        }
         return cls(
             words=_numbered(known),
             chars=_numbered(set(chain.from_iterable(counts))) if characters else [],
@@ -161,7 +165,9 @@ class Vocabulary:
         """
         path = Path(folder, FILE_NAME)
         if not path.is_file():
-            raise DataError(f"{path} is missing. Save the vocabulary into the model's folder: `vocabulary.save(folder)`.")
+            raise DataError(
+                f"{path} is missing. Save the vocabulary into the model's folder: `vocabulary.save(folder)`."
+            )
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:

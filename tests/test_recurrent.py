@@ -79,7 +79,9 @@ def test_padding_does_not_matter(setting):
     """Rows alone, without padding, against all of them padded, and padded further: in words and in characters."""
     model = net(setting)
     inputs = batch(model.config)
-    wider = {name: nn.functional.pad(value, (0, 0, 0, 4) if value.dim() == 3 else (0, 4)) for name, value in inputs.items()}
+    wider = {
+        name: nn.functional.pad(value, (0, 0, 0, 4) if value.dim() == 3 else (0, 4)) for name, value in inputs.items()
+    }
     if "char_ids" in wider:
         wider["char_ids"] = nn.functional.pad(wider["char_ids"], (0, 3))
     with torch.no_grad():

@@ -31,7 +31,18 @@ def vocabulary(**options):
 
 def test_words_are_those_of_train_and_those_with_a_vector():
     assert vocabulary().words == ["<pad>", "<unk>", "1984", "1985", "café", "dog", "saw", "the"]
-    assert vocabulary(lowercase=False).words == ["<pad>", "<unk>", "1984", "1985", "Café", "DOG", "The", "dog", "saw", "the"]
+    assert vocabulary(lowercase=False).words == [
+        "<pad>",
+        "<unk>",
+        "1984",
+        "1985",
+        "Café",
+        "DOG",
+        "The",
+        "dog",
+        "saw",
+        "the",
+    ]
     assert vocabulary(zero_digits=True, min_count=2).words == ["<pad>", "<unk>", "0000", "dog", "the"]
     with_vectors = vocabulary(vectors=VECTORS, min_count=2)  # cat: of test, with a vector; café: rare, with one
     assert with_vectors.words == ["<pad>", "<unk>", "café", "cat", "dog", "the"]
