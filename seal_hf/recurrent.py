@@ -178,8 +178,8 @@ class BiLSTMPreTrainedModel(PreTrainedModel):
         vectors, table = torch.as_tensor(vectors), self.get_input_embeddings().weight
         if vectors.shape != table.shape:
             raise ValueError(
-                f"The word vectors are {tuple(vectors.shape)}, the word table is {tuple(table.shape)}. Set `vocab_size` and "
-                "`word_size` of the configuration to those of the vectors."
+                f"The word vectors are {tuple(vectors.shape)}, the word table is {tuple(table.shape)}. "
+                "Set `vocab_size` and `word_size` of the configuration to those of the vectors."
             )
         table.copy_(vectors)
         table[PADDING].zero_()

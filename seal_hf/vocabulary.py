@@ -94,17 +94,13 @@ class Vocabulary:
             normal[empty.normalize(word)] += count
         known = {word for word, count in normal.items() if count >= min_count}
         if vectors is not None:
-            heard = {
-                empty.normalize(word) for rows in others for word in set(chain.from_iterable(column(rows, "words")))
-            }
-            known |= (heard | normal.keys()) & set(vectors.words)
-        values = {
-            name: CASES[2:] if name == "case" else set(chain.from_iterable(column(train, name))) for name in features
-        }
+            heard = chain.from_iterable(chain.from_iterable(column(rows, "words")) for rows in others)
+            known |= ({empty.normalize(word) for word in set(heard)} | normal.keys()) & set(vectors.words)
+        values = {name: set(chain.from_iterable(column(train, name))) for name in features if name != "case"}
         return cls(
             words=_numbered(known),
             chars=_numbered(set(chain.from_iterable(counts))) if characters else [],
-            features={name: CASES if name == "case" else _numbered(found) for name, found in values.items()},
+            features={name: CASES if name == "case" else _numbered(values[name]) for name in features},
             **options,
         )
 

@@ -50,8 +50,8 @@ def load_word_vectors(path_or_name: str | Path, keep: Container[str] | None = No
 def _checked(path: Path, words: list[str], matrix: np.ndarray) -> WordVectors:
     if matrix.ndim != 2 or len(matrix) != len(words) or matrix.dtype.kind != "f":
         raise DataError(
-            f"{path} has {len(words)} words and {matrix.dtype} vectors of shape {matrix.shape}; expected floating-point "
-            "vectors (words, width)."
+            f"{path} has {len(words)} words and {matrix.dtype} vectors of shape {matrix.shape}; expected "
+            "floating-point vectors (words, width)."
         )
     matrix = np.ascontiguousarray(matrix, dtype=np.float32)
     wrong = ~np.isfinite(matrix).all(1)
