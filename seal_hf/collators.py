@@ -14,9 +14,9 @@ from torch import Tensor
 class TensorRows(torch.utils.data.Dataset):
     """Columns of a `datasets.Dataset` as tensors, for the Trainer.
 
-    A column of equally long rows is one (N, ...) tensor; a ragged column of token ids is kept flat with offsets and
-    padded to the longest row of each batch. Row-wise Arrow reads cost a sixth of a small net's step; this costs one
-    index operation per column.
+    A column of equally long rows is one (N, ...) tensor; a ragged column of token ids, or of lists of one width (the
+    characters of each word), is kept flat with offsets and padded to the longest row of each batch. Row-wise Arrow
+    reads cost a sixth of a small net's step; this costs one index operation per column.
 
     Args:
         dataset: numeric columns only.
@@ -51,6 +51,9 @@ class TensorRows(torch.utils.data.Dataset):
             self.dense[name] = self._tensor(name, values)
             return
         values = column.flatten()
+        inner = getattr(values.type, "list_size", None)  # vectors of one width, as many as a row has tokens
+        if inner is not None and values.null_count == 0:
+            values = values.flatten()
         if values.null_count > 0 or hasattr(values, "flatten"):
             raise ValueError(f"Column `{name}` has missing values or nested lists; TensorRows takes flat numeric rows.")
         lengths = (
@@ -59,8 +62,9 @@ class TensorRows(torch.utils.data.Dataset):
             else np.diff(column.offsets.to_numpy())
         )
         flat = self._tensor(name, values.to_numpy(zero_copy_only=False))
+        flat = flat if inner is None else flat.view(-1, inner)
         if len(set(lengths.tolist())) <= 1 and name not in self.padding:
-            self.dense[name] = flat.view(self.length, int(lengths[0]) if self.length else 0)
+            self.dense[name] = flat.view(self.length, int(lengths[0]) if self.length else 0, *flat.shape[1:])
         elif name in self.padding:
             self._check_ids(name, flat)
             self.ragged[name] = (flat, torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)])))
@@ -108,6 +112,7 @@ class TensorRows(torch.utils.data.Dataset):
             steps = torch.arange(int(length.max()))  # (T,)
             inside = steps < length.unsqueeze(1)  # (B, T)
             values = flat[(start.unsqueeze(1) + steps).clamp_max(len(flat) - 1)]
+            inside = inside.view(*inside.shape, *[1] * (values.dim() - 2))
             batch[name] = torch.where(inside, values, self.padding[name])
         for name, size in self.multi_hot.items():
             batch[name] = torch.zeros(len(rows), size + 1).scatter_(1, batch[name], 1.0)[:, :size]
