@@ -5,7 +5,7 @@ task-net runs.
 """
 
 from .collators import TensorRows, collate_rows, tokenize
-from .data import DataError, MultiLabelData, load_multilabel
+from .data import DataError, MultiLabelData, TagSequenceData, load_multilabel, load_srl, load_tags
 from .energies import ENERGIES, MultiLabelEnergy
 from .energy_args import EnergyTrainingArguments
 from .energy_losses import ENERGY_LOSSES, Candidates, EnergyLoss
@@ -53,10 +53,13 @@ __all__ = [
     "SealTrainer",
     "SealTrainingArguments",
     "TagSequenceSpace",
+    "TagSequenceData",
     "TaskLoss",
     "TensorRows",
     "collate_rows",
     "load_energy_network",
     "load_multilabel",
+    "load_srl",
+    "load_tags",
     "tokenize",
 ]

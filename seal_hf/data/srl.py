@@ -66,7 +66,8 @@ def _columns(block: list[Line], path: Path) -> list[list[str]]:
         if len(line.cells) != width or width < FIRST_ROLE:
             raise DataError(
                 f"{path}, line {line.number}: {len(line.cells)} columns, expected {max(width, FIRST_ROLE)}: index, "
-                f"word, POS, parse bit, frame, sense, and a bracket column per predicate, as many in all lines of a sentence."
+                f"word, POS, parse bit, frame, sense, and a bracket column per predicate, as many in all lines of "
+                f"a sentence."
             )
     columns = [list(column) for column in zip(*(line.cells for line in block), strict=True)]
     frames = sum(frame != "-" for frame in columns[FRAME])

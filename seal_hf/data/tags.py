@@ -1,8 +1,8 @@
 """Tag sequences: names, files, folders and Hub ids into splits of words and tags.
 
 Dispatch of [`load_tags`]: nothing or `toy_tags` -> the embedded task; .srl -> `srl.py`; a file with `<NEWREFERENCE>`
--> `references.py`; .parquet, .json, .jsonl -> `datasets.load_dataset`; other files -> `columns.py`; a plain name -> that
-folder under `data_dir`; `owner/name` -> the Hub.
+-> `references.py`; .parquet, .json, .jsonl -> `datasets.load_dataset`; other files -> `columns.py`; a plain name ->
+that folder under `data_dir`; `owner/name` -> the Hub.
 """
 
 from __future__ import annotations

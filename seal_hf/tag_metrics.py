@@ -1,0 +1,218 @@
+"""Metrics of tag sequences on lists of tag names: token accuracy, span F1, and of semantic roles repeated core roles.
+
+Nothing here reads the network. Span figures equal seqeval's with `mode="strict"` and the scheme IOB2 or IOBES, in a
+twentieth of its time: a span of a malformed prediction counts only where it is well-formed (`I-X` without a beginning
+is no span, and neither is `B-X` of BIOES without its `E-X`). `malformed` says how often that happens.
+
+`TokenAccuracy`, `SpanF1`, `RoleF1` and `CoreRoleViolations` are `evaluate.Metric` subclasses for `evaluate.combine`;
+`evaluate` is imported when one of them is first asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from .tags import is_well_formed, scheme_of, spans
+
+KINDS = ("plain", "bio", "bioes", "srl")
+PREDICATE = "V"  # given, not predicted: its spans do not count
+CORE_ROLE = re.compile(r"(A|ARG)[0-5]")
+Tags = Sequence[Sequence[str]]
+
+
+def tag_metrics(predicted: Tags, gold: Tags, kind: str, *, scheme: str | None = None) -> dict[str, float]:
+    """Figures of N predicted tag sequences.
+
+    Args:
+        predicted, gold: N sequences of tag names, of equal lengths.
+        kind: `plain`; `bio` or `bioes`: spans; `srl`: spans of roles, one sequence per proposition.
+        scheme: of `srl`: `bio` or `bioes`; default: that of the gold tags.
+
+    Returns:
+        `accuracy`: share of the tokens with the gold tag.
+        Of spans also `precision`, `recall`, `f1` over the spans of all sequences (micro; 0 where 0/0), and `malformed`,
+        the share of the predicted sequences that break the scheme. Of `srl`, without the spans of `V`; those of `C-X`
+        count one by one, where CoNLL-2005's srl-eval joins them with their `X`.
+        Of `srl` also `core_role_violations`, see [`core_role_violations`].
+        All in [0, 1].
+
+    Raises:
+        ValueError: an unknown kind, no token at all, or lengths that differ: with the first such sequence.
+    """
+    scheme = _checked(predicted, gold, kind, scheme)
+    pairs = [pair for one, other in zip(predicted, gold, strict=True) for pair in zip(one, other, strict=True)]
+    figures = {"accuracy": sum(one == other for one, other in pairs) / len(pairs)}
+    if scheme == "plain":
+        return figures
+    figures |= _figures(*_span_counts(predicted, gold, kind, scheme).sum(0).tolist())
+    figures["malformed"] = float(np.mean([not is_well_formed(tags, scheme) for tags in predicted]))
+    if kind == "srl":
+        figures["core_role_violations"] = core_role_violations(predicted, scheme)
+    return figures
+
+
+def span_counts(predicted: Tags, gold: Tags, kind: str, *, scheme: str | None = None) -> np.ndarray:
+    """(N, 3) int64 by sequence: spans that are right, spans predicted, spans of gold. Arguments as of [`tag_metrics`].
+
+    F1 is 2 right / (predicted + gold) of the sums; a paired bootstrap draws rows.
+    """
+    scheme = _checked(predicted, gold, kind, scheme)
+    if scheme == "plain":
+        raise ValueError("plain tags have no spans; `kind` must be bio, bioes or srl")
+    return _span_counts(predicted, gold, kind, scheme)
+
+
+def core_role_violations(predicted: Tags, scheme: str = "bio") -> float:
+    """Share of the propositions whose prediction has two spans of one core role, A0-A5 or ARG0-ARG5 (unique-core-role
+    constraint of Punyakanok, Roth, Yih 2008; SEAL, section on SRL). `C-X` and `R-X` are no repeats of X. In [0, 1]."""
+
+    def repeats(tags: Sequence[str]) -> bool:
+        roles = Counter(span.type for span in spans(tags, scheme) if CORE_ROLE.fullmatch(span.type))
+        return max(roles.values(), default=0) > 1
+
+    return sum(map(repeats, predicted)) / max(len(predicted), 1)
+
+
+def tag_report(predicted: Tags, gold: Tags, kind: str, *, scheme: str | None = None) -> dict[str, dict[str, float]]:
+    """`precision`, `recall`, `f1` in [0, 1] and `support`, the number in gold, of each span type, or of each plain tag.
+
+    Arguments and errors as of [`tag_metrics`]; types in alphabetical order, those that are only predicted included.
+    """
+    scheme = _checked(predicted, gold, kind, scheme)
+    right, found, there = Counter(), Counter(), Counter()
+    for one, other in zip(predicted, gold, strict=True):
+        if scheme == "plain":
+            ours, theirs = ({(tag, i) for i, tag in enumerate(tags)} for tags in (one, other))
+        else:
+            ours, theirs = _span_set(one, kind, scheme), _span_set(other, kind, scheme)
+        for counter, items in ((right, ours & theirs), (found, ours), (there, theirs)):
+            counter.update(item[0] for item in items)
+    return {
+        name: {**_figures(right[name], found[name], there[name]), "support": there[name]}
+        for name in sorted(found | there)
+    }
+
+
+def tagging_compute_metrics(label_names: Sequence[str], kind: str) -> Callable[[Any], dict[str, float]]:
+    """`Trainer(compute_metrics=tagging_compute_metrics(data.label_names, data.kind))`.
+
+    The function takes `.predictions`, logits (N, T, C), or tag ids (N, T), or a tuple that starts with them, and
+    `.label_ids` (N, T), -100 where a position does not count; it returns the figures of [`tag_metrics`].
+
+    Raises:
+        ValueError: an unknown kind, or one that the label names are not of; from the function, arrays of wrong shapes,
+            label ids outside the label list, logits that are NaN, and as `tag_metrics`.
+    """
+    scheme, names = scheme_of(label_names), np.asarray(label_names, dtype=object)
+    if kind not in KINDS or (kind != "plain" and scheme != kind and (kind, scheme == "plain") != ("srl", False)):
+        raise ValueError(f"`kind` is {kind!r}, expected one of {', '.join(KINDS)}; the {len(names)} tags are {scheme}")
+
+    def compute_metrics(eval_prediction: Any) -> dict[str, float]:
+        predictions, labels = (
+            np.asarray(array[0] if isinstance(array, (tuple, list)) else array)
+            for array in (eval_prediction.predictions, eval_prediction.label_ids)
+        )
+        if labels.ndim != 2 or predictions.shape[:2] != labels.shape or predictions.shape[2:] not in ((), names.shape):
+            raise ValueError(
+                f"expected logits (N, T, {len(names)}) or ids (N, T), and labels (N, T); found {predictions.shape} and "
+                f"{labels.shape}"
+            )
+        counts = labels != -100  # (N, T)
+        chosen, labels = predictions[counts], labels[counts]  # (M, C) or (M,); (M,)
+        if chosen.ndim == 2 and np.isnan(chosen).any():
+            raise ValueError(f"{int(np.isnan(chosen).any(1).sum())} of {len(chosen)} tokens have a logit that is NaN")
+        chosen = chosen.argmax(-1) if chosen.ndim == 2 else chosen
+        for array in (chosen, labels):
+            if array.size and not (0 <= array.min() and array.max() < len(names)):
+                raise ValueError(f"tag ids {array.min()} .. {array.max()}, expected 0 .. {len(names) - 1}, or -100")
+        ends = counts.sum(1).cumsum()[:-1]
+        sequences = ([row.tolist() for row in np.split(names[array], ends)] for array in (chosen, labels))
+        return tag_metrics(*sequences, kind, scheme=scheme if kind == "srl" else None)
+
+    return compute_metrics
+
+
+def _checked(predicted: Tags, gold: Tags, kind: str, scheme: str | None) -> str:
+    """The scheme of spans, `plain` where there are none."""
+    if kind not in KINDS:
+        raise ValueError(f"`kind` is {kind!r}; it must be one of {', '.join(KINDS)}")
+    if len(predicted) != len(gold):
+        raise ValueError(f"{len(predicted)} predicted sequences and {len(gold)} of gold; they must be as many")
+    for i, (one, other) in enumerate(zip(predicted, gold, strict=True)):
+        if len(one) != len(other):
+            raise ValueError(f"sequence {i} has {len(one)} predicted tags and {len(other)} of gold; expected as many")
+    if not any(map(len, gold)):
+        raise ValueError(f"no token to score in {len(gold)} sequences")
+    if kind != "srl":
+        return kind
+    found = scheme or scheme_of(tag for tags in gold for tag in tags)
+    return "bio" if found == "plain" else found
+
+
+def _span_set(tags: Sequence[str], kind: str, scheme: str) -> set:
+    return {span for span in spans(tags, scheme) if kind != "srl" or span.type != PREDICATE}
+
+
+def _span_counts(predicted: Tags, gold: Tags, kind: str, scheme: str) -> np.ndarray:
+    sets = [[_span_set(tags, kind, scheme) for tags in pair] for pair in zip(predicted, gold, strict=True)]
+    counts = [(len(ours & theirs), len(ours), len(theirs)) for ours, theirs in sets]
+    return np.array(counts, dtype=np.int64).reshape(-1, 3)
+
+
+def _figures(right: int, found: int, there: int) -> dict[str, float]:
+    precision, recall = right / max(found, 1), right / max(there, 1)
+    return {"precision": precision, "recall": recall, "f1": 2 * right / max(found + there, 1)}
+
+
+# name of the class -> the figure of `tag_metrics` it computes, and the kind; None: the scheme of the references
+EVALUATE_METRICS = {
+    "TokenAccuracy": ("accuracy", "plain"),
+    "SpanF1": ("f1", None),
+    "RoleF1": ("f1", "srl"),
+    "CoreRoleViolations": ("core_role_violations", "srl"),
+}
+
+
+@cache
+def _evaluate_classes() -> dict[str, type]:
+    import datasets
+    import evaluate
+
+    class _TagMetric(evaluate.Metric):
+        """predictions, references: lists of tag names."""
+
+        figure: str
+        kind: str | None
+
+        def _info(self) -> evaluate.MetricInfo:
+            row = datasets.Sequence(datasets.Value("string"))
+            return evaluate.MetricInfo(
+                description=f"tag sequences: {self.figure}",
+                citation="",
+                inputs_description="predictions and references: lists of tag names, a list per sentence",
+                features=datasets.Features({"predictions": row, "references": row}),
+            )
+
+        def _compute(self, predictions: Any, references: Any) -> dict[str, float]:
+            predicted, gold = list(predictions), list(references)
+            kind = self.kind or scheme_of(tag for tags in gold for tag in tags)
+            if self.figure not in (figures := tag_metrics(predicted, gold, kind)):
+                raise ValueError(f"{type(self).__name__} needs references in BIO or BIOES; these are plain tags")
+            return {self.figure: figures[self.figure]}
+
+    return {
+        name: type(name, (_TagMetric,), {"figure": figure, "kind": kind, "__module__": __name__})
+        for name, (figure, kind) in EVALUATE_METRICS.items()
+    }
+
+
+def __getattr__(name: str) -> Any:
+    if name in EVALUATE_METRICS:
+        return _evaluate_classes()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
