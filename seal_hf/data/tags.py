@@ -86,6 +86,11 @@ class TagSequenceData:
         return "srl" if "predicate" in self.train.column_names else self.scheme
 
     @property
+    def other_splits(self) -> list[Dataset]:
+        """All that is not trained on: what a vocabulary may look up in pretrained vectors."""
+        return [split for split in (self.validation, self.test, *self.extra_tests.values()) if split is not None]
+
+    @property
     def feature_columns(self) -> list[str]:
         """Columns beside `words`, `tags` and `predicate`."""
         return [name for name in self.train.column_names if name not in ("words", "tags", "predicate")]

@@ -7,17 +7,18 @@ from torch import nn
 from .multilabel import MultiLabelEnergy
 from .tags import ChainBothEnergy, ChainEnergy, ChainForwardEnergy, ChainWordsEnergy, TagAttentionEnergy
 
-ENERGIES: dict[str, type[nn.Module]] = {
-    "multilabel": MultiLabelEnergy,
+TAG_ENERGIES: dict[str, type[nn.Module]] = {
     "chain": ChainEnergy,
     "chain_ge_a": ChainForwardEnergy,
     "chain_ge_b": ChainBothEnergy,
     "chain_ge_c": ChainWordsEnergy,
     "tag_attention": TagAttentionEnergy,
 }
+ENERGIES: dict[str, type[nn.Module]] = {"multilabel": MultiLabelEnergy, **TAG_ENERGIES}
 
 __all__ = [
     "ENERGIES",
+    "TAG_ENERGIES",
     "ChainBothEnergy",
     "ChainEnergy",
     "ChainForwardEnergy",

@@ -2,23 +2,153 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import torch
-from torch import Tensor
+from huggingface_hub import hf_hub_download
+from safetensors import safe_open
+from torch import Tensor, nn
 from transformers import AutoModelForTokenClassification
 
+from ..chain import CRF
+from ..recurrent import BiLSTMConfig, BiLSTMForTokenClassification
 from ..spaces import TagSequenceSpace
-from .base import SealModel
+from ..vocabulary import Vocabulary
+from ..word_vectors import WordVectors
+from .base import SealModel, label_maps
+
+FEATURE_SIZE = 25  # widths of the BiLSTM's embeddings of features and of the predicate's mark
 
 
 class SealForTokenClassification(SealModel):
-    """A token classifier, with logits (B, T, C), and its loss-net."""
+    """A token classifier, with logits (B, T, C), and its loss-net.
+
+    A task-net with a CRF keeps it as `task_net.crf`, and says so in `config.crf`. Saved, its root is a plain token
+    classifier with three more tensors, which other code leaves out; that code then decodes each tag by itself.
+    """
 
     auto_class = AutoModelForTokenClassification
     space_class = TagSequenceSpace
     default_energy = "chain"
 
     @torch.no_grad()
-    def predict(self, **inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Probabilities (B, T, C), and the best tags (B, T), of the task-net without dropout."""
+    def predict(self, mask: Tensor | None = None, **inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Probabilities (B, T, C), and the best tags (B, T), of the task-net without dropout.
+
+        Args:
+            mask: (B, T), the positions that count, which a CRF needs; default: the attention mask.
+        """
         logits = self.task_net.eval()(**inputs).logits
-        return self.space.relax(logits), self.space.decode(logits)
+        mask = inputs.get("attention_mask") if mask is None else mask
+        return self.space.relax(logits), self.space.decode(logits, mask=None if mask is None else mask.bool())
+
+    @classmethod
+    def from_pretrained(cls, model_name_or_path: str | Path, *, crf: bool | None = None, **kwargs) -> SealModel:
+        """As [`SealModel.from_pretrained`].
+
+        Args:
+            crf: whether the task-net has a CRF; default: as it was saved. A fresh one starts at zero.
+        """
+        seal = super().from_pretrained(model_name_or_path, **kwargs)
+        saved = getattr(seal.config, "crf", False)
+        if saved if crf is None else crf:
+            seal = cls(with_crf(seal.task_net), seal.loss_net)
+            if saved:
+                seal.task_net.crf.load_state_dict(_saved_crf(str(model_name_or_path), kwargs))
+        else:
+            seal.config.crf = False
+        return seal.eval()
+
+    @classmethod
+    def for_data(
+        cls,
+        data,
+        model_name_or_path: str | None = None,
+        *,
+        vocabulary: Vocabulary | None = None,
+        vectors: WordVectors | None = None,
+        loss_net_encoder: str = "separate",
+        adapter: Any = None,
+        crf: bool = False,
+        energy: str | None = None,
+        energy_options: dict[str, Any] | None = None,
+        global_size: int = 128,
+        word_size: int = 100,
+        hidden_size: int = 200,
+        num_layers: int = 1,
+        dropout: float = 0.0,
+        train_word_embeddings: bool = True,
+        **kwargs,
+    ) -> SealForTokenClassification:
+        """Both nets for a data set of [`load_tags`] or [`load_srl`].
+
+        Args:
+            data: has `name`, `label_names`, and `train`, whose column `predicate` makes roles of tags.
+            model_name_or_path: a Hugging Face encoder or token classifier; without one, the BiLSTM.
+            vocabulary: words, characters and features of the BiLSTM.
+            vectors: pretrained word vectors of the BiLSTM, of which both nets have a copy.
+            loss_net_encoder, adapter, kwargs: see [`SealModel.from_pretrained`]; the BiLSTM takes `separate` or
+                `shared`, and no adapter.
+            crf: a CRF over the logits, trained by `task_loss="crf"`.
+            energy, energy_options, global_size: of the loss-net, see `ENERGIES`.
+            word_size, hidden_size, num_layers, dropout, train_word_embeddings: of the BiLSTM, see [`BiLSTMConfig`].
+
+        Raises:
+            ValueError: neither `model_name_or_path` nor `vocabulary`; adapters for the BiLSTM.
+        """
+        labels = label_maps(data.label_names)
+        loss_net = {"energy": energy, "energy_options": energy_options, "global_size": global_size}
+        if model_name_or_path is not None:
+            names = {"num_labels": len(data.label_names), **labels}
+            options = {"loss_net_encoder": loss_net_encoder, "adapter": adapter, **loss_net, **names, **kwargs}
+            return cls.from_pretrained(model_name_or_path, crf=crf, **options)
+        if vocabulary is None:
+            raise ValueError(
+                "`model_name_or_path` is missing, and so is `vocabulary`: give a Hugging Face encoder, or "
+                "Vocabulary.from_data(data.train, ...) for a BiLSTM."
+            )
+        if adapter is not None or loss_net_encoder not in ("separate", "shared"):
+            raise ValueError(
+                f"`adapter` is {adapter!r} and `loss_net_encoder` {loss_net_encoder!r}, but a BiLSTM has no pretrained "
+                "base to adapt. Use loss_net_encoder='separate' or 'shared', or give `model_name_or_path`."
+            )
+        config = BiLSTMConfig(
+            vocab_size=len(vocabulary.words),
+            word_size=word_size if vectors is None else vectors.matrix.shape[1],
+            train_word_embeddings=train_word_embeddings,
+            char_vocab_size=len(vocabulary.chars),
+            feature_sizes={name: [len(values), FEATURE_SIZE] for name, values in vocabulary.features.items()},
+            predicate_size=FEATURE_SIZE if "predicate" in data.train.column_names else 0,
+            hidden_size=hidden_size,
+            num_layers=num_layers,
+            dropout=dropout,
+            crf=False,
+            **labels,
+        )
+        task_net = BiLSTMForTokenClassification(config)
+        nets = cls._fresh_loss_net(task_net, None, loss_net_encoder, global_size, energy, energy_options)
+        seal = cls(with_crf(task_net) if crf else task_net, nets)
+        if vectors is not None:
+            matrix, _ = vocabulary.word_matrix(vectors)
+            for net in (seal.task_net, seal.loss_net.encoder):
+                if net is not None:
+                    net.set_word_vectors(np.ascontiguousarray(matrix))
+        return seal
+
+
+def with_crf(task_net: nn.Module) -> nn.Module:
+    """The task-net with a fresh CRF over its logits; `task_loss="crf"` trains it."""
+    task_net.crf = CRF(task_net.config.num_labels)
+    task_net.config.crf = True
+    return task_net
+
+
+def _saved_crf(name: str, kwargs: dict) -> dict[str, Tensor]:
+    """The CRF's tensors of a folder or repo."""
+    hub = {key: kwargs[key] for key in ("revision", "token", "cache_dir", "local_files_only") if key in kwargs}
+    file = Path(name, "model.safetensors")
+    file = file if Path(name).is_dir() else hf_hub_download(name, file.name, **hub)
+    with safe_open(file, "pt") as tensors:
+        return {key[4:]: tensors.get_tensor(key) for key in tensors.keys() if key.startswith("crf.")}

@@ -1,0 +1,128 @@
+"""Tagging with an energy network as a loss function: parts of speech, entities, citation fields.
+
+python examples/run_tagging.py                                     # embedded synthetic sentences, under a minute
+python examples/run_tagging.py --loss ce                           # the baseline: the same trainer, no loss-net
+python examples/run_tagging.py --loss ce --task_loss crf           # a CRF
+python examples/run_tagging.py --recipe recipes/tagging/twitter_pos_infnet_plus.yaml --dataset path/to/twitter_pos
+python examples/run_tagging.py --dataset path/to/conll --model_name_or_path distilbert-base-uncased
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from accelerate import PartialState
+from transformers import AutoTokenizer, EarlyStoppingCallback, set_seed
+
+from seal_hf import SealForTokenClassification, SealTrainer, SealTrainingArguments, TagSequenceData, load_tags
+from seal_hf.backbones import METHODS
+from seal_hf.data import TagDataArguments
+from seal_hf.energies import TAG_ENERGIES
+from seal_hf.recipes import packaged_recipe, parse_recipe
+from seal_hf.spaces import TagSequenceSpace
+from seal_hf.tag_metrics import tagging_compute_metrics
+from seal_hf.tag_report import (
+    decode_on_device,
+    evaluate_tags,
+    gold_tags,
+    tag_tables,
+    write_tag_predictions,
+    write_tag_results,
+)
+from seal_hf.token_rows import encode_words, tokenize_words
+from seal_hf.vocabulary import Vocabulary
+from seal_hf.word_vectors import load_word_vectors
+
+
+@dataclass
+class TaggerArguments:
+    """The two nets."""
+
+    model_name_or_path: str | None = field(default=None, metadata={"help": "Hugging Face encoder; default: a BiLSTM."})
+    adapter: str | None = field(default=None, metadata={"help": f"Train an adapter only: {', '.join(METHODS)}."})
+    max_length: int | None = field(default=None, metadata={"help": "Longest sentence, in sub-words."})
+    truncation: bool = field(default=False, metadata={"help": "Cut longer ones; cut words count as wrong."})
+    energy: str = field(default="chain", metadata={"help": f"Of the loss-net: {', '.join(TAG_ENERGIES)}."})
+    global_size: int = field(default=128, metadata={"help": "Width of its tag language models or attention."})
+    language_model_weight: float = field(default=1.0, metadata={"help": "γ of chain_ge_c."})
+    word_vectors: str | None = field(default=None, metadata={"help": "BiLSTM: a file of vectors, or a package's name."})
+    train_word_embeddings: bool = field(default=True, metadata={"help": "BiLSTM: train the word vectors too."})
+    word_features: str = field(default="", metadata={"help": "BiLSTM: columns to read, by commas; and case."})
+    characters: bool = field(default=False, metadata={"help": "BiLSTM: read words by their characters too."})
+    hidden_size: int = field(default=200, metadata={"help": "BiLSTM: width, both directions together."})
+    num_layers: int = field(default=1, metadata={"help": "BiLSTM: layers."})
+    dropout: float = field(default=0.3, metadata={"help": "BiLSTM: dropout."})
+    patience: int = field(default=0, metadata={"help": "Stop after so many evaluations without gain; 0: never."})
+
+
+def build(data: TagSequenceData, net_args: TaggerArguments, args: SealTrainingArguments):
+    """Both nets, a function from a split to the rows they read, and what is saved with them."""
+    nets = {name: getattr(net_args, name) for name in ("adapter", "energy", "global_size")}
+    nets |= {"loss_net_encoder": args.loss_net_encoder, "crf": args.task_loss == "crf"}
+    if net_args.energy == "chain_ge_c":
+        nets["energy_options"] = {"language_model_weight": net_args.language_model_weight}
+    if net_args.model_name_or_path is not None:
+        tokenizer = AutoTokenizer.from_pretrained(net_args.model_name_or_path, add_prefix_space=True)
+        model = SealForTokenClassification.for_data(data, net_args.model_name_or_path, **nets)
+        limits = {"truncation": net_args.truncation, "config": model.config}
+        return model, lambda split: tokenize_words(split, tokenizer, net_args.max_length, **limits), tokenizer
+    vectors = load_word_vectors(net_args.word_vectors) if net_args.word_vectors else None
+    features = [name for name in net_args.word_features.split(",") if name]
+    vocabulary = Vocabulary.from_data(
+        data.train, data.other_splits, vectors=vectors, features=features, characters=net_args.characters
+    )
+    sizes = {name: getattr(net_args, name) for name in ("hidden_size", "num_layers", "dropout")}
+    sizes["train_word_embeddings"] = net_args.train_word_embeddings
+    model = SealForTokenClassification.for_data(data, vocabulary=vocabulary, vectors=vectors, **sizes, **nets)
+    return model, lambda split: encode_words(split, vocabulary), vocabulary
+
+
+def main(argv: list[str] | None = None, load=load_tags, name: str = "tagging") -> dict[str, float]:
+    types = (TagDataArguments, TaggerArguments, SealTrainingArguments)
+    data_args, net_args, args = parse_recipe(
+        types, argv, default_recipe=lambda given: packaged_recipe("tagging_text" if given.model_name_or_path else name)
+    )
+    set_seed(args.seed)
+    data = load(**vars(data_args), seed=args.data_seed or 0)
+    for note in data.notes:
+        print(f"{data.name}: {note}")
+    model, rows_of, words = build(data, net_args, args)
+    splits = {"eval": data.validation, "test": data.test, **data.extra_tests}
+    splits = {split: (rows_of(dataset), dataset) for split, dataset in splits.items() if dataset is not None}
+    trainer = SealTrainer(
+        model,
+        args,
+        train_dataset=rows_of(data.train),
+        eval_dataset=splits["eval"][0],
+        compute_metrics=tagging_compute_metrics(data.label_names, data.kind),
+        preprocess_logits_for_metrics=decode_on_device(TagSequenceSpace.from_arguments(args, model.task_net)),
+        callbacks=[EarlyStoppingCallback(net_args.patience)] if net_args.patience else None,
+        processing_class=words if net_args.model_name_or_path else None,
+    )
+    result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
+    trainer.save_metrics("train", result.metrics)
+    metrics, predicted = evaluate_tags(trainer, splits, data.label_names, data.kind)
+    trainer.card_facts = {"metrics": metrics, "dataset": data.name, "finetuned_from": net_args.model_name_or_path}
+    trainer.save_model()
+    write_tag_results(trainer, metrics)
+    trainer.create_model_card()
+    if trainer.is_world_process_zero():
+        folder, last = Path(args.output_dir), "test" if "test" in splits else "eval"
+        if not net_args.model_name_or_path:
+            words.save(folder)
+        for split, tags in predicted.items():
+            write_tag_predictions(folder / f"predictions_{split}.jsonl", splits[split][1], tags, data.label_names)
+        print(tag_tables(metrics, predicted[last], gold_tags(splits[last][1], data.label_names), data.kind))
+    if args.push_to_hub:
+        trainer.push_to_hub()
+    return metrics
+
+
+if __name__ == "__main__":
+    try:
+        main()
+        PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
+    except (ValueError, OSError) as error:
+        sys.exit(f"run_tagging.py: {error}")

@@ -1,0 +1,110 @@
+"""What a trained tagger did, for the examples: figures, predictions, a table by tag."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from datasets import Dataset
+from torch import Tensor
+from transformers import Trainer
+
+from .report import results_table
+from .spaces import OutputSpace
+from .tag_metrics import Tags, tag_metrics, tag_report
+from .token_rows import IGNORED, WordRows
+
+FIGURES = ("accuracy", "precision", "recall", "f1", "malformed", "core_role_violations")
+
+
+def decode_on_device(space: OutputSpace):
+    """`Trainer(preprocess_logits_for_metrics=decode_on_device(space))`: tag ids (B, T) are gathered, not logits, and
+    decoded as the space does it: the likeliest tag, or the likeliest sequence."""
+
+    def decode(logits: Tensor, labels: Tensor) -> Tensor:
+        logits = logits[0] if isinstance(logits, tuple) else logits
+        return space.decode(logits, mask=labels != IGNORED)
+
+    return decode
+
+
+def predict_tags(trainer: Trainer, rows: WordRows, label_names: Sequence[str]) -> list[list[str]]:
+    """A tag for every word of every row; a word that was cut off has the first tag.
+
+    Args:
+        trainer: with [`decode_on_device`].
+        rows: of [`encode_words`] or [`tokenize_words`].
+        label_names: C names.
+    """
+    output = trainer.predict(rows)
+    found, counts = np.asarray(output.predictions), output.label_ids != IGNORED
+    names = np.asarray(label_names, dtype=object)
+    tags = [names[row[counted]].tolist() for row, counted in zip(found, counts, strict=True)]
+    return [row + [label_names[0]] * (int(size) - len(row)) for row, size in zip(tags, rows.num_words, strict=True)]
+
+
+def evaluate_tags(
+    trainer: Trainer, splits: Mapping[str, tuple[WordRows, Dataset]], label_names: Sequence[str], kind: str
+) -> tuple[dict[str, float], dict[str, list[list[str]]]]:
+    """Figures of [`tag_metrics`] over all words, those that were cut off too.
+
+    Args:
+        splits: by name, `eval` and `test` for example: the rows that the task-net reads, and the data they came from.
+        label_names, kind: of the data.
+
+    Returns:
+        metrics: `{split}_{figure}`, all in [0, 1].
+        predicted: by split, a tag for every word of every row.
+    """
+    metrics: dict[str, float] = {}
+    predicted: dict[str, list[list[str]]] = {}
+    for split, (rows, dataset) in splits.items():
+        predicted[split] = predict_tags(trainer, rows, label_names)
+        figures = tag_metrics(predicted[split], gold_tags(dataset, label_names), kind)
+        metrics |= {f"{split}_{key}": value for key, value in figures.items()}
+    return metrics, predicted
+
+
+def gold_tags(dataset: Dataset, label_names: Sequence[str]) -> list[list[str]]:
+    """The names of a data set's tags."""
+    return [[label_names[tag] for tag in tags] for tags in dataset["tags"][:]]
+
+
+def write_tag_results(trainer: Trainer, metrics: Mapping[str, float]) -> None:
+    """`eval_results.json`, `test_results.json` and so on, and all together: the Trainer's own files."""
+    for split in dict.fromkeys(key.split("_")[0] for key in metrics):
+        trainer.save_metrics(split, {key: value for key, value in metrics.items() if key.startswith(f"{split}_")})
+
+
+def write_tag_predictions(path: str | os.PathLike[str], dataset: Dataset, predicted: Tags, label_names) -> None:
+    """One JSON object per row: `words`, `predicted`, `gold`, and of roles `predicate`; written whole or not at all."""
+    path = Path(path)
+    unfinished = path.with_name(path.name + ".unfinished")
+    gold = gold_tags(dataset, label_names)
+    places = dataset["predicate"][:] if "predicate" in dataset.column_names else None
+    with open(unfinished, "w", encoding="utf-8") as file:
+        for i, words in enumerate(dataset["words"][:]):
+            line: dict[str, Any] = {"row": i, "words": words, "predicted": predicted[i], "gold": gold[i]}
+            if places is not None:
+                line["predicate"] = places[i]
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+    os.replace(unfinished, path)
+
+
+def tag_tables(metrics: Mapping[str, float], predicted: Tags | None = None, gold: Tags | None = None, kind="plain"):
+    """The tables an example ends with: a line per figure, and, with predictions, one per span type or tag."""
+    splits = list(dict.fromkeys(key.split("_")[0] for key in metrics))
+    rows = [
+        {"figure": figure} | {split: metrics.get(f"{split}_{figure}") for split in splits}
+        for figure in FIGURES
+        if any(f"{split}_{figure}" in metrics for split in splits)
+    ]
+    table = results_table(rows)
+    if predicted is None:
+        return table
+    by_tag = tag_report(predicted, gold, kind)
+    return f"{table}\n\n{results_table([{'tag': tag, **figures} for tag, figures in by_tag.items()])}"
