@@ -54,14 +54,14 @@ def _prepare(
     emissions: Tensor, transitions: Tensor, mask: Tensor, start: Tensor | None, end: Tensor | None
 ) -> tuple[Tensor, ...]:
     """Packed mask, packed emissions with zeros where nothing counts, transitions, start, end; at least float32."""
-    mask, emissions = pack(mask, _full(emissions))
+    mask, emissions = pack(mask, at_least_float32(emissions))
     none = emissions.new_zeros(emissions.shape[-1])
     weights = (none if w is None else w.to(emissions.dtype) for w in (transitions, start, end))
     return mask, emissions.masked_fill(~mask.unsqueeze(2), 0), *weights
 
 
-def _full(x: Tensor) -> Tensor:
-    """In float64 if it is, else in float32."""
+def at_least_float32(x: Tensor) -> Tensor:
+    """Half precision in float32; float32 and float64 as they are."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
@@ -105,7 +105,7 @@ def marginals(
     arguments = [x for x in (emissions, transitions, start, end) if x is not None]
     differentiable = torch.is_grad_enabled() and any(x.requires_grad for x in arguments)
     with torch.enable_grad():
-        e = _full(emissions)
+        e = at_least_float32(emissions)
         e = e if e.requires_grad else e.detach().requires_grad_()
         log_z = log_partition(e, transitions, mask, start, end).sum()
         (p,) = torch.autograd.grad(log_z, e, create_graph=differentiable)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .chain import pack
+from .chain import at_least_float32, pack
 
 LEAST = 1e-30  # a probability whose log is taken
 
@@ -19,20 +19,21 @@ class SoftSpanF1:
         hits      = Σ over gold spans [a, b] of Π_{t=a..b} ŷ_t(y_t) · (1 - Σ of ŷ_{b+1} over tags that prolong the span)
         predicted = Σ_t Σ of ŷ_t over the tags that begin a span (B-X, S-X, U-X)
 
-    Both expectations are exact, F1 is their ratio; it is 1 where there is neither a gold span nor any mass on a
-    beginning. Spans are read strictly: one starts with B-X and goes on with I-X of the same X; in BIOES (and BIOUL) it
-    ends with E-X (L-X), or is S-X (U-X) alone, and nothing prolongs it. What of the gold is no such span does not
-    count. For hard sequences that are valid in their scheme, it is the F1 of seqeval's strict mode for that sentence.
-    Differentiable in ŷ, except in a gold tag of probability 0, whose gradient is 0.
+    It is 1 where there is neither a gold span nor any mass on a beginning. Spans are read strictly: one starts with B-X
+    and goes on with I-X of the same X; in BIOES (and BIOUL) it ends with E-X (L-X), or is S-X (U-X) alone, and nothing
+    prolongs it. What of the gold is no such span does not count. In BIO both expectations are exact; in BIOES a
+    beginning without an end counts as predicted. For hard sequences, in BIOES for valid ones, it is the F1 of seqeval's
+    strict mode for that sentence. Differentiable in ŷ, except in a gold tag of probability 0, whose gradient is 0.
 
     Args:
         tags: the C names of the tags: `O`, or a prefix of B I E L S U, a hyphen, and the span's type.
+        ignored: types that count neither as gold nor as predicted, such as V of semantic roles, which is given.
 
     Raises:
         ValueError: a tag of another form, or no tag that begins a span.
     """
 
-    def __init__(self, tags: Sequence[str]):
+    def __init__(self, tags: Sequence[str], ignored: Sequence[str] = ()):
         parts = [("O", "") if tag == "O" else tuple(tag.split("-", 1)) for tag in tags]
         for tag, part in zip(tags, parts, strict=True):
             if len(part) != 2 or part[0] not in tuple("OBIELSU"):
@@ -43,7 +44,7 @@ class SoftSpanF1:
         if not any(prefix in "BSU" for prefix, _ in parts):
             raise ValueError(f"No tag begins a span (B-X, S-X or U-X) among {', '.join(tags)}.")
         closing = "ELSU" if any(prefix in "ELSU" for prefix, _ in parts) else "BI"
-        self.begins = torch.tensor([prefix in "BSU" for prefix, _ in parts])  # (C,)
+        self.begins = torch.tensor([prefix in "BSU" and kind not in ignored for prefix, kind in parts])  # (C,)
         self.closes = torch.tensor([prefix in closing for prefix, _ in parts])  # (C,)
         self.prolongs = torch.tensor(  # (C, C), by the tag before and the tag
             [[a in "BI" and b in "IEL" and x == y for b, y in parts] for a, x in parts]
@@ -55,7 +56,7 @@ class SoftSpanF1:
             self.begins, self.closes, self.prolongs = (
                 table.to(y_hat.device) for table in (self.begins, self.closes, self.prolongs)
             )
-        _, y_hat = pack(mask, y_hat, dim=2)
+        _, y_hat = pack(mask, at_least_float32(y_hat), dim=2)
         mask, tags = pack(mask, gold.argmax(-1))  # (B, T), and now without holes
         y_hat = y_hat.masked_fill(~mask[:, None, :, None], 0)
         no = mask.new_zeros(len(mask), 1)

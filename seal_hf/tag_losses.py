@@ -77,9 +77,13 @@ class CRFLoss(TagTaskLoss):
 
     def __post_init__(self):
         if self.crf is None:
-            raise ValueError("task_loss='crf' trains transitions between tags, and this task-net has no CRF.")
+            raise ValueError(
+                "task_loss='crf' trains transitions between tags, and this task-net has no CRF. Take a task-net with "
+                "one, or choose cross_entropy."
+            )
         if self.tags and len(self.tags) != len(self.crf.start):
-            raise ValueError(f"The CRF has {len(self.crf.start)} tags and the task-net {len(self.tags)}.")
+            given, needed = len(self.crf.start), len(self.tags)
+            raise ValueError(f"The CRF has {given} tags and the task-net {needed}; make it `CRF({needed})`.")
 
     def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
         return self.crf(logits, labels)

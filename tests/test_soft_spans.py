@@ -45,6 +45,15 @@ def test_it_is_seqevals_strict_f1_on_hard_sequences(names, scheme, length):
     torch.testing.assert_close(got, expected, atol=1e-6, rtol=0)
 
 
+def test_spans_of_ignored_types_count_neither_as_gold_nor_as_predicted():
+    all_tags = torch.tensor(list(itertools.product(range(len(BIO)), repeat=3)))
+    found = [{s for s in spans([BIO[tag] for tag in y], IOB2) if s[2] != "LOC"} for y in all_tags.tolist()]
+    y = torch.nn.functional.one_hot(all_tags, len(BIO)).half()  # computed in float32
+    got = SoftSpanF1(BIO, ignored=["LOC"])(y.expand(len(y), -1, -1, -1), y, torch.ones(len(y), 3, dtype=torch.bool))
+    expected = torch.tensor([[f1(gold, other) for other in found] for gold in found])
+    torch.testing.assert_close(got, expected, atol=1e-6, rtol=0)
+
+
 def expectation(y_hat, gold, names, scheme):
     """2 E[hits] / (gold + E[predicted]), over all sequences of independent positions."""
     target, hits, predicted = spans(gold, scheme), 0.0, 0.0
