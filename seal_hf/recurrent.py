@@ -161,6 +161,14 @@ class BiLSTMPreTrainedModel(PreTrainedModel):
             nn.init.xavier_uniform_(module.weight)
             nn.init.zeros_(module.bias)
 
+    @property
+    def input_names(self) -> list[str]:
+        """Columns of a batch that the net reads, which the Trainer must not take for unused ones."""
+        config = self.config
+        names = ["input_ids", "attention_mask", *(f"{name}_ids" for name in config.feature_sizes)]
+        names += ["char_ids"] if config.char_vocab_size else []
+        return names + (["token_type_ids"] if config.predicate_size else [])
+
     def get_input_embeddings(self) -> nn.Embedding:
         """The word table (vocab_size, word_size)."""
         return self.base_model.word_embeddings

@@ -301,10 +301,10 @@ class SealTrainer(SavingTrainer):
         return WindowRepeatSampler(len(train_dataset), window, self.args.batch_repeats, seed)
 
     def _set_signature_columns_if_needed(self) -> None:
-        """The columns that are not removed as unused: also the loss-net's."""
+        """The columns that are not removed as unused: also the loss-net's, and what a net names as its input."""
         super()._set_signature_columns_if_needed()
-        if FEATURES not in self._signature_columns:
-            self._signature_columns.append(FEATURES)
+        known = self._signature_columns
+        known += [name for name in (FEATURES, *getattr(self.model, "input_names", ())) if name not in known]
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
         """The one hook, on both transformers lines, that knows the length of the run: the learner is built here."""
