@@ -224,6 +224,11 @@ def test_tensor_rows_pad_lists_of_one_width(view):
     "change, message",
     [
         ({"words": [["a"], []]}, "Row 1 has no words"),
+        ({"words": ["a", "b c"]}, "Column `words` is .*string.*; it must be lists of string, one per word"),
+        ({"tags": [["O"], ["O", "B"]]}, "Column `tags` is .*; it must be lists of int64"),
+        ({"words": [["a"], ["b", None]]}, "Column `words` has missing values"),
+        ({"tags": [[1], None]}, "Column `tags` has missing values"),
+        ({"words": [], "tags": [], "pos": [], "predicate": []}, "The data has no rows"),
         ({"tags": [[1], [2]]}, "Row 1 has 2 words and 1 values in `tags`"),
         ({"pos": [["N", "N"], ["V", "V"]]}, "Row 0 has 1 words and 2 values in `pos`"),
         ({"tags": [[1], [2, -100]]}, "Row 1 has a negative tag"),
