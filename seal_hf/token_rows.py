@@ -6,6 +6,7 @@ The data: columns `words` (lists of strings), `tags` (lists of ints, as long), a
 
 from __future__ import annotations
 
+import sys
 from itertools import chain
 
 import numpy as np
@@ -105,7 +106,7 @@ def tokenize_words(
     marker = predicate_marker if "predicate" in dataset.column_names else None
     _check_marker(marker, predicate_marker, config)
     limits = (max_length, tokenizer.model_max_length, getattr(config, "max_position_embeddings", None))
-    limit = min((int(value) for value in limits if value is not None and 0 < value), default=int(1e30))
+    limit = min([sys.maxsize, *(value for value in limits if value is not None and value > 0)])
     options = {"limit": limit, "truncation": truncation, "marker": marker}
     encoded = dataset.map(
         lambda rows: _encode_rows(rows, tokenizer, **options), batched=True, remove_columns=dataset.column_names

@@ -99,8 +99,10 @@ def test_long_rows_are_refused_or_cut_and_counted(marker):
     kept = (rows.batch(range(40))["labels"] >= 0).sum(1).numpy()
     assert rows.num_words.tolist() == [len(row["words"]) for row in dataset]
     assert rows.num_cut == (rows.num_words - kept).sum() > 0
-    whole = tokenize_words(dataset, tokenizer, max(lengths), predicate_marker=marker, truncation=True)
-    assert whole.num_cut == 0
+    for limit in (max(lengths), None):
+        whole = tokenize_words(dataset, tokenizer, limit, predicate_marker=marker, truncation=True)
+        assert_rows(whole, dataset, tokenizer, marker)
+        assert whole.num_cut == 0
 
 
 def test_the_limit_is_the_least_of_the_callers_the_tokenizers_and_the_encoders():
