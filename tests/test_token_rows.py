@@ -7,9 +7,9 @@ import torch
 from datasets import Dataset, Features, List, Value, concatenate_datasets
 from tiny_models import SPECIAL, WORDS, tiny_config, tiny_tokenizer
 from tokenizers.processors import TemplateProcessing
-from transformers import AutoModelForTokenClassification
+from transformers import AutoModelForTokenClassification, Trainer, TrainingArguments
 
-from seal_hf import DataError, TensorRows
+from seal_hf import DataError, TensorRows, collate_rows
 from seal_hf.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
 from seal_hf.token_rows import encode_words, tokenize_words
 from seal_hf.vocabulary import Vocabulary
@@ -194,6 +194,26 @@ def test_rows_train_the_bilstm():
         losses[-1].backward()
         optimizer.step()
     assert losses[-1] < 0.7 * losses[0]
+
+
+def test_a_trainer_saves_the_vocabulary_beside_the_net(tmp_path):
+    dataset = sentences()
+    vocabulary = Vocabulary.from_data(dataset)
+    net = BiLSTMForTokenClassification(BiLSTMConfig(vocab_size=len(vocabulary.words), num_labels=7))
+    options = {"max_steps": 2, "save_steps": 2, "use_cpu": True, "report_to": [], "disable_tqdm": True}
+    trainer = Trainer(
+        net,
+        TrainingArguments(str(tmp_path), **options),
+        data_collator=collate_rows,
+        train_dataset=encode_words(dataset, vocabulary),
+        processing_class=vocabulary,
+    )
+    trainer.train()
+    checkpoint = tmp_path / "checkpoint-2"
+    assert Vocabulary.from_pretrained(checkpoint) == vocabulary
+    again = AutoModelForTokenClassification.from_pretrained(checkpoint)
+    for name, value in net.state_dict().items():
+        assert torch.equal(again.state_dict()[name], value), name
 
 
 VIEWS = {
