@@ -99,7 +99,7 @@ def main(argv: list[str] | None = None, load=load_tags, name: str = "tagging") -
         compute_metrics=tagging_compute_metrics(data.label_names, data.kind),
         preprocess_logits_for_metrics=decode_on_device(TagSequenceSpace.from_arguments(args, model.task_net)),
         callbacks=[EarlyStoppingCallback(net_args.patience)] if net_args.patience else None,
-        processing_class=words if net_args.model_name_or_path else None,
+        processing_class=words,
     )
     result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
     trainer.save_metrics("train", result.metrics)
@@ -110,8 +110,6 @@ def main(argv: list[str] | None = None, load=load_tags, name: str = "tagging") -
     trainer.create_model_card()
     if trainer.is_world_process_zero():
         folder, last = Path(args.output_dir), "test" if "test" in splits else "eval"
-        if not net_args.model_name_or_path:
-            words.save(folder)
         for split, tags in predicted.items():
             write_tag_predictions(folder / f"predictions_{split}.jsonl", splits[split][1], tags, data.label_names)
         print(tag_tables(metrics, predicted[last], gold_tags(splits[last][1], data.label_names), data.kind))

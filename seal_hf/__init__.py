@@ -17,10 +17,14 @@ from .learner import Learner
 from .loss_net import LossNet, LossNetConfig
 from .meters import NonFiniteLossError
 from .modeling import MLPConfig, MLPForMultiLabel, SealForMultiLabel, SealForTokenClassification, SealModel
+from .recurrent import BiLSTMConfig, BiLSTMForTokenClassification
 from .spaces import SPACES, MultiLabelSpace, OutputSpace, TagSequenceSpace
 from .task_losses import TASK_LOSSES, TaskLoss
+from .token_rows import WordRows, encode_words, tokenize_words
 from .trainer import SealTrainer
 from .training_args import SealTrainingArguments
+from .vocabulary import Vocabulary
+from .word_vectors import WordVectors, load_word_vectors
 
 __version__ = "0.1.0"
 
@@ -30,6 +34,8 @@ __all__ = [
     "ENERGY_METHODS",
     "SPACES",
     "TASK_LOSSES",
+    "BiLSTMConfig",
+    "BiLSTMForTokenClassification",
     "Candidates",
     "DataError",
     "EnergyLoss",
@@ -56,10 +62,16 @@ __all__ = [
     "TagSequenceData",
     "TaskLoss",
     "TensorRows",
+    "Vocabulary",
+    "WordRows",
+    "WordVectors",
     "collate_rows",
+    "encode_words",
     "load_energy_network",
     "load_multilabel",
     "load_srl",
     "load_tags",
+    "load_word_vectors",
     "tokenize",
+    "tokenize_words",
 ]

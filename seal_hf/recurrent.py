@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoModelForTokenClassification, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, TokenClassifierOutput
 
-PADDING, UNKNOWN = 0, 1  # ids of every vocabulary: words, characters, features
+PADDING = 0  # id of every vocabulary: words, characters, features; 1 is whatever it does not have
 
 
 class BiLSTMConfig(PretrainedConfig):

@@ -6,6 +6,7 @@ The data: columns `words` (lists of strings), `tags` (lists of ints, as long), a
 
 from __future__ import annotations
 
+import sys
 from itertools import chain
 
 import numpy as np
@@ -16,6 +17,7 @@ from .data import DataError
 from .vocabulary import Vocabulary
 
 IGNORED = -100  # label where a position does not count
+STRINGS, INTEGERS = ("string", "large_string"), ("int64", "int32", "int16", "int8")
 PREDICATE_MARKERS = ("token_type", "segment")
 PADDING = {"input_ids": 0, "attention_mask": 0, "token_type_ids": 0, "char_ids": 0, "labels": IGNORED}
 
@@ -85,12 +87,12 @@ def tokenize_words(
     """Rows for a Hugging Face encoder: the first sub-word of each word has its label, all else -100.
 
     Args:
-        tokenizer: a fast one.
+        tokenizer: a fast one; of RoBERTa's kind, loaded with `add_prefix_space=True`.
         max_length: most tokens of a row, special ones too; never more than the tokenizer or the encoder takes.
         truncation: cut longer rows at their end, which is counted; default: an error.
-        predicate_marker: how the data's `predicate` is shown. `token_type`: its sub-words have token type 1. `segment`:
-            it follows the sentence as a second segment, "[CLS] words [SEP] predicate [SEP]" (BERT-SRL, Shi & Lin 2019);
-            a row that is cut keeps it.
+        predicate_marker: how the data's `predicate` is shown. `token_type`: its sub-words have token type 1; a row
+            that is cut may lose it. `segment`: it follows the sentence as a second segment, "[CLS] words [SEP]
+            predicate [SEP]" (BERT-SRL, Shi & Lin 2019); a row that is cut keeps it.
         config: the encoder's configuration, to check against: `type_vocab_size`, `max_position_embeddings`.
 
     Raises:
@@ -104,7 +106,7 @@ def tokenize_words(
     marker = predicate_marker if "predicate" in dataset.column_names else None
     _check_marker(marker, predicate_marker, config)
     limits = (max_length, tokenizer.model_max_length, getattr(config, "max_position_embeddings", None))
-    limit = min((int(value) for value in limits if value is not None and 0 < value), default=int(1e30))
+    limit = min([sys.maxsize, *(value for value in limits if value is not None and value > 0)])
     options = {"limit": limit, "truncation": truncation, "marker": marker}
     encoded = dataset.map(
         lambda rows: _encode_rows(rows, tokenizer, **options), batched=True, remove_columns=dataset.column_names
@@ -183,18 +185,28 @@ def _check_marker(marker: str | None, asked: str, config) -> None:
 
 
 def check_words(dataset: Dataset, features: list[str] | tuple[str, ...] = ()) -> None:
-    """Each row has as many tags and feature values as words, one at least, and its predicate is one of them.
+    """There are rows; each has words, as many tags and feature values, and a predicate that is one of them.
 
     Raises:
-        DataError: the first row that is not so.
+        DataError: what is missing, or the first row that is not so.
     """
     missing = [name for name in ("words", "tags", *features) if name not in dataset.column_names]
     if missing:
         raise DataError(
             f"The data has no column `{missing[0]}` (its columns: {', '.join(dataset.column_names)}). Add it."
         )
+    if not len(dataset):
+        raise DataError("The data has no rows.")
+    for name, kinds in {"words": STRINGS, "tags": INTEGERS, **dict.fromkeys(features, STRINGS)}.items():
+        found = getattr(dataset.features[name], "feature", None)
+        if getattr(found, "dtype", None) not in kinds:
+            raise DataError(
+                f"Column `{name}` is {dataset.features[name]}; it must be lists of {kinds[0]}, one per word."
+            )
+        if any(row is None or None in row for row in dataset[name][:]):
+            raise DataError(f"Column `{name}` has missing values. Fill them in, or remove the rows.")
     lengths = _lengths(dataset)
-    if len(lengths) and lengths.min() < 1:
+    if lengths.min() < 1:
         raise DataError(f"Row {lengths.argmin()} has no words. Remove it.")
     for name in ("tags", *features):
         found = _lengths(dataset, name)

@@ -147,14 +147,14 @@ class Vocabulary:
 
     # --- files -------------------------------------------------------------------------------------------------------
 
-    def save(self, folder: str | Path) -> None:
-        """Write `folder/vocabulary.json`."""
+    def save_pretrained(self, folder: str | Path, **kwargs) -> None:
+        """Write `folder/vocabulary.json`. A Trainer does so with every checkpoint: `processing_class=vocabulary`."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         Path(folder, FILE_NAME).write_text(json.dumps(asdict(self), ensure_ascii=False, indent=1), encoding="utf-8")
 
     @classmethod
-    def load(cls, folder: str | Path) -> Vocabulary:
-        """Read what `save` wrote.
+    def from_pretrained(cls, folder: str | Path) -> Vocabulary:
+        """Read what `save_pretrained` wrote.
 
         Raises:
             DataError: no such file, or not a vocabulary.
@@ -162,7 +162,7 @@ class Vocabulary:
         path = Path(folder, FILE_NAME)
         if not path.is_file():
             raise DataError(
-                f"{path} is missing. Save the vocabulary into the model's folder: `vocabulary.save(folder)`."
+                f"{path} is missing. Save the vocabulary into the model's folder: `save_pretrained(folder)`."
             )
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
@@ -182,7 +182,7 @@ class Vocabulary:
             raise DataError(f"{path} has {keys}; a vocabulary has {sorted(names)}. Save the vocabulary again.")
         wrong = [name for name, fits in checks.items() if not fits(found[name])]
         if wrong:
-            raise DataError(f"{path}: `{wrong[0]}` has another type than `save` writes. Save the vocabulary again.")
+            raise DataError(f"{path}: `{wrong[0]}` has another type than in a vocabulary. Save the vocabulary again.")
         try:
             return cls(**found)
         except ValueError as error:

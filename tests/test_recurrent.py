@@ -6,6 +6,8 @@ import torch
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoModelForTokenClassification
 
+from seal_hf import LossNet, LossNetConfig
+from seal_hf.loss_net import encoder_options
 from seal_hf.recurrent import (
     BiLSTMConfig,
     BiLSTMEncoder,
@@ -179,6 +181,30 @@ def test_a_saved_net_comes_back_to_the_bit(setting, tmp_path):
     assert again.encoder.layers[0].forward_lstm.weight_hh_l0.grad.abs().sum() > 0
     rebuilt = AutoConfig.from_pretrained(tmp_path)
     assert rebuilt.feature_sizes == model.config.feature_sizes and rebuilt.input_size == model.config.input_size
+
+
+def test_a_loss_net_with_such_an_encoder_comes_back(tmp_path):
+    options = encoder_options(config(train_word_embeddings=False))
+    torch.manual_seed(0)
+    loss_net = LossNet(LossNetConfig(encoder_config=options, feature_size=12, num_labels=3)).eval()
+    loss_net.save_pretrained(tmp_path)
+    again = LossNet.from_pretrained(tmp_path).eval()
+    frozen = [name for name, p in again.named_parameters() if not p.requires_grad]
+    assert frozen == [name for name, p in loss_net.named_parameters() if not p.requires_grad]
+    assert frozen == ["encoder.word_embeddings.weight"]
+    lengths = [length for length in LENGTHS if length]
+    inputs, y = batch(config(), lengths), torch.rand(4, 2, 3, generator=torch.Generator().manual_seed(3))
+    with torch.no_grad():
+        torch.testing.assert_close(again(y, None, inputs), loss_net(y, None, inputs), atol=1e-5, rtol=1e-5)
+
+
+def test_second_derivatives_are_right():
+    """What the hypergradient needs; against finite differences of the first ones, in double precision."""
+    torch.manual_seed(0)
+    layer, mask = BiLSTMLayer(2, 4).double(), torch.tensor([[True, True, True], [True, False, False]])
+    reversal = torch.tensor([[2, 1, 0], [0, 1, 2]])
+    x = torch.randn(2, 3, 2, dtype=torch.double, requires_grad=True)
+    assert torch.autograd.gradgradcheck(lambda hidden: layer(hidden, mask, reversal), x)
 
 
 def test_a_new_net_starts_as_ma_and_hovys():

@@ -7,9 +7,9 @@ import torch
 from datasets import Dataset, Features, List, Value, concatenate_datasets
 from tiny_models import SPECIAL, WORDS, tiny_config, tiny_tokenizer
 from tokenizers.processors import TemplateProcessing
-from transformers import AutoModelForTokenClassification
+from transformers import AutoModelForTokenClassification, Trainer, TrainingArguments
 
-from seal_hf import DataError, TensorRows
+from seal_hf import DataError, TensorRows, collate_rows
 from seal_hf.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
 from seal_hf.token_rows import encode_words, tokenize_words
 from seal_hf.vocabulary import Vocabulary
@@ -99,8 +99,10 @@ def test_long_rows_are_refused_or_cut_and_counted(marker):
     kept = (rows.batch(range(40))["labels"] >= 0).sum(1).numpy()
     assert rows.num_words.tolist() == [len(row["words"]) for row in dataset]
     assert rows.num_cut == (rows.num_words - kept).sum() > 0
-    whole = tokenize_words(dataset, tokenizer, max(lengths), predicate_marker=marker, truncation=True)
-    assert whole.num_cut == 0
+    for limit in (max(lengths), None):
+        whole = tokenize_words(dataset, tokenizer, limit, predicate_marker=marker, truncation=True)
+        assert_rows(whole, dataset, tokenizer, marker)
+        assert whole.num_cut == 0
 
 
 def test_the_limit_is_the_least_of_the_callers_the_tokenizers_and_the_encoders():
@@ -194,6 +196,26 @@ def test_rows_train_the_bilstm():
     assert losses[-1] < 0.7 * losses[0]
 
 
+def test_a_trainer_saves_the_vocabulary_beside_the_net(tmp_path):
+    dataset = sentences()
+    vocabulary = Vocabulary.from_data(dataset)
+    net = BiLSTMForTokenClassification(BiLSTMConfig(vocab_size=len(vocabulary.words), num_labels=7))
+    options = {"max_steps": 2, "save_steps": 2, "use_cpu": True, "report_to": [], "disable_tqdm": True}
+    trainer = Trainer(
+        net,
+        TrainingArguments(str(tmp_path), **options),
+        data_collator=collate_rows,
+        train_dataset=encode_words(dataset, vocabulary),
+        processing_class=vocabulary,
+    )
+    trainer.train()
+    checkpoint = tmp_path / "checkpoint-2"
+    assert Vocabulary.from_pretrained(checkpoint) == vocabulary
+    again = AutoModelForTokenClassification.from_pretrained(checkpoint)
+    for name, value in net.state_dict().items():
+        assert torch.equal(again.state_dict()[name], value), name
+
+
 VIEWS = {
     "whole": lambda rows: rows,
     "slice": lambda rows: rows.select(range(4, 9)),
@@ -224,6 +246,11 @@ def test_tensor_rows_pad_lists_of_one_width(view):
     "change, message",
     [
         ({"words": [["a"], []]}, "Row 1 has no words"),
+        ({"words": ["a", "b c"]}, "Column `words` is .*string.*; it must be lists of string, one per word"),
+        ({"tags": [["O"], ["O", "B"]]}, "Column `tags` is .*; it must be lists of int64"),
+        ({"words": [["a"], ["b", None]]}, "Column `words` has missing values"),
+        ({"tags": [[1], None]}, "Column `tags` has missing values"),
+        ({"words": [], "tags": [], "pos": [], "predicate": []}, "The data has no rows"),
         ({"tags": [[1], [2]]}, "Row 1 has 2 words and 1 values in `tags`"),
         ({"pos": [["N", "N"], ["V", "V"]]}, "Row 0 has 1 words and 2 values in `pos`"),
         ({"tags": [[1], [2, -100]]}, "Row 1 has a negative tag"),

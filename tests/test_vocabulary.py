@@ -75,8 +75,8 @@ def test_the_word_table_has_the_vectors_where_there_are_some():
 
 def test_a_saved_vocabulary_comes_back(tmp_path):
     for saved in (vocabulary(), Vocabulary.from_data(TRAIN, zero_digits=True, lowercase=False)):
-        saved.save(tmp_path)
-        again = Vocabulary.load(tmp_path)
+        saved.save_pretrained(tmp_path)
+        again = Vocabulary.from_pretrained(tmp_path)
         assert again == saved and np.array_equal(again.word_ids(["The", "1"]), saved.word_ids(["The", "1"]))
 
 
@@ -95,20 +95,20 @@ def test_a_saved_vocabulary_comes_back(tmp_path):
     ],
 )
 def test_a_file_that_is_no_vocabulary_is_refused_by_name(change, message, tmp_path):
-    vocabulary().save(tmp_path)
+    vocabulary().save_pretrained(tmp_path)
     path = tmp_path / FILE_NAME
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | change), encoding="utf-8")
     with pytest.raises(DataError, match=f"{FILE_NAME}.*{message}"):
-        Vocabulary.load(tmp_path)
+        Vocabulary.from_pretrained(tmp_path)
 
 
 def test_a_file_that_is_missing_or_no_json_is_refused(tmp_path):
     with pytest.raises(DataError, match="vocabulary.json is missing"):
-        Vocabulary.load(tmp_path)
+        Vocabulary.from_pretrained(tmp_path)
     for text in ("{", "[]"):
         (tmp_path / FILE_NAME).write_text(text)
         with pytest.raises(DataError, match="vocabulary.json (is no JSON|has list)"):
-            Vocabulary.load(tmp_path)
+            Vocabulary.from_pretrained(tmp_path)
     with pytest.raises(DataError, match=r"no column `chunk` \(its columns: words, pos\)"):
         Vocabulary.from_data(TRAIN, features=("chunk",))
 
