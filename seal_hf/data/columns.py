@@ -96,14 +96,14 @@ def read_columns(path: Path, word_column: int = 0, tag_column: int = -1) -> tupl
             counts["empty sentences dropped"] += 1
             continue
         for line in block[start:]:
-            if len(line.cells) != width or not line.cells[tag_column].strip():
+            if len(line.cells) != width or not line.cells[tag_column].strip(" "):
                 raise DataError(
                     f"{path}, line {line.number}: {line.text[:60]!r} has {len(line.cells)} columns, expected {width} "
                     f"as in line {certain[0].number}, and a tag in column {tag_column}. Words must not hold the "
                     f"separator ({'a tab' if separator else 'white space'})."
                 )
         for name, column in chosen.items():
-            rows[name].append([line.cells[column].strip() for line in block[start:]])
+            rows[name].append([line.cells[column].strip(" ") for line in block[start:]])
     return rows, [f"{path.name}: {count} {what}." for what, count in counts.items() if count]
 
 

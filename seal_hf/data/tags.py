@@ -243,7 +243,7 @@ def _read_tables(name: str, files: dict[str, Path] | None, reading: Reading, see
             loaded = datasets.load_dataset(repo, configuration or None)
         else:
             kind = "parquet" if next(iter(files.values())).suffix == ".parquet" else "json"
-            paths = {re.sub(r"\W", "_", split): str(file) for split, file in files.items()}
+            paths = {"train" if split == "all" else re.sub(r"\W", "_", split): str(f) for split, f in files.items()}
             loaded = datasets.load_dataset(kind, data_files=paths)
     except Exception as error:  # the library raises a dozen kinds; the user needs the name and the reason
         raise DataError(f"Data set {name!r} could not be loaded: {error}") from error
@@ -252,8 +252,6 @@ def _read_tables(name: str, files: dict[str, Path] | None, reading: Reading, see
         found = next((loaded[word] for word in words if word in loaded), None)
         if found is not None:
             splits[split] = _table_rows(found, reading, f"{name}, {split} split")
-    if not splits and "all" in loaded:
-        splits["train"] = _table_rows(loaded["all"], reading, name)
     if "train" not in splits:
         raise DataError(f"Data set {name!r} has the splits {', '.join(loaded)}, expected train, validation, test.")
     if "validation" not in splits:
