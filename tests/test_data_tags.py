@@ -119,13 +119,14 @@ def test_columns_by_hand(tmp_path):
         "A NNP I-NP I-PER\r\nB NNP I-NP B-PER\r\n\r\n"
         "# # I-NP O\n"  # a word
     )
-    dev = "x NN I-NP I-LOC\nNEL\x85 NN I-NP O"  # no line feed at the end
+    dev = "x NN I-NP I-LOC\n\xa0 NN I-NP O\nNEL\x85 NN I-NP O"  # no line feed at the end
     data = load_tags(folder(tmp_path, train=train, dev=dev))
     assert rows(data) == [
         (["EU", "rejects", "German"], ["B-ORG", "O", "B-MISC"]),
         (["A", "B"], ["B-PER", "B-PER"]),
         (["#"], ["O"]),
     ]
+    assert data.validation["words"][0] == ["x", "\xa0", "NEL\x85"]  # white space to Python, words to the annotators
     assert data.train["pos"][0] == ["NNP", "VBZ", "JJ"] and data.train["chunk"][0] == ["I-NP", "I-VP", "I-NP"]
     assert data.feature_columns == ["pos", "chunk"] and data.test is None
     assert data.label_names == ["O", "B-LOC", "B-MISC", "B-ORG", "B-PER"]
@@ -171,6 +172,19 @@ def test_a_single_file_is_split_by_seed(tmp_path):
     assert any("one file: 40 / 5 / 5 rows" in note for note in data.notes)
 
 
+def test_files_that_name_no_split(tmp_path):
+    (tmp_path / "labels.txt").write_text("O\n")
+    (tmp_path / "7.txt").write_text("")
+    data = load_tags(folder(tmp_path, train=SENTENCE, latest=SENTENCE * 2))
+    assert data.test is None and {name: len(table) for name, table in data.extra_tests.items()} == {"latest.conll": 2}
+    assert sum("names no split" in note for note in data.notes) == 2
+
+
+def test_numbers_as_tags_are_in_their_order(tmp_path):
+    data = load_tags(folder(tmp_path, train="a\t10\nb\t9\n", dev="a\t2\n"))
+    assert data.label_names == ["2", "9", "10"]
+
+
 def test_train_subsets(tmp_path):
     path = folder(tmp_path, train="".join(f"w{i}\tT{i % 5}\n\n" for i in range(30)), dev="x\tT0\n")
     assert [words for words, _ in rows(load_tags(path, max_train_rows=3))] == [["w0"], ["w1"], ["w2"]]
@@ -192,6 +206,7 @@ def test_train_subsets(tmp_path):
         ({"train": ""}, {}, r"train.conll: no sentence"),
         ({}, {}, r"no file for the train split, expected train or training in its name; found dev.conll"),
         ({"train": SENTENCE, "x.training": SENTENCE}, {}, "two files for the train split"),
+        ({"train": SENTENCE, "test": "a\tN\tO\n"}, {}, "the test split has the columns words, tags, pos, expected"),
         ({"train": SENTENCE}, {"scheme": "iob"}, "`scheme` is 'iob'; it must be one of auto, plain"),
         ({"train": "a\tN\n", "dev": "a\tN\n"}, {"scheme": "bio"}, "`scheme` is 'bio', and the tags are plain"),
         ({"train": SENTENCE}, {"max_train_rows": 0}, "`max_train_rows` is 0"),
@@ -272,15 +287,28 @@ def test_tables_of_a_folder(tmp_path, monkeypatch):
     assert rows(data) == rows(data, "validation") == [(["a", "b"], ["B-X", "I-X"])]
     assert data.notes == ["train: 1 empty sentences dropped.", "validation: 1 empty sentences dropped."]
     (tmp_path / "all.jsonl").write_text(jsonl("kind"))
-    with pytest.raises(DataError, match="no column 'tags or ner_tags.*columns are tokens, kind.*--tag_column"):
+    with pytest.raises(DataError, match="no column tags or ner_tags.*columns are tokens, kind.*--tag_column"):
         load_tags(str(tmp_path / "all.jsonl"))
     split = load_tags(str(tmp_path / "all.jsonl"), tag_column="kind")
     assert [len(getattr(split, name)) for name in SPLITS] == [16, 2, 2]
     (tmp_path / "bad.jsonl").write_text('{"tokens": ["a"], "tags": ["O", "O"]}\n')
     with pytest.raises(
-        DataError, match=r"row 0 \(counting from 0\): words and tags must be lists of one length: 1 and 2"
+        DataError, match=r"row 0 \(counting from 0\): words and tags must be lists of one length; found 1 and 2"
     ):
         load_tags(str(tmp_path / "bad.jsonl"))
+    with pytest.raises(DataError, match="`tag_column` is 2; columns of tables have names: tokens, kind"):
+        load_tags(str(tmp_path / "all.jsonl"), tag_column=2)
+
+
+@pytest.mark.parametrize(("words", "tag"), [(["a"], -1), (["a"], None), ([None], 0)])
+def test_what_a_table_leaves_open_is_named(monkeypatch, words, tag):
+    features = Features({"tokens": List(Value("string")), "ner_tags": List(ClassLabel(names=["O", "B-X"]))})
+    table = Dataset.from_dict({"tokens": [["a"], words], "ner_tags": [[0], [tag]]}, features=features)
+    monkeypatch.setattr("datasets.load_dataset", lambda *_: {"train": table})
+    with pytest.raises(
+        DataError, match=r"train split, row 1 \(counting from 0\): word .* with tag"
+    ):  # not the last name
+        load_tags("user/ner")
 
 
 def test_a_hub_data_set(monkeypatch):
@@ -300,7 +328,7 @@ def test_a_hub_data_set(monkeypatch):
     assert [len(getattr(data, split)) for split in SPLITS] == [18, 2, 3]
     words = [words[0] for split in SPLITS[:2] for words, _ in rows(data, split)]
     assert sorted(words) == sorted(f"w{i}" for i in range(20))
-    assert data.notes == ["no validation split: 2 rows out of train (seed 5)."]
+    assert data.notes == ["no validation split: train is split at random: 18 train, 2 validation (seed 5)."]
     monkeypatch.setattr("datasets.load_dataset", lambda *_: {"extra": None})
     with pytest.raises(DataError, match="'user/ner' has the splits extra, expected train, validation, test"):
         load_tags("user/ner")
