@@ -7,6 +7,7 @@ import pytest
 
 from seal_hf.data import DataError, load_srl, load_tags
 from seal_hf.data.srl import read_srl
+from seal_hf.tag_metrics import core_role_violations
 from seal_hf.tags import is_well_formed, spans
 
 # two propositions over one sentence, "He said she left early"; the second has a V of two words
@@ -56,6 +57,7 @@ def test_the_real_dev_file(shared_data):
     ):
         assert len(words) == len(tags) == len(pos) and is_well_formed(tags, "bio")
         assert tags[predicate] == "B-V" and tags.count("B-V") == 1
+    assert core_role_violations(found["tags"]) == 0  # the annotators keep the constraint
 
 
 def cells(line: str) -> list[str]:

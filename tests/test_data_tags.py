@@ -209,6 +209,7 @@ def test_train_subsets(tmp_path):
         ({"train": SENTENCE, "test": "a\tN\tO\n"}, {}, "the test split has the columns words, tags, pos, expected"),
         ({"train": SENTENCE}, {"scheme": "iob"}, "`scheme` is 'iob'; it must be one of auto, plain"),
         ({"train": "a\tN\n", "dev": "a\tN\n"}, {"scheme": "bio"}, "`scheme` is 'bio', and the tags are plain"),
+        ({"train": SENTENCE + "x\tLOC\n"}, {}, "most of the 4 tags are O, B-X, I-X, ..., and these are not: LOC"),
         ({"train": SENTENCE}, {"max_train_rows": 0}, "`max_train_rows` is 0"),
         ({"train": SENTENCE}, {"train_subset": "last"}, "`train_subset` is 'last'"),
         ({"train": SENTENCE}, {"num_labelled": 2}, "`num_labelled` is 2, and .* has 1 training rows"),

@@ -286,7 +286,14 @@ def _without_empty(rows: Rows, split: str, notes: list[str]) -> Rows:
 
 def _convert_all(splits: dict[str, Rows], scheme: str, notes: list[str]) -> str:
     """Rewrites the tags in place; returns their scheme."""
-    found = scheme_of({tag for rows in splits.values() for row in rows["tags"] for tag in row})
+    names = {tag for rows in splits.values() for row in rows["tags"] for tag in row}
+    found = scheme_of(names)
+    odd = sorted(name for name in names if scheme_of([name]) == "plain" and name != "O")
+    if scheme != "plain" and 0 < 2 * len(odd) < len(names):  # a typo must not turn spans into plain tags in silence
+        raise DataError(
+            f"most of the {len(names)} tags are O, B-X, I-X, ..., and these are not: {_few(odd)}. "
+            f"Correct them, or take each tag for itself with --scheme plain."
+        )
     if scheme == "plain" or found == "plain":
         if scheme not in ("auto", "plain"):
             raise DataError(
