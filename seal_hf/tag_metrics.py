@@ -70,7 +70,7 @@ def span_counts(predicted: Tags, gold: Tags, kind: str, *, scheme: str | None = 
 
 def core_role_violations(predicted: Tags, scheme: str = "bio") -> float:
     """Share of the propositions whose prediction has two spans of one core role, A0-A5 or ARG0-ARG5 (unique-core-role
-    constraint of Punyakanok, Roth, Yih 2008; SEAL, section on SRL). `C-X` and `R-X` are no repeats of X. In [0, 1]."""
+    violation, UCR in the SEAL paper's Table 3). `C-X` and `R-X` are no repeats of X. In [0, 1]."""
 
     def repeats(tags: Sequence[str]) -> bool:
         roles = Counter(span.type for span in spans(tags, scheme) if CORE_ROLE.fullmatch(span.type))

@@ -8,7 +8,9 @@ the place of the tag what no other line has there.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +18,12 @@ from .common import DataError
 
 Rows = dict[str, list]  # column -> a value per sentence: lists of strings, `predicate` an int
 FEATURE_NAMES = {1: ["pos"], 2: ["pos", "chunk"]}  # CoNLL-2000, CoNLL-2003
+
+
+def take(rows: Rows, ids: Iterable[int]) -> Rows:
+    """The rows of these ids, in their order."""
+    ids = list(ids)
+    return {name: [values[i] for i in ids] for name, values in rows.items()}
 
 
 class Line(NamedTuple):
@@ -44,11 +52,11 @@ def sentences_of(path: Path) -> tuple[list[list[Line]], str]:
     separator = "\t" if "\t" in first else ""
     blocks: list[list[Line]] = [[]]
     for number, text in enumerate(lines, start=1):
-        if not text.strip("\ufeff \t\r"):  # joined files leave byte-order marks in the middle
+        if not text.strip("\ufeff \t"):  # joined files leave byte-order marks in the middle
             if blocks[-1]:
                 blocks.append([])
         else:
-            cells = text.rstrip("\r").split("\t") if separator else text.split()
+            cells = text.split("\t") if separator else re.split("[ \t]+", text.strip(" \t"))  # others are words
             blocks[-1].append(Line(number, text, cells))
     return [block for block in blocks if block], separator
 
@@ -96,14 +104,14 @@ def read_columns(path: Path, word_column: int = 0, tag_column: int = -1) -> tupl
             counts["empty sentences dropped"] += 1
             continue
         for line in block[start:]:
-            if len(line.cells) != width or not line.cells[tag_column].strip():
+            if len(line.cells) != width or not line.cells[tag_column].strip(" "):
                 raise DataError(
                     f"{path}, line {line.number}: {line.text[:60]!r} has {len(line.cells)} columns, expected {width} "
                     f"as in line {certain[0].number}, and a tag in column {tag_column}. Words must not hold the "
                     f"separator ({'a tab' if separator else 'white space'})."
                 )
         for name, column in chosen.items():
-            rows[name].append([line.cells[column].strip() for line in block[start:]])
+            rows[name].append([line.cells[column].strip(" ") for line in block[start:]])
     return rows, [f"{path.name}: {count} {what}." for what, count in counts.items() if count]
 
 

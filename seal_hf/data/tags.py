@@ -1,8 +1,8 @@
 """Tag sequences: names, files, folders and Hub ids into splits of words and tags.
 
 Dispatch of [`load_tags`]: nothing or `toy_tags` -> the embedded task; .srl -> `srl.py`; a file with `<NEWREFERENCE>`
--> `references.py`; .parquet, .json, .jsonl -> `datasets.load_dataset`; other files -> `columns.py`; a plain name ->
-that folder under `data_dir`; `owner/name` -> the Hub.
+-> `references.py`; .parquet, .json, .jsonl -> `tables.py`; other files -> `columns.py`; a plain name ->
+that folder under `data_dir`; `owner/name` -> the Hub, by `tables.py`.
 """
 
 from __future__ import annotations
@@ -11,25 +11,20 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import datasets
 import numpy as np
 import pyarrow as pa
 from datasets import Dataset
 
 from ..tags import SCHEMES, convert, scheme_of, split_tag
-from .columns import Rows, read_columns
+from .columns import Rows, read_columns, take
 from .common import SPLITS, DataError, check_splits, did_you_mean, find_data, random_split
 from .references import is_references, read_references
 from .srl import read_srl
+from .tables import SPLIT_WORDS, TABLES, read_tables
 from .toy_tags import toy_rows
 
-SPLIT_WORDS = {
-    "train": ("train", "training"),
-    "validation": ("validation", "valid", "val", "dev", "testa"),  # testa and testb: CoNLL-2003
-    "test": ("test", "testb"),
-}
 COLUMN_SUFFIXES = (
     ".conll",
     ".bio",
@@ -37,9 +32,6 @@ COLUMN_SUFFIXES = (
     ".iob2",
     ".srl",
 )  # a file of them that names no split is a further test set
-TABLES = (".parquet", ".json", ".jsonl")
-WORD_NAMES = ("words", "tokens")
-TAG_NAMES = ("tags", "ner_tags", "pos_tags", "labels")
 PARTS = {"columns": (0.8, 0.1, 0.1), "references": (0.6, 0.2, 0.2)}  # of a single file
 
 
@@ -140,7 +132,7 @@ def load_tags(
     if dataset in (None, "toy_tags"):
         name, splits = "toy_tags", toy_rows(seed)
     elif path is None:
-        name, splits = dataset.partition(":")[0].split("/")[-1], _read_tables(dataset, None, reading, seed, notes)
+        name, splits = dataset.partition(":")[0].split("/")[-1], read_tables(dataset, None, *reading[:2], seed, notes)
     else:
         name, splits = path.stem, _read_path(path, None, reading, seed, notes)
     return _build(name, splits, dataset or name, scheme, max_train_rows, train_subset, num_labelled, seed, notes)
@@ -188,9 +180,9 @@ def _column(value: int | str) -> int | str:
 
 def _read_path(path: Path, reader: Reader | None, reading: Reading, seed: int, notes: list[str]) -> dict[str, Rows]:
     """Splits of a file or folder; what is no split has the file's name."""
-    files = _split_files(path) if path.is_dir() else {"all": path}
+    files = _split_files(path, notes) if path.is_dir() else {"all": path}
     if all(file.suffix in TABLES for file in files.values()):
-        return _read_tables(str(path), files, reading, seed, notes)
+        return read_tables(str(path), files, *reading[:2], seed, notes)
     splits = {}
     for split, file in files.items():
         splits[split], found = (reader or _reader_of(file, reading))(file)
@@ -201,7 +193,7 @@ def _read_path(path: Path, reader: Reader | None, reading: Reading, seed: int, n
         notes.append(
             f"one file: {' / '.join(str(len(part)) for part in parts)} rows for train, validation, test (seed {seed})."
         )
-        splits = {split: _take(splits["all"], ids) for split, ids in zip(SPLITS, parts, strict=True)}
+        splits = {split: take(splits["all"], ids) for split, ids in zip(SPLITS, parts, strict=True)}
     return splits
 
 
@@ -216,7 +208,7 @@ def _reader_of(file: Path, reading: Reading) -> Reader:
     return lambda path: read_columns(path, *reading[:2])
 
 
-def _split_files(folder: Path) -> dict[str, Path]:
+def _split_files(folder: Path, notes: list[str]) -> dict[str, Path]:
     """Files by split; further test sets by name; a lone file is `all`."""
     files = [file for file in sorted(folder.iterdir()) if file.is_file() and not file.name.startswith((".", "README"))]
     if len(files) == 1:
@@ -224,12 +216,14 @@ def _split_files(folder: Path) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for file in files:
         words = re.findall(r"[a-z]+", file.name.lower())
-        splits = [split for split, names in SPLIT_WORDS.items() if set(words) & set(names) or words[0].endswith(names)]
+        splits = [split for split, names in SPLIT_WORDS.items() if set(words) & set(names)]
         split = splits[0] if splits else file.name if file.suffix in COLUMN_SUFFIXES else None
         if split in found:
             raise DataError(f"{folder}: two files for the {split} split: {found[split].name}, {file.name}. Keep one.")
         if split:
             found[split] = file
+        else:
+            notes.append(f"{file.name} is not read: its name names no split.")
     for split in ("train", "validation"):
         if split not in found:
             names = ", ".join(file.name for file in files) or "nothing"
@@ -240,65 +234,20 @@ def _split_files(folder: Path) -> dict[str, Path]:
     return found
 
 
-def _read_tables(name: str, files: dict[str, Path] | None, reading: Reading, seed: int, notes: list[str]):
-    """Splits of tables: of the Hub data set `name`, or of local files; no code of a repo is run."""
-    repo, _, configuration = name.partition(":")
-    try:
-        if files is None:
-            loaded = datasets.load_dataset(repo, configuration or None)
-        else:
-            kind = "parquet" if next(iter(files.values())).suffix == ".parquet" else "json"
-            paths = {re.sub(r"\W", "_", split): str(file) for split, file in files.items()}
-            loaded = datasets.load_dataset(kind, data_files=paths)
-    except Exception as error:  # the library raises a dozen kinds; the user needs the name and the reason
-        raise DataError(f"Data set {name!r} could not be loaded: {error}") from error
-    splits = {}
-    for split, words in SPLIT_WORDS.items():
-        found = next((loaded[word] for word in words if word in loaded), None)
-        if found is not None:
-            splits[split] = _table_rows(found, reading, f"{name}, {split} split")
-    if not splits and "all" in loaded:
-        splits["train"] = _table_rows(loaded["all"], reading, name)
-    if "train" not in splits:
-        raise DataError(f"Data set {name!r} has the splits {', '.join(loaded)}, expected train, validation, test.")
-    if "validation" not in splits:
-        names, parts = (SPLITS, (0.8, 0.1, 0.1)) if "test" not in splits else (SPLITS[:2], (0.9, 0.1))
-        ids = random_split(len(splits["train"]["words"]), parts, seed)
-        notes.append(f"no validation split: {len(ids[1])} rows out of train (seed {seed}).")
-        splits |= {split: _take(splits["train"], part) for split, part in zip(names, ids, strict=True)}
-    return splits
-
-
-def _table_rows(table: Dataset, reading: Reading, place: str) -> Rows:
-    chosen = []
-    for option, column, usual in zip(("word_column", "tag_column"), reading[:2], (WORD_NAMES, TAG_NAMES), strict=True):
-        known = table.column_names
-        name = column if isinstance(column, str) else next((name for name in usual if name in known), None)
-        if name not in known:
-            raise DataError(
-                f"{place} has no column {name or ' or '.join(usual)!r}; its columns are {', '.join(known)}."
-                f"{did_you_mean(str(name), known)} Name the right one with --{option}."
-            )
-        chosen.append(name)
-    words, tags = (table[name][:] for name in chosen)
-    names = getattr(getattr(table.features[chosen[1]], "feature", None), "names", None)
-    for row, (one, other) in enumerate(zip(words, tags, strict=True)):
-        if not isinstance(one, list) or not isinstance(other, list) or len(one) != len(other):
-            sizes = " and ".join(str(len(cell)) if isinstance(cell, list) else repr(cell)[:40] for cell in (one, other))
-            raise DataError(
-                f"{place}, row {row} (counting from 0): words and tags must be lists of one length: {sizes}."
-            )
-    return {"words": words, "tags": [[names[tag] if names else str(tag) for tag in row] for row in tags]}
-
-
 def _build(name, splits, source, scheme, max_train_rows, train_subset, num_labelled, seed, notes) -> TagSequenceData:
+    for split, rows in splits.items():
+        if set(rows) != set(splits["train"]):
+            raise DataError(
+                f"{source}: the {split} split has the columns {', '.join(rows)}, expected "
+                f"{', '.join(splits['train'])} as in train."
+            )
     splits = {split: _without_empty(rows, split, notes) for split, rows in splits.items()}
     scheme = _convert_all(splits, scheme, notes)
     label_names = sorted({tag for rows in splits.values() for row in rows["tags"] for tag in row}, key=_order)
     size = len(splits["train"]["words"])
     if max_train_rows is not None and max_train_rows < size:
         ids = np.arange(size) if train_subset == "first" else np.random.default_rng(seed).permutation(size)
-        splits["train"] = _take(splits["train"], np.sort(ids[:max_train_rows]))
+        splits["train"] = take(splits["train"], np.sort(ids[:max_train_rows]))
         notes.append(f"train: {train_subset} {max_train_rows} of {size} rows.")
     check_splits({split: len(rows["words"]) for split, rows in splits.items()}, source)
     unlabelled = None
@@ -307,9 +256,9 @@ def _build(name, splits, source, scheme, max_train_rows, train_subset, num_label
         if num_labelled > size:
             raise DataError(f"`num_labelled` is {num_labelled}, and {source} has {size} training rows.")
         order = np.random.default_rng(seed).permutation(size)
-        unlabelled = _take(splits["train"], np.sort(order[num_labelled:]))
+        unlabelled = take(splits["train"], np.sort(order[num_labelled:]))
         del unlabelled["tags"]
-        splits["train"] = _take(splits["train"], np.sort(order[:num_labelled]))
+        splits["train"] = take(splits["train"], np.sort(order[:num_labelled]))
         notes.append(f"train: {num_labelled} labelled rows, {size - num_labelled} unlabelled (seed {seed}).")
     seen = {tag for row in splits["train"]["tags"] for tag in row}
     unseen = [tag for tag in label_names if tag not in seen]
@@ -336,13 +285,20 @@ def _without_empty(rows: Rows, split: str, notes: list[str]) -> Rows:
     kept = [i for i, words in enumerate(rows["words"]) if words]
     if len(kept) < len(rows["words"]):
         notes.append(f"{split}: {len(rows['words']) - len(kept)} empty sentences dropped.")
-        return _take(rows, kept)
+        return take(rows, kept)
     return rows
 
 
 def _convert_all(splits: dict[str, Rows], scheme: str, notes: list[str]) -> str:
     """Rewrites the tags in place; returns their scheme."""
-    found = scheme_of({tag for rows in splits.values() for row in rows["tags"] for tag in row})
+    names = {tag for rows in splits.values() for row in rows["tags"] for tag in row}
+    found = scheme_of(names)
+    odd = sorted(name for name in names if scheme_of([name]) == "plain" and name != "O")
+    if scheme != "plain" and 0 < 2 * len(odd) < len(names):  # a typo must not turn spans into plain tags in silence
+        raise DataError(
+            f"most of the {len(names)} tags are O, B-X, I-X, ..., and these are not: {_few(odd)}. "
+            f"Correct them, or take each tag for itself with --scheme plain."
+        )
     if scheme == "plain" or found == "plain":
         if scheme not in ("auto", "plain"):
             raise DataError(
@@ -370,11 +326,7 @@ def _few(names: list[str]) -> str:
 
 def _order(tag: str) -> tuple:
     prefix, kind = split_tag(tag)
-    return (tag != "O", kind or prefix, prefix if kind else "")
-
-
-def _take(rows: Rows, ids: Any) -> Rows:
-    return {name: [values[i] for i in ids] for name, values in rows.items()}
+    return (tag != "O", (kind or prefix).zfill(6) if tag.isdigit() else kind or prefix, prefix if kind else "")
 
 
 def _dataset(rows: Rows, ids: dict[str, int]) -> Dataset:

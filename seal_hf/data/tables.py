@@ -1,0 +1,101 @@
+"""Tag sequences from tables: Hub data sets, and .parquet, .json and .jsonl files; a sentence per row, in two lists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import datasets
+from datasets import Dataset
+
+from .columns import Rows, take
+from .common import SPLITS, DataError, did_you_mean, random_split
+
+SPLIT_WORDS = {
+    "train": ("train", "training"),
+    "validation": ("validation", "valid", "val", "dev", "testa"),  # testa and testb: CoNLL-2003
+    "test": ("test", "testb"),
+}
+TABLES = (".parquet", ".json", ".jsonl")
+USUAL = {"word_column": ("words", "tokens"), "tag_column": ("tags", "ner_tags", "pos_tags", "labels")}
+
+
+def read_tables(
+    name: str,
+    files: dict[str, Path] | None,
+    word_column: int | str,
+    tag_column: int | str,
+    seed: int,
+    notes: list[str],
+) -> dict[str, Rows]:
+    """Splits of the Hub data set `name`, or of local files, through `datasets.load_dataset`; no code of a repo is run.
+
+    Args:
+        name: `owner/name` or `owner/name:configuration`, or the folder, for messages.
+        files: by split, `all` for a single one.
+        word_column, tag_column: names; 0 and -1, the defaults, look for the names in `USUAL`. Tags are names, or ids
+            with a `ClassLabel`.
+        seed: of splits that are missing.
+        notes: gets what was done.
+
+    Raises:
+        DataError: what cannot be loaded; a column that is not there; the first row that is not two lists of one length,
+            or has a word that is no text, or a tag that is missing.
+    """
+    repo, _, configuration = name.partition(":")
+    try:
+        if files is None:
+            loaded = datasets.load_dataset(repo, configuration or None)
+        else:
+            kind = "parquet" if next(iter(files.values())).suffix == ".parquet" else "json"
+            paths = {"train" if split == "all" else re.sub(r"\W", "_", split): str(f) for split, f in files.items()}
+            loaded = datasets.load_dataset(kind, data_files=paths)
+    except Exception as error:  # the library raises a dozen kinds; the user needs the name and the reason
+        raise DataError(f"Data set {name!r} could not be loaded: {error}") from error
+    splits = {}
+    for split, words in SPLIT_WORDS.items():
+        found = next((loaded[word] for word in words if word in loaded), None)
+        if found is not None:
+            splits[split] = _rows(found, word_column, tag_column, f"{name}, {split} split")
+    if "train" not in splits:
+        raise DataError(f"Data set {name!r} has the splits {', '.join(loaded)}, expected train, validation, test.")
+    if "validation" not in splits:
+        names, parts = (SPLITS, (0.8, 0.1, 0.1)) if "test" not in splits else (SPLITS[:2], (0.9, 0.1))
+        ids = random_split(len(splits["train"]["words"]), parts, seed)
+        sizes = ", ".join(f"{len(part)} {split}" for split, part in zip(names, ids, strict=True))
+        notes.append(f"no validation split: train is split at random: {sizes} (seed {seed}).")
+        splits |= {split: take(splits["train"], part) for split, part in zip(names, ids, strict=True)}
+    return splits
+
+
+def _rows(table: Dataset, word_column: int | str, tag_column: int | str, place: str) -> Rows:
+    words_name = _column_name(table, "word_column", word_column, 0, place)
+    tags_name = _column_name(table, "tag_column", tag_column, -1, place)
+    names = getattr(getattr(table.features[tags_name], "feature", None), "names", None)
+    rows: Rows = {"words": table[words_name][:], "tags": []}
+    for row, (words, tags) in enumerate(zip(rows["words"], table[tags_name][:], strict=True)):
+        where = f"{place}, row {row} (counting from 0)"
+        if not isinstance(words, list) or not isinstance(tags, list) or len(words) != len(tags):
+            sizes = " and ".join(str(len(x)) if isinstance(x, list) else repr(x)[:40] for x in (words, tags))
+            raise DataError(f"{where}: words and tags must be lists of one length; found {sizes}.")
+        for word, tag in zip(words, tags, strict=True):
+            if not isinstance(word, str) or tag is None or (names and not 0 <= tag < len(names)):
+                raise DataError(
+                    f"{where}: word {word!r} with tag {tag!r}; expected text and a tag. Leave out splits without tags."
+                )
+        rows["tags"].append([names[tag] if names else str(tag) for tag in tags])
+    return rows
+
+
+def _column_name(table: Dataset, option: str, column: int | str, default: int, place: str) -> str:
+    known = table.column_names
+    if isinstance(column, int) and column != default:
+        raise DataError(f"{place}: `{option}` is {column}; columns of tables have names: {', '.join(known)}.")
+    wanted = (column,) if isinstance(column, str) else USUAL[option]
+    name = next((name for name in wanted if name in known), None)
+    if name is None:
+        raise DataError(
+            f"{place} has no column {' or '.join(wanted)}; its columns are {', '.join(known)}."
+            f"{did_you_mean(wanted[0], known)} Name the right one with --{option}."
+        )
+    return name

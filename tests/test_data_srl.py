@@ -1,0 +1,134 @@
+"""Semantic roles from bracket columns: the real dev file by counts taken from its text, all else by hand."""
+
+import re
+from collections import Counter
+
+import pytest
+
+from seal_hf.data import DataError, load_srl, load_tags
+from seal_hf.data.srl import read_srl
+from seal_hf.tag_metrics import core_role_violations
+from seal_hf.tags import is_well_formed, spans
+
+# two propositions over one sentence, "He said she left early"; the second has a V of two words
+TWO = """# id-0001
+0	He	PRP	*	-	-	(ARG0*)	*
+1	said	VBD	*	say	say.01	(V*)	*
+2	she	PRP	*	-	-	(ARG1*	(ARG0*)
+3	left	VBD	*	leave	leave.01	*	(V*
+4	early	RB	*	-	-	*)	*)
+"""
+NONE = "0\tYes\tUH\t*\t-\t-\n1\t.\t.\t*\t-\t-\n"
+EXPECTED = [
+    ([*"He said she left early".split()], ["B-ARG0", "B-V", "B-ARG1", "I-ARG1", "I-ARG1"], 1),
+    ([*"He said she left early".split()], ["O", "O", "B-ARG0", "B-V", "I-V"], 3),
+]
+
+
+def rows(data, split="train"):
+    names = data.label_names
+    return [
+        (row["words"], [names[tag] for tag in row["tags"]], row["predicate"]) for row in getattr(data, split).to_list()
+    ]
+
+
+def folder(path, train=TWO, dev=TWO, **files):
+    for name, text in {"train": train, "dev": dev, **files}.items():
+        (path / f"x.{name}.srl").write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_the_real_dev_file(shared_data):
+    path = shared_data / "sequence" / "srl_ewt" / "ewt.dev.srl"
+    found, notes = read_srl(path)
+    assert notes == [
+        "ewt.dev.srl: 4960 propositions of 1963 sentences.",
+        "ewt.dev.srl: 434 sentences without a proposition dropped.",
+    ]
+    assert {len(column) for column in found.values()} == {4960}
+    text = path.read_text(encoding="utf-8")
+    opened = Counter(
+        role for line in text.split("\n") for role in re.findall(r"\t\(([^()*]+)\*", "\t".join(cells(line)))
+    )
+    roles = Counter(span.type for tags in found["tags"] for span in spans(tags, "bio"))
+    assert roles == opened and roles["V"] == 4960 and len(roles) == 45
+    for words, tags, pos, predicate in zip(
+        *(found[name] for name in ("words", "tags", "pos", "predicate")), strict=True
+    ):
+        assert len(words) == len(tags) == len(pos) and is_well_formed(tags, "bio")
+        assert tags[predicate] == "B-V" and tags.count("B-V") == 1
+    assert core_role_violations(found["tags"]) == 0  # the annotators keep the constraint
+
+
+def cells(line: str) -> list[str]:
+    """The bracket columns of a line, behind an empty cell; none of a comment."""
+    return ["", *line.split("\t")[6:]] if "\t" in line else []
+
+
+def test_by_hand(tmp_path):
+    data = load_srl(folder(tmp_path, train=f"{TWO}\n{NONE}\n\n{TWO}"))
+    assert rows(data) == EXPECTED * 2 and rows(data, "validation") == EXPECTED
+    assert (data.kind, data.scheme, data.test, data.feature_columns) == ("srl", "bio", None, ["pos"])
+    assert data.label_names == ["O", "B-ARG0", "B-ARG1", "I-ARG1", "B-V", "I-V"]
+    assert data.train["pos"][0] == ["PRP", "VBD", "PRP", "VBD", "RB"]
+    assert "x.train.srl: 1 sentences without a proposition dropped." in data.notes
+    assert rows(load_tags(str(tmp_path))) == rows(data)  # known by its suffix
+    bioes = load_srl(str(tmp_path), scheme="bioes")
+    assert rows(bioes)[0][1] == ["S-ARG0", "S-V", "B-ARG1", "I-ARG1", "E-ARG1"] and bioes.kind == "srl"
+
+
+def test_a_proposition_without_v_is_dropped_and_counted(tmp_path):
+    data = load_srl(folder(tmp_path, train=TWO.replace("(V*)", "*")))
+    assert rows(data) == EXPECTED[1:]
+    assert "x.train.srl: 1 propositions without V dropped: their predicate is unknown." in data.notes
+
+
+def test_a_role_that_train_lacks_is_kept_and_counted(tmp_path):
+    data = load_srl(folder(tmp_path, dev=TWO.replace("ARG1", "R-ARG1")))
+    assert "2 tags of 3 words occur outside train only (kept): B-R-ARG1, I-R-ARG1." in data.notes
+    assert rows(data, "validation")[0][1][2:] == ["B-R-ARG1", "I-R-ARG1", "I-R-ARG1"]
+
+
+def test_subsets(tmp_path):
+    sentences = "\n".join(TWO.replace("He", f"He{i}") for i in range(20))
+    path = folder(tmp_path, train=sentences)
+    assert [row[0][0] for row in rows(load_srl(path, max_train_rows=3))] == ["He0", "He0", "He1"]
+    few = load_srl(path, max_train_rows=10, train_subset="random", seed=1)
+    assert rows(few) == rows(load_srl(path, max_train_rows=10, train_subset="random", seed=1))
+    assert len({row[0][0] for row in rows(few)}) > 5
+    some = load_srl(path, max_train_rows=10, train_subset="random", num_labelled=4, seed=1)
+    assert len(some.train) == 4 and len(some.unlabelled) == 6 and "predicate" in some.unlabelled.column_names
+    assert len(load_srl(f"{tmp_path}/x.train.srl").train) == 32  # a single file is split 80/10/10
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("(ARG0*)\t*\n", "(ARG0*)\n", r"x.train.srl, line 3: 8 columns, expected 7"),
+        ("say\tsay.01\t(V*)\t*", "say", r"line 3: 5 columns, expected 8"),
+        (
+            "*\tleave\tleave.01",
+            "*\t-\t-",
+            r"line 2: 1 words of the sentence have a frame, and it has 2 bracket columns",
+        ),
+        ("early\tRB\t*\t-\t-\t*)", "early\tRB\t*\t-\t-\t*", r"line 6: \(ARG1 in bracket column 1 is not closed"),
+        ("say.01\t(V*)", "say.01\t*)", r"line 3: '\*\)' in bracket column 1; expected"),
+        ("leave.01\t*", "leave.01\t(ARG2*)", r"line 5: '\(ARG2\*\)' in bracket column 1 with \(ARG1 open"),
+        ("say.01\t(V*)", "say.01\t(V(X*)", r"line 3: '\(V\(X\*\)'"),
+        ("say.01\t(V*)", "say.01\tV*", r"line 3: 'V\*'"),
+        ("say.01\t(V*)", "say.01\t(*)", r"line 3: '\(\*\)'"),
+        ("say.01\t(V*)", "say.01\t(V", r"line 3: '\(V'"),
+        ("say.01\t(V*)", "say.01\t(V*))", r"line 3: '\(V\*\)\)'"),
+    ],
+)
+def test_mistakes_are_named(tmp_path, old, new, message):
+    assert old in TWO
+    with pytest.raises(DataError, match=message):
+        load_srl(folder(tmp_path, train=TWO.replace(old, new, 1)))
+
+
+def test_other_mistakes(tmp_path):
+    with pytest.raises(DataError, match="no proposition in 1 sentences"):
+        load_srl(folder(tmp_path, train=NONE))
+    with pytest.raises(DataError, match="'user/srl' is no folder"):
+        load_srl("user/srl")

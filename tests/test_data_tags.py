@@ -1,0 +1,350 @@
+"""Tag sequences: real data by their known counts, every rule and every error by a file written here."""
+
+import json
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+from datasets import ClassLabel, Dataset, Features, List, Value
+
+from seal_hf.data import DataError, TagDataArguments, load_tags
+from seal_hf.data.common import SPLITS
+from seal_hf.tags import allowed_transitions, is_well_formed
+
+SENTENCE = "He\tO\nlives\tO\nin\tO\nNew\tB-LOC\nYork\tI-LOC\n\n"
+
+
+def rows(data, split="train"):
+    table = getattr(data, split)
+    names = data.label_names
+    return [(words, [names[tag] for tag in tags]) for words, tags in zip(table["words"], table["tags"], strict=True)]
+
+
+def folder(path, **files):
+    """`train="..."` -> path/train.conll; every folder has a dev file."""
+    for name, text in {"dev": SENTENCE, **files}.items():
+        (path / f"{name}.conll").write_bytes(text.encode())
+    return str(path)
+
+
+# Real data
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "num_tags", "scheme"),
+    [("twitter_pos", (1000, 327, 500), 25, "plain"), ("wnut17", (3394, 1009, 1287), 13, "bio")],
+)
+def test_real_columns(shared_data, name, sizes, num_tags, scheme):
+    data = load_tags(name, data_dir=str(shared_data))
+    assert tuple(len(getattr(data, split)) for split in SPLITS) == sizes
+    assert (data.name, len(data.label_names), data.scheme, data.kind) == (name, num_tags, scheme, scheme)
+    assert {split: len(table) for split, table in data.extra_tests.items()} == (
+        {"daily547.conll": 547} if name == "twitter_pos" else {}
+    )
+    for split in SPLITS:
+        for words, tags in rows(data, split):
+            assert len(words) == len(tags) > 0 and is_well_formed(tags, scheme)
+
+
+def test_tweets_word_by_word(shared_data):
+    data = load_tags(str(shared_data / "sequence" / "twitter_pos"))
+    lines = (shared_data / "sequence" / "twitter_pos" / "oct27.dev").read_text(encoding="utf-8").strip("\n").split("\n")
+    flat = ["\t".join(pair) for words, tags in rows(data, "validation") for pair in zip(words, tags, strict=True)]
+    assert flat == [line for line in lines if line]  # hashtags at the start of a tweet are no comments
+
+
+def test_references_of_cora(shared_data):
+    data = load_tags("cora", data_dir=str(shared_data))
+    assert [len(getattr(data, split)) for split in SPLITS] == [300, 100, 100]
+    assert data.scheme == "bio" and len(data.label_names) == 26
+    plain = load_tags("cora", data_dir=str(shared_data), scheme="plain", num_labelled=50, seed=3)
+    assert len(plain.label_names) == 13 and {"author", "title", "date"} < set(plain.label_names)
+    assert (len(plain.train), len(plain.unlabelled), plain.unlabelled.column_names) == (50, 250, ["words"])
+    whole = load_tags("cora", data_dir=str(shared_data), seed=3)
+    together = sorted(map(tuple, [*plain.train["words"], *plain.unlabelled["words"]]))
+    assert together == sorted(map(tuple, whole.train["words"]))
+    text = (shared_data / "sequence" / "cora" / "tagged_references.txt").read_text(encoding="utf-8")
+    starts = sum(tag.startswith("B-") for split in SPLITS for _, tags in rows(data, split) for tag in tags)
+    assert starts == text.count("</")  # one span per field
+
+
+# The embedded task
+
+
+def test_the_embedded_task_depends_on_its_neighbours():
+    data = load_tags()
+    assert [len(getattr(data, split)) for split in SPLITS] == [400, 150, 300]
+    assert data.label_names == ["O", "B-X", "I-X", "B-Y", "I-Y", "B-Z", "I-Z"] and data.kind == "bio"
+    assert rows(data) == rows(load_tags("toy_tags")) != rows(load_tags(seed=1))
+    assert all(is_well_formed(tags, "bio") for _, tags in rows(data))
+    # a chain of counts, decoded with Viterbi, must beat each word's most frequent tag clearly
+    words = sorted({word for row in data.train["words"] for word in row})
+    emit, follow, first = np.full((7, len(words)), 0.1), np.full((7, 7), 0.1), np.full(7, 0.1)
+    for sentence, tags in zip(data.train["words"], data.train["tags"], strict=True):
+        first[tags[0]] += 1
+        for word, tag in zip(sentence, tags, strict=True):
+            emit[tag, words.index(word)] += 1
+        for one, other in zip(tags, tags[1:], strict=False):
+            follow[one, other] += 1
+    alone = emit.argmax(0)
+    emit, follow = (np.log(table / table.sum(1, keepdims=True)) for table in (emit, follow))
+    first = np.log(first / first.sum())
+    right: Counter[str] = Counter()
+    for sentence, tags in zip(data.test["words"], data.test["tags"], strict=True):
+        ids = [words.index(word) for word in sentence]
+        best, back = first + emit[:, ids[0]], []
+        for i in ids[1:]:
+            scores = best[:, None] + follow
+            back.append(scores.argmax(0))
+            best = scores.max(0) + emit[:, i]
+        path = [best.argmax()]
+        for pointers in reversed(back):
+            path.insert(0, pointers[path[0]])
+        right["chain"] += int((np.array(path) == tags).sum())
+        right["word"] += int((alone[ids] == tags).sum())
+        right["all"] += len(tags)
+    assert right["word"] / right["all"] < 0.6
+    assert right["chain"] / right["all"] > right["word"] / right["all"] + 0.08
+
+
+# Columns
+
+
+def test_columns_by_hand(tmp_path):
+    train = (
+        "-DOCSTART- -X- -X- O\n\n"
+        "# id 7\n"  # a comment
+        "EU NNP I-NP I-ORG\nrejects VBZ I-VP O\nGerman JJ I-NP I-MISC\n \t\n\n"
+        "# id = 8\n"  # a comment of as many columns
+        "A NNP I-NP I-PER\r\nB NNP I-NP B-PER\r\n\r\n"
+        "# # I-NP O\n"  # a word
+    )
+    dev = "x NN I-NP I-LOC\n\xa0 NN I-NP O\nNEL\x85 NN I-NP O"  # no line feed at the end
+    data = load_tags(folder(tmp_path, train=train, dev=dev))
+    assert rows(data) == [
+        (["EU", "rejects", "German"], ["B-ORG", "O", "B-MISC"]),
+        (["A", "B"], ["B-PER", "B-PER"]),
+        (["#"], ["O"]),
+    ]
+    assert data.validation["words"][0] == ["x", "\xa0", "NEL\x85"]  # white space to Python, words to the annotators
+    assert data.train["pos"][0] == ["NNP", "VBZ", "JJ"] and data.train["chunk"][0] == ["I-NP", "I-VP", "I-NP"]
+    assert data.feature_columns == ["pos", "chunk"] and data.test is None
+    assert data.label_names == ["O", "B-LOC", "B-MISC", "B-ORG", "B-PER"]
+    notes = " ".join(data.notes)
+    assert "train.conll: 2 comment lines skipped." in notes
+    assert "4 tags rewritten as well-formed bio" in notes  # I-ORG, I-MISC, I-PER, I-LOC
+    assert "1 tags of 1 words occur outside train only (kept): B-LOC." in notes
+
+
+def test_other_columns(tmp_path):
+    path = folder(tmp_path, train="1\ta b\tN\tx\ty\n", dev="1\tc\tV\tx\ty\n")  # a word with a space
+    data = load_tags(path, word_column="1", tag_column="2")
+    assert rows(data) == [(["a b"], ["N"])] and data.feature_columns == ["column_0", "column_3", "column_4"]
+    assert data.scheme == "plain" and data.label_names == ["N", "V"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, ["O", "O", "O", "B-LOC", "I-LOC"]),
+        ({"scheme": "bioes"}, ["O", "O", "O", "B-LOC", "E-LOC"]),
+        ({"scheme": "plain"}, ["O", "O", "O", "B-LOC", "I-LOC"]),
+    ],
+)
+def test_schemes(tmp_path, options, expected):
+    data = load_tags(folder(tmp_path, train=SENTENCE), **options)
+    assert rows(data)[0] == (["He", "lives", "in", "New", "York"], expected)
+    assert data.scheme == options.get("scheme", "bio")
+    bilou = SENTENCE.replace("I-LOC", "L-LOC")
+    as_bioes = load_tags(folder(tmp_path, train=bilou, dev=bilou))
+    assert as_bioes.scheme == "bioes" and rows(as_bioes)[0][1][3:] == ["B-LOC", "E-LOC"]
+    assert allowed_transitions(as_bioes.label_names).start.tolist() == [True, True, False]
+
+
+def test_a_single_file_is_split_by_seed(tmp_path):
+    file = tmp_path / "all.txt"
+    file.write_text("".join(f"w{i} N\n\n" for i in range(50)))
+    data = load_tags(str(file), seed=2)
+    assert [len(getattr(data, split)) for split in SPLITS] == [40, 5, 5]
+    words = [words[0] for split in SPLITS for words, _ in rows(data, split)]
+    assert sorted(words) == sorted(f"w{i}" for i in range(50))
+    assert rows(load_tags(str(file), seed=2)) == rows(data) != rows(load_tags(str(file), seed=3))
+    assert any("one file: 40 / 5 / 5 rows" in note for note in data.notes)
+
+
+def test_files_that_name_no_split(tmp_path):
+    (tmp_path / "labels.txt").write_text("O\n")
+    (tmp_path / "7.txt").write_text("")
+    data = load_tags(folder(tmp_path, train=SENTENCE, latest=SENTENCE * 2))
+    assert data.test is None and {name: len(table) for name, table in data.extra_tests.items()} == {"latest.conll": 2}
+    assert sum("names no split" in note for note in data.notes) == 2
+
+
+def test_numbers_as_tags_are_in_their_order(tmp_path):
+    data = load_tags(folder(tmp_path, train="a\t10\nb\t9\n", dev="a\t2\n"))
+    assert data.label_names == ["2", "9", "10"]
+
+
+def test_train_subsets(tmp_path):
+    path = folder(tmp_path, train="".join(f"w{i}\tT{i % 5}\n\n" for i in range(30)), dev="x\tT0\n")
+    assert [words for words, _ in rows(load_tags(path, max_train_rows=3))] == [["w0"], ["w1"], ["w2"]]
+    few, more = (load_tags(path, max_train_rows=n, train_subset="random", seed=1) for n in (4, 9))
+    assert {w[0] for w, _ in rows(few)} < {w[0] for w, _ in rows(more)} and len(more.train) == 9
+    assert few.label_names == more.label_names == [f"T{i}" for i in range(5)]  # does not change with the subset
+    assert len(load_tags(path, max_train_rows=99).train) == 30
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "message"),
+    [
+        ({"train": "a\tO\nb\n"}, {}, r"train.conll, line 2: 'b' has 1 columns, expected 2 as in line 1"),
+        ({"train": "a\tO\n\nb\tO\tO\n"}, {}, r"line 3: .* has 3 columns"),
+        ({"train": "a\tO\nb\t \n"}, {}, r"line 2: .* and a tag in column 1"),
+        ({"train": "a\nb\n"}, {}, r"line 1: 1 columns, and `word_column` is 0"),
+        ({"train": SENTENCE}, {"tag_column": 2}, r"2 columns, and `tag_column` is 2"),
+        ({"train": SENTENCE}, {"tag_column": "ner"}, r"`tag_column` is 'ner'; columns of this format have numbers"),
+        ({"train": ""}, {}, r"train.conll: no sentence"),
+        ({}, {}, r"no file for the train split, expected train or training in its name; found dev.conll"),
+        ({"train": SENTENCE, "x.training": SENTENCE}, {}, "two files for the train split"),
+        ({"train": SENTENCE, "test": "a\tN\tO\n"}, {}, "the test split has the columns words, tags, pos, expected"),
+        ({"train": SENTENCE}, {"scheme": "iob"}, "`scheme` is 'iob'; it must be one of auto, plain"),
+        ({"train": "a\tN\n", "dev": "a\tN\n"}, {"scheme": "bio"}, "`scheme` is 'bio', and the tags are plain"),
+        ({"train": SENTENCE + "x\tLOC\n"}, {}, "most of the 4 tags are O, B-X, I-X, ..., and these are not: LOC"),
+        ({"train": SENTENCE}, {"max_train_rows": 0}, "`max_train_rows` is 0"),
+        ({"train": SENTENCE}, {"train_subset": "last"}, "`train_subset` is 'last'"),
+        ({"train": SENTENCE}, {"num_labelled": 2}, "`num_labelled` is 2, and .* has 1 training rows"),
+    ],
+)
+def test_mistakes_are_named(tmp_path, files, options, message):
+    if not files:
+        files = {"other": SENTENCE}
+    with pytest.raises(DataError, match=message):
+        load_tags(folder(tmp_path, **files), **options)
+
+
+def test_other_mistakes(tmp_path):
+    (tmp_path / "latin.conll").write_bytes("é\tO\n".encode("latin-1"))
+    with pytest.raises(DataError, match="latin.conll: not UTF-8"):
+        load_tags(str(tmp_path / "latin.conll"))
+    with pytest.raises(DataError, match="'toy_tag' not found.*Did you mean 'toy_tags'.*embedded toy_tags"):
+        load_tags("toy_tag")
+    (tmp_path / "short.conll").write_text("a\tO\n")
+    with pytest.raises(DataError, match="the validation split is empty"):
+        load_tags(str(tmp_path / "short.conll"))
+
+
+# References
+
+
+def reference_file(path, *references):
+    file = path / "references.txt"
+    file.write_text("".join(f"<NEWREFERENCE>\n{text}\n" for text in references))
+    return str(file)
+
+
+def test_references_by_hand(tmp_path):
+    text = "<author> A. B., </author><author>C.</author>\n<title> x < y </title> end <note> </note>"
+    data = load_tags(reference_file(tmp_path, *[text] * 10, ""), scheme="auto")
+    tags = ["B-author", "I-author", "B-author", "B-title", "I-title", "I-title", "O"]
+    assert rows(data)[0] == (["A.", "B.,", "C.", "x", "<", "y", "end"], tags)
+    assert [len(getattr(data, split)) for split in SPLITS] == [6, 2, 2]
+    assert data.notes[:2] == [
+        "references.txt: 1 empty references dropped.",
+        "references.txt: 10 words outside all fields, tagged O.",
+    ]
+    plain = load_tags(reference_file(tmp_path, *[text] * 10), scheme="plain")
+    assert rows(plain)[0][1] == ["author"] * 3 + ["title"] * 3 + ["O"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("<author> A.", r"line 2: <author> is not closed before the next reference"),
+        ("<author> A. </title>", r"line 2: </title> closes <author>"),
+        ("A. </title>", r"line 2: </title> closes no open field"),
+        ("<author> A. <title> x </title> </author>", r"line 2: <title> begins inside <author>"),
+    ],
+)
+def test_unbalanced_references(tmp_path, text, message):
+    with pytest.raises(DataError, match=message):
+        load_tags(reference_file(tmp_path, text, "<author> B. </author>"))
+
+
+# Tables
+
+
+def jsonl(column, size=20):
+    return "".join(json.dumps({"tokens": [f"w{i}", "x"], column: ["B-A", "O"]}) + "\n" for i in range(size))
+
+
+def test_tables_of_a_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    features = Features({"tokens": List(Value("string")), "ner_tags": List(ClassLabel(names=["O", "B-X", "I-X"]))})
+    (tmp_path / "data").mkdir()
+    for split in ("train", "validation"):
+        table = Dataset.from_dict({"tokens": [["a", "b"], []], "ner_tags": [[1, 2], []]}, features=features)
+        table.to_parquet(tmp_path / "data" / f"{split}.parquet")
+    data = load_tags(str(tmp_path / "data"))
+    assert rows(data) == rows(data, "validation") == [(["a", "b"], ["B-X", "I-X"])]
+    assert data.notes == ["train: 1 empty sentences dropped.", "validation: 1 empty sentences dropped."]
+    (tmp_path / "all.jsonl").write_text(jsonl("kind"))
+    with pytest.raises(DataError, match="no column tags or ner_tags.*columns are tokens, kind.*--tag_column"):
+        load_tags(str(tmp_path / "all.jsonl"))
+    split = load_tags(str(tmp_path / "all.jsonl"), tag_column="kind")
+    assert [len(getattr(split, name)) for name in SPLITS] == [16, 2, 2]
+    (tmp_path / "bad.jsonl").write_text('{"tokens": ["a"], "tags": ["O", "O"]}\n')
+    with pytest.raises(
+        DataError, match=r"row 0 \(counting from 0\): words and tags must be lists of one length; found 1 and 2"
+    ):
+        load_tags(str(tmp_path / "bad.jsonl"))
+    with pytest.raises(DataError, match="`tag_column` is 2; columns of tables have names: tokens, kind"):
+        load_tags(str(tmp_path / "all.jsonl"), tag_column=2)
+
+
+@pytest.mark.parametrize(("words", "tag"), [(["a"], -1), (["a"], None), ([None], 0)])
+def test_what_a_table_leaves_open_is_named(monkeypatch, words, tag):
+    features = Features({"tokens": List(Value("string")), "ner_tags": List(ClassLabel(names=["O", "B-X"]))})
+    table = Dataset.from_dict({"tokens": [["a"], words], "ner_tags": [[0], [tag]]}, features=features)
+    monkeypatch.setattr("datasets.load_dataset", lambda *_: {"train": table})
+    with pytest.raises(
+        DataError, match=r"train split, row 1 \(counting from 0\): word .* with tag"
+    ):  # not the last name
+        load_tags("user/ner")
+
+
+def test_a_hub_data_set(monkeypatch):
+    def load_dataset(name, configuration):
+        assert (name, configuration) == ("user/ner", "small")
+        sizes = {"train": 20, "test": 3}
+        return {
+            split: Dataset.from_dict(
+                {"id": list(range(n)), "words": [[f"w{i}"] for i in range(n)], "tags": [["O"]] * n}
+            )
+            for split, n in sizes.items()
+        }
+
+    monkeypatch.setattr("datasets.load_dataset", load_dataset)
+    data = load_tags("user/ner:small", seed=5)
+    assert (data.name, data.label_names, data.scheme, data.feature_columns) == ("ner", ["O"], "plain", [])
+    assert [len(getattr(data, split)) for split in SPLITS] == [18, 2, 3]
+    words = [words[0] for split in SPLITS[:2] for words, _ in rows(data, split)]
+    assert sorted(words) == sorted(f"w{i}" for i in range(20))
+    assert data.notes == ["no validation split: train is split at random: 18 train, 2 validation (seed 5)."]
+    monkeypatch.setattr("datasets.load_dataset", lambda *_: {"extra": None})
+    with pytest.raises(DataError, match="'user/ner' has the splits extra, expected train, validation, test"):
+        load_tags("user/ner")
+
+
+def test_flags_are_the_arguments():
+    assert rows(load_tags(**vars(TagDataArguments()))) == rows(load_tags())
+
+
+def test_gold_that_train_lacks_is_counted(tmp_path):
+    data = load_tags(folder(tmp_path, train="a\tB-X\n", dev="a\tB-Y\nb\tI-Y\n\nc\tB-Y\n"))
+    assert data.label_names == ["O", "B-X", "B-Y", "I-Y"][1:]
+    assert "2 tags of 3 words occur outside train only (kept): B-Y, I-Y." in data.notes
+    counts = defaultdict(int)
+    for _, tags in rows(data, "validation"):
+        for tag in tags:
+            counts[tag] += 1
+    assert counts == {"B-Y": 2, "I-Y": 1}
