@@ -43,7 +43,7 @@ def trainer_with(folder, model=None, rows=None, **options):
         (
             "energy_loss",
             "nec",
-            "`energy_loss` is 'nec'; it must be one of nce, ranking, margin, infnet, infnet_plus, regression, regression_s, ",
+            "`energy_loss` is 'nec'; it must be one of nce, ranking, margin, infnet, infnet_plus, regression, ",
         ),
         ("margin_cost", "hamming", "`margin_cost` is 'hamming'; it must be one of f1, l1, l1_mean."),
         ("loss_net_encoder", "own", "`loss_net_encoder` is 'own'; it must be one of separate, shared, peft, adapters."),

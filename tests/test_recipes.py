@@ -207,9 +207,7 @@ def test_the_packaged_recipe_of_energy_networks_parses_and_every_line_says_why(t
 
 
 def test_an_unknown_packaged_recipe_is_named():
-    with pytest.raises(
-        ValueError, match="no packaged recipe '../text'; there are energy, features, tagging, tagging_text, text"
-    ):
+    with pytest.raises(ValueError, match="no packaged recipe '../text'; there are energy, features, .*, text"):
         packaged_recipe("../text")
 
 
