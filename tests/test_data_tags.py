@@ -1,5 +1,6 @@
 """Tag sequences: real data by their known counts, every rule and every error by a file written here."""
 
+import itertools
 import json
 from collections import Counter, defaultdict
 
@@ -9,7 +10,7 @@ from datasets import ClassLabel, Dataset, Features, List, Value
 
 from seal_hf.data import DataError, TagDataArguments, load_tags
 from seal_hf.data.common import SPLITS
-from seal_hf.tags import allowed_transitions, is_well_formed
+from seal_hf.tags import allowed_transitions, is_well_formed, spans
 
 SENTENCE = "He\tO\nlives\tO\nin\tO\nNew\tB-LOC\nYork\tI-LOC\n\n"
 
@@ -77,6 +78,9 @@ def test_the_embedded_task_depends_on_its_neighbours():
     assert data.label_names == ["O", "B-X", "I-X", "B-Y", "I-Y", "B-Z", "I-Z"] and data.kind == "bio"
     assert rows(data) == rows(load_tags("toy_tags")) != rows(load_tags(seed=1))
     assert all(is_well_formed(tags, "bio") for _, tags in rows(data))
+    kinds = [[span.type for span in spans(tags, "bio")] for _, tags in rows(data)]
+    pairs = Counter(pair for row in kinds for pair in itertools.pairwise(row))
+    assert sum(pairs[pair] for pair in zip("XYZ", "YZX", strict=True)) / pairs.total() == pytest.approx(0.8, abs=0.03)
     # a chain of counts, decoded with Viterbi, must beat each word's most frequent tag clearly
     words = sorted({word for row in data.train["words"] for word in row})
     emit, follow, first = np.full((7, len(words)), 0.1), np.full((7, 7), 0.1), np.full(7, 0.1)
@@ -243,7 +247,7 @@ def reference_file(path, *references):
 
 
 def test_references_by_hand(tmp_path):
-    text = "<author> A. B., </author><author>C.</author>\n<title> x < y </title> end <note> </note>"
+    text = "<author> A. B., </author><author>C.</author>\n<title> x <\n y </title> end <note> </note>"
     data = load_tags(reference_file(tmp_path, *[text] * 10, ""), scheme="auto")
     tags = ["B-author", "I-author", "B-author", "B-title", "I-title", "I-title", "O"]
     assert rows(data)[0] == (["A.", "B.,", "C.", "x", "<", "y", "end"], tags)
