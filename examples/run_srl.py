@@ -1,0 +1,116 @@
+"""Semantic roles with an energy network as a loss function: the arguments of a given predicate, by a transformer.
+
+python examples/run_srl.py --dataset path/to/srl --model_name_or_path bert-base-uncased
+python examples/run_srl.py --recipe recipes/srl/srl_ewt_nce.yaml --dataset path/to/srl_ewt
+python examples/run_srl.py ... --loss ce --task_loss unique_roles      # the constraint of structured tuning
+python examples/run_srl.py ... --loss ce --task_loss crf
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from accelerate import PartialState
+from transformers import AutoTokenizer, EarlyStoppingCallback, set_seed
+
+from seal_hf import SealForTokenClassification, SealTrainer, SealTrainingArguments, load_srl, tokenize_words
+from seal_hf.backbones import METHODS
+from seal_hf.energies import TAG_ENERGIES
+from seal_hf.recipes import packaged_recipe, parse_recipe
+from seal_hf.spaces import TagSequenceSpace
+from seal_hf.tag_metrics import tagging_compute_metrics
+from seal_hf.tag_report import (
+    decode_on_device,
+    evaluate_tags,
+    gold_tags,
+    tag_tables,
+    write_tag_predictions,
+    write_tag_results,
+)
+from seal_hf.token_rows import PREDICATE_MARKERS
+
+
+@dataclass
+class RoleArguments:
+    """Data and nets."""
+
+    dataset: str = field(metadata={"help": "Folder, file, or a name under data_dir."})
+    model_name_or_path: str = field(metadata={"help": "Hugging Face encoder or token classifier."})
+    data_dir: str | None = field(default=None, metadata={"help": "Folder of named data sets; default: $SEAL_HF_DATA."})
+    scheme: str = field(default="auto", metadata={"help": "Tags in this scheme: auto (as found), bio or bioes."})
+    max_train_rows: int | None = field(default=None, metadata={"help": "Train on so many propositions only."})
+    max_eval_rows: int | None = field(default=None, metadata={"help": "Validate on the first so many while training."})
+    train_subset: str = field(default="random", metadata={"help": "Which these are: first, or random (seeded)."})
+    adapter: str | None = field(default=None, metadata={"help": f"Train an adapter only: {', '.join(METHODS)}."})
+    predicate_marker: str = field(default="token_type", metadata={"help": f"One of {', '.join(PREDICATE_MARKERS)}."})
+    max_length: int | None = field(default=None, metadata={"help": "Longest sentence, in sub-words."})
+    truncation: bool = field(default=False, metadata={"help": "Cut longer ones; cut words count as wrong."})
+    energy: str = field(default="tag_attention", metadata={"help": f"Of the loss-net: {', '.join(TAG_ENERGIES)}."})
+    global_size: int = field(default=256, metadata={"help": "Width of its attention or tag language models."})
+    patience: int = field(default=0, metadata={"help": "Stop after so many evaluations without gain; 0: never."})
+
+
+def main(argv: list[str] | None = None) -> dict[str, float]:
+    types = (RoleArguments, SealTrainingArguments)
+    role_args, args = parse_recipe(types, argv, default_recipe=lambda given: packaged_recipe("tagging_text"))
+    set_seed(args.seed)
+    read = ("dataset", "data_dir", "scheme", "max_train_rows", "train_subset")
+    data = load_srl(**{name: getattr(role_args, name) for name in read}, seed=args.data_seed or 0)
+    for note in data.notes:
+        print(f"{data.name}: {note}")
+
+    tokenizer = AutoTokenizer.from_pretrained(role_args.model_name_or_path, add_prefix_space=True)
+    nets = {name: getattr(role_args, name) for name in ("adapter", "energy", "global_size")}
+    model = SealForTokenClassification.for_data(
+        data,
+        role_args.model_name_or_path,
+        loss_net_encoder=args.loss_net_encoder,
+        crf=args.task_loss == "crf",
+        **nets,
+    )
+
+    def rows_of(dataset):
+        limits = {"truncation": role_args.truncation, "predicate_marker": role_args.predicate_marker}
+        return tokenize_words(dataset, tokenizer, role_args.max_length, config=model.config, **limits)
+
+    splits = {"eval": data.validation, "test": data.test}
+    splits = {split: (rows_of(dataset), dataset) for split, dataset in splits.items() if dataset is not None}
+    watched = splits["eval"][0]
+    if role_args.max_eval_rows is not None:
+        watched = rows_of(data.validation.select(range(min(role_args.max_eval_rows, len(data.validation)))))
+    trainer = SealTrainer(
+        model,
+        args,
+        train_dataset=rows_of(data.train),
+        eval_dataset=watched,
+        compute_metrics=tagging_compute_metrics(data.label_names, data.kind),
+        preprocess_logits_for_metrics=decode_on_device(TagSequenceSpace.from_arguments(args, model.task_net)),
+        callbacks=[EarlyStoppingCallback(role_args.patience)] if role_args.patience else None,
+        processing_class=tokenizer,
+    )
+    result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
+    trainer.save_metrics("train", result.metrics)
+    metrics, predicted = evaluate_tags(trainer, splits, data.label_names, data.kind)
+    trainer.card_facts = {"metrics": metrics, "dataset": data.name, "finetuned_from": role_args.model_name_or_path}
+    trainer.save_model()
+    write_tag_results(trainer, metrics)
+    trainer.create_model_card()
+    if trainer.is_world_process_zero():
+        last = "test" if "test" in splits else "eval"
+        for split, tags in predicted.items():
+            path = Path(args.output_dir) / f"predictions_{split}.jsonl"
+            write_tag_predictions(path, splits[split][1], tags, data.label_names)
+        print(tag_tables(metrics, predicted[last], gold_tags(splits[last][1], data.label_names), data.kind))
+    if args.push_to_hub:
+        trainer.push_to_hub()
+    return metrics
+
+
+if __name__ == "__main__":
+    try:
+        main()
+        PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
+    except (ValueError, OSError) as error:
+        sys.exit(f"run_srl.py: {error}")
