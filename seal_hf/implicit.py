@@ -48,8 +48,8 @@ def select_parameters(model: nn.Module, subset: str) -> Parameters:
 
     Args:
         model: a Hugging Face model, plain or with adapters, or any module for `all` and a regular expression.
-        subset: `head`: those outside of the encoder (`base_model`); `adapters`: those inside of a partly frozen encoder;
-            `all`; else a regular expression that is searched in the names.
+        subset: `head`: those outside of the encoder (`base_model`); `adapters`: those inside of a partly frozen
+            encoder; `all`; else a regular expression that is searched in the names.
 
     Raises:
         ValueError: nothing is selected; `adapters` where the encoder is not frozen.
@@ -329,7 +329,8 @@ class Hypergradient:
         """Reverse-mode differentiation of T steps φ_{t+1} = φ_t - 1/c ∇L_in(φ_t), from φ_0 = `parameters` that do not
         depend on θ, kept as T points instead of one graph:
 
-        p_T = ∂_φ L_out(φ_T),   p_t = p_{t+1} - 1/c H(φ_t) p_{t+1},   dL_out/dθ = ∂_θ L_out - 1/c Σ_t (∂_φ∂_θ L_in)ᵀ p_{t+1}
+            p_T = ∂_φ L_out(φ_T),     p_t = p_{t+1} - 1/c H(φ_t) p_{t+1}
+            dL_out/dθ = ∂_θ L_out(φ_T) - 1/c Σ_t (∂_φ∂_θ L_in(φ_t))ᵀ p_{t+1}
         """
         points = [parameters]
         for _ in range(self.terms):
@@ -364,7 +365,7 @@ class Hypergradient:
             )
         if self.method == "cg":
             return f"{what} Raise `hypergradient_damping` above {self.damping:g}, or `hypergradient_terms`."
-        return f"{what} The Hessian reaches {curvature:.3g}: set `hypergradient_scale` to that or more (now {self.scale:g})."
+        return f"{what} The Hessian reaches {curvature:.3g}: raise `hypergradient_scale` to that (now {self.scale:g})."
 
 
 def compare(direct: Sequence[Tensor], implicit: Sequence[Tensor]) -> dict[str, Tensor]:
