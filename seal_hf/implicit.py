@@ -224,7 +224,7 @@ def solve_cg(product: Product, b: Tensor, terms: int, damping: float = 0.0) -> t
         now = torch.dot(r, r)
         done = done | (now <= 1e-14 * torch.dot(b, b))  # float32 has no more digits
         p, squared = torch.where(done, p, r + now / _positive(squared) * p), now
-    return u, {"residual": r.norm() / _positive(b.norm()), "curvature": least}
+    return u, {"residual": r.norm() / _positive(b.norm()), "curvature": torch.where(least.isinf(), 0, least)}
 
 
 def _positive(x: Tensor) -> Tensor:
@@ -269,9 +269,15 @@ class Hypergradient:
 
     method: str = "neumann"
     terms: int = 5
-    scale: float = 10.0
+    scale: float = 100.0
     damping: float = 0.0
     product: str = "double_backward"
+
+    @classmethod
+    def from_arguments(cls, args) -> Hypergradient:
+        """As [`SealTrainingArguments`] have it."""
+        names = ("terms", "scale", "damping", "product")
+        return cls(args.hypergradient, **{name: getattr(args, f"hypergradient_{name}") for name in names})
 
     def __post_init__(self):
         for name, choices in (("method", METHODS), ("product", PRODUCTS)):

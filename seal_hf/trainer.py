@@ -11,6 +11,8 @@ The task-net runs once on the first micro-batch of a window: the loss-net phase 
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from .checks import (
     check_columns,
     check_export,
     check_feature_cache,
+    check_hypergradient,
     check_loss_net,
     check_repeats,
     check_saving,
@@ -33,6 +36,8 @@ from .encoders import task_features
 from .energy_losses import ENERGY_LOSSES, GOLD, OUTPUT, SAMPLES
 from .energy_weight import SCHEDULES, balanced
 from .feature_cache import FEATURES, with_features
+from .implicit import Hypergradient
+from .implicit_phase import Implicit, MicroBatch, Pulled, evaluating
 from .launchers import check_launcher
 from .learner import Learner, frozen, reduces_sparse
 from .loss_net import LossNet
@@ -91,12 +96,14 @@ class SealTrainer(SavingTrainer):
         check_loss_net(self.loss_net, args, self.model)
         check_export(self.model, args)
         self.space.check_loss(args, self.model.config.num_labels)
+        check_hypergradient(args, self.model, self.space, self.accelerator.distributed_type)
         check_repeats(args, train_dataset)
         check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
         if self.loss_net is not None:
             self.loss_net.to(args.device)
             self._cache_features()
         self.learner: Learner | None = None
+        self.implicit: Implicit | None = None
         self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)
         self.model_accepts_loss_kwargs = False
         self.label_names = ["labels"]
@@ -129,18 +136,23 @@ class SealTrainer(SavingTrainer):
             self._pending = None  # an interrupted step leaves nothing for the next, or for an evaluation
 
     def loss_net_phase(self, window: list[dict[str, Tensor]]) -> None:
-        """n_E updates of the loss-net over the micro-batches of the window (SEAL Eq. 4)."""
+        """n_E updates of the loss-net over the micro-batches of the window (SEAL Eq. 4); with `hypergradient`, by the
+        gradient of a loss that knows what the energy does to the task-net (implicit.py)."""
         for update in range(self.args.loss_net_steps):
             if update == 0 or self.args.loss_net_fresh_outputs:
                 task_outputs = [self._detached_outputs(batch, first=batch is window[0]) for batch in window]
+            pulled = self._pulled(window, task_outputs, update)
             self.learner.zero_grad()
-            for i, (batch, (logits, features)) in enumerate(zip(window, task_outputs, strict=True)):
+            for i, (batch, (logits, features, _)) in enumerate(zip(window, task_outputs, strict=True)):
                 noise = self._noise(update, i)
-                candidates = self.energy_loss.candidates(self.space, logits, batch["labels"], noise)
+                candidates = self.energy_loss.candidates(self.space, pulled.logits(i, logits), batch["labels"], noise)
+                row = pulled.row(i, candidates.y)
                 with self.loss_net.active(training=True), self.learner.accumulate(i == len(window) - 1):
-                    energies = self.learner(candidates.y, candidates.mask, _inputs(batch), features)
+                    energies = self.learner(row, candidates.mask, _inputs(batch), features)
+                    energies, term = pulled.split(energies)
                     loss = self.energy_loss(energies, candidates)
-                    self.learner.backward(loss / len(window))
+                    self._meter_hypergradient(loss, term, first=update == i == 0)
+                    self.learner.backward((loss + term) / len(window))
                 self._meter_loss_net(loss, energies.detach())
             self.learner.apply()
             self.meters.add(loss_net_grad_norm=self.learner.grad_norm)
@@ -168,17 +180,36 @@ class SealTrainer(SavingTrainer):
 
     def _run_task_net(self, model: nn.Module, inputs: dict[str, Tensor]):
         extra = {"output_hidden_states": True} if self._shares_features else {}
-        outputs = model(**_inputs(inputs), **extra)
+        with self.implicit.task_function.watch() if self.implicit is not None else nullcontext():
+            outputs = model(**_inputs(inputs), **extra)
         self.space.check(outputs.logits, inputs["labels"])
         return outputs
 
-    def _detached_outputs(self, batch: dict[str, Tensor], first: bool) -> tuple[Tensor, Tensor | None]:
-        """Logits and, for a shared loss-net, features of the current task-net, without gradient."""
+    def _detached_outputs(self, batch: dict[str, Tensor], first: bool) -> tuple:
+        """Logits and, for a shared loss-net, features of the current task-net, without gradient; and for implicit
+        gradients the logits as a function of its parameters."""
         outputs = self._pending if first else None
         if outputs is None:  # the raw module: a forward of the DDP wrapper belongs to a backward
             with torch.no_grad(), self.compute_loss_context_manager():
                 outputs = self._run_task_net(self.model, batch)
-        return outputs.logits.detach(), self._features(outputs, batch)
+        function = None
+        if self.implicit is not None:
+            function = self.implicit.task_function.on(_inputs(batch), outputs.logits)
+        return outputs.logits.detach(), self._features(outputs, batch), function
+
+    def _pulled(self, window: list[dict[str, Tensor]], task_outputs: list[tuple], update: int) -> Pulled:
+        """What implicit gradients add to this update of the loss-net; nothing, without them."""
+        if self.implicit is None:
+            return Pulled()
+        batches = []
+        with frozen(self.loss_net), evaluating(self.loss_net):
+            for i, (batch, (_, features, function)) in enumerate(zip(window, task_outputs, strict=True)):
+                with torch.no_grad(), self.loss_net.active(), self.accelerator.autocast():
+                    encoded = self.loss_net.encode(_inputs(batch), features).float()
+                batches.append(MicroBatch(function, batch["labels"], encoded, partial(self._noise, update, i)))
+            pulled = self.implicit.solve(batches, self._energy_weight, self._mean_over_processes)
+        self.meters.add(**{f"hypergradient_{name}": value for name, value in pulled.pulls.diagnostics.items()})
+        return pulled
 
     def _features(self, outputs, inputs: dict[str, Tensor]) -> Tensor | None:
         """The loss-net's features, where it does not compute them: cached with the rows, or the task-net's."""
@@ -196,13 +227,21 @@ class SealTrainer(SavingTrainer):
             augmented = self.energy_loss.cost_augmented
             cost = self.space.cost(relaxed, gold, self.args.margin_cost, mask) if augmented else None
             term = self.energy_loss.task_term(energy, cost)
-            done = self.state.global_step / max(self.state.max_steps, 1)
-            weight = self.args.energy_weight * SCHEDULES[self.args.energy_weight_schedule](done)
+            weight = self._energy_weight
             if not self.args.energy_weight_balance:
                 return weight * term
             term, ratio = balanced(term, task_loss, outputs.logits, self._sum_over_processes)
         self.meters.add(energy_weight=weight * ratio)
         return weight * term
+
+    @property
+    def _energy_weight(self) -> float:
+        """λ1 of this step."""
+        done = self.state.global_step / max(self.state.max_steps, 1)
+        return self.args.energy_weight * SCHEDULES[self.args.energy_weight_schedule](done)
+
+    def _mean_over_processes(self, values: Tensor) -> Tensor:
+        return self.accelerator.reduce(values, reduction="mean")
 
     def _sum_over_processes(self, values: Tensor) -> Tensor:
         return self.accelerator.reduce(values, reduction="sum")
@@ -242,6 +281,12 @@ class SealTrainer(SavingTrainer):
         if energies.shape[1] > 2:
             self.meters.add(energy_samples=energies[:, SAMPLES].mean())
 
+    def _meter_hypergradient(self, loss: Tensor, term: Tensor | float, first: bool) -> None:
+        """Direct against full gradient, which takes a backward of each: of a micro-batch, once per log."""
+        if self.implicit is not None and first and self.state.global_step % max(self.state.logging_steps, 1) == 0:
+            facts = self.implicit.compare(loss, term, self.learner.parameters)
+            self.meters.add(**{f"hypergradient_{name}": value for name, value in facts.items()})
+
     def _meter_evaluation(self, outputs, inputs: dict[str, Tensor]) -> None:
         """Energies of output and gold are reported beside the evaluation loss, since the loss-net moves."""
         if self.loss_net is None:
@@ -278,6 +323,10 @@ class SealTrainer(SavingTrainer):
         self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)  # of this run alone
         if self.args.energy_loss != CROSS_ENTROPY:
             self.energy_loss = ENERGY_LOSSES[self.args.energy_loss].from_arguments(self.args)
+            if self.args.hypergradient != "none":
+                config = Hypergradient.from_arguments(self.args)
+                parts = (self.loss_net, self.space, self.energy_loss, self.args.task_weight)
+                self.implicit = Implicit(config, self.model, self.args.hypergradient_parameters, *parts)
             if self.args.loss_net_gradient_checkpointing:
                 enable_gradient_checkpointing(self.loss_net.encoder)
             sparse = self.space.is_sparse(self.model.config.num_labels)
@@ -325,6 +374,8 @@ class SealTrainer(SavingTrainer):
             self.meters.check()
         if "loss" in logs:  # a training log, not an evaluation's or the closing one
             logs |= self.meters.drain()
+            if self.implicit is not None:
+                self.implicit.warn(logs)
             if self.learner is not None:
                 logs["loss_net_learning_rate"] = self.learner.learning_rate
         super().log(logs, start_time)
