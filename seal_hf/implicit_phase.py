@@ -99,7 +99,8 @@ class TaskFunction:
         """φ -> logits of this micro-batch. `inputs` and `logits` are those of the last forward that was watched."""
         seen, self._seen = self._seen, None
         if seen is None or not _same(seen[2], logits):
-            return lambda phi: self._call(self.model, phi, (), inputs).logits
+            whole = _OwnForward(self.model)
+            return lambda phi: self._call(whole, {f"net.{name}": p for name, p in phi.items()}, (), inputs).logits
         args, kwargs, _ = seen
         cut = len(self.prefix) + 1
         return lambda phi: self._call(self.head, {name[cut:]: p for name, p in phi.items()}, args, kwargs)
@@ -111,7 +112,21 @@ class TaskFunction:
 
 
 def _same(output: Tensor | None, logits: Tensor) -> bool:
-    return output is not None and output.shape == logits.shape and output.data_ptr() == logits.data_ptr()
+    """Whether a head's output is the logits: the same memory, or, in half precision, a copy that is float32 again."""
+    if output is None or output.shape != logits.shape:
+        return False
+    return output.data_ptr() == logits.data_ptr() or output.dtype != logits.dtype
+
+
+class _OwnForward(nn.Module):
+    """The forward of a net's class: in half precision accelerate puts one with autocast in its place."""
+
+    def __init__(self, net: nn.Module):
+        super().__init__()
+        self.net = net
+
+    def forward(self, **inputs: Tensor):
+        return type(self.net).forward(self.net, **inputs)
 
 
 def _detach(values):
