@@ -154,7 +154,11 @@ def test_any_head_and_the_whole_net_give_the_nets_logits(kind):
         function = TaskFunction(model, subset)
         with function.watch():
             logits = model(**inputs).logits
-        torch.testing.assert_close(function.on(inputs, logits)(function.parameters()), logits)
+        phi = function.parameters()
+        again = function.on(inputs, logits)(phi)
+        torch.testing.assert_close(again, logits)
+        again.sum().backward()
+        assert all(p.grad is None for p in model.parameters()) and any(p.grad is not None for p in phi.values())
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
