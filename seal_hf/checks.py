@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 
+from accelerate.utils import DistributedType
 from torch import nn
 from torch.distributed.tensor import DTensor
 from torch.utils.data import IterableDataset
@@ -12,6 +13,7 @@ from .backbones import LossAdapter, library_of
 from .collators import TensorRows
 from .encoders import MLPEncoder
 from .export import saves_merged
+from .implicit_phase import FINITE_DIFFERENCES, FUSED_ATTENTION
 from .loss_net import LossNet
 from .spaces import OutputSpace
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
@@ -92,6 +94,31 @@ def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model:
         raise ValueError(
             f"The loss-net (loss_net_encoder={args.loss_net_encoder!r}) is an adapter in another task-net than this "
             "`model`. Build both together: SealForMultiLabel.for_data or from_pretrained, also in `model_init`."
+        )
+
+
+def check_hypergradient(
+    args: SealTrainingArguments, model: nn.Module, space: OutputSpace, distributed_type: DistributedType
+) -> None:
+    """Raises ValueError where the task-net's Hessian cannot be had: of sparse label sets, of sharded parameters, or
+    through an attention kernel without a second derivative."""
+    if args.hypergradient == "none":
+        return
+    what = f"`hypergradient` is {args.hypergradient!r}, but"
+    if space.is_sparse(model.config.num_labels):
+        raise ValueError(
+            f"{what} label sets are sparse at {model.config.num_labels} labels, where the output is cut to its largest "
+            "entries. Set `sparse_labels_from` above the number of labels."
+        )
+    if distributed_type not in (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU):
+        raise ValueError(f"{what} {distributed_type.value} shards the task-net. Launch it with DDP.")
+    kernel = getattr(model.config, "_attn_implementation", None)
+    exact = args.hypergradient_product != FINITE_DIFFERENCES
+    if kernel in FUSED_ATTENTION and exact and args.hypergradient_parameters != "head":
+        raise ValueError(
+            f"{what} the task-net's attention, {kernel}, has no second derivative. Use "
+            f"hypergradient_product={FINITE_DIFFERENCES!r}, hypergradient_parameters='head', or load the task-net with "
+            "attn_implementation='sdpa'."
         )
 
 

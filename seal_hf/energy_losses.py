@@ -31,7 +31,7 @@ CONTRAST = slice(1, None)  # gold first, then the samples
 
 @dataclass
 class Candidates:
-    """A row of candidates per input, without gradient.
+    """A row of candidates per input, without gradient unless asked for.
 
     Attributes:
         y: (B, 2 + K, ...) relaxed output, gold, samples; of large label spaces sparse, as [`LabelSets`].
@@ -39,8 +39,8 @@ class Candidates:
         log_noise: log P_N of gold and samples, up to a constant per input, (B, 1 + K); only for losses that use it.
         repeated: which of gold and samples equals an earlier one, (B, 1 + K) bool; only where they are to be distinct.
         score: s(y, y*) of every candidate, (B, 2 + K), in [0, 1]; only for losses that use it.
-        cost: Δ(y, y*), (B, 1) of the output that a margin is for, (B, 1 + K) of gold and samples for a contrast;
-            only for losses that use it.
+        cost: Δ(y, y*), (B, 1) of the output that a margin is for, (B, 1 + K) of gold and samples for `nce` and
+            `ranking`, of all for `contrastive_divergence`; only for losses that use it.
     """
 
     y: Tensor | LabelSets
@@ -82,6 +82,7 @@ class EnergyLoss:
 
     reads_gold = False  # whether `task_term` reads the cost of the task-net's output and the energy of the gold
     has_partner = False  # whether a cost-augmented network is trained beside the task-net
+    reads_output = True  # whether L_E depends on ŷ, and so on the task-net's parameters: implicit gradients need that
 
     @classmethod
     def from_arguments(cls, args) -> EnergyLoss:
@@ -92,7 +93,6 @@ class EnergyLoss:
         """The K samples, (B, K, ...), or None for a loss that needs none."""
         return None
 
-    @torch.no_grad()
     def candidates(
         self,
         space: OutputSpace,
@@ -100,16 +100,20 @@ class EnergyLoss:
         labels: Tensor,
         generator: torch.Generator,
         augmented: Tensor | None = None,
+        *,
+        differentiable: bool = False,
     ) -> Candidates:
-        """Candidates around the task-net's current output. `logits` are detached here; samples come from `generator`;
-        `augmented` are the logits of the cost-augmented network, if there is one."""
-        gold, mask = space.gold(labels)
-        row = [space.output(logits), space.candidate(gold)]
-        samples = self.draw(space, logits, gold, generator) if augmented is None else space.output(augmented)
-        if samples is not None:
-            row.append(samples)
-        candidates = Candidates(space.join(row), mask)
-        self.annotate(space, logits, gold, candidates)
+        """Candidates around the task-net's current output. Samples come from `generator`; `augmented` are the logits of
+        the cost-augmented network, if there is one. `logits` are detached here, unless `differentiable`: then ŷ, its
+        cost and its score keep their graph, which implicit gradients follow; samples have none."""
+        with torch.set_grad_enabled(differentiable):
+            gold, mask = space.gold(labels)
+            row = [space.output(logits), space.candidate(gold)]
+            samples = self.draw(space, logits, gold, generator) if augmented is None else space.output(augmented)
+            if samples is not None:
+                row.append(samples)
+            candidates = Candidates(space.join(row), mask)
+            self.annotate(space, logits, gold, candidates)
         return candidates
 
     def annotate(self, space: OutputSpace, logits: Tensor, gold: Tensor, candidates: Candidates) -> None:
@@ -135,6 +139,8 @@ class Ranking(EnergyLoss):
     with `gold_mix` m each entry is instead the gold's with probability m: samples then lie between the two. That is a
     heuristic: noise that depends on the gold moves the optimum of `nce` from p(y | x) towards the gold.
     """
+
+    reads_output = False
 
     def noise(self, space: OutputSpace, logits: Tensor, gold: Tensor) -> Tensor:
         """Logits of P_N, the distribution that samples come from."""
@@ -173,6 +179,27 @@ class NCE(Ranking):
         super().annotate(space, logits, gold, candidates)
         noise = self.noise(space, logits, gold)
         candidates.log_noise = space.log_noise(noise, candidates.y[:, CONTRAST], candidates.mask)
+
+
+class ContrastiveDivergence(EnergyLoss):
+    """Contrastive divergence with the cost added to each candidate (Shankar & Piratla, "Primary Loss Design"):
+
+        s(y) = -E(x, y) + Δ(y, y*),     L_E = -log [ exp s(y*) / Σ_{y in row} exp s(y) ],   row = [ŷ, y*, y_1 .. y_K]
+
+    The gold is in the denominator, with Δ = 0 (the printed log lacks its minus sign). The K samples are drawn from the
+    task-net's output, and do not move with its parameters. Beside them the relaxed output ŷ is a candidate, as in the
+    paper's remark on this loss as a soft hinge: through it this loss has an implicit gradient. The paper does not say
+    how it differentiates its samples.
+    """
+
+    def draw(self, space: OutputSpace, logits: Tensor, gold: Tensor, generator: torch.Generator) -> Tensor:
+        return space.sample(logits, self.num_samples, generator)
+
+    def annotate(self, space: OutputSpace, logits: Tensor, gold: Tensor, candidates: Candidates) -> None:
+        candidates.cost = space.cost(candidates.y, gold, self.margin_cost, candidates.mask)
+
+    def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
+        return -F.log_softmax(candidates.cost - energies, dim=1)[:, GOLD].mean()
 
 
 class Margin(EnergyLoss):
@@ -310,4 +337,5 @@ ENERGY_LOSSES: dict[str, type[EnergyLoss]] = {
     "infnet_plus": InfNetPlus,
     "regression": Regression,
     "regression_s": RegressionS,
+    "contrastive_divergence": ContrastiveDivergence,
 }

@@ -11,8 +11,9 @@ The task-net runs once on the first micro-batch of a window: the loss-net phase 
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from contextlib import nullcontext
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -21,32 +22,31 @@ from transformers import PreTrainedModel
 from .checks import (
     check_columns,
     check_export,
-    check_feature_cache,
+    check_hypergradient,
     check_loss_net,
     check_repeats,
     check_saving,
     check_task_net,
 )
 from .collators import TensorRows, collate_rows
-from .compat import enable_gradient_checkpointing
 from .encoders import last_features, task_features
-from .energy_losses import ENERGY_LOSSES, GOLD, OUTPUT, SAMPLES
+from .energy_losses import GOLD, OUTPUT, SAMPLES
 from .energy_weight import SCHEDULES, balanced
-from .feature_cache import FEATURES, with_features
+from .feature_cache import FEATURES
+from .implicit_phase import Implicit, MicroBatch, Pulled, evaluating
 from .infnet import CostAugmentedInference
 from .launchers import check_launcher
-from .learner import Learner, frozen, reduces_sparse
+from .learner import Learner, frozen
 from .loss_net import LossNet
 from .meters import Meters
-from .model_card import run_card
 from .modeling import SealModel
-from .samplers import WindowRepeatSampler, stateless_noise
-from .saving import SavingTrainer
-from .spaces import SPACES, MultiLabelSpace, OutputSpace
+from .samplers import stateless_noise
+from .spaces import MultiLabelSpace, OutputSpace
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
+from .two_nets import TwoNetTrainer
 
 
-class SealTrainer(SavingTrainer):
+class SealTrainer(TwoNetTrainer):
     """A [`~transformers.Trainer`] whose `model` is the plain task-net, with a loss-net trained beside it.
 
     Args:
@@ -92,6 +92,7 @@ class SealTrainer(SavingTrainer):
         check_loss_net(self.loss_net, args, self.model)
         check_export(self.model, args)
         self.space.check_loss(args, self.model.config.num_labels)
+        check_hypergradient(args, self.model, self.space, self.accelerator.distributed_type)
         check_repeats(args, train_dataset)
         check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
         if self.loss_net is not None:
@@ -99,6 +100,7 @@ class SealTrainer(SavingTrainer):
             self._cache_features()
         self.learner: Learner | None = None
         self.partner: CostAugmentedInference | None = None
+        self.implicit: Implicit | None = None
         self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)
         self.model_accepts_loss_kwargs = False
         self.label_names = ["labels"]
@@ -131,18 +133,23 @@ class SealTrainer(SavingTrainer):
             self._pending = None  # an interrupted step leaves nothing for the next, or for an evaluation
 
     def loss_net_phase(self, window: list[dict[str, Tensor]]) -> None:
-        """n_E updates of the loss-net over the micro-batches of the window (SEAL Eq. 4)."""
+        """n_E updates of the loss-net over the micro-batches of the window (SEAL Eq. 4); with `hypergradient`, by the
+        gradient of a loss that knows what the energy does to the task-net (implicit.py)."""
         for update in range(self.args.loss_net_steps):
             if update == 0 or self.args.loss_net_fresh_outputs:
                 task_outputs = [self._detached_outputs(batch, first=batch is window[0]) for batch in window]
+            pulled = self._pulled(window, task_outputs, update)
             self.learner.zero_grad()
-            for i, (batch, (logits, features, augmented)) in enumerate(zip(window, task_outputs, strict=True)):
-                noise = self._noise(update, i)
-                candidates = self.energy_loss.candidates(self.space, logits, batch["labels"], noise, augmented)
+            for i, (batch, task) in enumerate(zip(window, task_outputs, strict=True)):
+                logits, noise = pulled.logits(i, task.logits), self._noise(update, i)
+                candidates = self.energy_loss.candidates(self.space, logits, batch["labels"], noise, task.augmented)
+                row = pulled.row(i, candidates.y)
                 with self.loss_net.active(training=True), self.learner.accumulate(i == len(window) - 1):
-                    energies = self.learner(candidates.y, candidates.mask, _inputs(batch), features)
+                    energies = self.learner(row, candidates.mask, _inputs(batch), task.features)
+                    energies, term = pulled.split(energies)
                     loss = self.energy_loss(energies, candidates)
-                    self.learner.backward(loss / len(window))
+                    self._meter_hypergradient(loss, term, first=update == i == 0)
+                    self.learner.backward((loss + term) / len(window))
                 self._meter_loss_net(loss, energies.detach())
             self.learner.apply()
             self.meters.add(loss_net_grad_norm=self.learner.grad_norm)
@@ -179,22 +186,38 @@ class SealTrainer(SavingTrainer):
     def _run_task_net(self, model: nn.Module, inputs: dict[str, Tensor]):
         shared = self._shares_features or (self.partner is not None and self.partner.reads_features)
         extra = {"output_hidden_states": True} if shared else {}
-        outputs = model(**_inputs(inputs), **extra)
+        with self.implicit.task_function.watch() if self.implicit is not None else nullcontext():
+            outputs = model(**_inputs(inputs), **extra)
         self.space.check(outputs.logits, inputs["labels"])
         return outputs
 
-    def _detached_outputs(self, batch: dict[str, Tensor], first: bool) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Without gradient: logits of the current task-net; for a shared loss-net, its features; and the logits of its
-        cost-augmented partner, if it has one."""
+    def _detached_outputs(self, batch: dict[str, Tensor], first: bool) -> Detached:
+        """What the loss-net's phase reads of the current task-net."""
         outputs = self._pending if first else None
         if outputs is None:  # the raw module: a forward of the DDP wrapper belongs to a backward
             with torch.no_grad(), self.compute_loss_context_manager():
                 outputs = self._run_task_net(self.model, batch)
-        logits, augmented = outputs.logits.detach(), None
+        logits, augmented, function = outputs.logits.detach(), None, None
         if self.partner is not None:
             shared = self._partner_features(outputs, batch)
             augmented = self.partner.logits(_inputs(batch), shared, logits, batch["labels"])
-        return logits, self._features(outputs, batch), augmented
+        if self.implicit is not None:
+            function = self.implicit.task_function.on(_inputs(batch), outputs.logits)
+        return Detached(logits, self._features(outputs, batch), augmented, function)
+
+    def _pulled(self, window: list[dict[str, Tensor]], task_outputs: list[Detached], update: int) -> Pulled:
+        """What implicit gradients add to this update of the loss-net; nothing, without them."""
+        if self.implicit is None:
+            return Pulled()
+        batches = []
+        with frozen(self.loss_net), evaluating(self.loss_net):
+            for i, (batch, task) in enumerate(zip(window, task_outputs, strict=True)):
+                with torch.no_grad(), self.loss_net.active(), self.accelerator.autocast():
+                    encoded = self.loss_net.encode(_inputs(batch), task.features).float()
+                batches.append(MicroBatch(task.function, batch["labels"], encoded, partial(self._noise, update, i)))
+            pulled = self.implicit.solve(batches, self._energy_weight, self._mean_over_processes)
+        self.meters.add(**{f"hypergradient_{name}": value for name, value in pulled.pulls.diagnostics.items()})
+        return pulled
 
     def _features(self, outputs, inputs: dict[str, Tensor]) -> Tensor | None:
         """The loss-net's features, where it does not compute them: cached with the rows, or the task-net's."""
@@ -219,8 +242,7 @@ class SealTrainer(SavingTrainer):
                 y = self.space.join([relaxed, self.space.candidate(gold)])
                 cost = self.space.cost(relaxed, gold, self.args.margin_cost, mask)
             term = self.energy_loss.task_term(self.loss_net.energies(encoded, y, mask), cost)
-            done = self.state.global_step / max(self.state.max_steps, 1)
-            weight = self.args.energy_weight * SCHEDULES[self.args.energy_weight_schedule](done)
+            weight = self._energy_weight
             if not self.args.energy_weight_balance:
                 return weight * term
             term, ratio = balanced(term, task_loss, outputs.logits, self._sum_over_processes)
@@ -238,6 +260,15 @@ class SealTrainer(SavingTrainer):
         place = (self._micro_batch, max(len(self._window), 1))
         return self.partner.step(_inputs(inputs), shared, outputs.logits, inputs["labels"], energies, place)
 
+    @property
+    def _energy_weight(self) -> float:
+        """λ1 of this step."""
+        done = self.state.global_step / max(self.state.max_steps, 1)
+        return self.args.energy_weight * SCHEDULES[self.args.energy_weight_schedule](done)
+
+    def _mean_over_processes(self, values: Tensor) -> Tensor:
+        return self.accelerator.reduce(values, reduction="mean")
+
     def _sum_over_processes(self, values: Tensor) -> Tensor:
         return self.accelerator.reduce(values, reduction="sum")
 
@@ -250,19 +281,6 @@ class SealTrainer(SavingTrainer):
     @property
     def _shares_features(self) -> bool:
         return self.loss_net is not None and self.loss_net.config.encoder_mode == "shared"
-
-    def _cache_features(self) -> None:
-        """With `loss_net_feature_cache`: freeze the loss-net's encoder and take its features from the disk."""
-        folder, encoder = self.args.loss_net_feature_cache, self.loss_net.encoder
-        if folder is None:
-            return
-        check_feature_cache(self.loss_net, train_dataset=self.train_dataset, eval_dataset=self.eval_dataset)
-        encoder.requires_grad_(False)
-        with self.args.main_process_first(desc="features of the loss-net's frozen encoder"):
-            if self.train_dataset is not None:
-                self.train_dataset = with_features(encoder, self.train_dataset, folder)
-            if self.eval_dataset is not None:
-                self.eval_dataset = with_features(encoder, self.eval_dataset, folder)
 
     def _noise(self, update: int, micro_batch: int) -> torch.Generator:
         """Stateless: depends on (seed, step, update, rank, micro-batch) alone, so resume is exact and ranks differ."""
@@ -277,6 +295,12 @@ class SealTrainer(SavingTrainer):
         if energies.shape[1] > 2:
             self.meters.add(energy_samples=energies[:, SAMPLES].mean())
 
+    def _meter_hypergradient(self, loss: Tensor, term: Tensor | float, first: bool) -> None:
+        """Direct against full gradient, which takes a backward of each: of a micro-batch, once per log."""
+        if self.implicit is not None and first and self.state.global_step % max(self.state.logging_steps, 1) == 0:
+            facts = self.implicit.compare(loss, term, self.learner.parameters)
+            self.meters.add(**{f"hypergradient_{name}": value for name, value in facts.items()})
+
     def _meter_evaluation(self, outputs, inputs: dict[str, Tensor]) -> None:
         """Energies of output and gold are reported beside the evaluation loss, since the loss-net moves."""
         if self.loss_net is None:
@@ -290,84 +314,16 @@ class SealTrainer(SavingTrainer):
         self.eval_meters.add(energy_output=energies[:, OUTPUT], energy_gold=energies[:, GOLD])
         self.loss_net.train(was_training)
 
-    # --- the Trainer's hooks: data, set-up, log; those that save and load are in saving.py ---------------------------
 
-    def _get_train_sampler(self, train_dataset=None):
-        train_dataset = train_dataset if train_dataset is not None else self.train_dataset
-        if self.args.batch_repeats == 1:
-            return super()._get_train_sampler(train_dataset)
-        window = self._train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
-        seed = self.args.data_seed if self.args.data_seed is not None else self.args.seed
-        return WindowRepeatSampler(len(train_dataset), window, self.args.batch_repeats, seed)
+class Detached(NamedTuple):
+    """What the loss-net's phase reads of the task-net on a micro-batch, without gradient: its logits; for a shared
+    loss-net its features; the logits of its cost-augmented partner; for implicit gradients, the logits as a function of
+    its parameters."""
 
-    def _set_signature_columns_if_needed(self) -> None:
-        """The columns that are not removed as unused: also the loss-net's, and what a net names as its input."""
-        super()._set_signature_columns_if_needed()
-        known = self._signature_columns
-        known += [name for name in (FEATURES, *getattr(self.model, "input_names", ())) if name not in known]
-
-    def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
-        """The one hook, on both transformers lines, that knows the length of the run: the learner is built here."""
-        scheduler = super().create_scheduler(num_training_steps, optimizer)
-        self._take_space()
-        self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)  # of this run alone
-        if self.args.energy_loss != CROSS_ENTROPY:
-            self.energy_loss = ENERGY_LOSSES[self.args.energy_loss].from_arguments(self.args)
-            if self.args.loss_net_gradient_checkpointing:
-                enable_gradient_checkpointing(self.loss_net.encoder)
-            sparse = self.space.is_sparse(self.model.config.num_labels)
-            self.loss_net.sparse_gradients(sparse and reduces_sparse(self.accelerator))
-            self.loss_net.train(
-                self.args.loss_net_steps > 0
-            )  # a loss-net that is left as it is teaches without dropout
-            with self.loss_net.active(training=True):
-                self.learner = Learner.of_loss_net(self.loss_net, self.accelerator, self.args, num_training_steps)
-            if self.energy_loss.has_partner:
-                self.partner = CostAugmentedInference.beside(
-                    self.model, self.loss_net, self.accelerator, self.args, self.energy_loss, self.space
-                )
-        return scheduler
-
-    def _take_space(self) -> None:
-        """The output space with the arguments as they are: a hyper-parameter search changes them."""
-        kind = SPACES[self.loss_net.config.space] if self.loss_net else self._space_class
-        self.space = self._given_space or kind.from_arguments(self.args, self.model)
-
-    def call_model_init(self, trial=None) -> nn.Module:
-        model = self._take_apart(super().call_model_init(trial))
-        if self.args.energy_loss == CROSS_ENTROPY:
-            self.loss_net = None
-        elif self._initial_loss_net is not None:
-            self.loss_net.load_state_dict(self._initial_loss_net)
-        return model
-
-    def _take_apart(self, model):
-        """A SealForMultiLabel or the like gives the Trainer its task-net, and us its loss-net."""
-        if not isinstance(model, SealModel):
-            return model
-        self.loss_net, self._space_class = model.loss_net, model.space_class
-        return model.task_net
-
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        if "loss" in logs or "train_loss" in logs:  # while training, and once at its end
-            self.meters.check()
-        if "loss" in logs:  # a training log, not an evaluation's or the closing one
-            logs |= self.meters.drain()
-            if self.learner is not None:
-                logs["loss_net_learning_rate"] = self.learner.learning_rate
-        super().log(logs, start_time)
-
-    def evaluation_loop(self, *args, metric_key_prefix: str = "eval", **kwargs):
-        self.eval_meters.drain()
-        output = super().evaluation_loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
-        output.metrics.update({f"{metric_key_prefix}_{k}": v for k, v in self.eval_meters.drain().items()})
-        return output
-
-    def create_model_card(self, **facts) -> None:
-        """README.md of the output folder, written anew on every push: our card in place of the Trainer's draft."""
-        if self.is_world_process_zero():
-            card = run_card(self, **{**self.card_facts, **facts})
-            Path(self.args.output_dir, "README.md").write_text(card, encoding="utf-8")
+    logits: Tensor
+    features: Tensor | None
+    augmented: Tensor | None
+    function: Any
 
 
 def _inputs(batch: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -13,6 +13,7 @@ from .encoders import ENCODER_MODES
 from .energy_losses import ENERGY_LOSSES, MARGINS, REGRESSION_SAMPLES
 from .energy_weight import SCHEDULES
 from .export import ADAPTER_EXPORTS
+from .implicit import METHODS, PRODUCTS, Hypergradient
 from .infnet import PARAMETERIZATIONS
 from .spaces import COSTS, SPARSE_FROM, TAG_SCORES
 from .tag_losses import TAG_TASK_LOSSES
@@ -113,6 +114,22 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         loss_net_fresh_outputs (`bool`, default False): run the task-net anew, with new dropout, for every loss-net
             update, as the authors' code does, instead of once per step.
 
+    Parameters that control implicit gradients (Shankar & Piratla; equations: implicit.py), for an energy loss that
+    reads the task-net's output (`margin`, `infnet`, `regression`, `regression_s`, `contrastive_divergence`):
+        hypergradient (`str`, default `"none"`): how the loss-net learns what its energy does to the task-net: not at
+            all; by the implicit function theorem, with the inverse Hessian of the task-net's loss as a `neumann` series
+            or by conjugate gradient (`cg`); or through `unrolled` steps of gradient descent.
+        hypergradient_terms (`int`, default 5): terms of the series, iterations, or steps.
+        hypergradient_scale (`float`, default 100.0): c, by which the Hessian is divided for the series, above half its
+            largest eigenvalue; a warning says when it is too small. 1/c is the size of an unrolled step.
+        hypergradient_damping (`float`, default 0.0): δ, added to the Hessian's diagonal, for `neumann` and `cg`.
+        hypergradient_product (`str`, default `"double_backward"`): how Hessian-vector products are taken:
+            `double_backward`, `forward_over_reverse`, or `finite_differences` of gradients, which need no second
+            derivative.
+        hypergradient_parameters (`str`, default `"head"`): the task-net's parameters that the Hessian runs over:
+            `head`, `adapters`, `all`, or a regular expression on their names. The head alone is cheap: the encoder is
+            not run again.
+
     Parameters that control the loss-net and its optimizer (AdamW; betas and epsilon are the Trainer's):
         loss_net_encoder (`str`, default `"separate"`): `separate` gives the loss-net its own encoder, `shared` the
             task-net's detached features, `peft` and `adapters` an adapter of its own in the frozen base that the
@@ -205,6 +222,23 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         default=False, metadata={"help": "Run the task-net anew for every loss-net update."}
     )
 
+    hypergradient: str = field(
+        default="none", metadata={"help": f"Implicit gradients for the loss-net: {', '.join(METHODS)}."}
+    )
+    hypergradient_terms: int = field(default=Hypergradient.terms, metadata={"help": "Terms, iterations or steps."})
+    hypergradient_scale: float = field(
+        default=Hypergradient.scale, metadata={"help": "c, divisor of the Hessian in the series."}
+    )
+    hypergradient_damping: float = field(
+        default=Hypergradient.damping, metadata={"help": "Added to the Hessian's diagonal."}
+    )
+    hypergradient_product: str = field(
+        default=Hypergradient.product, metadata={"help": f"Hessian-vector products: {', '.join(PRODUCTS)}."}
+    )
+    hypergradient_parameters: str = field(
+        default="head", metadata={"help": "Parameters of the Hessian: head, adapters, all, or a regular expression."}
+    )
+
     loss_net_encoder: str = field(default="separate", metadata={"help": f"One of {', '.join(LOSS_NET_ENCODERS)}."})
     loss_net_feature_cache: str | None = field(
         default=None, metadata={"help": "Folder; freezes the loss-net's own encoder and keeps its features there."}
@@ -238,6 +272,9 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         self._check_choice("margin_type", MARGINS)
         self._check_choice("cost_augmented_network", PARAMETERIZATIONS)
         self._check_choice("regression_samples", REGRESSION_SAMPLES)
+        self._check_choice("hypergradient", METHODS)
+        self._check_choice("hypergradient_product", PRODUCTS)
+        self._check_range("hypergradient_terms", 1)
         self._check_choice("loss_net_encoder", LOSS_NET_ENCODERS)
         self._check_choice("adapter_export", ADAPTER_EXPORTS)
         without_arguments = [
@@ -255,13 +292,17 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
             "focal_gamma asymmetric_gamma_negative asymmetric_gamma_positive asymmetric_clip "
             "loss_net_encoder_learning_rate "
             "unique_roles_weight perceptron_weight cost_augmented_task_weight "
-            "loss_net_weight_decay loss_net_warmup_steps loss_net_max_grad_norm cost_weight gold_mix"
+            "loss_net_weight_decay loss_net_warmup_steps loss_net_max_grad_norm cost_weight gold_mix "
+            "hypergradient_scale hypergradient_damping"
         ).split():
             self._check_range(name, 0)
         if self.asymmetric_clip >= 1:
             raise ValueError(f"`asymmetric_clip` is {self.asymmetric_clip}; it is a probability below 1, such as 0.05.")
         if self.gold_mix >= 1:
             raise ValueError(f"`gold_mix` is {self.gold_mix}; it is a share below 1: at 1 every sample is the gold.")
+        if self.hypergradient_scale == 0:
+            raise ValueError("`hypergradient_scale` is 0, but it divides the Hessian: set it above 0, for example 100.")
+        self._check_hypergradient()
         if self.energy_weight_balance and self.task_weight == 0:
             raise ValueError(
                 "`energy_weight_balance` measures the energy's gradient by that of the task loss, but `task_weight` is "
@@ -270,6 +311,29 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         if self.energy_weight == 0 and self.task_weight == 0:
             raise ValueError(
                 "`energy_weight` and `task_weight` are both 0: the task-net would have no loss. Set one of them."
+            )
+
+    def _check_hypergradient(self) -> None:
+        """Raises ValueError for what implicit gradients do not go together with."""
+        if self.hypergradient == "none":
+            return
+        loss = ENERGY_LOSSES.get(self.energy_loss)
+        if loss is None or not loss.reads_output:
+            those = ", ".join(name for name, loss in ENERGY_LOSSES.items() if loss.reads_output)
+            raise ValueError(
+                f"`hypergradient` is {self.hypergradient!r}, but energy_loss={self.energy_loss!r} does not depend on "
+                f"the task-net's output, so it has no implicit gradient. Use one of {those}."
+            )
+        if self.energy_weight_balance:
+            raise ValueError(
+                "`energy_weight_balance` moves λ1 with the gradients, and `hypergradient` needs an inner loss that "
+                "stands still. Leave one of them out."
+            )
+        if self.loss_net_torch_compile and self.hypergradient_product != "finite_differences":
+            raise ValueError(
+                f"`loss_net_torch_compile` is set, but a compiled loss-net has no second derivative, which "
+                f"hypergradient_product={self.hypergradient_product!r} takes. Use 'finite_differences', or leave it "
+                "eager."
             )
 
     @property

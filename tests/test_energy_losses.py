@@ -12,6 +12,7 @@ from seal_hf import ENERGY_LOSSES, MultiLabelEnergy, MultiLabelSpace
 
 L, H = 4, 5
 SPACE = MultiLabelSpace()
+SAMPLED = {"nce": 6, "ranking": 6, "regression_s": 5, "contrastive_divergence": 6}  # columns after ŷ and gold, of K = 6
 SETS = torch.tensor(list(itertools.product([0.0, 1.0], repeat=L)))
 
 
@@ -204,7 +205,30 @@ def test_candidates_carry_no_gradient_and_keep_their_order(name, problem):
     assert not candidates.y.requires_grad
     torch.testing.assert_close(candidates.y[:, 0], torch.sigmoid(logits).detach())
     assert torch.equal(candidates.y[:, 1], labels)
-    assert candidates.y.shape[1] == 2 + {"nce": 6, "ranking": 6, "regression_s": 5, "infnet_plus": 1}.get(name, 0)
+    assert candidates.y.shape[1] == 2 + SAMPLED.get(name, 0)
+
+
+@pytest.mark.parametrize("name", sorted(name for name, loss in ENERGY_LOSSES.items() if loss.reads_output))
+def test_a_differentiable_output_takes_the_losses_gradient(name, problem):
+    logits, features, labels, energy = problem
+    loss = make(name, num_samples=6)
+    candidates = loss.candidates(SPACE, logits.requires_grad_(), labels, generator(), differentiable=True)
+    (slope,) = torch.autograd.grad(loss(energy(features, candidates.y), candidates), logits)
+    assert slope.abs().sum() > 0
+
+
+def test_contrastive_divergence_is_the_augmented_likelihood_of_gold(problem):
+    """-log of exp(-E(y*)) over the sum of exp(-E(y) + Δ(y, y*)) of output, gold and samples, one by one."""
+    logits, features, labels, energy = problem
+    loss = make("contrastive_divergence", num_samples=5, margin_cost="l1")
+    candidates = loss.candidates(SPACE, logits, labels, generator())
+    energies = energy(features, candidates.y)
+    rows = []
+    for b in range(3):
+        costs = [(y - labels[b]).abs().sum().item() for y in candidates.y[b]]
+        total = sum(math.exp(-e.item() + c) for e, c in zip(energies[b], costs, strict=True))
+        rows.append(energies[b, 1].item() + math.log(total))
+    assert loss(energies, candidates).item() == pytest.approx(sum(rows) / 3, rel=1e-5)
 
 
 def test_the_task_term_is_the_energy_or_the_estimated_score():

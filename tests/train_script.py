@@ -23,6 +23,8 @@ CASES = {
     "repeats": dict(loss="regression", accumulation=2, batch_repeats=2),
     "repeats, uneven": dict(loss="regression", batch_repeats=2, num_rows=42),
     "a short window, uneven": dict(loss="regression", accumulation=2, num_rows=40),  # of one micro-batch, not two
+    "implicit, head": dict(loss="regression", accumulation=2, loss_net_steps=2, hypergradient="cg"),
+    "implicit, all": dict(loss="regression", hypergradient="unrolled", hypergradient_parameters="all"),
     "bf16": dict(loss="regression", bf16=True),
 }
 

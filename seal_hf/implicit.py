@@ -1,0 +1,393 @@
+"""Implicit gradients: how the loss-net learns what its energy does to the task-net (Shankar & Piratla, *Implicit
+Training of Energy Model for Structured Prediction*).
+
+The task-net φ minimises the inner loss, which the loss-net θ shapes; the loss-net minimises the outer one at that φ:
+
+    φ*(θ) = argmin_φ L_in(φ, θ),   L_in = λ2 task loss + λ1 E_θ(x, ŷ(φ)),        min_θ L_out(θ, φ*(θ))
+
+    dL_out/dθ = ∂_θ L_out - (∂_φ∂_θ L_in)ᵀ u,   u = (∂²_φφ L_in)⁻¹ ∂_φ L_out        (their Eq. 4: direct + implicit)
+
+No matrix is built. u comes from products H v with the Hessian (`hessian_product`) by a Neumann series or conjugate
+gradient, and the cross product is the θ-gradient of one number, the derivative of L_in along u
+(`directional_derivative`). So the whole hypergradient is the θ-gradient of a scalar,
+
+    surrogate(θ) = L_out(θ, φ) - ⟨∂_φ L_in(φ, θ), u⟩,   φ and u held fixed,
+
+and what trains the loss-net by `backward` (wrappers, accumulation, loss scaling) trains it by this too. Unrolling T
+inner steps has the same form, with one such derivative per step, see `unroll`.
+
+Here φ is a dict of tensors by name, any subset of the task-net's parameters ([`select_parameters`]), a direction is one
+flat vector, and a loss is a function of that dict; what it costs is up to who writes it: with φ the head alone it
+starts from detached features. Nothing in here reads a number to the host.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+Parameters = dict[str, Tensor]
+Loss = Callable[[Parameters], Tensor]  # φ -> scalar
+Reduce = Callable[[Tensor], Tensor]  # mean over the processes
+Product = Callable[[Tensor], Tensor]  # v -> A v, flat
+
+METHODS = ("none", "neumann", "cg", "unrolled")
+PRODUCTS = ("double_backward", "forward_over_reverse", "finite_differences")
+SUBSETS = ("head", "adapters", "all")
+
+
+# --- parameters as vectors -------------------------------------------------------------------------------------------
+
+
+def select_parameters(model: nn.Module, subset: str) -> Parameters:
+    """The trainable parameters of `model` that a Hessian runs over, by name.
+
+    Args:
+        model: a Hugging Face model, plain or with adapters, or any module for `all` and a regular expression.
+        subset: `head`: those outside of the encoder (`base_model`); `adapters`: those inside of a partly frozen
+            encoder; `all`; else a regular expression that is searched in the names.
+
+    Raises:
+        ValueError: nothing is selected; `adapters` where the encoder is not frozen.
+    """
+    trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    if subset in ("head", "adapters"):
+        plain = model.get_base_model() if hasattr(model, "get_base_model") else model  # PEFT wraps the model
+        encoder = getattr(plain, "base_model", plain)
+        inside = {id(p) for p in encoder.parameters()} if encoder is not plain else set()
+        if subset == "adapters" and all(p.requires_grad for p in encoder.parameters()):
+            raise ValueError(
+                f"The parameters of the Hessian are to be 'adapters', but no parameter of the encoder of "
+                f"{type(plain).__name__} is frozen. Train an adapter on it, or choose 'head' or 'all'."
+            )
+        chosen = {name: p for name, p in trainable.items() if (id(p) in inside) == (subset == "adapters")}
+    elif subset == "all":
+        chosen = trainable
+    else:
+        chosen = {name: p for name, p in trainable.items() if re.search(subset, name)}
+    if not chosen:
+        raise ValueError(
+            f"The parameters of the Hessian are to be {subset!r}, but no trainable parameter of "
+            f"{type(model).__name__} is among them. Choose one of {', '.join(SUBSETS)}, or a regular expression that "
+            f"is found in names such as {next(iter(trainable), 'none: all are frozen')!r}."
+        )
+    return chosen
+
+
+def detached(parameters: Parameters) -> Parameters:
+    """The same values in float32 as leaves of their own: nothing that is done with them reaches the net."""
+    return {name: p.detach().float().requires_grad_() for name, p in parameters.items()}
+
+
+def flatten(tensors: Sequence[Tensor]) -> Tensor:
+    """One vector, float32."""
+    return torch.cat([t.detach().reshape(-1).float() for t in tensors])
+
+
+def unflatten(vector: Tensor, like: Parameters) -> Parameters:
+    """The inverse of `flatten`, with the names and shapes of `like`."""
+    parts = vector.split([p.numel() for p in like.values()])
+    return {name: part.view_as(p) for part, (name, p) in zip(parts, like.items(), strict=True)}
+
+
+def moved(parameters: Parameters, direction: Tensor, step: Tensor | float) -> Parameters:
+    """φ + step · direction, as new leaves."""
+    steps = unflatten(direction, parameters)
+    return detached({name: torch.add(p.detach(), steps[name] * step) for name, p in parameters.items()})
+
+
+def gradient(loss: Loss, parameters: Parameters) -> Tensor:
+    """∂ loss/∂φ, flat."""
+    grads = torch.autograd.grad(loss(parameters), list(parameters.values()), materialize_grads=True)
+    return flatten(grads)
+
+
+# --- products --------------------------------------------------------------------------------------------------------
+
+
+def hessian_product(inner: Loss, parameters: Parameters, product: str = "double_backward") -> Product:
+    """v -> ∂²L_in/∂φ² v, flat.
+
+    Args:
+        inner: L_in as a function of φ, the same at every call (no fresh dropout).
+        parameters: φ, leaves.
+        product: `double_backward` runs `inner` once, here, and keeps its graph: each product is one backward through
+            the gradient's; `forward_over_reverse` runs it for every product, without keeping anything;
+            `finite_differences` needs no second derivative: [∇L_in(φ + εv) - ∇L_in(φ - εv)] / 2ε, ε by
+            `finite_step`, exact to about 1e-3 in float32, and to no digit in half precision.
+    """
+    if product == "double_backward":
+        leaves = list(parameters.values())
+        grads = torch.autograd.grad(inner(parameters), leaves, create_graph=True, materialize_grads=True)
+
+        def apply(v: Tensor) -> Tensor:
+            vectors = list(unflatten(v, parameters).values())
+            slopes = sum((g * w).sum() for g, w in zip(grads, vectors, strict=True))
+            if not slopes.requires_grad:  # L_in is linear in φ
+                return torch.zeros_like(v)
+            return flatten(torch.autograd.grad(slopes, leaves, retain_graph=True, materialize_grads=True))
+
+    elif product == "forward_over_reverse":
+
+        def apply(v: Tensor) -> Tensor:
+            _, products = torch.func.jvp(torch.func.grad(inner), (parameters,), (unflatten(v, parameters),))
+            return flatten(list(products.values()))
+
+    else:
+
+        def apply(v: Tensor) -> Tensor:
+            step = finite_step(parameters, v)
+            ahead, behind = (gradient(inner, moved(parameters, v, sign * step)) for sign in (1, -1))
+            return (ahead - behind) / (2 * step)
+
+    return apply
+
+
+def directional_derivative(
+    inner: Loss, parameters: Parameters, direction: Tensor, product: str = "double_backward"
+) -> Tensor:
+    """⟨∂_φ L_in, direction⟩, a scalar whose gradient in whatever else `inner` reads, θ, is the cross product
+    (∂_φ∂_θ L_in)ᵀ direction. Finite differences make it [L_in(φ + εu) - L_in(φ - εu)] / 2ε, of first order in θ."""
+    if product == "double_backward":
+        grads = torch.autograd.grad(
+            inner(parameters), list(parameters.values()), create_graph=True, materialize_grads=True
+        )
+        parts = unflatten(direction, parameters).values()
+        return sum((g * part).sum() for g, part in zip(grads, parts, strict=True))
+    if product == "forward_over_reverse":
+        return torch.func.jvp(inner, (parameters,), (unflatten(direction, parameters),))[1]
+    step = finite_step(parameters, direction)
+    return (inner(moved(parameters, direction, step)) - inner(moved(parameters, direction, -step))) / (2 * step)
+
+
+def cross_product(
+    inner: Loss,
+    parameters: Parameters,
+    direction: Tensor,
+    theta: Sequence[Tensor],
+    product: str = "double_backward",
+) -> list[Tensor]:
+    """(∂_φ∂_θ L_in)ᵀ direction, one tensor per tensor of `theta`, of which `inner` is a function too."""
+    slope = directional_derivative(inner, parameters, direction, product)
+    return _gradients(slope, theta)
+
+
+def finite_step(parameters: Parameters, direction: Tensor) -> Tensor:
+    """ε of a central difference: with it φ moves by 5e-3 (1 + ‖φ‖ / √n) in all, so that ε does not depend on the
+    length of `direction`. The cube root of float32's precision balances rounding and curvature."""
+    size = flatten(list(parameters.values())).square().mean().sqrt()
+    return 5e-3 * (1 + size) / direction.norm().clamp_min(torch.finfo(torch.float32).tiny)
+
+
+# --- inverse ---------------------------------------------------------------------------------------------------------
+
+
+def solve_neumann(product: Product, b: Tensor, terms: int, scale: float, damping: float = 0.0) -> tuple[Tensor, dict]:
+    """u = 1/c Σ_{i<terms} (I - A/c)^i b with A = H + δ I, the Neumann series of A⁻¹ b (their appendix A): it converges
+    where all eigenvalues of A lie between 0 and 2c. `terms` - 1 products.
+
+    Returns:
+        u, and `residual`: ‖b - A u'‖ / ‖b‖ of the sum u' without its last term, which is known for nothing; above 1
+        the series diverges. `curvature`: vᵀAv / vᵀv of the last v = (I - A/c)^i b, near the eigenvalue that converges
+        slowest, or diverges fastest.
+    """
+    power, total, curvature = b, b, b.new_zeros(())
+    for _ in range(terms - 1):
+        image = product(power) + damping * power
+        curvature = torch.dot(image, power) / _positive(torch.dot(power, power))
+        power = power - image / scale
+        total = total + power
+    return total / scale, {"residual": power.norm() / _positive(b.norm()), "curvature": curvature}
+
+
+def solve_cg(product: Product, b: Tensor, terms: int, damping: float = 0.0) -> tuple[Tensor, dict]:
+    """A⁻¹ b with A = H + δ I by `terms` iterations of conjugate gradient, a product each. Where A is not positive
+    along a direction, no minimum lies there: the iterate stays as it is from then on.
+
+    Returns:
+        u; `residual`: ‖b - A u‖ / ‖b‖; `curvature`: the least vᵀAv / vᵀv met, negative where it stopped.
+    """
+    u, r, p = torch.zeros_like(b), b, b
+    squared, least = torch.dot(b, b), b.new_full((), torch.inf)
+    done = squared <= 0
+    for _ in range(terms):
+        image = product(p) + damping * p
+        bend = torch.dot(p, image)
+        least = torch.where(done, least, torch.minimum(least, bend / _positive(torch.dot(p, p))))
+        done = done | (bend <= 0)
+        alpha = torch.where(done, 0, squared / _positive(bend))
+        u, r = u + alpha * p, r - alpha * image
+        now = torch.dot(r, r)
+        done = done | (now <= 1e-14 * torch.dot(b, b))  # float32 has no more digits
+        p, squared = torch.where(done, p, r + now / _positive(squared) * p), now
+    return u, {"residual": r.norm() / _positive(b.norm()), "curvature": torch.where(least.isinf(), 0, least)}
+
+
+def _positive(x: Tensor) -> Tensor:
+    return x.clamp_min(torch.finfo(x.dtype).tiny)
+
+
+# --- the hypergradient -----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Pulls:
+    """What makes a hypergradient of a direct one: at each `point` of φ, the derivative of L_in along a direction.
+
+    Attributes:
+        outer_point: φ at which L_out is taken.
+        points: one φ per direction; of the implicit methods `outer_point` alone.
+        directions: flat; minus their sum of ⟨∂_φ L_in(point, θ), direction⟩ is the rest of the surrogate.
+        diagnostics: tensors: `residual` and `curvature` of the inverse (of `neumann` and `cg`).
+    """
+
+    outer_point: Parameters
+    points: list[Parameters] = field(default_factory=list)
+    directions: list[Tensor] = field(default_factory=list)
+    diagnostics: dict[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass
+class Hypergradient:
+    """dL_out/dθ, direct and implicit.
+
+    Args:
+        method: `neumann`, `cg`, `unrolled`; or `none`: the direct term alone.
+        terms: of the series; iterations of conjugate gradient; inner steps that are unrolled. At the inner minimum, T
+            unrolled steps of size 1/c are T terms of the series with scale c (Lorraine et al. 2020, theorem 1).
+        scale: c, above half of the Hessian's largest eigenvalue; 1/c is the size of an unrolled step.
+        damping: δ >= 0, added to the Hessian's diagonal, for `neumann` and `cg`.
+        product: how products are taken, one of `PRODUCTS`.
+
+    Raises:
+        ValueError: an option out of its range.
+    """
+
+    method: str = "neumann"
+    terms: int = 5
+    scale: float = 100.0
+    damping: float = 0.0
+    product: str = "double_backward"
+
+    @classmethod
+    def from_arguments(cls, args) -> Hypergradient:
+        """As [`SealTrainingArguments`] have it."""
+        names = ("terms", "scale", "damping", "product")
+        return cls(args.hypergradient, **{name: getattr(args, f"hypergradient_{name}") for name in names})
+
+    def __post_init__(self):
+        for name, choices in (("method", METHODS), ("product", PRODUCTS)):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"`{name}` is {getattr(self, name)!r}; it must be one of {', '.join(choices)}.")
+        if self.terms < 1 or not self.scale > 0 or not self.damping >= 0:
+            raise ValueError(
+                f"`terms` is {self.terms}, `scale` {self.scale}, `damping` {self.damping}; they must be at least 1, "
+                "above 0 and at least 0."
+            )
+
+    def __call__(
+        self, inner: Loss, outer: Loss, parameters: Parameters, theta: Sequence[Tensor]
+    ) -> tuple[list[Tensor], dict[str, Tensor]]:
+        """The hypergradient, one tensor per tensor of `theta`, and diagnostics: those of [`Pulls`], `cosine` between
+        direct and full gradient, `direct_norm`, `full_norm` and `implicit_norm`.
+
+        Args:
+            inner, outer: L_in and L_out as functions of φ; of `theta` too.
+            parameters: φ; not changed.
+        """
+        pulls = self.pulls([inner], [outer], detached(parameters))
+        direct = _gradients(outer(pulls.outer_point), theta)
+        implicit = [torch.zeros_like(t) for t in theta]
+        for point, direction in zip(pulls.points, pulls.directions, strict=True):
+            for total, part in zip(implicit, cross_product(inner, point, direction, theta, self.product), strict=True):
+                total.sub_(part)
+        return [d + i for d, i in zip(direct, implicit, strict=True)], pulls.diagnostics | compare(direct, implicit)
+
+    def pulls(
+        self, inners: Sequence[Loss], outers: Sequence[Loss], parameters: Parameters, reduce: Reduce = lambda v: v
+    ) -> Pulls:
+        """The directions, with θ as it is.
+
+        Args:
+            inners, outers: the losses of each micro-batch of an accumulation window, whose mean is meant.
+            parameters: φ, leaves.
+            reduce: mean of a flat vector over the processes; they all then have the same directions.
+        """
+        if self.method == "none":
+            return Pulls(parameters)
+        if self.method == "unrolled":
+            return self.unroll(inners, outers, parameters, reduce)
+        b = _mean([gradient(outer, parameters) for outer in outers], reduce)
+        product = self.mean_product(inners, parameters, reduce)
+        if self.method == "cg":
+            u, diagnostics = solve_cg(product, b, self.terms, self.damping)
+        else:
+            u, diagnostics = solve_neumann(product, b, self.terms, self.scale, self.damping)
+        return Pulls(parameters, [parameters], [u], diagnostics)
+
+    def unroll(
+        self, inners: Sequence[Loss], outers: Sequence[Loss], parameters: Parameters, reduce: Reduce = lambda v: v
+    ) -> Pulls:
+        """Reverse-mode differentiation of T steps φ_{t+1} = φ_t - 1/c ∇L_in(φ_t), from φ_0 = `parameters` that do not
+        depend on θ, kept as T points instead of one graph:
+
+            p_T = ∂_φ L_out(φ_T),     p_t = p_{t+1} - 1/c H(φ_t) p_{t+1}
+            dL_out/dθ = ∂_θ L_out(φ_T) - 1/c Σ_t (∂_φ∂_θ L_in(φ_t))ᵀ p_{t+1}
+        """
+        points = [parameters]
+        for _ in range(self.terms):
+            slope = _mean([gradient(inner, points[-1]) for inner in inners], reduce)
+            points.append(moved(points[-1], slope, -1 / self.scale))
+        end = points.pop()
+        adjoint = _mean([gradient(outer, end) for outer in outers], reduce)
+        directions = []
+        for i, point in enumerate(reversed(points)):
+            directions.append(adjoint / self.scale)
+            if i < len(points) - 1:  # nothing is asked of the start
+                adjoint = adjoint - self.mean_product(inners, point, reduce)(adjoint) / self.scale
+        return Pulls(end, points, directions[::-1])
+
+    def mean_product(self, inners: Sequence[Loss], parameters: Parameters, reduce: Reduce) -> Product:
+        """v -> H v, H the mean over micro-batches and processes."""
+        products = [hessian_product(inner, parameters, self.product) for inner in inners]
+        return lambda v: _mean([product(v) for product in products], reduce)
+
+    def advice(self, residual: float, curvature: float) -> str | None:
+        """What to do if the inverse failed, from `diagnostics` read as numbers; None if it did not."""
+        if self.method not in ("neumann", "cg") or (residual <= 1 and curvature >= 0):
+            return None
+        what = f"The implicit gradient's inverse failed: relative residual {residual:.3g} after {self.terms} terms."
+        if curvature != curvature or residual != residual:
+            return f"{what} It is not finite: raise `hypergradient_scale` far above {self.scale:g}."
+        if curvature < 0:
+            return (
+                f"{what} The inner loss curves downwards ({curvature:.3g}), as a task-net's does that is not at its "
+                f"minimum: set `hypergradient_damping` above {self.damping - curvature:.3g}, or do more task-net "
+                "updates per loss-net update."
+            )
+        if self.method == "cg":
+            return f"{what} Raise `hypergradient_damping` above {self.damping:g}, or `hypergradient_terms`."
+        return f"{what} The Hessian reaches {curvature:.3g}: raise `hypergradient_scale` to that (now {self.scale:g})."
+
+
+def compare(direct: Sequence[Tensor], implicit: Sequence[Tensor]) -> dict[str, Tensor]:
+    """Diagnostics of the two terms: norms, and the cosine between the direct gradient and their sum."""
+    d, i = flatten(direct), flatten(implicit)
+    full = d + i
+    norms = {"direct_norm": d.norm(), "implicit_norm": i.norm(), "full_norm": full.norm()}
+    return norms | {"cosine": torch.dot(d, full) / _positive(d.norm() * full.norm())}
+
+
+def _mean(vectors: Sequence[Tensor], reduce: Reduce) -> Tensor:
+    return reduce(torch.stack(list(vectors)).mean(0) if len(vectors) > 1 else vectors[0])
+
+
+def _gradients(value: Tensor, theta: Sequence[Tensor]) -> list[Tensor]:
+    """∂ value/∂θ, zeros where it does not depend on it."""
+    if not value.requires_grad:
+        return [torch.zeros_like(t) for t in theta]
+    return list(torch.autograd.grad(value, list(theta), materialize_grads=True))

@@ -1,0 +1,146 @@
+"""The Trainer's hooks that two nets need, but for those that save and load (saving.py): data, set-up, log, card."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from .checks import check_feature_cache
+from .compat import enable_gradient_checkpointing
+from .energy_losses import ENERGY_LOSSES, EnergyLoss
+from .feature_cache import FEATURES, with_features
+from .implicit import Hypergradient
+from .implicit_phase import Implicit
+from .infnet import CostAugmentedInference
+from .learner import Learner, reduces_sparse
+from .meters import Meters
+from .model_card import run_card
+from .modeling import SealModel
+from .samplers import WindowRepeatSampler
+from .saving import SavingTrainer
+from .spaces import SPACES, MultiLabelSpace, OutputSpace
+from .training_args import CROSS_ENTROPY, SealTrainingArguments
+
+
+class TwoNetTrainer(SavingTrainer):
+    """A Trainer that knows of a loss-net, its learner, and what is trained beside it; the algorithm is `SealTrainer`'s.
+
+    Attributes:
+        space: the output space, with the arguments as they are.
+        energy_loss: of the loss-net.
+        learner: trains the loss-net; built when the length of the run is known.
+        partner: the cost-augmented network of `infnet_plus`, with its learner.
+        implicit: what implicit gradients need.
+        meters, eval_meters: what is logged beside the Trainer's own.
+        card_facts: what only the user knows of the card: arguments of `model_card.run_card`.
+    """
+
+    args: SealTrainingArguments
+    space: OutputSpace
+    energy_loss: EnergyLoss
+    eval_meters: Meters
+    card_facts: dict[str, Any]
+    partner: CostAugmentedInference | None
+    implicit: Implicit | None = None
+    _space_class: type[OutputSpace] = MultiLabelSpace
+    _given_space: OutputSpace | None = None
+    _initial_loss_net: dict[str, torch.Tensor] | None = None
+
+    def _get_train_sampler(self, train_dataset=None):
+        train_dataset = train_dataset if train_dataset is not None else self.train_dataset
+        if self.args.batch_repeats == 1:
+            return super()._get_train_sampler(train_dataset)
+        window = self._train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
+        seed = self.args.data_seed if self.args.data_seed is not None else self.args.seed
+        return WindowRepeatSampler(len(train_dataset), window, self.args.batch_repeats, seed)
+
+    def _set_signature_columns_if_needed(self) -> None:
+        """The columns that are not removed as unused: also the loss-net's, and what a net names as its input."""
+        super()._set_signature_columns_if_needed()
+        known = self._signature_columns
+        known += [name for name in (FEATURES, *getattr(self.model, "input_names", ())) if name not in known]
+
+    def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
+        """The one hook, on both transformers lines, that knows the length of the run: the learner is built here."""
+        scheduler = super().create_scheduler(num_training_steps, optimizer)
+        self._take_space()
+        self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)  # of this run alone
+        if self.args.energy_loss != CROSS_ENTROPY:
+            self.energy_loss = ENERGY_LOSSES[self.args.energy_loss].from_arguments(self.args)
+            if self.args.hypergradient != "none":
+                config = Hypergradient.from_arguments(self.args)
+                parts = (self.loss_net, self.space, self.energy_loss, self.args.task_weight)
+                self.implicit = Implicit(config, self.model, self.args.hypergradient_parameters, *parts)
+            if self.args.loss_net_gradient_checkpointing:
+                enable_gradient_checkpointing(self.loss_net.encoder)
+            sparse = self.space.is_sparse(self.model.config.num_labels)
+            self.loss_net.sparse_gradients(sparse and reduces_sparse(self.accelerator))
+            self.loss_net.train(
+                self.args.loss_net_steps > 0
+            )  # a loss-net that is left as it is teaches without dropout
+            with self.loss_net.active(training=True):
+                self.learner = Learner.of_loss_net(self.loss_net, self.accelerator, self.args, num_training_steps)
+            if self.energy_loss.has_partner:
+                self.partner = CostAugmentedInference.beside(
+                    self.model, self.loss_net, self.accelerator, self.args, self.energy_loss, self.space
+                )
+        return scheduler
+
+    def _take_space(self) -> None:
+        """The output space with the arguments as they are: a hyper-parameter search changes them."""
+        kind = SPACES[self.loss_net.config.space] if self.loss_net else self._space_class
+        self.space = self._given_space or kind.from_arguments(self.args, self.model)
+
+    def call_model_init(self, trial=None) -> nn.Module:
+        model = self._take_apart(super().call_model_init(trial))
+        if self.args.energy_loss == CROSS_ENTROPY:
+            self.loss_net = None
+        elif self._initial_loss_net is not None:
+            self.loss_net.load_state_dict(self._initial_loss_net)
+        return model
+
+    def _take_apart(self, model):
+        """A SealForMultiLabel or the like gives the Trainer its task-net, and us its loss-net."""
+        if not isinstance(model, SealModel):
+            return model
+        self.loss_net, self._space_class = model.loss_net, model.space_class
+        return model.task_net
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        if "loss" in logs or "train_loss" in logs:  # while training, and once at its end
+            self.meters.check()
+        if "loss" in logs:  # a training log, not an evaluation's or the closing one
+            logs |= self.meters.drain()
+            if self.implicit is not None:
+                self.implicit.warn(logs)
+            if self.learner is not None:
+                logs["loss_net_learning_rate"] = self.learner.learning_rate
+        super().log(logs, start_time)
+
+    def evaluation_loop(self, *args, metric_key_prefix: str = "eval", **kwargs):
+        self.eval_meters.drain()
+        output = super().evaluation_loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
+        output.metrics.update({f"{metric_key_prefix}_{k}": v for k, v in self.eval_meters.drain().items()})
+        return output
+
+    def create_model_card(self, **facts) -> None:
+        """README.md of the output folder, written anew on every push: our card in place of the Trainer's draft."""
+        if self.is_world_process_zero():
+            card = run_card(self, **{**self.card_facts, **facts})
+            Path(self.args.output_dir, "README.md").write_text(card, encoding="utf-8")
+
+    def _cache_features(self) -> None:
+        """With `loss_net_feature_cache`: freeze the loss-net's encoder and take its features from the disk."""
+        folder, encoder = self.args.loss_net_feature_cache, self.loss_net.encoder
+        if folder is None:
+            return
+        check_feature_cache(self.loss_net, train_dataset=self.train_dataset, eval_dataset=self.eval_dataset)
+        encoder.requires_grad_(False)
+        with self.args.main_process_first(desc="features of the loss-net's frozen encoder"):
+            if self.train_dataset is not None:
+                self.train_dataset = with_features(encoder, self.train_dataset, folder)
+            if self.eval_dataset is not None:
+                self.eval_dataset = with_features(encoder, self.eval_dataset, folder)

@@ -1,0 +1,339 @@
+"""Hypergradients against closed forms, a dense solve, finite differences of the solved inner problem, and each
+other."""
+
+import pytest
+import torch
+from torch import nn
+from torch.func import functional_call
+
+from seal_hf import MultiLabelEnergy, MultiLabelSpace
+from seal_hf.implicit import (
+    METHODS,
+    PRODUCTS,
+    Hypergradient,
+    cross_product,
+    detached,
+    flatten,
+    gradient,
+    hessian_product,
+    select_parameters,
+    solve_cg,
+    solve_neumann,
+)
+from tests.tiny_models import tiny_config
+
+N, M = 6, 4
+TOLERANCE = {"double_backward": 1e-5, "forward_over_reverse": 1e-5, "finite_differences": 5e-3}  # relative
+
+
+def close(a, b, tolerance=1e-4):
+    """By norm, relative."""
+    return (a - b).norm() <= tolerance * b.norm().clamp_min(1e-12)
+
+
+class Quadratic:
+    """L_in = φᵀAφ/2 - φᵀBθ, whose minimum is φ* = A⁻¹Bθ; L_out = ‖φ - t‖²/2 + cᵀθ + φᵀDθ."""
+
+    def __init__(self):
+        g = torch.Generator().manual_seed(0)
+        root = torch.randn(N, N, generator=g)
+        self.A = root @ root.T / N + torch.eye(N)  # eigenvalues in about [1, 4]
+        self.B, self.D = torch.randn(N, M, generator=g), torch.randn(N, M, generator=g)
+        self.t, self.c = torch.randn(N, generator=g), torch.randn(M, generator=g)
+        self.theta = torch.randn(M, generator=g).requires_grad_()
+        self.best = torch.linalg.solve(self.A, self.B @ self.theta.detach())
+
+    def inner(self, phi):
+        w = phi["w"].reshape(-1)
+        return w @ self.A @ w / 2 - w @ (self.B @ self.theta)
+
+    def outer(self, phi):
+        w = phi["w"].reshape(-1)
+        return (w - self.t).square().sum() / 2 + self.c @ self.theta + w @ (self.D @ self.theta)
+
+    def at_minimum(self):
+        return {"w": self.best.view(2, 3)}
+
+    def closed_form(self):
+        slope = self.best - self.t + self.D @ self.theta.detach()
+        direct = self.c + self.D.T @ self.best
+        return direct + self.B.T @ torch.linalg.solve(self.A, slope), direct
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+@pytest.mark.parametrize("method", METHODS)
+def test_on_a_quadratic_it_is_the_closed_form(method, product):
+    problem = Quadratic()
+    terms = N if method == "cg" else 60
+    (found,), facts = Hypergradient(method, terms, scale=4.0, product=product)(
+        problem.inner, problem.outer, problem.at_minimum(), [problem.theta]
+    )
+    full, direct = problem.closed_form()
+    expected = direct if method == "none" else full
+    assert close(found, expected, TOLERANCE[product])
+    cosine = torch.dot(direct, expected) / direct.norm() / expected.norm()
+    assert facts["cosine"].item() == pytest.approx(cosine.item(), abs=5e-3)
+    assert facts["direct_norm"].item() == pytest.approx(direct.norm().item(), rel=1e-4)
+    assert facts["full_norm"].item() == pytest.approx(expected.norm().item(), rel=5e-3)
+    if method in ("neumann", "cg"):
+        assert facts["residual"] < 5e-3
+
+
+def test_damping_solves_the_damped_system():
+    problem = Quadratic()
+    slope = problem.best - problem.t + problem.D @ problem.theta.detach()
+    expected = torch.linalg.solve(problem.A + 0.7 * torch.eye(N), slope)
+    for solve in (lambda b: solve_neumann(lambda v: problem.A @ v, b, 60, 4.0, 0.7)[0],) + (
+        lambda b: solve_cg(lambda v: problem.A @ v, b, N, 0.7)[0],
+    ):
+        assert close(solve(slope), expected)
+
+
+class Nets:
+    """A small task-net and a multi-label energy, in one bilevel problem; φ is the whole task-net."""
+
+    def __init__(self, energy_weight=0.5, rows=24):
+        torch.manual_seed(0)
+        self.net = nn.Sequential(nn.Linear(3, 2), nn.Tanh(), nn.Linear(2, 3))
+        self.energy = MultiLabelEnergy(3, 3, 4)
+        self.space, self.weight = MultiLabelSpace(), energy_weight
+        self.x = torch.randn(rows, 3)
+        self.labels = (self.x @ torch.randn(3, 3) + torch.randn(rows, 3) > 0).float()
+        self.theta = list(self.energy.parameters())
+
+    def logits(self, phi):
+        return functional_call(self.net, phi, (self.x,))
+
+    def inner(self, phi):
+        """With a ridge, so that the minimum is one point and the Hessian is positive there."""
+        logits = self.logits(phi)
+        energy = self.energy(self.x, self.space.output(logits)).mean()
+        ridge = sum(p.square().sum() for p in phi.values())
+        return self.space.task_loss(logits, self.labels) + self.weight * energy + 0.05 * ridge
+
+    def outer(self, phi):
+        """SSVM without the hinge, which would hide rows."""
+        output = self.space.output(self.logits(phi))
+        gold = self.energy(self.x, self.labels.unsqueeze(1))
+        return (self.space.cost(output, self.labels) - self.energy(self.x, output) + gold).mean()
+
+    def solved(self, steps=3000, rate=0.5, start=None):
+        phi = detached(start or select_parameters(self.net, "all"))
+        for _ in range(steps):
+            grads = torch.autograd.grad(self.inner(phi), list(phi.values()))
+            phi = detached({name: p - rate * g for (name, p), g in zip(phi.items(), grads, strict=True)})
+        return phi
+
+
+@pytest.fixture(scope="module")
+def solved():
+    nets = Nets()
+    phi = nets.solved()
+    assert gradient(nets.inner, phi).norm() < 1e-4
+    return nets, phi
+
+
+def dense_hessian(nets, phi):
+    eye = torch.eye(sum(p.numel() for p in phi.values()))
+    return torch.stack([hessian_product(nets.inner, phi)(row) for row in eye])
+
+
+def test_products_agree_with_the_dense_hessian_of_torch(solved):
+    nets, phi = solved
+    dense = torch.func.hessian(nets.inner)(phi)
+    rows = [torch.cat([dense[a][b].reshape(phi[a].numel(), -1) for b in phi], 1) for a in phi]
+    dense = torch.cat(rows).detach()
+    v = torch.randn(len(dense), generator=torch.Generator().manual_seed(1))
+    for product in PRODUCTS:
+        assert close(hessian_product(nets.inner, phi, product)(v), dense @ v, TOLERANCE[product])
+        assert close(hessian_product(nets.inner, phi, product)(100 * v), 100 * (dense @ v), TOLERANCE[product])
+
+
+def test_neumann_and_cg_agree_with_a_dense_solve(solved):
+    nets, phi = solved
+    hessian = dense_hessian(nets, phi)
+    eigenvalues = torch.linalg.eigvalsh(hessian)
+    assert eigenvalues[0] > 0
+    b = gradient(nets.outer, phi)
+    expected = torch.linalg.solve(hessian, b)
+    product = hessian_product(nets.inner, phi)
+    u, facts = solve_cg(product, b, 60)
+    assert close(u, expected, 1e-3) and facts["residual"] < 1e-4
+    u, facts = solve_neumann(product, b, 1000, eigenvalues[-1].item())
+    assert close(u, expected, 1e-3) and facts["residual"] < 1e-3
+
+
+def test_finite_differences_agree_with_double_backward(solved):
+    """To 0.5 % of the norm, in the Hessian's product, the cross product and the whole."""
+    nets, phi = solved
+    v = torch.randn(sum(p.numel() for p in phi.values()), generator=torch.Generator().manual_seed(2))
+    exact = flatten(cross_product(nets.inner, phi, v, nets.theta))
+    for product in PRODUCTS[1:]:
+        assert close(flatten(cross_product(nets.inner, phi, v, nets.theta, product)), exact, TOLERANCE[product])
+    results = [
+        flatten(Hypergradient("cg", 30, product=product)(nets.inner, nets.outer, phi, nets.theta)[0])
+        for product in PRODUCTS
+    ]
+    assert close(results[1], results[0], 1e-4) and close(results[2], results[0], 1e-2)
+
+
+def test_it_is_the_slope_of_the_outer_loss_of_the_solved_inner_problem(solved):
+    """[L_out(θ + εd, φ*(θ + εd)) - L_out(θ - εd, φ*(θ - εd))] / 2ε, the inner problem solved anew."""
+    nets, phi = solved
+    grads, _ = Hypergradient("cg", 60)(nets.inner, nets.outer, phi, nets.theta)
+    torch.manual_seed(3)
+    directions = [torch.randn_like(t) for t in nets.theta]
+    slope = sum((g * d).sum() for g, d in zip(grads, directions, strict=True))
+    direct = torch.autograd.grad(nets.outer(phi), nets.theta)
+    values = []
+    for sign in (1, -1):
+        other = Nets()
+        with torch.no_grad():
+            for t, base, d in zip(other.theta, nets.theta, directions, strict=True):
+                t.copy_(base + sign * 0.02 * d)
+        values.append(other.outer(other.solved(1500, start=phi)).item())
+    measured = (values[0] - values[1]) / 0.04
+    assert slope.item() == pytest.approx(measured, rel=0.01)
+    alone = sum((g * d).sum() for g, d in zip(direct, directions, strict=True)).item()
+    assert abs(alone - measured) > 0.05 * abs(measured)  # the direct term alone would not pass
+
+
+def test_unrolled_tends_to_implicit_with_many_steps(solved):
+    nets, phi = solved
+    implicit = flatten(Hypergradient("cg", 60)(nets.inner, nets.outer, phi, nets.theta)[0])
+    distances = []
+    for steps in (2, 100, 900):
+        unrolled = Hypergradient("unrolled", steps, scale=1.0)(nets.inner, nets.outer, phi, nets.theta)[0]
+        distances.append(((flatten(unrolled) - implicit).norm() / implicit.norm()).item())
+    assert distances[0] > 3 * distances[1] > 9 * distances[2] and distances[2] < 1e-3
+
+
+def test_unrolled_from_the_minimum_is_the_series(solved):
+    """Lorraine et al. 2020, theorem 1: T steps of size 1/c are T terms of scale c."""
+    nets, phi = solved
+    series, steps = (
+        flatten(Hypergradient(method, 7, scale=10.0)(nets.inner, nets.outer, phi, nets.theta)[0])
+        for method in ("neumann", "unrolled")
+    )
+    assert close(steps, series, 1e-3)
+
+
+def test_unrolled_is_the_derivative_through_the_steps():
+    """Away from the minimum, against autograd through every step."""
+    nets = Nets()
+    phi = start = detached(select_parameters(nets.net, "all"))
+    for _ in range(5):
+        grads = torch.autograd.grad(nets.inner(phi), list(phi.values()), create_graph=True)
+        phi = {name: p - 0.1 * g for (name, p), g in zip(phi.items(), grads, strict=True)}
+    expected = flatten(torch.autograd.grad(nets.outer(phi), nets.theta))
+    for product in PRODUCTS:
+        found = flatten(
+            Hypergradient("unrolled", 5, 10.0, product=product)(nets.inner, nets.outer, start, nets.theta)[0]
+        )
+        assert close(found, expected, TOLERANCE[product])
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_without_an_energy_in_the_inner_loss_there_is_no_implicit_term(method, product):
+    nets = Nets(energy_weight=0.0)
+    phi = nets.solved(300)
+    grads, facts = Hypergradient(method, 5, product=product)(nets.inner, nets.outer, phi, nets.theta)
+    assert facts["implicit_norm"] == 0
+    if method != "unrolled":  # which takes the direct term where its steps end
+        assert torch.equal(flatten(grads), flatten(torch.autograd.grad(nets.outer(phi), nets.theta)))
+
+
+def test_micro_batches_and_processes_are_a_mean():
+    """Two halves of a batch, as micro-batches, or as processes whose vectors `reduce` averages, give the directions of
+    the whole."""
+    whole, halves = Nets(), [Nets(), Nets()]
+    for i, half in enumerate(halves):
+        half.x, half.labels = (t[12 * i : 12 * i + 12] for t in (whole.x, whole.labels))
+    phi = detached(select_parameters(whole.net, "all"))
+    for method in METHODS[1:]:
+        config = Hypergradient(method, 4, damping=2.0 if method != "unrolled" else 0.0)
+        expected = config.pulls([whole.inner], [whole.outer], phi)
+        pulls = config.pulls([h.inner for h in halves], [h.outer for h in halves], phi)
+        for a, b in zip(pulls.directions, expected.directions, strict=True):
+            assert close(a, b, 1e-3)
+
+
+def test_parameters_of_the_net_are_not_touched(solved):
+    nets, phi = solved
+    before = [p.clone() for p in nets.net.parameters()]
+    Hypergradient("neumann", 3)(nets.inner, nets.outer, dict(nets.net.named_parameters()), nets.theta)
+    assert all(torch.equal(a, b) for a, b in zip(before, nets.net.parameters(), strict=True))
+    assert all(p.grad is None for p in [*nets.net.parameters(), *nets.theta])
+
+
+# --- failures name their remedy --------------------------------------------------------------------------------------
+
+
+def diagonal(*values):
+    values = torch.tensor(values)
+    return lambda v: values * v
+
+
+def test_a_series_that_diverges_says_which_scale_would_not():
+    config = Hypergradient("neumann", 30, scale=2.0)
+    _, facts = solve_neumann(diagonal(1.0, 9.0), torch.ones(2), config.terms, config.scale)
+    advice = config.advice(facts["residual"].item(), facts["curvature"].item())
+    assert "hypergradient_scale" in advice and "reaches 9" in advice
+    _, facts = solve_neumann(diagonal(1.0, 9.0), torch.ones(2), 30, 9.0)
+    assert config.advice(facts["residual"].item(), facts["curvature"].item()) is None
+
+
+@pytest.mark.parametrize("method", ["neumann", "cg"])
+def test_negative_curvature_asks_for_damping(method):
+    config = Hypergradient(method, 30, scale=2.0)
+    b = torch.ones(2)
+    product = diagonal(1.0, -3.0)
+    _, facts = solve_cg(product, b, 30) if method == "cg" else solve_neumann(product, b, 30, 2.0)
+    advice = config.advice(facts["residual"].item(), facts["curvature"].item())
+    assert "hypergradient_damping" in advice
+    u, facts = solve_cg(product, b, 30, 4.0) if method == "cg" else solve_neumann(product, b, 60, 4.0, 4.0)
+    assert config.advice(facts["residual"].item(), facts["curvature"].item()) is None
+    assert close(u, torch.tensor([1 / 5, 1.0]), 1e-3)
+
+
+def test_conjugate_gradient_stays_where_it_is_done():
+    u, facts = solve_cg(diagonal(2.0, 4.0), torch.tensor([1.0, 0.0]), 20)
+    assert torch.equal(u, torch.tensor([0.5, 0.0])) and facts["residual"] == 0
+    u, facts = solve_cg(diagonal(2.0, 4.0), torch.zeros(2), 3)
+    assert torch.equal(u, torch.zeros(2))
+
+
+@pytest.mark.parametrize("options", [{"method": "newton"}, {"product": "exact"}, {"terms": 0}, {"scale": 0.0}])
+def test_options_out_of_range_are_named(options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        Hypergradient(**options)
+
+
+# --- subsets ---------------------------------------------------------------------------------------------------------
+
+
+def bert(**changes):
+    from transformers import AutoModelForSequenceClassification
+
+    return AutoModelForSequenceClassification.from_config(tiny_config("bert", **changes))
+
+
+def test_subsets_by_name():
+    model = bert()
+    assert list(select_parameters(model, "head")) == ["classifier.weight", "classifier.bias"]
+    assert len(select_parameters(model, "all")) == len(list(model.parameters()))
+    assert all("layer.1" in name for name in select_parameters(model, r"layer\.1\."))
+    with pytest.raises(ValueError, match="frozen"):
+        select_parameters(model, "adapters")
+    with pytest.raises(ValueError, match="regular expression"):
+        select_parameters(model, "nothing of this name")
+
+
+def test_subsets_of_a_lora():
+    peft = pytest.importorskip("peft")
+    model = peft.get_peft_model(bert(), peft.LoraConfig(task_type="SEQ_CLS", target_modules=["query"]))
+    head, adapters = (set(select_parameters(model, subset)) for subset in ("head", "adapters"))
+    assert head and all("classifier" in name for name in head)
+    assert adapters and all("lora_" in name for name in adapters)
+    assert head | adapters == set(select_parameters(model, "all"))

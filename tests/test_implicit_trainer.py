@@ -1,0 +1,209 @@
+"""Implicit gradients in the trainer: the loss-net's gradient against `Hypergradient` on the same functions, and runs
+that must end alike."""
+
+import pytest
+import tiny_run
+import torch
+from tiny_models import tiny_arguments, tiny_config, tiny_inputs, tiny_texts, tiny_tokenizer
+from transformers import AutoModelForSequenceClassification
+
+from seal_hf import SealForMultiLabel, SealTrainer, SealTrainingArguments, implicit_phase, tokenize
+from seal_hf.implicit import METHODS, PRODUCTS, Hypergradient, flatten
+from seal_hf.implicit_phase import TaskFunction
+
+IMPLICIT = METHODS[1:]
+
+
+def bert(**changes):
+    torch.manual_seed(0)
+    return AutoModelForSequenceClassification.from_config(tiny_config("bert", **changes))
+
+
+def recorded(trainer):
+    """The gradients of the loss-net's first update, and what it was computed from."""
+    seen = {}
+
+    def solve(batches, *args):
+        seen.setdefault("batches", batches)
+        seen.setdefault("phi", {k: p.detach().clone() for k, p in trainer.implicit.task_function.parameters().items()})
+        seen.setdefault("theta", [p.detach().clone() for p in trainer.learner.parameters])
+        return type(trainer.implicit).solve(trainer.implicit, batches, *args)
+
+    def apply():
+        seen.setdefault("gradient", [p.grad.clone() for p in trainer.learner.parameters])
+        type(trainer.learner).apply(trainer.learner)
+
+    build = trainer.create_scheduler
+
+    def create_scheduler(*args, **kwargs):
+        scheduler = build(*args, **kwargs)
+        trainer.implicit.solve, trainer.learner.apply = solve, apply
+        return scheduler
+
+    trainer.create_scheduler = create_scheduler
+    trainer.train()
+    return seen
+
+
+def gradients(folder, **options):
+    """Of the energy, over a window of two micro-batches: the trainer's gradient, and the direct and the full one that
+    implicit.py gives on the mean of their functions. Flat."""
+    options |= dict(hypergradient_terms=3, max_steps=1, encoder="shared", accumulation=2, batch=8)
+    trainer, _ = tiny_run.make(folder, **options)
+    seen = recorded(trainer)
+    with torch.no_grad():
+        for p, before in zip(trainer.learner.parameters, seen["theta"], strict=True):
+            p.copy_(before)
+    trainer.state.global_step = 0  # the noise is that of the first step
+    implicit, energy = trainer.implicit, list(trainer.loss_net.energy.parameters())
+
+    def mean(losses):
+        return lambda phi: sum(loss(phi) for loss in losses) / len(losses)
+
+    inner = mean([implicit.inner(batch, 1.0) for batch in seen["batches"]])
+    outer = mean([implicit.outer(batch) for batch in seen["batches"]])
+    full, _ = Hypergradient(options["hypergradient"], 3)(inner, outer, seen["phi"], energy)
+    direct, _ = Hypergradient("none")(inner, outer, seen["phi"], energy)
+    found = dict(zip(map(id, trainer.learner.parameters), seen["gradient"], strict=True))
+    return flatten([found[id(p)] for p in energy]), flatten(direct), flatten(full)
+
+
+@pytest.mark.parametrize("loss", ["margin", "regression", "contrastive_divergence"])
+@pytest.mark.parametrize("method", IMPLICIT)
+@pytest.mark.parametrize("subset", ["head", "all"])
+def test_the_loss_nets_gradient_is_the_hypergradient(method, loss, subset, tmp_path):
+    options = dict(hypergradient=method, hypergradient_parameters=subset, loss=loss)
+    found, direct, full = gradients(tmp_path, **options)
+    assert (found - full).norm() < 1e-5 * full.norm() and (found - direct).norm() > 1e-3 * full.norm()
+
+
+@pytest.mark.parametrize("subset", ["head", "all"])
+def test_products_train_alike(subset, tmp_path):
+    options = dict(loss="margin", hypergradient="cg", hypergradient_parameters=subset, hypergradient_damping=0.5)
+    ends = [tiny_run.run(tmp_path, hypergradient_product=product, max_steps=4, **options)[0] for product in PRODUCTS]
+    moved = (ends[0] - tiny_run.run(tmp_path, loss="margin", max_steps=4)[0]).norm()
+    assert moved > 0.01  # that is what it changes
+    assert all((end - ends[0]).norm() < 0.01 * moved for end in ends[1:])
+
+
+@pytest.mark.parametrize("method", IMPLICIT)
+def test_accumulation_changes_nothing(method, tmp_path):
+    options = dict(loss="margin", hypergradient=method, max_steps=4)
+    whole, halves = (tiny_run.run(tmp_path, batch=16 // parts, accumulation=parts, **options)[0] for parts in (1, 2))
+    torch.testing.assert_close(whole, halves, rtol=0, atol=1e-5)
+
+
+def test_without_weight_of_the_energy_nothing_changes(tmp_path):
+    options = dict(loss="margin", energy_weight=0.0, max_steps=4)
+    plain = tiny_run.run(tmp_path, **options)[0]
+    for method in ("neumann", "cg"):
+        implicit = tiny_run.run(tmp_path, hypergradient=method, **options)[0]
+        torch.testing.assert_close(implicit, plain, rtol=0, atol=1e-6)  # one more column in a product of matrices
+
+
+@pytest.mark.parametrize("subset", ["head", "all"])
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_in_bf16_the_implicit_term_is_that_of_float32(product, subset, tmp_path):
+    """To the digits of a bf16 forward, that is: what is left when the same run's direct gradient is taken off."""
+    options = dict(loss="regression", bf16=True, hypergradient_product=product, hypergradient_parameters=subset)
+    found, direct, full = gradients(tmp_path, hypergradient="cg", **options)
+    first_order, _, _ = gradients(tmp_path, hypergradient="neumann", hypergradient_scale=1e12, **options)
+    implicit = full - direct
+    assert (found - first_order - implicit).norm() < 0.03 * implicit.norm()
+
+
+def test_a_resumed_run_ends_where_the_whole_one_does(tmp_path):
+    options = dict(loss="contrastive_divergence", hypergradient="neumann", dropout=0.2, num_samples=4)
+    options |= dict(save_strategy="steps", save_steps=4)
+    whole, _ = tiny_run.run(tmp_path / "whole", **options)
+    resumed, _ = tiny_run.run(tmp_path / "part", resume=str(tmp_path / "whole/checkpoint-4"), **options)
+    assert torch.equal(whole, resumed)
+
+
+def test_the_log_has_the_diagnostics_and_the_remedy(tmp_path, monkeypatch):
+    messages = []
+    monkeypatch.setattr(implicit_phase.logger, "warning", messages.append)
+    options = dict(loss="margin", hypergradient="neumann", hypergradient_terms=9, max_steps=4)
+    trainer = tiny_run.run(tmp_path, hypergradient_scale=0.5, **options)[1]
+    names = "residual curvature cosine direct_norm implicit_norm full_norm".split()
+    assert {f"hypergradient_{name}" for name in names} <= trainer.state.log_history[0].keys()
+    assert len(messages) == 1 and "`hypergradient_scale`" in messages[0]
+
+
+# --- task-nets as functions ------------------------------------------------------------------------------------------
+
+
+def test_the_head_starts_from_the_features_of_the_runs_own_forward():
+    model, inputs = bert().train(), tiny_inputs("bert")
+    function = TaskFunction(model, "head")
+    with function.watch():
+        logits = model(**inputs).logits
+    calls = []
+    handle = model.bert.register_forward_hook(lambda *_: calls.append(1))
+    of_phi = function.on(inputs, logits)
+    torch.testing.assert_close(of_phi(function.parameters()), logits.detach())  # with the same dropout before the head
+    handle.remove()
+    assert not calls and model.training
+
+
+@pytest.mark.parametrize("kind", ["distilbert", "roberta", "electra"])
+def test_any_head_and_the_whole_net_give_the_nets_logits(kind):
+    torch.manual_seed(0)
+    model, inputs = AutoModelForSequenceClassification.from_config(tiny_config(kind)).eval(), tiny_inputs(kind)
+    for subset in ("head", "all"):
+        function = TaskFunction(model, subset)
+        with function.watch():
+            logits = model(**inputs).logits
+        phi = function.parameters()
+        again = function.on(inputs, logits)(phi)
+        torch.testing.assert_close(again, logits)
+        again.sum().backward()
+        assert all(p.grad is None for p in model.parameters()) and any(p.grad is not None for p in phi.values())
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_all_of_a_transformer_has_second_derivatives(product, tmp_path):
+    """Its attention too: the kernel is the one that has them."""
+    nets = SealForMultiLabel.from_pretrained(saved_bert(tmp_path), loss_net_encoder="shared")
+    options = dict(energy_loss="margin", loss_net_encoder="shared", hypergradient="cg", hypergradient_damping=1.0)
+    args = tiny_arguments(
+        tmp_path, hypergradient_parameters="all", hypergradient_product=product, max_steps=1, **options
+    )
+    trainer = SealTrainer(nets, args, train_dataset=tokenize(tiny_texts(8), tiny_tokenizer(), max_length=16))
+    trainer.train()
+    (log,) = [log for log in trainer.state.log_history if "hypergradient_cosine" in log] or [{}]
+    assert log.get("hypergradient_residual", 0.0) < 1
+
+
+def saved_bert(folder):
+    bert().save_pretrained(folder / "bert")
+    return folder / "bert"
+
+
+# --- refusals --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (dict(energy_loss="nce"), "does not depend on the task-net's output.*contrastive_divergence"),
+        (dict(energy_loss="ce"), "does not depend"),
+        (dict(energy_loss="margin", energy_weight_balance=True), "energy_weight_balance"),
+        (dict(energy_loss="margin", loss_net_torch_compile=True), "finite_differences"),
+        (dict(energy_loss="margin", hypergradient_scale=0.0), "hypergradient_scale"),
+        (dict(energy_loss="margin", hypergradient_terms=0), "hypergradient_terms"),
+        (dict(energy_loss="margin", hypergradient_product="exact"), "hypergradient_product"),
+    ],
+)
+def test_arguments_that_do_not_go_together(options, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        SealTrainingArguments(str(tmp_path), use_cpu=True, hypergradient="cg", **options)
+
+
+def test_what_has_no_hessian_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="sparse_labels_from"):
+        tiny_run.make(tmp_path, loss="margin", hypergradient="cg", sparse_labels_from=2)
+    nets = tiny_run.model()
+    nets.task_net.config._attn_implementation = "flash_attention_2"
+    with pytest.raises(ValueError, match="finite_differences"):
+        tiny_run.make(tmp_path, loss="margin", nets=nets, hypergradient="cg", hypergradient_parameters="all")
