@@ -215,8 +215,8 @@ class Pulled:
         return total
 
     def _inner(self, energy: Tensor) -> Tensor:
-        """The part of the inner loss that the loss-net shapes; the cost Δ is no part of that."""
-        return self.energy_weight * self.implicit.energy_loss.task_term(energy, torch.zeros_like(energy))
+        """The part of the inner loss that the loss-net shapes."""
+        return self.energy_weight * self.implicit.energy_loss.task_term(energy)
 
 
 class Implicit:
@@ -250,12 +250,10 @@ class Implicit:
 
         def loss(phi: Parameters) -> Tensor:
             logits = batch.function(phi)
-            output, (gold, mask) = self.space.output(logits), self.space.gold(batch.labels)
-            energy = self.loss_net.energies(batch.features, output, mask)
-            augmented = self.energy_loss.cost_augmented
-            cost = self.space.cost(output, gold, self.energy_loss.margin_cost, mask) if augmented else None
+            _, mask = self.space.gold(batch.labels)
+            energy = self.loss_net.energies(batch.features, self.space.output(logits), mask)
             task_loss = self.space.task_loss(logits, batch.labels, batch.noise())
-            return self.task_weight * task_loss + energy_weight * self.energy_loss.task_term(energy, cost)
+            return self.task_weight * task_loss + energy_weight * self.energy_loss.task_term(energy)
 
         return loss
 

@@ -317,12 +317,12 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         """Raises ValueError for what implicit gradients do not go together with."""
         if self.hypergradient == "none":
             return
-        loss = ENERGY_LOSSES.get(self.energy_loss)
-        if loss is None or not loss.reads_output:
-            those = ", ".join(name for name, loss in ENERGY_LOSSES.items() if loss.reads_output)
+        those = [name for name, loss in ENERGY_LOSSES.items() if loss.reads_output and not loss.reads_gold]
+        if self.energy_loss not in those:
             raise ValueError(
-                f"`hypergradient` is {self.hypergradient!r}, but energy_loss={self.energy_loss!r} does not depend on "
-                f"the task-net's output, so it has no implicit gradient. Use one of {those}."
+                f"`hypergradient` is {self.hypergradient!r}, which takes a loss of the task-net's output that leaves "
+                f"the task-net the plain energy; energy_loss={self.energy_loss!r} is none. Use one of "
+                f"{', '.join(those)}."
             )
         if self.energy_weight_balance:
             raise ValueError(
