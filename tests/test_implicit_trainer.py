@@ -186,8 +186,8 @@ def saved_bert(folder):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (dict(energy_loss="nce"), "does not depend on the task-net's output.*contrastive_divergence"),
-        (dict(energy_loss="ce"), "does not depend"),
+        (dict(energy_loss="nce"), "takes a loss of the task-net's output.*contrastive_divergence"),
+        (dict(energy_loss="ce"), "energy_loss='ce' is none"),
         (dict(energy_loss="margin", energy_weight_balance=True), "energy_weight_balance"),
         (dict(energy_loss="margin", loss_net_torch_compile=True), "finite_differences"),
         (dict(energy_loss="margin", hypergradient_scale=0.0), "hypergradient_scale"),
