@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from torch import nn
 
+from .grid import GridEnergy
 from .multilabel import MultiLabelEnergy
 
-ENERGIES: dict[str, type[nn.Module]] = {"multilabel": MultiLabelEnergy}
+ENERGIES: dict[str, type[nn.Module]] = {"multilabel": MultiLabelEnergy, "grid": GridEnergy}
 
-__all__ = ["ENERGIES", "MultiLabelEnergy"]
+__all__ = ["ENERGIES", "GridEnergy", "MultiLabelEnergy"]

@@ -9,8 +9,9 @@ synchronises with the device. A new one is a file here and its class in `SPACES`
 from __future__ import annotations
 
 from .base import COSTS, OutputSpace
+from .masks import BinaryMaskSpace
 from .multilabel import SPARSE_FROM, MultiLabelSpace
 
-SPACES: dict[str, type[OutputSpace]] = {space.name: space for space in (MultiLabelSpace,)}
+SPACES: dict[str, type[OutputSpace]] = {space.name: space for space in (MultiLabelSpace, BinaryMaskSpace)}
 
-__all__ = ["COSTS", "SPACES", "SPARSE_FROM", "MultiLabelSpace", "OutputSpace"]
+__all__ = ["COSTS", "SPACES", "SPARSE_FROM", "BinaryMaskSpace", "MultiLabelSpace", "OutputSpace"]

@@ -15,11 +15,11 @@ class OutputSpace(ABC):
 
     Attributes:
         name: Key in `SPACES`; stored in the loss-net's config.
-        problem_type: The `config.problem_type` a task-net of this space has.
+        problem_type: The `config.problem_type` a task-net of this space has, or None.
     """
 
     name: str
-    problem_type: str
+    problem_type: str | None
 
     @classmethod
     def from_arguments(cls, args) -> OutputSpace:
@@ -40,6 +40,10 @@ class OutputSpace(ABC):
     @abstractmethod
     def gold(self, labels: Tensor) -> tuple[Tensor, Tensor | None]:
         """Labels as given by the data -> (gold structure as floats, mask or None)."""
+
+    def fit(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The task-net's logits in the shape of the labels, where that is not their own; differentiable."""
+        return logits
 
     @abstractmethod
     def relax(self, logits: Tensor) -> Tensor:
