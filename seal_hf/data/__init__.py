@@ -1,4 +1,5 @@
-"""Data sets: files, folders and Hub ids into `datasets.Dataset` splits. Knows no model.
+"""Data sets: files, folders and Hub ids into splits: of `datasets.Dataset`, or, of images with masks, arrays. Knows no
+model.
 
 Dispatch of [`load_multilabel`]: nothing or `digits` -> the embedded data; a folder or file with .arff -> `mulan.py`;
 csv, tsv, jsonl -> `text.py`; a plain name -> that folder under `data_dir`; `owner/name` -> the Hub.
@@ -12,10 +13,19 @@ from pathlib import Path
 from .arguments import DataArguments
 from .common import NORMALIZE, DataError, MultiLabelData, did_you_mean
 from .digits import load_digit_groups
+from .masks import SegmentationData, load_masks
 from .mulan import load_arff_folder
 from .text import SUFFIXES, load_hub, load_text
 
-__all__ = ["DataArguments", "DataError", "MultiLabelData", "kind_of", "load_multilabel"]
+__all__ = [
+    "DataArguments",
+    "DataError",
+    "MultiLabelData",
+    "SegmentationData",
+    "kind_of",
+    "load_masks",
+    "load_multilabel",
+]
 
 
 def load_multilabel(

@@ -12,7 +12,7 @@ from scipy.ndimage import zoom
 
 SIZES = {"train": 320, "validation": 80, "test": 160}
 CANVAS, DIGIT, PIECE, PIECES = 32, 24, 9, 4  # pixels a side; and how many pieces of other digits
-NOISE, CONTRAST = 20, 64  # of 255: standard deviation of the pixels' noise, and least difference of ink and paper
+NOISE, CONTRAST = 20, 64  # of 255: standard deviation of the pixels' noise, least difference of ink and paper
 
 
 def draw_digit_masks(seed: int = 0) -> dict[str, list[tuple[np.ndarray, np.ndarray]]]:
@@ -39,8 +39,8 @@ def _draw(inks: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.nd
     digit = np.zeros_like(ink)
     _place(digit, inks[0], rng)
     ink = np.where(digit > 0.1, digit, ink)[..., None]
-    paper = rng.uniform(0, 255, 3)
-    paint = (paper + rng.uniform(CONTRAST, 255 - CONTRAST, 3)) % 255  # seen against it in every channel
+    paper = rng.uniform(0, 255 - 2 * CONTRAST, 3)
+    paint = paper + rng.uniform(CONTRAST, 2 * CONTRAST, 3)  # brighter in every channel
     image = ink * paint + (1 - ink) * paper + rng.normal(0, NOISE, (CANVAS, CANVAS, 3))
     return image.clip(0, 255).astype(np.uint8), (digit >= 0.5).astype(np.uint8)
 
