@@ -12,7 +12,7 @@ from .energy_args import EnergyTrainingArguments
 from .energy_losses import ENERGY_LOSSES, Candidates, EnergyLoss
 from .energy_methods import ENERGY_METHODS
 from .energy_trainer import EnergyTrainer, load_energy_network
-from .fcn import FCNConfig, FCNForSemanticSegmentation, image_processor
+from .fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor
 from .inference import GradientBasedInference
 from .label_sets import LabelSets
 from .learner import Learner
@@ -63,7 +63,7 @@ __all__ = [
     "TensorRows",
     "collate_rows",
     "crop_averaged",
-    "image_processor",
+    "fcn_image_processor",
     "load_energy_network",
     "load_masks",
     "load_multilabel",

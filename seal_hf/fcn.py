@@ -73,6 +73,9 @@ class FCNForSemanticSegmentation(PreTrainedModel):
         if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d)):
             module.reset_parameters()
 
+    def get_input_embeddings(self) -> None:
+        """None: pixels are no tokens. FSDP2 asks, to shard a table of them by itself."""
+
     def forward(
         self,
         pixel_values: Tensor,
@@ -104,7 +107,7 @@ class FCNForSemanticSegmentation(PreTrainedModel):
         return logits, tuple(maps)
 
 
-def image_processor():
+def fcn_image_processor():
     """What goes with the FCN into a folder, so that `pipeline("image-segmentation", folder)` runs: pixels from 0 to 1,
     at their own size. Give it to the Trainer as `processing_class`, or call its `save_pretrained`."""
     return image_processor_class()(do_resize=False, do_rescale=True, do_normalize=False, do_reduce_labels=False)

@@ -180,6 +180,26 @@ def test_one_folder_is_split_and_one_bit_masks_are_read(tmp_path):
     assert data.train.masks.max() == 1
 
 
+@pytest.mark.parametrize("mode", ["L", "LA", "RGBA", "P", "1"])
+def test_images_of_other_modes_become_rgb(tmp_path, mode):
+    images, masks = pictures(10)
+    write_folder(tmp_path, images, masks)
+    Image = pytest.importorskip("PIL.Image")
+    for file in (tmp_path / "images").iterdir():
+        Image.open(file).convert(mode).save(file)
+    expected = {Image.open(file).convert("RGB").tobytes() for file in (tmp_path / "images").iterdir()}
+    data = load_masks(str(tmp_path))
+    assert {image.tobytes() for image in data.train.images} <= expected
+    assert any("one channel" in note for note in data.notes) == (mode in ("L", "LA", "1"))
+
+
+def test_images_of_sixteen_bits_are_refused(tmp_path):
+    images, masks = pictures(2)
+    write_folder(tmp_path, images[..., 0].astype(np.uint16) * 257, masks)
+    with pytest.raises(DataError, match="type uint16; expected uint8"):
+        load_masks(str(tmp_path))
+
+
 def test_several_sizes_need_one_to_resize_to(tmp_path):
     images, masks = pictures(10)
     large, large_masks = pictures(10, (12, 12), seed=1)

@@ -30,8 +30,8 @@ def batch():
 
 def stacked(net, x, y):
     """-v(x, y) of one mask per image as the authors write it: one convolution over four channels."""
-    weight = torch.cat([net.image.weight, net.mask.weight], dim=1)
-    hidden = F.relu(F.conv2d(torch.cat([x, y.unsqueeze(1)], dim=1), weight, net.image.bias, padding=2))
+    weight = torch.cat([net.from_image.weight, net.from_mask.weight], dim=1)
+    hidden = F.relu(F.conv2d(torch.cat([x, y.unsqueeze(1)], dim=1), weight, net.from_image.bias, padding=2))
     for layer in (net.convolutions[0], net.convolutions[2]):
         hidden = F.relu(F.conv2d(hidden, layer.weight, layer.bias, stride=2, padding=2))
     hidden = hidden.flatten(1)
@@ -87,8 +87,8 @@ def test_other_sizes_are_averaged_to_the_same_cells(energy, size):
 def test_the_first_layer_starts_as_one_convolution_over_four_channels():
     torch.manual_seed(0)
     net = GridEnergy()
-    before = net.mask.weight.clone()
+    before = net.from_mask.weight.clone()
     net.reset_parameters()
-    assert not torch.equal(before, net.mask.weight)
-    for weight in (net.image.weight, net.mask.weight):  # uniform within 1 / sqrt(4 · 25)
+    assert not torch.equal(before, net.from_mask.weight)
+    for weight in (net.from_image.weight, net.from_mask.weight):  # uniform within 1 / sqrt(4 · 25)
         assert weight.abs().max() <= 0.1 and weight.std().item() == pytest.approx(0.1 / 3**0.5, rel=0.05)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from transformers import AutoImageProcessor, AutoModelForSemanticSegmentation, pipeline
 
 from seal_hf.crops import crop_averaged
-from seal_hf.fcn import FCNConfig, FCNForSemanticSegmentation, image_processor
+from seal_hf.fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor
 
 LABELS = {"id2label": {0: "background", 1: "digit"}, "label2id": {"background": 0, "digit": 1}}
 
@@ -83,7 +83,7 @@ def test_the_pipeline_runs_on_a_saved_folder(images, tmp_path, caplog):
     with torch.no_grad():
         net.scores[0].bias.copy_(torch.tensor([0.0, 0.15]))
     net.save_pretrained(tmp_path)
-    image_processor().save_pretrained(tmp_path)
+    fcn_image_processor().save_pretrained(tmp_path)
     picture = Image.fromarray((images[0, :, :, :30].permute(1, 2, 0).numpy() * 255).astype(np.uint8))
     pixels = AutoImageProcessor.from_pretrained(tmp_path)(picture, return_tensors="pt")["pixel_values"]
     torch.testing.assert_close(pixels[0], torch.from_numpy(np.array(picture)).permute(2, 0, 1) / 255)

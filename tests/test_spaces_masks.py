@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from sklearn.metrics import f1_score, jaccard_score
+from transformers import SegformerConfig, SegformerForSemanticSegmentation
 
 from seal_hf.spaces import SPACES, BinaryMaskSpace
 from seal_hf.spaces.masks import log_odds, smoothing
@@ -50,6 +51,21 @@ def test_coarse_logits_are_scaled_up_as_hugging_faces_heads_do(logits):
     fitted = SPACE.fit(logits, labels)
     assert fitted.shape == labels.shape
     torch.testing.assert_close(SPACE.task_loss(fitted, labels), total)
+
+
+def test_the_mean_loss_is_a_hugging_face_heads_own():
+    config = SegformerConfig(
+        depths=[1], num_encoder_blocks=1, sr_ratios=[1], hidden_sizes=[8], patch_sizes=[7], strides=[4]
+    )
+    config.num_attention_heads, config.mlp_ratios, config.decoder_hidden_size = [1], [1], 8
+    net = SegformerForSemanticSegmentation(config).eval()
+    labels = torch.randint(0, 2, (2, 16, 12), generator=generator())
+    labels[1, 3:] = 255
+    with torch.no_grad():
+        outputs = net(torch.rand(2, 3, 16, 12, generator=generator()), labels=labels)
+    assert outputs.logits.shape == (2, 2, 4, 3)
+    SPACE.check(outputs.logits, labels)
+    torch.testing.assert_close(BinaryMaskSpace(pixel_loss="mean").task_loss(outputs.logits, labels), outputs.loss)
 
 
 def test_task_loss_of_a_batch_without_pixels_that_count_is_zero(logits):

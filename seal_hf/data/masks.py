@@ -29,9 +29,11 @@ IMAGE_NAMES, MASK_NAMES = ("image", "images", "pixel_values"), ("mask", "masks",
 
 @dataclass
 class SegmentationSplit:
-    """Attributes:
-    images: (N, H, W, 3) uint8.
-    masks: (N, H, W) uint8 of 0, 1 and 255.
+    """Images of one size and their masks.
+
+    Attributes:
+        images: (N, H, W, 3) uint8.
+        masks: (N, H, W) uint8 of 0, 1 and 255.
     """
 
     images: np.ndarray
@@ -41,16 +43,20 @@ class SegmentationSplit:
         return len(self.images)
 
     def take(self, rows: np.ndarray | slice) -> SegmentationSplit:
+        """Some rows of it."""
         return SegmentationSplit(self.images[rows], self.masks[rows])
 
 
 @dataclass
 class SegmentationData:
-    """Attributes:
-    name: short name, for logs and the model card.
-    train, validation, test: splits; `test` may be None. All images have one size.
-    label_names: of background and foreground.
-    notes: what the loader did to the data, with counts.
+    """A data set of images with binary masks.
+
+    Attributes:
+        name: short name, for logs and the model card.
+        kind: `masks`.
+        train, validation, test: splits; `test` may be None. All images have one size.
+        label_names: of background and foreground.
+        notes: what the loader did to the data, with counts.
     """
 
     name: str
@@ -116,7 +122,13 @@ def load_masks(
 
 
 class _Reader:
-    """Checks and converts images and masks, and counts what it did."""
+    """Checks and converts images and masks, and counts what it did.
+
+    Attributes:
+        image_size: the side that all are resized to, or None.
+        one_channel: how many images had one channel.
+        notes: of [`SegmentationData`].
+    """
 
     def __init__(self, image_size: int | None):
         self.image_size = image_size
@@ -352,11 +364,13 @@ def _column(columns: Sequence[str], given: str | None, usual: Sequence[str], arg
 
 
 def _pixels(image: Any) -> np.ndarray:
-    """Of a file, a PIL image, or nested lists."""
+    """Of a file, a PIL image, or nested lists. More than 8 bits per channel stay as they are, to be refused."""
     image = _opened(image) if isinstance(image, Path) else image
-    if hasattr(image, "convert"):
-        return np.asarray(image if image.mode in ("L", "RGB") else image.convert("RGB"))
-    return np.asarray(image, dtype=np.uint8)
+    if not hasattr(image, "convert"):
+        return np.asarray(image, dtype=np.uint8)
+    if image.mode in ("1", "LA"):
+        return np.asarray(image.convert("L"))
+    return np.asarray(image if image.mode[0] in "LIF" else image.convert("RGB"))
 
 
 def _mask(mask: Any) -> np.ndarray:

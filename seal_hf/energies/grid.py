@@ -29,8 +29,8 @@ class GridEnergy(nn.Module):
 
     def __init__(self, channels: int = 3, dropout: float = 0.25):
         super().__init__()
-        self.image = nn.Conv2d(channels, 64, 5, padding=2)
-        self.mask = nn.Conv2d(1, 64, 5, padding=2, bias=False)
+        self.from_image = nn.Conv2d(channels, 64, 5, padding=2)
+        self.from_mask = nn.Conv2d(1, 64, 5, padding=2, bias=False)
         self.convolutions = nn.Sequential(
             nn.Conv2d(64, 128, 5, stride=2, padding=2),
             nn.ReLU(),
@@ -49,8 +49,8 @@ class GridEnergy(nn.Module):
 
     def reset_parameters(self) -> None:
         """PyTorch's own, the authors' choice; the two parts of the first layer as the one convolution they are."""
-        bound = 1 / math.sqrt((self.image.in_channels + 1) * 5 * 5)
-        for parameter in (self.image.weight, self.image.bias, self.mask.weight):
+        bound = 1 / math.sqrt((self.from_image.in_channels + 1) * 5 * 5)
+        for parameter in (self.from_image.weight, self.from_image.bias, self.from_mask.weight):
             nn.init.uniform_(parameter, -bound, bound)
         for layer in (*self.convolutions, *self.linear):
             if hasattr(layer, "reset_parameters"):
@@ -61,8 +61,8 @@ class GridEnergy(nn.Module):
         by `mask` (B, H, W), are background in every candidate."""
         if mask is not None:
             y = y.masked_fill(~mask.unsqueeze(1), 0)
-        drawn = self.mask(y.flatten(0, 1).unsqueeze(1))  # (B S, 64, H, W)
-        hidden = self.image(features).unsqueeze(1) + drawn.unflatten(0, y.shape[:2])  # (B, S, 64, H, W)
+        drawn = self.from_mask(y.flatten(0, 1).unsqueeze(1))  # (B S, 64, H, W)
+        hidden = self.from_image(features).unsqueeze(1) + drawn.unflatten(0, y.shape[:2])  # (B, S, 64, H, W)
         hidden = self.convolutions(F.relu(hidden).flatten(0, 1))  # (B S, 128, H/4, W/4)
         if hidden.shape[-2:] != (CELLS, CELLS):
             hidden = F.adaptive_avg_pool2d(hidden, CELLS)
