@@ -201,8 +201,8 @@ class BinaryMaskSpace(OutputSpace):
         gap = torch.log(-torch.expm1(-(low - high).clamp_min(0)))
         together = F.logsigmoid(low) + F.logsigmoid(-high) + gap
         alone = self._patches(torch.where(ones, F.logsigmoid(z), torch.where(zeros, F.logsigmoid(-z), 0.0)), 0.0)
-        share = torch.tensor(float(self.independent_share), device=z.device)
-        return torch.logaddexp(torch.log1p(-share) + together, share.log() + alone.sum((3, 5))).sum((2, 3))
+        shares = [math.log(share) if share else -inf for share in (1 - self.independent_share, self.independent_share)]
+        return torch.logaddexp(shares[0] + together, shares[1] + alone.sum((3, 5))).sum((2, 3))
 
     def _patches(self, values: Tensor, fill: float) -> Tensor:
         """(B, S, H, W) -> (B, S, patches down, size, patches across, size), filled up at the lower and right edge."""
