@@ -5,20 +5,38 @@ task-net runs.
 """
 
 from .collators import TensorRows, collate_rows, tokenize
-from .data import DataError, MultiLabelData, TagSequenceData, load_multilabel, load_srl, load_tags
-from .energies import ENERGIES, MultiLabelEnergy
+from .crops import MaskRows, NewCrops, crop_averaged
+from .data import (
+    DataError,
+    MultiLabelData,
+    SegmentationData,
+    TagSequenceData,
+    load_masks,
+    load_multilabel,
+    load_srl,
+    load_tags,
+)
+from .energies import ENERGIES, GridEnergy, MultiLabelEnergy
 from .energy_args import EnergyTrainingArguments
 from .energy_losses import ENERGY_LOSSES, Candidates, EnergyLoss
 from .energy_methods import ENERGY_METHODS
 from .energy_trainer import EnergyTrainer, load_energy_network
+from .fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor
 from .inference import GradientBasedInference
 from .label_sets import LabelSets
 from .learner import Learner
 from .loss_net import LossNet, LossNetConfig
 from .meters import NonFiniteLossError
-from .modeling import MLPConfig, MLPForMultiLabel, SealForMultiLabel, SealForTokenClassification, SealModel
+from .modeling import (
+    MLPConfig,
+    MLPForMultiLabel,
+    SealForMultiLabel,
+    SealForSegmentation,
+    SealForTokenClassification,
+    SealModel,
+)
 from .recurrent import BiLSTMConfig, BiLSTMForTokenClassification
-from .spaces import SPACES, MultiLabelSpace, OutputSpace, TagSequenceSpace
+from .spaces import SPACES, BinaryMaskSpace, MultiLabelSpace, OutputSpace, TagSequenceSpace
 from .task_losses import TASK_LOSSES, TaskLoss
 from .token_rows import WordRows, encode_words, tokenize_words
 from .trainer import SealTrainer
@@ -36,21 +54,27 @@ __all__ = [
     "TASK_LOSSES",
     "BiLSTMConfig",
     "BiLSTMForTokenClassification",
+    "BinaryMaskSpace",
     "Candidates",
     "DataError",
     "EnergyLoss",
     "EnergyTrainer",
     "EnergyTrainingArguments",
+    "FCNConfig",
+    "FCNForSemanticSegmentation",
     "GradientBasedInference",
+    "GridEnergy",
     "LabelSets",
     "Learner",
     "LossNet",
     "LossNetConfig",
     "MLPConfig",
     "MLPForMultiLabel",
+    "MaskRows",
     "MultiLabelData",
     "MultiLabelEnergy",
     "MultiLabelSpace",
+    "NewCrops",
     "NonFiniteLossError",
     "OutputSpace",
     "SealForMultiLabel",
@@ -58,8 +82,10 @@ __all__ = [
     "SealModel",
     "SealTrainer",
     "SealTrainingArguments",
-    "TagSequenceSpace",
+    "SealForSegmentation",
+    "SegmentationData",
     "TagSequenceData",
+    "TagSequenceSpace",
     "TaskLoss",
     "TensorRows",
     "Vocabulary",
@@ -67,7 +93,10 @@ __all__ = [
     "WordVectors",
     "collate_rows",
     "encode_words",
+    "crop_averaged",
+    "fcn_image_processor",
     "load_energy_network",
+    "load_masks",
     "load_multilabel",
     "load_srl",
     "load_tags",

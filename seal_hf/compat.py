@@ -22,3 +22,13 @@ def enable_gradient_checkpointing(net: PreTrainedModel) -> None:
         net.disable_input_require_grads()
     else:
         net.gradient_checkpointing_enable({"use_reentrant": False})
+
+
+def image_processor_class() -> type:
+    """The image processor of masks that needs no torchvision: transformers 5 gives it a name of its own, and warns
+    where it falls back to it; remove with transformers 4. Saved, both have the name that both lines read."""
+    try:
+        from transformers.models.segformer.image_processing_pil_segformer import SegformerImageProcessorPil
+    except ImportError:
+        from transformers import SegformerImageProcessor as SegformerImageProcessorPil
+    return SegformerImageProcessorPil

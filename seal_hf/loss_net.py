@@ -79,7 +79,9 @@ class LossNet(PreTrainedModel):
         super().__init__(config)
         self.encoder = None
         self.adapter = nn.ParameterDict()  # the parameters of its adapter, if it has one, as its own
-        if config.encoder_mode == "separate":
+        if ENERGIES[config.energy].reads is not None:
+            self.main_input_name = ENERGIES[config.energy].reads
+        elif config.encoder_mode == "separate":
             options = dict(config.encoder_config)
             encoder_config = AutoConfig.for_model(options.pop("model_type"), **options)
             self.encoder = without_pooler(AutoModel.from_config(encoder_config))
@@ -89,8 +91,7 @@ class LossNet(PreTrainedModel):
             module for a, b in zip(sizes[:-1], sizes[1:], strict=True) for module in (nn.Linear(a, b), nn.Softplus())
         ]
         self.head = nn.Sequential(*layers)
-        options = config.energy_options or {}
-        self.energy = ENERGIES[config.energy](config.num_labels, sizes[-1], config.global_size, **options)
+        self.energy = ENERGIES[config.energy].from_config(config, sizes[-1])
         self.post_init()
 
     def _init_weights(self, module: nn.Module) -> None:
@@ -139,7 +140,10 @@ class LossNet(PreTrainedModel):
                 module.sparse = wanted
 
     def encode(self, inputs: dict[str, Tensor], features: Tensor | None = None) -> Tensor:
-        """T_E(x): from the inputs, or from features that are there already. (B, H), or of tokens (B, T, H)."""
+        """T_E(x): from the inputs, or from features that are there already. (B, H), or of tokens (B, T, H); of an
+        energy that reads an input itself, that input."""
+        if self.energy.reads is not None:
+            return inputs[self.energy.reads]
         if features is None:
             features = self.encoder(**inputs).last_hidden_state
             features = pool(features, inputs.get("attention_mask")) if self.pooled else features

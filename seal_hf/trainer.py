@@ -189,6 +189,7 @@ class SealTrainer(TwoNetTrainer):
         with self.implicit.task_function.watch() if self.implicit is not None else nullcontext():
             outputs = model(**_inputs(inputs), **extra)
         self.space.check(outputs.logits, inputs["labels"])
+        outputs.logits = self.space.fit(outputs.logits, inputs["labels"])
         return outputs
 
     def _detached_outputs(self, batch: dict[str, Tensor], first: bool) -> Detached:

@@ -16,6 +16,7 @@ from .export import ADAPTER_EXPORTS
 from .implicit import METHODS, PRODUCTS, Hypergradient
 from .infnet import PARAMETERIZATIONS
 from .spaces import COSTS, SPARSE_FROM, TAG_SCORES
+from .spaces.masks import COHERENCE, PIXEL_LOSSES
 from .tag_losses import TAG_TASK_LOSSES
 from .task_losses import TASK_LOSSES, TaskLoss
 
@@ -96,6 +97,14 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
             soft `span_f1` (soft_spans.py).
         constrained_decoding (`bool`, default False): evaluate the likeliest sequence that the tags' scheme (BIO,
             BIOES) allows, by Viterbi's algorithm, instead of the likeliest tag at every position.
+
+    Parameters that control masks (spaces/masks.py):
+        pixel_loss (`str`, default `"sum"`): cross-entropy over pixels: `sum`, as over labels, or `mean`; λ1 is for one
+            of them.
+        sample_coherence (`str`, default `"none"`): how the pixels of a sample hang together: `none`, `field`: through a
+            smooth random field, `patches`: all of a patch share one draw. Each pixel keeps its probability.
+        coherence_size (`int`, default 4): scale of the field, or side of a patch, in pixels.
+        independent_share (`float`, default 0.1): share of the patches whose pixels are independent after all.
 
     Parameters that control large label sets:
         sparse_labels_from (`int`, default 2000): from so many labels on, candidates are lists of labels: samples are
@@ -209,6 +218,11 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
     tag_score: str = field(default="accuracy", metadata={"help": f"Score of tags: {', '.join(TAG_SCORES)}."})
     constrained_decoding: bool = field(default=False, metadata={"help": "Decode within the tags' scheme."})
 
+    pixel_loss: str = field(default="sum", metadata={"help": f"Of masks: {', '.join(PIXEL_LOSSES)} over pixels."})
+    sample_coherence: str = field(default="none", metadata={"help": f"Samples of masks: {', '.join(COHERENCE)}."})
+    coherence_size: int = field(default=4, metadata={"help": "Scale of the field, side of a patch, in pixels."})
+    independent_share: float = field(default=0.1, metadata={"help": "Share of patches with independent pixels."})
+
     sparse_labels_from: int = field(
         default=SPARSE_FROM, metadata={"help": "Number of labels from which candidates are sparse."}
     )
@@ -267,6 +281,8 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         self._check_choice("energy_loss", [*ENERGY_LOSSES, CROSS_ENTROPY])
         self._check_choice("task_loss", dict.fromkeys([*TASK_LOSSES, *TAG_TASK_LOSSES]))
         self._check_choice("tag_score", TAG_SCORES)
+        self._check_choice("pixel_loss", PIXEL_LOSSES)
+        self._check_choice("sample_coherence", COHERENCE)
         self._check_choice("energy_weight_schedule", SCHEDULES)
         self._check_choice("margin_cost", COSTS)
         self._check_choice("margin_type", MARGINS)
@@ -282,7 +298,7 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         ]
         self._check_choice("loss_net_lr_scheduler_type", without_arguments)
         self._check_range("num_samples", 1)
-        for name in ("batch_repeats", "loss_net_every", "sparse_labels_from", "relaxed_width"):
+        for name in ("batch_repeats", "loss_net_every", "coherence_size", "sparse_labels_from", "relaxed_width"):
             self._check_range(name, 1)
         self._check_range("relaxed_mass", 0)
         if not 0 < self.relaxed_mass <= 1:
@@ -291,7 +307,7 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
             "loss_net_steps energy_weight task_weight perturbation_std loss_net_learning_rate "
             "focal_gamma asymmetric_gamma_negative asymmetric_gamma_positive asymmetric_clip "
             "loss_net_encoder_learning_rate "
-            "unique_roles_weight perceptron_weight cost_augmented_task_weight "
+            "unique_roles_weight independent_share perceptron_weight cost_augmented_task_weight "
             "loss_net_weight_decay loss_net_warmup_steps loss_net_max_grad_norm cost_weight gold_mix "
             "hypergradient_scale hypergradient_damping"
         ).split():

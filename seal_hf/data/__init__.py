@@ -1,4 +1,5 @@
-"""Data sets: files, folders and Hub ids into `datasets.Dataset` splits. Knows no model.
+"""Data sets: files, folders and Hub ids into splits: of `datasets.Dataset`, or, of images with masks, arrays. Knows no
+model.
 
 Dispatch of [`load_multilabel`]: nothing or `digits` -> the embedded data; a folder or file with .arff -> `mulan.py`;
 csv, tsv, jsonl -> `text.py`; a plain name -> that folder under `data_dir`; `owner/name` -> the Hub. [`load_tags`] and
@@ -12,6 +13,7 @@ from pathlib import Path
 from .arguments import DataArguments, TagDataArguments
 from .common import NORMALIZE, DataError, MultiLabelData, find_data
 from .digits import load_digit_groups
+from .masks import SegmentationData, load_masks
 from .mulan import load_arff_folder
 from .tags import TagSequenceData, load_srl, load_tags
 from .text import SUFFIXES, load_hub, load_text
@@ -20,9 +22,11 @@ __all__ = [
     "DataArguments",
     "DataError",
     "MultiLabelData",
+    "SegmentationData",
     "TagDataArguments",
     "TagSequenceData",
     "kind_of",
+    "load_masks",
     "load_multilabel",
     "load_srl",
     "load_tags",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
+from .grid import GridEnergy
 from .multilabel import MultiLabelEnergy
 from .tags import ChainBothEnergy, ChainEnergy, ChainForwardEnergy, ChainWordsEnergy, TagAttentionEnergy
 
@@ -14,7 +15,7 @@ TAG_ENERGIES: dict[str, type[nn.Module]] = {
     "chain_ge_c": ChainWordsEnergy,
     "tag_attention": TagAttentionEnergy,
 }
-ENERGIES: dict[str, type[nn.Module]] = {"multilabel": MultiLabelEnergy, **TAG_ENERGIES}
+ENERGIES: dict[str, type[nn.Module]] = {"multilabel": MultiLabelEnergy, "grid": GridEnergy, **TAG_ENERGIES}
 
 __all__ = [
     "ENERGIES",
@@ -23,6 +24,7 @@ __all__ = [
     "ChainEnergy",
     "ChainForwardEnergy",
     "ChainWordsEnergy",
+    "GridEnergy",
     "MultiLabelEnergy",
     "TagAttentionEnergy",
 ]

@@ -25,6 +25,7 @@ class MultiLabelEnergy(nn.Module):
     """
 
     pooled = True  # reads one vector per input
+    reads = None  # an encoder's features, no input itself
 
     def __init__(self, num_labels: int, feature_size: int, global_size: int):
         super().__init__()
@@ -33,6 +34,11 @@ class MultiLabelEnergy(nn.Module):
         self.bias = nn.Parameter(torch.empty(global_size))  # c
         self.direction = nn.Linear(global_size, 1, bias=False)  # v
         self.reset_parameters()
+
+    @classmethod
+    def from_config(cls, config, feature_size: int) -> MultiLabelEnergy:
+        """Of a [`LossNetConfig`], over features of this width."""
+        return cls(config.num_labels, feature_size, config.global_size, **(config.energy_options or {}))
 
     def reset_parameters(self) -> None:
         """Label table Xavier uniform, v normal with variance 2 / rows(M), M as PyTorch's linear layers (the authors'

@@ -28,10 +28,16 @@ class TagEnergy(nn.Module):
     """
 
     pooled = False  # reads one vector per token
+    reads = None  # an encoder's features, no input itself
 
     def __init__(self, num_labels: int, feature_size: int, global_size: int):
         super().__init__()
         self.label_embeddings = nn.Linear(feature_size, num_labels, bias=False)  # U: (C, H)
+
+    @classmethod
+    def from_config(cls, config, feature_size: int) -> TagEnergy:
+        """Of a [`LossNetConfig`], over features of this width."""
+        return cls(config.num_labels, feature_size, config.global_size, **(config.energy_options or {}))
 
     def reset_parameters(self) -> None:
         """U Xavier uniform; the parts of the global term as they do themselves."""

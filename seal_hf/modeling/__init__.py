@@ -2,7 +2,15 @@
 
 from ..encoders import MLPConfig
 from .base import SealModel
+from .masks import SealForSegmentation
 from .multilabel import MLPForMultiLabel, SealForMultiLabel
 from .tokens import SealForTokenClassification
 
-__all__ = ["MLPConfig", "MLPForMultiLabel", "SealForMultiLabel", "SealForTokenClassification", "SealModel"]
+__all__ = [
+    "MLPConfig",
+    "MLPForMultiLabel",
+    "SealForMultiLabel",
+    "SealForSegmentation",
+    "SealForTokenClassification",
+    "SealModel",
+]

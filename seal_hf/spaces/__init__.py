@@ -9,9 +9,21 @@ synchronises with the device. A new one is a file here and its class in `SPACES`
 from __future__ import annotations
 
 from .base import COSTS, OutputSpace
+from .masks import BinaryMaskSpace
 from .multilabel import SPARSE_FROM, MultiLabelSpace
 from .tags import TAG_SCORES, TagSequenceSpace
 
-SPACES: dict[str, type[OutputSpace]] = {space.name: space for space in (MultiLabelSpace, TagSequenceSpace)}
+SPACES: dict[str, type[OutputSpace]] = {
+    space.name: space for space in (MultiLabelSpace, TagSequenceSpace, BinaryMaskSpace)
+}
 
-__all__ = ["COSTS", "SPACES", "SPARSE_FROM", "TAG_SCORES", "MultiLabelSpace", "OutputSpace", "TagSequenceSpace"]
+__all__ = [
+    "COSTS",
+    "SPACES",
+    "SPARSE_FROM",
+    "TAG_SCORES",
+    "BinaryMaskSpace",
+    "MultiLabelSpace",
+    "OutputSpace",
+    "TagSequenceSpace",
+]

@@ -53,6 +53,10 @@ class OutputSpace(ABC):
     def gold(self, labels: Tensor) -> tuple[Tensor, Tensor | None]:
         """Labels as given by the data -> (gold structure as floats, mask or None)."""
 
+    def fit(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The task-net's logits in the shape of the labels, where that is not their own; differentiable."""
+        return logits
+
     @abstractmethod
     def relax(self, logits: Tensor) -> Tensor:
         """Logits -> relaxed structure ŷ, each entry in [0, 1], differentiable."""

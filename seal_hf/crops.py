@@ -1,0 +1,133 @@
+"""Crops of images: random ones to train on, and predictions averaged over many to test with (Gygli et al. 2017, §5.2).
+
+The papers train on random 24 x 24 crops of 32 x 32 images and test on 36 of them, at the offsets {0, 2, 3, 4, 6, 8} in
+both directions, averaged back onto the image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import TrainerCallback
+
+from .collators import TensorRows
+
+CROP_SIZE = 24
+CROP_OFFSETS = (0, 2, 3, 4, 6, 8)  # of the papers, for 32 pixels
+
+
+class MaskRows(TensorRows):
+    """Images and masks for the Trainer: a batch is `pixel_values` float32 (B, 3, H, W) and `labels` int64 (B, H, W).
+
+    Kept as bytes, an eighth of their size in a batch.
+
+    Args:
+        split: a [`SegmentationSplit`]: `images` uint8 (N, H, W, 3), `masks` uint8 (N, H, W).
+        crop_size: a batch holds random crops of that many pixels a side; None: whole images.
+        seed: of the crops. The crop of a row depends on (seed, epoch, row) alone: a resumed run sees the same ones,
+            whatever the number of processes, and all repeats of a batch (`batch_repeats`) are the same.
+        mean, std: pixels are (value / 255 - mean) / std, numbers or one per channel; a pretrained task-net has its own
+            in its image processor.
+
+    Raises:
+        ValueError: crops that are larger than the images.
+    """
+
+    def __init__(
+        self,
+        split,
+        crop_size: int | None = None,
+        seed: int = 0,
+        mean: float | Sequence[float] = 0.0,
+        std: float | Sequence[float] = 1.0,
+    ):
+        images, masks = (torch.from_numpy(np.ascontiguousarray(array)) for array in (split.images, split.masks))
+        self.dense, self.ragged, self.length = {"pixel_values": images, "labels": masks}, {}, len(images)
+        height, width = masks.shape[1:]
+        if crop_size is not None and not 1 <= crop_size <= min(height, width):
+            raise ValueError(
+                f"`crop_size` is {crop_size}, but the images are {height} x {width} pixels. Take smaller crops, or "
+                "None for whole images."
+            )
+        self.crop_size, self.seed = crop_size, seed
+        self.set_epoch(0)
+        self.mean, self.std = (torch.as_tensor(value, dtype=torch.float32).view(-1, 1, 1) for value in (mean, std))
+
+    def set_epoch(self, epoch: int) -> None:
+        """New crops, uniform over all places; [`NewCrops`] calls it."""
+        self.epoch = epoch
+        if self.crop_size is not None:
+            places = np.array(self.dense["labels"].shape[1:]) - self.crop_size + 1
+            draws = np.random.default_rng((self.seed, epoch)).random((self.length, 2))
+            self.corners = torch.from_numpy((draws * places).astype(np.int64))  # (N, 2), upper left
+
+    def batch(self, indices: Sequence[int]) -> dict[str, Tensor]:
+        at = rows = torch.as_tensor(indices, dtype=torch.long)
+        if self.crop_size is not None:
+            pixels = self.corners[rows].unsqueeze(2) + torch.arange(self.crop_size)  # (B, 2, s)
+            at = rows.view(-1, 1, 1), pixels[:, 0].unsqueeze(2), pixels[:, 1].unsqueeze(1)
+        images = self.dense["pixel_values"][at].permute(0, 3, 1, 2)
+        pixel_values = (images.float() / 255 - self.mean) / self.std
+        return {"pixel_values": pixel_values, "labels": self.dense["labels"][at].long()}
+
+
+class NewCrops(TrainerCallback):
+    """Tells the training rows which epoch it is. (accelerate's loaders do, but not with several processes: their
+    sampler takes the call.)
+
+    Args:
+        rows: [`MaskRows`] with crops. With `dataloader_num_workers`, not with persistent workers: they keep copies.
+    """
+
+    def __init__(self, rows: MaskRows):
+        self.rows = rows
+
+    def on_epoch_begin(self, args, state, control, **kwargs) -> None:
+        self.rows.set_epoch(int(state.epoch or 0))
+
+
+def crop_offsets(length: int, size: int, offsets: Sequence[int] = CROP_OFFSETS) -> list[int]:
+    """Where crops of `size` pixels begin along a side of `length`: at `offsets` where the last of them ends at the
+    edge, as the papers' do on 32 pixels; else at as many, or as many as cover it, evenly spaced."""
+    if length <= size:
+        return [0]
+    if offsets[-1] + size == length:
+        return list(offsets)
+    count = max(len(offsets), -(-length // size))
+    return sorted(set(np.linspace(0, length - size, count).round().astype(int).tolist()))
+
+
+def crop_averaged(
+    forward: Callable[[Tensor], Tensor],
+    pixel_values: Tensor,
+    size: int = CROP_SIZE,
+    offsets: Sequence[int] = CROP_OFFSETS,
+) -> Tensor:
+    """Class probabilities, averaged over the crops that hold a pixel, as logits.
+
+    Args:
+        forward: crops (N, 3, s, s) -> logits (N, C, s, s), at the crops' own resolution.
+        pixel_values: (B, 3, H, W).
+        size: s; an image that is smaller in one direction is whole in it.
+        offsets: see [`crop_offsets`].
+
+    Returns:
+        (B, C, H, W): log of the mean of softmax, or, for one channel, the log-odds of the mean of σ; so the softmax (or
+        σ) of the result is that mean.
+    """
+    batch, _, height, width = pixel_values.shape
+    down, across = crop_offsets(height, size, offsets), crop_offsets(width, size, offsets)
+    places = [(slice(i, i + size), slice(j, j + size)) for i in down for j in across]
+    logits = forward(torch.cat([pixel_values[..., i, j] for i, j in places])).float()
+    one = logits.shape[1] == 1
+    probabilities = torch.sigmoid(logits) if one else logits.softmax(1)
+    total = probabilities.new_zeros(batch, logits.shape[1], height, width)
+    count = probabilities.new_zeros(height, width)
+    for (i, j), part in zip(places, probabilities.split(batch), strict=True):
+        total[..., i, j] += part
+        count[i, j] += 1
+    mean = total / count
+    return torch.logit(mean, eps=1e-6) if one else mean.clamp_min(1e-30).log()

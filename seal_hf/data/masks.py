@@ -1,0 +1,402 @@
+"""Images with binary masks: `.npz` files, folders of images and masks, Hub ids, and the embedded digits.
+
+Masks hold 0 (background), 1 (foreground) and 255 (does not count). Image files often have 255 for the foreground: where
+no mask of a data set holds a 1, that is what 255 means, which is noted.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from .common import DataError, check_splits, did_you_mean, random_split
+from .digit_masks import draw_digit_masks
+
+IGNORE = 255
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
+SPLIT_WORDS = {"train": ("train",), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
+IMAGE_NAMES, MASK_NAMES = ("image", "images", "pixel_values"), ("mask", "masks", "label", "labels", "annotation")
+
+
+@dataclass
+class SegmentationSplit:
+    """Images of one size and their masks.
+
+    Attributes:
+        images: (N, H, W, 3) uint8.
+        masks: (N, H, W) uint8 of 0, 1 and 255.
+    """
+
+    images: np.ndarray
+    masks: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def take(self, rows: np.ndarray | slice) -> SegmentationSplit:
+        """Some rows of it."""
+        return SegmentationSplit(self.images[rows], self.masks[rows])
+
+
+@dataclass
+class SegmentationData:
+    """A data set of images with binary masks.
+
+    Attributes:
+        name: short name, for logs and the model card.
+        kind: `masks`.
+        train, validation, test: splits; `test` may be None. All images have one size.
+        label_names: of background and foreground.
+        notes: what the loader did to the data, with counts.
+    """
+
+    name: str
+    train: SegmentationSplit
+    validation: SegmentationSplit
+    test: SegmentationSplit | None
+    label_names: list[str] = field(default_factory=lambda: ["background", "foreground"])
+    notes: list[str] = field(default_factory=list)
+    kind = "masks"
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        """(H, W) in pixels."""
+        return self.train.masks.shape[1:]
+
+
+def load_masks(
+    dataset: str | None = None,
+    *,
+    data_dir: str | None = None,
+    image_size: int | None = None,
+    image_column: str | None = None,
+    mask_column: str | None = None,
+    max_train_rows: int | None = None,
+    seed: int = 0,
+) -> SegmentationData:
+    """Images with binary masks, by name, folder, file or Hub id.
+
+    Args:
+        dataset: `digits` (default), drawn from scikit-learn's; a folder of `.npz` files, one per split, each with
+            arrays `images` (N, H, W, 3) and `masks` (N, H, W); one such file; a folder with `images` and `masks`, files
+            of equal stems, or with these below `train`, `validation` and `test`; the name of a folder below `data_dir`;
+            or `owner/name` on the Hub, with a column of images and one of masks.
+        data_dir: folder of named data sets, searched two levels deep; default: the environment variable SEAL_HF_DATA.
+        image_size: resize to that many pixels a side, images bilinearly, masks to the nearest; needed where images have
+            several sizes.
+        image_column, mask_column: of Hub data; default: the first of the usual names.
+        max_train_rows: keep the first rows of the train split.
+        seed: of the embedded data, and of splits that the data does not fix: 80/10/10, or a tenth of train for a
+            missing validation split.
+
+    Raises:
+        DataError: what is wrong, where, and what to do.
+    """
+    for name, value in (("max_train_rows", max_train_rows), ("image_size", image_size)):
+        if value is not None and value < 1:
+            raise DataError(f"`{name}` is {value}; it must be at least 1.")
+    name, reader = _find(dataset, data_dir), _Reader(image_size)
+    if name in (None, "digits"):
+        source, splits = "digits", {split: reader.rows(rows, split) for split, rows in draw_digit_masks(seed).items()}
+    elif isinstance(name, Path):
+        source = name.stem if name.is_file() else name.name
+        splits = _read_path(name, reader)
+    else:
+        source = name.partition(":")[0].split("/")[-1]
+        splits = _read_hub(name, reader, image_column, mask_column)
+    reader.settle(splits, dataset or "embedded digits")
+    splits = _complete(splits, reader.notes, seed)
+    if max_train_rows is not None and "train" in splits:
+        splits["train"] = splits["train"].take(slice(max_train_rows))
+    check_splits({split: len(rows) for split, rows in splits.items()}, str(dataset))
+    return SegmentationData(source, splits["train"], splits["validation"], splits.get("test"), notes=reader.notes)
+
+
+class _Reader:
+    """Checks and converts images and masks, and counts what it did.
+
+    Attributes:
+        image_size: the side that all are resized to, or None.
+        one_channel: how many images had one channel.
+        notes: of [`SegmentationData`].
+    """
+
+    def __init__(self, image_size: int | None):
+        self.image_size = image_size
+        self.one_channel = 0
+        self.notes: list[str] = []
+
+    def rows(self, pairs: Iterable[tuple[np.ndarray, np.ndarray]], source: str) -> SegmentationSplit:
+        """Pairs of arrays, or (description, image, mask) triples -> a split."""
+        images, masks = [], []
+        for i, pair in enumerate(pairs):
+            where, image, mask = pair if len(pair) == 3 else (f"{source}, row {i}", *pair)
+            image, mask = self.image(np.asarray(image), where), self.mask(np.asarray(mask), where)
+            if image.shape[:2] != mask.shape:
+                raise DataError(
+                    f"{where}: the image is {_size(image)} pixels and its mask {_size(mask)}; both must have one "
+                    "size. Resize the mask (nearest neighbour) or check that it belongs to this image."
+                )
+            if self.image_size is not None and mask.shape != (self.image_size, self.image_size):
+                image, mask = (_resized(array, self.image_size) for array in (image, mask))
+            if images and mask.shape != masks[0].shape:
+                raise DataError(
+                    f"{where}: {_size(mask)} pixels, where {_size(masks[0])} came before. Give `image_size` "
+                    "(--image_size), the side that all are resized to."
+                )
+            images.append(image)
+            masks.append(mask)
+        if not images:
+            raise DataError(f"{source}: no images. Give at least one image with its mask.")
+        return SegmentationSplit(np.stack(images), np.stack(masks))
+
+    def image(self, image: np.ndarray, where: str) -> np.ndarray:
+        """(H, W), (H, W, 1), (H, W, 3) or (H, W, 4) uint8 -> (H, W, 3)."""
+        if image.dtype == bool:
+            image = image.astype(np.uint8) * 255
+        if image.dtype != np.uint8 or image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] not in (1, 3, 4)):
+            raise DataError(
+                f"{where}: the image has shape {image.shape} and type {image.dtype}; expected uint8 (H, W, 3), values "
+                "from 0 to 255. Convert it: for values in [0, 1], (255 * image).round().astype(np.uint8)."
+            )
+        if image.ndim == 2 or image.shape[2] == 1:
+            self.one_channel += 1
+            image = np.repeat(image.reshape(*image.shape[:2], 1), 3, 2)
+        return image[..., :3]
+
+    def mask(self, mask: np.ndarray, where: str) -> np.ndarray:
+        """(H, W), or with equal channels, of whole numbers -> (H, W) uint8, of 0, 1 and 255."""
+        if mask.ndim == 3 and (mask == mask[..., :1]).all():
+            mask = mask[..., 0]
+        if mask.ndim != 2:
+            raise DataError(
+                f"{where}: the mask has shape {mask.shape} with channels that differ; expected one channel (H, W) of "
+                "0, 1 and 255. Turn colours into 0 and 1 first."
+            )
+        wrong = mask[~np.isin(mask, (0, 1, IGNORE))]
+        if wrong.size:
+            raise DataError(
+                f"{where}: {wrong.size} of {mask.size} values of the mask are none of 0 (background), 1 (foreground) "
+                f"and 255 (does not count), such as {wrong.flat[0]}. Threshold a mask that JPEG or resizing blurred "
+                "(and save it as PNG); reduce one with several classes to one of them."
+            )
+        return mask.astype(np.uint8)
+
+    def settle(self, splits: dict[str, SegmentationSplit], source: str) -> None:
+        """What can be said of all splits only: their size, what 255 means, and counts."""
+        shapes = {split: _size(rows.masks[0]) for split, rows in splits.items()}
+        if len(set(shapes.values())) > 1:
+            raise DataError(f"{source}: the splits have images of several sizes, {shapes}. Give `image_size`.")
+        masks = [rows.masks for rows in splits.values()]
+        total = sum(len(part) for part in masks)
+        if not any((part == 1).any() for part in masks) and any((part == IGNORE).any() for part in masks):
+            for part in masks:
+                part[part == IGNORE] = 1
+            self.notes.append("masks hold 0 and 255 alone: 255 is read as foreground.")
+        ignored = sum(int((part == IGNORE).sum()) for part in masks)
+        empty = sum(int((~(part == 1).any((1, 2))).sum()) for part in masks)
+        if ignored:
+            self.notes.append(f"{ignored} pixels do not count (255).")
+        if empty:
+            self.notes.append(
+                f"{empty} of {total} masks are all background (kept): their IoU is 1 if nothing is predicted, else 0."
+            )
+        if self.one_channel:
+            self.notes.append(f"{self.one_channel} of {total} images have one channel: repeated as three.")
+
+
+def _complete(splits: dict[str, SegmentationSplit], notes: list[str], seed: int) -> dict[str, SegmentationSplit]:
+    """A validation split where there is none: of one file, 80/10/10; else a tenth of train."""
+    if "all" in splits:
+        rows = splits["all"]
+        parts = random_split(len(rows), (0.8, 0.1, 0.1), seed)
+        notes.append(f"split 80/10/10 (seed {seed}).")
+        return {split: rows.take(part) for split, part in zip(SPLIT_WORDS, parts, strict=True)}
+    if "train" in splits and "validation" not in splits:
+        fit, validation = random_split(len(splits["train"]), (0.9, 0.1), seed)
+        notes.append(f"no validation split: {len(validation)} rows out of train (seed {seed}).")
+        whole = splits["train"]
+        return {**splits, "train": whole.take(fit), "validation": whole.take(validation)}
+    return splits
+
+
+# --- where the data is -----------------------------------------------------------------------------------------------
+
+
+def _find(dataset: str | None, data_dir: str | None) -> Path | str | None:
+    """The path of a data set, or its Hub id, or None or `digits` as they are."""
+    if dataset in (None, "digits"):
+        return dataset
+    path = Path(dataset)
+    if path.is_dir() or (path.is_file() and path.suffix == ".npz"):
+        return path
+    if path.is_file():
+        raise DataError(f"{dataset}: files of type {path.suffix!r} are not read; expected .npz, or a folder of images.")
+    data_dir = data_dir or os.environ.get("SEAL_HF_DATA")
+    is_name = "/" not in dataset and "\\" not in dataset
+    if data_dir and is_name:
+        for candidate in (Path(data_dir) / dataset, *sorted(Path(data_dir).glob(f"*/{dataset}"))):
+            if candidate.is_dir():
+                return candidate
+    if is_name or dataset.count("/") != 1 or dataset.startswith((".", "/")):
+        looked = f"{data_dir} and its folders" if data_dir else "no data_dir was given (--data_dir or SEAL_HF_DATA)"
+        names = [folder.name for folder in Path(data_dir or ".").glob("*/*") if data_dir and folder.is_dir()]
+        raise DataError(
+            f"Data set {dataset!r} not found: no such folder or file; as a name: {looked}; and it is no Hub id "
+            f"(owner/name).{did_you_mean(dataset, [*names, 'digits'])} Give a path, or leave --dataset out for the "
+            "embedded digits."
+        )
+    return dataset
+
+
+def _read_path(path: Path, reader: _Reader) -> dict[str, SegmentationSplit]:
+    if path.is_file():
+        return {_split_of(path.stem) or "all": _read_npz(path, reader)}
+    files = sorted(path.glob("*.npz"))
+    if files:
+        splits: dict[str, SegmentationSplit] = {}
+        for file in files:
+            split = _split_of(file.stem) or ("all" if len(files) == 1 else None)
+            if split is None or split in splits:
+                raise DataError(
+                    f"{file}: the name must say which split it is, once: train, val or test as a word of it. Found "
+                    f"{', '.join(f.name for f in files)}."
+                )
+            splits[split] = _read_npz(file, reader)
+        return splits
+    if (path / "images").is_dir():
+        return {"all": _read_folder(path, reader)}
+    folders = {_split_of(folder.name): folder for folder in sorted(path.iterdir()) if (folder / "images").is_dir()}
+    folders.pop(None, None)
+    if not folders:
+        raise DataError(
+            f"{path}: found {', '.join(sorted(p.name for p in path.iterdir())[:8]) or 'nothing'}; expected .npz files "
+            "(one per split), or folders images/ and masks/, at once or below train/, validation/ and test/."
+        )
+    return {split: _read_folder(folder, reader) for split, folder in folders.items()}
+
+
+def _split_of(name: str) -> str | None:
+    """`weizmann32_val` -> `validation`; None where no word of the name is a split's."""
+    words = re.findall(r"[a-z]+", name.lower())
+    return next((split for split, known in SPLIT_WORDS.items() if set(words) & set(known)), None)
+
+
+def _read_npz(file: Path, reader: _Reader) -> SegmentationSplit:
+    try:
+        with np.load(file, allow_pickle=False) as stored:
+            missing = [name for name in ("images", "masks") if name not in stored.files]
+            if missing:
+                raise DataError(
+                    f"{file}: arrays {', '.join(stored.files)}; expected images (N, H, W, 3) and masks (N, H, W)."
+                )
+            images, masks = stored["images"], stored["masks"]
+    except DataError:
+        raise
+    except Exception as error:  # a broken archive, or objects, which would have to be unpickled
+        raise DataError(
+            f"{file}: not readable as arrays: {error}. Save it with np.savez(file, images=..., masks=...)."
+        ) from error
+    if len(images) != len(masks):
+        raise DataError(f"{file}: {len(images)} images, but {len(masks)} masks. Every image needs one mask.")
+    return reader.rows(zip(images, masks, strict=True), str(file))
+
+
+def _read_folder(folder: Path, reader: _Reader) -> SegmentationSplit:
+    if not (folder / "masks").is_dir():
+        raise DataError(
+            f"{folder}: a folder images/, but no masks/ beside it. Put the masks there, under the same names."
+        )
+    images, masks = (
+        {file.stem: file for file in sorted((folder / part).iterdir()) if file.suffix.lower() in IMAGE_SUFFIXES}
+        for part in ("images", "masks")
+    )
+    for have, lack, part in ((images, masks, "masks"), (masks, images, "images")):
+        alone = sorted(set(have) - set(lack))
+        if alone:
+            raise DataError(
+                f"{have[alone[0]]}: no file of the same name in {folder / part}, nor for {len(alone) - 1} others. Give "
+                f"each image one mask of its name ({', '.join(IMAGE_SUFFIXES)}), or remove it."
+            )
+    return reader.rows(((str(masks[stem]), _pixels(images[stem]), _mask(masks[stem])) for stem in images), str(folder))
+
+
+def _read_hub(
+    name: str, reader: _Reader, image_column: str | None, mask_column: str | None
+) -> dict[str, SegmentationSplit]:
+    """`owner/name`, or `owner/name:configuration`, through `datasets.load_dataset`; no code of the repo is run."""
+    repo, _, configuration = name.partition(":")
+    try:
+        loaded = datasets.load_dataset(repo, configuration or None)
+    except Exception as error:  # the library raises a dozen kinds; the user needs the name and the reason
+        raise DataError(f"Hub data set {name!r} could not be loaded: {error}") from error
+    splits = {}
+    for split, words in SPLIT_WORDS.items():
+        found = next((loaded[word] for word in words if word in loaded), None)
+        if found is not None:
+            columns = found.column_names
+            image = _column(columns, image_column, IMAGE_NAMES, "image_column", name)
+            mask = _column(columns, mask_column, MASK_NAMES, "mask_column", name)
+            pairs = ((_pixels(row[image]), _mask(row[mask])) for row in found)
+            splits[split] = reader.rows(pairs, f"{name}, {split} split")
+    if not splits:
+        raise DataError(f"Hub data set {name!r} has the splits {', '.join(loaded)}, expected train, validation, test.")
+    return {"all": splits["train"]} if set(splits) == {"train"} else splits
+
+
+def _column(columns: Sequence[str], given: str | None, usual: Sequence[str], argument: str, source: str) -> str:
+    found = given if given is not None else next((name for name in usual if name in columns), None)
+    if found not in columns:
+        hint = did_you_mean(given or usual[0], columns)
+        raise DataError(
+            f"{source}: `{argument}` is {given!r}, the columns are {', '.join(columns)}.{hint} Give one of them."
+        )
+    return found
+
+
+def _pixels(image: Any) -> np.ndarray:
+    """Of a file, a PIL image, or nested lists. More than 8 bits per channel stay as they are, to be refused."""
+    image = _opened(image) if isinstance(image, Path) else image
+    if not hasattr(image, "convert"):
+        return np.asarray(image, dtype=np.uint8)
+    if image.mode in ("1", "LA"):
+        return np.asarray(image.convert("L"))
+    return np.asarray(image if image.mode[0] in "LIF" else image.convert("RGB"))
+
+
+def _mask(mask: Any) -> np.ndarray:
+    """As it is stored: of a palette, the indices; of one bit, 0 and 1."""
+    return np.asarray(_opened(mask) if isinstance(mask, Path) else mask)
+
+
+def _opened(file: Path) -> Any:
+    """A PIL image. Through `datasets`, as pillow is no dependency of ours: only image files need it."""
+    try:
+        return datasets.Image().decode_example({"path": str(file), "bytes": None})
+    except ImportError as error:
+        raise DataError(f"{file}: image files need pillow, which is not installed: pip install pillow.") from error
+    except Exception as error:
+        raise DataError(f"{file}: not readable as an image: {error}. Replace or remove it.") from error
+
+
+def _resized(array: np.ndarray, size: int) -> np.ndarray:
+    """An image (H, W, 3) bilinearly, a mask (H, W) to the nearest pixel: (size, size, ...)."""
+    if array.ndim == 2:
+        rows, columns = (((np.arange(size) + 0.5) * length / size).astype(int) for length in array.shape)
+        return array[np.ix_(rows, columns)]
+    planes = torch.from_numpy(array.copy()).permute(2, 0, 1).unsqueeze(0).float()
+    planes = F.interpolate(planes, size=(size, size), mode="bilinear", antialias=True)
+    return planes[0].permute(1, 2, 0).round().clamp(0, 255).byte().numpy()
+
+
+def _size(array: np.ndarray) -> str:
+    return f"{array.shape[0]} x {array.shape[1]}"

@@ -1,0 +1,78 @@
+"""The convolutional energy over an image and a mask (deep value network, Gygli et al. 2017; SEAL, appendix B.3)."""
+
+from __future__ import annotations
+
+import math
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+CELLS = 6  # the last feature map is CELLS x CELLS: of a 24 x 24 input, after two strides of 2
+
+
+class GridEnergy(nn.Module):
+    """E(x, y) = -v(x, y): image and mask as the channels of one convolutional net, with no local and global part.
+
+    Three 5 x 5 convolutions, of strides 1, 2 and 2 (64, 128, 128 channels), then linear layers 4608 -> 384 -> 192 -> 1;
+    ReLU between all, dropout after the first linear one (the authors' sizes).
+
+    The first convolution is linear, so W * [x, y] = W_x * x + W_y * y: the image's part is computed once per input and
+    added to the part of each of the S candidates. That is 5 % of the whole net's work at 24 x 24, and no copy of the
+    image per candidate.
+
+    The linear layers are made for 24 x 24 pixels, the papers' crops. The last feature map of any other size is averaged
+    to 6 x 6 cells first: positions are then coarser, and a net trained on crops sees larger images at another scale.
+
+    Args:
+        channels: of the image.
+        dropout: rate in [0, 1).
+    """
+
+    pooled = False
+    reads = "pixel_values"  # the input itself: it has no encoder beside
+
+    @classmethod
+    def from_config(cls, config, feature_size: int) -> GridEnergy:
+        """Of a [`LossNetConfig`]; it has features of its own."""
+        return cls(**(config.energy_options or {}))
+
+    def __init__(self, channels: int = 3, dropout: float = 0.25):
+        super().__init__()
+        self.from_image = nn.Conv2d(channels, 64, 5, padding=2)
+        self.from_mask = nn.Conv2d(1, 64, 5, padding=2, bias=False)
+        self.convolutions = nn.Sequential(
+            nn.Conv2d(64, 128, 5, stride=2, padding=2),
+            nn.ReLU(),
+            nn.Conv2d(128, 128, 5, stride=2, padding=2),
+            nn.ReLU(),
+        )
+        self.linear = nn.Sequential(
+            nn.Linear(128 * CELLS**2, 384),
+            nn.ReLU(),
+            nn.Dropout(dropout),
+            nn.Linear(384, 192),
+            nn.ReLU(),
+            nn.Linear(192, 1),
+        )
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """PyTorch's own, the authors' choice; the two parts of the first layer as the one convolution they are."""
+        bound = 1 / math.sqrt((self.from_image.in_channels + 1) * 5 * 5)
+        for parameter in (self.from_image.weight, self.from_image.bias, self.from_mask.weight):
+            nn.init.uniform_(parameter, -bound, bound)
+        for layer in (*self.convolutions, *self.linear):
+            if hasattr(layer, "reset_parameters"):
+                layer.reset_parameters()
+
+    def forward(self, features: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Images `features` (B, C, H, W), masks y (B, S, H, W) in [0, 1] -> energies (B, S). Pixels that do not count,
+        by `mask` (B, H, W), are background in every candidate."""
+        if mask is not None:
+            y = y.masked_fill(~mask.unsqueeze(1), 0)
+        drawn = self.from_mask(y.flatten(0, 1).unsqueeze(1))  # (B S, 64, H, W)
+        hidden = self.from_image(features).unsqueeze(1) + drawn.unflatten(0, y.shape[:2])  # (B, S, 64, H, W)
+        hidden = self.convolutions(F.relu(hidden).flatten(0, 1))  # (B S, 128, H/4, W/4)
+        if hidden.shape[-2:] != (CELLS, CELLS):
+            hidden = F.adaptive_avg_pool2d(hidden, CELLS)
+        return -self.linear(hidden.flatten(1)).view(y.shape[:2])

@@ -1,0 +1,142 @@
+"""Metrics of binary masks on numpy arrays: mean IoU per image and pixel accuracy.
+
+Nothing here reads the network. `MeanIoU` and `PixelAccuracy` are thin `evaluate.Metric` subclasses; as in `metrics.py`,
+`evaluate` is imported only when one of them is first asked for.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from .metrics import DEFAULT_GRID, first_output
+from .spaces.masks import IGNORE, log_odds
+
+
+def mask_metrics(probabilities: np.ndarray, labels: np.ndarray, threshold: float = 0.5) -> dict[str, float]:
+    """Figures of foreground probabilities against gold masks.
+
+    Args:
+        probabilities: (N, H, W) in [0, 1].
+        labels: (N, H, W) of 0, 1 and 255; a pixel of 255 does not count.
+        threshold: a pixel is foreground where its probability is >= threshold.
+
+    Returns:
+        `mean_iou`: |decided and gold| / |decided or gold| of each image's foreground, averaged over images (the papers'
+        figure); 1 for an image in which both are empty. `pixel_accuracy`: share of all pixels that count whose decision
+        is right. In [0, 1].
+
+    Raises:
+        ValueError: arrays that are empty, not (N, H, W), of different shapes, or hold other values.
+    """
+    decided, gold, counts = _checked(probabilities, labels, threshold)
+    pixels = max(int(counts.sum()), 1)
+    return {
+        "mean_iou": float(_iou(decided, gold).mean()),
+        "pixel_accuracy": float(1 - (decided ^ gold).sum() / pixels),
+    }
+
+
+def mask_iou(probabilities: np.ndarray, labels: np.ndarray, threshold: float = 0.5) -> np.ndarray:
+    """IoU of each image, (N,); arguments as of [`mask_metrics`], whose `mean_iou` is its mean. A paired bootstrap needs
+    it by image."""
+    decided, gold, _ = _checked(probabilities, labels, threshold)
+    return _iou(decided, gold)
+
+
+def tune_mask_threshold(
+    probabilities: np.ndarray, labels: np.ndarray, grid: np.ndarray = DEFAULT_GRID
+) -> tuple[float, float]:
+    """The threshold of `grid` with the best mean IoU, and that; of equally good ones, the one nearest 0.5. Tune on
+    validation, apply on test."""
+    figures = np.array([mask_iou(probabilities, labels, threshold).mean() for threshold in grid])
+    best = np.flatnonzero(figures >= figures.max() - 1e-12)
+    chosen = best[np.argmin(np.abs(grid[best] - 0.5))]
+    return float(grid[chosen]), float(figures[chosen])
+
+
+def mask_compute_metrics(eval_prediction: Any) -> dict[str, float]:
+    """`Trainer(compute_metrics=mask_compute_metrics)`: the figures of [`mask_metrics`] at 0.5.
+
+    Args:
+        eval_prediction: has `.predictions`, logits (N, 2, h, w), (N, 1, h, w) or log-odds (N, H, W), or a tuple that
+            starts with them, and `.label_ids` (N, H, W). Logits of another size are scaled up bilinearly.
+
+    Raises:
+        ValueError: as `mask_metrics`.
+    """
+    labels = first_output(eval_prediction.label_ids)
+    return mask_metrics(mask_probabilities(first_output(eval_prediction.predictions), labels.shape[1:]), labels)
+
+
+def mask_probabilities(logits: np.ndarray, size: tuple[int, int] | None = None) -> np.ndarray:
+    """Foreground probabilities, (N, H, W), of logits (N, 2, h, w), (N, 1, h, w) or (N, H, W)."""
+    return torch.sigmoid(log_odds(torch.as_tensor(np.asarray(logits)), size)).numpy()
+
+
+def _checked(
+    probabilities: np.ndarray, labels: np.ndarray, threshold: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Decisions, gold and which pixels count, all (N, H, W) bool; the first two are False where a pixel does not."""
+    probabilities, labels = np.asarray(probabilities), np.asarray(labels)
+    if probabilities.ndim != 3 or probabilities.shape != labels.shape or probabilities.size == 0:
+        raise ValueError(
+            "probabilities and labels must both be (images, height, width), with at least one pixel; found "
+            f"{probabilities.shape} and {labels.shape}"
+        )
+    for name, values, good, expected in (
+        ("probabilities", probabilities, (probabilities >= 0) & (probabilities <= 1), "0 to 1: logits need a sigmoid"),
+        ("labels", labels, np.isin(labels, (0, 1, IGNORE)), f"0, 1 or {IGNORE}"),
+    ):
+        if not good.all():
+            place = tuple(int(i) for i in np.argwhere(~good)[0])
+            raise ValueError(f"{name}{list(place)} is {values[place]}, expected {expected}")
+    counts = labels != IGNORE
+    return (probabilities >= threshold) & counts, labels == 1, counts
+
+
+def _iou(decided: np.ndarray, gold: np.ndarray) -> np.ndarray:
+    union = (decided | gold).sum((1, 2))
+    return np.where(union > 0, (decided & gold).sum((1, 2)) / np.maximum(union, 1), 1.0)
+
+
+# name of the class -> the figure of `mask_metrics` it computes
+EVALUATE_METRICS = {"MeanIoU": "mean_iou", "PixelAccuracy": "pixel_accuracy"}
+
+
+@cache
+def _evaluate_classes() -> dict[str, type]:
+    import datasets
+    import evaluate
+
+    class _MaskMetric(evaluate.Metric):
+        """predictions: (N, H, W) probabilities; references: (N, H, W) of 0, 1, 255. `compute(..., threshold=0.5)`."""
+
+        figure: str
+
+        def _info(self) -> evaluate.MetricInfo:
+            image = datasets.Sequence(datasets.Sequence(datasets.Value("float64")))
+            return evaluate.MetricInfo(
+                description=f"{self.figure} of binary masks",
+                citation="",
+                inputs_description="predictions: probabilities (N, H, W); references: 0, 1 or 255 (N, H, W)",
+                features=datasets.Features({"predictions": image, "references": image}),
+            )
+
+        def _compute(self, predictions: Any, references: Any, threshold: float = 0.5) -> dict[str, float]:
+            probabilities, labels = (np.array(list(images), dtype=np.float64) for images in (predictions, references))
+            return {self.figure: mask_metrics(probabilities, labels, threshold)[self.figure]}
+
+    return {
+        name: type(name, (_MaskMetric,), {"figure": figure, "__module__": __name__})
+        for name, figure in EVALUATE_METRICS.items()
+    }
+
+
+def __getattr__(name: str) -> Any:
+    if name in EVALUATE_METRICS:
+        return _evaluate_classes()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

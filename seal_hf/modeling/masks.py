@@ -1,0 +1,80 @@
+"""Binary masks: SealForSegmentation, over the small FCN or any Hugging Face semantic-segmentation model."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from transformers import AutoModelForSemanticSegmentation
+
+from ..fcn import FCNConfig, FCNForSemanticSegmentation
+from ..loss_net import LossNet, LossNetConfig
+from ..spaces import BinaryMaskSpace
+from .base import SealModel, label_maps
+
+
+class SealForSegmentation(SealModel):
+    """A segmentation net of two classes, with logits (B, 2, h, w), and its loss-net, which reads the images itself."""
+
+    auto_class = AutoModelForSemanticSegmentation
+    space_class = BinaryMaskSpace
+    default_energy = "grid"
+
+    @torch.no_grad()
+    def predict(self, threshold: float | None = None, **inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Probabilities of the foreground (B, H, W), at the images' size, and masks (B, H, W) at `threshold`; default:
+        the tuned one of the config, else 0.5. Of the task-net without dropout."""
+        images = inputs["pixel_values"]
+        logits = self.space.fit(self.task_net.eval()(**inputs).logits, images[:, 0])
+        if threshold is None:
+            tuned = getattr(self.config, "threshold", None)
+            threshold = 0.5 if tuned is None else tuned
+        return self.space.relax(logits), self.space.decode(logits, threshold)
+
+    @classmethod
+    def for_data(
+        cls,
+        data,
+        model_name_or_path: str | None = None,
+        *,
+        crop_size: int | None = 24,
+        energy_options: dict | None = None,
+        **kwargs,
+    ) -> SealForSegmentation:
+        """Both nets for a data set of [`load_masks`].
+
+        Args:
+            data: has `label_names`, background first.
+            model_name_or_path: a Hugging Face semantic-segmentation model or encoder; without one, the FCN.
+            crop_size: the FCN is trained on crops of this size, and predicts by averaging over crops; None: neither.
+            energy_options: `channels` and `dropout` of the [`GridEnergy`].
+            kwargs: for `from_pretrained`.
+        """
+        labels = label_maps(data.label_names)
+        if model_name_or_path is not None:
+            labels |= {"num_labels": len(data.label_names), "ignore_mismatched_sizes": True}
+            return cls.from_pretrained(model_name_or_path, energy_options=energy_options, **labels, **kwargs)
+        task_net = FCNForSemanticSegmentation(FCNConfig(crop_size=crop_size, **labels))
+        return cls(task_net, cls._fresh_loss_net(task_net, None, "separate", 0, None, energy_options))
+
+    @classmethod
+    def _fresh_loss_net(
+        cls, task_net, pretrained, mode: str, global_size: int, energy=None, energy_options=None, hub=None
+    ) -> LossNet:
+        """A loss-net of images and masks: it has no encoder beside its energy.
+
+        Raises:
+            ValueError: an encoder mode other than `separate`.
+        """
+        if mode != "separate":
+            raise ValueError(
+                f"`loss_net_encoder` is {mode!r}, but the energy of masks is a convolutional net over the images "
+                "themselves. Use 'separate'."
+            )
+        config = LossNetConfig(
+            space=cls.space_class.name,
+            energy=energy or cls.default_energy,
+            energy_options=energy_options,
+            num_labels=task_net.config.num_labels,
+        )
+        config.id2label, config.label2id = task_net.config.id2label, task_net.config.label2id
+        return LossNet(config)

@@ -1,0 +1,299 @@
+"""Binary masks over H x W pixels: task-net logits (B, 2, h, w) or (B, 1, h, w), labels (B, H, W) of 0, 1 and 255 (does
+not count); candidates `y` (B, S, H, W).
+
+A pixel is foreground with probability p = σ(z). The log-odds z (B, H, W) are z_1 - z_0 of two channels, so that σ(z) is
+their softmax, or the one channel itself.
+
+Samples. The task-net's own distribution is a product over pixels, and so are its plain samples: salt and pepper, which
+an energy tells from any mask at a glance (SEAL, §4.4, blames NCE's failure on images on that). A *coherent* sample
+keeps every pixel's probability and couples neighbours:
+
+    y_i = 1[ Φ(g_i) < p_i ],    g = Gaussian noise with g_i ~ N(0, 1) for every single pixel
+
+* `none`: g_i independent.
+* `field`: g smooth, corr(g_i, g_j) ≈ exp(-d²/2ℓ²) at a distance of d pixels (a Gaussian copula). A probability of a
+  whole mask is that of an orthant under 10³ correlated Gaussians: there is no closed form.
+* `patches`: one g for a whole patch of ℓ x ℓ pixels, or, with probability ε for each patch, independent ones. Within
+  a patch of one g, with u = Φ(g), the foreground is {i : p_i > u}: the most likely pixels, however many. Such a
+  threshold set has the probability [min of p_i over it] - [max of p_i over the rest]; all other sets have 0. The
+  probability of a mask is then the product over patches of (1 - ε) · that + ε · the product over pixels: exact, and
+  positive for every mask if ε > 0. With ε = 0 nearly every gold mask has probability 0, and noise that cannot draw the
+  gold is no noise for NCE.
+
+NCE needs log P_N(y | x) of the noise. Without it (`ranking`) the optimum is another: -E(x, y) estimates log p(y | x) -
+log P_N(y | x), the correction to the noise, not log p(y | x). That is what a field offers, and `nce` on one is refused.
+Where the noise term is exact it is not always of use: over 10³ pixels, log P_N of gold and samples differ by tens of
+nats, most where the noise is least like real masks (large patches, small ε, a task-net at its start). If the gold is
+the less likely one, -log P_N alone tells it from the samples, the loss is 0 and the energy learns nothing. So begin
+with `ranking`, and with small patches or ε near 1 for `nce`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .base import OutputSpace
+
+IGNORE = 255  # label of a pixel that does not count, as in Pascal VOC and Hugging Face's segmentation heads
+COHERENCE = ("none", "field", "patches")
+PIXEL_LOSSES = ("sum", "mean")
+
+
+class BinaryMaskSpace(OutputSpace):
+    """Masks: y in {0, 1}^(H x W), independent Bernoulli pixels under the task-net.
+
+    Args:
+        pixel_loss: the task loss over pixels: `sum`, then the mean over the batch, as for every output of this package
+            (λ1 has meaning with that alone); or `mean` over all pixels that count, the authors' choice for Weizmann.
+            λ1 of one is λ1 · H · W of the other.
+        sample_coherence: how pixels of a sample hang together: `none`, `field` or `patches`, see the module.
+        coherence_size: ℓ in pixels, > 0: the correlation length of a field, the side of a patch (an integer).
+        independent_share: ε in [0, 1]: how often the pixels of a patch are drawn independently; `patches` alone.
+
+    Raises:
+        ValueError: an unknown name, or a number out of its range.
+    """
+
+    name = "binary_mask"
+    problem_type = None  # Hugging Face has none for segmentation
+
+    def __init__(
+        self,
+        pixel_loss: str = "sum",
+        sample_coherence: str = "none",
+        coherence_size: float = 4,
+        independent_share: float = 0.1,
+    ):
+        choices = (("pixel_loss", pixel_loss, PIXEL_LOSSES), ("sample_coherence", sample_coherence, COHERENCE))
+        for name, value, known in choices:
+            if value not in known:
+                raise ValueError(f"`{name}` is {value!r}; it must be one of {', '.join(known)}.")
+        if not coherence_size > 0 or (sample_coherence == "patches" and coherence_size != int(coherence_size)):
+            raise ValueError(f"`coherence_size` is {coherence_size} pixels; it must be above 0, and whole for patches.")
+        if not 0 <= independent_share <= 1:
+            raise ValueError(f"`independent_share` is {independent_share}; it must be from 0 to 1.")
+        self.pixel_loss, self.sample_coherence = pixel_loss, sample_coherence
+        self.coherence_size, self.independent_share = coherence_size, independent_share
+
+    @classmethod
+    def from_arguments(cls, args, task_net) -> BinaryMaskSpace:
+        return cls(args.pixel_loss, args.sample_coherence, args.coherence_size, args.independent_share)
+
+    def check_loss(self, args, num_labels: int) -> None:
+        """Raises ValueError for NCE on noise whose probability has no closed form, or that cannot draw the gold."""
+        if args.energy_loss == "infnet_plus":
+            raise ValueError(
+                "energy_loss='infnet_plus' has no cost-augmented network for masks. Use infnet, or margin."
+            )
+        if args.energy_loss == "nce" and self._noise_probability_is_unknown:
+            raise ValueError(
+                f"energy_loss='nce' needs log P of its samples, but sample_coherence={self.sample_coherence!r} with "
+                f"independent_share={self.independent_share} has none (field), or one that is 0 for nearly every gold "
+                "mask (patches without independent pixels). Use energy_loss='ranking', which needs no probability; or "
+                "sample_coherence='patches' with independent_share above 0, whose probability is exact."
+            )
+
+    @property
+    def _noise_probability_is_unknown(self) -> bool:
+        return self.sample_coherence == "field" or (self.sample_coherence == "patches" and not self.independent_share)
+
+    def check(self, logits: Tensor, labels: Tensor) -> None:
+        """Logits must be (B, 2, h, w), (B, 1, h, w) or log-odds (B, H, W), labels (B, H, W).
+
+        Raises:
+            ValueError: naming both shapes.
+        """
+        channels = logits.dim() == 4 and logits.shape[1] in (1, 2)
+        log_odds = logits.dim() == 3 and logits.shape == labels.shape
+        if labels.dim() != 3 or not (channels or log_odds) or logits.shape[0] != labels.shape[0]:
+            raise ValueError(
+                f"The task-net's logits have shape {tuple(logits.shape)} and `labels` have shape "
+                f"{tuple(labels.shape)}; a binary segmentation task-net gives (batch, 2, h, w) or (batch, 1, h, w) and "
+                "takes masks (batch, H, W). Load it with num_labels=2 and give masks of 0, 1 and 255 (ignored)."
+            )
+
+    def fit(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Log-odds (B, H, W) at the labels' size: what all other methods take, wherever a mask of the labels' size
+        joins them."""
+        return log_odds(logits, labels.shape[-2:])
+
+    def gold(self, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, H, W) of 0, 1 and 255 -> float32 (B, H, W), 0 where it does not count; mask (B, H, W) bool."""
+        return (labels == 1).float(), labels != IGNORE
+
+    def relax(self, logits: Tensor) -> Tensor:
+        """ŷ = σ(z), the softmax of two channels: float32 (B, h, w)."""
+        return torch.sigmoid(log_odds(logits))
+
+    # --- drawing -----------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def sample(self, logits: Tensor, num_samples: int, generator: torch.Generator) -> Tensor:
+        """Masks whose every pixel is 1 with its probability, coherent as chosen: float32 (B, K, H, W)."""
+        p = self.relax(logits).unsqueeze(1)  # (B, 1, H, W)
+        shape = (p.shape[0], num_samples, *p.shape[2:])
+        if self.sample_coherence == "none":
+            return (torch.rand(shape, device=p.device, generator=generator) < p).float()
+        return (self.noise(shape, p.device, generator) < torch.special.ndtri(p)).float()
+
+    @torch.no_grad()
+    def perturb(self, logits: Tensor, num_samples: int, std: float, generator: torch.Generator) -> Tensor:
+        """σ(z + std · g), g as coherent as the samples: float32 (B, K, H, W)."""
+        z = log_odds(logits).unsqueeze(1)
+        return torch.sigmoid(z + std * self.noise((z.shape[0], num_samples, *z.shape[2:]), z.device, generator))
+
+    def noise(self, shape: tuple[int, ...], device, generator: torch.Generator) -> Tensor:
+        """Gaussian noise g of `shape` (B, K, H, W), N(0, 1) at every pixel, coherent as chosen."""
+        noise = torch.randn(shape, device=device, generator=generator)
+        if self.sample_coherence == "field":
+            rows, columns = (smoothing(size, self.coherence_size, device) for size in shape[2:])
+            return rows @ noise @ columns.T
+        if self.sample_coherence == "patches":
+            size = int(self.coherence_size)
+            grid = (*shape[:2], *(-(-pixels // size) for pixels in shape[2:]))  # (B, K, patches down, across)
+            shared = torch.randn(grid, device=device, generator=generator)
+            alone = torch.rand(grid, device=device, generator=generator) < self.independent_share
+            shared, alone = (_spread(values, size, shape[2:]) for values in (shared, alone))
+            return torch.where(alone, noise, shared)
+        return noise
+
+    def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
+        """The log-odds of (1 - m) σ(z) + m y*, m = `share` in (0, 1): (B, H, W)."""
+        sign = 2 * gold - 1
+        other = math.log1p(-share) + F.logsigmoid(-sign * log_odds(logits, gold.shape[-2:]))
+        return sign * (torch.log(-torch.expm1(other)) - other)
+
+    def repeated(self, y: Tensor, mask: Tensor | None = None) -> Tensor:
+        """By |a| + |b| - 2 a·b = 0 of masks, over the pixels that count; memory B x S²."""
+        y = _counted(y, mask).flatten(2)
+        size = y.sum(-1)
+        equal = size.unsqueeze(2) + size.unsqueeze(1) == 2 * y @ y.transpose(1, 2)
+        return equal.tril(-1).any(-1)
+
+    # --- probabilities -----------------------------------------------------------------------------------------------
+
+    def log_prob(self, logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Σ_i y_i z_i - softplus(z_i) over the pixels that count, under independent pixels: (B, S)."""
+        z = log_odds(logits, y.shape[-2:])
+        constant = _counted(F.softplus(z), mask).sum((1, 2)).unsqueeze(1)  # (B, 1)
+        return _dot(y, _counted(z, mask)) - constant
+
+    @torch.no_grad()
+    def log_noise(self, logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
+        """log P_N(y) of hard masks under what `sample` draws from: exact, in [-inf, 0], (B, S).
+
+        Raises:
+            ValueError: for a field, whose probability has no closed form.
+        """
+        if self.sample_coherence == "none":
+            return self.log_prob(logits, y, mask)
+        if self.sample_coherence == "field":
+            raise ValueError(
+                "Masks of a smooth field (sample_coherence='field') have no probability in closed form. Use "
+                "energy_loss='ranking', or sample_coherence='patches'."
+            )
+        z = log_odds(logits, y.shape[-2:]).unsqueeze(1)
+        counts = torch.ones_like(z, dtype=torch.bool) if mask is None else mask.unsqueeze(1)
+        ones, zeros, inf = (y > 0.5) & counts, (y <= 0.5) & counts, float("inf")
+        low = self._patches(torch.where(ones, z, inf), inf).amin((3, 5))  # least likely foreground: (B, S, G, G)
+        high = self._patches(torch.where(zeros, z, -inf), -inf).amax((3, 5))  # most likely background
+        # log(σ(a) - σ(b)) = log σ(a) + log σ(-b) + log(1 - exp(b - a)), for a > b
+        gap = torch.log(-torch.expm1(-(low - high).clamp_min(0)))
+        together = F.logsigmoid(low) + F.logsigmoid(-high) + gap
+        alone = self._patches(torch.where(ones, F.logsigmoid(z), torch.where(zeros, F.logsigmoid(-z), 0.0)), 0.0)
+        shares = [math.log(share) if share else -inf for share in (1 - self.independent_share, self.independent_share)]
+        return torch.logaddexp(shares[0] + together, shares[1] + alone.sum((3, 5))).sum((2, 3))
+
+    def _patches(self, values: Tensor, fill: float) -> Tensor:
+        """(B, S, H, W) -> (B, S, patches down, size, patches across, size), filled up at the lower and right edge."""
+        size = int(self.coherence_size)
+        height, width = values.shape[2:]
+        values = F.pad(values, (0, -width % size, 0, -height % size), value=fill)
+        return values.view(*values.shape[:2], -1, size, values.shape[3] // size, size)
+
+    # --- against the gold --------------------------------------------------------------------------------------------
+
+    def score(self, y_hat: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Soft IoU = Σ min(ŷ, y) / Σ max(ŷ, y) (Gygli et al. 2017; SEAL Eq. 10), over the pixels that count: (B, S).
+
+        For y in {0, 1} the sums are ŷ·y and Σ ŷ + Σ y - ŷ·y. Two empty masks score 1.
+        """
+        overlap, total = self._sums(y_hat, y, mask)
+        return _ratio(overlap, total - overlap)
+
+    def cost(self, y_hat: Tensor, y: Tensor, kind: str = "l1", mask: Tensor | None = None) -> Tensor:
+        """Δ: `iou` = 1 - soft IoU, `f1` = 1 - soft F1 (Dice), `l1` = Σ|ŷ - y|, `l1_mean` = the same per pixel that
+        counts. (B, S)."""
+        overlap, total = self._sums(y_hat, y, mask)
+        if kind == "iou":
+            return 1 - _ratio(overlap, total - overlap)
+        if kind == "f1":
+            return 1 - _ratio(2 * overlap, total)
+        distance = total - 2 * overlap  # |ŷ - y| = ŷ + y - 2 ŷ y for y in {0, 1}
+        if kind == "l1":
+            return distance
+        pixels = y[0].numel() if mask is None else mask.sum((1, 2)).clamp_min(1).unsqueeze(1)
+        return distance / pixels
+
+    @staticmethod
+    def _sums(y_hat: Tensor, y: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """ŷ·y and Σ ŷ + Σ y over the pixels that count, both (B, S)."""
+        y_hat, y = _counted(y_hat, mask), _counted(y, mask)
+        return _dot(y_hat, y), y_hat.sum((2, 3)) + y.sum((1, 2)).unsqueeze(1)
+
+    def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Cross-entropy of the pixels that count: their sum, averaged over the batch, or their `mean`. Scalar."""
+        gold, mask = self.gold(labels)
+        z = log_odds(logits, labels.shape[-2:])
+        loss = F.binary_cross_entropy_with_logits(z, gold, weight=mask.float(), reduction="sum")
+        return loss / (len(labels) if self.pixel_loss == "sum" else mask.sum().clamp_min(1))
+
+    def decode(self, logits: Tensor, threshold: float = 0.5) -> Tensor:
+        """1 where the probability is at least `threshold`, else 0: int64 (B, h, w)."""
+        return (self.relax(logits) >= threshold).long()
+
+
+def log_odds(logits: Tensor, size: tuple[int, int] | None = None) -> Tensor:
+    """z = log p / (1 - p) of every pixel, float32 (B, H, W), from two channels, one, or log-odds (B, H, W) themselves.
+    At another `size`, bilinearly, as Hugging Face's segmentation heads do in their losses."""
+    logits = logits.float()
+    if logits.dim() == 4:
+        logits = logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits[:, 0]
+    if size is not None and tuple(size) != tuple(logits.shape[-2:]):
+        resized = F.interpolate(logits.unsqueeze(1), size=tuple(size), mode="bilinear", align_corners=False)
+        logits = resized.squeeze(1)
+    return logits
+
+
+def smoothing(size: int, length: float, device: torch.device | str = "cpu") -> Tensor:
+    """A (size, size) with rows of unit norm, a_ij ∝ exp(-(i - j)² / ℓ²): for white noise N, A N Aᵀ has variance 1
+    everywhere and, between (i, j) and (k, l), the correlation (A Aᵀ)_ik (A Aᵀ)_jl, which is exp(-d² / 2ℓ²) away from
+    the edges and a little more beside them."""
+    steps = torch.arange(size, device=device, dtype=torch.float32)
+    return F.normalize(torch.exp(-(((steps.unsqueeze(1) - steps) / length) ** 2)), dim=1)
+
+
+def _spread(values: Tensor, size: int, shape: tuple[int, ...]) -> Tensor:
+    """A value per patch -> at each of its pixels."""
+    return values.repeat_interleave(size, 2).repeat_interleave(size, 3)[:, :, : shape[0], : shape[1]]
+
+
+def _counted(values: Tensor, mask: Tensor | None) -> Tensor:
+    """`values`, (B, H, W) or (B, S, H, W), with 0 where the mask (B, H, W) does not count."""
+    if mask is None:
+        return values
+    return values.masked_fill(~(mask if values.dim() == 3 else mask.unsqueeze(1)), 0)
+
+
+def _dot(y: Tensor, z: Tensor) -> Tensor:
+    """(B, S, H, W) · (B, H, W) -> (B, S), without a product of their size."""
+    return (y.flatten(2) @ z.flatten(1).unsqueeze(2)).squeeze(2)
+
+
+def _ratio(part: Tensor, whole: Tensor) -> Tensor:
+    """part / whole, 1 where both are 0."""
+    return torch.where(whole > 0, part / whole.clamp_min(torch.finfo(whole.dtype).tiny), torch.ones_like(whole))

@@ -1,0 +1,94 @@
+"""The convolutional energy: against the authors' form (image and mask stacked as channels), one candidate at a time,
+and finite differences."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from seal_hf.energies import ENERGIES, GridEnergy
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.fixture
+def energy():
+    net = GridEnergy().eval()
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.copy_(0.05 * torch.randn(parameter.shape, generator=generator(parameter.numel())))
+    return net
+
+
+@pytest.fixture
+def batch():
+    x = torch.rand(2, 3, 24, 24, generator=generator(1))
+    y = torch.rand(2, 3, 24, 24, generator=generator(2))
+    return x, y
+
+
+def stacked(net, x, y):
+    """-v(x, y) of one mask per image as the authors write it: one convolution over four channels."""
+    weight = torch.cat([net.from_image.weight, net.from_mask.weight], dim=1)
+    hidden = F.relu(F.conv2d(torch.cat([x, y.unsqueeze(1)], dim=1), weight, net.from_image.bias, padding=2))
+    for layer in (net.convolutions[0], net.convolutions[2]):
+        hidden = F.relu(F.conv2d(hidden, layer.weight, layer.bias, stride=2, padding=2))
+    hidden = hidden.flatten(1)
+    assert hidden.shape[1] == 4608
+    first, second, last = net.linear[0], net.linear[3], net.linear[5]
+    return -last(F.relu(second(F.relu(first(hidden))))).squeeze(1)
+
+
+def test_candidates_at_once_equal_the_stacked_channels_one_by_one(energy, batch):
+    x, y = batch
+    found = energy(x, y)
+    assert found.shape == (2, 3)
+    for k in range(3):
+        torch.testing.assert_close(found[:, k], stacked(energy, x, y[:, k]))
+        torch.testing.assert_close(found[:, k : k + 1], energy(x, y[:, k : k + 1]))
+
+
+def test_it_has_the_authors_sizes():
+    shapes = {tuple(parameter.shape) for parameter in GridEnergy().parameters()}
+    assert {(64, 3, 5, 5), (64, 1, 5, 5), (128, 64, 5, 5), (128, 128, 5, 5)} <= shapes
+    assert {(384, 4608), (192, 384), (1, 192)} <= shapes
+    assert ENERGIES["grid"] is GridEnergy
+
+
+def test_pixels_that_do_not_count_do_not_matter(energy, batch):
+    x, y = batch
+    mask = torch.ones(2, 24, 24, dtype=torch.bool)
+    torch.testing.assert_close(energy(x, y, mask), energy(x, y))
+    mask[:, 5:9, 3:] = False
+    other = torch.where(mask.unsqueeze(1), y, 1 - y)
+    assert torch.equal(energy(x, other, mask), energy(x, y, mask))
+    assert not torch.allclose(energy(x, other), energy(x, y))
+
+
+def test_gradient_in_the_mask_by_finite_differences(energy, batch):
+    energy = energy.double()
+    x, y = (tensor[:1].double() for tensor in batch)
+    y = y[:, :2].requires_grad_()
+    (gradient,) = torch.autograd.grad(energy(x, y).sum(), y)
+    for place in ((0, 0, 3, 4), (0, 1, 12, 23)):
+        step = torch.zeros_like(y)
+        step[place] = 1e-6
+        slope = (energy(x, y + step) - energy(x, y - step)).sum() / 2e-6
+        torch.testing.assert_close(gradient[place], slope.detach(), rtol=1e-4, atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [(32, 32), (17, 40)])
+def test_other_sizes_are_averaged_to_the_same_cells(energy, size):
+    x, y = torch.rand(1, 3, *size, generator=generator()), torch.rand(1, 2, *size, generator=generator())
+    assert energy(x, y).shape == (1, 2) and energy(x, y).isfinite().all()
+
+
+def test_the_first_layer_starts_as_one_convolution_over_four_channels():
+    torch.manual_seed(0)
+    net = GridEnergy()
+    before = net.from_mask.weight.clone()
+    net.reset_parameters()
+    assert not torch.equal(before, net.from_mask.weight)
+    for weight in (net.from_image.weight, net.from_mask.weight):  # uniform within 1 / sqrt(4 · 25)
+        assert weight.abs().max() <= 0.1 and weight.std().item() == pytest.approx(0.1 / 3**0.5, rel=0.05)
