@@ -203,7 +203,8 @@ class SealTrainer(TwoNetTrainer):
             shared = self._partner_features(outputs, batch)
             augmented = self.partner.logits(_inputs(batch), shared, logits, batch["labels"])
         if self.implicit is not None:
-            function = self.implicit.task_function.on(_inputs(batch), outputs.logits)
+            raw = self.implicit.task_function.on(_inputs(batch), outputs.logits)
+            function = lambda phi: self.space.fit(raw(phi), batch["labels"])  # noqa: E731
         return Detached(logits, self._features(outputs, batch), augmented, function)
 
     def _pulled(self, window: list[dict[str, Tensor]], task_outputs: list[Detached], update: int) -> Pulled:

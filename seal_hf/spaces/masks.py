@@ -60,6 +60,7 @@ class BinaryMaskSpace(OutputSpace):
 
     name = "binary_mask"
     problem_type = None  # Hugging Face has none for segmentation
+    structure_dims = 2
 
     def __init__(
         self,

@@ -1,0 +1,80 @@
+"""What a trained segmentation net did, for the examples: figures, a table, a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from transformers import Trainer
+
+from .mask_metrics import mask_metrics, mask_probabilities, tune_mask_threshold
+from .metrics import first_output
+from .report import results_table
+
+FIGURES = {
+    "mean_iou": "mean IoU at 0.5",
+    "mean_iou_tuned": "mean IoU at the tuned threshold",
+    "pixel_accuracy": "pixel accuracy at 0.5",
+}
+
+
+def evaluate_masks(trainer: Trainer, splits: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """Predict each split, tune one threshold on `eval`, score all at 0.5 and at that threshold.
+
+    The threshold is also stored in the task-net's config (`model.config.threshold`).
+
+    Args:
+        trainer: a [`SealTrainer`] of masks.
+        splits: rows by name; `eval` is among them.
+
+    Returns:
+        metrics: `{split}_mean_iou`, `{split}_mean_iou_tuned`, `{split}_pixel_accuracy`, in [0, 1], and `threshold`.
+        probabilities: (N, H, W) of each split.
+    """
+    probabilities, labels = {}, {}
+    for split, rows in splits.items():
+        output = trainer.predict(rows, metric_key_prefix=split)
+        probabilities[split] = mask_probabilities(first_output(output.predictions))
+        labels[split] = first_output(output.label_ids)
+    threshold, _ = tune_mask_threshold(probabilities["eval"], labels["eval"])
+    metrics: dict[str, float] = {}
+    for split, values in probabilities.items():
+        figures = mask_metrics(values, labels[split])
+        figures["mean_iou_tuned"] = mask_metrics(values, labels[split], threshold)["mean_iou"]
+        metrics |= {f"{split}_{key}": value for key, value in figures.items()}
+    trainer.accelerator.unwrap_model(trainer.model).config.threshold = threshold
+    return metrics | {"threshold": threshold}, probabilities
+
+
+def mask_table(metrics: Mapping[str, float]) -> str:
+    """The table an example ends with: a line per figure, validation and test side by side, and the threshold."""
+    rows = [
+        {"figure": name, "validation": metrics.get(f"eval_{key}"), "test": metrics.get(f"test_{key}")}
+        for key, name in FIGURES.items()
+    ]
+    return f"{results_table(rows)}\n\nthreshold tuned on validation: {metrics['threshold']:g}"
+
+
+def save_picture(path: str | Path, split, predictions: Mapping[str, np.ndarray], count: int = 8) -> None:
+    """A column for each of the first `count` images of a split; rows: image, truth, and each prediction (N, H, W).
+
+    Raises:
+        ValueError: matplotlib is missing.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ValueError("`picture` needs matplotlib: pip install 'seal_hf[plot]'.") from error
+    count = min(count, len(split.images))
+    layers = {"image": split.images, "truth": split.masks == 1, **predictions}
+    figure = Figure(figsize=(1.2 * count + 1, 1.2 * len(layers)), layout="constrained")
+    axes = figure.subplots(len(layers), count, squeeze=False)
+    for row, (name, layer) in zip(axes, layers.items(), strict=True):
+        row[0].set_ylabel(name)
+        for axis, picture in zip(row, layer[:count], strict=True):
+            axis.imshow(picture, cmap="gray", vmin=0, vmax=1 if picture.ndim == 2 else None)
+            axis.set_xticks([])
+            axis.set_yticks([])
+    figure.savefig(path, dpi=150)
