@@ -11,6 +11,7 @@ from .energy_args import EnergyTrainingArguments
 from .energy_losses import ENERGY_LOSSES, Candidates, EnergyLoss
 from .energy_methods import ENERGY_METHODS
 from .energy_trainer import EnergyTrainer, load_energy_network
+from .implicit import Hypergradient, select_parameters
 from .inference import GradientBasedInference
 from .label_sets import LabelSets
 from .learner import Learner
@@ -36,6 +37,7 @@ __all__ = [
     "EnergyTrainer",
     "EnergyTrainingArguments",
     "GradientBasedInference",
+    "Hypergradient",
     "LabelSets",
     "Learner",
     "LossNet",
@@ -55,5 +57,6 @@ __all__ = [
     "collate_rows",
     "load_energy_network",
     "load_multilabel",
+    "select_parameters",
     "tokenize",
 ]

@@ -283,7 +283,9 @@ class SealTrainer(SavingTrainer):
 
     def _meter_hypergradient(self, loss: Tensor, term: Tensor | float, first: bool) -> None:
         """Direct against full gradient, which takes a backward of each: of a micro-batch, once per log."""
-        if self.implicit is not None and first and self.state.global_step % max(self.state.logging_steps, 1) == 0:
+        if self.implicit is None or self.args.loss_net_torch_compile:  # a compiled backward cannot be repeated
+            return
+        if first and self.state.global_step % max(self.state.logging_steps, 1) == 0:
             facts = self.implicit.compare(loss, term, self.learner.parameters)
             self.meters.add(**{f"hypergradient_{name}": value for name, value in facts.items()})
 
@@ -321,6 +323,7 @@ class SealTrainer(SavingTrainer):
         scheduler = super().create_scheduler(num_training_steps, optimizer)
         self._take_space()
         self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)  # of this run alone
+        self.implicit = None
         if self.args.energy_loss != CROSS_ENTROPY:
             self.energy_loss = ENERGY_LOSSES[self.args.energy_loss].from_arguments(self.args)
             if self.args.hypergradient != "none":
