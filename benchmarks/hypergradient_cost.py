@@ -119,7 +119,11 @@ def main() -> None:
     for name in names:
         cells = []
         for key in ("seconds", "bytes"):
-            values = [a[key] / b[key] for a, b in zip(measured[name], measured["first order"], strict=True)]
+            pairs = list(zip(measured[name], measured["first order"], strict=True))
+            if not all(b[key] for _, b in pairs):  # small nets: less than what the loading of the data had taken
+                cells.append("-")
+                continue
+            values = [a[key] / b[key] for a, b in pairs]
             ratios[f"{name}, {key}"] = [statistics.median(values), min(values), max(values)]
             cells.append("{:.2f} ({:.2f} .. {:.2f})".format(*ratios[f"{name}, {key}"]))
         seconds, size = (statistics.median(m[key] for m in measured[name]) for key in ("seconds", "bytes"))

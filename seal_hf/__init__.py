@@ -22,6 +22,7 @@ from .energy_losses import ENERGY_LOSSES, Candidates, EnergyLoss
 from .energy_methods import ENERGY_METHODS
 from .energy_trainer import EnergyTrainer, load_energy_network
 from .fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor
+from .implicit import Hypergradient, select_parameters
 from .inference import GradientBasedInference
 from .label_sets import LabelSets
 from .learner import Learner
@@ -64,6 +65,7 @@ __all__ = [
     "FCNForSemanticSegmentation",
     "GradientBasedInference",
     "GridEnergy",
+    "Hypergradient",
     "LabelSets",
     "Learner",
     "LossNet",
@@ -78,11 +80,11 @@ __all__ = [
     "NonFiniteLossError",
     "OutputSpace",
     "SealForMultiLabel",
+    "SealForSegmentation",
     "SealForTokenClassification",
     "SealModel",
     "SealTrainer",
     "SealTrainingArguments",
-    "SealForSegmentation",
     "SegmentationData",
     "TagSequenceData",
     "TagSequenceSpace",
@@ -92,8 +94,8 @@ __all__ = [
     "WordRows",
     "WordVectors",
     "collate_rows",
-    "encode_words",
     "crop_averaged",
+    "encode_words",
     "fcn_image_processor",
     "load_energy_network",
     "load_masks",
@@ -101,6 +103,7 @@ __all__ = [
     "load_srl",
     "load_tags",
     "load_word_vectors",
+    "select_parameters",
     "tokenize",
     "tokenize_words",
 ]

@@ -11,6 +11,7 @@ All of it is float32 without dropout, whatever the run has: a difference of half
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -67,8 +68,7 @@ class TaskFunction:
 
     def __init__(self, model: nn.Module, subset: str):
         names = list(select_parameters(model, subset))
-        parts = [name.split(".")[:-1] for name in names]
-        shared = [level[0] for level in zip(*parts, strict=False) if len(set(level)) == 1]
+        shared = os.path.commonprefix([name.split(".")[:-1] for name in names])  # the module that holds all of them
         self.model, self.names = model, names
         self.prefix = ".".join(shared)
         self.head = model.get_submodule(self.prefix) if shared else None

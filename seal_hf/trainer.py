@@ -299,7 +299,9 @@ class SealTrainer(TwoNetTrainer):
 
     def _meter_hypergradient(self, loss: Tensor, term: Tensor | float, first: bool) -> None:
         """Direct against full gradient, which takes a backward of each: of a micro-batch, once per log."""
-        if self.implicit is not None and first and self.state.global_step % max(self.state.logging_steps, 1) == 0:
+        if self.implicit is None or self.args.loss_net_torch_compile:  # a compiled backward cannot be repeated
+            return
+        if first and self.state.global_step % max(self.state.logging_steps, 1) == 0:
             facts = self.implicit.compare(loss, term, self.learner.parameters)
             self.meters.add(**{f"hypergradient_{name}": value for name, value in facts.items()})
 

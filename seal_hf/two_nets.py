@@ -68,6 +68,7 @@ class TwoNetTrainer(SavingTrainer):
         scheduler = super().create_scheduler(num_training_steps, optimizer)
         self._take_space()
         self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)  # of this run alone
+        self.partner = self.implicit = None
         if self.args.energy_loss != CROSS_ENTROPY:
             self.energy_loss = ENERGY_LOSSES[self.args.energy_loss].from_arguments(self.args)
             if self.args.hypergradient != "none":
