@@ -35,9 +35,9 @@ class EnergyTrainer(SavingTrainer):
     """A [`~transformers.Trainer`] whose `model` is an energy network, a [`LossNet`] with an encoder of its own.
 
     Evaluation and prediction run gradient-based inference and return logits of the relaxed ŷ, (N, L) or, of masks, (N,
-    H, W), clipped to ±13.8: metrics and thresholds for task-nets apply. `eval_loss` is the mean of E(x, y*) - E(x, ŷ), the structured
-    perceptron's loss: 0 where gold has the least energy that inference finds. Its scale is that of the energies, which
-    move: choose the best checkpoint by a metric.
+    H, W), clipped to ±13.8: metrics and thresholds for task-nets apply. `eval_loss` is the mean of E(x, y*) - E(x, ŷ),
+    the structured perceptron's loss: 0 where gold has the least energy that inference finds. Its scale is that of the
+    energies, which move: choose the best checkpoint by a metric.
 
     Args:
         model: a [`LossNet`] with `encoder_mode="separate"`; for example `SealForMultiLabel.for_data(data).loss_net`.
