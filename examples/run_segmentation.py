@@ -47,6 +47,9 @@ class MaskArguments:
     picture: int = field(default=0, metadata={"help": "Draw so many test images, truth and prediction (matplotlib)."})
 
 
+ARGUMENTS = (MaskArguments, SealTrainingArguments)
+
+
 def build(data, mask_args: MaskArguments):
     """Both nets, and the image processor that is saved with them."""
     crop = mask_args.crop_size or None
@@ -59,8 +62,7 @@ def build(data, mask_args: MaskArguments):
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
-    types = (MaskArguments, SealTrainingArguments)
-    mask_args, args = parse_recipe(types, argv, default_recipe=lambda given: packaged_recipe("segmentation"))
+    mask_args, args = parse_recipe(ARGUMENTS, argv, default_recipe=lambda given: packaged_recipe("segmentation"))
     set_seed(args.seed)
     read = ("dataset", "data_dir", "image_size", "image_column", "mask_column", "max_train_rows")
     data = load_masks(**{name: getattr(mask_args, name) for name in read}, seed=args.data_seed or 0)

@@ -57,6 +57,9 @@ class TaggerArguments:
     patience: int = field(default=0, metadata={"help": "Stop after so many evaluations without gain; 0: never."})
 
 
+ARGUMENTS = (TagDataArguments, TaggerArguments, SealTrainingArguments)
+
+
 def build(data: TagSequenceData, net_args: TaggerArguments, args: SealTrainingArguments):
     """Both nets, a function from a split to the rows they read, and what is saved with them."""
     nets = {name: getattr(net_args, name) for name in ("adapter", "energy", "global_size")}
@@ -80,9 +83,10 @@ def build(data: TagSequenceData, net_args: TaggerArguments, args: SealTrainingAr
 
 
 def main(argv: list[str] | None = None, load=load_tags, name: str = "tagging") -> dict[str, float]:
-    types = (TagDataArguments, TaggerArguments, SealTrainingArguments)
     data_args, net_args, args = parse_recipe(
-        types, argv, default_recipe=lambda given: packaged_recipe("tagging_text" if given.model_name_or_path else name)
+        ARGUMENTS,
+        argv,
+        default_recipe=lambda given: packaged_recipe("tagging_text" if given.model_name_or_path else name),
     )
     set_seed(args.seed)
     data = load(**vars(data_args), seed=args.data_seed or 0)
