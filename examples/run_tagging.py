@@ -82,14 +82,14 @@ def build(data: TagSequenceData, net_args: TaggerArguments, args: SealTrainingAr
     return model, lambda split: encode_words(split, vocabulary), vocabulary
 
 
-def main(argv: list[str] | None = None, load=load_tags, name: str = "tagging") -> dict[str, float]:
+def main(argv: list[str] | None = None) -> dict[str, float]:
     data_args, net_args, args = parse_recipe(
         ARGUMENTS,
         argv,
-        default_recipe=lambda given: packaged_recipe("tagging_text" if given.model_name_or_path else name),
+        default_recipe=lambda given: packaged_recipe("tagging_text" if given.model_name_or_path else "tagging"),
     )
     set_seed(args.seed)
-    data = load(**vars(data_args), seed=args.data_seed or 0)
+    data = load_tags(**vars(data_args), seed=args.data_seed or 0)
     for note in data.notes:
         print(f"{data.name}: {note}")
     model, rows_of, words = build(data, net_args, args)
