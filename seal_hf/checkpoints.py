@@ -32,6 +32,7 @@ LOSS_NET_FOLDER = "_loss_net"  # the Trainer's push to the Hub skips names that 
 CONFIG, WEIGHTS, STATE = "config.json", "model.safetensors", "learner.pt"
 PARTNER = "cost_augmented"  # of the network of InfNet+ that is trained beside: weights and the state of its learner
 COMPLETE = "complete.json"  # the marker: names and sizes, in bytes, of all other files of the checkpoint
+TABLES = ("vocab_size", "char_vocab_size", "feature_sizes", "predicate_size")  # of a BiLSTM: made from its data
 
 logger = logging.get_logger(__name__)
 
@@ -238,13 +239,20 @@ def load_loss_net(folder: str | Path, task_net: nn.Module) -> LossNet:
             f"The loss-net in {folder} reads its task-net's features ({config.encoder_mode}), so it cannot teach "
             "another one. Train it with loss_net_encoder='separate'."
         )
-    found = (config.num_labels, (config.encoder_config or {}).get("input_size"))
-    expected = (task_net.config.num_labels, getattr(task_net.config, "input_size", None))
+    own, options = config.encoder_config or {}, task_net.config.to_dict()
+    found = (config.num_labels, own.get("input_size"))
+    expected = (task_net.config.num_labels, options.get("input_size"))
     if found != expected:
         raise ValueError(
             f"The loss-net in {folder} has {found[0]} labels and {found[1] or 'no'} input features, the task-net "
             f"{expected[0]} and {expected[1] or 'none'}. Train it on the same data, with the same options."
         )
+    for name in TABLES if "char_vocab_size" in options else ():
+        if own.get(name) != options[name]:
+            raise ValueError(
+                f"The loss-net in {folder} has `{name}` {own.get(name)}, the task-net {options[name]}: they read "
+                "different ids. Train it on the same data, with the same options."
+            )
     if config.id2label != task_net.config.id2label:
         raise ValueError(
             f"The loss-net in {folder} has other labels than the task-net, or another order: {config.id2label[0]!r} is "

@@ -91,6 +91,7 @@ class CostAugmentedInference:
         """A fresh F for this task-net, as [`SealTrainingArguments`] have it."""
         kind = args.cost_augmented_network
         net = CostAugmentedNetwork(kind, task_net, task_net.config.hidden_size, task_net.config.num_labels)
+        net.train()  # as in every later step, whatever mode the task-net was copied in: a resumed run has only those
         group = {"params": list(net.parameters()), "lr": args.learning_rate, "weight_decay": args.weight_decay}
         learner = Learner(
             net,

@@ -86,12 +86,8 @@ def test_what_does_not_count_gets_no_gradient(tmp_path, folder, loss, task_loss)
     trainer.create_scheduler(10)
     batch = rows.batch(range(8))
     counted = batch["labels"] != IGNORED
-    holes = (
-        (counted.long().cumsum(1).flip(1).diff().flip(1) == 0)
-        & ~counted[:, 1:]
-        & counted.flip(1).cumsum(1).flip(1)[:, 1:].bool()
-    )
-    assert holes.any()
+    later = counted.flip(1).long().cumsum(1).flip(1)  # counted positions from here on
+    assert (~counted & (later > 0))[:, 2:].any()  # there are holes, behind [CLS] and the first word
     found, outputs = trainer.compute_loss(trainer.model.train(), batch, return_outputs=True)
     (gradient,) = torch.autograd.grad(found, outputs.logits)
     assert not gradient[~counted].any() and gradient[counted].abs().sum(-1).all()
@@ -135,8 +131,8 @@ def test_resumed_equals_uninterrupted_to_the_bit(tmp_path, folder, name):
     def run(place, resume=None, stop=None, seed=0, **more):
         both, rows = tiny_tags.nets(kind, folder, encoder, **of_nets)
         callbacks = [tiny_run.StopAt(stop)] if stop else None
-        trainer = tiny_tags.trainer(tmp_path / place, both, rows, callbacks, **options | more)
         torch.manual_seed(seed)
+        trainer = tiny_tags.trainer(tmp_path / place, both, rows, callbacks, **options | more)
         trainer.train(resume_from_checkpoint=resume)
         return tiny_tags.parameters(both)
 
@@ -151,6 +147,8 @@ def test_resumed_equals_uninterrupted_to_the_bit(tmp_path, folder, name):
 @pytest.mark.parametrize("crf", [False, True])
 def test_constrained_decoding_gives_well_formed_sequences_alone(tmp_path, folder, crf):
     both, rows = with_a_crf(folder) if crf else tiny_tags.nets("bert", folder)
+    if crf:
+        both.task_net.crf.start.data[tiny_tags.TAGS.index("I-X")] = 9.0
     broken = {}
     for constrained in (False, True):
         options = dict(energy_loss="ce", task_loss="crf" if crf else "cross_entropy", constrained_decoding=constrained)
@@ -186,6 +184,7 @@ def test_both_nets_come_back_with_the_crf(tmp_path, folder, kind, encoder):
 
 def test_a_fresh_loss_net_is_said(folder, caplog):
     tiny_tags.nets("bert", folder)
+    caplog.clear()
     with caplog.at_level(logging.WARNING):
         SealForTokenClassification.from_pretrained(folder / "bert", num_labels=3, loss_net_encoder="shared")
     said = [record.getMessage() for record in caplog.records if record.name.startswith("seal_hf.modeling")]
@@ -249,8 +248,8 @@ def test_what_does_not_go_together_is_refused(tmp_path, folder):
         tiny_tags.trainer(tmp_path, both, rows)
 
 
-def test_a_loss_net_of_other_outputs_cannot_teach_tags(tmp_path, folder):
-    """SEAL-static of tag sequences: the loss-net of one run, frozen, teaches the task-net of another."""
+def test_a_trained_loss_net_teaches_another_task_net(tmp_path, folder):
+    """SEAL-static: frozen, of an earlier run, on the same vocabulary."""
     both, rows = tiny_tags.nets("bilstm", folder, energy="chain_ge_a")
     both.save_pretrained(tmp_path)
     other, _ = tiny_tags.nets("bilstm", folder, seed=1)
@@ -259,14 +258,13 @@ def test_a_loss_net_of_other_outputs_cannot_teach_tags(tmp_path, folder):
     trainer = tiny_tags.trainer(tmp_path / "static", other, rows, loss_net_steps=0)
     trainer.train()
     assert all(torch.equal(value, before[name]) for name, value in other.loss_net.state_dict().items())
-    both.loss_net.config.space = "multi_label"
-    both.save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match="is one of 'multi_label' outputs, the task-net .* 'tag_sequence'"):
+    other.task_net.config.vocab_size += 1
+    with pytest.raises(ValueError, match="has `vocab_size` 18, the task-net 19: they read different ids"):
         load_loss_net(tmp_path, other.task_net)
 
 
 def test_a_search_starts_both_nets_and_the_crf_anew(tmp_path, folder):
-    """`model_init`, as a hyper-parameter search uses it: two trainings end alike, and decode by the CRF they trained."""
+    """`model_init`, as a hyper-parameter search uses it: two trainings end alike, and each decodes by its own CRF."""
     _, rows = with_a_crf(folder)
     args = tiny_tags.tiny_arguments(tmp_path, task_loss="crf", max_steps=2)
     trainer = tiny_tags.SealTrainer(

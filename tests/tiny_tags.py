@@ -34,6 +34,8 @@ def data(**columns):
 
 def nets(kind, folder, encoder="separate", seed=0, **options):
     """Both nets, and the rows they read. `folder` takes the plain BERT that both of its nets begin from."""
+    if kind == "bert" and not (folder / "bert").is_dir():
+        AutoModel.from_config(tiny_config("bert", attention_probs_dropout_prob=0.0)).save_pretrained(folder / "bert")
     torch.manual_seed(seed)
     options = {"loss_net_encoder": encoder, "global_size": 8} | options
     if kind == "bilstm":
@@ -42,8 +44,6 @@ def nets(kind, folder, encoder="separate", seed=0, **options):
         return SealForTokenClassification.for_data(data(), vocabulary=vocabulary, **options), encode_words(
             sentences(), vocabulary
         )
-    if not (folder / "bert").is_dir():
-        AutoModel.from_config(tiny_config("bert", attention_probs_dropout_prob=0.0)).save_pretrained(folder / "bert")
     return SealForTokenClassification.for_data(data(), folder / "bert", **options), tokenize_words(
         sentences(), tiny_tokenizer()
     )
