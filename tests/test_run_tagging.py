@@ -1,7 +1,9 @@
-"""examples/run_tagging.py, in this process, on the embedded sentences. Oracles: the metrics over the files it writes."""
+"""examples/run_tagging.py in this process, on the embedded sentences. Oracles: the metrics over the files it writes,
+and the snippet of its card."""
 
 import importlib.util
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -29,7 +31,7 @@ def run(program, folder, *flags):
     return program.main(["--output_dir", str(folder), *SMALL, *flags])
 
 
-def test_infnet_plus_writes_what_it_measured(program, tmp_path, capsys):
+def test_infnet_plus_writes_what_it_measured(program, tmp_path, capsys, monkeypatch):
     metrics = run(program, tmp_path, "--loss", "infnet_plus", "--energy", "chain_ge_a", "--global_size", "8")
     assert 0 < metrics["test_accuracy"] < 1 and metrics["eval_f1"] == metrics["eval_f1"]
     printed = capsys.readouterr().out
@@ -46,10 +48,14 @@ def test_infnet_plus_writes_what_it_measured(program, tmp_path, capsys):
     both = SealForTokenClassification.from_pretrained(tmp_path)
     assert both.loss_net.config.energy == "chain_ge_a" and both.config.id2label[0] == "O"
     assert not list((tmp_path / "_loss_net").glob("cost_augmented*"))
-    data = ModelCard.load(tmp_path / "README.md").data
+    card = ModelCard.load(tmp_path / "README.md")
+    data, names = card.data, {}
     assert data.pipeline_tag == "token-classification" and "multi-label-classification" not in data.tags
     results = {result.metric_type: result.metric_value for result in data.eval_results}
     assert results["f1"] == pytest.approx(metrics["test_f1"], abs=1e-4)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name: tmp_path)
+    exec(re.search(r"```python\n(.*?)```", card.content, flags=re.DOTALL)[1], names)  # noqa: S102 - our own snippet
+    assert len(names["tags"]) == 4 and set(names["tags"]) <= set(both.config.id2label.values())
 
 
 def test_a_constrained_crf_breaks_no_scheme_and_its_baseline_has_no_loss_net(program, tmp_path):
@@ -58,6 +64,7 @@ def test_a_constrained_crf_breaks_no_scheme_and_its_baseline_has_no_loss_net(pro
     assert not (tmp_path / "_loss_net").exists()
     both = SealForTokenClassification.from_pretrained(tmp_path)
     assert both.config.crf and both.task_net.crf.transitions.any()
+    assert "| CRF | SealForTokenClassification of seal" in (tmp_path / "README.md").read_text()
 
 
 def test_a_loss_net_of_an_earlier_run_teaches_as_it_is(program, tmp_path):
