@@ -18,6 +18,7 @@ from transformers import AutoTokenizer, EarlyStoppingCallback, set_seed
 
 from seal_hf import SealForTokenClassification, SealTrainer, SealTrainingArguments, TagSequenceData, load_tags
 from seal_hf.backbones import METHODS
+from seal_hf.checkpoints import load_loss_net
 from seal_hf.data import TagDataArguments
 from seal_hf.energies import TAG_ENERGIES
 from seal_hf.recipes import packaged_recipe, parse_recipe
@@ -54,6 +55,9 @@ class TaggerArguments:
     hidden_size: int = field(default=200, metadata={"help": "BiLSTM: width, both directions together."})
     num_layers: int = field(default=1, metadata={"help": "BiLSTM: layers."})
     dropout: float = field(default=0.3, metadata={"help": "BiLSTM: dropout."})
+    loss_net_path: str | None = field(
+        default=None, metadata={"help": "A trained loss-net to use; frozen with --loss_net_steps 0 (SEAL-static)."}
+    )
     patience: int = field(default=0, metadata={"help": "Stop after so many evaluations without gain; 0: never."})
 
 
@@ -93,6 +97,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     for note in data.notes:
         print(f"{data.name}: {note}")
     model, rows_of, words = build(data, net_args, args)
+    if net_args.loss_net_path is not None:
+        model.loss_net = load_loss_net(net_args.loss_net_path, model.task_net)
     splits = {"eval": data.validation, "test": data.test, **data.extra_tests}
     splits = {split: (rows_of(dataset), dataset) for split, dataset in splits.items() if dataset is not None}
     trainer = SealTrainer(

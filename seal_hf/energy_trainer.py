@@ -25,7 +25,7 @@ from .meters import Meters
 from .modeling import SealModel
 from .samplers import stateless_noise
 from .saving import SavingTrainer
-from .spaces import SPACES, OutputSpace
+from .spaces import SPACES, MultiLabelSpace, OutputSpace
 
 ROLE = "energy network"
 TRAINING, EVALUATION = 0, 1  # two streams of noise: an evaluation changes nothing of what is drawn in training
@@ -249,6 +249,11 @@ def check_energy_network(model: nn.Module) -> None:
         raise ValueError(
             f"The energy network's encoder_mode is {model.config.encoder_mode!r}; on its own it needs an encoder of "
             "its own: build it with loss_net_encoder='separate'."
+        )
+    if model.config.space != MultiLabelSpace.name:
+        raise ValueError(
+            f"The energy network is one of {model.config.space!r} outputs; gradient-based inference is over label sets "
+            "alone. Train it beside a task-net, by SealTrainer."
         )
 
 
