@@ -136,10 +136,11 @@ def check_export(model: nn.Module, args: SealTrainingArguments) -> None:
 def check_feature_cache(loss_net: LossNet, **datasets) -> None:
     """Raises ValueError where no frozen encoder's features can be cached: the loss-net has no pretrained encoder of its
     own, or a data set gives its rows one by one."""
-    if loss_net.config.encoder_mode != "separate" or isinstance(loss_net.encoder, MLPEncoder):
+    if loss_net.config.encoder_mode != "separate" or isinstance(loss_net.encoder, (MLPEncoder, type(None))):
+        encoder = "no encoder" if loss_net.encoder is None else type(loss_net.encoder).__name__
         raise ValueError(
             "`loss_net_feature_cache` freezes the loss-net's own pretrained encoder, but this loss-net "
-            f"({loss_net.config.encoder_mode}, {type(loss_net.encoder).__name__}) has none. Leave it out, or build the "
+            f"({loss_net.config.encoder_mode}, {encoder}) has none. Leave it out, or build the "
             "nets from a Hugging Face encoder with loss_net_encoder='separate'."
         )
     if not loss_net.pooled:

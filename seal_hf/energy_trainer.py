@@ -34,8 +34,8 @@ TRAINING, EVALUATION = 0, 1  # two streams of noise: an evaluation changes nothi
 class EnergyTrainer(SavingTrainer):
     """A [`~transformers.Trainer`] whose `model` is an energy network, a [`LossNet`] with an encoder of its own.
 
-    Evaluation and prediction run gradient-based inference and return logits of the relaxed ŷ, (N, L), clipped to
-    ±13.8: metrics and thresholds for task-nets apply. `eval_loss` is the mean of E(x, y*) - E(x, ŷ), the structured
+    Evaluation and prediction run gradient-based inference and return logits of the relaxed ŷ, (N, L) or, of masks, (N,
+    H, W), clipped to ±13.8: metrics and thresholds for task-nets apply. `eval_loss` is the mean of E(x, y*) - E(x, ŷ), the structured
     perceptron's loss: 0 where gold has the least energy that inference finds. Its scale is that of the energies, which
     move: choose the best checkpoint by a metric.
 
@@ -81,7 +81,7 @@ class EnergyTrainer(SavingTrainer):
         check_data_parallel(args, self.accelerator)
         self.space = space or SPACES[self.model.config.space]()
         self.task_net = task_net
-        _check_dense(self.space, self.model)
+        _check_space(self.space, self.model)
         check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
         if task_net is not None:
             task_net.to(args.device).eval().requires_grad_(False)
@@ -99,7 +99,7 @@ class EnergyTrainer(SavingTrainer):
         energies."""
         labels, x = inputs["labels"], _inputs(inputs)
         gold, mask = self.space.gold(labels)
-        logits, noise = self._task_logits(x, labels), self._training_noise()
+        logits, noise = self._task_logits(x, gold), self._training_noise()
         starts = self._starts(self.method.inference, gold.shape, logits, noise)
         found = []
 
@@ -137,8 +137,8 @@ class EnergyTrainer(SavingTrainer):
         """
         with self.accelerator.autocast():
             features = self.model.encode(x)
-        logits = self._task_logits(x)
-        shape = (features.shape[0], self.model.config.num_labels)
+        shape = self.space.shape(features, self.model.config.num_labels)
+        logits = self._task_logits(x, features.new_empty(shape))
         starts = self._starts(self.inference, shape, logits, self._noise(EVALUATION, self._eval_batches))
         self._eval_batches += 1
         return self.inference(lambda y: self.model.energies(features, y), starts)[0], features
@@ -146,16 +146,15 @@ class EnergyTrainer(SavingTrainer):
     # --- its parts ---------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def _task_logits(self, x: dict[str, Tensor], labels: Tensor | None = None) -> Tensor | None:
-        """(B, L) of the frozen task-net; None where nothing needs them."""
+    def _task_logits(self, x: dict[str, Tensor], structure: Tensor) -> Tensor | None:
+        """Those of the frozen task-net, of the shape of a `structure` (B, ...); None where nothing needs them."""
         used = self.method.needs_task_net or self.inference.start == "task_net"
         if self.task_net is None or not used:
             return None
         with self.accelerator.autocast():
             logits = self.task_net(**x).logits
-        if labels is not None:
-            self.space.check(logits, labels)
-        return logits
+        self.space.check(logits, structure)
+        return self.space.fit(logits, structure)
 
     def _starts(self, inference, shape, logits: Tensor | None, noise: torch.Generator) -> Tensor:
         output = self.space.output(logits) if inference.start == "task_net" else None
@@ -194,7 +193,8 @@ class EnergyTrainer(SavingTrainer):
     def _set_signature_columns_if_needed(self) -> None:
         """The columns that are not removed as unused: what the encoder takes, and the labels."""
         if self._signature_columns is None:
-            columns = inspect.signature(self.model.encoder.forward).parameters
+            read, encoder = self.model.energy.reads, self.model.encoder
+            columns = [read] if read is not None else inspect.signature(encoder.forward).parameters
             self._signature_columns = [*columns, *self.label_names]
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
@@ -275,7 +275,12 @@ def _check_task_net(task_net, model: LossNet, space: OutputSpace, args: EnergyTr
         )
 
 
-def _check_dense(space: OutputSpace, model: LossNet) -> None:
+def _check_space(space: OutputSpace, model: LossNet) -> None:
+    if not space.fills_box:
+        raise ValueError(
+            f"Gradient-based inference moves every entry of a structure for itself, within [0, 1], but those of "
+            f"{space.name!r} are bound to each other (a distribution per token). It is for label sets and masks."
+        )
     labels = model.config.num_labels
     if space.is_sparse(labels):
         raise ValueError(

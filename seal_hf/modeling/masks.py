@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 from torch import Tensor
 from transformers import AutoModelForSemanticSegmentation
@@ -31,11 +33,24 @@ class SealForSegmentation(SealModel):
         return self.space.relax(logits), self.space.decode(logits, threshold)
 
     @classmethod
+    def from_pretrained(
+        cls, model_name_or_path: str | Path, *, loss_net_encoder: str | None = None, **kwargs
+    ) -> SealForSegmentation:
+        """As of [`SealModel`].
+
+        Raises:
+            ValueError: as there; or a `loss_net_encoder` other than `separate`.
+        """
+        _check_encoder(loss_net_encoder or "separate")
+        return super().from_pretrained(model_name_or_path, loss_net_encoder=loss_net_encoder, **kwargs)
+
+    @classmethod
     def for_data(
         cls,
         data,
         model_name_or_path: str | None = None,
         *,
+        loss_net_encoder: str = "separate",
         crop_size: int | None = 24,
         energy_options: dict | None = None,
         **kwargs,
@@ -45,10 +60,15 @@ class SealForSegmentation(SealModel):
         Args:
             data: has `label_names`, background first.
             model_name_or_path: a Hugging Face semantic-segmentation model or encoder; without one, the FCN.
+            loss_net_encoder: `separate`, the only one: the energy reads the image itself.
             crop_size: the FCN is trained on crops of this size, and predicts by averaging over crops; None: neither.
             energy_options: `channels` and `dropout` of the [`GridEnergy`].
             kwargs: for `from_pretrained`.
+
+        Raises:
+            ValueError: another `loss_net_encoder`; or as `from_pretrained`.
         """
+        _check_encoder(loss_net_encoder)
         labels = label_maps(data.label_names)
         if model_name_or_path is not None:
             labels |= {"num_labels": len(data.label_names), "ignore_mismatched_sizes": True}
@@ -65,11 +85,7 @@ class SealForSegmentation(SealModel):
         Raises:
             ValueError: an encoder mode other than `separate`.
         """
-        if mode != "separate":
-            raise ValueError(
-                f"`loss_net_encoder` is {mode!r}, but the energy of masks is a convolutional net over the images "
-                "themselves. Use 'separate'."
-            )
+        _check_encoder(mode)
         config = LossNetConfig(
             space=cls.space_class.name,
             energy=energy or cls.default_energy,
@@ -78,3 +94,11 @@ class SealForSegmentation(SealModel):
         )
         config.id2label, config.label2id = task_net.config.id2label, task_net.config.label2id
         return LossNet(config)
+
+
+def _check_encoder(mode: str) -> None:
+    if mode != "separate":
+        raise ValueError(
+            f"`loss_net_encoder` is {mode!r}, but the energy of masks is a convolutional net over the images "
+            "themselves. Use 'separate'."
+        )

@@ -22,11 +22,14 @@ class OutputSpace(ABC):
         name: Key in `SPACES`; stored in the loss-net's config.
         problem_type: The `config.problem_type` a task-net of this space has; None where its head has none.
         structure_dims: Dimensions of one structure, without the batch: 1 of a label set, 2 of a tag sequence.
+        fills_box: Whether every point of [0, 1]^n is a relaxed structure: gradient-based inference moves every entry
+            for itself.
     """
 
     name: str
     problem_type: str | None
     structure_dims: int
+    fills_box = False
 
     @classmethod
     def for_model(cls, task_net) -> OutputSpace:
@@ -48,6 +51,10 @@ class OutputSpace(ABC):
 
     def check_loss(self, args, num_labels: int) -> None:  # noqa: B027
         """Raise ValueError where the energy loss of [`SealTrainingArguments`] cannot be had in this space."""
+
+    def shape(self, features: Tensor, num_labels: int) -> tuple[int, ...]:
+        """Of a batch of structures, (B, ...), for what the loss-net's `encode` returns; where they fill a box."""
+        raise NotImplementedError
 
     @abstractmethod
     def gold(self, labels: Tensor) -> tuple[Tensor, Tensor | None]:

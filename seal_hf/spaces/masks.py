@@ -59,6 +59,7 @@ class BinaryMaskSpace(OutputSpace):
     """
 
     name = "binary_mask"
+    fills_box = True
     problem_type = None  # Hugging Face has none for segmentation
     structure_dims = 2
 
@@ -85,7 +86,12 @@ class BinaryMaskSpace(OutputSpace):
         return cls(args.pixel_loss, args.sample_coherence, args.coherence_size, args.independent_share)
 
     def check_loss(self, args, num_labels: int) -> None:
-        """Raises ValueError for NCE on noise whose probability has no closed form, or that cannot draw the gold."""
+        """Raises ValueError for NCE on noise whose probability has no closed form, or that cannot draw the gold; and for
+        what masks do not have."""
+        if args.task_loss != "cross_entropy":
+            raise ValueError(
+                f"`task_loss` is {args.task_loss!r}; for masks it must be cross_entropy, over pixels as `pixel_loss` says."
+            )
         if args.energy_loss == "infnet_plus":
             raise ValueError(
                 "energy_loss='infnet_plus' has no cost-augmented network for masks. Use infnet, or margin."
@@ -121,6 +127,9 @@ class BinaryMaskSpace(OutputSpace):
         """Log-odds (B, H, W) at the labels' size: what all other methods take, wherever a mask of the labels' size
         joins them."""
         return log_odds(logits, labels.shape[-2:])
+
+    def shape(self, features: Tensor, num_labels: int) -> tuple[int, ...]:
+        return (features.shape[0], *features.shape[-2:])
 
     def gold(self, labels: Tensor) -> tuple[Tensor, Tensor]:
         """(B, H, W) of 0, 1 and 255 -> float32 (B, H, W), 0 where it does not count; mask (B, H, W) bool."""

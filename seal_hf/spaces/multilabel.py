@@ -32,6 +32,7 @@ class MultiLabelSpace(OutputSpace):
     """
 
     name = "multi_label"
+    fills_box = True
     problem_type = "multi_label_classification"
     structure_dims = 1
 
@@ -85,6 +86,9 @@ class MultiLabelSpace(OutputSpace):
                 "multi-label task-net gives one logit per label and takes a multi-hot vector per row: both must be "
                 "(batch, num_labels). Check the model's `num_labels` and that `labels` is multi-hot."
             )
+
+    def shape(self, features: Tensor, num_labels: int) -> tuple[int, ...]:
+        return (features.shape[0], num_labels)
 
     def gold(self, labels: Tensor) -> tuple[Tensor, Tensor | None]:
         """(B, L) of 0/1 in any dtype -> float32 (B, L); no mask."""

@@ -1,0 +1,254 @@
+"""SealForSegmentation in the trainer, and its example. Oracles: uninterrupted and whole-batch runs, cross-entropy by
+its definition, Hugging Face's own SegFormer and pipeline."""
+
+import json
+import logging
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny_masks
+import torch
+from tiny_masks import LABELS, make, pixel_loss, squares
+from tiny_run import StopAt, parameters
+from transformers import (
+    AutoImageProcessor,
+    SegformerConfig,
+    SegformerForSemanticSegmentation,
+    pipeline,
+)
+
+from seal_hf import (
+    FCNConfig,
+    FCNForSemanticSegmentation,
+    MaskRows,
+    NewCrops,
+    SealForSegmentation,
+    fcn_image_processor,
+)
+from seal_hf.compat import image_processor_class
+from seal_hf.mask_metrics import mask_compute_metrics
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+LOSSES = {
+    "ce": dict(loss="ce"),
+    "regression": dict(loss="regression"),
+    "regression_s": dict(loss="regression_s"),
+    "margin": dict(loss="margin"),
+    "infnet": dict(loss="infnet"),
+    "nce": dict(loss="nce"),
+    "ranking, field": dict(loss="ranking", sample_coherence="field"),
+    "ranking, patches": dict(loss="ranking", sample_coherence="patches"),
+    "nce, patches": dict(loss="nce", sample_coherence="patches", coherence_size=2, independent_share=0.5),
+    "contrastive divergence": dict(loss="contrastive_divergence"),
+    "implicit": dict(loss="regression", hypergradient="cg", hypergradient_damping=1.0),
+    "bf16": dict(loss="regression_s", bf16=True),
+}
+
+
+def train(folder, resume=None, stop=None, seed=0, crops=True, **options):
+    """All parameters of both nets, and the trainer."""
+    torch.manual_seed(seed)
+    rows = MaskRows(squares(), tiny_masks.CROP if crops else None)
+    trainer, nets = make(folder, rows=rows, callbacks=[NewCrops(rows)] + ([StopAt(stop)] if stop else []), **options)
+    trainer.train(resume_from_checkpoint=resume)
+    return parameters(nets), trainer
+
+
+# --- training --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", LOSSES)
+def test_every_loss_trains_both_nets(tmp_path, case):
+    nets, rows = tiny_masks.model(), MaskRows(squares(), tiny_masks.CROP)
+    before, start = pixel_loss(nets, rows), parameters(nets)
+    trainer, _ = make(tmp_path, nets, rows, num_train_epochs=3, **LOSSES[case])
+    trainer.train()
+    assert pixel_loss(nets, rows) < before - 0.02
+    of_task_net = sum(p.numel() for p in nets.task_net.parameters())
+    moved = (parameters(nets) != start).tensor_split([of_task_net])
+    logged = [log for log in trainer.state.log_history if "loss" in log]
+    assert all(np.isfinite(list(log.values())).all() for log in logged)
+    assert moved[0].float().mean() > 0.7  # but for what a dead ReLU holds
+    if case == "ce":
+        assert not moved[1].any() and "loss_net_loss" not in logged[0]
+    else:
+        assert moved[1].float().mean() > 0.3 and "loss_net_loss" in logged[0]
+
+
+@pytest.mark.parametrize("loss", ["regression", "margin", "ranking", "nce"])
+def test_the_loss_net_lowers_its_loss(tmp_path, loss):
+    """Beside a task-net that stands still, on the same candidates."""
+    options = dict(loss=loss, learning_rate=0.0, batch=16, num_samples=4, num_train_epochs=12, margin_cost="l1_mean")
+    _, trainer = train(tmp_path, crops=False, loss_net_learning_rate=3e-4, **options)
+    losses = [log["loss_net_loss"] for log in trainer.state.log_history if "loss_net_loss" in log]
+    assert np.mean(losses[-3:]) < np.mean(losses[:3]) - 0.01
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(loss="ranking", sample_coherence="field", loss_net_steps=2),
+        dict(loss="nce", sample_coherence="patches", independent_share=0.5, bf16=True),
+        dict(loss="regression_s", gradient_accumulation_steps=2, batch=4, batch_repeats=2),
+    ],
+    ids=["field", "patches, bf16", "accumulation, repeats"],
+)
+def test_resumed_equals_uninterrupted_to_the_bit(tmp_path, options):
+    """With new crops in every epoch, dropout of the loss-net and samples."""
+    accumulation = options.pop("gradient_accumulation_steps", 1)
+    options = dict(accumulation=accumulation, num_train_epochs=3) | options
+    whole, done = train(tmp_path / "whole", **options)
+    train(tmp_path / "part", stop=3, save_strategy="steps", save_steps=3, **options)
+    resumed, trainer = train(tmp_path / "part", resume=True, seed=9, **options)
+    assert torch.equal(resumed, whole) and trainer.state.global_step == done.state.global_step > 3
+
+
+def test_accumulated_micro_batches_are_the_whole_batch(tmp_path):
+    """Where nothing is drawn, by plain gradient descent, every pixel counting in the same number."""
+    options = dict(loss="margin", optim="sgd", learning_rate=1e-3, max_grad_norm=0.0, max_steps=3, crops=False)
+    options |= dict(pixel_loss="sum", loss_net_max_grad_norm=0.0, loss_net_learning_rate=0.0)
+    whole, _ = train(tmp_path / "whole", batch=16, **options)
+    parts, _ = train(tmp_path / "parts", batch=4, accumulation=4, **options)
+    torch.testing.assert_close(parts, whole, rtol=0, atol=2e-6)
+    assert (whole - parameters(tiny_masks.model())).abs().max() > 1e-3
+
+
+# --- saved and loaded ------------------------------------------------------------------------------------------------
+
+
+def test_both_nets_are_saved_and_loaded(tmp_path, caplog):
+    _, trainer = train(tmp_path / "run", loss="regression", save_strategy="steps", save_steps=2)
+    trainer.save_model(str(tmp_path / "model"))
+    nets = trainer.model
+    saved = SealForSegmentation(nets, trainer.loss_net.eval())
+    loaded = SealForSegmentation.from_pretrained(tmp_path / "model")
+    assert torch.equal(parameters(loaded), parameters(saved))
+    images, y = torch.rand(2, 3, 20, 20), torch.rand(2, 3, 20, 20)
+    with torch.no_grad():
+        assert torch.equal(loaded.energy(y, pixel_values=images), saved.energy(y, pixel_values=images))
+        single = loaded.energy(y[:, 0], pixel_values=images)
+        torch.testing.assert_close(single, loaded.energy(y, pixel_values=images)[:, 0])
+    probabilities, masks = loaded.predict(pixel_values=images)
+    expected = nets.eval()(images).logits.softmax(1)[:, 1]
+    torch.testing.assert_close(probabilities, expected)
+    assert torch.equal(masks, (expected >= 0.5).long())
+    assert loaded.predict(threshold=1.0, pixel_values=images)[1].sum() == 0
+    checkpoint = SealForSegmentation.from_pretrained(tmp_path / "run" / "checkpoint-4")
+    assert torch.equal(parameters(checkpoint), parameters(loaded))
+
+    nets.save_pretrained(tmp_path / "plain")
+    with caplog.at_level(logging.WARNING):
+        fresh = SealForSegmentation.from_pretrained(tmp_path / "plain")
+    said = [record.getMessage() for record in caplog.records if record.name.startswith("seal_hf.modeling")]
+    assert said == [f"No _loss_net/ in {tmp_path / 'plain'}: built a fresh loss-net (encoder: separate)."]
+    assert fresh.loss_net.config.id2label == LABELS["id2label"] and fresh.loss_net.encoder is None
+
+
+# --- Hugging Face's segmentation models ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def segformer(tmp_path):
+    """A tiny one with random weights, saved."""
+    torch.manual_seed(0)
+    sizes = dict(hidden_sizes=[8, 8, 8, 8], decoder_hidden_size=16, depths=[1] * 4, num_attention_heads=[1, 1, 1, 1])
+    SegformerForSemanticSegmentation(SegformerConfig(**sizes, **LABELS)).save_pretrained(tmp_path / "segformer")
+    image_processor_class()(do_resize=False, do_normalize=True, do_reduce_labels=False).save_pretrained(
+        tmp_path / "segformer"
+    )
+    return tmp_path / "segformer"
+
+
+def test_a_segformer_trains_with_logits_of_a_quarter_of_the_size(tmp_path, segformer):
+    nets = SealForSegmentation.from_pretrained(segformer)
+    rows = MaskRows(squares(8, 32), None, mean=[0.485, 0.456, 0.406], std=[0.229, 0.224, 0.225])
+    assert nets(**{"pixel_values": rows.batch([0])["pixel_values"]}).logits.shape == (1, 2, 8, 8)
+    before = pixel_loss(nets, rows)
+    trainer, _ = make(tmp_path / "run", nets, rows, loss="regression", num_train_epochs=3)
+    trainer.compute_metrics = mask_compute_metrics
+    trainer.train()
+    assert pixel_loss(nets, rows) < before - 0.02
+    figures, output = trainer.evaluate(), trainer.predict(rows)
+    assert output.predictions.shape == (8, 32, 32) and 0 <= figures["eval_mean_iou"] <= 1
+    assert figures["eval_loss"] == pytest.approx(pixel_loss(nets, rows), abs=1e-4)  # Hugging Face scales up the same
+    probabilities, _ = nets.predict(pixel_values=rows.batch(range(8))["pixel_values"])
+    torch.testing.assert_close(probabilities, torch.sigmoid(torch.from_numpy(output.predictions)))
+
+
+PIPELINE = """
+import sys
+from PIL import Image
+from transformers import AutoModelForSemanticSegmentation, pipeline
+assert type(AutoModelForSemanticSegmentation.from_pretrained(sys.argv[1])).__name__ == "SegformerForSemanticSegmentation"
+found = pipeline("image-segmentation", sys.argv[1], device="cpu")(Image.new("RGB", (32, 32), (90, 120, 90)))
+assert {part["label"] for part in found} <= {"background", "square"} and found[0]["mask"].size == (32, 32)
+assert not [name for name in sys.modules if name.startswith("seal_hf")]
+"""
+
+
+def test_the_saved_root_is_a_plain_model_for_pipelines_without_seal_hf(tmp_path, segformer):
+    pytest.importorskip("PIL", reason="pipelines of images need pillow")
+    nets = SealForSegmentation.from_pretrained(segformer)
+    trainer, _ = make(tmp_path / "run", nets, MaskRows(squares(8, 32)), loss="regression", max_steps=1)
+    trainer.processing_class = AutoImageProcessor.from_pretrained(segformer)
+    trainer.save_model()
+    config = json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))
+    assert config["model_type"] == "segformer" and config["id2label"] == {"0": "background", "1": "square"}
+    subprocess.run([sys.executable, "-c", PIPELINE, str(tmp_path / "run")], check=True, cwd=tmp_path, timeout=120)
+
+
+def test_the_pipeline_runs_on_a_trained_fcn(tmp_path):
+    Image = pytest.importorskip("PIL.Image", reason="pipelines of images need pillow")
+    _, trainer = train(tmp_path, loss="ce", num_train_epochs=6)
+    trainer.processing_class = fcn_image_processor()
+    trainer.save_model()
+    image, mask = squares().images[1], squares().masks[1] == 1
+    found = {part["label"]: part["mask"] for part in pipeline("image-segmentation", str(tmp_path))(Image.fromarray(image))}
+    overlap = (np.asarray(found["square"]) == 255) == mask
+    assert overlap.mean() > 0.8
+
+
+# --- mistakes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (dict(loss="infnet_plus"), "'infnet_plus' has no cost-augmented network for masks"),
+        (dict(loss="nce", sample_coherence="field"), "needs log P of its samples.*sample_coherence='field'"),
+        (dict(loss="nce", sample_coherence="patches", independent_share=0.0), "independent_share=0.0"),
+        (dict(loss="regression", encoder="shared"), "`loss_net_encoder` is 'shared'"),
+        (dict(pixel_loss="max"), "`pixel_loss` is 'max'; it must be one of sum, mean"),
+        (dict(sample_coherence="smooth"), "`sample_coherence` is 'smooth'"),
+        (dict(coherence_size=0), "`coherence_size` is 0"),
+        (dict(independent_share=-0.5), "`independent_share` is -0.5"),
+        (dict(independent_share=1.5), "`independent_share` is 1.5"),
+        (dict(loss_net_gradient_checkpointing=True), "`loss_net_gradient_checkpointing`.*no encoder of its own"),
+        (dict(loss_net_feature_cache="x"), "`loss_net_feature_cache`"),
+        (dict(task_loss="zlpr"), "`task_loss` is 'zlpr'"),
+    ],
+)
+def test_what_masks_do_not_have_is_refused_by_name(tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        make(tmp_path, **options)
+
+
+@pytest.mark.parametrize("mode", ["shared", "peft", "adapters"])
+def test_no_other_encoder_is_built(tmp_path, mode):
+    tiny_masks.model().task_net.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=f"`loss_net_encoder` is '{mode}', but the energy of masks"):
+        SealForSegmentation.from_pretrained(tmp_path, loss_net_encoder=mode)
+
+
+def test_a_task_net_of_another_shape_is_refused(tmp_path):
+    nets = tiny_masks.model()
+    nets.task_net = FCNForSemanticSegmentation(FCNConfig(hidden_sizes=(4, 4, 4), num_labels=3))
+    with pytest.raises(ValueError, match="The loss-net has 2 labels, the task-net 3"):
+        make(tmp_path, nets)
+    trainer, _ = make(tmp_path, nets, loss="ce")
+    with pytest.raises(ValueError, match="Load it with num_labels=2"):
+        trainer.train()
