@@ -32,6 +32,7 @@ EXTRAS_REQUIRE = {
     "trackio": ["trackio>=0.43"],  # report_to="trackio", on transformers 5: it needs huggingface_hub 1.10 or later
     "optuna": ["optuna>=4.0"],  # trainer.hyperparameter_search, compare_losses.py --budget
     "plot": ["matplotlib>=3.10"],  # the plots of compare_losses.py and the benchmarks
+    "vision": ["pillow>=12"],  # image files, and transformers' image processors
     "test": [
         "pytest>=9.0",  # the tests; .ci/run uses its limit on a hanging test
         "ruff>=0.17",  # lint and format

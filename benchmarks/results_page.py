@@ -9,13 +9,17 @@ import json
 from pathlib import Path
 from statistics import mean
 
+from run_recipes import table
+
 from seal_hf.compare import COMPARED, METHODS, METRIC, Runs, comparison, markdown
 from seal_hf.compare.methods import BASELINE, ENERGY, SEAL
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPARE = ROOT / "recipes" / "results" / "compare"
 DATA = ("bibtex", "delicious", "genbase", "genbase_id", "cal500", "spo_fun", "seq_fun")
-PUBLISHED = json.loads((ROOT / "recipes" / "published.json").read_text(encoding="utf-8"))["figures"]
+FILE = json.loads((ROOT / "recipes" / "published.json").read_text(encoding="utf-8"))
+PUBLISHED, BESIDE = FILE["figures"], FILE["beside"]
+KINDS = {"tagging": "Tagging", "srl": "Semantic roles", "segmentation": "Segmentation"}
 INTRODUCTION = """# Results
 
 What each method reaches on feature data, with equal means: {budget} trials of search on validation, the same seeds,
@@ -31,6 +35,10 @@ Trials and epochs are chosen by example F1 on validation at the threshold tuned 
 Lee et al. 2022 at 0.5, on their own folds (genbase: with the identifier as a feature), so they stand beside ours, not
 under them. The column *seeds* says how many runs a row has; data sets and methods that are not here were not run yet.
 """
+
+
+RECIPES = """Test figures in percent, mean ± deviation over seeds, of
+`python benchmarks/run_recipes.py recipes/{kind}/*.yaml --data_dir PATH`; the settings stand in the recipes."""
 
 
 def best_of(compared: dict, group: str) -> tuple[str, dict] | None:
@@ -92,6 +100,8 @@ def main() -> None:
     for i, (name, by_decoder) in enumerate(tables.items()):
         published = {method: row[name] for method, row in PUBLISHED.items() if name in row}
         lines += [f"## {name}", "", markdown(by_decoder[METRIC], beside=published, legend=i == 0)]
+    for kind, title in KINDS.items():
+        lines += [f"## {title}", "", RECIPES.format(kind=kind), "", table(kind), "", f"Published: {BESIDE[kind]}", ""]
     (ROOT / "recipes" / "RESULTS.md").write_text("\n".join(lines), encoding="utf-8")
 
 

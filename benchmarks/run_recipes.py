@@ -1,6 +1,7 @@
-"""Run recipes over seeds through the example program, keep each run's figures as JSON, and print the table.
+"""Run recipes over seeds through their example program, keep each run's figures as JSON, and print the tables.
 
     python benchmarks/run_recipes.py recipes/mlc/bibtex_*.yaml --data_dir path/to/data --seeds 1 2 3
+    python benchmarks/run_recipes.py recipes/tagging/wnut17_*.yaml --data_dir path/to/data
 
 A run whose file exists under recipes/results/ is not repeated, so a later day adds seeds. Then the figures at the head
 of each recipe and README's table are written anew. With no recipe named, that is all it does.
@@ -20,19 +21,29 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "recipes" / "results"
-FIGURES = {
-    "F1 at 0.5": "test_f1_example",
-    "F1 tuned": "test_f1_example_tuned",
-    "micro tuned": "test_f1_micro_tuned",
-    "macro tuned": "test_f1_macro_tuned",
-    "mAP": "test_map",
+TAGS = {"accuracy": "test_accuracy", "span F1": "test_f1"}
+KINDS = {  # folder of the recipes -> program, and the figures of its runs by the name that a reader sees
+    "mlc": (
+        "run_mlc.py",
+        {
+            "F1 at 0.5": "test_f1_example",
+            "F1 tuned": "test_f1_example_tuned",
+            "micro tuned": "test_f1_micro_tuned",
+            "macro tuned": "test_f1_macro_tuned",
+            "mAP": "test_map",
+        },
+    ),
+    "tagging": ("run_tagging.py", {**TAGS, "accuracy on daily547": "daily547.conll_accuracy"}),
+    "srl": ("run_srl.py", {"F1": "test_f1", "violations": "test_core_role_violations", "malformed": "test_malformed"}),
+    "segmentation": ("run_segmentation.py", {"IoU at 0.5": "test_mean_iou", "IoU tuned": "test_mean_iou_tuned"}),
 }
 
 
 def run(recipe: Path, seed: int, data_dir: str | None, extra: list[str]) -> dict:
-    """One run of the example in its own process; its figures and its cost."""
+    """One run of the recipe's program in its own process; its figures and its cost."""
+    program, _ = KINDS[recipe.parent.name]
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, str(ROOT / "examples" / "run_mlc.py"), "--recipe", str(recipe), "--seed", str(seed)]
+        command = [sys.executable, str(ROOT / "examples" / program), "--recipe", str(recipe), "--seed", str(seed)]
         command += ["--output_dir", folder, "--disable_tqdm", "true"]
         command += ["--data_dir", data_dir] if data_dir else []
         start = time.perf_counter()
@@ -53,41 +64,57 @@ def runs_of(name: str) -> list[dict]:
 
 def cell(runs: list[dict], key: str) -> str:
     """Mean ± standard deviation over the seeds, in percent."""
-    values = [100 * r[key] for r in runs]
+    values = [100 * r[key] for r in runs if key in r]
     if len(values) < 2:
         return f"{values[0]:.2f} (1 seed)" if values else "-"
     return f"{statistics.mean(values):.2f} ± {statistics.stdev(values):.2f}"
 
 
-def table() -> str:
-    """All figures of all recipes, as Markdown."""
-    lines = ["| recipe | seeds | " + " | ".join(FIGURES) + " |", "|---" * (2 + len(FIGURES)) + "|"]
+def table(kind: str) -> str:
+    """All figures of the runs of a kind of recipe, as Markdown."""
+    _, figures = KINDS[kind]
+    recipes = sorted((recipe.stem for recipe in (ROOT / "recipes" / kind).glob("*.yaml")), key=len, reverse=True)
+    lines = ["| recipe | seeds | " + " | ".join(figures) + " |", "|---" * (2 + len(figures)) + "|"]
     for folder in sorted(RESULTS.iterdir()):
-        runs = runs_of(folder.name)
-        if not runs:  # of compare_losses.py
-            continue
-        cells = [folder.name, str(len(runs)), *(cell(runs, key) for key in FIGURES.values())]
-        lines.append("| " + " | ".join(cells) + " |")
+        runs = runs_of(folder.name)  # none of compare_losses.py
+        if runs and any(folder.name.startswith(name) for name in recipes):  # a suffix names another setting
+            cells = [folder.name, str(len(runs)), *(cell(runs, key) for key in figures.values())]
+            lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-def write_figures() -> None:
-    """The figures in the second and third line of each recipe, and README's table of F1, cross-entropy beside NCE."""
-    recipes = sorted((ROOT / "recipes" / "mlc").glob("*.yaml"))
-    for recipe in recipes:
-        runs, text = runs_of(recipe.stem), recipe.read_text(encoding="utf-8")
-        title, rest = re.sub(r"^# (Test example F1|No figure).*\n(#   .*\n)?", "", text, flags=re.M).split("\n", 1)
-        figures = "# No figure yet at these settings.\n"
-        if runs:
-            seeds = " ".join(str(r["seed"]) for r in runs)
-            at_half, tuned = (cell(runs, FIGURES[name]) for name in ("F1 at 0.5", "F1 tuned"))
-            figures = f"# Test example F1: {at_half} at 0.5, {tuned} at the threshold tuned on validation.\n"
-            figures += f"#   python benchmarks/run_recipes.py recipes/mlc/{recipe.name} --seeds {seeds}\n"
-        recipe.write_text(f"{title}\n{figures}{rest}", encoding="utf-8")
+def write_heads() -> None:
+    """The figures in the second and third line of each recipe."""
+    for kind, (_, figures) in KINDS.items():
+        for recipe in sorted((ROOT / "recipes" / kind).glob("*.yaml")):
+            runs, text = runs_of(recipe.stem), recipe.read_text(encoding="utf-8")
+            if not text.startswith("#"):  # rules, and other files that are no recipe
+                continue
+            title, rest = re.sub(r"^# (Test |No figure|Not measured).*\n(#   .*\n)?", "", text, flags=re.M).split(
+                "\n", 1
+            )
+            head = "# No figure yet at these settings.\n"
+            if runs:
+                seeds = " ".join(str(r["seed"]) for r in runs)
+                cells = {name: cell(runs, key) for name, key in figures.items()}
+                if kind == "mlc":
+                    at_half, tuned = cells["F1 at 0.5"], cells["F1 tuned"]
+                    said = f"example F1: {at_half} at 0.5, {tuned} at the threshold tuned on validation"
+                else:
+                    found = (f"{name} {value}" for name, value in cells.items() if value != "-")
+                    said = f"set, in percent: {', '.join(found)}"
+                head = f"# Test {said}.\n"
+                head += f"#   python benchmarks/run_recipes.py recipes/{kind}/{recipe.name} --seeds {seeds}\n"
+            recipe.write_text(f"{title}\n{head}{rest}", encoding="utf-8")
+
+
+def write_readme() -> None:
+    """README's table of F1, cross-entropy beside NCE."""
+    _, figures = KINDS["mlc"]
     lines = ["| data | ce at 0.5 | nce at 0.5 | ce tuned | nce tuned |", "|---|---|---|---|---|"]
-    for name in sorted({recipe.stem.rsplit("_", 1)[0] for recipe in recipes}):
+    for name in sorted({recipe.stem.rsplit("_", 1)[0] for recipe in (ROOT / "recipes" / "mlc").glob("*.yaml")}):
         cells = [
-            cell(runs_of(f"{name}_{loss}"), FIGURES[key]) for key in ("F1 at 0.5", "F1 tuned") for loss in ("ce", "nce")
+            cell(runs_of(f"{name}_{loss}"), figures[key]) for key in ("F1 at 0.5", "F1 tuned") for loss in ("ce", "nce")
         ]
         lines.append("| " + " | ".join([name, *cells]) + " |")
     readme, found = ROOT / "README.md", r"(<!-- results -->\n)(?:\|.*\n)*"
@@ -110,9 +137,13 @@ def main() -> None:
                 result = run(recipe, seed, options.data_dir, options.extra)
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(json.dumps(result, indent=1) + "\n")
-                print(f"{recipe.stem} seed {seed}: {100 * result['test_f1_example_tuned']:.2f} tuned", flush=True)
-    write_figures()
-    print(table())
+                _, figures = KINDS[recipe.parent.name]
+                found = {name: f"{100 * result[key]:.2f}" for name, key in figures.items() if key in result}
+                print(f"{recipe.stem} seed {seed}: {found}", flush=True)
+    write_heads()
+    write_readme()
+    for kind in dict.fromkeys(recipe.parent.name for recipe in options.recipes) or KINDS:
+        print(table(kind), end="\n\n")
 
 
 if __name__ == "__main__":

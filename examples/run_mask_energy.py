@@ -40,10 +40,12 @@ class ModelArguments:
     picture: int = field(default=0, metadata={"help": "Draw so many test images, truth and prediction (matplotlib)."})
 
 
+ARGUMENTS = (MaskDataArguments, ModelArguments, EnergyTrainingArguments)
+
+
 def main(argv: list[str] | None = None) -> dict[str, float]:
-    types = (MaskDataArguments, ModelArguments, EnergyTrainingArguments)
     default_recipe = lambda given: packaged_recipe("mask_energy")  # noqa: E731
-    data_args, model_args, args = parse_recipe(types, argv, default_recipe=default_recipe)
+    data_args, model_args, args = parse_recipe(ARGUMENTS, argv, default_recipe=default_recipe)
     set_seed(args.seed)
     data = load_masks(**vars(data_args), seed=args.data_seed or 0)
     for note in data.notes:

@@ -42,6 +42,9 @@ class ModelArguments:
     picture: int = field(default=0, metadata={"help": "Draw so many test images, truth and prediction (matplotlib)."})
 
 
+ARGUMENTS = (MaskDataArguments, ModelArguments, SealTrainingArguments)
+
+
 def crop_size_of(model_args: ModelArguments) -> int | None:
     """Pixels a side; None: whole images."""
     if model_args.crop_size is None:
@@ -61,9 +64,8 @@ def build(data, model_args: ModelArguments, args: SealTrainingArguments):
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
-    types = (MaskDataArguments, ModelArguments, SealTrainingArguments)
     default_recipe = lambda given: packaged_recipe("segmentation")  # noqa: E731
-    data_args, model_args, args = parse_recipe(types, argv, default_recipe=default_recipe)
+    data_args, model_args, args = parse_recipe(ARGUMENTS, argv, default_recipe=default_recipe)
     set_seed(args.seed)
     data = load_masks(**vars(data_args), seed=args.data_seed or 0)
     for note in data.notes:

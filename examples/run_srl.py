@@ -52,9 +52,11 @@ class RoleArguments:
     patience: int = field(default=0, metadata={"help": "Stop after so many evaluations without gain; 0: never."})
 
 
+ARGUMENTS = (RoleArguments, SealTrainingArguments)
+
+
 def main(argv: list[str] | None = None) -> dict[str, float]:
-    types = (RoleArguments, SealTrainingArguments)
-    role_args, args = parse_recipe(types, argv, default_recipe=lambda given: packaged_recipe("tagging_text"))
+    role_args, args = parse_recipe(ARGUMENTS, argv, default_recipe=lambda given: packaged_recipe("tagging_text"))
     set_seed(args.seed)
     read = ("dataset", "data_dir", "scheme", "max_train_rows", "train_subset")
     data = load_srl(**{name: getattr(role_args, name) for name in read}, seed=args.data_seed or 0)

@@ -18,6 +18,7 @@ from transformers import AutoTokenizer, EarlyStoppingCallback, set_seed
 
 from seal_hf import SealForTokenClassification, SealTrainer, SealTrainingArguments, TagSequenceData, load_tags
 from seal_hf.backbones import METHODS
+from seal_hf.checkpoints import load_loss_net
 from seal_hf.data import TagDataArguments
 from seal_hf.energies import TAG_ENERGIES
 from seal_hf.recipes import packaged_recipe, parse_recipe
@@ -54,7 +55,13 @@ class TaggerArguments:
     hidden_size: int = field(default=200, metadata={"help": "BiLSTM: width, both directions together."})
     num_layers: int = field(default=1, metadata={"help": "BiLSTM: layers."})
     dropout: float = field(default=0.3, metadata={"help": "BiLSTM: dropout."})
+    loss_net_path: str | None = field(
+        default=None, metadata={"help": "A trained loss-net to use; frozen with --loss_net_steps 0 (SEAL-static)."}
+    )
     patience: int = field(default=0, metadata={"help": "Stop after so many evaluations without gain; 0: never."})
+
+
+ARGUMENTS = (TagDataArguments, TaggerArguments, SealTrainingArguments)
 
 
 def build(data: TagSequenceData, net_args: TaggerArguments, args: SealTrainingArguments):
@@ -79,16 +86,19 @@ def build(data: TagSequenceData, net_args: TaggerArguments, args: SealTrainingAr
     return model, lambda split: encode_words(split, vocabulary), vocabulary
 
 
-def main(argv: list[str] | None = None, load=load_tags, name: str = "tagging") -> dict[str, float]:
-    types = (TagDataArguments, TaggerArguments, SealTrainingArguments)
+def main(argv: list[str] | None = None) -> dict[str, float]:
     data_args, net_args, args = parse_recipe(
-        types, argv, default_recipe=lambda given: packaged_recipe("tagging_text" if given.model_name_or_path else name)
+        ARGUMENTS,
+        argv,
+        default_recipe=lambda given: packaged_recipe("tagging_text" if given.model_name_or_path else "tagging"),
     )
     set_seed(args.seed)
-    data = load(**vars(data_args), seed=args.data_seed or 0)
+    data = load_tags(**vars(data_args), seed=args.data_seed or 0)
     for note in data.notes:
         print(f"{data.name}: {note}")
     model, rows_of, words = build(data, net_args, args)
+    if net_args.loss_net_path is not None:
+        model.loss_net = load_loss_net(net_args.loss_net_path, model.task_net)
     splits = {"eval": data.validation, "test": data.test, **data.extra_tests}
     splits = {split: (rows_of(dataset), dataset) for split, dataset in splits.items() if dataset is not None}
     trainer = SealTrainer(

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import AutoConfig, TrainingArguments
@@ -31,6 +32,7 @@ LOSS_NET_FOLDER = "_loss_net"  # the Trainer's push to the Hub skips names that 
 CONFIG, WEIGHTS, STATE = "config.json", "model.safetensors", "learner.pt"
 PARTNER = "cost_augmented"  # of the network of InfNet+ that is trained beside: weights and the state of its learner
 COMPLETE = "complete.json"  # the marker: names and sizes, in bytes, of all other files of the checkpoint
+TABLES = ("vocab_size", "char_vocab_size", "feature_sizes", "predicate_size")  # of a BiLSTM: made from its data
 
 logger = logging.get_logger(__name__)
 
@@ -193,7 +195,7 @@ def save_loss_net(loss_net: LossNet | None, folder: str | Path) -> None:
     if loss_net is not None:
         loss_net.save_pretrained(Path(folder) / LOSS_NET_FOLDER)
         return
-    for name in (CONFIG, WEIGHTS, STATE):
+    for name in (CONFIG, WEIGHTS, STATE, f"{PARTNER}.safetensors", f"{PARTNER}.pt"):
         Path(folder, LOSS_NET_FOLDER, name).unlink(missing_ok=True)
 
 
@@ -237,13 +239,20 @@ def load_loss_net(folder: str | Path, task_net: nn.Module) -> LossNet:
             f"The loss-net in {folder} reads its task-net's features ({config.encoder_mode}), so it cannot teach "
             "another one. Train it with loss_net_encoder='separate'."
         )
-    found = (config.num_labels, (config.encoder_config or {}).get("input_size"))
-    expected = (task_net.config.num_labels, getattr(task_net.config, "input_size", None))
+    own, options = config.encoder_config or {}, task_net.config.to_dict()
+    found = (config.num_labels, own.get("input_size"))
+    expected = (task_net.config.num_labels, options.get("input_size"))
     if found != expected:
         raise ValueError(
             f"The loss-net in {folder} has {found[0]} labels and {found[1] or 'no'} input features, the task-net "
             f"{expected[0]} and {expected[1] or 'none'}. Train it on the same data, with the same options."
         )
+    for name in TABLES if "char_vocab_size" in options else ():
+        if own.get(name) != options[name]:
+            raise ValueError(
+                f"The loss-net in {folder} has `{name}` {own.get(name)}, the task-net {options[name]}: they read "
+                "different ids. Train it on the same data, with the same options."
+            )
     if config.id2label != task_net.config.id2label:
         raise ValueError(
             f"The loss-net in {folder} has other labels than the task-net, or another order: {config.id2label[0]!r} is "
@@ -299,26 +308,34 @@ def save_partner(learner: Learner, folder: str | Path) -> None:
     path = Path(folder) / LOSS_NET_FOLDER
     path.mkdir(parents=True, exist_ok=True)
     weights = {name: value.contiguous().clone() for name, value in learner.net.state_dict().items()}
-    save_file(weights, path / f"{PARTNER}.safetensors")
+    save_file(weights, path / f"{PARTNER}.safetensors", metadata={"kind": learner.net.kind})
     torch.save(learner.state_dict(), path / f"{PARTNER}.pt")
 
 
-def load_partner(learner: Learner, folder: str | Path) -> None:
-    """Read what [`save_partner`] wrote.
+def check_partner(kind: str, folder: str | Path) -> None:
+    """Whether a run with a cost-augmented network of this kind can go on from `folder`; looks before anything is
+    loaded.
 
     Raises:
         ValueError: the checkpoint has no cost-augmented network, or one of another kind.
     """
-    path = Path(folder) / LOSS_NET_FOLDER
-    if not (path / f"{PARTNER}.safetensors").is_file():
+    path = Path(folder) / LOSS_NET_FOLDER / f"{PARTNER}.safetensors"
+    if not path.is_file():
         raise ValueError(
-            f"{folder} cannot be resumed: {LOSS_NET_FOLDER}/{PARTNER}.safetensors, the cost-augmented network of "
+            f"{folder} cannot be resumed: {LOSS_NET_FOLDER}/{path.name}, the cost-augmented network of "
             "energy_loss='infnet_plus', is missing. Was it saved by a run with another loss? Resume with that one."
         )
-    try:
-        learner.net.load_state_dict(load_file(path / f"{PARTNER}.safetensors", device="cpu"))
-    except RuntimeError as error:
+    with safe_open(path, "pt") as file:
+        found = (file.metadata() or {}).get("kind")
+    if found != kind:
         raise ValueError(
-            f"The cost-augmented network in {path} does not fit `cost_augmented_network` of this run: {error}"
-        ) from error
+            f"{folder} cannot be resumed: its cost-augmented network is {found!r}, and `cost_augmented_network` is "
+            f"{kind!r}. Resume with cost_augmented_network={found!r}, or start a new run."
+        )
+
+
+def load_partner(learner: Learner, folder: str | Path) -> None:
+    """Read what [`save_partner`] wrote; [`check_partner`] said that it is there."""
+    path = Path(folder) / LOSS_NET_FOLDER
+    learner.net.load_state_dict(load_file(path / f"{PARTNER}.safetensors", device="cpu"))
     learner.load_state_dict(torch.load(path / f"{PARTNER}.pt", map_location="cpu", weights_only=True))

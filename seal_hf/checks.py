@@ -51,7 +51,7 @@ def check_task_net(model: nn.Module, space: OutputSpace) -> None:
             "tp_plan, device_mesh or distributed_config, and let the launcher shard it (FSDP2)."
         )
     config = model.config
-    if config.problem_type is None:
+    if config.problem_type is None or space.problem_type is None:  # or its head has none, and reads it nowhere
         config.problem_type = space.problem_type
     if config.problem_type != space.problem_type:
         raise ValueError(
@@ -142,6 +142,10 @@ def check_feature_cache(loss_net: LossNet, **datasets) -> None:
             "`loss_net_feature_cache` freezes the loss-net's own pretrained encoder, but this loss-net "
             f"({loss_net.config.encoder_mode}, {encoder}) has none. Leave it out, or build the "
             "nets from a Hugging Face encoder with loss_net_encoder='separate'."
+        )
+    if not loss_net.pooled:
+        raise ValueError(
+            "`loss_net_feature_cache` keeps one vector per row, but this loss-net reads one per token. Leave it out."
         )
     for name, dataset in datasets.items():
         if dataset is not None and not isinstance(dataset, TensorRows):

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from .energy_losses import InfNetPlus
-from .learner import Learner
+from .learner import Learner, frozen
 from .spaces import OutputSpace
 
 PARAMETERIZATIONS = ("separated", "shared", "stacked")
@@ -39,6 +39,7 @@ class CostAugmentedNetwork(nn.Module):
         self.kind = kind
         if kind == "separated":
             self.net = copy.deepcopy(task_net)
+            self.net.crf = None  # that of the task-net reads F's logits too, and F does not train it
         else:
             self.layer = nn.Linear(feature_size if kind == "shared" else 2 * num_labels, num_labels)
 
@@ -62,23 +63,26 @@ class CostAugmentedInference:
 
     Args:
         net: F.
+        task_net: A.
         learner: of `net`.
         energy_loss: gives F's objective.
         space: the output space.
         energy_weight: λ1.
-        task_weight: weight of F's own cross-entropy.
+        task_weight: weight of F's own task loss.
     """
 
     def __init__(
         self,
         net: CostAugmentedNetwork,
+        task_net: nn.Module,
         learner: Learner,
         energy_loss: InfNetPlus,
         space: OutputSpace,
         energy_weight: float,
         task_weight: float,
     ):
-        self.net, self.learner, self.energy_loss, self.space = net, learner, energy_loss, space
+        self.net, self.task_net, self.learner = net, task_net, learner
+        self.energy_loss, self.space = energy_loss, space
         self.energy_weight, self.task_weight = energy_weight, task_weight
         self.reads_features = net.kind == "shared"
 
@@ -87,6 +91,7 @@ class CostAugmentedInference:
         """A fresh F for this task-net, as [`SealTrainingArguments`] have it."""
         kind = args.cost_augmented_network
         net = CostAugmentedNetwork(kind, task_net, task_net.config.hidden_size, task_net.config.num_labels)
+        net.train()  # as in every later step, whatever mode the task-net was copied in: a resumed run has only those
         group = {"params": list(net.parameters()), "lr": args.learning_rate, "weight_decay": args.weight_decay}
         learner = Learner(
             net,
@@ -96,7 +101,7 @@ class CostAugmentedInference:
             betas=(args.adam_beta1, args.adam_beta2),
             eps=args.adam_epsilon,
         )
-        return cls(net, learner, energy_loss, space, args.energy_weight, args.cost_augmented_task_weight)
+        return cls(net, task_net, learner, energy_loss, space, args.energy_weight, args.cost_augmented_task_weight)
 
     @torch.no_grad()
     def logits(self, inputs: dict[str, Tensor], features: Tensor | None, logits: Tensor, labels: Tensor) -> Tensor:
@@ -136,11 +141,13 @@ class CostAugmentedInference:
             cost = self.space.cost(y[:, :1], gold, self.energy_loss.margin_cost, mask)
             loss = -self.energy_weight * self.energy_loss.sought(energies_of(y, mask), cost)
             if self.task_weight:
-                loss = loss + self.task_weight * self.space.task_loss(found, labels)
+                with frozen(self.task_net):  # whose CRF may be a part of this loss
+                    loss = loss + self.task_weight * self.space.task_loss(found, labels)
             self.learner.backward(loss / window)
         unit = self.learner.scaler.scale(torch.ones((), device=loss.device))  # before `apply` changes it
         if last:
             self.learner.apply()
         if leaf is None:
             return loss.new_zeros(())
-        return ((features - features.detach()) * (leaf.grad * (window / unit))).sum()
+        gradient = leaf.grad.nan_to_num(0, 0, 0)  # fp16 overflowed: F is not updated, and A learns nothing of it
+        return ((features - features.detach()) * (gradient * (window / unit))).sum()

@@ -10,6 +10,7 @@ import os
 
 from accelerate import Accelerator
 from accelerate.utils import DistributedType, DynamoBackend
+from torch import nn
 from transformers import TrainingArguments
 
 from .compat import FSDP_ARGUMENT_IS_FSDP1
@@ -51,6 +52,28 @@ def check_launcher(args: SealTrainingArguments, accelerator: Accelerator | None 
         _check_fp16(accelerator)
     if accelerator.split_batches and args.batch_repeats > 1:
         raise ValueError("`split_batches` and `batch_repeats` > 1 do not go together: set split_batches to False.")
+
+
+def check_crf(args: SealTrainingArguments, accelerator: Accelerator, task_net: nn.Module) -> None:
+    """A CRF is read by the task loss, outside of the task-net's forward. DDP then must not look for unused parameters,
+    as the Trainer has it do: it would take the CRF for one, and be surprised by its gradient.
+
+    Raises:
+        ValueError: where that was asked for, or the task-net is sharded, its CRF with it.
+    """
+    if getattr(task_net, "crf", None) is None:
+        return
+    kind = accelerator.distributed_type
+    if kind in SHARDED:
+        raise ValueError(f"The task-net has a CRF, which does not go with {kind.value}: use DDP, or no CRF.")
+    if kind in DDP and args.ddp_find_unused_parameters:
+        raise ValueError(
+            "`ddp_find_unused_parameters` is True, but the task-net has a CRF, which DDP would take for unused: leave "
+            "the argument out."
+        )
+    args.ddp_find_unused_parameters = False  # read by transformers 4 when it wraps the model
+    if accelerator.ddp_handler is not None:  # by 5 when it made the accelerator
+        accelerator.ddp_handler.find_unused_parameters = False
 
 
 def check_data_parallel(args: TrainingArguments, accelerator: Accelerator | None = None) -> None:
@@ -151,6 +174,7 @@ def _check_sharded(args: SealTrainingArguments, accelerator: Accelerator) -> Non
         (accelerator.state.dynamo_plugin.backend != DynamoBackend.NO, "torch.compile of the task-net", "leave it out"),
         (args.loss_net_torch_compile, "loss_net_torch_compile", "leave it out"),
         (args.gradient_checkpointing, "gradient_checkpointing", "leave it out"),
+        (args.energy_loss == "infnet_plus", "energy_loss='infnet_plus'", "use infnet"),
         (args.energy_weight_balance, "energy_weight_balance", "set energy_weight alone"),
         (
             args.loss_net_encoder not in OWN_PARAMETERS,

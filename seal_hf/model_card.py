@@ -9,14 +9,16 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
-from typing import Any, Literal
+from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 from transformers import Trainer
 
-from .backbones import LIBRARIES, library_of
+from .backbones import library_of
+from .card_kinds import KINDS, CardKind
 from .export import saves_merged
-from .report import FIGURES
+from .recurrent import BiLSTMConfig
+from .spaces import TagSequenceSpace
 
 TEMPLATE = Path(__file__).parent / "model_card_template.md"
 MAX_LABELS = 100  # in the card's table; config.json has them all
@@ -24,51 +26,6 @@ CARD_ARGUMENTS = (  # the last ones belong to the loss-net
     "learning_rate per_device_train_batch_size gradient_accumulation_steps num_train_epochs seed "
     "energy_weight num_samples loss_net_steps batch_repeats loss_net_learning_rate"
 ).split()
-
-_SNIPPETS = {
-    "text": """\
-from transformers import pipeline
-
-classify = pipeline("text-classification", $name, top_k=None)
-scores = classify(["a text to label"])[0]
-labels = [score["label"] for score in scores if score["score"] >= $threshold]
-""",
-    "peft": """\
-import torch
-from peft import AutoPeftModelForSequenceClassification
-from transformers import AutoTokenizer
-
-model = AutoPeftModelForSequenceClassification.from_pretrained($name, num_labels=$num_labels).eval()
-inputs = AutoTokenizer.from_pretrained($name)(["a text to label"], return_tensors="pt")
-with torch.no_grad():
-    probabilities = model(**inputs).logits.sigmoid()
-labels = (probabilities >= $threshold).nonzero()[:, 1]  # numbers of the rows of the table below
-""",
-    "adapters": """\
-import adapters
-import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-model = AutoModelForSequenceClassification.from_pretrained($base, num_labels=$num_labels)
-adapters.init(model)
-model.load_adapter($name, set_active=True, use_safetensors=True)
-inputs = AutoTokenizer.from_pretrained($name)(["a text to label"], return_tensors="pt")
-with torch.no_grad():
-    probabilities = model.eval()(**inputs).logits.sigmoid()
-labels = (probabilities >= $threshold).nonzero()[:, 1]  # numbers of the rows of the table below
-""",
-    "features": """\
-import seal_hf  # registers the MLP with the Auto classes
-import torch
-from transformers import AutoModelForSequenceClassification
-
-model = AutoModelForSequenceClassification.from_pretrained($name).eval()
-features = torch.zeros(1, model.config.input_size)  # your rows, normalised as in training
-with torch.no_grad():
-    probabilities = model(features=features).logits.sigmoid()
-labels = [[model.config.id2label[i] for i, p in enumerate(row) if p >= $threshold] for row in probabilities.tolist()]
-""",
-}
 
 
 def model_card(
@@ -81,9 +38,10 @@ def model_card(
     metrics: Mapping[str, float],
     threshold: float | None,
     label_names: Sequence[str],
-    library_snippet: Literal["text", "features", "peft", "adapters"],
+    library_snippet: str,
     hyperparameters: Mapping[str, Any],
     task_loss: str = "cross_entropy",
+    crf: bool = False,
     language: str | list[str] | None = None,
     license: str | None = None,
     tags: str | Sequence[str] | None = None,
@@ -96,20 +54,24 @@ def model_card(
         dataset: name, Hub id or folder of the data; a folder is shown by its last part only.
         loss: the energy loss, or "ce" for the task loss alone.
         loss_net_encoder: "separate" or "shared"; None with "ce".
-        metrics: as `report.evaluate_multilabel` returns; keys that are missing or not finite are left out.
+        metrics: as `report.evaluate_multilabel` or `tag_report.evaluate_tags` returns; keys that are missing or not
+            finite are left out.
         threshold: tuned on validation; None leaves it out, and the snippet decides at 0.5.
         label_names: L names in the order of the logits.
-        library_snippet: "text" (pipeline), "features" (the MLP, which needs `seal_hf` imported), or "peft" and
-            "adapters": a repo that holds an adapter alone, which needs the number of labels to be loaded.
+        library_snippet: one of `KINDS`: "text" (pipeline), "features" (the MLP, which needs `seal_hf` imported), or
+            "peft" and "adapters": a repo that holds an adapter alone, which needs the number of labels to be loaded;
+            of tags "tokens", "tokens_peft", "tokens_adapters", and "words" (the BiLSTM, which needs `seal_hf`).
         hyperparameters: shown in a table; names that end in "token" are left out.
-        task_loss: the task-net's own loss, see `TASK_LOSSES`.
+        task_loss: the task-net's own loss, see `TASK_LOSSES` and `TAG_TASK_LOSSES`.
+        crf: whether the task-net has a CRF.
         language, license, tags: added to the metadata, as the Hub knows them.
 
     Raises:
         ValueError: an unknown `library_snippet`.
     """
-    if library_snippet not in _SNIPPETS:
-        raise ValueError(f"library_snippet is {library_snippet!r}, expected one of {', '.join(_SNIPPETS)}")
+    if library_snippet not in KINDS:
+        raise ValueError(f"library_snippet is {library_snippet!r}, expected one of {', '.join(KINDS)}")
+    kind = KINDS[library_snippet]
     if threshold is not None and not math.isfinite(threshold):
         threshold = None
     base_model, dataset = _public_name(base_model), _public_name(dataset)
@@ -121,26 +83,30 @@ def model_card(
         "loss": task_loss if loss == "ce" else f"SEAL, {loss} energy loss beside {task_loss}",
         "loss-net encoder": loss_net_encoder if loss != "ce" else None,
         "labels": len(label_names),
+        "CRF": "SealForTokenClassification of seal_hf decodes with it, a pipeline without" if crf else None,
     }
-    place = "" if library_snippet in LIBRARIES else " (`threshold` in `config.json`)"  # none lies beside an adapter
+    place = (
+        " (`threshold` in `config.json`)" if kind.library_name == "transformers" else ""
+    )  # adapters have no such file
     values = {
         "metadata": _metadata(
             model_name,
             base_model,
             dataset,
             figures,
-            library_snippet,
+            kind,
             language=language,
             license=license,
             tags=[tags] if isinstance(tags, str) else list(tags or ()),
         ),
         "title": _escape(model_name),
+        "task": kind.task.replace("classification", "classifier"),
         "loss": _escape(task_loss) if loss == "ce" else f"the {_escape(loss)} energy loss",
         "method": "" if loss == "ce" else " (SEAL: a loss-net trained beside the task-net scores its output)",
         "facts": "\n".join(f"| {name} | {_escape(value)} |" for name, value in facts.items() if value is not None),
-        "figures": _figures(figures),
+        "figures": _figures(figures, kind),
         "threshold": "" if threshold is None else _THRESHOLD.format(threshold, place),
-        "usage": _usage(library_snippet, model_name, base_model, len(label_names), threshold),
+        "usage": _usage(kind, model_name, base_model, len(label_names), threshold),
         "labels": _labels(label_names),
         "hyperparameters": _hyperparameters(hyperparameters),
     }
@@ -183,7 +149,8 @@ def run_card(
         metrics=metrics,
         threshold=getattr(model.config, "threshold", None),
         label_names=[names[i] for i in sorted(names)],
-        library_snippet=_library_snippet(model, args.adapter_export),
+        library_snippet=_library_snippet(model, args.adapter_export, isinstance(trainer.space, TagSequenceSpace)),
+        crf=getattr(model.config, "crf", False),
         hyperparameters={
             name: getattr(args, name) for name in (CARD_ARGUMENTS if args.energy_loss != "ce" else CARD_ARGUMENTS[:5])
         },
@@ -191,9 +158,11 @@ def run_card(
     )
 
 
-def _library_snippet(model, adapter_export: str) -> str:
+def _library_snippet(model, adapter_export: str, tags: bool) -> str:
     if not saves_merged(model, adapter_export):
-        return library_of(model).mode
+        return f"tokens_{library_of(model).mode}" if tags else library_of(model).mode
+    if tags:
+        return "words" if model.config.model_type == BiLSTMConfig.model_type else "tokens"
     return "features" if model.main_input_name == "features" else "text"
 
 
@@ -207,7 +176,7 @@ def _metadata(
     base_model: str | None,
     dataset: str | None,
     figures: Mapping[str, float],
-    kind: str,
+    kind: CardKind,
     *,
     language: str | list[str] | None,
     license: str | None,
@@ -215,8 +184,8 @@ def _metadata(
 ) -> str:
     results = [
         EvalResult(
-            task_type="tabular-classification" if kind == "features" else "text-classification",
-            task_name="multi-label classification",
+            task_type=kind.pipeline_tag,
+            task_name=kind.task,
             dataset_type=dataset,
             dataset_name=dataset,
             dataset_split="test",
@@ -224,15 +193,15 @@ def _metadata(
             metric_name=name,
             metric_value=round(float(figures[f"test_{key}"]), 4),
         )
-        for key, name in FIGURES.items()
+        for key, name in kind.figures.items()
         if f"test_{key}" in figures and dataset is not None
     ]
     data = ModelCardData(
         language=language,
         license=license,
-        library_name={"peft": "peft", "adapters": "adapter-transformers"}.get(kind, "transformers"),
-        pipeline_tag="tabular-classification" if kind == "features" else "text-classification",
-        tags=list(dict.fromkeys(["seal", "multi-label-classification", *tags])),
+        library_name=kind.library_name,
+        pipeline_tag=kind.pipeline_tag,
+        tags=list(dict.fromkeys(["seal", kind.task.replace(" ", "-"), *tags])),
         base_model=base_model if _is_hub_id(base_model) else None,  # the Hub refuses what is not an id
         datasets=[dataset] if _is_hub_id(dataset) else None,
         model_name=model_name if results else None,
@@ -241,9 +210,9 @@ def _metadata(
     return f"---\n{data.to_yaml()}\n---\n"
 
 
-def _figures(figures: Mapping[str, float]) -> str:
+def _figures(figures: Mapping[str, float], kind: CardKind) -> str:
     lines = []
-    for key, name in FIGURES.items():
+    for key, name in kind.figures.items():
         pair = [figures.get(f"{split}_{key}") for split in ("eval", "test")]
         if any(value is not None for value in pair):
             shown = ("-" if value is None else f"{value:.4f}" for value in pair)
@@ -251,10 +220,10 @@ def _figures(figures: Mapping[str, float]) -> str:
     return "\n".join(["", "## Figures", "", "| | validation | test |", "|---|---|---|", *lines, ""]) if lines else ""
 
 
-def _usage(kind: str, model_name: str, base_model: str | None, num_labels: int, threshold: float | None) -> str:
+def _usage(kind: CardKind, model_name: str, base_model: str | None, num_labels: int, threshold: float | None) -> str:
     name, base = (json.dumps(value, ensure_ascii=False) for value in (model_name, base_model))
     values = {"name": name, "base": base, "num_labels": num_labels}
-    code = Template(_SNIPPETS[kind]).substitute(values, threshold=f"{0.5 if threshold is None else threshold:g}")
+    code = Template(kind.snippet).substitute(values, threshold=f"{0.5 if threshold is None else threshold:g}")
     return f"```python\n{code}```\n"
 
 

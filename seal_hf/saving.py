@@ -15,6 +15,7 @@ from .backbones import library_of
 from .checkpoints import (
     COMPLETE,
     check_complete,
+    check_partner,
     check_resumable,
     checkpoint_to_resume,
     load_learner_state,
@@ -42,6 +43,7 @@ class SavingTrainer(Trainer):
     loss_net: LossNet | None
     learner: Learner | None
     partner: CostAugmentedInference | None = None
+    partner_kind: str | None = None  # of the one that a run of these arguments has
     meters: Meters
     model_role = "task_net"  # what messages call the model
     _in_checkpoint = False
@@ -100,6 +102,8 @@ class SavingTrainer(Trainer):
         check_complete(resume_from_checkpoint)
         if self.loss_net is not None:  # first: a folder without loss-net is refused before anything is changed
             check_resumable(self.loss_net, resume_from_checkpoint)
+        if self.partner_kind is not None:
+            check_partner(self.partner_kind, resume_from_checkpoint)
         if library_of(self.model) is None:
             super()._load_from_checkpoint(resume_from_checkpoint, model)
         else:

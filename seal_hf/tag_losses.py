@@ -49,6 +49,11 @@ class TagTaskLoss:
             raise ValueError(
                 f"`task_loss` is {args.task_loss!r}; for tag sequences it must be one of {', '.join(TAG_TASK_LOSSES)}."
             )
+        if crf is not None and args.task_loss != "crf":
+            raise ValueError(
+                f"`task_loss` is {args.task_loss!r}, but the task-net has a CRF, which only 'crf' trains and decodes "
+                "with. Set task_loss='crf', or load the task-net with crf=False."
+            )
         return TAG_TASK_LOSSES[args.task_loss](tags, crf, args.unique_roles_weight)
 
     def __call__(self, logits: Tensor, labels: Tensor) -> Tensor:

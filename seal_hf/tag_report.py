@@ -18,7 +18,15 @@ from .spaces import OutputSpace
 from .tag_metrics import Tags, tag_metrics, tag_report
 from .token_rows import IGNORED, WordRows
 
-FIGURES = ("accuracy", "precision", "recall", "f1", "malformed", "core_role_violations")
+# key in the result files, without its `eval_` or `test_` -> what a reader calls it
+FIGURES = {
+    "accuracy": "accuracy of tags",
+    "precision": "precision of spans",
+    "recall": "recall of spans",
+    "f1": "F1 of spans",
+    "malformed": "sequences that break the scheme",
+    "core_role_violations": "propositions that repeat a core role",
+}
 
 
 def decode_on_device(space: OutputSpace):

@@ -35,7 +35,7 @@ from .energy_weight import SCHEDULES, balanced
 from .feature_cache import FEATURES
 from .implicit_phase import Implicit, MicroBatch, Pulled, evaluating
 from .infnet import CostAugmentedInference
-from .launchers import check_launcher
+from .launchers import check_crf, check_launcher
 from .learner import Learner, frozen
 from .loss_net import LossNet
 from .meters import Meters
@@ -88,6 +88,7 @@ class SealTrainer(TwoNetTrainer):
         self._given_space = space
         self._take_space()
         check_launcher(args, self.accelerator)
+        check_crf(args, self.accelerator, self.model)
         check_task_net(self.model, self.space)
         check_loss_net(self.loss_net, args, self.model)
         check_export(self.model, args)

@@ -68,7 +68,7 @@ class TwoNetTrainer(SavingTrainer):
         scheduler = super().create_scheduler(num_training_steps, optimizer)
         self._take_space()
         self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)  # of this run alone
-        self.partner = self.implicit = None
+        self.learner = self.partner = self.implicit = None  # so are these
         if self.args.energy_loss != CROSS_ENTROPY:
             self.energy_loss = ENERGY_LOSSES[self.args.energy_loss].from_arguments(self.args)
             if self.args.hypergradient != "none":
@@ -84,11 +84,17 @@ class TwoNetTrainer(SavingTrainer):
             )  # a loss-net that is left as it is teaches without dropout
             with self.loss_net.active(training=True):
                 self.learner = Learner.of_loss_net(self.loss_net, self.accelerator, self.args, num_training_steps)
-            if self.energy_loss.has_partner:
+            if self.partner_kind is not None:
                 self.partner = CostAugmentedInference.beside(
                     self.model, self.loss_net, self.accelerator, self.args, self.energy_loss, self.space
                 )
         return scheduler
+
+    @property
+    def partner_kind(self) -> str | None:
+        """The parameterization of the cost-augmented network that the energy loss asks for, if it does."""
+        loss = ENERGY_LOSSES.get(self.args.energy_loss)
+        return self.args.cost_augmented_network if loss is not None and loss.has_partner else None
 
     def _take_space(self) -> None:
         """The output space with the arguments as they are: a hyper-parameter search changes them."""

@@ -116,6 +116,13 @@ def test_repeats_give_each_rank_its_own_rows_of_every_window(case, one, ranks):
     assert orders[0] != orders[1]  # another order in the second epoch
 
 
+def test_two_processes_train_a_crf_as_one_does(one, ranks):
+    """And a cost-augmented network with a task loss of its own; rows of the two are padded to other lengths."""
+    for rank in ranks:
+        for name, value in one["tagger"].items():
+            torch.testing.assert_close(rank["tagger"][name], value, rtol=0, atol=2e-6)
+
+
 def test_ranks_draw_different_samples(ranks):
     """Equal outputs everywhere, so samples are equal only where the noise is."""
     samples = torch.cat([rank["samples"] for rank in ranks])  # of each rank: 2 steps x 2 updates x 2 micro-batches

@@ -107,6 +107,34 @@ def test_the_features_snippet_needs_the_package():
     assert ModelCard(text).data.pipeline_tag == "tabular-classification"
 
 
+@pytest.mark.parametrize(
+    "kind, library", [("tokens", "transformers"), ("tokens_peft", "peft"), ("words", "transformers")]
+)
+def test_a_card_of_tags_speaks_of_tokens(kind, library):
+    metrics = {"eval_f1": 0.5, "test_f1": 0.61237, "test_accuracy": 0.9, "test_f1_example": 0.1}
+    text = card(library_snippet=kind, metrics=metrics, threshold=None, label_names=["O", "B-X"], crf=True)
+    data = ModelCard(text).data
+    assert data.tags == ["seal", "token-classification"] and data.pipeline_tag == "token-classification"
+    assert data.library_name == library and "A token classifier trained with" in text
+    assert {result.metric_type: result.metric_value for result in data.eval_results} == {"f1": 0.6124, "accuracy": 0.9}
+    assert cells(text, "| F1 of spans") == ["F1 of spans", "0.5000", "0.6124"] and cells(text, "| CRF")
+    assert "multi-label" not in text and "SequenceClassification" not in text and "hreshold" not in text
+    compile(snippet(text), "snippet", "exec")
+    if kind == "tokens":
+        assert "CRF" not in card(library_snippet=kind)
+
+
+def test_the_snippet_of_tokens_runs(monkeypatch):
+    def pipeline(task, model, aggregation_strategy):
+        assert (task, model, aggregation_strategy) == ("token-classification", "user/seal-bibtex", "first")
+        return lambda text: [{"entity_group": "X", "word": text}]
+
+    monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace(pipeline=pipeline))
+    names = {}
+    exec(snippet(card(library_snippet="tokens")), names)  # noqa: S102 - our own snippet
+    assert names["spans"][0]["entity_group"] == "X"
+
+
 def test_local_paths_stay_private(tmp_path):
     folder = tmp_path / "private" / "my-data"
     folder.mkdir(parents=True)

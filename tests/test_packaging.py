@@ -13,7 +13,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from seal_hf import SealTrainingArguments
 from seal_hf.recipes import parse_recipe
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -137,7 +136,7 @@ def test_a_recipe_parses_against_its_program(recipe, tmp_path):
     try:
         spec.loader.exec_module(module)
         parsed = parse_recipe(
-            (module.DataArguments, module.ModelArguments, SealTrainingArguments),
+            module.ARGUMENTS,
             ["--recipe", str(ROOT / recipe), "--output_dir", str(tmp_path), "--use_cpu", "true"],
         )
     finally:

@@ -5,6 +5,7 @@ import os
 import sys
 
 import tiny_run
+import tiny_tags
 import torch
 from accelerate import PartialState
 
@@ -82,6 +83,17 @@ def train(folder, world, num_rows=tiny_run.ROWS, accumulation=1, **options):
     }
 
 
+def train_tagger(folder, world):
+    """A BiLSTM with a CRF, which the task loss reads outside of any forward, and an F that shares its features."""
+    both, rows = tiny_tags.nets("bilstm", None, energy="chain_ge_a", crf=True)
+    options = dict(energy_loss="infnet_plus", cost_augmented_network="shared", cost_augmented_task_weight=1.0)
+    options |= dict(task_loss="crf", gradient_accumulation_steps=2, per_device_train_batch_size=8 // world)
+    trainer = tiny_tags.trainer(folder, both, rows, **options)
+    trainer.train()
+    partner = torch.cat([p.detach().flatten() for p in trainer.partner.net.parameters()])
+    return {"parameters": tiny_tags.parameters(both), "partner": partner}
+
+
 def samples_of_equal_outputs(folder):
     """The task-net says 1/2 for every label of every row, and stays so: its samples are the noise itself."""
     nets = tiny_run.model()
@@ -108,6 +120,7 @@ def error_of_a_nan(folder, world):
 def run_all(folder, world, resume):
     results = {name: train(folder, world, **options) for name, options in CASES.items()}
     results["samples"] = samples_of_equal_outputs(folder)
+    results["tagger"] = train_tagger(folder, world)
     results["nan"] = error_of_a_nan(folder, world)
     # dropout, samples, a last batch that is not whole, and the best checkpoint of three; ranks must stay equal
     options = dict(dropout=0.3, num_rows=37, num_train_epochs=3)

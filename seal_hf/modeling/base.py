@@ -38,11 +38,13 @@ class SealModel(nn.Module):
     Attributes:
         auto_class: the Auto class that loads a plain task-net of this kind.
         space_class: the kind of output.
-        default_energy: the energy network of a fresh loss-net, see `ENERGIES`.
+        energies: those a loss-net for it may have, of `ENERGIES`.
+        default_energy: the one of a fresh loss-net.
     """
 
     auto_class: type
     space_class: type[OutputSpace]
+    energies: tuple[str, ...]
     default_energy: str
 
     def __init__(self, task_net: PreTrainedModel, loss_net: LossNet):
@@ -164,6 +166,10 @@ class SealModel(nn.Module):
     ) -> LossNet:
         """A loss-net for this task-net. A separate encoder starts from the same pretrained weights, if there are
         any."""
+        if energy not in (None, *cls.energies):
+            raise ValueError(
+                f"`energy` is {energy!r}; of a {cls.__name__} it must be one of {', '.join(cls.energies)}."
+            )
         encoder, config = None, task_net.config
         if mode == "separate" and pretrained is not None:
             encoder = AutoModel.from_pretrained(pretrained, dtype=torch.float32, use_safetensors=True, **(hub or {}))

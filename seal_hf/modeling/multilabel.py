@@ -45,6 +45,7 @@ class SealForMultiLabel(SealModel):
 
     auto_class = AutoModelForSequenceClassification
     space_class = MultiLabelSpace
+    energies = ("multilabel",)
     default_energy = "multilabel"
 
     @torch.no_grad()

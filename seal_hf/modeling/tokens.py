@@ -12,7 +12,9 @@ from safetensors import safe_open
 from torch import Tensor, nn
 from transformers import AutoModelForTokenClassification
 
+from ..backbones import library_of
 from ..chain import CRF
+from ..energies import TAG_ENERGIES
 from ..recurrent import BiLSTMConfig, BiLSTMForTokenClassification
 from ..spaces import TagSequenceSpace
 from ..vocabulary import Vocabulary
@@ -31,6 +33,7 @@ class SealForTokenClassification(SealModel):
 
     auto_class = AutoModelForTokenClassification
     space_class = TagSequenceSpace
+    energies = tuple(TAG_ENERGIES)
     default_energy = "chain"
 
     @torch.no_grad()
@@ -139,7 +142,13 @@ class SealForTokenClassification(SealModel):
 
 
 def with_crf(task_net: nn.Module) -> nn.Module:
-    """The task-net with a fresh CRF over its logits; `task_loss="crf"` trains it."""
+    """The task-net with a fresh CRF over its logits; `task_loss="crf"` trains it.
+
+    Raises:
+        ValueError: of a task-net with adapters, whose libraries save no more than these and the classifier.
+    """
+    if library_of(task_net) is not None:
+        raise ValueError("`crf` is True, but the task-net has adapters, with which no CRF is saved. Use one of them.")
     task_net.crf = CRF(task_net.config.num_labels)
     task_net.config.crf = True
     return task_net

@@ -1,0 +1,243 @@
+"""What a trained energy has learned, of a folder that examples/run_mlc.py or examples/run_tagging.py saved.
+
+python -m seal_hf.analysis hessian FOLDER --dataset bibtex --data_dir DATA --output_dir DIR
+python -m seal_hf.analysis gradients FOLDER --dataset bibtex --data_dir DATA --output_dir DIR --energy_weight 0.5
+python -m seal_hf.analysis tags FOLDER --dataset twitter_pos --data_dir DATA --output_dir DIR
+
+writes hessian.json, gradients.json or tags.json, and a figure of the same name (.png), to DIR.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from transformers import AutoTokenizer
+
+from ..checkpoints import LOSS_NET_FOLDER
+from ..collators import TensorRows, tokenize
+from ..data import DataArguments, DataError, TagDataArguments, load_multilabel, load_tags
+from ..loss_net import LossNetConfig
+from ..modeling import SealForMultiLabel, SealForTokenClassification
+from ..recipes import parse_recipe
+from ..recurrent import BiLSTMForTokenClassification
+from ..token_rows import encode_words, tokenize_words
+from ..vocabulary import Vocabulary
+from . import dependence as d
+from .draw import check_matplotlib, draw_matrices, draw_points
+
+
+@dataclass
+class AnalysisArguments:
+    """What to look at."""
+
+    output_dir: str = field(default="analysis", metadata={"help": "Folder of the files that are written."})
+    figure: bool = field(default=True, metadata={"help": "Draw it too (matplotlib)."})
+    batch_size: int = field(default=64, metadata={"help": "Validation rows at a time."})
+    max_rows: int = field(default=500, metadata={"help": "Most validation rows; of tags with an LSTM fewer are quick."})
+    max_labels: int = field(default=200, metadata={"help": "hessian: of so many labels, the most frequent."})
+    num_pairs: int = field(default=4, metadata={"help": "gradients: labels to look at, each with two others."})
+    num_samples: int = field(default=1000, metadata={"help": "gradients: samples from Uniform(0, 1)^L."})
+    energy_weight: float = field(default=1.0, metadata={"help": "gradients: λ1 of the run."})
+    max_length: int | None = field(default=None, metadata={"help": "Longest text, in tokens; as in the run."})
+    seed: int = field(default=0, metadata={"help": "Of the samples, and of splits that the data does not fix."})
+
+
+def hessian(folder: str, data_args: DataArguments, args: AnalysisArguments) -> dict:
+    """The energy's Hessian at the task-net's outputs of validation rows, against labels' co-occurrence in train."""
+    seal, data, rows = read_multilabel(folder, data_args, args)
+    gold = np.asarray(data.train.with_format("numpy")["labels"][:])
+    order = np.argsort(-gold.sum(0), kind="stable")[: args.max_labels]
+    labels, total, count = np.sort(order), 0.0, 0
+    for inputs, _ in batches(rows, args):
+        y = seal.space.relax(outputs_of(seal, inputs))
+        total = total + len(y) * d.energy_hessian(lambda y, x=inputs: seal.energy(y, **x), y, labels.tolist())
+        count += len(y)
+    matrix = (total / count).numpy()
+    references = {"pmi": d.label_pmi(gold[:, labels]), "correlation": d.label_correlation(gold[:, labels])}
+    names = [data.label_names[i] for i in labels]
+    if args.figure:
+        shown = {"-∂²E/∂y∂y": -matrix, "PMI of labels": references["pmi"]}
+        draw_matrices(Path(args.output_dir, "hessian.png"), shown, names, diagonal=False)
+    agree = {name: d.agreement(-matrix, reference, symmetric=True) for name, reference in references.items()}
+    return {"rows": count, "labels": names, "hessian": matrix, **references, "agreement_of_minus_hessian": agree}
+
+
+def gradients(folder: str, data_args: DataArguments, args: AnalysisArguments) -> dict:
+    """Gradients of cross-entropy and energy for the most frequent labels k, each beside the label i that goes with it
+    most, and beside an unrelated one: at samples of Uniform(0, 1)^L (SEAL, Fig. 2), and at the task-net's outputs."""
+    seal, data, rows = read_multilabel(folder, data_args, args)
+    gold = np.asarray(data.train.with_format("numpy")["labels"][:])
+    associated, unrelated = d.label_pairs(d.label_pmi(gold), gold.sum(0), args.num_pairs)
+    at_output = []
+    for inputs, labels in batches(rows, args):
+        logits = outputs_of(seal, inputs)
+        both = d.gradients_at_output(lambda y, x=inputs: seal.energy(y, **x), logits, labels, args.energy_weight)
+        at_output.append((seal.space.relax(logits), *both))
+    y_hat, task, energy = (torch.cat(parts) for parts in zip(*at_output, strict=True))  # (N, L) each
+    features = torch.zeros(1, seal.loss_net.energy.label_embeddings.embedding_dim)
+    found, plots = [], []
+    for kind, pairs in (("associated", associated), ("unrelated", unrelated)):
+        for i, k in pairs:
+            names = {"kind": kind, "i": data.label_names[i], "k": data.label_names[k]}
+            noise = torch.Generator().manual_seed(args.seed)
+            global_term = lambda y: seal.loss_net.energies(features.expand(len(y), -1), y.unsqueeze(1)).squeeze(1)  # noqa: E731
+            y, slope = d.gradient_samples(global_term, len(data.label_names), k, args.num_samples, noise)
+            found.append(
+                {
+                    **names,
+                    "correlation_of_y_i_with_global_gradient": correlation(y[:, i], slope),
+                    "correlation_of_y_i_with_energy_gradient_at_output": correlation(y_hat[:, i], energy[:, k]),
+                    "mean_abs_task_gradient_at_output": float(task[:, k].abs().mean()),
+                    "mean_abs_energy_gradient_at_output": float(energy[:, k].abs().mean()),
+                }
+            )
+            title = f"{names['i']} → {names['k']} ({kind})"
+            here = {"x": y_hat[:, i], "y": y_hat[:, k], "x_label": "ŷ_i", "y_label": "ŷ_k"}
+            plots.append(
+                [
+                    {"x": y[:, i], "y": y[:, k], "x_label": "y_i", "y_label": "y_k", "colour": slope}
+                    | {"title": title, "colour_label": "∂E_global/∂y_k"},
+                    here | {"colour": task[:, k], "title": "task loss, at the output", "colour_label": "∂BCE/∂z_k"},
+                    here | {"colour": energy[:, k], "title": "energy, at the output", "colour_label": "λ1 ∂E/∂z_k"},
+                ]
+            )
+    if args.figure:
+        draw_points(Path(args.output_dir, "gradients.png"), plots)
+    return {"rows": len(y_hat), "energy_weight": args.energy_weight, "pairs": found}
+
+
+def tags(folder: str, data_args: TagDataArguments, args: AnalysisArguments) -> dict:
+    """The energy's mixed second derivatives of neighbouring tags at the task-net's outputs of validation rows, and the
+    transitions of a CRF, against bigrams of tags in train."""
+    seal, data, rows = read_tags(folder, data_args, args)
+    total, count = 0.0, 0
+    for inputs, labels in batches(rows, args):
+        mask = labels >= 0
+        pairs = int((mask.sum(1) - 1).clamp_min(0).sum())
+        energy = lambda y, x=inputs, m=mask: seal.energy(y, m, **x)  # noqa: E731
+        with sdpa_kernel(SDPBackend.MATH):  # the other kernels have no second derivative
+            total = total + pairs * d.tag_pair_hessian(energy, seal.space.relax(outputs_of(seal, inputs)), mask)
+        count += pairs
+    bigrams = d.tag_bigrams(data.train["tags"][:], len(data.label_names))
+    references = {"log_bigrams": np.log(bigrams + 1.0), "pmi": d.tag_pmi(bigrams)}
+    learned = {"minus_hessian": -(total / max(count, 1)).numpy()}
+    if getattr(seal.task_net, "crf", None) is not None:
+        learned["crf_transitions"] = seal.task_net.crf.transitions.detach().numpy()
+    if args.figure:
+        titles = {"minus_hessian": "-∂²E/∂y_t∂y_t+1", "crf_transitions": "transitions of the CRF"}
+        shown = {titles[name]: matrix for name, matrix in learned.items()} | {"PMI of neighbours": references["pmi"]}
+        draw_matrices(Path(args.output_dir, "tags.png"), shown, data.label_names, diagonal=True)
+    agree = {
+        name: {key: d.agreement(matrix, reference, symmetric=False) for key, reference in references.items()}
+        for name, matrix in learned.items()
+    }
+    return {"neighbours": count, "tags": data.label_names, **learned, **references, "agreement": agree}
+
+
+COMMANDS = {
+    "hessian": (hessian, DataArguments),
+    "gradients": (gradients, DataArguments),
+    "tags": (tags, TagDataArguments),
+}
+
+
+def read_multilabel(folder: str, data_args: DataArguments, args: AnalysisArguments):
+    """Both nets, the data, and its validation rows."""
+    seal = load_nets(SealForMultiLabel, folder)
+    data = load_multilabel(**asdict(data_args), seed=args.seed)
+    check_names(seal, data, folder)
+    if data.kind == "features":
+        return seal, data, TensorRows(data.validation)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    return seal, data, tokenize(data.validation, tokenizer, args.max_length or 128)
+
+
+def read_tags(folder: str, data_args: TagDataArguments, args: AnalysisArguments):
+    """Both nets, the data, and its validation rows."""
+    seal = load_nets(SealForTokenClassification, folder)
+    data = load_tags(**asdict(data_args), seed=args.seed)
+    check_names(seal, data, folder)
+    if isinstance(seal.task_net, BiLSTMForTokenClassification):
+        return seal, data, encode_words(data.validation, Vocabulary.from_pretrained(folder))
+    tokenizer = AutoTokenizer.from_pretrained(folder, add_prefix_space=True)
+    return seal, data, tokenize_words(data.validation, tokenizer, args.max_length, config=seal.config)
+
+
+def load_nets(kind: type, folder: str):
+    """Both nets of a saved folder, frozen, for evaluation."""
+    if not Path(folder, LOSS_NET_FOLDER).is_dir():
+        raise ValueError(
+            f"{folder} has no {LOSS_NET_FOLDER}/, so no energy to look at. Give the output_dir, or a checkpoint, of a "
+            "run with a loss-net."
+        )
+    space = LossNetConfig.from_pretrained(Path(folder, LOSS_NET_FOLDER)).space
+    if space != kind.space_class.name:
+        raise ValueError(
+            f"The loss-net in {folder} is for outputs of the kind {space}, this command for {kind.space_class.name}: "
+            "`hessian` and `gradients` look at label sets, `tags` at tag sequences."
+        )
+    return kind.from_pretrained(folder).eval().requires_grad_(False)
+
+
+def check_names(seal, data, folder: str) -> None:
+    names = [seal.config.id2label[i] for i in range(seal.config.num_labels)]
+    if names != list(data.label_names):
+        raise DataError(
+            f"{folder} was trained on other labels ({len(names)}: {', '.join(names[:3])}, ...) than {data.name} has "
+            f"({len(data.label_names)}: {', '.join(data.label_names[:3])}, ...). Give the run's own data set, with its "
+            "options."
+        )
+
+
+def batches(rows: TensorRows, args: AnalysisArguments) -> Iterator[tuple[dict[str, Tensor], Tensor]]:
+    """Inputs and labels of the first validation rows."""
+    for start in range(0, min(len(rows), args.max_rows), args.batch_size):
+        batch = rows.batch(range(start, min(start + args.batch_size, len(rows), args.max_rows)))
+        yield batch, batch.pop("labels")
+
+
+@torch.no_grad()
+def outputs_of(seal, inputs: dict[str, Tensor]) -> Tensor:
+    return seal.task_net(**inputs).logits
+
+
+def correlation(a: Tensor, b: Tensor) -> float | None:
+    """Pearson's, or None where one is constant."""
+    return float(np.corrcoef(a, b)[0, 1]) if float(a.std()) > 0 and float(b.std()) > 0 else None
+
+
+def main(argv: list[str] | None = None) -> dict:
+    argv = list(sys.argv[1:] if argv is None else argv)
+    if len(argv) < 2 or argv[0] not in COMMANDS or argv[1].startswith("-"):
+        raise ValueError(f"usage: python -m seal_hf.analysis {'|'.join(COMMANDS)} FOLDER [--dataset NAME ...]")
+    run, data_type = COMMANDS[argv[0]]
+    data_args, args = parse_recipe((data_type, AnalysisArguments), argv[2:])
+    for name in ("batch_size", "max_rows", "max_labels", "num_pairs", "num_samples"):
+        if getattr(args, name) < 1:
+            raise ValueError(f"`{name}` is {getattr(args, name)}; it must be at least 1.")
+    if args.figure:
+        check_matplotlib()
+    folder = Path(args.output_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    result = run(argv[1], data_args, args)
+    text = json.dumps(result, default=lambda value: np.asarray(value).tolist(), ensure_ascii=False)
+    (folder / f"{argv[0]}.json").write_text(text + "\n", encoding="utf-8")
+    return result
+
+
+if __name__ == "__main__":
+    try:
+        found = main()
+        print(
+            json.dumps({key: value for key, value in found.items() if key.startswith(("agreement", "pairs"))}, indent=1)
+        )
+    except (ValueError, OSError) as error:
+        sys.exit(f"seal_hf.analysis: {error}")

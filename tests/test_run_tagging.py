@@ -1,0 +1,96 @@
+"""examples/run_tagging.py in this process, on the embedded sentences. Oracles: the metrics over the files it writes,
+and the snippet of its card."""
+
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from huggingface_hub import ModelCard
+
+from seal_hf import LossNet, SealForTokenClassification, Vocabulary
+from seal_hf.tag_metrics import tag_metrics
+
+EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "run_tagging.py"
+SMALL = "--max_train_rows 64 --num_train_epochs 2 --hidden_size 16 --use_cpu true --disable_tqdm true".split()
+
+
+@pytest.fixture(scope="module")
+def program():
+    spec = importlib.util.spec_from_file_location("run_tagging", EXAMPLE)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look for their module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+def run(program, folder, *flags):
+    return program.main(["--output_dir", str(folder), *SMALL, *flags])
+
+
+def test_infnet_plus_writes_what_it_measured(program, tmp_path, capsys, monkeypatch):
+    metrics = run(program, tmp_path, "--loss", "infnet_plus", "--energy", "chain_ge_a", "--global_size", "8")
+    assert 0 < metrics["test_accuracy"] < 1 and metrics["eval_f1"] == metrics["eval_f1"]
+    printed = capsys.readouterr().out
+    assert f"{metrics['test_f1']:.4f}" in printed or f"{100 * metrics['test_f1']:.2f}" in printed
+    for split, size in (("eval", 150), ("test", 300)):
+        lines = (tmp_path / f"predictions_{split}.jsonl").read_text(encoding="utf-8").splitlines()
+        rows = [json.loads(line) for line in lines]
+        assert len(rows) == size and set(rows[0]) == {"row", "words", "predicted", "gold"}
+        figures = tag_metrics([row["predicted"] for row in rows], [row["gold"] for row in rows], "bio")
+        saved = json.loads((tmp_path / f"{split}_results.json").read_text())
+        for key, value in figures.items():
+            assert saved[f"{split}_{key}"] == metrics[f"{split}_{key}"] == pytest.approx(value)
+    assert Vocabulary.from_pretrained(tmp_path).words[:2] == ["<pad>", "<unk>"]
+    both = SealForTokenClassification.from_pretrained(tmp_path)
+    assert both.loss_net.config.energy == "chain_ge_a" and both.config.id2label[0] == "O"
+    assert not list((tmp_path / "_loss_net").glob("cost_augmented*"))
+    card = ModelCard.load(tmp_path / "README.md")
+    data, names = card.data, {}
+    assert data.pipeline_tag == "token-classification" and "multi-label-classification" not in data.tags
+    results = {result.metric_type: result.metric_value for result in data.eval_results}
+    assert results["f1"] == pytest.approx(metrics["test_f1"], abs=1e-4)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name: tmp_path)
+    exec(re.search(r"```python\n(.*?)```", card.content, flags=re.DOTALL)[1], names)  # noqa: S102 - our own snippet
+    assert len(names["tags"]) == 4 and set(names["tags"]) <= set(both.config.id2label.values())
+
+
+def test_a_constrained_crf_breaks_no_scheme_and_its_baseline_has_no_loss_net(program, tmp_path):
+    metrics = run(program, tmp_path, "--loss", "ce", "--task_loss", "crf", "--constrained_decoding", "true")
+    assert metrics["test_malformed"] == metrics["eval_malformed"] == 0
+    assert not (tmp_path / "_loss_net").exists()
+    both = SealForTokenClassification.from_pretrained(tmp_path)
+    assert both.config.crf and both.task_net.crf.transitions.any()
+    assert "| CRF | SealForTokenClassification of seal" in (tmp_path / "README.md").read_text()
+
+
+def test_a_loss_net_of_an_earlier_run_teaches_as_it_is(program, tmp_path):
+    run(program, tmp_path / "first", "--max_steps", "2", "--seed", "1")
+    path = ["--loss_net_path", str(tmp_path / "first"), "--loss_net_steps", "0"]
+    run(program, tmp_path / "static", "--max_steps", "2", *path)
+    first, static = (LossNet.from_pretrained(tmp_path / name / "_loss_net") for name in ("first", "static"))
+    assert all((value == static.state_dict()[name]).all() for name, value in first.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        ("--energy chian", "`energy` is 'chian'; of a SealForTokenClassification it must be one of chain, chain_ge_a"),
+        ("--task_loss focal", "`task_loss` is 'focal'; for tag sequences it must be one of cross_entropy, crf, unique"),
+        ("--task_loss unique_roles", "is about tags that begin a core role, .* and there is none among O, B-X"),
+        ("--loss ence", "`energy_loss` is 'ence'; it must be one of nce, ranking"),
+        ("--dataset nowhere/at/all.conll", "nowhere/at/all.conll"),
+        ("--loss_net_encoder peft", "a BiLSTM has no pretrained base to adapt"),
+        ("--loss_net_path nowhere", "nowhere has no loss-net: there is neither"),
+        ("--word_vectors nowhere.txt", "nowhere.txt"),
+        ("--word_features pos", "has no column `pos`"),
+    ],
+)
+def test_a_users_error_is_one_clear_line(program, tmp_path, flags, message):
+    with pytest.raises((ValueError, OSError), match=message) as error:
+        run(program, tmp_path, *flags.split())
+    assert len(str(error.value).splitlines()) == 1
+    assert not list(tmp_path.glob("checkpoint-*"))

@@ -1,0 +1,278 @@
+"""Tag sequences in the trainer, with both kinds of task-net. Oracles: the same batch padded further, the same run
+without interruption, the nets before they were saved, plain transformers in a process that cannot import seal_hf."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+
+import pytest
+import tiny_run
+import tiny_tags
+import torch
+from test_modeling import WITHOUT_SEAL_HF
+from tiny_models import tiny_tokenizer
+from transformers import AutoModelForTokenClassification
+
+from seal_hf import ENERGY_LOSSES, EnergyTrainer, EnergyTrainingArguments, SealForTokenClassification, TagSequenceSpace
+from seal_hf.chain import IGNORED
+from seal_hf.checkpoints import load_loss_net
+from seal_hf.energies import TAG_ENERGIES
+from seal_hf.modeling.tokens import with_crf
+from seal_hf.tag_report import decode_on_device, predict_tags
+from seal_hf.tags import is_well_formed
+
+SETTINGS = [("bilstm", "separate", "chain_ge_c"), ("bert", "shared", "tag_attention")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("bert")
+
+
+def with_a_crf(folder, kind="bilstm", **options):
+    """Both nets, with transitions that matter, and rows."""
+    both, rows = tiny_tags.nets(kind, folder, crf=True, **options)
+    with torch.no_grad():
+        for parameter in both.task_net.crf.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3)))
+    return both.eval(), rows
+
+
+def inputs_of(rows, indices=range(8)):
+    """A batch of these rows without labels, and the labels."""
+    batch = rows.batch(list(indices))
+    return {name: value for name, value in batch.items() if name != "labels"}, batch["labels"]
+
+
+# --- training --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind, encoder, energy", SETTINGS)
+@pytest.mark.parametrize("loss", ENERGY_LOSSES)
+def test_every_loss_trains_both_nets(tmp_path, folder, loss, kind, encoder, energy):
+    both, rows = tiny_tags.nets(kind, folder, encoder, energy=energy)
+    trainer = tiny_tags.trainer(tmp_path, both, rows, energy_loss=loss, max_steps=10, energy_weight=0.1)
+    before, start = trainer.evaluate()["eval_loss"], both.loss_net.energy.label_embeddings.weight.clone()
+    trainer.train()
+    after = trainer.evaluate()
+    assert after["eval_loss"] < 0.9 * before and after["eval_energy_gold"] == after["eval_energy_gold"]
+    assert not torch.equal(both.loss_net.energy.label_embeddings.weight, start)
+
+
+def test_bf16_stays_close_to_float32(tmp_path, folder):
+    ends = []
+    for bf16 in (False, True):
+        both, rows = tiny_tags.nets("bert", folder, "separate", energy="chain_ge_a")
+        start = tiny_tags.parameters(both)
+        trainer = tiny_tags.trainer(tmp_path, both.eval(), rows, energy_loss="margin", bf16=bf16, learning_rate=1e-3)
+        for net in (both.task_net, both.loss_net):
+            for module in net.modules():
+                if isinstance(module, torch.nn.Dropout):
+                    module.p = 0.0
+        trainer.train()
+        ends.append(tiny_tags.parameters(both))
+    assert (ends[1] - ends[0]).norm() < 0.3 * (ends[0] - start).norm()
+
+
+@pytest.mark.parametrize("task_loss", ["cross_entropy", "crf"])
+@pytest.mark.parametrize("loss", ENERGY_LOSSES)
+def test_what_does_not_count_gets_no_gradient(tmp_path, folder, loss, task_loss):
+    """Of the whole objective, at the logits of padding, special tokens and the sub-words after a word's first."""
+    both, rows = tiny_tags.nets("bert", folder, energy="chain_ge_b", crf=task_loss == "crf")
+    trainer = tiny_tags.trainer(tmp_path, both, rows, energy_loss=loss, task_loss=task_loss, energy_weight_balance=True)
+    trainer.create_optimizer()
+    trainer.create_scheduler(10)
+    batch = rows.batch(range(8))
+    counted = batch["labels"] != IGNORED
+    later = counted.flip(1).long().cumsum(1).flip(1)  # counted positions from here on
+    assert (~counted & (later > 0))[:, 2:].any()  # there are holes, behind [CLS] and the first word
+    found, outputs = trainer.compute_loss(trainer.model.train(), batch, return_outputs=True)
+    (gradient,) = torch.autograd.grad(found, outputs.logits)
+    assert not gradient[~counted].any() and gradient[counted].abs().sum(-1).all()
+
+
+@pytest.mark.parametrize("kind", ["bilstm", "bert"])
+@pytest.mark.parametrize("energy", TAG_ENERGIES)
+def test_more_padding_changes_no_loss(folder, kind, energy):
+    """Task loss, energies, and an energy loss with its task term; the energies in double precision too."""
+    both, rows = tiny_tags.nets(kind, folder, energy=energy, crf=True)
+    loss, both = ENERGY_LOSSES["infnet"](margin_cost="l1"), both.eval()
+    inputs, labels = inputs_of(rows)
+    wider = {name: torch.nn.functional.pad(value, (0, 5)) for name, value in inputs.items()}
+    more = torch.nn.functional.pad(labels, (0, 5), value=IGNORED)
+
+    def values(inputs, labels):
+        logits = both(**inputs).logits
+        candidates = loss.candidates(both.space, logits, labels, torch.Generator())
+        energies = both.energy(candidates.y, candidates.mask, **inputs)
+        task_loss = both.space.task_loss(logits, labels)
+        return energies, task_loss, loss(energies, candidates), loss.task_term(energies, candidates.cost)
+
+    with torch.no_grad():
+        for found, expected in zip(values(wider, more), values(inputs, labels), strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+        both = both.double()
+        torch.testing.assert_close(values(wider, more)[0], values(inputs, labels)[0], rtol=1e-12, atol=1e-12)
+
+
+RESUMED = {
+    "crf": ("bilstm", "shared", dict(energy_loss="nce", task_loss="crf"), dict(crf=True, dropout=0.3)),
+    "infnet": ("bert", "separate", dict(energy_loss="infnet_plus", cost_augmented_network="separated"), {}),
+}
+
+
+@pytest.mark.parametrize("name", RESUMED)
+def test_resumed_equals_uninterrupted_to_the_bit(tmp_path, folder, name):
+    kind, encoder, options, of_nets = RESUMED[name]
+    options = dict(max_steps=5, gradient_accumulation_steps=2, per_device_train_batch_size=8, **options)
+
+    def run(place, resume=None, stop=None, seed=0, **more):
+        both, rows = tiny_tags.nets(kind, folder, encoder, **of_nets)
+        callbacks = [tiny_run.StopAt(stop)] if stop else None
+        torch.manual_seed(seed)
+        trainer = tiny_tags.trainer(tmp_path / place, both, rows, callbacks, **options | more)
+        trainer.train(resume_from_checkpoint=resume)
+        return tiny_tags.parameters(both)
+
+    whole = run("whole")
+    run("part", stop=3, save_strategy="steps", save_steps=3)
+    assert torch.equal(run("part", resume=str(tmp_path / "part" / "checkpoint-3"), seed=99), whole)
+
+
+# --- decoding --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("crf", [False, True])
+def test_constrained_decoding_gives_well_formed_sequences_alone(tmp_path, folder, crf):
+    both, rows = with_a_crf(folder) if crf else tiny_tags.nets("bert", folder)
+    if crf:
+        both.task_net.crf.start.data[tiny_tags.TAGS.index("I-X")] = 9.0
+    broken = {}
+    for constrained in (False, True):
+        options = dict(energy_loss="ce", task_loss="crf" if crf else "cross_entropy", constrained_decoding=constrained)
+        trainer = tiny_tags.trainer(tmp_path, both, rows, **options)
+        trainer.preprocess_logits_for_metrics = decode_on_device(trainer.space)
+        tags = predict_tags(trainer, rows, tiny_tags.TAGS)
+        assert [len(row) for row in tags] == [len(row) for row in tiny_tags.sentences()["words"][:]]
+        broken[constrained] = sum(not is_well_formed(row, "bio") for row in tags)
+    assert broken[False] > 0 and broken[True] == 0
+
+
+# --- saved and loaded ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["bilstm", "bert"])
+@pytest.mark.parametrize("encoder", ["separate", "shared"])
+def test_both_nets_come_back_with_the_crf(tmp_path, folder, kind, encoder):
+    both, rows = with_a_crf(folder, kind, encoder=encoder, energy="chain_ge_c")
+    both.save_pretrained(tmp_path)
+    again = SealForTokenClassification.from_pretrained(tmp_path)
+    inputs, labels = inputs_of(rows)
+    y, mask = both.space.gold(labels)
+    for found, expected in zip(again.predict(mask, **inputs), both.predict(mask, **inputs), strict=True):
+        assert torch.equal(found, expected)
+    with torch.no_grad():
+        assert torch.equal(again.energy(y, mask, **inputs), both.energy(y, mask, **inputs))
+    assert again.config.crf and not torch.equal(again.predict(mask, **inputs)[1], again(**inputs).logits.argmax(-1))
+    plain = SealForTokenClassification.from_pretrained(tmp_path, crf=False)
+    assert torch.equal(plain.predict(mask, **inputs)[1], both(**inputs).logits.argmax(-1)) and not plain.config.crf
+    fresh = with_crf(plain.task_net).crf
+    assert not any(p.any() for p in fresh.parameters())
+
+
+def test_a_fresh_loss_net_is_said(folder, caplog):
+    tiny_tags.nets("bert", folder)
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        SealForTokenClassification.from_pretrained(folder / "bert", num_labels=3, loss_net_encoder="shared")
+    said = [record.getMessage() for record in caplog.records if record.name.startswith("seal_hf.modeling")]
+    assert said == [f"No _loss_net/ in {folder / 'bert'}: built a fresh loss-net (encoder: shared)."]
+
+
+def test_an_adapter_trains_is_merged_and_the_saved_root_is_a_plain_model(tmp_path, folder):
+    """LoRA with a second adapter for the loss-net; and a CRF. Read by a process that cannot import seal_hf."""
+    both, rows = tiny_tags.nets("bert", folder, "peft", adapter="lora")
+    trainer = tiny_tags.trainer(tmp_path / "lora", both, rows, max_steps=2)
+    trainer.train()
+    trainer.save_model(str(tmp_path / "lora"))
+    crf, _ = with_a_crf(folder, "bert")
+    crf.save_pretrained(tmp_path / "crf")
+    texts, expected = ["good film song", "dull"], []
+    for name, net in (("lora", both.task_net), ("crf", crf.task_net)):
+        tiny_tokenizer().save_pretrained(tmp_path / name)
+        plain = AutoModelForTokenClassification.from_pretrained(tmp_path / name).eval()
+        inputs, _ = inputs_of(rows)
+        torch.testing.assert_close(plain(**inputs).logits, net.eval()(**inputs).logits, rtol=0, atol=1e-5)
+        logits = [plain(**tiny_tokenizer()(text, return_tensors="pt")).logits[0, 1:-1] for text in texts]
+        expected.append([[tiny_tags.TAGS[tag] for tag in row.argmax(-1)] for row in logits])
+    program = WITHOUT_SEAL_HF.replace("ForSequenceClassification", "ForTokenClassification")
+    program = program.replace(
+        '"text-classification", folder, top_k=None', '"token-classification", folder, **NOTHING_LEFT_OUT'
+    )
+    program = "NOTHING_LEFT_OUT = dict(ignore_labels=[])\n" + program.replace(
+        "(texts) for folder", "(texts, batch_size=1) for folder"
+    ).replace("json.dumps(", "json.dumps(default=float, obj=")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-c", program, json.dumps(texts), "lora", "crf"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    answers = json.loads(done.stdout.splitlines()[-1])
+    assert [[[word["entity"] for word in row] for row in rows] for rows in answers] == expected
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+def test_what_does_not_go_together_is_refused(tmp_path, folder):
+    with pytest.raises(
+        ValueError, match="`energy` is 'multilabel'; of a SealForTokenClassification .* chain, chain_ge_a"
+    ):
+        tiny_tags.nets("bilstm", folder, energy="multilabel")
+    with pytest.raises(ValueError, match="`crf` is True, but the task-net has adapters"):
+        tiny_tags.nets("bert", folder, "peft", adapter="lora", crf=True)
+    both, rows = tiny_tags.nets("bert", folder)
+    with pytest.raises(ValueError, match="`task_loss` is 'focal'; for tag sequences it must be one of cross_entropy"):
+        tiny_tags.trainer(tmp_path, both, rows, task_loss="focal")
+    with pytest.raises(ValueError, match="task_loss='crf' trains transitions .* this task-net has no CRF"):
+        tiny_tags.trainer(tmp_path, both, rows, task_loss="crf")
+    with pytest.raises(ValueError, match="one vector per row, but this loss-net reads one per token"):
+        tiny_tags.trainer(tmp_path, both, rows, loss_net_feature_cache=str(tmp_path / "cache"))
+    with pytest.raises(ValueError, match="energy network is one of 'tag_sequence' outputs; gradient-based inference"):
+        EnergyTrainer(both.loss_net, EnergyTrainingArguments(str(tmp_path), use_cpu=True), train_dataset=rows)
+    both, rows = with_a_crf(folder)
+    with pytest.raises(
+        ValueError, match="`task_loss` is 'cross_entropy', but the task-net has a CRF, which only 'crf'"
+    ):
+        tiny_tags.trainer(tmp_path, both, rows)
+
+
+def test_a_trained_loss_net_teaches_another_task_net(tmp_path, folder):
+    """SEAL-static: frozen, of an earlier run, on the same vocabulary."""
+    both, rows = tiny_tags.nets("bilstm", folder, energy="chain_ge_a")
+    both.save_pretrained(tmp_path)
+    other, _ = tiny_tags.nets("bilstm", folder, seed=1)
+    other.loss_net = load_loss_net(tmp_path, other.task_net)
+    before = {name: value.clone() for name, value in both.loss_net.state_dict().items()}
+    trainer = tiny_tags.trainer(tmp_path / "static", other, rows, loss_net_steps=0)
+    trainer.train()
+    assert all(torch.equal(value, before[name]) for name, value in other.loss_net.state_dict().items())
+    other.task_net.config.vocab_size += 1
+    with pytest.raises(ValueError, match="has `vocab_size` 18, the task-net 19: they read different ids"):
+        load_loss_net(tmp_path, other.task_net)
+
+
+def test_a_search_starts_both_nets_and_the_crf_anew(tmp_path, folder):
+    """`model_init`, as a hyper-parameter search uses it: two trainings end alike, and each decodes by its own CRF."""
+    _, rows = with_a_crf(folder)
+    args = tiny_tags.tiny_arguments(tmp_path, task_loss="crf", max_steps=2)
+    trainer = tiny_tags.SealTrainer(
+        args=args, model_init=lambda: tiny_tags.nets("bilstm", folder, crf=True)[0], train_dataset=rows
+    )
+    ends = []
+    for _ in range(2):
+        trainer.train()
+        assert trainer.space.loss.crf is trainer.model.crf
+        ends.append(torch.cat([p.detach().flatten() for p in trainer.model.parameters()]))
+    assert torch.equal(*ends) and isinstance(trainer.space, TagSequenceSpace)
