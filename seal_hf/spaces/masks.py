@@ -83,15 +83,16 @@ class BinaryMaskSpace(OutputSpace):
 
     @classmethod
     def from_arguments(cls, args, task_net) -> BinaryMaskSpace:
+        """Raises ValueError for a `task_loss` that masks do not have."""
+        if args.task_loss != "cross_entropy":
+            raise ValueError(
+                f"`task_loss` is {args.task_loss!r}; for masks it must be cross_entropy."
+            )
         return cls(args.pixel_loss, args.sample_coherence, args.coherence_size, args.independent_share)
 
     def check_loss(self, args, num_labels: int) -> None:
         """Raises ValueError for NCE on noise whose probability has no closed form, or that cannot draw the gold, and
-        for what masks do not have."""
-        if args.task_loss != "cross_entropy":
-            raise ValueError(
-                f"`task_loss` is {args.task_loss!r}; for masks it must be cross_entropy (see `pixel_loss`)."
-            )
+        for InfNet+."""
         if args.energy_loss == "infnet_plus":
             raise ValueError(
                 "energy_loss='infnet_plus' has no cost-augmented network for masks. Use infnet, or margin."
