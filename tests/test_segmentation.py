@@ -207,7 +207,9 @@ def test_the_pipeline_runs_on_a_trained_fcn(tmp_path):
     trainer.processing_class = fcn_image_processor()
     trainer.save_model()
     image, mask = squares().images[1], squares().masks[1] == 1
-    found = {part["label"]: part["mask"] for part in pipeline("image-segmentation", str(tmp_path))(Image.fromarray(image))}
+    found = {
+        part["label"]: part["mask"] for part in pipeline("image-segmentation", str(tmp_path))(Image.fromarray(image))
+    }
     overlap = (np.asarray(found["square"]) == 255) == mask
     assert overlap.mean() > 0.8
 
