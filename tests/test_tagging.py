@@ -93,6 +93,20 @@ def test_what_does_not_count_gets_no_gradient(tmp_path, folder, loss, task_loss)
     assert not gradient[~counted].any() and gradient[counted].abs().sum(-1).all()
 
 
+@pytest.mark.parametrize("kind", ["stacked", "separated"])
+def test_f_does_not_train_the_crf_of_the_task_net(tmp_path, folder, kind):
+    """Its own task loss reads it: whatever the weight of that loss, the task-net ends alike, and F does not."""
+    ends = []
+    for weight in (0.0, 5.0):
+        both, rows = with_a_crf(folder)
+        options = dict(energy_loss="infnet_plus", cost_augmented_network=kind, cost_augmented_task_weight=weight)
+        trainer = tiny_tags.trainer(tmp_path, both, rows, task_loss="crf", loss_net_steps=0, **options)
+        trainer.train()
+        partner = torch.cat([p.detach().flatten() for p in trainer.partner.net.parameters()])
+        ends.append((tiny_tags.parameters(both), partner))
+    assert torch.equal(ends[0][0], ends[1][0]) and not torch.equal(ends[0][1], ends[1][1])
+
+
 @pytest.mark.parametrize("kind", ["bilstm", "bert"])
 @pytest.mark.parametrize("energy", TAG_ENERGIES)
 def test_more_padding_changes_no_loss(folder, kind, energy):
