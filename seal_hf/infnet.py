@@ -93,7 +93,11 @@ class CostAugmentedInference:
         feature_size = task_net.config.hidden_size if kind == "shared" else None
         net = CostAugmentedNetwork(kind, task_net, feature_size, task_net.config.num_labels)
         net.train()  # as in every later step, whatever mode the task-net was copied in: a resumed run has only those
-        group = {"params": list(net.parameters()), "lr": args.learning_rate, "weight_decay": args.weight_decay}
+        group = {
+            "params": [p for p in net.parameters() if p.requires_grad],
+            "lr": args.learning_rate,
+            "weight_decay": args.weight_decay,
+        }
         learner = Learner(
             net,
             accelerator,
