@@ -11,35 +11,30 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 
-import numpy as np
 from accelerate import PartialState
 from transformers import AutoImageProcessor, EarlyStoppingCallback, set_seed
 
 from seal_hf import MaskRows, NewCrops, SealForSegmentation, SealTrainer, SealTrainingArguments, load_masks
 from seal_hf.checkpoints import load_loss_net
+from seal_hf.crops import CROP_SIZE, pixel_scaling
+from seal_hf.data import MaskDataArguments
 from seal_hf.fcn import fcn_image_processor
 from seal_hf.mask_metrics import mask_compute_metrics
-from seal_hf.mask_report import evaluate_masks, mask_table, save_picture
+from seal_hf.mask_report import evaluate_masks, mask_table, write_masks
 from seal_hf.recipes import packaged_recipe, parse_recipe
 from seal_hf.report import write_results
 
 
 @dataclass
-class MaskArguments:
-    """Data and nets."""
+class ModelArguments:
+    """The nets, and the crops that they learn from."""
 
-    dataset: str | None = field(
-        default=None, metadata={"help": "Name, folder, file or Hub id; default: embedded digits."}
-    )
-    data_dir: str | None = field(default=None, metadata={"help": "Folder of named data sets; default: $SEAL_HF_DATA."})
-    image_size: int | None = field(default=None, metadata={"help": "Resize images and masks to this square."})
-    image_column: str | None = field(default=None, metadata={"help": "Hub: column of the images; default: found."})
-    mask_column: str | None = field(default=None, metadata={"help": "Hub: column of the masks; default: found."})
-    max_train_rows: int | None = field(default=None, metadata={"help": "Train on the first rows only."})
     model_name_or_path: str | None = field(default=None, metadata={"help": "Hugging Face model; default: an FCN."})
-    crop_size: int = field(default=24, metadata={"help": "Train on random crops of this size; 0: on whole images."})
+    crop_size: int | None = field(
+        default=None,
+        metadata={"help": "Train on random crops of this size; 0: on whole images; default: 24 for the FCN, else 0."},
+    )
     loss_net_path: str | None = field(
         default=None, metadata={"help": "A trained loss-net to use; frozen with --loss_net_steps 0 (SEAL-static)."}
     )
@@ -47,31 +42,37 @@ class MaskArguments:
     picture: int = field(default=0, metadata={"help": "Draw so many test images, truth and prediction (matplotlib)."})
 
 
-ARGUMENTS = (MaskArguments, SealTrainingArguments)
+ARGUMENTS = (MaskDataArguments, ModelArguments, SealTrainingArguments)
 
 
-def build(data, mask_args: MaskArguments):
+def crop_size_of(model_args: ModelArguments) -> int | None:
+    """Pixels a side; None: whole images."""
+    if model_args.crop_size is None:
+        return CROP_SIZE if model_args.model_name_or_path is None else None
+    return model_args.crop_size or None
+
+
+def build(data, model_args: ModelArguments, args: SealTrainingArguments):
     """Both nets, and the image processor that is saved with them."""
-    crop = mask_args.crop_size or None
-    model = SealForSegmentation.for_data(data, mask_args.model_name_or_path, crop_size=crop)
-    if mask_args.loss_net_path is not None:
-        model.loss_net = load_loss_net(mask_args.loss_net_path, model.task_net)
-    if mask_args.model_name_or_path is None:
+    options = {"crop_size": crop_size_of(model_args), "loss_net_encoder": args.loss_net_encoder}
+    model = SealForSegmentation.for_data(data, model_args.model_name_or_path, **options)
+    if model_args.loss_net_path is not None:
+        model.loss_net = load_loss_net(model_args.loss_net_path, model.task_net)
+    if model_args.model_name_or_path is None:
         return model, fcn_image_processor()
-    return model, AutoImageProcessor.from_pretrained(mask_args.model_name_or_path)
+    return model, AutoImageProcessor.from_pretrained(model_args.model_name_or_path)
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
-    mask_args, args = parse_recipe(ARGUMENTS, argv, default_recipe=lambda given: packaged_recipe("segmentation"))
+    default_recipe = lambda given: packaged_recipe("segmentation")  # noqa: E731
+    data_args, model_args, args = parse_recipe(ARGUMENTS, argv, default_recipe=default_recipe)
     set_seed(args.seed)
-    read = ("dataset", "data_dir", "image_size", "image_column", "mask_column", "max_train_rows")
-    data = load_masks(**{name: getattr(mask_args, name) for name in read}, seed=args.data_seed or 0)
+    data = load_masks(**vars(data_args), seed=args.data_seed or 0)
     for note in data.notes:
         print(f"{data.name}: {note}")
-    model, processor = build(data, mask_args)
-    pretrained = mask_args.model_name_or_path is not None
-    scaling = {"mean": np.array(processor.image_mean), "std": np.array(processor.image_std)} if pretrained else {}
-    rows = MaskRows(data.train, mask_args.crop_size or None, args.data_seed or args.seed, **scaling)
+    model, processor = build(data, model_args, args)
+    scaling = pixel_scaling(processor)
+    rows = MaskRows(data.train, crop_size_of(model_args), args.data_seed or args.seed, **scaling)
     splits = {"eval": MaskRows(data.validation, **scaling)}
     if data.test is not None:
         splits["test"] = MaskRows(data.test, **scaling)
@@ -81,23 +82,18 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         train_dataset=rows,
         eval_dataset=splits["eval"],
         compute_metrics=mask_compute_metrics,
-        callbacks=[NewCrops(rows)] + ([EarlyStoppingCallback(mask_args.patience)] if mask_args.patience else []),
+        callbacks=[NewCrops(rows)] + ([EarlyStoppingCallback(model_args.patience)] if model_args.patience else []),
         processing_class=processor,
     )
     result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
     trainer.save_metrics("train", result.metrics)
     metrics, probabilities = evaluate_masks(trainer, splits)
-    trainer.card_facts = {"metrics": metrics, "dataset": data.name, "finetuned_from": mask_args.model_name_or_path}
+    trainer.card_facts = {"metrics": metrics, "dataset": data.name, "finetuned_from": model_args.model_name_or_path}
     trainer.save_model()
     write_results(trainer, metrics)
     trainer.create_model_card()
     if trainer.is_world_process_zero():
-        folder, last = Path(args.output_dir), "test" if "test" in splits else "eval"
-        for split, values in probabilities.items():
-            np.savez_compressed(folder / f"predictions_{split}.npz", probabilities=values.astype(np.float16))
-        if mask_args.picture:
-            shown = data.test if last == "test" else data.validation
-            save_picture(folder / "picture.png", shown, {"prediction": probabilities[last]}, mask_args.picture)
+        write_masks(args.output_dir, data, probabilities, model_args.picture)
         print(mask_table(metrics))
     if args.push_to_hub:
         trainer.push_to_hub()

@@ -27,6 +27,7 @@ from .inference import GradientBasedInference
 from .label_sets import LabelSets
 from .learner import Learner
 from .loss_net import LossNet, LossNetConfig
+from .mask_energy import MaskEnergyTrainer
 from .meters import NonFiniteLossError
 from .modeling import (
     MLPConfig,
@@ -72,6 +73,7 @@ __all__ = [
     "LossNetConfig",
     "MLPConfig",
     "MLPForMultiLabel",
+    "MaskEnergyTrainer",
     "MaskRows",
     "MultiLabelData",
     "MultiLabelEnergy",

@@ -74,6 +74,12 @@ class MaskRows(TensorRows):
         return {"pixel_values": pixel_values, "labels": self.dense["labels"][at].long()}
 
 
+def pixel_scaling(processor) -> dict[str, list[float]]:
+    """`mean` and `std` for [`MaskRows`] as an image processor of transformers has them; none where it normalises
+    nothing."""
+    return {"mean": processor.image_mean, "std": processor.image_std} if processor.do_normalize else {}
+
+
 class NewCrops(TrainerCallback):
     """Tells the training rows which epoch it is. (accelerate's loaders do, but not with several processes: their
     sampler takes the call.)

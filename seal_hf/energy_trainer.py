@@ -25,7 +25,7 @@ from .meters import Meters
 from .modeling import SealModel
 from .samplers import stateless_noise
 from .saving import SavingTrainer
-from .spaces import SPACES, MultiLabelSpace, OutputSpace
+from .spaces import SPACES, OutputSpace
 
 ROLE = "energy network"
 TRAINING, EVALUATION = 0, 1  # two streams of noise: an evaluation changes nothing of what is drawn in training
@@ -35,9 +35,9 @@ class EnergyTrainer(SavingTrainer):
     """A [`~transformers.Trainer`] whose `model` is an energy network, a [`LossNet`] with an encoder of its own.
 
     Evaluation and prediction run gradient-based inference and return logits of the relaxed ŷ, (N, L) or, of masks, (N,
-    H, W), clipped to ±13.8: metrics and thresholds for task-nets apply. `eval_loss` is the mean of E(x, y*) - E(x, ŷ), the structured
-    perceptron's loss: 0 where gold has the least energy that inference finds. Its scale is that of the energies, which
-    move: choose the best checkpoint by a metric.
+    H, W), clipped to ±13.8: metrics and thresholds for task-nets apply. `eval_loss` is the mean of E(x, y*) - E(x, ŷ),
+    the structured perceptron's loss: 0 where gold has the least energy that inference finds. Its scale is that of the
+    energies, which move: choose the best checkpoint by a metric.
 
     Args:
         model: a [`LossNet`] with `encoder_mode="separate"`; for example `SealForMultiLabel.for_data(data).loss_net`.
@@ -81,7 +81,7 @@ class EnergyTrainer(SavingTrainer):
         check_data_parallel(args, self.accelerator)
         self.space = space or SPACES[self.model.config.space]()
         self.task_net = task_net
-        _check_space(self.space, self.model)
+        _check_dense(self.space, self.model)
         check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
         if task_net is not None:
             task_net.to(args.device).eval().requires_grad_(False)
@@ -237,7 +237,7 @@ def load_energy_network(folder: str | Path) -> LossNet:
 
 
 def check_energy_network(model: nn.Module) -> None:
-    """Raises ValueError where the model is no [`LossNet`] with an encoder of its own."""
+    """Raises ValueError where the model is no [`LossNet`] with an encoder of its own, or its structures fill no box."""
     if isinstance(model, SealModel):
         raise ValueError(
             f"`model` is a {type(model).__name__}; EnergyTrainer trains an energy network: pass "
@@ -250,10 +250,11 @@ def check_energy_network(model: nn.Module) -> None:
             f"The energy network's encoder_mode is {model.config.encoder_mode!r}; on its own it needs an encoder of "
             "its own: build it with loss_net_encoder='separate'."
         )
-    if model.config.space != MultiLabelSpace.name:
+    if not SPACES[model.config.space].fills_box:
         raise ValueError(
-            f"The energy network is one of {model.config.space!r} outputs; gradient-based inference is over label sets "
-            "alone. Train it beside a task-net, by SealTrainer."
+            f"The energy network is one of {model.config.space!r}, but gradient-based inference moves every entry of a "
+            "structure for itself, within [0, 1]: it is for label sets and masks. Train it beside a task-net, by "
+            "SealTrainer."
         )
 
 
@@ -275,12 +276,7 @@ def _check_task_net(task_net, model: LossNet, space: OutputSpace, args: EnergyTr
         )
 
 
-def _check_space(space: OutputSpace, model: LossNet) -> None:
-    if not space.fills_box:
-        raise ValueError(
-            f"Gradient-based inference moves every entry of a structure for itself, within [0, 1], but those of "
-            f"{space.name!r} are bound to each other (a distribution per token). It is for label sets and masks."
-        )
+def _check_dense(space: OutputSpace, model: LossNet) -> None:
     labels = model.config.num_labels
     if space.is_sparse(labels):
         raise ValueError(

@@ -26,7 +26,7 @@ def evaluate_masks(trainer: Trainer, splits: Mapping[str, Any]) -> tuple[dict[st
     The threshold is also stored in the task-net's config (`model.config.threshold`).
 
     Args:
-        trainer: a [`SealTrainer`] of masks.
+        trainer: a [`SealTrainer`] of masks, or a [`MaskEnergyTrainer`].
         splits: rows by name; `eval` is among them.
 
     Returns:
@@ -55,6 +55,24 @@ def mask_table(metrics: Mapping[str, float]) -> str:
         for key, name in FIGURES.items()
     ]
     return f"{results_table(rows)}\n\nthreshold tuned on validation: {metrics['threshold']:g}"
+
+
+def write_masks(folder: str | Path, data, probabilities: Mapping[str, np.ndarray], picture: int = 0) -> None:
+    """`predictions_SPLIT.npz`, the `probabilities` (N, H, W) of each split in half precision; and, with `picture`,
+    `picture.png` of so many images of the last one.
+
+    Args:
+        data: what [`load_masks`] gives.
+        probabilities: of `eval` and perhaps `test`, as [`evaluate_masks`] gives them.
+
+    Raises:
+        ValueError: a picture, but matplotlib is missing.
+    """
+    for split, values in probabilities.items():
+        np.savez_compressed(Path(folder) / f"predictions_{split}.npz", probabilities=values.astype(np.float16))
+    if picture:
+        shown, last = (data.test, "test") if "test" in probabilities else (data.validation, "eval")
+        save_picture(Path(folder) / "picture.png", shown, {"prediction": probabilities[last]}, picture)
 
 
 def save_picture(path: str | Path, split, predictions: Mapping[str, np.ndarray], count: int = 8) -> None:

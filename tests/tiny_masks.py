@@ -6,8 +6,15 @@ import torch.nn.functional as F
 from tiny_run import arguments
 from transformers.trainer_callback import PrinterCallback
 
-from seal_hf import FCNConfig, FCNForSemanticSegmentation, LossNet, LossNetConfig, MaskRows, SealForSegmentation
-from seal_hf import SealTrainer
+from seal_hf import (
+    FCNConfig,
+    FCNForSemanticSegmentation,
+    LossNet,
+    LossNetConfig,
+    MaskRows,
+    SealForSegmentation,
+    SealTrainer,
+)
 from seal_hf.data.masks import SegmentationSplit
 
 LABELS = {"id2label": {0: "background", 1: "square"}, "label2id": {"background": 0, "square": 1}}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .arguments import DataArguments, TagDataArguments
+from .arguments import DataArguments, MaskDataArguments, TagDataArguments
 from .common import NORMALIZE, DataError, MultiLabelData, find_data
 from .digits import load_digit_groups
 from .masks import SegmentationData, load_masks
@@ -23,6 +23,7 @@ __all__ = [
     "DataError",
     "MultiLabelData",
     "SegmentationData",
+    "MaskDataArguments",
     "TagDataArguments",
     "TagSequenceData",
     "kind_of",

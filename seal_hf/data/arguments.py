@@ -37,3 +37,17 @@ class TagDataArguments:
     num_labelled: int | None = field(
         default=None, metadata={"help": "Keep the tags of so many train rows, drawn by the seed; the rest: unlabelled."}
     )
+
+
+@dataclass
+class MaskDataArguments:
+    """What to segment: the arguments of [`load_masks`], as flags of a program and keys of a recipe."""
+
+    dataset: str | None = field(
+        default=None, metadata={"help": "Name, folder, file or Hub id; default: embedded digits."}
+    )
+    data_dir: str | None = field(default=None, metadata={"help": "Folder of named data sets; default: $SEAL_HF_DATA."})
+    image_size: int | None = field(default=None, metadata={"help": "Resize images and masks to this square."})
+    image_column: str | None = field(default=None, metadata={"help": "Hub: column of the images; default: found."})
+    mask_column: str | None = field(default=None, metadata={"help": "Hub: column of the masks; default: found."})
+    max_train_rows: int | None = field(default=None, metadata={"help": "Train on the first rows only."})

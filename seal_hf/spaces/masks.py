@@ -86,11 +86,11 @@ class BinaryMaskSpace(OutputSpace):
         return cls(args.pixel_loss, args.sample_coherence, args.coherence_size, args.independent_share)
 
     def check_loss(self, args, num_labels: int) -> None:
-        """Raises ValueError for NCE on noise whose probability has no closed form, or that cannot draw the gold; and for
-        what masks do not have."""
+        """Raises ValueError for NCE on noise whose probability has no closed form, or that cannot draw the gold, and
+        for what masks do not have."""
         if args.task_loss != "cross_entropy":
             raise ValueError(
-                f"`task_loss` is {args.task_loss!r}; for masks it must be cross_entropy, over pixels as `pixel_loss` says."
+                f"`task_loss` is {args.task_loss!r}; for masks it must be cross_entropy (see `pixel_loss`)."
             )
         if args.energy_loss == "infnet_plus":
             raise ValueError(

@@ -1,0 +1,88 @@
+"""An energy network of masks on its own: trained on crops, predicting by gradient-based inference on crops.
+
+python examples/run_mask_energy.py                                   # a deep value network on the embedded digits
+python examples/run_mask_energy.py --energy_method spen --task_net_path runs/segmentation
+python examples/run_mask_energy.py --recipe recipes/mask_energy/weizmann_dvn.yaml --data_dir path/to/data
+python examples/run_segmentation.py --loss regression --loss_net_path runs/mask_energy --loss_net_steps 0  # SEAL-static
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+
+from accelerate import PartialState
+from transformers import AutoImageProcessor, AutoModelForSemanticSegmentation, EarlyStoppingCallback, set_seed
+
+from seal_hf import EnergyTrainingArguments, MaskEnergyTrainer, MaskRows, NewCrops, SealForSegmentation, load_masks
+from seal_hf.crops import CROP_OFFSETS, CROP_SIZE, pixel_scaling
+from seal_hf.data import MaskDataArguments
+from seal_hf.fcn import fcn_image_processor
+from seal_hf.mask_metrics import mask_compute_metrics
+from seal_hf.mask_report import evaluate_masks, mask_table, write_masks
+from seal_hf.recipes import packaged_recipe, parse_recipe
+from seal_hf.report import write_results
+
+
+@dataclass
+class ModelArguments:
+    """The crops, and the task-net that inference may start from."""
+
+    task_net_path: str | None = field(
+        default=None, metadata={"help": "Folder of a task-net, saved by run_segmentation.py --loss ce."}
+    )
+    crop_size: int = field(default=CROP_SIZE, metadata={"help": "Pixels a side of the crops; 0: whole images."})
+    crop_offsets: list[int] = field(
+        default_factory=lambda: list(CROP_OFFSETS),
+        metadata={"help": "Where crops begin at evaluation, in both directions; an inference for each."},
+    )
+    patience: int = field(default=0, metadata={"help": "Stop after so many evaluations without gain; 0: never."})
+    picture: int = field(default=0, metadata={"help": "Draw so many test images, truth and prediction (matplotlib)."})
+
+
+ARGUMENTS = (MaskDataArguments, ModelArguments, EnergyTrainingArguments)
+
+
+def main(argv: list[str] | None = None) -> dict[str, float]:
+    default_recipe = lambda given: packaged_recipe("mask_energy")  # noqa: E731
+    data_args, model_args, args = parse_recipe(ARGUMENTS, argv, default_recipe=default_recipe)
+    set_seed(args.seed)
+    data = load_masks(**vars(data_args), seed=args.data_seed or 0)
+    for note in data.notes:
+        print(f"{data.name}: {note}")
+    network, path = SealForSegmentation.for_data(data).loss_net, model_args.task_net_path
+    processor = AutoImageProcessor.from_pretrained(path) if path else fcn_image_processor()
+    scaling = pixel_scaling(processor)
+    rows = MaskRows(data.train, model_args.crop_size or None, args.data_seed or args.seed, **scaling)
+    splits = {"eval": MaskRows(data.validation, **scaling)}
+    if data.test is not None:
+        splits["test"] = MaskRows(data.test, **scaling)
+    trainer = MaskEnergyTrainer(
+        network,
+        args,
+        train_dataset=rows,
+        eval_dataset=splits["eval"],
+        task_net=AutoModelForSemanticSegmentation.from_pretrained(path, use_safetensors=True) if path else None,
+        compute_metrics=mask_compute_metrics,
+        callbacks=[NewCrops(rows)] + ([EarlyStoppingCallback(model_args.patience)] if model_args.patience else []),
+        processing_class=processor,
+        crop_size=model_args.crop_size or None,
+        crop_offsets=model_args.crop_offsets,
+    )
+    result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
+    trainer.save_metrics("train", result.metrics)
+    metrics, probabilities = evaluate_masks(trainer, splits)
+    trainer.save_model()
+    write_results(trainer, metrics)
+    if trainer.is_world_process_zero():
+        write_masks(args.output_dir, data, probabilities, model_args.picture)
+        print(mask_table(metrics))
+    return metrics
+
+
+if __name__ == "__main__":
+    try:
+        main()
+        PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
+    except (ValueError, OSError) as error:
+        sys.exit(f"run_mask_energy.py: {error}")
