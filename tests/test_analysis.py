@@ -126,8 +126,15 @@ def test_agreement_and_pairs():
         "pairs": 9,
     }
     assert agreement(a, np.zeros((3, 3)), symmetric=True)["pearson"] is None
-    associated, unrelated = label_pairs(np.array([[9, 2, 0.1], [2, 9, -3], [0.1, -3, 9]]), np.array([50, 40, 30]), 2)
-    assert associated == [(1, 0), (0, 1)] and unrelated == [(2, 0), (0, 1)]
+
+
+def test_pairs_of_labels_to_look_at():
+    a = np.arange(40) % 2
+    b = np.where(np.arange(40) < 4, 1 - a, a)  # goes with a
+    c = np.arange(40) // 2 % 2  # independent of a
+    constant = np.ones(40, dtype=int)
+    associated, unrelated = label_pairs(np.stack([constant, a, b, c], axis=1), 2)
+    assert associated == [(2, 1), (1, 2)] and unrelated[0] == (3, 1)
 
 
 @pytest.fixture(scope="module")
