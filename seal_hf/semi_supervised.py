@@ -1,7 +1,7 @@
 """Training rows of which a few have gold tags and the others a reward (Shankar & Piratla 2023, citation fields).
 
     data = load_tags("cora", num_labelled=10)  # data.train: 10 rows, data.unlabelled: the others
-    reward = RuleReward("recipes/tagging/cora_rules.yaml", data.label_names)
+    reward = RuleReward("recipes/rules/cora.yaml", data.label_names)
     rows = reward_rows(data, lambda split: encode_words(split, vocabulary), reward)
     trainer = SealTrainer(seal, args, train_dataset=rows, space=RewardSpace(reward, data.label_names), ...)
 

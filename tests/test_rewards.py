@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from seal_hf import load_tags
 from seal_hf.rewards import FunctionReward, Rule, RuleReward, read_rules
 
-RULES = Path(__file__).resolve().parents[1] / "recipes/tagging/cora_rules.yaml"
+RULES = Path(__file__).resolve().parents[1] / "recipes/rules/cora.yaml"
 TAGS = ["O", "B-a", "I-a", "B-d"]
 FIELD = dict(zip(TAGS, ["O", "a", "a", "d"], strict=True))
 WORDS = "In May 1992, pp. 3".split()
