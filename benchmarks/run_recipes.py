@@ -21,6 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "recipes" / "results"
+MASKS = {"IoU at 0.5": "test_mean_iou", "IoU tuned": "test_mean_iou_tuned"}
 TAGS = {"accuracy": "test_accuracy", "span F1": "test_f1"}
 KINDS = {  # folder of the recipes -> program, and the figures of its runs by the name that a reader sees
     "mlc": (
@@ -35,7 +36,8 @@ KINDS = {  # folder of the recipes -> program, and the figures of its runs by th
     ),
     "tagging": ("run_tagging.py", {**TAGS, "accuracy on daily547": "daily547.conll_accuracy"}),
     "srl": ("run_srl.py", {"F1": "test_f1", "violations": "test_core_role_violations", "malformed": "test_malformed"}),
-    "segmentation": ("run_segmentation.py", {"IoU at 0.5": "test_mean_iou", "IoU tuned": "test_mean_iou_tuned"}),
+    "segmentation": ("run_segmentation.py", MASKS),
+    "mask_energy": ("run_mask_energy.py", MASKS),
 }
 
 

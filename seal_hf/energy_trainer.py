@@ -252,9 +252,9 @@ def check_energy_network(model: nn.Module) -> None:
         )
     if not SPACES[model.config.space].fills_box:
         raise ValueError(
-            f"The energy network is one of {model.config.space!r}, but gradient-based inference moves every entry of a "
-            "structure for itself, within [0, 1]: it is for label sets and masks. Train it beside a task-net, by "
-            "SealTrainer."
+            f"The energy network is one of {model.config.space!r} outputs; gradient-based inference moves every entry "
+            "of a structure for itself, within [0, 1], which is for label sets and masks. Train it beside a task-net, "
+            "by SealTrainer."
         )
 
 

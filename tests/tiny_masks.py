@@ -33,17 +33,17 @@ def squares(count=16, size=SIZE):
     return SegmentationSplit(pixels.clip(0, 255).astype(np.uint8), masks)
 
 
-def energy_network():
+def energy_network(**options):
     """With parameters that do not depend on how a transformers line draws them."""
-    net = LossNet(LossNetConfig(space="binary_mask", energy="grid", num_labels=2, **LABELS))
+    net = LossNet(LossNetConfig(space="binary_mask", energy="grid", num_labels=2, energy_options=options, **LABELS))
     torch.manual_seed(7)
     net.energy.reset_parameters()
     return net
 
 
-def model(crop_size=None):
+def model(crop_size=None, **options):
     """Both nets."""
-    loss_net = energy_network()
+    loss_net = energy_network(**options)
     task_net = FCNForSemanticSegmentation(FCNConfig(hidden_sizes=(8, 8, 8), crop_size=crop_size, **LABELS))
     task_net.apply(task_net._init_weights)
     return SealForSegmentation(task_net, loss_net)

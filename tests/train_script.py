@@ -4,12 +4,13 @@ as a program that writes what each rank ends with: FOLDER, then the cases to run
 import os
 import sys
 
+import tiny_masks
 import tiny_run
 import tiny_tags
 import torch
 from accelerate import PartialState
 
-from seal_hf import NonFiniteLossError, TensorRows
+from seal_hf import MaskRows, NewCrops, NonFiniteLossError, TensorRows
 
 ROWS_PER_UPDATE = 16
 CASES = {
@@ -94,6 +95,18 @@ def train_tagger(folder, world):
     return {"parameters": tiny_tags.parameters(both), "partner": partner}
 
 
+def train_masks(folder, world):
+    """On crops, which every epoch draws anew: the task-net, and energies."""
+    nets, rows = tiny_masks.model(dropout=0.0), MaskRows(tiny_masks.squares(), tiny_masks.CROP)
+    options = dict(loss="regression", accumulation=2, batch=4 // world, pixel_loss="sum", optim="sgd")
+    trainer, _ = tiny_masks.make(folder, nets, rows, [NewCrops(rows)], learning_rate=1e-3, **options)
+    trainer.train()
+    batch = rows.batch(range(4))
+    with torch.no_grad():
+        energies = nets.energy(batch["labels"].float(), batch["labels"] < 2, pixel_values=batch["pixel_values"])
+    return {"parameters": torch.cat([p.flatten() for p in nets.task_net.parameters()]).detach(), "energies": energies}
+
+
 def samples_of_equal_outputs(folder):
     """The task-net says 1/2 for every label of every row, and stays so: its samples are the noise itself."""
     nets = tiny_run.model()
@@ -121,6 +134,7 @@ def run_all(folder, world, resume):
     results = {name: train(folder, world, **options) for name, options in CASES.items()}
     results["samples"] = samples_of_equal_outputs(folder)
     results["tagger"] = train_tagger(folder, world)
+    results["masks"] = train_masks(folder, world)
     results["nan"] = error_of_a_nan(folder, world)
     # dropout, samples, a last batch that is not whole, and the best checkpoint of three; ranks must stay equal
     options = dict(dropout=0.3, num_rows=37, num_train_epochs=3)
