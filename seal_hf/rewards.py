@@ -195,35 +195,42 @@ class RuleReward(Reward):
         bits = torch.arange(len(self.patterns), device=y.device)
         match = ((codes.unsqueeze(-1) >> bits) & 1).float() * mask.unsqueeze(-1)  # (B, T, P)
         here = F.one_hot(fields, len(self.fields)).float() * mask[:, None, :, None]  # (B, S, T, F)
-        shares, applies = [], []
+        words, words_apply = self._words(match[..., : self.num_words], here)
+        changes, changes_apply = self._changes(match[..., self.num_words :], fields, mask)
+        places = self._places(here, mask)
+        places_apply = mask.any(1, keepdim=True).expand(-1, places.shape[-1])
+        applies = torch.cat([words_apply, changes_apply, places_apply], dim=-1)
+        return torch.cat([words, changes, places], dim=-1), applies.float()
 
-        hits = torch.einsum("btp,bstf->bspf", match[..., : self.num_words], here)
-        count = match[..., : self.num_words].sum(1)  # (B, P)
-        shares.append((hits * table["words"]).sum(-1) / count.unsqueeze(1).clamp_min(1))
-        applies.append(count > 0)
+    def _words(self, match: Tensor, here: Tensor) -> tuple[Tensor, Tensor]:
+        """Of `words`: which words match (B, T, P), which field each word has (B, S, T, F) -> (B, S, P), (B, P)."""
+        hits = torch.einsum("btp,bstf->bspf", match, here)
+        count = match.sum(1)
+        return (hits * self.tables["words"]).sum(-1) / count.unsqueeze(1).clamp_min(1), count > 0
 
+    def _changes(self, match: Tensor, fields: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Of `changes_after`: match (B, T, P), fields (B, S, T), mask (B, T) -> (B, S, P), (B, P)."""
         goes_on = (fields[..., 1:] == fields[..., :-1]).float()  # (B, S, T - 1)
-        inner = (1 - match[:, :-1, self.num_words :]) * mask[:, 1:, None]  # (B, T - 1, P)
+        inner = (1 - match[:, :-1]) * mask[:, 1:, None]  # (B, T - 1, P)
         count = inner.sum(1)
-        shares.append(torch.einsum("btp,bst->bsp", inner, goes_on) / count.unsqueeze(1).clamp_min(1))
-        applies.append(count > 0)
+        return torch.einsum("btp,bst->bsp", inner, goes_on) / count.unsqueeze(1).clamp_min(1), count > 0
 
-        size = mask.sum(1)  # (B,)
-        last = (size - 1).clamp_min(0)[:, None, None, None].expand(-1, here.shape[1], 1, here.shape[3])
-        shares.append(here[:, :, 0] @ table["first"].T)
-        shares.append(here.gather(2, last).squeeze(2) @ table["last"].T)
-        starts = here[:, :, 0] + (here[:, :, 1:] * (1 - here[:, :, :-1])).sum(2)  # (B, S, F): runs of words of a field
-        shares.append((starts <= 1).float() @ table["once"].T)
-        length = here.shape[2]
-        steps = torch.arange(length, device=y.device, dtype=here.dtype).view(-1, 1)
+    def _places(self, here: Tensor, mask: Tensor) -> Tensor:
+        """Of all others, which always apply: here (B, S, T, F), mask (B, T) -> (B, S, R)."""
+        table, length = self.tables, here.shape[2]
+        last = (mask.sum(1) - 1).clamp_min(0)[:, None, None, None].expand(-1, here.shape[1], 1, here.shape[3])
+        runs = here[:, :, 0] + (here[:, :, 1:] * (1 - here[:, :, :-1])).sum(2)  # (B, S, F): how often each field begins
+        steps = torch.arange(length, device=here.device, dtype=here.dtype).view(-1, 1)
         begins = torch.where(here > 0, steps, float(length)).amin(2)  # (B, S, F); T: nowhere
         one, other = (begins[..., table["order"][:, i]] for i in range(2))
-        shares.append(((one < other) | (one == length) | (other == length)).float())
-        shares.append((starts > 0).float() @ table["present"].T)
-        shares = torch.cat(shares, dim=-1)
-        known = torch.cat(applies, dim=-1)
-        others = (size > 0).unsqueeze(1).expand(-1, shares.shape[-1] - known.shape[-1])
-        return shares, torch.cat([known, others], dim=-1).float()
+        kept = {
+            "first": here[:, :, 0] @ table["first"].T,
+            "last": here.gather(2, last).squeeze(2) @ table["last"].T,
+            "once": (runs <= 1).float() @ table["once"].T,
+            "order": ((one < other) | (one == length) | (other == length)).float(),
+            "present": (runs > 0).float() @ table["present"].T,
+        }
+        return torch.cat([kept[kind] for kind in KINDS[2:]], dim=-1)
 
 
 class FunctionReward(Reward):
