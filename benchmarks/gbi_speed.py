@@ -1,8 +1,10 @@
 """What a prediction costs: gradient-based inference on an energy network against one forward of a task-net.
 
 python benchmarks/gbi_speed.py --json benchmarks/gbi_speed.json
+python benchmarks/gbi_speed.py --masks --json benchmarks/gbi_speed_masks.json
 
-Nets of bibtex's size (1836 inputs, 159 labels, 2 x 400, global term 200) on random rows, whose values do not matter.
+Nets of bibtex's size (1836 inputs, 159 labels, 2 x 400, global term 200) on random rows, whose values do not matter; or
+the papers' FCN and energy of masks on random crops, 24 x 24 (of an image both see as many crops).
 One process, one thread, its processor time, variants taking turns; ratios of one round each: median (least .. most).
 """
 
@@ -16,30 +18,43 @@ from types import SimpleNamespace
 
 import torch
 
-from seal_hf import GradientBasedInference, SealForMultiLabel
+from seal_hf import GradientBasedInference, SealForMultiLabel, SealForSegmentation
 
 INPUTS, LABELS, BATCH = 1836, 159, 256
+CROP, CROPS = 24, 16
 STEPS = (20, 30)  # of training and of prediction in EnergyTrainingArguments
+
+
+def label_sets():
+    """Both nets, their inputs, and the shape of the structures."""
+    names = [f"label {i}" for i in range(LABELS)]
+    data = SimpleNamespace(name="random", kind="features", num_features=INPUTS, scaling=None, label_names=names)
+    x = {"features": (torch.rand(BATCH, INPUTS) < 0.04).float()}
+    return SealForMultiLabel.for_data(data).eval(), x, (BATCH, LABELS)
+
+
+def masks():
+    """The same of masks."""
+    nets = SealForSegmentation.for_data(SimpleNamespace(label_names=["background", "foreground"])).eval()
+    return nets, {"pixel_values": torch.rand(CROPS, 3, CROP, CROP)}, (CROPS, CROP, CROP)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=9, help="measurements of each variant, taking turns")
     parser.add_argument("--repeats", type=int, default=5, help="batches per measurement")
+    parser.add_argument("--masks", action="store_true", help="of masks, not of label sets")
     parser.add_argument("--json", help="also write the figures here")
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    names = [f"label {i}" for i in range(LABELS)]
-    data = SimpleNamespace(name="random", kind="features", num_features=INPUTS, scaling=None, label_names=names)
-    nets = SealForMultiLabel.for_data(data).eval()
-    x = {"features": (torch.rand(BATCH, INPUTS) < 0.04).float()}
+    nets, x, shape = masks() if options.masks else label_sets()
 
     @torch.no_grad()
     def infer(steps: int, num_starts: int = 1) -> torch.Tensor:
         inference = GradientBasedInference(steps, start="random", num_starts=num_starts)
         features = nets.loss_net.encode(x)
-        starts = inference.starts((BATCH, LABELS), generator=torch.Generator().manual_seed(0))
+        starts = inference.starts(shape, generator=torch.Generator().manual_seed(0))
         return inference(lambda y: nets.loss_net.energies(features, y), starts)[0]
 
     @torch.no_grad()
@@ -59,7 +74,7 @@ def main() -> None:
                 run()
             seconds[name].append((time.process_time() - begin) / options.repeats)
     base, ratios = seconds["forward of the task-net"], {}
-    print(f"batches of {BATCH}, {options.rounds} rounds, one thread, torch {torch.__version__}")
+    print(f"batches of {shape[0]}, {options.rounds} rounds, one thread, torch {torch.__version__}")
     for name, times in seconds.items():
         if times is base:
             continue
@@ -67,7 +82,7 @@ def main() -> None:
         ratios[name] = [statistics.median(against), min(against), max(against)]
         print(f"{name:22s} {ratios[name][0]:6.2f}   ({ratios[name][1]:.2f} .. {ratios[name][2]:.2f})")
     if options.json:
-        facts = {"batch": BATCH, "rounds": options.rounds, "torch": torch.__version__}
+        facts = {"batch": shape[0], "rounds": options.rounds, "torch": torch.__version__}
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({**facts, "ratio to a forward": ratios, "seconds per batch": seconds}, file, indent=1)
             file.write("\n")

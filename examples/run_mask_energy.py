@@ -19,7 +19,7 @@ from seal_hf.crops import CROP_OFFSETS, CROP_SIZE, pixel_scaling
 from seal_hf.data import MaskDataArguments
 from seal_hf.fcn import fcn_image_processor
 from seal_hf.mask_metrics import mask_compute_metrics
-from seal_hf.mask_report import evaluate_masks, mask_table, write_masks
+from seal_hf.mask_report import check_picture, evaluate_masks, mask_table, write_masks
 from seal_hf.recipes import packaged_recipe, parse_recipe
 from seal_hf.report import write_results
 
@@ -46,6 +46,7 @@ ARGUMENTS = (MaskDataArguments, ModelArguments, EnergyTrainingArguments)
 def main(argv: list[str] | None = None) -> dict[str, float]:
     default_recipe = lambda given: packaged_recipe("mask_energy")  # noqa: E731
     data_args, model_args, args = parse_recipe(ARGUMENTS, argv, default_recipe=default_recipe)
+    check_picture(model_args.picture)
     set_seed(args.seed)
     data = load_masks(**vars(data_args), seed=args.data_seed or 0)
     for note in data.notes:

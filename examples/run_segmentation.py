@@ -17,11 +17,11 @@ from transformers import AutoImageProcessor, EarlyStoppingCallback, set_seed
 
 from seal_hf import MaskRows, NewCrops, SealForSegmentation, SealTrainer, SealTrainingArguments, load_masks
 from seal_hf.checkpoints import load_loss_net
-from seal_hf.crops import CROP_SIZE, pixel_scaling
+from seal_hf.crops import CROP_SIZE, check_scaling, pixel_scaling
 from seal_hf.data import MaskDataArguments
 from seal_hf.fcn import fcn_image_processor
 from seal_hf.mask_metrics import mask_compute_metrics
-from seal_hf.mask_report import evaluate_masks, mask_table, write_masks
+from seal_hf.mask_report import check_picture, evaluate_masks, mask_table, write_masks
 from seal_hf.recipes import packaged_recipe, parse_recipe
 from seal_hf.report import write_results
 
@@ -33,7 +33,7 @@ class ModelArguments:
     model_name_or_path: str | None = field(default=None, metadata={"help": "Hugging Face model; default: an FCN."})
     crop_size: int | None = field(
         default=None,
-        metadata={"help": "Train on random crops of this size; 0: on whole images; default: 24 for the FCN, else 0."},
+        metadata={"help": "Train on random crops of this size; 0: on whole images; default: 24 for an FCN, else 0."},
     )
     loss_net_path: str | None = field(
         default=None, metadata={"help": "A trained loss-net to use; frozen with --loss_net_steps 0 (SEAL-static)."}
@@ -45,34 +45,31 @@ class ModelArguments:
 ARGUMENTS = (MaskDataArguments, ModelArguments, SealTrainingArguments)
 
 
-def crop_size_of(model_args: ModelArguments) -> int | None:
-    """Pixels a side; None: whole images."""
-    if model_args.crop_size is None:
-        return CROP_SIZE if model_args.model_name_or_path is None else None
-    return model_args.crop_size or None
-
-
 def build(data, model_args: ModelArguments, args: SealTrainingArguments):
     """Both nets, and the image processor that is saved with them."""
-    options = {"crop_size": crop_size_of(model_args), "loss_net_encoder": args.loss_net_encoder}
-    model = SealForSegmentation.for_data(data, model_args.model_name_or_path, **options)
+    crop = CROP_SIZE if model_args.crop_size is None else model_args.crop_size or None
+    options = {"crop_size": crop, "loss_net_encoder": args.loss_net_encoder}  # the crops are for a fresh FCN
+    name = model_args.model_name_or_path
+    model = SealForSegmentation.for_data(data, name, **options)
+    processor = fcn_image_processor() if name is None else AutoImageProcessor.from_pretrained(name)
     if model_args.loss_net_path is not None:
         model.loss_net = load_loss_net(model_args.loss_net_path, model.task_net)
-    if model_args.model_name_or_path is None:
-        return model, fcn_image_processor()
-    return model, AutoImageProcessor.from_pretrained(model_args.model_name_or_path)
+        check_scaling(model_args.loss_net_path, processor)
+    return model, processor
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
     default_recipe = lambda given: packaged_recipe("segmentation")  # noqa: E731
     data_args, model_args, args = parse_recipe(ARGUMENTS, argv, default_recipe=default_recipe)
+    check_picture(model_args.picture)
     set_seed(args.seed)
     data = load_masks(**vars(data_args), seed=args.data_seed or 0)
     for note in data.notes:
         print(f"{data.name}: {note}")
     model, processor = build(data, model_args, args)
     scaling = pixel_scaling(processor)
-    rows = MaskRows(data.train, crop_size_of(model_args), args.data_seed or args.seed, **scaling)
+    given, own = model_args.crop_size, getattr(model.config, "crop_size", None)
+    rows = MaskRows(data.train, own if given is None else given or None, args.data_seed or args.seed, **scaling)
     splits = {"eval": MaskRows(data.validation, **scaling)}
     if data.test is not None:
         splits["test"] = MaskRows(data.test, **scaling)

@@ -6,7 +6,9 @@ both directions, averaged back onto the image.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -77,7 +79,25 @@ class MaskRows(TensorRows):
 def pixel_scaling(processor) -> dict[str, list[float]]:
     """`mean` and `std` for [`MaskRows`] as an image processor of transformers has them; none where it normalises
     nothing."""
-    return {"mean": processor.image_mean, "std": processor.image_std} if processor.do_normalize else {}
+    if not processor.do_normalize:
+        return {}
+    return {"mean": list(processor.image_mean), "std": list(processor.image_std)}
+
+
+def check_scaling(folder: str | Path, processor) -> None:
+    """Raises ValueError where the loss-net of `folder` has been trained on pixels of another scale than `processor`
+    gives, by the image processor that is saved with it; without one, nothing is known."""
+    from transformers import AutoImageProcessor  # not with the package, which does without pillow
+
+    if not (Path(folder) / "preprocessor_config.json").is_file():
+        return
+    found, wanted = pixel_scaling(AutoImageProcessor.from_pretrained(folder)), pixel_scaling(processor)
+    if found != wanted:
+        raise ValueError(
+            f"The loss-net in {folder} has been trained on pixels with {found or 'no normalisation'}, but this "
+            f"task-net reads them with {wanted or 'none'}. Train both on the same pixels (run_mask_energy.py "
+            "--task_net_path)."
+        )
 
 
 class NewCrops(TrainerCallback):
@@ -97,10 +117,19 @@ class NewCrops(TrainerCallback):
 
 def crop_offsets(length: int, size: int, offsets: Sequence[int] = CROP_OFFSETS) -> list[int]:
     """Where crops of `size` pixels begin along a side of `length`: at `offsets` where the last of them ends at the
-    edge, as the papers' do on 32 pixels; else at as many, or as many as cover it, evenly spaced."""
+    edge, as the papers' do on 32 pixels; else at as many, or as many as cover it, evenly spaced.
+
+    Raises:
+        ValueError: `offsets` that leave pixels out.
+    """
     if length <= size:
         return [0]
     if offsets[-1] + size == length:
+        if offsets[0] != 0 or any(b - a > size for a, b in itertools.pairwise(offsets)):
+            raise ValueError(
+                f"Crops of {size} pixels at {list(offsets)} leave pixels of a side of {length} out. Let the first "
+                "begin at 0, and each where the one before ends or earlier."
+            )
         return list(offsets)
     count = max(len(offsets), -(-length // size))
     return sorted(set(np.linspace(0, length - size, count).round().astype(int).tolist()))

@@ -32,12 +32,12 @@ class MaskEnergyTrainer(EnergyTrainer):
     @torch.no_grad()
     def infer(self, x: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """As of `EnergyTrainer`: ŷ (B, 1, H, W), and the images, which are what the energy reads."""
-        (name,) = x
+        name = self.model.energy.reads
         if self.crop_size is None or max(x[name].shape[-2:]) <= self.crop_size:
             return super().infer(x)
 
         def forward(crops: Tensor) -> Tensor:
-            return self.space.logits(super(MaskEnergyTrainer, self).infer({name: crops})[0])
+            return self.space.logits(super(MaskEnergyTrainer, self).infer({**x, name: crops})[0])
 
         averaged = crop_averaged(forward, x[name], self.crop_size, self.crop_offsets)
         return self.space.relax(averaged).unsqueeze(1), self.model.encode(x)

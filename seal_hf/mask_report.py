@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -75,16 +76,21 @@ def write_masks(folder: str | Path, data, probabilities: Mapping[str, np.ndarray
         save_picture(Path(folder) / "picture.png", shown, {"prediction": probabilities[last]}, picture)
 
 
+def check_picture(count: int) -> None:
+    """Raises ValueError where pictures are asked for, but matplotlib is missing."""
+    if count and importlib.util.find_spec("matplotlib") is None:
+        raise ValueError("`picture` needs matplotlib: pip install 'seal_hf[plot]'.")
+
+
 def save_picture(path: str | Path, split, predictions: Mapping[str, np.ndarray], count: int = 8) -> None:
     """A column for each of the first `count` images of a split; rows: image, truth, and each prediction (N, H, W).
 
     Raises:
         ValueError: matplotlib is missing.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ValueError("`picture` needs matplotlib: pip install 'seal_hf[plot]'.") from error
+    check_picture(count)
+    from matplotlib.figure import Figure
+
     count = min(count, len(split.images))
     layers = {"image": split.images, "truth": split.masks == 1, **predictions}
     figure = Figure(figsize=(1.2 * count + 1, 1.2 * len(layers)), layout="constrained")

@@ -151,3 +151,9 @@ def test_offsets_cover_every_pixel(length):
     assert covered.all() and offsets == sorted(set(offsets))
     if length == 32:
         assert offsets == list(CROP_OFFSETS)
+
+
+@pytest.mark.parametrize("offsets", [(8,), (2, 8), (0, 25)])
+def test_offsets_that_leave_pixels_out_are_refused(offsets):
+    with pytest.raises(ValueError, match="leave pixels of a side"):
+        crop_offsets(offsets[-1] + 24, 24, offsets)

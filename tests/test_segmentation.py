@@ -29,6 +29,7 @@ from seal_hf import (
     NewCrops,
     SealForSegmentation,
     fcn_image_processor,
+    load_masks,
 )
 from seal_hf.compat import image_processor_class
 from seal_hf.mask_metrics import mask_compute_metrics, mask_metrics
@@ -338,3 +339,12 @@ def test_a_frozen_loss_net_of_another_run_teaches(tmp_path, program, data):
     files = [tmp_path / run / "_loss_net" / "model.safetensors" for run in ("first", "static")]
     weights = [load_file(file) for file in files]
     assert all(torch.equal(weights[1][name], value) for name, value in weights[0].items())
+
+
+def test_a_loss_net_of_pixels_of_another_scale_is_refused(tmp_path, program, data, segformer):
+    nets = SealForSegmentation.for_data(load_masks())
+    nets.save_pretrained(tmp_path / "first")
+    fcn_image_processor().save_pretrained(tmp_path / "first")
+    static = ["--loss", "regression", "--loss_net_path", str(tmp_path / "first"), "--loss_net_steps", "0"]
+    with pytest.raises(ValueError, match="trained on pixels with no normalisation, but this task-net reads them with"):
+        program([*QUIET, str(tmp_path / "out"), *data[:2], "--model_name_or_path", str(segformer), *static])
