@@ -135,7 +135,8 @@ def train(data, seal, rows, folder, space, **options):
     return trainer
 
 
-def test_the_reward_alone_teaches_the_task_net(toy, tmp_path):
+@pytest.mark.parametrize("hypergradient", ["none", "neumann"])
+def test_the_reward_alone_teaches_the_task_net(toy, tmp_path, hypergradient):
     """No cross-entropy: the energy of the reward is all there is. The reward wants the tag O everywhere, so the
     task-net comes to give it, which none of the rows' own tags would tell."""
     reward = RuleReward([Rule("changes_after", (), "nowhere", 0.1), Rule("words", ("O",), r"w\d+")], toy.label_names)
@@ -143,7 +144,7 @@ def test_the_reward_alone_teaches_the_task_net(toy, tmp_path):
     vocabulary = Vocabulary.from_data(toy.train)
     seal = SealForTokenClassification.for_data(toy, vocabulary=vocabulary, hidden_size=16, word_size=16)
     rows = reward_rows(toy, lambda split: encode_words(split, vocabulary), reward)
-    options = {"task_weight": 0.0, "energy_weight": 20.0, "max_steps": 60}
+    options = {"task_weight": 0.0, "energy_weight": 20.0, "max_steps": 60, "hypergradient": hypergradient}
     trainer = train(toy, seal, rows, tmp_path, RewardSpace(reward, toy.label_names), **options)
     got = rows.batch(range(6, 30))
     mask = got["labels"] == -1
