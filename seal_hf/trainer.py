@@ -218,7 +218,8 @@ class SealTrainer(TwoNetTrainer):
             for i, (batch, task) in enumerate(zip(window, task_outputs, strict=True)):
                 with torch.no_grad(), self.loss_net.active(), self.accelerator.autocast():
                     encoded = self.loss_net.encode(_inputs(batch), task.features).float()
-                batches.append(MicroBatch(task.function, batch["labels"], encoded, partial(self._noise, update, i)))
+                noise = partial(self._noise, update, i)
+                batches.append(MicroBatch(task.function, batch["labels"], encoded, noise, self.space.of(batch)))
             pulled = self.implicit.solve(batches, self._energy_weight, self._mean_over_processes)
         self.meters.add(**{f"hypergradient_{name}": value for name, value in pulled.pulls.diagnostics.items()})
         return pulled

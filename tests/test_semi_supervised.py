@@ -1,5 +1,7 @@
 """Oracles: the plain space on rows with gold, the reward itself on rows without, encodings of the data's own tags."""
 
+import runpy
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -133,7 +135,8 @@ def train(data, seal, rows, folder, space, **options):
     return trainer
 
 
-def test_the_reward_alone_teaches_the_task_net(toy, tmp_path):
+@pytest.mark.parametrize("hypergradient", ["none", "neumann"])
+def test_the_reward_alone_teaches_the_task_net(toy, tmp_path, hypergradient):
     """No cross-entropy: the energy of the reward is all there is. The reward wants the tag O everywhere, so the
     task-net comes to give it, which none of the rows' own tags would tell."""
     reward = RuleReward([Rule("changes_after", (), "nowhere", 0.1), Rule("words", ("O",), r"w\d+")], toy.label_names)
@@ -141,7 +144,7 @@ def test_the_reward_alone_teaches_the_task_net(toy, tmp_path):
     vocabulary = Vocabulary.from_data(toy.train)
     seal = SealForTokenClassification.for_data(toy, vocabulary=vocabulary, hidden_size=16, word_size=16)
     rows = reward_rows(toy, lambda split: encode_words(split, vocabulary), reward)
-    options = {"task_weight": 0.0, "energy_weight": 20.0, "max_steps": 60}
+    options = {"task_weight": 0.0, "energy_weight": 20.0, "max_steps": 60, "hypergradient": hypergradient}
     trainer = train(toy, seal, rows, tmp_path, RewardSpace(reward, toy.label_names), **options)
     got = rows.batch(range(6, 30))
     mask = got["labels"] == -1
@@ -149,6 +152,17 @@ def test_the_reward_alone_teaches_the_task_net(toy, tmp_path):
         logits = trainer.model(input_ids=got["input_ids"], attention_mask=got["attention_mask"]).logits
     y = F.one_hot(logits.argmax(-1), len(toy.label_names)).float()
     assert reward(got[REWARD_CODES], y.unsqueeze(1), mask).mean() > 0.9
+
+
+def test_the_example_trains_saves_and_predicts(tmp_path):
+    (tmp_path / "rules.yaml").write_text("rules: [{words: w1, are: X}, {present: [X, Y]}]")
+    program = runpy.run_path(str(Path(__file__).resolve().parents[1] / "examples/run_rewards.py"))["main"]
+    options = {"rules": tmp_path / "rules.yaml", "output_dir": tmp_path / "run", "max_train_rows": 40, "scheme": "bio"}
+    options |= {"num_labelled": 5, "hidden_size": 16, "num_train_epochs": 1, "report_to": "none", "use_cpu": True}
+    metrics = program([part for name, value in options.items() for part in (f"--{name}", str(value))])
+    assert 0 < metrics["test_accuracy"] < 1
+    saved = SealForTokenClassification.from_pretrained(tmp_path / "run")
+    assert saved.loss_net.config.energy == "chain" and (tmp_path / "run" / "predictions_test.jsonl").is_file()
 
 
 def test_an_encoder_trains_with_a_reward(toy, tmp_path):
