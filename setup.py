@@ -35,6 +35,7 @@ EXTRAS_REQUIRE = {
     "vision": ["pillow>=12"],  # image files, and transformers' image processors
     "test": [
         "pytest>=9.0",  # the tests; .ci/run uses its limit on a hanging test
+        "pytest-xdist>=3.8",  # the tests on two cores: they are single-threaded, for bits that do not change
         "ruff>=0.17",  # lint and format
     ],
 }

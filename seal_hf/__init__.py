@@ -38,7 +38,9 @@ from .modeling import (
     SealModel,
 )
 from .recurrent import BiLSTMConfig, BiLSTMForTokenClassification
-from .spaces import SPACES, BinaryMaskSpace, MultiLabelSpace, OutputSpace, TagSequenceSpace
+from .rewards import FunctionReward, Reward, Rule, RuleReward, read_rules
+from .semi_supervised import reward_rows
+from .spaces import SPACES, BinaryMaskSpace, MultiLabelSpace, OutputSpace, RewardSpace, TagSequenceSpace
 from .task_losses import TASK_LOSSES, TaskLoss
 from .token_rows import WordRows, encode_words, tokenize_words
 from .trainer import SealTrainer
@@ -64,6 +66,7 @@ __all__ = [
     "EnergyTrainingArguments",
     "FCNConfig",
     "FCNForSemanticSegmentation",
+    "FunctionReward",
     "GradientBasedInference",
     "GridEnergy",
     "Hypergradient",
@@ -81,6 +84,10 @@ __all__ = [
     "NewCrops",
     "NonFiniteLossError",
     "OutputSpace",
+    "Reward",
+    "RewardSpace",
+    "Rule",
+    "RuleReward",
     "SealForMultiLabel",
     "SealForSegmentation",
     "SealForTokenClassification",
@@ -105,6 +112,8 @@ __all__ = [
     "load_srl",
     "load_tags",
     "load_word_vectors",
+    "read_rules",
+    "reward_rows",
     "select_parameters",
     "tokenize",
     "tokenize_words",

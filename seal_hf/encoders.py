@@ -126,7 +126,8 @@ def last_features(outputs, inputs: dict[str, Tensor], model_name: str, pooled: b
     if not states:
         raise ValueError(
             f"A shared network (loss_net_encoder or cost_augmented_network) reads the task-net's hidden states, but "
-            f"{model_name} returned none for output_hidden_states=True. Use 'separate' or 'stacked' with this model."
+            f"{model_name} returned none for output_hidden_states=True. Use loss_net_encoder='separate', "
+            "cost_augmented_network='stacked'."
         )
     return pool(states[-1], inputs.get("attention_mask")) if pooled else states[-1]
 

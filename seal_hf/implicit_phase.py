@@ -150,12 +150,14 @@ class MicroBatch:
         labels: as the data has them.
         features: T_E(x) of the loss-net, (B, H), detached.
         noise: a generator in the same state at every call.
+        space: the run's, with what it knows of this micro-batch.
     """
 
     function: Callable[[Parameters], Tensor]
     labels: Tensor
     features: Tensor
     noise: Callable[[], torch.Generator]
+    space: OutputSpace
 
 
 @dataclass
@@ -262,7 +264,7 @@ class Implicit:
 
         def loss(phi: Parameters) -> Tensor:
             candidates = self.energy_loss.candidates(
-                self.space, batch.function(phi), batch.labels, batch.noise(), differentiable=True
+                batch.space, batch.function(phi), batch.labels, batch.noise(), differentiable=True
             )
             return self.energy_loss(self.loss_net.energies(batch.features, candidates.y, candidates.mask), candidates)
 

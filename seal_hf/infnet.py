@@ -30,11 +30,11 @@ class CostAugmentedNetwork(nn.Module):
     Args:
         kind: one of `PARAMETERIZATIONS`.
         task_net: A.
-        feature_size: H, width of the features of A.
+        feature_size: H, width of the features of A, for `shared`.
         num_labels: C.
     """
 
-    def __init__(self, kind: str, task_net: nn.Module, feature_size: int, num_labels: int):
+    def __init__(self, kind: str, task_net: nn.Module, feature_size: int | None, num_labels: int):
         super().__init__()
         self.kind = kind
         if kind == "separated":
@@ -90,9 +90,14 @@ class CostAugmentedInference:
     def beside(cls, task_net: nn.Module, loss_net, accelerator, args, energy_loss: InfNetPlus, space: OutputSpace):
         """A fresh F for this task-net, as [`SealTrainingArguments`] have it."""
         kind = args.cost_augmented_network
-        net = CostAugmentedNetwork(kind, task_net, task_net.config.hidden_size, task_net.config.num_labels)
+        feature_size = task_net.config.hidden_size if kind == "shared" else None
+        net = CostAugmentedNetwork(kind, task_net, feature_size, task_net.config.num_labels)
         net.train()  # as in every later step, whatever mode the task-net was copied in: a resumed run has only those
-        group = {"params": list(net.parameters()), "lr": args.learning_rate, "weight_decay": args.weight_decay}
+        group = {
+            "params": [p for p in net.parameters() if p.requires_grad],
+            "lr": args.learning_rate,
+            "weight_decay": args.weight_decay,
+        }
         learner = Learner(
             net,
             accelerator,

@@ -2,7 +2,7 @@
 
 A loss maps logits (B, T, C) and labels (B, T) of tag numbers, -100 where a position does not count, to a scalar: summed
 over the counted positions, mean over the batch, so that λ1 means the same beside each of them. All is computed in
-float32, and what stands at positions that do not count has no influence.
+float32, or in float64 if the logits are, and what stands at positions that do not count has no influence.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .chain import CRF, IGNORED
+from .chain import CRF, IGNORED, at_least_float32
 
 CORE_ROLE = re.compile(r"[BSU]-((?:ARG|A)[0-5A])")  # PropBank: ARG0 .. ARG5 and ARGA, of CoNLL-2005 A0 .. A5 and AA
 LEAST = 1e-6  # the authors' floor of 1 - B_X(j), whose log is taken
@@ -58,7 +58,7 @@ class TagTaskLoss:
 
     def __call__(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Logits (B, T, C) and labels (B, T) -> scalar."""
-        return self.per_example(logits.float(), labels).mean()
+        return self.per_example(at_least_float32(logits), labels).mean()
 
     def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
         """(B, T, C) and (B, T) -> (B,), summed over the counted positions, in the precision of the logits."""

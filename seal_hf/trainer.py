@@ -41,7 +41,7 @@ from .loss_net import LossNet
 from .meters import Meters
 from .modeling import SealModel
 from .samplers import stateless_noise
-from .spaces import MultiLabelSpace, OutputSpace
+from .spaces import REWARD_CODES, MultiLabelSpace, OutputSpace
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
 from .two_nets import TwoNetTrainer
 
@@ -143,7 +143,8 @@ class SealTrainer(TwoNetTrainer):
             self.learner.zero_grad()
             for i, (batch, task) in enumerate(zip(window, task_outputs, strict=True)):
                 logits, noise = pulled.logits(i, task.logits), self._noise(update, i)
-                candidates = self.energy_loss.candidates(self.space, logits, batch["labels"], noise, task.augmented)
+                space, labels = self.space.of(batch), batch["labels"]
+                candidates = self.energy_loss.candidates(space, logits, labels, noise, task.augmented)
                 row = pulled.row(i, candidates.y)
                 with self.loss_net.active(training=True), self.learner.accumulate(i == len(window) - 1):
                     energies = self.learner(row, candidates.mask, _inputs(batch), task.features)
@@ -217,7 +218,8 @@ class SealTrainer(TwoNetTrainer):
             for i, (batch, task) in enumerate(zip(window, task_outputs, strict=True)):
                 with torch.no_grad(), self.loss_net.active(), self.accelerator.autocast():
                     encoded = self.loss_net.encode(_inputs(batch), task.features).float()
-                batches.append(MicroBatch(task.function, batch["labels"], encoded, partial(self._noise, update, i)))
+                noise = partial(self._noise, update, i)
+                batches.append(MicroBatch(task.function, batch["labels"], encoded, noise, self.space.of(batch)))
             pulled = self.implicit.solve(batches, self._energy_weight, self._mean_over_processes)
         self.meters.add(**{f"hypergradient_{name}": value for name, value in pulled.pulls.diagnostics.items()})
         return pulled
@@ -333,4 +335,4 @@ class Detached(NamedTuple):
 
 def _inputs(batch: dict[str, Tensor]) -> dict[str, Tensor]:
     """What an encoder takes of a batch."""
-    return {name: value for name, value in batch.items() if name not in ("labels", FEATURES)}
+    return {name: value for name, value in batch.items() if name not in ("labels", FEATURES, REWARD_CODES)}

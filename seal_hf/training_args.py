@@ -71,7 +71,8 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
             2018, instead of what it cuts (InfNet+ §4.1).
         perceptron_weight (`float`, default 1.0): λ of `infnet_plus`, weight of the test-time network's term.
         cost_augmented_network (`str`, default `"stacked"`): F of `infnet_plus`: `separated`, `shared`, `stacked`
-            (infnet.py). It is trained at the task-net's rate, constant, and saved with checkpoints alone.
+            (infnet.py). It is trained at the task-net's rate, constant, with `energy_weight` as it is given, without
+            schedule or balance, and saved with checkpoints alone.
         cost_augmented_task_weight (`float`, default 0.0): weight of F's own task loss.
 
     Parameters that control the samples of `nce` and `ranking`:

@@ -21,7 +21,7 @@ from .model_card import run_card
 from .modeling import SealModel
 from .samplers import WindowRepeatSampler
 from .saving import SavingTrainer
-from .spaces import SPACES, MultiLabelSpace, OutputSpace
+from .spaces import REWARD_CODES, SPACES, MultiLabelSpace, OutputSpace
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
 
 
@@ -60,8 +60,8 @@ class TwoNetTrainer(SavingTrainer):
     def _set_signature_columns_if_needed(self) -> None:
         """The columns that are not removed as unused: also the loss-net's, and what a net names as its input."""
         super()._set_signature_columns_if_needed()
-        known = self._signature_columns
-        known += [name for name in (FEATURES, *getattr(self.model, "input_names", ())) if name not in known]
+        known, named = self._signature_columns, getattr(self.model, "input_names", ())
+        known += [name for name in (FEATURES, REWARD_CODES, *named) if name not in known]
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
         """The one hook, on both transformers lines, that knows the length of the run: the learner is built here."""

@@ -8,7 +8,9 @@ import sys
 import numpy as np
 import pytest
 import torch
+from tiny_models import LABELS, tiny_config, tiny_texts, tiny_tokenizer
 from tiny_run import Names
+from transformers import BertModel
 
 from seal_hf import MultiLabelEnergy, SealForMultiLabel, SealForTokenClassification, Vocabulary, load_tags
 from seal_hf.analysis import (
@@ -126,8 +128,15 @@ def test_agreement_and_pairs():
         "pairs": 9,
     }
     assert agreement(a, np.zeros((3, 3)), symmetric=True)["pearson"] is None
-    associated, unrelated = label_pairs(np.array([[9, 2, 0.1], [2, 9, -3], [0.1, -3, 9]]), np.array([50, 40, 30]), 2)
-    assert associated == [(1, 0), (0, 1)] and unrelated == [(2, 0), (0, 1)]
+
+
+def test_pairs_of_labels_to_look_at():
+    a = np.arange(40) % 2
+    b = np.where(np.arange(40) < 4, 1 - a, a)  # goes with a
+    c = np.arange(40) // 2 % 2  # independent of a
+    constant = np.ones(40, dtype=int)
+    associated, unrelated = label_pairs(np.stack([constant, a, b, c], axis=1), 2)
+    assert associated == [(2, 1), (1, 2)] and unrelated[0] == (3, 1)
 
 
 @pytest.fixture(scope="module")
@@ -182,6 +191,29 @@ def test_the_tag_pairs_of_a_saved_folder(tagger, tmp_path):
     assert np.allclose(found["minus_hessian"], energy.transitions.detach(), atol=1e-5)
     assert not np.any(found["crf_transitions"]) and found["agreement"]["crf_transitions"]["pmi"]["pearson"] is None
     assert (tmp_path / "tags.png").stat().st_size > 0
+
+
+def test_texts_and_encoders(tmp_path):
+    """At a classifier's outputs on texts the Hessian has its closed form; an energy with attention has one at all."""
+    texts = tiny_texts(30)
+    lines = [{"text": r["text"], "labels": [n for n, y in zip(LABELS, r["labels"], strict=True) if y]} for r in texts]
+    (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    data = load_multilabel(str(tmp_path / "data.jsonl"))
+    torch.manual_seed(0)
+    BertModel(tiny_config("bert", max_position_embeddings=64)).save_pretrained(tmp_path / "bert")
+    SealForMultiLabel.for_data(data, str(tmp_path / "bert")).save_pretrained(tmp_path / "labels")
+    tiny_tokenizer().save_pretrained(tmp_path / "labels")
+    options = ["--output_dir", str(tmp_path), "--figure", "false"]
+    found = main(["hessian", str(tmp_path / "labels"), "--dataset", str(tmp_path / "data.jsonl"), *options])
+    seal = SealForMultiLabel.from_pretrained(tmp_path / "labels")
+    rows = tiny_tokenizer()(data.validation["text"][:], padding=True, return_tensors="pt")
+    y, _ = seal.predict(**{name: rows[name] for name in ("input_ids", "attention_mask")})
+    assert np.allclose(found["hessian"], closed_hessian(seal.loss_net.energy, y).mean(0).detach(), atol=1e-6)
+    tagger = SealForTokenClassification.for_data(load_tags(), str(tmp_path / "bert"), energy="tag_attention")
+    tagger.save_pretrained(tmp_path / "tagger")
+    tiny_tokenizer().save_pretrained(tmp_path / "tagger")
+    found = main(["tags", str(tmp_path / "tagger"), *options, "--max_rows", "8"])
+    assert np.isfinite(found["minus_hessian"]).all() and np.any(found["minus_hessian"])
 
 
 def test_without_matplotlib_the_numbers_are_written(digits, tmp_path, monkeypatch):

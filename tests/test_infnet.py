@@ -160,6 +160,23 @@ def test_the_loss_net_moves_on_every_kth_step_alone(tmp_path):
     assert [log["loss_net_learning_rate"] for log in logs] == pytest.approx([5e-3] * 4 + [0] * 2)
 
 
+def test_an_overflow_of_fp16_skips_the_update_of_f_and_stops_nothing(tmp_path):
+    """The scaler of F alone, with a scale at which some of its gradients are infinite."""
+    options = dict(cost_augmented_network="shared", max_steps=2, loss_net_steps=0, margin_cost="l1", energy_weight=1e3)
+    trainer, nets, watch = watched(tmp_path, **options)
+    begin = watch.on_step_begin
+
+    def on_step_begin(args, state, control, **kwargs):
+        begin(args, state, control)
+        if state.global_step == 0:
+            trainer.partner.learner.scaler = torch.amp.GradScaler("cpu", init_scale=3e38)
+
+    watch.on_step_begin = on_step_begin
+    trainer.train()
+    assert torch.equal(*map(flat, watch.partners)) and trainer.partner.learner.scaler.get_scale() < 1e38
+    assert tiny_run.parameters(nets).isfinite().all() and all(g.abs().sum() > 0 for g in watch.gradients[0])
+
+
 # --- interrupted -----------------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ import torch
 from accelerate.utils import DistributedType, DynamoBackend
 
 from seal_hf import SealTrainer, TensorRows
-from seal_hf.launchers import check_launcher, check_resume
+from seal_hf.launchers import check_crf, check_launcher, check_resume
 
 
 @pytest.fixture(autouse=True)
@@ -121,6 +121,7 @@ def test_parallelism_within_a_row_or_a_layer_is_refused(tmp_path, name):
         ("FSDP", dict(plugin=fsdp(), backend=DynamoBackend.INDUCTOR), {}, "FSDP does not go with torch.compile of the"),
         ("FSDP", dict(plugin=fsdp()), dict(gradient_checkpointing=True), "with gradient_checkpointing: leave it out"),
         ("FSDP", dict(plugin=fsdp()), dict(loss_net_torch_compile=True), "with loss_net_torch_compile: leave it out"),
+        ("FSDP", dict(plugin=fsdp()), dict(loss="infnet_plus"), "with energy_loss='infnet_plus': use infnet"),
         ("DEEPSPEED", dict(plugin=zero(3)), {}, "DeepSpeed does not go with ZeRO stage 3: set zero_stage: 2"),
         ("DEEPSPEED", dict(plugin=zero(), precision="fp16"), {}, "DeepSpeed does not go with fp16: use bf16"),
         ("DEEPSPEED", dict(plugin=zero(scheduler={})), {}, "its own scheduler: leave them to the Trainer's arguments"),
@@ -143,6 +144,22 @@ def test_a_loss_net_with_parameters_in_the_task_net_cannot_be_beside_shards(tmp_
     args.loss_net_encoder = "adapters"
     with pytest.raises(ValueError, match="FSDP does not go with loss_net_encoder='adapters', .*use one of separate"):
         check_launcher(args, chosen(DistributedType.FSDP, plugin=fsdp()))
+
+
+def test_a_crf_is_trained_without_a_search_for_unused_parameters_and_never_in_shards(tmp_path):
+    args, handler = tiny_run.arguments(tmp_path), SimpleNamespace(find_unused_parameters=True)
+    tagger = SimpleNamespace(crf=object())
+    accelerator = chosen(DistributedType.MULTI_GPU)
+    accelerator.ddp_handler = handler
+    check_crf(args, accelerator, SimpleNamespace())
+    assert args.ddp_find_unused_parameters is None and handler.find_unused_parameters
+    check_crf(args, accelerator, tagger)
+    assert args.ddp_find_unused_parameters is handler.find_unused_parameters is False
+    args.ddp_find_unused_parameters = True
+    with pytest.raises(ValueError, match="`ddp_find_unused_parameters` is True, but the task-net has a CRF"):
+        check_crf(args, accelerator, tagger)
+    with pytest.raises(ValueError, match="has a CRF, which does not go with FSDP: use DDP, or no CRF"):
+        check_crf(args, chosen(DistributedType.FSDP, plugin=fsdp()), tagger)
 
 
 def test_a_deepspeed_checkpoint_is_not_resumed(tmp_path):

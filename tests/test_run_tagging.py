@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import ModelCard
+from tiny_models import tiny_config, tiny_tokenizer
+from tiny_tags import TAGS, sentences
+from transformers import AutoModel, pipeline
 
 from seal_hf import LossNet, SealForTokenClassification, Vocabulary
 from seal_hf.tag_metrics import tag_metrics
@@ -65,6 +68,32 @@ def test_a_constrained_crf_breaks_no_scheme_and_its_baseline_has_no_loss_net(pro
     both = SealForTokenClassification.from_pretrained(tmp_path)
     assert both.config.crf and both.task_net.crf.transitions.any()
     assert "| CRF | SealForTokenClassification of seal" in (tmp_path / "README.md").read_text()
+
+
+@pytest.mark.parametrize("adapter", [[], ["--adapter", "lora", "--loss_net_encoder", "peft"]])
+def test_an_encoder_of_hugging_face_tags_files(program, tmp_path, adapter):
+    """A folder of CoNLL columns, and an encoder; what is saved is a plain token classifier with its tokenizer."""
+    if adapter:
+        pytest.importorskip("peft")
+    AutoModel.from_config(tiny_config("bert")).save_pretrained(tmp_path / "bert")
+    tiny_tokenizer().save_pretrained(tmp_path / "bert")
+    (tmp_path / "data").mkdir()
+    for seed, split in enumerate(("train", "dev", "test")):
+        rows = sentences(24, seed)
+        lines = [
+            "\n".join(f"{w} {TAGS[t]}" for w, t in zip(*row, strict=True))
+            for row in zip(rows["words"], rows["tags"], strict=True)
+        ]
+        (tmp_path / "data" / f"{split}.conll").write_text("\n\n".join(lines) + "\n")
+    data = ["--dataset", str(tmp_path / "data"), "--model_name_or_path", str(tmp_path / "bert")]
+    metrics = run(program, tmp_path / "out", *data, *adapter)
+    predictions = (tmp_path / "out" / "predictions_test.jsonl").read_text().splitlines()
+    assert 0 <= metrics["test_f1"] <= 1 and len(predictions) == 24
+    assert len(json.loads(predictions[5])["predicted"]) == 6  # a tag for every word, not for every token
+    tagged = pipeline("token-classification", str(tmp_path / "out"), ignore_labels=[])("good film")
+    assert [word["word"] for word in tagged] == ["good", "film"] and {word["entity"] for word in tagged} <= set(TAGS)
+    assert "AutoModel" not in (card := (tmp_path / "out" / "README.md").read_text())
+    assert 'pipeline("token-classification"' in card
 
 
 def test_a_loss_net_of_an_earlier_run_teaches_as_it_is(program, tmp_path):

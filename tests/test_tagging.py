@@ -23,6 +23,18 @@ from seal_hf.modeling.tokens import with_crf
 from seal_hf.tag_report import decode_on_device, predict_tags
 from seal_hf.tags import is_well_formed
 
+PIPELINES = (
+    WITHOUT_SEAL_HF.partition("from transformers")[0]
+    + """
+from transformers import pipeline
+texts, answers = json.loads(sys.argv[1]), []
+for folder in sys.argv[2:]:
+    tag = pipeline("token-classification", folder, ignore_labels=[])
+    answers.append([[word["entity"] for word in words] for words in tag(texts, batch_size=1)])
+print(json.dumps(answers))
+assert "seal_hf" not in sys.modules
+"""
+)
 SETTINGS = [("bilstm", "separate", "chain_ge_c"), ("bert", "shared", "tag_attention")]
 
 
@@ -66,11 +78,10 @@ def test_bf16_stays_close_to_float32(tmp_path, folder):
     for bf16 in (False, True):
         both, rows = tiny_tags.nets("bert", folder, "separate", energy="chain_ge_a")
         start = tiny_tags.parameters(both)
-        trainer = tiny_tags.trainer(tmp_path, both.eval(), rows, energy_loss="margin", bf16=bf16, learning_rate=1e-3)
-        for net in (both.task_net, both.loss_net):
-            for module in net.modules():
-                if isinstance(module, torch.nn.Dropout):
-                    module.p = 0.0
+        trainer = tiny_tags.trainer(tmp_path, both, rows, energy_loss="margin", bf16=bf16, learning_rate=1e-3)
+        for module in both.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
         trainer.train()
         ends.append(tiny_tags.parameters(both))
     assert (ends[1] - ends[0]).norm() < 0.3 * (ends[0] - start).norm()
@@ -91,6 +102,20 @@ def test_what_does_not_count_gets_no_gradient(tmp_path, folder, loss, task_loss)
     found, outputs = trainer.compute_loss(trainer.model.train(), batch, return_outputs=True)
     (gradient,) = torch.autograd.grad(found, outputs.logits)
     assert not gradient[~counted].any() and gradient[counted].abs().sum(-1).all()
+
+
+@pytest.mark.parametrize("kind", ["stacked", "separated"])
+def test_f_does_not_train_the_crf_of_the_task_net(tmp_path, folder, kind):
+    """Its own task loss reads it: whatever the weight of that loss, the task-net ends alike, and F does not."""
+    ends = []
+    for weight in (0.0, 5.0):
+        both, rows = with_a_crf(folder)
+        options = dict(energy_loss="infnet_plus", cost_augmented_network=kind, cost_augmented_task_weight=weight)
+        trainer = tiny_tags.trainer(tmp_path, both, rows, task_loss="crf", loss_net_steps=0, **options)
+        trainer.train()
+        partner = torch.cat([p.detach().flatten() for p in trainer.partner.net.parameters()])
+        ends.append((tiny_tags.parameters(both), partner))
+    assert torch.equal(ends[0][0], ends[1][0]) and not torch.equal(ends[0][1], ends[1][1])
 
 
 @pytest.mark.parametrize("kind", ["bilstm", "bert"])
@@ -193,6 +218,7 @@ def test_a_fresh_loss_net_is_said(folder, caplog):
 
 def test_an_adapter_trains_is_merged_and_the_saved_root_is_a_plain_model(tmp_path, folder):
     """LoRA with a second adapter for the loss-net; and a CRF. Read by a process that cannot import seal_hf."""
+    pytest.importorskip("peft")
     both, rows = tiny_tags.nets("bert", folder, "peft", adapter="lora")
     trainer = tiny_tags.trainer(tmp_path / "lora", both, rows, max_steps=2)
     trainer.train()
@@ -207,19 +233,11 @@ def test_an_adapter_trains_is_merged_and_the_saved_root_is_a_plain_model(tmp_pat
         torch.testing.assert_close(plain(**inputs).logits, net.eval()(**inputs).logits, rtol=0, atol=1e-5)
         logits = [plain(**tiny_tokenizer()(text, return_tensors="pt")).logits[0, 1:-1] for text in texts]
         expected.append([[tiny_tags.TAGS[tag] for tag in row.argmax(-1)] for row in logits])
-    program = WITHOUT_SEAL_HF.replace("ForSequenceClassification", "ForTokenClassification")
-    program = program.replace(
-        '"text-classification", folder, top_k=None', '"token-classification", folder, **NOTHING_LEFT_OUT'
-    )
-    program = "NOTHING_LEFT_OUT = dict(ignore_labels=[])\n" + program.replace(
-        "(texts) for folder", "(texts, batch_size=1) for folder"
-    ).replace("json.dumps(", "json.dumps(default=float, obj=")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    command = [sys.executable, "-c", program, json.dumps(texts), "lora", "crf"]
+    command = [sys.executable, "-c", PIPELINES, json.dumps(texts), "lora", "crf"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    answers = json.loads(done.stdout.splitlines()[-1])
-    assert [[[word["entity"] for word in row] for row in rows] for rows in answers] == expected
+    assert json.loads(done.stdout.splitlines()[-1]) == expected
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------
@@ -230,8 +248,6 @@ def test_what_does_not_go_together_is_refused(tmp_path, folder):
         ValueError, match="`energy` is 'multilabel'; of a SealForTokenClassification .* chain, chain_ge_a"
     ):
         tiny_tags.nets("bilstm", folder, energy="multilabel")
-    with pytest.raises(ValueError, match="`crf` is True, but the task-net has adapters"):
-        tiny_tags.nets("bert", folder, "peft", adapter="lora", crf=True)
     both, rows = tiny_tags.nets("bert", folder)
     with pytest.raises(ValueError, match="`task_loss` is 'focal'; for tag sequences it must be one of cross_entropy"):
         tiny_tags.trainer(tmp_path, both, rows, task_loss="focal")
@@ -246,6 +262,12 @@ def test_what_does_not_go_together_is_refused(tmp_path, folder):
         ValueError, match="`task_loss` is 'cross_entropy', but the task-net has a CRF, which only 'crf'"
     ):
         tiny_tags.trainer(tmp_path, both, rows)
+
+
+def test_a_crf_beside_adapters_is_refused(folder):
+    pytest.importorskip("peft")
+    with pytest.raises(ValueError, match="`crf` is True, but the task-net has adapters"):
+        tiny_tags.nets("bert", folder, "peft", adapter="lora", crf=True)
 
 
 def test_a_trained_loss_net_teaches_another_task_net(tmp_path, folder):

@@ -71,11 +71,11 @@ def hessian(folder: str, data_args: DataArguments, args: AnalysisArguments) -> d
 
 
 def gradients(folder: str, data_args: DataArguments, args: AnalysisArguments) -> dict:
-    """Gradients of cross-entropy and energy for the most frequent labels k, each beside the label i that goes with it
+    """Gradients of cross-entropy and energy for the labels k that vary most, each beside the label i that goes with it
     most, and beside an unrelated one: at samples of Uniform(0, 1)^L (SEAL, Fig. 2), and at the task-net's outputs."""
     seal, data, rows = read_multilabel(folder, data_args, args)
     gold = np.asarray(data.train.with_format("numpy")["labels"][:])
-    associated, unrelated = d.label_pairs(d.label_pmi(gold), gold.sum(0), args.num_pairs)
+    associated, unrelated = d.label_pairs(gold, args.num_pairs)
     at_output = []
     for inputs, labels in batches(rows, args):
         logits = outputs_of(seal, inputs)

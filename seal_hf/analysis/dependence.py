@@ -149,24 +149,25 @@ def agreement(matrix: np.ndarray, reference: np.ndarray, *, symmetric: bool) -> 
     return found
 
 
-def label_pairs(pmi: np.ndarray, counts: np.ndarray, num_pairs: int) -> tuple[list[tuple[int, int]], list]:
-    """Pairs of labels (i, k) to look at: of the most frequent labels k, each with the label i it goes with most, and
-    with the one whose count says least of it (PMI nearest to 0).
+def label_pairs(labels: np.ndarray, num_pairs: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Pairs of labels (i, k) to look at: of the labels k that vary most, each with the label i it goes with most, and
+    with the one that the counts say least of (PMI nearest to 0).
 
     Args:
-        pmi: (L, L).
-        counts: (L,), how often each label occurs; rarer partners than 5 rows are not taken, if there are others.
+        labels: (N, L) of 0 and 1. A partner i is in, and missing in, at least 5 rows, if there are such.
         num_pairs: how many labels k.
 
     Returns:
         The associated pairs and the unrelated pairs.
     """
-    often = counts >= 5 if (counts >= 5).sum() > 2 else np.ones(len(counts), dtype=bool)
+    counts, pmi = np.asarray(labels).sum(0), label_pmi(labels)
+    varies = np.minimum(counts, len(labels) - counts)
+    varied = varies >= 5 if (varies >= 5).sum() > 1 else np.ones(len(counts), dtype=bool)
     associated, unrelated = [], []
-    for k in np.argsort(-counts, kind="stable")[:num_pairs]:
-        others = often & (np.arange(len(counts)) != k)
-        associated.append((int(np.where(others, pmi[:, k], -np.inf).argmax()), int(k)))
-        unrelated.append((int(np.where(others, np.abs(pmi[:, k]), np.inf).argmin()), int(k)))
+    for k in np.argsort(-varies, kind="stable")[:num_pairs]:
+        partners = varied & (np.arange(len(counts)) != k)
+        associated.append((int(np.where(partners, pmi[:, k], -np.inf).argmax()), int(k)))
+        unrelated.append((int(np.where(partners, np.abs(pmi[:, k]), np.inf).argmin()), int(k)))
     return associated, unrelated
 
 

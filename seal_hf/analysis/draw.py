@@ -50,13 +50,11 @@ def draw_matrices(
 
 def draw_points(path: str | Path, rows: Sequence[Sequence[Mapping]]) -> None:
     """A grid of scatter plots. Each has `x`, `y` and `colour`, all (N,), and `title`, `x_label`, `y_label`,
-    `colour_label`; the colours of a row have one scale."""
+    `colour_label`."""
     figure, axes = _figure(len(rows), max(map(len, rows)), 3.2)
     for line, plots in zip(axes, rows, strict=True):
-        colours = np.concatenate([np.asarray(plot["colour"]) for plot in plots])
         for axis, plot in zip(line, plots, strict=True):
-            limits = {"vmin": float(colours.min()), "vmax": float(colours.max())}
-            points = axis.scatter(plot["x"], plot["y"], c=plot["colour"], s=6, cmap="viridis", **limits)
+            points = axis.scatter(plot["x"], plot["y"], c=plot["colour"], s=6, cmap="viridis")
             axis.set_title(plot["title"], fontsize=8)
             axis.set_xlabel(plot["x_label"], fontsize=7)
             axis.set_ylabel(plot["y_label"], fontsize=7)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from .base import COSTS, OutputSpace
 from .masks import BinaryMaskSpace
 from .multilabel import SPARSE_FROM, MultiLabelSpace
+from .rewarded import REWARD_CODES, RewardSpace
 from .tags import TAG_SCORES, TagSequenceSpace
 
 SPACES: dict[str, type[OutputSpace]] = {
@@ -19,11 +20,13 @@ SPACES: dict[str, type[OutputSpace]] = {
 
 __all__ = [
     "COSTS",
+    "REWARD_CODES",
     "SPACES",
     "SPARSE_FROM",
     "TAG_SCORES",
     "BinaryMaskSpace",
     "MultiLabelSpace",
     "OutputSpace",
+    "RewardSpace",
     "TagSequenceSpace",
 ]

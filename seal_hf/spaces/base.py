@@ -45,6 +45,10 @@ class OutputSpace(ABC):
     def check(self, logits: Tensor, labels: Tensor) -> None:
         """Raise ValueError where the task-net's output cannot belong to this space. Looks at shapes only."""
 
+    def of(self, batch: dict[str, Tensor]) -> OutputSpace:
+        """The space with what it needs to know of this batch beside the labels; itself, where that is nothing."""
+        return self
+
     def is_sparse(self, num_labels: int) -> bool:
         """Whether candidates over so many labels are sparse."""
         return False

@@ -1,0 +1,120 @@
+"""Tagging with few tags and a reward: citation fields from 5, 10 or 50 tagged references, rules for the others.
+
+python examples/run_rewards.py --dataset path/to/cora --rules recipes/tagging/cora_rules.yaml --num_labelled 10
+python examples/run_rewards.py ... --loss ce                      # the baseline: the tagged references alone
+python examples/run_rewards.py ... --model_name_or_path distilbert-base-uncased
+
+A reward that is a Python function takes the place of the rules as `FunctionReward(function, data.label_names)`.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from accelerate import PartialState
+from datasets import concatenate_datasets
+from transformers import AutoTokenizer, set_seed
+
+from seal_hf import (
+    RewardSpace,
+    RuleReward,
+    SealForTokenClassification,
+    SealTrainer,
+    SealTrainingArguments,
+    Vocabulary,
+    encode_words,
+    load_tags,
+    load_word_vectors,
+    reward_rows,
+    tokenize_words,
+)
+from seal_hf.data import TagDataArguments
+from seal_hf.recipes import packaged_recipe, parse_recipe
+from seal_hf.tag_metrics import tagging_compute_metrics
+from seal_hf.tag_report import (
+    decode_on_device,
+    evaluate_tags,
+    gold_tags,
+    tag_tables,
+    write_tag_predictions,
+    write_tag_results,
+)
+
+
+@dataclass
+class RewardArguments:
+    """The rules and the nets."""
+
+    rules: str = field(metadata={"help": "YAML file of rules, see seal_hf/rewards.py."})
+    repeat_labelled: int = field(default=1, metadata={"help": "How often each tagged row stands among the rows."})
+    model_name_or_path: str | None = field(default=None, metadata={"help": "Hugging Face encoder; default: a BiLSTM."})
+    energy: str = field(default="chain", metadata={"help": "Of the loss-net."})
+    word_vectors: str | None = field(default=None, metadata={"help": "BiLSTM: a file of vectors, or a package's name."})
+    hidden_size: int = field(default=200, metadata={"help": "BiLSTM: width, both directions together."})
+    dropout: float = field(default=0.3, metadata={"help": "BiLSTM: dropout."})
+
+
+ARGUMENTS = (TagDataArguments, RewardArguments, SealTrainingArguments)
+
+
+def build(data, net_args: RewardArguments, args: SealTrainingArguments):
+    """Both nets, a function from a split to the rows they read, and what is saved with them."""
+    nets = {"energy": net_args.energy, "loss_net_encoder": args.loss_net_encoder}
+    if net_args.model_name_or_path is not None:
+        tokenizer = AutoTokenizer.from_pretrained(net_args.model_name_or_path, add_prefix_space=True)
+        seal = SealForTokenClassification.for_data(data, net_args.model_name_or_path, **nets)
+        return seal, lambda split: tokenize_words(split, tokenizer, config=seal.config), tokenizer
+    vectors = load_word_vectors(net_args.word_vectors) if net_args.word_vectors else None
+    seen = concatenate_datasets([rows.select_columns("words") for rows in (data.train, data.unlabelled)])
+    vocabulary = Vocabulary.from_data(
+        seen, data.other_splits, vectors=vectors, features=["case"], characters=True, zero_digits=vectors is None
+    )
+    nets |= {"hidden_size": net_args.hidden_size, "dropout": net_args.dropout}
+    seal = SealForTokenClassification.for_data(data, vocabulary=vocabulary, vectors=vectors, **nets)
+    return seal, lambda split: encode_words(split, vocabulary), vocabulary
+
+
+def main(argv: list[str] | None = None) -> dict[str, float]:
+    data_args, net_args, args = parse_recipe(ARGUMENTS, argv, default_recipe=lambda given: packaged_recipe("rewards"))
+    set_seed(args.seed)
+    data = load_tags(**vars(data_args), seed=args.data_seed or 0)
+    for note in data.notes:
+        print(f"{data.name}: {note}")
+    reward = RuleReward(net_args.rules, data.label_names)
+    seal, rows_of, words = build(data, net_args, args)
+    space = RewardSpace(reward, data.label_names)
+    splits = {"eval": data.validation, "test": data.test}
+    splits = {split: (rows_of(dataset), dataset) for split, dataset in splits.items() if dataset is not None}
+    trainer = SealTrainer(
+        seal,
+        args,
+        train_dataset=reward_rows(data, rows_of, reward, repeat_labelled=net_args.repeat_labelled),
+        eval_dataset=splits["eval"][0],
+        space=space,
+        compute_metrics=tagging_compute_metrics(data.label_names, data.kind),
+        preprocess_logits_for_metrics=decode_on_device(space),
+        processing_class=words,
+    )
+    trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
+    metrics, predicted = evaluate_tags(trainer, splits, data.label_names, data.kind)
+    trainer.card_facts = {"metrics": metrics, "dataset": data.name, "finetuned_from": net_args.model_name_or_path}
+    trainer.save_model()
+    write_tag_results(trainer, metrics)
+    trainer.create_model_card()
+    if trainer.is_world_process_zero():
+        last = "test" if "test" in splits else "eval"
+        for split, tags in predicted.items():
+            file = Path(args.output_dir) / f"predictions_{split}.jsonl"
+            write_tag_predictions(file, splits[split][1], tags, data.label_names)
+        print(tag_tables(metrics, predicted[last], gold_tags(splits[last][1], data.label_names), data.kind))
+    return metrics
+
+
+if __name__ == "__main__":
+    try:
+        main()
+        PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
+    except (ValueError, OSError) as error:
+        sys.exit(f"run_rewards.py: {error}")

@@ -1,0 +1,179 @@
+"""Oracles: the plain space on rows with gold, the reward itself on rows without, encodings of the data's own tags."""
+
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from tiny_models import tiny_config, tiny_tokenizer
+from transformers import BertForTokenClassification
+from transformers.trainer_callback import PrinterCallback
+
+from seal_hf import (
+    DataError,
+    FunctionReward,
+    RewardSpace,
+    Rule,
+    RuleReward,
+    SealForTokenClassification,
+    SealTrainer,
+    SealTrainingArguments,
+    TagSequenceSpace,
+    Vocabulary,
+    encode_words,
+    load_tags,
+    reward_rows,
+    tokenize_words,
+)
+from seal_hf.spaces import REWARD_CODES
+
+TAGS = ["O", "B-X", "I-X"]
+
+
+def half(codes, y, mask):
+    """A reward that tells candidates and rows apart: the share of tag 0, times the first code."""
+    share = (y[..., 0] * mask.unsqueeze(1)).sum(-1) / mask.sum(1, keepdim=True)
+    return share * codes[:, :1] / 10
+
+
+def batch():
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(3, 4, 3, generator=generator)
+    labels = torch.tensor([[0, 1, 2, -100], [-1, -1, -100, -1], [1, -100, -100, -100]])
+    return logits, labels, {REWARD_CODES: torch.tensor([[7, 0, 0, 0], [5, 0, 0, 0], [3, 0, 0, 0]])}
+
+
+def test_rows_with_gold_are_scored_by_gold_and_the_others_by_the_reward():
+    logits, labels, codes = batch()
+    space, plain = RewardSpace(half, TAGS), TagSequenceSpace(TAGS)
+    gold, mask = space.gold(labels)
+    assert torch.equal(mask, labels != -100) and not gold[1].any()
+    y = space.sample(logits, 5, torch.Generator().manual_seed(1))
+    found = space.of(codes).score(y, gold, mask)
+    with_gold = [0, 2]
+    assert torch.equal(found[with_gold], plain.score(y[with_gold], *plain_gold(plain, labels[with_gold])))
+    assert torch.equal(found[1], half(codes[REWARD_CODES], y, mask)[1])
+    assert space.codes is None and space.of({}) is space
+    with pytest.raises(ValueError, match=f"no column `{REWARD_CODES}`"):
+        space.score(y, gold, mask)
+
+
+def plain_gold(space, labels):
+    return space.gold(labels)
+
+
+def test_the_task_loss_is_the_mean_over_rows_with_gold():
+    logits, labels, _ = batch()
+    logits.requires_grad_()
+    loss = RewardSpace(half, TAGS).task_loss(logits, labels)
+    assert torch.allclose(loss, TagSequenceSpace(TAGS).task_loss(logits[[0, 2]], labels[[0, 2]]))
+    loss.backward()
+    assert not logits.grad[1].any()
+    assert RewardSpace(half, TAGS).task_loss(logits, labels[[1, 1, 1]]) == 0
+
+
+def test_a_loss_that_needs_gold_is_refused():
+    with pytest.raises(ValueError, match="energy_loss='nce' contrasts .* Use one of regression, regression_s"):
+        RewardSpace(half, TAGS).check_loss(SimpleNamespace(energy_loss="nce"), 3)
+
+
+@pytest.fixture(scope="module")
+def toy():
+    return load_tags(num_labelled=6, max_train_rows=30)
+
+
+def words_of(data, repeat=1):
+    return data.train["words"][:] * repeat + data.unlabelled["words"][:]
+
+
+def test_rows_carry_codes_and_hide_the_missing_tags(toy):
+    reward = FunctionReward(lambda words, tags: 1, toy.label_names)
+    vocabulary = Vocabulary.from_data(toy.train)
+    rows = reward_rows(toy, lambda split: encode_words(split, vocabulary), reward, repeat_labelled=2)
+    assert len(rows) == 2 * 6 + 24
+    got, names = rows.batch(range(len(rows))), list(reward.words)
+    for i, words in enumerate(words_of(toy, 2)):
+        assert [names[code] for code in got[REWARD_CODES][i, : len(words)]] == words
+        counted = got["labels"][i, : len(words)].tolist()
+        assert counted == (toy.train["tags"][i % 6] if i < 12 else [-1] * len(words))
+        assert (got["labels"][i, len(words) :] == -100).all()
+
+
+def test_of_sub_words_the_first_has_the_code(toy):
+    """Words unknown to the tokenizer become its unknown token, one each; special tokens have code 0."""
+    reward = RuleReward([Rule("words", ("O",), r"w1\b"), Rule("words", ("X",), r"w[0-9]\b")], toy.label_names)
+    rows = reward_rows(toy, lambda split: tokenize_words(split, tiny_tokenizer()), reward)
+    got = rows.batch(range(len(rows)))
+    for i, (words, codes) in enumerate(zip(words_of(toy), reward.codes(words_of(toy)), strict=True)):
+        assert got[REWARD_CODES][i, got["labels"][i] != -100].tolist() == codes, words
+        assert not got[REWARD_CODES][i, got["labels"][i] == -100].any()
+
+
+def test_what_is_missing_is_said(toy):
+    reward = FunctionReward(lambda words, tags: 1, toy.label_names)
+    with pytest.raises(DataError, match="no unlabelled rows; load it with `num_labelled`"):
+        reward_rows(load_tags(max_train_rows=5), None, reward)
+    with pytest.raises(DataError, match="`repeat_labelled` is 0"):
+        reward_rows(toy, None, reward, repeat_labelled=0)
+
+
+def train(data, seal, rows, folder, space, **options):
+    quiet = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no", "logging_steps": 5}
+    args = SealTrainingArguments(
+        output_dir=str(folder),
+        per_device_train_batch_size=8,
+        learning_rate=1e-2,
+        loss_net_learning_rate=1e-2,
+        num_samples=4,
+        **{**quiet, "energy_loss": "regression_s", "regression_samples": "discrete", **options},
+    )
+    trainer = SealTrainer(seal, args, train_dataset=rows, space=space)
+    trainer.remove_callback(PrinterCallback)
+    trainer.train()
+    return trainer
+
+
+@pytest.mark.parametrize("hypergradient", ["none", "neumann"])
+def test_the_reward_alone_teaches_the_task_net(toy, tmp_path, hypergradient):
+    """No cross-entropy: the energy of the reward is all there is. The reward wants the tag O everywhere, so the
+    task-net comes to give it, which none of the rows' own tags would tell."""
+    reward = RuleReward([Rule("changes_after", (), "nowhere", 0.1), Rule("words", ("O",), r"w\d+")], toy.label_names)
+    torch.manual_seed(0)
+    vocabulary = Vocabulary.from_data(toy.train)
+    seal = SealForTokenClassification.for_data(toy, vocabulary=vocabulary, hidden_size=16, word_size=16)
+    rows = reward_rows(toy, lambda split: encode_words(split, vocabulary), reward)
+    options = {"task_weight": 0.0, "energy_weight": 20.0, "max_steps": 60, "hypergradient": hypergradient}
+    trainer = train(toy, seal, rows, tmp_path, RewardSpace(reward, toy.label_names), **options)
+    got = rows.batch(range(6, 30))
+    mask = got["labels"] == -1
+    with torch.no_grad():
+        logits = trainer.model(input_ids=got["input_ids"], attention_mask=got["attention_mask"]).logits
+    y = F.one_hot(logits.argmax(-1), len(toy.label_names)).float()
+    assert reward(got[REWARD_CODES], y.unsqueeze(1), mask).mean() > 0.9
+
+
+def test_the_example_trains_saves_and_predicts(tmp_path):
+    (tmp_path / "rules.yaml").write_text("rules: [{words: w1, are: X}, {present: [X, Y]}]")
+    program = runpy.run_path(str(Path(__file__).resolve().parents[1] / "examples/run_rewards.py"))["main"]
+    options = {"rules": tmp_path / "rules.yaml", "output_dir": tmp_path / "run", "max_train_rows": 40, "scheme": "bio"}
+    options |= {"num_labelled": 5, "hidden_size": 16, "num_train_epochs": 1, "report_to": "none", "use_cpu": True}
+    metrics = program([part for name, value in options.items() for part in (f"--{name}", str(value))])
+    assert 0 < metrics["test_accuracy"] < 1
+    saved = SealForTokenClassification.from_pretrained(tmp_path / "run")
+    assert saved.loss_net.config.energy == "chain" and (tmp_path / "run" / "predictions_test.jsonl").is_file()
+
+
+def test_an_encoder_trains_with_a_reward(toy, tmp_path):
+    torch.manual_seed(0)
+    labels = {"id2label": dict(enumerate(toy.label_names)), "label2id": {n: i for i, n in enumerate(toy.label_names)}}
+    config = tiny_config("bert", max_position_embeddings=64, problem_type=None)
+    config.update(labels)
+    BertForTokenClassification(config).save_pretrained(tmp_path / "bert")
+    seal = SealForTokenClassification.for_data(toy, str(tmp_path / "bert"))
+    reward = FunctionReward(lambda words, tags: tags.count("O") / len(tags), toy.label_names)
+    rows = reward_rows(toy, lambda split: tokenize_words(split, tiny_tokenizer()), reward, repeat_labelled=4)
+    trainer = train(toy, seal, rows, tmp_path, RewardSpace(reward, toy.label_names), max_steps=5)
+    losses = [line["loss_net_loss"] for line in trainer.state.log_history if "loss_net_loss" in line]
+    assert losses and all(value == value for value in losses)
