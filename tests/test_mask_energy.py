@@ -52,7 +52,7 @@ def test_a_deep_value_network_learns_the_score_and_finds_the_masks(tmp_path):
     """Four small images. Started from zeros, with the gold among its points, which it needs: the papers' choice."""
     rows = MaskRows(squares(4, 8))
     options = dict(inference_steps=4, inference_steps_eval=20, inference_learning_rate=0.3, learning_rate=1e-3)
-    trainer = make(tmp_path, rows=rows, max_steps=80, per_device_train_batch_size=4, **options)
+    trainer = make(tmp_path, rows=rows, max_steps=60, per_device_train_batch_size=4, **options)
     assert trainer.inference.start == "zeros"
     before = trainer.evaluate()["eval_mean_iou"]
     trainer.train()

@@ -85,9 +85,7 @@ class BinaryMaskSpace(OutputSpace):
     def from_arguments(cls, args, task_net) -> BinaryMaskSpace:
         """Raises ValueError for a `task_loss` that masks do not have."""
         if args.task_loss != "cross_entropy":
-            raise ValueError(
-                f"`task_loss` is {args.task_loss!r}; for masks it must be cross_entropy."
-            )
+            raise ValueError(f"`task_loss` is {args.task_loss!r}; for masks it must be cross_entropy.")
         return cls(args.pixel_loss, args.sample_coherence, args.coherence_size, args.independent_share)
 
     def check_loss(self, args, num_labels: int) -> None:
