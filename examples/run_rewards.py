@@ -2,6 +2,7 @@
 
 python examples/run_rewards.py --dataset path/to/cora --rules recipes/tagging/cora_rules.yaml --num_labelled 10
 python examples/run_rewards.py ... --loss ce                      # the baseline: the tagged references alone
+python examples/run_rewards.py ... --loss regression_s --energy_weight 10 --num_samples 10 --regression_samples discrete
 python examples/run_rewards.py ... --model_name_or_path distilbert-base-uncased
 
 A reward that is a Python function takes the place of the rules as `FunctionReward(function, data.label_names)`.

@@ -26,7 +26,14 @@ from .tags import TagSequenceSpace
 
 UNLABELLED = -1  # the label of a position that counts and has no gold tag
 REWARD_CODES = "reward_codes"  # the column of the words' codes
-WITHOUT_GOLD = ("ce", "regression", "regression_s", "contrastive_divergence", "ranking", "nce")  # or find it by samples
+WITHOUT_GOLD = (
+    "ce",
+    "regression",
+    "regression_s",
+    "contrastive_divergence",
+    "ranking",
+    "nce",
+)  # the last three: by samples
 
 
 class RewardSpace(TagSequenceSpace):
