@@ -85,7 +85,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         print(f"{data.name}: {note}")
     reward = RuleReward(net_args.rules, data.label_names)
     seal, rows_of, words = build(data, net_args, args)
-    space = RewardSpace(reward, data.label_names)
+    space = RewardSpace.from_arguments(args, seal.task_net, reward)
     splits = {"eval": data.validation, "test": data.test}
     splits = {split: (rows_of(dataset), dataset) for split, dataset in splits.items() if dataset is not None}
     trainer = SealTrainer(

@@ -170,6 +170,7 @@ def test_the_example_trains_saves_and_predicts(tmp_path):
     program = runpy.run_path(str(Path(__file__).resolve().parents[1] / "examples/run_rewards.py"))["main"]
     options = {"rules": tmp_path / "rules.yaml", "output_dir": tmp_path / "run", "max_train_rows": 40, "scheme": "bio"}
     options |= {"num_labelled": 5, "hidden_size": 16, "num_train_epochs": 1, "report_to": "none", "use_cpu": True}
+    options |= {"constrained_decoding": True}
     metrics = program([part for name, value in options.items() for part in (f"--{name}", str(value))])
     assert 0 < metrics["test_accuracy"] < 1
     saved = SealForTokenClassification.from_pretrained(tmp_path / "run")

@@ -49,6 +49,13 @@ class RewardSpace(TagSequenceSpace):
         super().__init__(label_names, **options)
         self.reward, self.codes, self.without = reward, None, None
 
+    @classmethod
+    def from_arguments(cls, args, task_net, reward) -> RewardSpace:
+        """As of tag sequences, with this reward."""
+        plain = TagSequenceSpace.from_arguments(args, task_net)
+        options = {"loss": plain.loss, "score": args.tag_score, "constrained": args.constrained_decoding}
+        return cls(reward, plain.label_names, **options)
+
     def of(self, batch: dict[str, Tensor]) -> RewardSpace:
         """The space with the codes of this batch; the space itself where there are none."""
         if REWARD_CODES not in batch:
