@@ -2,6 +2,7 @@
 
 python examples/run_rewards.py --dataset path/to/cora --rules recipes/tagging/cora_rules.yaml --num_labelled 10
 python examples/run_rewards.py ... --loss ce                      # the baseline: the tagged references alone
+python examples/run_rewards.py ... --loss regression_s --energy_weight 10 --num_samples 10 --regression_samples discrete
 python examples/run_rewards.py ... --model_name_or_path distilbert-base-uncased
 
 A reward that is a Python function takes the place of the rules as `FunctionReward(function, data.label_names)`.
@@ -84,7 +85,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         print(f"{data.name}: {note}")
     reward = RuleReward(net_args.rules, data.label_names)
     seal, rows_of, words = build(data, net_args, args)
-    space = RewardSpace(reward, data.label_names)
+    space = RewardSpace.from_arguments(args, seal.task_net, reward)
     splits = {"eval": data.validation, "test": data.test}
     splits = {split: (rows_of(dataset), dataset) for split, dataset in splits.items() if dataset is not None}
     trainer = SealTrainer(

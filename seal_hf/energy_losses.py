@@ -108,8 +108,9 @@ class EnergyLoss:
         cost and its score keep their graph, which implicit gradients follow; samples have none."""
         with torch.set_grad_enabled(differentiable):
             gold, mask = space.gold(labels)
-            row = [space.output(logits), space.candidate(gold)]
             samples = self.draw(space, logits, gold, generator) if augmented is None else space.output(augmented)
+            gold = space.best(gold, samples, mask)
+            row = [space.output(logits), space.candidate(gold)]
             if samples is not None:
                 row.append(samples)
             candidates = Candidates(space.join(row), mask)

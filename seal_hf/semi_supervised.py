@@ -1,11 +1,13 @@
-"""Training rows of which a few have gold tags and the others a reward (Shankar & Piratla 2023, citation fields).
+"""Training rows of which a few have gold tags and the others a reward (Shankar & Piratla, citation fields).
 
     data = load_tags("cora", num_labelled=10)  # data.train: 10 rows, data.unlabelled: the others
     reward = RuleReward("recipes/rules/cora.yaml", data.label_names)
     rows = reward_rows(data, lambda split: encode_words(split, vocabulary), reward)
-    trainer = SealTrainer(seal, args, train_dataset=rows, space=RewardSpace(reward, data.label_names), ...)
+    space = RewardSpace.from_arguments(args, seal.task_net, reward)
+    trainer = SealTrainer(seal, args, train_dataset=rows, space=space, ...)
 
-with `energy_loss="regression"` or `regression_s`.
+with an `energy_loss` that scores candidates (`regression`, `regression_s`), or compares samples, of which the one of
+the highest reward stands in for missing gold (`contrastive_divergence`, `ranking`, `nce`).
 """
 
 from __future__ import annotations

@@ -51,10 +51,17 @@ def test_rows_with_gold_are_scored_by_gold_and_the_others_by_the_reward():
     gold, mask = space.gold(labels)
     assert torch.equal(mask, labels != -100) and not gold[1].any()
     y = space.sample(logits, 5, torch.Generator().manual_seed(1))
-    found = space.of(codes).score(y, gold, mask)
+    known, rewards = space.of({"labels": labels, **codes}), half(codes[REWARD_CODES], y, mask)[1]
     with_gold = [0, 2]
-    assert torch.equal(found[with_gold], plain.score(y[with_gold], *plain_gold(plain, labels[with_gold])))
-    assert torch.equal(found[1], half(codes[REWARD_CODES], y, mask)[1])
+    best = known.best(gold, y, mask)
+    assert torch.equal(best[with_gold], gold[with_gold])
+    assert torch.equal(best[1], y[1, rewards.argmax()] * mask[1].unsqueeze(1))
+    for found, expected, of_reward in [
+        (known.score(y, gold, mask), plain.score(y[with_gold], *plain_gold(plain, labels[with_gold])), rewards),
+        (known.cost(y, best, "f1", mask), 1 - plain.score(y[with_gold], *plain_gold(plain, labels[with_gold])), None),
+    ]:
+        assert torch.equal(found[with_gold], expected)
+        assert torch.equal(found[1], rewards.max() - rewards if of_reward is None else rewards)
     assert space.codes is None and space.of({}) is space
     with pytest.raises(ValueError, match=f"no column `{REWARD_CODES}`"):
         space.score(y, gold, mask)
@@ -75,8 +82,8 @@ def test_the_task_loss_is_the_mean_over_rows_with_gold():
 
 
 def test_a_loss_that_needs_gold_is_refused():
-    with pytest.raises(ValueError, match="energy_loss='nce' contrasts .* Use one of regression, regression_s"):
-        RewardSpace(half, TAGS).check_loss(SimpleNamespace(energy_loss="nce"), 3)
+    with pytest.raises(ValueError, match="energy_loss='margin' contrasts .* Use one of regression, regression_s"):
+        RewardSpace(half, TAGS).check_loss(SimpleNamespace(energy_loss="margin"), 3)
 
 
 @pytest.fixture(scope="module")
@@ -135,8 +142,11 @@ def train(data, seal, rows, folder, space, **options):
     return trainer
 
 
-@pytest.mark.parametrize("hypergradient", ["none", "neumann"])
-def test_the_reward_alone_teaches_the_task_net(toy, tmp_path, hypergradient):
+@pytest.mark.parametrize(
+    ("loss", "hypergradient"),
+    [("regression_s", "none"), ("regression_s", "neumann"), ("contrastive_divergence", "none"), ("ranking", "none")],
+)
+def test_the_reward_alone_teaches_the_task_net(toy, tmp_path, loss, hypergradient):
     """No cross-entropy: the energy of the reward is all there is. The reward wants the tag O everywhere, so the
     task-net comes to give it, which none of the rows' own tags would tell."""
     reward = RuleReward([Rule("changes_after", (), "nowhere", 0.1), Rule("words", ("O",), r"w\d+")], toy.label_names)
@@ -144,7 +154,8 @@ def test_the_reward_alone_teaches_the_task_net(toy, tmp_path, hypergradient):
     vocabulary = Vocabulary.from_data(toy.train)
     seal = SealForTokenClassification.for_data(toy, vocabulary=vocabulary, hidden_size=16, word_size=16)
     rows = reward_rows(toy, lambda split: encode_words(split, vocabulary), reward)
-    options = {"task_weight": 0.0, "energy_weight": 20.0, "max_steps": 60, "hypergradient": hypergradient}
+    options = {"task_weight": 0.0, "energy_weight": 20.0, "max_steps": 60}
+    options |= {"energy_loss": loss, "hypergradient": hypergradient}
     trainer = train(toy, seal, rows, tmp_path, RewardSpace(reward, toy.label_names), **options)
     got = rows.batch(range(6, 30))
     mask = got["labels"] == -1
@@ -159,6 +170,7 @@ def test_the_example_trains_saves_and_predicts(tmp_path):
     program = runpy.run_path(str(Path(__file__).resolve().parents[1] / "examples/run_rewards.py"))["main"]
     options = {"rules": tmp_path / "rules.yaml", "output_dir": tmp_path / "run", "max_train_rows": 40, "scheme": "bio"}
     options |= {"num_labelled": 5, "hidden_size": 16, "num_train_epochs": 1, "report_to": "none", "use_cpu": True}
+    options |= {"constrained_decoding": True}
     metrics = program([part for name, value in options.items() for part in (f"--{name}", str(value))])
     assert 0 < metrics["test_accuracy"] < 1
     saved = SealForTokenClassification.from_pretrained(tmp_path / "run")

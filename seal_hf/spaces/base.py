@@ -49,6 +49,10 @@ class OutputSpace(ABC):
         """The space with what it needs to know of this batch beside the labels; itself, where that is nothing."""
         return self
 
+    def best(self, gold: Tensor, samples: Tensor | None, mask: Tensor | None = None) -> Tensor:
+        """The gold, (B, ...); in a space where it may be missing, the best of the samples in its place."""
+        return gold
+
     def is_sparse(self, num_labels: int) -> bool:
         """Whether candidates over so many labels are sparse."""
         return False

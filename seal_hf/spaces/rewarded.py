@@ -6,9 +6,11 @@ of its words (`REWARD_CODES`, (B, T)) that the reward reads. Of such a row
 * the task loss is none: cross-entropy is the mean over the rows with gold;
 * the score s(y) is the reward, of rows with gold it stays the agreement with the gold tags.
 
-So `regression` teaches the loss-net both, and its energy teaches the task-net on all rows. Energy losses that contrast
-candidates with the gold (`nce`, `margin`, ...) have nothing to contrast with on a row without gold, and are refused.
-In the log, `energy_gold` of such rows is the energy of no tags at all.
+So `regression` teaches the loss-net both, and its energy teaches the task-net on all rows. For losses that contrast
+candidates with the gold, such as `contrastive_divergence` (Shankar & Piratla's), the sample of the highest reward
+stands in the place of missing gold y*, and the cost of another candidate is Δ(y, y*) = [reward(y*) - reward(y)]_+.
+Losses without samples (`margin`, `infnet`) have no such y* and are refused. In the log, `energy_gold` of rows without
+gold is the energy of that sample, or of no tags at all.
 """
 
 from __future__ import annotations
@@ -24,7 +26,14 @@ from .tags import TagSequenceSpace
 
 UNLABELLED = -1  # the label of a position that counts and has no gold tag
 REWARD_CODES = "reward_codes"  # the column of the words' codes
-WITHOUT_GOLD = ("ce", "regression", "regression_s")  # energy losses that need no gold
+WITHOUT_GOLD = (
+    "ce",
+    "regression",
+    "regression_s",
+    "contrastive_divergence",
+    "ranking",
+    "nce",
+)  # the last three: by samples
 
 
 class RewardSpace(TagSequenceSpace):
@@ -38,21 +47,29 @@ class RewardSpace(TagSequenceSpace):
 
     def __init__(self, reward, label_names: Sequence[str], **options):
         super().__init__(label_names, **options)
-        self.reward, self.codes = reward, None
+        self.reward, self.codes, self.without = reward, None, None
+
+    @classmethod
+    def from_arguments(cls, args, task_net, reward) -> RewardSpace:
+        """As of tag sequences, with this reward."""
+        plain = TagSequenceSpace.from_arguments(args, task_net)
+        options = {"loss": plain.loss, "score": args.tag_score, "constrained": args.constrained_decoding}
+        return cls(reward, plain.label_names, **options)
 
     def of(self, batch: dict[str, Tensor]) -> RewardSpace:
         """The space with the codes of this batch; the space itself where there are none."""
         if REWARD_CODES not in batch:
             return self
         space = copy(self)
-        space.codes = batch[REWARD_CODES]
+        space.codes = batch[REWARD_CODES]  # (B, T)
+        space.without = (batch["labels"] == UNLABELLED).any(1, keepdim=True)  # (B, 1): rows without gold
         return space
 
     def check_loss(self, args, num_labels: int) -> None:
         super().check_loss(args, num_labels)
         if args.energy_loss not in WITHOUT_GOLD:
             raise ValueError(
-                f"energy_loss={args.energy_loss!r} contrasts candidates with the gold, which rows with a reward have "
+                f"energy_loss={args.energy_loss!r} contrasts the output with the gold, which rows with a reward have "
                 f"not. Use one of {', '.join(WITHOUT_GOLD[1:])}."
             )
 
@@ -60,8 +77,16 @@ class RewardSpace(TagSequenceSpace):
         """As of tag sequences; zero too where there is no gold tag: (B, T, C); mask (B, T)."""
         return super().gold(labels)[0], labels != IGNORED
 
-    def score(self, y_hat: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The score against the gold `y` (B, T, C), or the reward of rows whose `y` is zero: (B, S).
+    def best(self, gold: Tensor, samples: Tensor | None, mask: Tensor | None = None) -> Tensor:
+        """Where there is no gold, the sample of the highest reward: (B, T, C)."""
+        if samples is None:
+            return gold
+        place = self.rewards(samples, mask).argmax(1)  # (B,)
+        found = samples[torch.arange(len(samples), device=samples.device), place] * mask.unsqueeze(-1)
+        return torch.where(self.without.unsqueeze(2), found, gold)
+
+    def rewards(self, y: Tensor, mask: Tensor) -> Tensor:
+        """(B, S, T, C) -> (B, S).
 
         Raises:
             ValueError: the batch has no codes for the reward.
@@ -71,9 +96,16 @@ class RewardSpace(TagSequenceSpace):
                 f"The batch has no column `{REWARD_CODES}`, which the reward reads. Make the training rows with "
                 "`reward_rows`."
             )
-        without = (y == 0).flatten(1).all(1, keepdim=True)  # (B, 1)
-        reward = self.reward(self.codes, y_hat, mask).to(y_hat.dtype)
-        return torch.where(without, reward, super().score(y_hat, y, mask))
+        return self.reward(self.codes, y, mask).to(y.dtype)
+
+    def score(self, y_hat: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The score against the gold `y` (B, T, C), or of rows without gold the reward: (B, S)."""
+        return torch.where(self.without, self.rewards(y_hat, mask), super().score(y_hat, y, mask))
+
+    def cost(self, y_hat: Tensor, y: Tensor, kind: str = "f1", mask: Tensor | None = None) -> Tensor:
+        """Δ to the gold, or of rows without gold how much more reward `y` has: (B, S)."""
+        more = (self.rewards(y.unsqueeze(1), mask) - self.rewards(y_hat, mask)).clamp_min(0)
+        return torch.where(self.without, more, super().cost(y_hat, y, kind, mask))
 
     def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The mean over the rows with gold; 0 where there is none."""
