@@ -1,6 +1,6 @@
 """Tagging with few tags and a reward: citation fields from 5, 10 or 50 tagged references, rules for the others.
 
-python examples/run_rewards.py --dataset path/to/cora --rules recipes/tagging/cora_rules.yaml --num_labelled 10
+python examples/run_rewards.py --dataset path/to/cora --rules recipes/rules/cora.yaml --num_labelled 10
 python examples/run_rewards.py ... --loss ce                      # the baseline: the tagged references alone
 python examples/run_rewards.py ... --loss regression_s --energy_weight 10 --num_samples 10 --regression_samples discrete
 python examples/run_rewards.py ... --model_name_or_path distilbert-base-uncased
