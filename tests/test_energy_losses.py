@@ -12,7 +12,13 @@ from seal_hf import ENERGY_LOSSES, MultiLabelEnergy, MultiLabelSpace
 
 L, H = 4, 5
 SPACE = MultiLabelSpace()
-SAMPLED = {"nce": 6, "ranking": 6, "regression_s": 5, "contrastive_divergence": 6}  # columns after ŷ and gold, of K = 6
+SAMPLED = {
+    "nce": 6,
+    "ranking": 6,
+    "regression_s": 5,
+    "contrastive_divergence": 6,
+    "infnet_plus": 1,
+}  # columns after ŷ and gold, of K = 6
 SETS = torch.tensor(list(itertools.product([0.0, 1.0], repeat=L)))
 
 
@@ -212,7 +218,8 @@ def test_candidates_carry_no_gradient_and_keep_their_order(name, problem):
 def test_a_differentiable_output_takes_the_losses_gradient(name, problem):
     logits, features, labels, energy = problem
     loss = make(name, num_samples=6)
-    candidates = loss.candidates(SPACE, logits.requires_grad_(), labels, generator(), differentiable=True)
+    logits.requires_grad_()
+    candidates = loss.candidates(SPACE, logits, labels, generator(), partner(loss, logits), differentiable=True)
     (slope,) = torch.autograd.grad(loss(energy(features, candidates.y), candidates), logits)
     assert slope.abs().sum() > 0
 
