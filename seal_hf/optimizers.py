@@ -94,3 +94,14 @@ def clip_grad_norm(parameters: list[nn.Parameter], limit: float) -> Tensor:
 
 def _is_sparse(gradient: Tensor | None) -> bool:
     return gradient is not None and gradient.is_sparse
+
+
+def with_own_rate(optimizer: torch.optim.Optimizer, parameters, rate: float) -> None:
+    """Move these parameters of `optimizer` into groups of their own, which differ from theirs in the rate alone. Before
+    a scheduler is made, which remembers the rates that it finds."""
+    own = {id(p) for p in parameters}
+    for group in list(optimizer.param_groups):
+        moved = [p for p in group["params"] if id(p) in own]
+        if moved:
+            group["params"] = [p for p in group["params"] if id(p) not in own]
+            optimizer.add_param_group({**group, "params": moved, "lr": rate})

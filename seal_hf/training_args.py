@@ -88,6 +88,8 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
             evaluation loss is the same; of `ranking`, cross-entropy. Of tag sequences: `cross_entropy`, `crf`, or
             `unique_roles`, cross-entropy and the unique-core-role constraint (tag_losses.py).
         unique_roles_weight (`float`, default 1.0): weight of that constraint.
+        crf_learning_rate (`float`, optional): rate of the CRF's transitions; default: `learning_rate`, at which those
+            beside a pretrained encoder hardly move.
         focal_gamma (`float`, default 2.0): γ of `focal` (Lin et al. 2017).
         asymmetric_gamma_negative (`float`, default 4.0), asymmetric_gamma_positive (`float`, default 0.0),
             asymmetric_clip (`float`, default 0.05): γ-, γ+ and the margin m in [0, 1) of `asymmetric` (Ridnik et al.
@@ -216,6 +218,7 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
     )
 
     unique_roles_weight: float = field(default=1.0, metadata={"help": "Weight of the constraint of unique_roles."})
+    crf_learning_rate: float | None = field(default=None, metadata={"help": "Learning rate of the CRF's transitions."})
     tag_score: str = field(default="accuracy", metadata={"help": f"Score of tags: {', '.join(TAG_SCORES)}."})
     constrained_decoding: bool = field(default=False, metadata={"help": "Decode within the tags' scheme."})
 
@@ -308,7 +311,7 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
             "loss_net_steps energy_weight task_weight perturbation_std loss_net_learning_rate "
             "focal_gamma asymmetric_gamma_negative asymmetric_gamma_positive asymmetric_clip "
             "loss_net_encoder_learning_rate "
-            "unique_roles_weight independent_share perceptron_weight cost_augmented_task_weight "
+            "unique_roles_weight crf_learning_rate independent_share perceptron_weight cost_augmented_task_weight "
             "loss_net_weight_decay loss_net_warmup_steps loss_net_max_grad_norm cost_weight gold_mix "
             "hypergradient_scale hypergradient_damping"
         ).split():

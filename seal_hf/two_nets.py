@@ -19,6 +19,7 @@ from .learner import Learner, reduces_sparse
 from .meters import Meters
 from .model_card import run_card
 from .modeling import SealModel
+from .optimizers import with_own_rate
 from .samplers import WindowRepeatSampler
 from .saving import SavingTrainer
 from .spaces import REWARD_CODES, SPACES, MultiLabelSpace, OutputSpace
@@ -62,6 +63,15 @@ class TwoNetTrainer(SavingTrainer):
         super()._set_signature_columns_if_needed()
         known, named = self._signature_columns, getattr(self.model, "input_names", ())
         known += [name for name in (FEATURES, REWARD_CODES, *named) if name not in known]
+
+    def create_optimizer(self, *args, **kwargs):
+        """The Trainer's, with the CRF's own rate where it has one."""
+        made = self.optimizer is None
+        optimizer = super().create_optimizer(*args, **kwargs)
+        crf, rate = getattr(self.model, "crf", None), self.args.crf_learning_rate
+        if made and crf is not None and rate is not None:
+            with_own_rate(self.optimizer, crf.parameters(), rate)
+        return optimizer
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
         """The one hook, on both transformers lines, that knows the length of the run: the learner is built here."""

@@ -298,3 +298,16 @@ def test_a_search_starts_both_nets_and_the_crf_anew(tmp_path, folder):
         assert trainer.space.loss.crf is trainer.model.crf
         ends.append(torch.cat([p.detach().flatten() for p in trainer.model.parameters()]))
     assert torch.equal(*ends) and isinstance(trainer.space, TagSequenceSpace)
+
+
+def test_the_crf_has_its_own_rate(tmp_path, folder):
+    """The first step of Adam moves every weight with a gradient by its rate."""
+    both, rows = with_a_crf(folder)
+    before = {name: p.detach().clone() for name, p in both.task_net.named_parameters()}
+    options = dict(energy_loss="ce", task_loss="crf", crf_learning_rate=0.5, learning_rate=1e-3, weight_decay=0.0)
+    trainer = tiny_tags.trainer(tmp_path, both, rows, max_steps=1, **options)
+    trainer.train()
+    for name, p in both.task_net.named_parameters():
+        expected = 0.5 if name.startswith("crf.") else 1e-3
+        assert (p - before[name]).abs().max().item() == pytest.approx(expected, rel=1e-3), name
+    assert sum(len(group["params"]) for group in trainer.optimizer.param_groups) == len(before)
