@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from accelerate import PartialState
 from datasets import concatenate_datasets
@@ -34,14 +33,7 @@ from seal_hf import (
 from seal_hf.data import TagDataArguments
 from seal_hf.recipes import packaged_recipe, parse_recipe
 from seal_hf.tag_metrics import tagging_compute_metrics
-from seal_hf.tag_report import (
-    decode_on_device,
-    evaluate_tags,
-    gold_tags,
-    tag_tables,
-    write_tag_predictions,
-    write_tag_results,
-)
+from seal_hf.tag_report import close_run, decode_on_device
 
 
 @dataclass
@@ -98,19 +90,10 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         preprocess_logits_for_metrics=decode_on_device(space),
         processing_class=words,
     )
-    trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
-    metrics, predicted = evaluate_tags(trainer, splits, data.label_names, data.kind)
-    trainer.card_facts = {"metrics": metrics, "dataset": data.name, "finetuned_from": net_args.model_name_or_path}
-    trainer.save_model()
-    write_tag_results(trainer, metrics)
-    trainer.create_model_card()
-    if trainer.is_world_process_zero():
-        last = "test" if "test" in splits else "eval"
-        for split, tags in predicted.items():
-            file = Path(args.output_dir) / f"predictions_{split}.jsonl"
-            write_tag_predictions(file, splits[split][1], tags, data.label_names)
-        print(tag_tables(metrics, predicted[last], gold_tags(splits[last][1], data.label_names), data.kind))
-    return metrics
+    result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
+    trainer.save_metrics("train", result.metrics)
+    facts = {"dataset": data.name, "finetuned_from": net_args.model_name_or_path}
+    return close_run(trainer, splits, data.label_names, data.kind, **facts)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from accelerate import PartialState
 from transformers import AutoTokenizer, EarlyStoppingCallback, set_seed
@@ -21,14 +20,7 @@ from seal_hf.energies import TAG_ENERGIES
 from seal_hf.recipes import packaged_recipe, parse_recipe
 from seal_hf.spaces import TagSequenceSpace
 from seal_hf.tag_metrics import tagging_compute_metrics
-from seal_hf.tag_report import (
-    decode_on_device,
-    evaluate_tags,
-    gold_tags,
-    tag_tables,
-    write_tag_predictions,
-    write_tag_results,
-)
+from seal_hf.tag_report import close_run, decode_on_device
 from seal_hf.token_rows import PREDICATE_MARKERS
 
 
@@ -46,7 +38,7 @@ class RoleArguments:
     adapter: str | None = field(default=None, metadata={"help": f"Train an adapter only: {', '.join(METHODS)}."})
     predicate_marker: str = field(default="token_type", metadata={"help": f"One of {', '.join(PREDICATE_MARKERS)}."})
     max_length: int | None = field(default=None, metadata={"help": "Longest sentence, in sub-words."})
-    truncation: bool = field(default=False, metadata={"help": "Cut longer ones; cut words count as wrong."})
+    truncation: bool = field(default=False, metadata={"help": "Cut longer ones; a cut word gets the first tag (O)."})
     energy: str = field(default="tag_attention", metadata={"help": f"Of the loss-net: {', '.join(TAG_ENERGIES)}."})
     global_size: int = field(default=256, metadata={"help": "Width of its attention or tag language models."})
     patience: int = field(default=0, metadata={"help": "Stop after so many evaluations without gain; 0: never."})
@@ -94,20 +86,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     )
     result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
     trainer.save_metrics("train", result.metrics)
-    metrics, predicted = evaluate_tags(trainer, splits, data.label_names, data.kind)
-    trainer.card_facts = {"metrics": metrics, "dataset": data.name, "finetuned_from": role_args.model_name_or_path}
-    trainer.save_model()
-    write_tag_results(trainer, metrics)
-    trainer.create_model_card()
-    if trainer.is_world_process_zero():
-        last = "test" if "test" in splits else "eval"
-        for split, tags in predicted.items():
-            path = Path(args.output_dir) / f"predictions_{split}.jsonl"
-            write_tag_predictions(path, splits[split][1], tags, data.label_names)
-        print(tag_tables(metrics, predicted[last], gold_tags(splits[last][1], data.label_names), data.kind))
-    if args.push_to_hub:
-        trainer.push_to_hub()
-    return metrics
+    facts = {"dataset": data.name, "finetuned_from": role_args.model_name_or_path}
+    return close_run(trainer, splits, data.label_names, data.kind, **facts)
 
 
 if __name__ == "__main__":

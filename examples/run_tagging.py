@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from accelerate import PartialState
 from transformers import AutoTokenizer, EarlyStoppingCallback, set_seed
@@ -24,14 +23,7 @@ from seal_hf.energies import TAG_ENERGIES
 from seal_hf.recipes import packaged_recipe, parse_recipe
 from seal_hf.spaces import TagSequenceSpace
 from seal_hf.tag_metrics import tagging_compute_metrics
-from seal_hf.tag_report import (
-    decode_on_device,
-    evaluate_tags,
-    gold_tags,
-    tag_tables,
-    write_tag_predictions,
-    write_tag_results,
-)
+from seal_hf.tag_report import close_run, decode_on_device
 from seal_hf.token_rows import encode_words, tokenize_words
 from seal_hf.vocabulary import Vocabulary
 from seal_hf.word_vectors import load_word_vectors
@@ -44,7 +36,7 @@ class TaggerArguments:
     model_name_or_path: str | None = field(default=None, metadata={"help": "Hugging Face encoder; default: a BiLSTM."})
     adapter: str | None = field(default=None, metadata={"help": f"Train an adapter only: {', '.join(METHODS)}."})
     max_length: int | None = field(default=None, metadata={"help": "Longest sentence, in sub-words."})
-    truncation: bool = field(default=False, metadata={"help": "Cut longer ones; cut words count as wrong."})
+    truncation: bool = field(default=False, metadata={"help": "Cut longer ones; a cut word gets the first tag (O)."})
     energy: str = field(default="chain", metadata={"help": f"Of the loss-net: {', '.join(TAG_ENERGIES)}."})
     global_size: int = field(default=128, metadata={"help": "Width of its tag language models or attention."})
     language_model_weight: float = field(default=1.0, metadata={"help": "γ of chain_ge_c."})
@@ -113,19 +105,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     )
     result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
     trainer.save_metrics("train", result.metrics)
-    metrics, predicted = evaluate_tags(trainer, splits, data.label_names, data.kind)
-    trainer.card_facts = {"metrics": metrics, "dataset": data.name, "finetuned_from": net_args.model_name_or_path}
-    trainer.save_model()
-    write_tag_results(trainer, metrics)
-    trainer.create_model_card()
-    if trainer.is_world_process_zero():
-        folder, last = Path(args.output_dir), "test" if "test" in splits else "eval"
-        for split, tags in predicted.items():
-            write_tag_predictions(folder / f"predictions_{split}.jsonl", splits[split][1], tags, data.label_names)
-        print(tag_tables(metrics, predicted[last], gold_tags(splits[last][1], data.label_names), data.kind))
-    if args.push_to_hub:
-        trainer.push_to_hub()
-    return metrics
+    facts = {"dataset": data.name, "finetuned_from": net_args.model_name_or_path}
+    return close_run(trainer, splits, data.label_names, data.kind, **facts)
 
 
 if __name__ == "__main__":

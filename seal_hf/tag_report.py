@@ -77,6 +77,39 @@ def evaluate_tags(
     return metrics, predicted
 
 
+def close_run(
+    trainer: Trainer,
+    splits: Mapping[str, tuple[WordRows, Dataset]],
+    label_names: Sequence[str],
+    kind: str,
+    **card_facts: Any,
+) -> dict[str, float]:
+    """What every tagging program does after training: evaluate, save both nets, write results, the card and
+    `predictions_SPLIT.jsonl`, print the tables of the last of `eval` and `test`, push where the arguments say so.
+
+    Args:
+        splits, label_names, kind: as of [`evaluate_tags`].
+        card_facts: of [`SealTrainer.card_facts`], beside the figures.
+
+    Returns:
+        the figures of [`evaluate_tags`].
+    """
+    metrics, predicted = evaluate_tags(trainer, splits, label_names, kind)
+    trainer.card_facts = {"metrics": metrics, **card_facts}
+    trainer.save_model()
+    write_tag_results(trainer, metrics)
+    trainer.create_model_card()
+    if trainer.is_world_process_zero():
+        last = "test" if "test" in splits else "eval"
+        for split, tags in predicted.items():
+            path = Path(trainer.args.output_dir) / f"predictions_{split}.jsonl"
+            write_tag_predictions(path, splits[split][1], tags, label_names)
+        print(tag_tables(metrics, predicted[last], gold_tags(splits[last][1], label_names), kind))
+    if trainer.args.push_to_hub:
+        trainer.push_to_hub()
+    return metrics
+
+
 def gold_tags(dataset: Dataset, label_names: Sequence[str]) -> list[list[str]]:
     """The names of a data set's tags."""
     return [[label_names[tag] for tag in tags] for tags in dataset["tags"][:]]

@@ -28,7 +28,7 @@ class WordRows(TensorRows):
     The i-th position with a label, of a row, is the row's i-th word; words after the last such position were cut.
 
     Attributes:
-        num_words: words of each row before anything was cut, (N,) int64: a metric counts cut words as wrong.
+        num_words: words of each row before anything was cut, (N,) int64: a metric counts cut words too.
         num_cut: words that were cut, in all rows.
         num_unknown: words that the tokenizer gave nothing for, which became its unknown token.
     """

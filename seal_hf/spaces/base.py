@@ -62,7 +62,7 @@ class OutputSpace(ABC):
 
     def shape(self, features: Tensor, num_labels: int) -> tuple[int, ...]:
         """Of a batch of structures, (B, ...), for what the loss-net's `encode` returns; where they fill a box."""
-        raise NotImplementedError
+        raise TypeError(f"structures of {self.name} do not fill a box: no inference moves their entries one by one.")
 
     @abstractmethod
     def gold(self, labels: Tensor) -> tuple[Tensor, Tensor | None]:
