@@ -1,0 +1,56 @@
+"""examples/run_srl.py in this process, on a few propositions in bracket columns. Oracle: the metrics over its files."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from tiny_models import WORDS, tiny_config, tiny_tokenizer
+from transformers import AutoModel
+
+from seal_hf.tag_metrics import tag_metrics
+
+EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "run_srl.py"
+ROLES = ("(ARG0*)", "(V*)", "(ARG1*", "*)")  # of four words, the second of which is the predicate
+
+
+@pytest.fixture
+def program():
+    spec = importlib.util.spec_from_file_location("run_srl", EXAMPLE)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look for their module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+def write(file, size):
+    """Sentences of four words, one proposition each."""
+    blocks = []
+    for row in range(size):
+        words = [WORDS[(row + i) % len(WORDS)] for i in range(len(ROLES))]
+        frame = lambda i: "do\tdo.01" if i == 1 else "-\t-"  # noqa: E731
+        lines = (f"{i}\t{word}\tX\t*\t{frame(i)}\t{ROLES[i]}" for i, word in enumerate(words))
+        blocks.append("\n".join(lines))
+    file.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize("flags", ["--loss ce --task_loss unique_roles", "--loss nce --num_samples 4 --global_size 8"])
+def test_roles_are_trained_predicted_and_measured(program, flags, tmp_path):
+    data, net, out = (tmp_path / name for name in ("data", "net", "out"))
+    data.mkdir()
+    for split, size in (("train", 24), ("dev", 8), ("test", 6)):
+        write(data / f"tiny.{split}.srl", size)
+    AutoModel.from_config(tiny_config("bert")).save_pretrained(net)
+    tiny_tokenizer().save_pretrained(net)
+    options = f"--num_train_epochs 1 --max_eval_rows 4 --use_cpu true --disable_tqdm true {flags}".split()
+    places = ["--dataset", str(data), "--model_name_or_path", str(net), "--output_dir", str(out)]
+    metrics = program.main([*places, *options])
+    for split, size in (("eval", 8), ("test", 6)):
+        lines = (out / f"predictions_{split}.jsonl").read_text(encoding="utf-8").splitlines()
+        rows = [json.loads(line) for line in lines]
+        assert len(rows) == size and {row["predicate"] for row in rows} == {1}
+        assert rows[0]["gold"] == ["B-ARG0", "B-V", "B-ARG1", "I-ARG1"]
+        figures = tag_metrics([row["predicted"] for row in rows], [row["gold"] for row in rows], "srl")
+        assert {key: metrics[f"{split}_{key}"] for key in figures} == pytest.approx(figures)
