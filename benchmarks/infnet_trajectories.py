@@ -2,9 +2,10 @@
 
     OMP_NUM_THREADS=1 python benchmarks/infnet_trajectories.py --data_dir path/to/data --seeds 1
 
-Left: validation accuracy by epoch with and without zero truncation of the inference networks' objectives, and with and
-without the local cross-entropy. Right: the same with k = 1, 5, 10, 50 task-net updates per energy update. A run whose
-file exists under recipes/results/trajectories/ is not repeated. Needs matplotlib, the extra `plot`.
+First panel: validation accuracy by epoch with and without zero truncation of the inference networks' objectives, and
+with and without the local cross-entropy. The others, for k = 1, 5, 10, 50 task-net updates per energy update:
+validation accuracy, and means over each epoch of the energy's loss and of the norms of both gradients. A run whose file
+exists under recipes/results/trajectories/ is not repeated. Needs matplotlib, the extra `plot`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,12 @@ TRUNCATION = {
     for cut in (True, False)
     for weight in (0.0, 1.0)
 }
+PANELS = {  # key in the log -> what it is
+    "eval_accuracy": "validation accuracy",
+    "loss_net_loss": "loss of the energy, after task-net updates",
+    "loss_net_grad_norm": "gradient norm of the energy",
+    "grad_norm": "gradient norm of the test-time network",
+}
 STEPS = {f"k = {k}": ["--loss_net_every", str(k)] for k in (1, 5, 10, 50)}
 
 
@@ -45,12 +52,9 @@ def run(name: str, flags: list[str], seed: int, options) -> list[dict]:
         log = json.loads(state.read_text())["log_history"]
     RESULTS.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(log) + "\n")
-    print(f"{name}, seed {seed}: {100 * accuracy(log)[-1]:.2f} after {options.epochs} epochs", flush=True)
+    last = [line["eval_accuracy"] for line in log if "eval_accuracy" in line][-1]
+    print(f"{name}, seed {seed}: {100 * last:.2f} after {options.epochs} epochs", flush=True)
     return log
-
-
-def accuracy(log: list[dict]) -> list[float]:
-    return [line["eval_accuracy"] for line in log if "eval_accuracy" in line]
 
 
 def main() -> None:
@@ -61,16 +65,20 @@ def main() -> None:
     options = parser.parse_args()
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 3.5), layout="constrained")
-    for axis, settings in zip(figure.subplots(1, 2, sharey=True), (TRUNCATION, STEPS), strict=True):
-        for i, (name, flags) in enumerate(settings.items()):
-            for seed in options.seeds:
-                values = accuracy(run(name, flags, seed, options))
-                label = name if seed == options.seeds[0] else None
-                axis.plot(range(1, 1 + len(values)), values, color=f"C{i}", label=label)
-        axis.set_xlabel("epoch")
+    logs = {  # by setting, those of every seed
+        name: [run(name, flags, seed, options) for seed in options.seeds]
+        for name, flags in (TRUNCATION | STEPS).items()
+    }
+    figure = Figure(figsize=(13, 7), layout="constrained")
+    panels = [(TRUNCATION, "eval_accuracy"), *((STEPS, key) for key in PANELS)]
+    for axis, (settings, key) in zip(figure.subplots(2, 3).flat, panels, strict=False):  # the sixth is empty
+        for i, name in enumerate(settings):
+            for j, log in enumerate(logs[name]):
+                values = [line[key] for line in log if key in line]
+                axis.plot(range(1, 1 + len(values)), values, color=f"C{i}", label=None if j else name)
+        axis.set(xlabel="epoch", ylabel=PANELS[key], yscale="log" if "norm" in key else "linear")
         axis.legend()
-    figure.axes[0].set_ylabel("validation accuracy")
+    figure.axes[-1].remove()
     figure.savefig(ROOT / "benchmarks" / "infnet_trajectories.png", dpi=150)
 
 
