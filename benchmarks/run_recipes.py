@@ -38,6 +38,7 @@ KINDS = {  # folder of the recipes -> program, and the figures of its runs by th
     "srl": ("run_srl.py", {"F1": "test_f1", "violations": "test_core_role_violations", "malformed": "test_malformed"}),
     "segmentation": ("run_segmentation.py", MASKS),
     "mask_energy": ("run_mask_energy.py", MASKS),
+    "rewards": ("run_rewards.py", {"accuracy": "test_accuracy"}),
 }
 
 
@@ -114,7 +115,7 @@ def write_readme() -> None:
     """README's table of F1, cross-entropy beside NCE."""
     _, figures = KINDS["mlc"]
     lines = ["| data | ce at 0.5 | nce at 0.5 | ce tuned | nce tuned |", "|---|---|---|---|---|"]
-    for name in sorted({recipe.stem.rsplit("_", 1)[0] for recipe in (ROOT / "recipes" / "mlc").glob("*.yaml")}):
+    for name in sorted(recipe.stem.removesuffix("_ce") for recipe in (ROOT / "recipes" / "mlc").glob("*_ce.yaml")):
         cells = [
             cell(runs_of(f"{name}_{loss}"), figures[key]) for key in ("F1 at 0.5", "F1 tuned") for loss in ("ce", "nce")
         ]
