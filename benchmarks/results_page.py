@@ -9,17 +9,25 @@ import json
 from pathlib import Path
 from statistics import mean
 
-from run_recipes import table
+from run_recipes import KINDS, RESULTS, cell, runs_of, table
 
 from seal_hf.compare import COMPARED, METHODS, METRIC, Runs, comparison, markdown
 from seal_hf.compare.methods import BASELINE, ENERGY, SEAL
+from seal_hf.statistics import paired_test
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPARE = ROOT / "recipes" / "results" / "compare"
 DATA = ("bibtex", "delicious", "genbase", "genbase_id", "cal500", "spo_fun", "seq_fun")
 FILE = json.loads((ROOT / "recipes" / "published.json").read_text(encoding="utf-8"))
 PUBLISHED, BESIDE = FILE["figures"], FILE["beside"]
-KINDS = {"tagging": "Tagging", "srl": "Semantic roles", "segmentation": "Segmentation"}
+TITLES = {
+    "tagging": "Tagging",
+    "srl": "Semantic roles",
+    "segmentation": "Segmentation",
+    "mask_energy": "Segmentation by gradient-based inference",
+    "rewards": "Citation fields with few tags",
+}
+JUDGED = {"mlc": "F1 tuned", "tagging": "span F1", "segmentation": "IoU at 0.5", "rewards": "accuracy"}
 INTRODUCTION = """# Results
 
 What each method reaches on feature data, with equal means: {budget} trials of search on validation, the same seeds,
@@ -39,6 +47,10 @@ under them. The column *seeds* says how many runs a row has; data sets and metho
 
 RECIPES = """Test figures in percent, mean ± deviation over seeds, of
 `python benchmarks/run_recipes.py recipes/{kind}/*.yaml --data_dir PATH`; the settings stand in the recipes."""
+
+
+IMPLICIT = """The same runs without and with the hypergradient (recipes `*_contrastive_divergence` and `*_implicit`), in
+percent; p by a paired t-test over the seeds."""
 
 
 def best_of(compared: dict, group: str) -> tuple[str, dict] | None:
@@ -79,6 +91,27 @@ def summary(tables: dict[str, dict[str, dict]]) -> list[str]:
     return lines
 
 
+def implicit() -> list[str]:
+    """Contrastive divergence with the hypergradient against the same without it, seed by seed."""
+    lines = ["| runs | figure | seeds | without | with | difference | p |", "|---" * 7 + "|"]
+    for kind, judged in JUDGED.items():
+        figures = KINDS[kind][1]
+        recipes = [recipe.stem for recipe in (ROOT / "recipes" / kind).glob("*_implicit.yaml")]
+        for folder in sorted(folder.name for folder in RESULTS.iterdir() if folder.name.startswith(tuple(recipes))):
+            found = {run["seed"]: run for run in runs_of(folder.replace("_implicit", "_contrastive_divergence"))}
+            pairs = [(found[run["seed"]], run) for run in runs_of(folder) if run["seed"] in found]
+            name = judged if pairs and figures[judged] in pairs[0][0] else "accuracy"  # tags without spans
+            if len(pairs) < 2:
+                continue
+            key = figures[name]
+            without, with_it = ([run[key] for run in runs] for runs in zip(*pairs, strict=True))
+            cells = [cell(list(runs), key) for runs in zip(*pairs, strict=True)]
+            gain = 100 * (mean(with_it) - mean(without))
+            p = paired_test(with_it, without)
+            lines.append(f"| {folder} | {name} | {len(pairs)} | {' | '.join(cells)} | {gain:+.2f} | {p:.2g} |")
+    return lines
+
+
 def main() -> None:
     tables, budgets, seeds = {}, set(), set()
     for name in DATA:
@@ -100,8 +133,10 @@ def main() -> None:
     for i, (name, by_decoder) in enumerate(tables.items()):
         published = {method: row[name] for method, row in PUBLISHED.items() if name in row}
         lines += [f"## {name}", "", markdown(by_decoder[METRIC], beside=published, legend=i == 0)]
-    for kind, title in KINDS.items():
-        lines += [f"## {title}", "", RECIPES.format(kind=kind), "", table(kind), "", f"Published: {BESIDE[kind]}", ""]
+    for kind, title in TITLES.items():
+        if len(rows := table(kind).split("\n")) > 2:
+            lines += [f"## {title}", "", RECIPES.format(kind=kind), "", *rows, "", f"Published: {BESIDE[kind]}", ""]
+    lines += ["## Implicit gradients", "", IMPLICIT, "", *implicit(), "", f"Published: {BESIDE['implicit']}", ""]
     (ROOT / "recipes" / "RESULTS.md").write_text("\n".join(lines), encoding="utf-8")
 
 
