@@ -19,6 +19,7 @@ from .collators import TensorRows
 
 CROP_SIZE = 24
 CROP_OFFSETS = (0, 2, 3, 4, 6, 8)  # of the papers, for 32 pixels
+CROPS_AT_ONCE = 64  # in one forward: all 36 of 40 images take twice the time on a CPU, and 22 times the memory
 
 
 class MaskRows(TensorRows):
@@ -156,13 +157,14 @@ def crop_averaged(
     batch, _, height, width = pixel_values.shape
     down, across = crop_offsets(height, size, offsets), crop_offsets(width, size, offsets)
     places = [(slice(i, i + size), slice(j, j + size)) for i in down for j in across]
-    logits = forward(torch.cat([pixel_values[..., i, j] for i, j in places])).float()
-    one = logits.shape[1] == 1
-    probabilities = torch.sigmoid(logits) if one else logits.softmax(1)
-    total = probabilities.new_zeros(batch, logits.shape[1], height, width)
-    count = probabilities.new_zeros(height, width)
-    for (i, j), part in zip(places, probabilities.split(batch), strict=True):
-        total[..., i, j] += part
+    at_once, logits = max(1, CROPS_AT_ONCE // batch), []
+    for few in (places[k : k + at_once] for k in range(0, len(places), at_once)):
+        logits += forward(torch.cat([pixel_values[..., i, j] for i, j in few])).float().split(batch)
+    one = logits[0].shape[1] == 1
+    total = logits[0].new_zeros(batch, logits[0].shape[1], height, width)
+    count = logits[0].new_zeros(height, width)
+    for (i, j), part in zip(places, logits, strict=True):
+        total[..., i, j] += torch.sigmoid(part) if one else part.softmax(1)
         count[i, j] += 1
     mean = total / count
     return torch.logit(mean, eps=1e-6) if one else mean.clamp_min(1e-30).log()
