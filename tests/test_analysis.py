@@ -226,6 +226,14 @@ def test_without_matplotlib_the_numbers_are_written(digits, tmp_path, monkeypatc
     assert [file.name for file in tmp_path.iterdir()] == ["hessian.json"]
 
 
+@pytest.mark.parametrize("argv, word", [(["--help"], "hessian FOLDER"), (["tags", "--help"], "--scheme")])
+def test_help_is_printed(argv, word, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(argv)
+    assert ended.value.code in (0, None)
+    assert word in capsys.readouterr().out
+
+
 def test_what_does_not_fit_is_said(digits, tagger, tmp_path):
     options = ["--output_dir", str(tmp_path), "--figure", "false"]
     with pytest.raises(ValueError, match="usage: .*hessian|gradients|tags FOLDER"):

@@ -216,6 +216,11 @@ def correlation(a: Tensor, b: Tensor) -> float | None:
 
 def main(argv: list[str] | None = None) -> dict:
     argv = list(sys.argv[1:] if argv is None else argv)
+    if argv[:1] in (["--help"], ["-h"]):
+        print(f"{__doc__}\nFlags of each: python -m seal_hf.analysis {'|'.join(COMMANDS)} --help")
+        sys.exit()
+    if argv[1:] in (["--help"], ["-h"]) and argv[0] in COMMANDS:
+        parse_recipe((COMMANDS[argv[0]][1], AnalysisArguments), argv[1:])  # prints them, and ends
     if len(argv) < 2 or argv[0] not in COMMANDS or argv[1].startswith("-"):
         raise ValueError(f"usage: python -m seal_hf.analysis {'|'.join(COMMANDS)} FOLDER [--dataset NAME ...]")
     run, data_type = COMMANDS[argv[0]]
