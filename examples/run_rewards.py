@@ -33,7 +33,7 @@ from seal_hf import (
 from seal_hf.data import TagDataArguments
 from seal_hf.recipes import packaged_recipe, parse_recipe
 from seal_hf.tag_metrics import tagging_compute_metrics
-from seal_hf.tag_report import close_run, decode_on_device
+from seal_hf.tag_report import close_run
 
 
 @dataclass
@@ -87,7 +87,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         eval_dataset=splits["eval"][0],
         space=space,
         compute_metrics=tagging_compute_metrics(data.label_names, data.kind),
-        preprocess_logits_for_metrics=decode_on_device(space),
+        decode_predictions=True,
         processing_class=words,
     )
     result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)

@@ -18,9 +18,8 @@ from seal_hf import SealForTokenClassification, SealTrainer, SealTrainingArgumen
 from seal_hf.backbones import METHODS
 from seal_hf.energies import TAG_ENERGIES
 from seal_hf.recipes import packaged_recipe, parse_recipe
-from seal_hf.spaces import TagSequenceSpace
 from seal_hf.tag_metrics import tagging_compute_metrics
-from seal_hf.tag_report import close_run, decode_on_device
+from seal_hf.tag_report import close_run
 from seal_hf.token_rows import PREDICATE_MARKERS
 
 
@@ -80,7 +79,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         train_dataset=rows_of(data.train),
         eval_dataset=watched,
         compute_metrics=tagging_compute_metrics(data.label_names, data.kind),
-        preprocess_logits_for_metrics=decode_on_device(TagSequenceSpace.from_arguments(args, model.task_net)),
+        decode_predictions=True,
         callbacks=[EarlyStoppingCallback(role_args.patience)] if role_args.patience else None,
         processing_class=tokenizer,
     )

@@ -21,9 +21,8 @@ from seal_hf.checkpoints import load_loss_net
 from seal_hf.data import TagDataArguments
 from seal_hf.energies import TAG_ENERGIES
 from seal_hf.recipes import packaged_recipe, parse_recipe
-from seal_hf.spaces import TagSequenceSpace
 from seal_hf.tag_metrics import tagging_compute_metrics
-from seal_hf.tag_report import close_run, decode_on_device
+from seal_hf.tag_report import close_run
 from seal_hf.token_rows import encode_words, tokenize_words
 from seal_hf.vocabulary import Vocabulary
 from seal_hf.word_vectors import load_word_vectors
@@ -99,7 +98,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         train_dataset=rows_of(data.train),
         eval_dataset=splits["eval"][0],
         compute_metrics=tagging_compute_metrics(data.label_names, data.kind),
-        preprocess_logits_for_metrics=decode_on_device(TagSequenceSpace.from_arguments(args, model.task_net)),
+        decode_predictions=True,
         callbacks=[EarlyStoppingCallback(net_args.patience)] if net_args.patience else None,
         processing_class=words,
     )

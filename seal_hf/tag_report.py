@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 from datasets import Dataset
-from torch import Tensor
 from transformers import Trainer
 
 from .report import results_table
-from .spaces import OutputSpace
 from .tag_metrics import Tags, tag_metrics, tag_report
 from .token_rows import IGNORED, WordRows
 
@@ -29,22 +27,11 @@ FIGURES = {
 }
 
 
-def decode_on_device(space: OutputSpace):
-    """`Trainer(preprocess_logits_for_metrics=decode_on_device(space))`: tag ids (B, T) are gathered, not logits, and
-    decoded as the space does it: the likeliest tag, or the likeliest sequence."""
-
-    def decode(logits: Tensor, labels: Tensor) -> Tensor:
-        logits = logits[0] if isinstance(logits, tuple) else logits
-        return space.decode(logits, mask=labels != IGNORED)
-
-    return decode
-
-
 def predict_tags(trainer: Trainer, rows: WordRows, label_names: Sequence[str]) -> list[list[str]]:
     """A tag for every word of every row; a word that was cut off has the first tag.
 
     Args:
-        trainer: with [`decode_on_device`].
+        trainer: a [`SealTrainer`] with `decode_predictions`.
         rows: of [`encode_words`] or [`tokenize_words`].
         label_names: C names.
     """

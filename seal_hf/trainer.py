@@ -54,6 +54,8 @@ class SealTrainer(TwoNetTrainer):
         args: [`SealTrainingArguments`].
         loss_net: a [`LossNet`]; not needed for `energy_loss="ce"`.
         space: the output space, with its task loss; default: the loss-net's, else label sets, as `args` have them.
+        decode_predictions: evaluation gathers what the space decodes, tag ids (B, T) instead of logits, and gives that
+            to `compute_metrics` and `predict`.
         kwargs: as for the Trainer. With `model_init`, the loss-net starts anew with every call.
 
     Raises:
@@ -72,6 +74,7 @@ class SealTrainer(TwoNetTrainer):
         *,
         loss_net: LossNet | None = None,
         space: OutputSpace | None = None,
+        decode_predictions: bool = False,
         **kwargs,
     ):
         args = args if args is not None else SealTrainingArguments(output_dir="trainer_output")
@@ -87,6 +90,8 @@ class SealTrainer(TwoNetTrainer):
             self.loss_net = None
         self._given_space = space
         self._take_space()
+        if decode_predictions:
+            self.preprocess_logits_for_metrics = self._decode
         check_launcher(args, self.accelerator)
         check_crf(args, self.accelerator, self.model)
         check_task_net(self.model, self.space)
@@ -291,6 +296,10 @@ class SealTrainer(TwoNetTrainer):
         """Stateless: depends on (seed, step, update, rank, micro-batch) alone, so resume is exact and ranks differ."""
         key = (self.args.seed, self.state.global_step, update, self.args.process_index, micro_batch)
         return stateless_noise(self.args.device, *key)
+
+    def _decode(self, logits: Tensor | tuple[Tensor, ...], labels: Tensor) -> Tensor:
+        logits = logits[0] if isinstance(logits, tuple) else logits
+        return self.space.decode(logits, mask=self.space.gold(labels)[1])
 
     def _meter_loss_net(self, loss: Tensor, energies: Tensor) -> None:
         self.meters.watch("loss-net", loss, self.state.global_step)

@@ -20,7 +20,7 @@ from seal_hf.chain import IGNORED
 from seal_hf.checkpoints import load_loss_net
 from seal_hf.energies import TAG_ENERGIES
 from seal_hf.modeling.tokens import with_crf
-from seal_hf.tag_report import decode_on_device, predict_tags
+from seal_hf.tag_report import predict_tags
 from seal_hf.tags import is_well_formed
 
 PIPELINES = (
@@ -172,17 +172,33 @@ def test_resumed_equals_uninterrupted_to_the_bit(tmp_path, folder, name):
 @pytest.mark.parametrize("crf", [False, True])
 def test_constrained_decoding_gives_well_formed_sequences_alone(tmp_path, folder, crf):
     both, rows = with_a_crf(folder) if crf else tiny_tags.nets("bert", folder)
-    if crf:
-        both.task_net.crf.start.data[tiny_tags.TAGS.index("I-X")] = 9.0
+    scores = both.task_net.crf.start if crf else both.task_net.classifier.bias
+    scores.data[tiny_tags.TAGS.index("I-X")] = 9.0  # where no sequence may begin
     broken = {}
     for constrained in (False, True):
         options = dict(energy_loss="ce", task_loss="crf" if crf else "cross_entropy", constrained_decoding=constrained)
-        trainer = tiny_tags.trainer(tmp_path, both, rows, **options)
-        trainer.preprocess_logits_for_metrics = decode_on_device(trainer.space)
+        trainer = tiny_tags.trainer(tmp_path, both, rows, decode_predictions=True, **options)
         tags = predict_tags(trainer, rows, tiny_tags.TAGS)
         assert [len(row) for row in tags] == [len(row) for row in tiny_tags.sentences()["words"][:]]
         broken[constrained] = sum(not is_well_formed(row, "bio") for row in tags)
     assert broken[False] > 0 and broken[True] == 0
+
+
+def test_decoded_predictions_follow_model_init(tmp_path, folder):
+    """The CRF that decodes is that of the net just trained, not of the one the trainer began with."""
+    rows, calls = with_a_crf(folder)[1], []
+
+    def model_init():
+        both, _ = with_a_crf(folder)
+        both.task_net.crf.start.data[len(calls)] = 99.0  # so many calls: every sentence begins with another tag
+        calls.append(both)
+        return both
+
+    options = {"energy_loss": "ce", "task_loss": "crf", "learning_rate": 1e-6, "max_steps": 1}
+    trainer = tiny_tags.trainer(tmp_path, None, rows, decode_predictions=True, model_init=model_init, **options)
+    trainer.train()
+    expected = tiny_tags.TAGS[len(calls) - 1]
+    assert len(calls) > 1 and {row[0] for row in predict_tags(trainer, rows, tiny_tags.TAGS)} == {expected}
 
 
 # --- saved and loaded ------------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ def data(**columns):
 
 def nets(kind, folder, encoder="separate", seed=0, **options):
     """Both nets, and the rows they read. `folder` takes the plain BERT that both of its nets begin from."""
+    torch.manual_seed(seed)
     if kind == "bert" and not (folder / "bert").is_dir():
         AutoModel.from_config(tiny_config("bert", attention_probs_dropout_prob=0.0)).save_pretrained(folder / "bert")
     torch.manual_seed(seed)
@@ -49,12 +50,19 @@ def nets(kind, folder, encoder="separate", seed=0, **options):
     )
 
 
-def trainer(folder, both, rows, callbacks=None, **options):
+def trainer(folder, both, rows, callbacks=None, decode_predictions=False, model_init=None, **options):
     """A silent trainer of 16 rows per batch."""
     options = {"per_device_train_batch_size": 16, "learning_rate": 1e-2, "loss_net_learning_rate": 1e-2} | options
-    options.setdefault("loss_net_encoder", both.loss_net.config.encoder_mode)
+    if both is not None:
+        options.setdefault("loss_net_encoder", both.loss_net.config.encoder_mode)
     made = SealTrainer(
-        both, tiny_arguments(folder, **options), train_dataset=rows, eval_dataset=rows, callbacks=callbacks
+        both,
+        tiny_arguments(folder, **options),
+        train_dataset=rows,
+        eval_dataset=rows,
+        callbacks=callbacks,
+        decode_predictions=decode_predictions,
+        model_init=model_init,
     )
     made.remove_callback(PrinterCallback)
     return made

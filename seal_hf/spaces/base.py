@@ -135,5 +135,5 @@ class OutputSpace(ABC):
         A training step gives the generator of its noise, an evaluation none. Scalar."""
 
     @abstractmethod
-    def decode(self, logits: Tensor, threshold: float = 0.5) -> Tensor:
-        """Hard decisions from logits."""
+    def decode(self, logits: Tensor, threshold: float = 0.5, mask: Tensor | None = None) -> Tensor:
+        """Hard decisions from logits. `mask`: what counts, which matters where entries are decided together."""

@@ -261,7 +261,7 @@ class BinaryMaskSpace(OutputSpace):
         loss = F.binary_cross_entropy_with_logits(z, gold, weight=mask.float(), reduction="sum")
         return loss / (len(labels) if self.pixel_loss == "sum" else mask.sum().clamp_min(1))
 
-    def decode(self, logits: Tensor, threshold: float = 0.5) -> Tensor:
+    def decode(self, logits: Tensor, threshold: float = 0.5, mask: Tensor | None = None) -> Tensor:
         """1 where the probability is at least `threshold`, else 0: int64 (B, h, w)."""
         return (self.relax(logits) >= threshold).long()
 

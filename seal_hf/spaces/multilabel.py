@@ -190,6 +190,6 @@ class MultiLabelSpace(OutputSpace):
         samples = self.sample(logits, self.loss.num_samples, generator) if draws else None
         return self.loss(logits, labels, samples)
 
-    def decode(self, logits: Tensor, threshold: float = 0.5) -> Tensor:
+    def decode(self, logits: Tensor, threshold: float = 0.5, mask: Tensor | None = None) -> Tensor:
         """1 where the probability is at least `threshold`, else 0: int64 (B, L)."""
         return (self.relax(logits) >= threshold).long()
