@@ -16,6 +16,7 @@ from .implicit import Hypergradient
 from .implicit_phase import Implicit
 from .infnet import CostAugmentedInference
 from .learner import Learner, reduces_sparse
+from .length_order import in_own_order, longest_first, put_back
 from .meters import Meters
 from .model_card import run_card
 from .modeling import SealModel
@@ -57,6 +58,15 @@ class TwoNetTrainer(SavingTrainer):
         window = self._train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
         seed = self.args.data_seed if self.args.data_seed is not None else self.args.seed
         return WindowRepeatSampler(len(train_dataset), window, self.args.batch_repeats, seed)
+
+    def _get_eval_sampler(self, eval_dataset):
+        return self._evaluation_order(eval_dataset) or super()._get_eval_sampler(eval_dataset)
+
+    def _evaluation_order(self, dataset) -> list[int] | None:
+        """By length, unless the order is seen: in metrics or results by batch, or in which rows are left out."""
+        args = self.args
+        seen = args.batch_eval_metrics or args.dataloader_drop_last or not args.eval_do_concat_batches
+        return None if seen or getattr(args, "use_legacy_prediction_loop", False) else longest_first(dataset)
 
     def _set_signature_columns_if_needed(self) -> None:
         """The columns that are not removed as unused: also the loss-net's, and what a net names as its input."""
@@ -137,11 +147,21 @@ class TwoNetTrainer(SavingTrainer):
                 logs["loss_net_learning_rate"] = self.learner.learning_rate
         super().log(logs, start_time)
 
-    def evaluation_loop(self, *args, metric_key_prefix: str = "eval", **kwargs):
+    def evaluation_loop(self, dataloader, *args, metric_key_prefix: str = "eval", **kwargs):
         self.eval_meters.drain()
-        output = super().evaluation_loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
+        order, compute_metrics = self._evaluation_order(dataloader.dataset), self.compute_metrics
+        if order is not None and compute_metrics is not None:
+            self.compute_metrics = in_own_order(compute_metrics, order)
+        try:
+            output = super().evaluation_loop(dataloader, *args, metric_key_prefix=metric_key_prefix, **kwargs)
+        finally:
+            self.compute_metrics = compute_metrics
         output.metrics.update({f"{metric_key_prefix}_{k}": v for k, v in self.eval_meters.drain().items()})
-        return output
+        if order is None:
+            return output
+        return output._replace(
+            predictions=put_back(output.predictions, order), label_ids=put_back(output.label_ids, order)
+        )
 
     def create_model_card(self, **facts) -> None:
         """README.md of the output folder, written anew on every push: our card in place of the Trainer's draft."""

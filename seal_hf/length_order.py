@@ -1,0 +1,50 @@
+"""Evaluation in batches of rows of like length, with results in the rows' own order.
+
+Rows as they come are padded to the longest of their batch, and most of the work is padding. Sorted by length hardly any
+is; nobody sees it, because predictions, labels and what `compute_metrics` gets are put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from transformers import EvalPrediction
+
+from .collators import TensorRows
+
+
+def longest_first(dataset) -> list[int] | None:
+    """Indices of [`TensorRows`], longest row first; None where all are equally long, and for other data sets."""
+    if not isinstance(dataset, TensorRows):
+        return None
+    lengths = [offsets.diff() for name, (_, offsets) in dataset.ragged.items() if name not in dataset.multi_hot]
+    if not lengths or len(dataset) == 0:
+        return None
+    lengths = np.max([length.numpy() for length in lengths], axis=0)
+    return None if np.ptp(lengths) == 0 else np.argsort(-lengths, kind="stable").tolist()
+
+
+def put_back(values: Any, order: Sequence[int]) -> Any:
+    """What has been evaluated in this order, in the rows' own: an array, or arrays in tuples, lists and dicts."""
+    if isinstance(values, (tuple, list)):
+        return type(values)(put_back(value, order) for value in values)
+    if isinstance(values, dict):
+        return {key: put_back(value, order) for key, value in values.items()}
+    if values is None:
+        return None
+    restored = np.empty_like(values)
+    restored[np.asarray(order)] = values
+    return restored
+
+
+def in_own_order(compute_metrics: Callable[[EvalPrediction], dict], order: Sequence[int]) -> Callable:
+    """`compute_metrics` that is given rows in their own order."""
+
+    def computed(found: EvalPrediction) -> dict:
+        parts = {name: getattr(found, name, None) for name in ("predictions", "label_ids", "inputs", "losses")}
+        given = {name: put_back(value, order) for name, value in parts.items() if value is not None}
+        return compute_metrics(EvalPrediction(**{"label_ids": None} | given))
+
+    return computed
