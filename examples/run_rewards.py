@@ -78,12 +78,14 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     reward = RuleReward(net_args.rules, data.label_names)
     seal, rows_of, words = build(data, net_args, args)
     space = RewardSpace.from_arguments(args, seal.task_net, reward)
+    rows = reward_rows(data, rows_of, reward, repeat_labelled=net_args.repeat_labelled)
+    args.task_weight /= rows.gold_share  # of the mean over the tagged rows
     splits = {"eval": data.validation, "test": data.test}
     splits = {split: (rows_of(dataset), dataset) for split, dataset in splits.items() if dataset is not None}
     trainer = SealTrainer(
         seal,
         args,
-        train_dataset=reward_rows(data, rows_of, reward, repeat_labelled=net_args.repeat_labelled),
+        train_dataset=rows,
         eval_dataset=splits["eval"][0],
         space=space,
         compute_metrics=tagging_compute_metrics(data.label_names, data.kind),

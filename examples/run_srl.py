@@ -40,6 +40,7 @@ class RoleArguments:
     truncation: bool = field(default=False, metadata={"help": "Cut longer ones; a cut word gets the first tag (O)."})
     energy: str = field(default="tag_attention", metadata={"help": f"Of the loss-net: {', '.join(TAG_ENERGIES)}."})
     global_size: int = field(default=256, metadata={"help": "Width of its attention or tag language models."})
+    language_model_weight: float = field(default=1.0, metadata={"help": "γ of chain_ge_c."})
     patience: int = field(default=0, metadata={"help": "Stop after so many evaluations without gain; 0: never."})
 
 
@@ -56,6 +57,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
 
     tokenizer = AutoTokenizer.from_pretrained(role_args.model_name_or_path, add_prefix_space=True)
     nets = {name: getattr(role_args, name) for name in ("adapter", "energy", "global_size")}
+    if role_args.energy == "chain_ge_c":
+        nets["energy_options"] = {"language_model_weight": role_args.language_model_weight}
     model = SealForTokenClassification.for_data(
         data,
         role_args.model_name_or_path,

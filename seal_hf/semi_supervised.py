@@ -36,7 +36,8 @@ def reward_rows(
 
     Returns:
         Rows whose labels are -1 where a position counts and has no gold tag, and -100 where it does not count, with a
-        column `reward_codes` (T,).
+        column `reward_codes` (T,). `gold_share` is the share of the rows that have gold: divide `task_weight` by it,
+        and the task loss is the mean over those.
 
     Raises:
         DataError: no unlabelled rows; `repeat_labelled` below 1.
@@ -62,4 +63,5 @@ def reward_rows(
         without = rows.dense["labels"][len(labelled) :]
     without[without != IGNORED] = UNLABELLED
     rows.padding[REWARD_CODES] = 0
+    rows.gold_share = len(labelled) / len(both)
     return rows

@@ -19,6 +19,10 @@ from .vocabulary import Vocabulary
 IGNORED = -100  # label where a position does not count
 STRINGS, INTEGERS = ("string", "large_string"), ("int64", "int32", "int16", "int8")
 PREDICATE_MARKERS = ("token_type", "segment")
+POSITIONS_AFTER_PADDING = frozenset(  # encoders whose first position is `pad_token_id` + 1
+    "camembert data2vec-text esm ibert layoutlmv3 lilt longformer luke markuplm mpnet roberta roberta-prelayernorm "
+    "xlm-roberta xlm-roberta-xl xmod".split()
+)
 PADDING = {"input_ids": 0, "attention_mask": 0, "token_type_ids": 0, "char_ids": 0, "labels": IGNORED}
 
 
@@ -31,7 +35,10 @@ class WordRows(TensorRows):
         num_words: words of each row before anything was cut, (N,) int64: a metric counts cut words too.
         num_cut: words that were cut, in all rows.
         num_unknown: words that the tokenizer gave nothing for, which became its unknown token.
+        gold_share: share of the rows that have gold tags.
     """
+
+    gold_share: float = 1.0
 
     def __init__(self, dataset: Dataset, padding: dict[str, int], num_words, num_cut: int = 0, num_unknown: int = 0):
         super().__init__(dataset, padding)
@@ -75,6 +82,13 @@ def encode_words(dataset: Dataset, vocabulary: Vocabulary) -> WordRows:
     return WordRows(encoded, PADDING | dict.fromkeys(names, 0) | {"labels": IGNORED}, _lengths(dataset))
 
 
+def positions(config) -> int | None:
+    """How many tokens the encoder has positions for: those of RoBERTa's kin begin behind the padding token's id."""
+    size = getattr(config, "max_position_embeddings", None)
+    after_padding = size is not None and getattr(config, "model_type", None) in POSITIONS_AFTER_PADDING
+    return size - config.pad_token_id - 1 if after_padding else size
+
+
 def tokenize_words(
     dataset: Dataset,
     tokenizer,
@@ -105,7 +119,7 @@ def tokenize_words(
     check_words(dataset)
     marker = predicate_marker if "predicate" in dataset.column_names else None
     _check_marker(marker, predicate_marker, config)
-    limits = (max_length, tokenizer.model_max_length, getattr(config, "max_position_embeddings", None))
+    limits = (max_length, tokenizer.model_max_length, positions(config))
     limit = min([sys.maxsize, *(value for value in limits if value is not None and value > 0)])
     options = {"limit": limit, "truncation": truncation, "marker": marker}
     encoded = dataset.map(

@@ -80,7 +80,8 @@ class SealTrainer(TwoNetTrainer):
         args = args if args is not None else SealTrainingArguments(output_dir="trainer_output")
         check_launcher(args)
         check_saving(args)
-        self.loss_net, self._space_class = loss_net, MultiLabelSpace
+        self.loss_net = self._given_loss_net = loss_net
+        self._space_class = MultiLabelSpace
         self._initial_loss_net = {k: v.clone() for k, v in loss_net.state_dict().items()} if loss_net else None
         model = self._take_apart(model)
         if data_collator is None and isinstance(train_dataset or eval_dataset, TensorRows):

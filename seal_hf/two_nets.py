@@ -17,6 +17,7 @@ from .implicit_phase import Implicit
 from .infnet import CostAugmentedInference
 from .learner import Learner, reduces_sparse
 from .length_order import in_own_order, longest_first, put_back
+from .loss_net import LossNet
 from .meters import Meters
 from .model_card import run_card
 from .modeling import SealModel
@@ -49,7 +50,8 @@ class TwoNetTrainer(SavingTrainer):
     implicit: Implicit | None = None
     _space_class: type[OutputSpace] = MultiLabelSpace
     _given_space: OutputSpace | None = None
-    _initial_loss_net: dict[str, torch.Tensor] | None = None
+    _given_loss_net: LossNet | None = None
+    _initial_loss_net: dict[str, torch.Tensor] | None = None  # its weights
 
     def _get_train_sampler(self, train_dataset=None):
         train_dataset = train_dataset if train_dataset is not None else self.train_dataset
@@ -125,7 +127,8 @@ class TwoNetTrainer(SavingTrainer):
         model = self._take_apart(super().call_model_init(trial))
         if self.args.energy_loss == CROSS_ENTROPY:
             self.loss_net = None
-        elif self._initial_loss_net is not None:
+        elif self._given_loss_net is not None:
+            self.loss_net = self._given_loss_net  # a trial of cross-entropy may have taken it away
             self.loss_net.load_state_dict(self._initial_loss_net)
         return model
 

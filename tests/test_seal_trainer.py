@@ -162,3 +162,19 @@ def test_a_second_training_and_model_init_start_the_learner_anew(tmp_path):
         trainer.train()
         ends.append(torch.cat([p.detach().flatten() for p in trainer.loss_net.parameters()]))
     assert torch.equal(*ends)
+
+
+def test_a_given_loss_net_outlives_a_trial_of_cross_entropy(tmp_path):
+    """A hyper-parameter search over `energy_loss` with `model_init` and `loss_net`."""
+    nets, table = tiny_run.model(), TensorRows(tiny_run.table())
+    start = [p.detach().clone() for p in nets.loss_net.parameters()]
+    args = tiny_run.arguments(tmp_path, num_train_epochs=1)
+    trainer = SealTrainer(
+        args=args, model_init=lambda: tiny_run.model().task_net, loss_net=nets.loss_net, train_dataset=table
+    )
+    for loss in ("nce", "ce", "nce"):
+        args.energy_loss = loss
+        trainer.train()
+        assert (trainer.loss_net is None) == (loss == "ce")
+    trainer.call_model_init()
+    assert all(torch.equal(a, b) for a, b in zip(start, trainer.loss_net.parameters(), strict=True))

@@ -71,11 +71,14 @@ def plain_gold(space, labels):
     return space.gold(labels)
 
 
-def test_the_task_loss_is_the_mean_over_rows_with_gold():
+def test_the_task_loss_is_that_of_rows_with_gold_however_a_batch_is_divided():
     logits, labels, _ = batch()
     logits.requires_grad_()
-    loss = RewardSpace(half, TAGS).task_loss(logits, labels)
-    assert torch.allclose(loss, TagSequenceSpace(TAGS).task_loss(logits[[0, 2]], labels[[0, 2]]))
+    space = RewardSpace(half, TAGS)
+    loss = space.task_loss(logits, labels)
+    assert torch.allclose(loss, TagSequenceSpace(TAGS).task_loss(logits[[0, 2]], labels[[0, 2]]) * 2 / 3)
+    parts = [space.task_loss(logits[[i]], labels[[i]]) for i in range(3)]
+    assert torch.allclose(loss, sum(parts) / 3)
     loss.backward()
     assert not logits.grad[1].any()
     assert RewardSpace(half, TAGS).task_loss(logits, labels[[1, 1, 1]]) == 0

@@ -116,6 +116,18 @@ def test_the_limit_is_the_least_of_the_callers_the_tokenizers_and_the_encoders()
         tokenize_words(dataset, tokenizer, 10, config=tiny_config("bert"))
 
 
+@pytest.mark.parametrize("kind, limit", [("bert", 32), ("roberta", 31)])  # whose positions begin at pad_token_id + 1
+def test_the_longest_row_that_is_allowed_goes_through_the_encoder(kind, limit):
+    tokenizer, config = tiny_tokenizer(), tiny_config(kind)
+    row = {"words": [["film"] * (limit - 2)], "tags": [[0] * (limit - 2)]}
+    rows = tokenize_words(Dataset.from_dict(row), tokenizer, config=config)
+    logits = AutoModelForTokenClassification.from_config(config)(input_ids=rows.batch([0])["input_ids"]).logits
+    assert logits.shape[1] == limit
+    row = {name: [value[0] + value[0][:1]] for name, value in row.items()}
+    with pytest.raises(ValueError, match=f"more than {limit} tokens"):
+        tokenize_words(Dataset.from_dict(row), tokenizer, config=config)
+
+
 def test_rows_go_through_an_encoder():
     dataset = sentences()
     task_net = AutoModelForTokenClassification.from_config(tiny_config("bert", type_vocab_size=2, **TAGS))

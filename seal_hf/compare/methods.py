@@ -139,6 +139,13 @@ METHODS: dict[str, Method] = {
         {"perturbation_std": LogUniform(0.05, 5.0)},
         first={"energy_weight": 3.0, "perturbation_std": 1.0},
     ),
+    "contrastive_divergence": dynamic("contrastive divergence: samples, each with its cost", "contrastive_divergence"),
+    "implicit": dynamic(
+        "the same, with implicit gradients",
+        "contrastive_divergence",
+        hypergradient="cg",
+        hypergradient_damping=1.0,
+    ),
     "nce": dynamic("SEAL-dynamic, NCE", "nce"),
     "ranking": dynamic("NCE without the noise term", "ranking"),
     "nce_shared": dynamic("NCE on the task-net's features", "nce", loss_net_encoder="shared"),

@@ -31,6 +31,9 @@ EVERY_RUN = {  # the epoch is chosen on validation by the one metric; nothing el
 }
 
 
+METHOD = "method"  # key of a run's file: its method's settings
+
+
 class Program(NamedTuple):
     """What trains a method: two functions of an example program, and what it knows.
 
@@ -87,6 +90,7 @@ class Comparison:
         """
         self._check_identity()
         names, seeds = with_requirements(list(names), self.methods), list(seeds)
+        self._check_methods(names)
         start, left = time.monotonic(), [(s, n) for s in seeds for n in names if self.runs.load(n, s) is None]
         for done, (seed, name) in enumerate(left, 1):
             figures = self._one(name, seed, seeds[0])
@@ -105,6 +109,14 @@ class Comparison:
 
     def _one(self, name: str, seed: int, first_seed: int) -> dict[str, Any]:
         """The figures of one run."""
+        return self._train(name, seed, first_seed) | {METHOD: self._own(name)}
+
+    def _own(self, name: str) -> dict[str, str]:
+        """The settings that make a method what it is: without a search, where it begins too."""
+        method = self.methods[name]
+        return {key: str(value) for key, value in {**({} if self.budget else method.first), **method.settings}.items()}
+
+    def _train(self, name: str, seed: int, first_seed: int) -> dict[str, Any]:
         method = self.methods[name]
         if method.program == CONSTANT:
             return self._figures(seed, {}, *self._constant())
@@ -168,6 +180,21 @@ class Comparison:
                     f"{self.runs.folder} holds results with {key} = {theirs.get(key)!r}, not {ours.get(key)!r}: they "
                     "do not belong in one table. Choose another --output_dir, or the same settings."
                 )
+
+    def _check_methods(self, names: Iterable[str]) -> None:
+        """The runs of one method have one setting: a recipe may have been edited since."""
+        finished = self.runs.all()
+        for name in names:
+            ours = self._own(name)
+            for run in finished.get(name, ()):
+                theirs = run.get(METHOD, ours)
+                for key in sorted(ours.keys() | theirs.keys()):
+                    if ours.get(key) != theirs.get(key):
+                        raise ValueError(
+                            f"{self.runs.folder / name} holds a run (seed {run['seed']}) with {key} = "
+                            f"{theirs.get(key)!r}, not {ours.get(key)!r}: the two are not one method. Delete that "
+                            "folder, choose another --output_dir, or give the method another name."
+                        )
 
     def _constant(self):
         for rows in (self.data.validation, self.data.test):

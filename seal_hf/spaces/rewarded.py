@@ -108,7 +108,7 @@ class RewardSpace(TagSequenceSpace):
         return torch.where(self.without, more, super().cost(y_hat, y, kind, mask))
 
     def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """The mean over the rows with gold; 0 where there is none."""
+        """The mean over all rows, of which those without gold add 0: so it is the same however a batch is divided
+        among micro-batches and processes. See `reward_rows` on how to weigh it."""
         without = (labels == UNLABELLED).any(1)  # (B,)
-        loss = super().task_loss(logits, labels.masked_fill(without.unsqueeze(1), IGNORED), generator)
-        return loss * (len(labels) / (~without).sum().clamp_min(1))
+        return super().task_loss(logits, labels.masked_fill(without.unsqueeze(1), IGNORED), generator)

@@ -94,19 +94,22 @@ class TagSequenceSpace(OutputSpace):
     def sample(self, logits: Tensor, num_samples: int, generator: torch.Generator) -> Tensor:
         """One-hot tags y_t ~ softmax(logits_t), independent, by inversion of the distribution: float32 (B, K, T, C)."""
         cumulative = self.relax(logits).cumsum(-1)  # (B, T, C)
-        shape = (*logits.shape[:2], num_samples)
-        noise = torch.rand(shape, device=logits.device, dtype=cumulative.dtype, generator=generator)
-        noise = noise * cumulative[..., -1:]  # whose last value may be a bit off 1
+        batch, length, _ = logits.shape
+        shape = (length, batch, num_samples)  # T first: further padding leaves what the other positions draw as it is
+        noise = torch.rand(shape, device=logits.device, dtype=cumulative.dtype, generator=generator).transpose(0, 1)
+        noise = noise.contiguous() * cumulative[..., -1:]  # whose last value may be a bit off 1
         tags = torch.searchsorted(cumulative, noise, right=True).clamp_max(logits.shape[-1] - 1)  # (B, T, K)
         return F.one_hot(tags.transpose(1, 2), logits.shape[-1]).to(cumulative.dtype)
 
     @torch.no_grad()
     def perturb(self, logits: Tensor, num_samples: int, std: float, generator: torch.Generator) -> Tensor:
         """softmax(logits + N(0, std²)): float32 (B, K, T, C)."""
-        shape = (logits.shape[0], num_samples, *logits.shape[1:])
-        return torch.softmax(
-            precise(logits).unsqueeze(1) + std * torch.randn(shape, device=logits.device, generator=generator), dim=-1
-        )
+        batch, length, tags = logits.shape
+        size = length * batch * num_samples * tags
+        whole = size + -size % 16  # fewer than so many at the end would be drawn in another way
+        noise = torch.randn(whole, device=logits.device, generator=generator)[:size]
+        noise = noise.view(length, batch, num_samples, tags).permute(1, 2, 0, 3)  # drawn T first, as samples are
+        return torch.softmax(precise(logits).unsqueeze(1) + std * noise, dim=-1)
 
     def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
         """The log-probabilities of (1 - m) softmax(z) + m y*, m = `share` in (0, 1): (B, T, C)."""
