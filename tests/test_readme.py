@@ -38,22 +38,34 @@ def first_column(table: str) -> list[str]:
 def test_the_quickstart_runs_and_leaves_a_plain_model_and_a_loss_net(tmp_path):
     code = marked("test: quickstart")
     assert len(ast.parse(code).body) <= 10  # "ten lines"
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
-        "HF_HUB_OFFLINE": "1",
-        "CUDA_VISIBLE_DEVICES": "",
-    }
-    run = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert run.returncode == 0, run.stderr
-    assert "eval_f1_example" in run.stdout
+    assert "eval_f1_example" in run_code(code, tmp_path)
 
     folder = tmp_path / "outputs/quickstart/final"
     nets = SealForMultiLabel.from_pretrained(folder)  # warns and builds a fresh loss-net where there is none
     assert (folder / "_loss_net/model.safetensors").is_file()
     task_net = AutoModelForSequenceClassification.from_pretrained(folder)
     assert task_net.config.num_labels == nets.loss_net.config.num_labels > 10
+
+
+@pytest.mark.parametrize("kind, figure", [("tags", "eval_f1"), ("masks", "eval_mean_iou")])
+def test_the_other_kinds_train_as_shown(kind, figure, tmp_path):
+    code = marked(f"test: {kind}")
+    code = code.replace("SealTrainingArguments(", "SealTrainingArguments(max_steps=2, output_dir=", 1)
+    assert figure in run_code(code, tmp_path)
+
+
+def run_code(code: str, folder: Path) -> str:
+    """What it prints, run in a process of its own."""
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+        "HF_HUB_OFFLINE": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout
 
 
 @pytest.mark.parametrize("marker", ["ci: run", "ci: test"])
