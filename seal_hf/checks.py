@@ -14,10 +14,10 @@ from .backbones import LossAdapter, library_of
 from .collators import TensorRows
 from .encoders import MLPEncoder
 from .export import saves_merged
-from .implicit import FINITE_DIFFERENCES, select_parameters
-from .implicit_phase import FUSED_ATTENTION
+from .implicit import FINITE_DIFFERENCES
 from .loss_net import LossNet
 from .spaces import OutputSpace
+from .task_function import FUSED_ATTENTION, select_parameters
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
 
 logger = logging.get_logger(__name__)

@@ -16,19 +16,18 @@ hypergradient is the θ-gradient of a scalar,
 and what trains the loss-net by `backward` (wrappers, accumulation, loss scaling) trains it by this too. Unrolling T
 inner steps has the same form, with one such derivative per step, see `unroll`.
 
-Here φ is a dict of tensors by name, any subset of the task-net's parameters ([`select_parameters`]), a direction is one
+Here φ is a dict of tensors by name, any subset of the task-net's parameters (task_function.py), a direction is one
 flat vector, and a loss is a function of that dict; what it costs is up to who writes it: with φ the head alone it
 starts from detached features. Nothing in here reads a number to the host.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 Parameters = dict[str, Tensor]
 Loss = Callable[[Parameters], Tensor]  # φ -> scalar
@@ -38,53 +37,9 @@ Product = Callable[[Tensor], Tensor]  # v -> A v, flat
 METHODS = ("none", "neumann", "cg", "unrolled")
 FINITE_DIFFERENCES = "finite_differences"
 PRODUCTS = ("double_backward", "forward_over_reverse", FINITE_DIFFERENCES)
-SUBSETS = ("head", "adapters", "all")
 
 
 # --- parameters as vectors -------------------------------------------------------------------------------------------
-
-
-def select_parameters(model: nn.Module, subset: str) -> Parameters:
-    """The trainable parameters of `model` that a Hessian runs over, by name.
-
-    Args:
-        model: a Hugging Face model, plain or with adapters, or any module for `all` and a regular expression.
-        subset: `head`: those outside of the encoder (`base_model`); `adapters`: those inside of a partly frozen
-            encoder; `all`; else a regular expression that is searched in the names. A CRF's (`crf`) are never among
-            them: the task loss reads them from the net, so that they are held fixed.
-
-    Raises:
-        ValueError: nothing is selected; `head` or `adapters` of a net without an encoder; `adapters` where it is not
-            frozen.
-    """
-    trainable = {n: p for n, p in model.named_parameters() if p.requires_grad and not n.startswith("crf.")}
-    if subset in ("head", "adapters"):
-        plain = model.get_base_model() if hasattr(model, "get_base_model") else model  # PEFT wraps the model
-        encoder = getattr(plain, "base_model", plain)
-        if encoder is plain:
-            raise ValueError(
-                f"`hypergradient_parameters` is {subset!r}, but {type(plain).__name__} has no encoder (`base_model`) "
-                f"that a head or adapters could be told from. Use hypergradient_parameters='all', or a regular "
-                f"expression that is found in the names you mean, such as {list(trainable)[-1:]}."
-            )
-        inside = {id(p) for p in encoder.parameters()}
-        if subset == "adapters" and all(p.requires_grad for p in encoder.parameters()):
-            raise ValueError(
-                f"The parameters of the Hessian are to be 'adapters', but no parameter of the encoder of "
-                f"{type(plain).__name__} is frozen. Train an adapter on it, or choose 'head' or 'all'."
-            )
-        chosen = {name: p for name, p in trainable.items() if (id(p) in inside) == (subset == "adapters")}
-    elif subset == "all":
-        chosen = trainable
-    else:
-        chosen = {name: p for name, p in trainable.items() if re.search(subset, name)}
-    if not chosen:
-        raise ValueError(
-            f"The parameters of the Hessian are to be {subset!r}, but no trainable parameter of "
-            f"{type(model).__name__} is among them. Choose one of {', '.join(SUBSETS)}, or a regular expression that "
-            f"is found in names such as {next(iter(trainable), 'none: all are frozen')!r}."
-        )
-    return chosen
 
 
 def detached(parameters: Parameters) -> Parameters:

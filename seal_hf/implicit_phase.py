@@ -16,14 +16,11 @@ one forward's of one micro-batch at a time.
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 from transformers.utils import logging
 
 from .energy_losses import EnergyLoss
@@ -35,115 +32,12 @@ from .implicit import (
     Pulls,
     Reduce,
     compare,
-    detached,
-    select_parameters,
 )
 from .loss_net import LossNet
-from .second_order import second_order
 from .spaces import OutputSpace
+from .task_function import TaskFunction
 
 logger = logging.get_logger(__name__)
-
-FUSED_ATTENTION = ("flash_attention_2", "flash_attention_3", "flex_attention")  # kernels without a second derivative
-
-
-class TaskFunction:
-    """A task-net as a function φ -> logits of some of its parameters.
-
-    Args:
-        model: the raw task-net.
-        subset: which parameters, see [`select_parameters`]. Where they all lie in the module that gives the logits, as
-            `head` does in most architectures, the function starts from what that module was given in the run's own
-            forward, and the encoder is not run again.
-    """
-
-    def __init__(self, model: nn.Module, subset: str):
-        names = list(select_parameters(model, subset))
-        shared = os.path.commonprefix([name.split(".")[:-1] for name in names])  # the module that holds all of them
-        self.model, self.names = model, names
-        self.prefix = ".".join(shared)
-        self.head = model.get_submodule(self.prefix) if shared else None
-        self._seen, self._logits, self._last = None, None, None
-
-    def parameters(self) -> Parameters:
-        """φ as it is now, by name: leaves in float32, which share the memory of parameters that are."""
-        own = dict(self.model.named_parameters())
-        return detached({name: own[name] for name in self.names})
-
-    @contextlib.contextmanager
-    def watch(self):
-        """Inside, a forward of the model leaves the head's input, and the logits, to the next call of `on`."""
-        if self.head is None:
-            yield
-            return
-
-        def keep(module, args, kwargs, output):
-            self._seen = _detach(args), _detach(kwargs), output.detach() if torch.is_tensor(output) else None
-
-        def keep_logits(module, args, output):
-            self._logits = output.logits.detach()
-
-        handles = [
-            self.head.register_forward_hook(keep, with_kwargs=True),
-            self.model.register_forward_hook(keep_logits),
-        ]
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
-
-    def on(self, inputs: dict[str, Tensor]) -> Callable[[Parameters], Tensor]:
-        """φ -> logits of this micro-batch, (B, ...) as the model gives them. `inputs` are those of the last forward
-        that was watched."""
-        seen, logits, self._seen, self._logits = self._seen, self._logits, None, None
-        if seen is None or logits is None or not self._is_last(seen[2], logits):
-            whole = _function(_OwnForward(self.model), (), _detach(inputs))
-            return lambda phi: whole({f"net.{name}": p for name, p in phi.items()}).logits
-        args, kwargs, _ = seen
-        head, cut = _function(self.head, args, kwargs), len(self.prefix) + 1
-        return lambda phi: head({name[cut:]: p for name, p in phi.items()})
-
-    def _is_last(self, output: Tensor | None, logits: Tensor) -> bool:
-        """Whether the head gives the logits. Looked at once: no wrapper or precision changes that, though they copy."""
-        if self._last is None:
-            same = output is not None and output.shape == logits.shape
-            self._last = same and torch.allclose(output.float(), logits.float(), rtol=1e-2, atol=1e-6)
-        return self._last
-
-
-def _function(module: nn.Module, args, kwargs) -> Callable[[Parameters], object]:
-    """Some of the parameters of `module` by name -> its output, all others and its buffers being what they are, in
-    float32."""
-    rest = _detach(dict(module.named_parameters()) | dict(module.named_buffers()))
-
-    def call(phi: Parameters):
-        with second_order(module):
-            return functional_call(module, rest | phi, args, kwargs)
-
-    return call
-
-
-class _OwnForward(nn.Module):
-    """The forward of a net's class: in half precision accelerate puts one with autocast in its place."""
-
-    def __init__(self, net: nn.Module):
-        super().__init__()
-        self.net = net
-
-    def forward(self, **inputs: Tensor):
-        return type(self.net).forward(self.net, **inputs)
-
-
-def _detach(values):
-    """Tensors without gradient, floating ones in float32, in the tuple or dict they are in."""
-    if isinstance(values, dict):
-        return {name: _detach(value) for name, value in values.items()}
-    if isinstance(values, (tuple, list)):
-        return type(values)(_detach(value) for value in values)
-    if not torch.is_tensor(values):
-        return values
-    return values.detach().float() if values.is_floating_point() else values
 
 
 @dataclass
@@ -258,7 +152,7 @@ class Implicit:
 
         return loss
 
-    def solve(self, batches: list[MicroBatch], energy_weight: float, reduce: Reduce) -> Pulled:
+    def solve(self, batches: list[MicroBatch], energy_weight: float, reduce: Reduce) -> PulledAlong:
         """The directions for the next update of the loss-net, which must be frozen here.
 
         Args:

@@ -9,7 +9,7 @@ from transformers import AutoModelForSequenceClassification
 
 from seal_hf import SealForMultiLabel, SealTrainer, SealTrainingArguments, implicit_phase, tokenize
 from seal_hf.implicit import METHODS, PRODUCTS, Hypergradient, flatten
-from seal_hf.implicit_phase import TaskFunction
+from seal_hf.task_function import TaskFunction
 
 IMPLICIT = METHODS[1:]
 
