@@ -19,12 +19,8 @@ def second_order(net: nn.Module):
     """
     device = next(net.parameters()).device.type
     recurrent = any(isinstance(module, nn.RNNBase) for module in net.modules())
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(evaluating(net))
-        stack.enter_context(torch.autocast(device, enabled=False))
-        stack.enter_context(sdpa_kernel(SDPBackend.MATH))
-        for library in (torch.backends.cudnn, torch.backends.mkldnn) if recurrent else ():
-            stack.enter_context(_without(library))
+    kernels = without_fused_recurrence() if recurrent else contextlib.nullcontext()
+    with evaluating(net), torch.autocast(device, enabled=False), sdpa_kernel(SDPBackend.MATH), kernels:
         yield net
 
 
@@ -42,10 +38,15 @@ def evaluating(net: nn.Module):
 
 
 @contextlib.contextmanager
-def _without(library):
-    """Inside, a library of kernels is off. Its own `flags` would reset its precision too."""
-    before, library.enabled = library.enabled, False
+def without_fused_recurrence():
+    """Inside, recurrent nets use neither cuDNN nor oneDNN. The libraries' own `flags` would reset their precision
+    too."""
+    libraries = (torch.backends.cudnn, torch.backends.mkldnn)
+    before = [library.enabled for library in libraries]
+    for library in libraries:
+        library.enabled = False
     try:
         yield
     finally:
-        library.enabled = before
+        for library, enabled in zip(libraries, before, strict=True):
+            library.enabled = enabled

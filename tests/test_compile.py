@@ -52,7 +52,7 @@ def test_a_compiled_loss_net_learns_from_implicit_gradients(tmp_path):
     eager, _ = run(tmp_path, **options)
     compiled, graphs = run(tmp_path, False, True, **options)
     torch.testing.assert_close(compiled, eager, rtol=0, atol=1e-4)
-    assert graphs and run(tmp_path, False, True, num_train_epochs=6, **options)[1] == graphs
+    assert graphs == 2  # of whole batches, and of the last one
 
 
 def test_compiled_nets_in_bf16(tmp_path):
