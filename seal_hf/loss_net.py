@@ -142,9 +142,9 @@ class LossNet(PreTrainedModel):
                 module.sparse = wanted
 
     def second_order(self, wanted: bool) -> None:
-        """Whether the energy is differentiated twice, for implicit gradients, or in evaluation mode (SEAL-static), see
-        [`second_order`]. It then has no dropout in either phase: the inner loss is one function, all of whose
-        derivatives meet in a hypergradient, and the difference of two masks is no derivative."""
+        """Whether the energy is differentiated twice, for implicit gradients, see [`second_order`]. It then has no
+        dropout in either phase: the inner loss is one function, all of whose derivatives meet in a hypergradient, and
+        the difference of two masks is no derivative."""
         self._second_order = wanted
 
     def encode(self, inputs: dict[str, Tensor], features: Tensor | None = None) -> Tensor:
@@ -190,9 +190,11 @@ class LossNet(PreTrainedModel):
         return self.energies(features, y, mask)
 
     def energies(self, features: Tensor, y: Tensor | LabelSets, mask: Tensor | None = None) -> Tensor:
-        """As `forward`, from T_E(x), what `encode` returns: (B, S)."""
-        exact = second_order(self.energy) if self._second_order else torch.autocast(y.device.type, enabled=False)
-        with exact:
+        """As `forward`, from T_E(x), what `encode` returns: (B, S). In evaluation mode too it has derivatives in y:
+        those of a static loss-net, or of inference by gradients."""
+        evaluated = not self.energy.training and torch.is_grad_enabled()
+        exact = second_order(self.energy) if self._second_order or evaluated else contextlib.nullcontext()
+        with exact, torch.autocast(y.device.type, enabled=False):
             return self.energy(precise(features), y.float() if isinstance(y, LabelSets) else precise(y), mask)
 
 
