@@ -8,10 +8,11 @@ per micro-batch, and its wrapper, accumulation and loss scaling know nothing of 
 All of it is float32, whatever the run has: a difference of half-precision gradients has no digits. It is without
 dropout too, but for that of the loss-net's encoder in its own forward: one mask for a whole row.
 
-Double backward keeps, until the directions are found, the graphs of the inner losses of all micro-batches of a window:
-activations of the energy and of that part of the task-net which φ lies in (the head; for `all`, the whole net), of a
-forward and of the backward through it; and again those of one micro-batch until its backward. Finite differences keep
-one forward's of one micro-batch at a time.
+Memory: double backward holds both nets' graphs of the inner losses of the whole window until the directions are found,
+that is, the activations of the energy and of the part of the task-net from φ on (its head; for `adapters` and `all`,
+nearly the whole net), of a forward and of the backward through it; the other products hold one forward's of one
+micro-batch at a time. In the update itself the task-net's columns keep such a graph for every direction (`unrolled` has
+one per step), but for finite differences.
 """
 
 from __future__ import annotations
