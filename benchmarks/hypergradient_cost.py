@@ -5,7 +5,8 @@
 
 Every measurement is a process of its own: memory is its peak, less what it held before the nets were built; time is the
 median step after a warm-up. Variants take turns over several rounds; each figure is the median of the rounds' ratios,
-with the smallest and largest. On one thread the clock is the processor's.
+with the smallest and largest. What has a LoRA in the task-net is measured against the first-order step with one. On one
+thread the clock is the processor's.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import sys
 import tempfile
 import time
 
+FIRST_ORDER, ADAPTED = "first order", "adapters, first order"  # what others are measured against
 VARIANTS = {  # name: method, terms, product, parameters
-    "first order": ("none", 1, "double_backward", "head"),
+    FIRST_ORDER: ("none", 1, "double_backward", "head"),
     "head, neumann 1": ("neumann", 1, "double_backward", "head"),
     "head, neumann 5": ("neumann", 5, "double_backward", "head"),
     "head, neumann 20": ("neumann", 20, "double_backward", "head"),
@@ -30,6 +32,10 @@ VARIANTS = {  # name: method, terms, product, parameters
     "all, neumann 2": ("neumann", 2, "double_backward", "all"),
     "all, neumann 5": ("neumann", 5, "double_backward", "all"),
     "all, neumann 5, finite differences": ("neumann", 5, "finite_differences", "all"),
+    ADAPTED: ("none", 1, "double_backward", "adapters"),  # a LoRA in the task-net's frozen encoder
+    "adapters, neumann 2": ("neumann", 2, "double_backward", "adapters"),
+    "adapters, neumann 5": ("neumann", 5, "double_backward", "adapters"),
+    "adapters, neumann 5, finite differences": ("neumann", 5, "finite_differences", "adapters"),
 }
 WARM_UP = 3
 
@@ -51,7 +57,8 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
         rows = TensorRows(data.train)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     torch.manual_seed(0)
-    model = SealForMultiLabel.for_data(data, options.model_name_or_path, loss_net_encoder=options.loss_net_encoder)
+    nets = dict(loss_net_encoder=options.loss_net_encoder, adapter="lora" if parameters == "adapters" else None)
+    model = SealForMultiLabel.for_data(data, options.model_name_or_path, **nets)
     args = SealTrainingArguments(
         output_dir=tempfile.gettempdir(),
         energy_loss="margin",
@@ -104,7 +111,10 @@ def main() -> None:
     if options.variant:
         print(json.dumps(measure(options)))
         return
-    names = ["first order", *(name for name in options.only if name != "first order")]
+    if not options.model_name_or_path:  # an MLP has no adapters
+        options.only = [name for name in options.only if not name.startswith("adapters")]
+    first = {name: ADAPTED if name.startswith("adapters") else FIRST_ORDER for name in options.only}
+    names = list(dict.fromkeys([*first.values(), *options.only]))
     measured: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     for round_number in range(options.rounds):
         for name in names:
@@ -119,7 +129,7 @@ def main() -> None:
     for name in names:
         cells = []
         for key in ("seconds", "bytes"):
-            pairs = list(zip(measured[name], measured["first order"], strict=True))
+            pairs = list(zip(measured[name], measured[first.get(name, name)], strict=True))
             if not all(b[key] for _, b in pairs):  # small nets: less than what the loading of the data had taken
                 cells.append("-")
                 continue

@@ -22,7 +22,7 @@ from .energy_losses import ENERGY_LOSSES, Candidates, EnergyLoss
 from .energy_methods import ENERGY_METHODS
 from .energy_trainer import EnergyTrainer, load_energy_network
 from .fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor
-from .implicit import Hypergradient, select_parameters
+from .implicit import Hypergradient
 from .inference import GradientBasedInference
 from .label_sets import LabelSets
 from .learner import Learner
@@ -41,6 +41,7 @@ from .recurrent import BiLSTMConfig, BiLSTMForTokenClassification
 from .rewards import FunctionReward, Reward, Rule, RuleReward, read_rules
 from .semi_supervised import reward_rows
 from .spaces import SPACES, BinaryMaskSpace, MultiLabelSpace, OutputSpace, RewardSpace, TagSequenceSpace
+from .task_function import select_parameters
 from .task_losses import TASK_LOSSES, TaskLoss
 from .token_rows import WordRows, encode_words, tokenize_words
 from .trainer import SealTrainer

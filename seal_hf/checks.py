@@ -8,15 +8,19 @@ from accelerate.utils import DistributedType
 from torch import nn
 from torch.distributed.tensor import DTensor
 from torch.utils.data import IterableDataset
+from transformers.utils import logging
 
 from .backbones import LossAdapter, library_of
 from .collators import TensorRows
 from .encoders import MLPEncoder
 from .export import saves_merged
-from .implicit_phase import FINITE_DIFFERENCES, FUSED_ATTENTION
+from .implicit import FINITE_DIFFERENCES
 from .loss_net import LossNet
 from .spaces import OutputSpace
+from .task_function import FUSED_ATTENTION, select_parameters
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
+
+logger = logging.get_logger(__name__)
 
 
 def check_repeats(args: SealTrainingArguments, train_dataset) -> None:
@@ -98,10 +102,15 @@ def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model:
 
 
 def check_hypergradient(
-    args: SealTrainingArguments, model: nn.Module, space: OutputSpace, distributed_type: DistributedType
+    args: SealTrainingArguments,
+    model: nn.Module,
+    loss_net: LossNet,
+    space: OutputSpace,
+    distributed_type: DistributedType,
 ) -> None:
-    """Raises ValueError where the task-net's Hessian cannot be had: of sparse label sets, of sharded parameters, or
-    through an attention kernel without a second derivative."""
+    """Raises ValueError where the task-net's Hessian cannot be had: of sparse label sets, of sharded parameters, of
+    parameters that the task-net has not, through an attention kernel without a second derivative, or by finite
+    differences through ReLUs of the energy."""
     if args.hypergradient == "none":
         return
     what = f"`hypergradient` is {args.hypergradient!r}, but"
@@ -120,6 +129,22 @@ def check_hypergradient(
             f"hypergradient_product={FINITE_DIFFERENCES!r}, hypergradient_parameters='head', or load the task-net with "
             "attn_implementation='sdpa'."
         )
+    if not exact and _has_relus(loss_net.energy):
+        raise ValueError(
+            f"{what} the energy {loss_net.config.energy!r} is made of ReLUs, whose gradient jumps: products by "
+            f"hypergradient_product={FINITE_DIFFERENCES!r} are then wrong by more than their own size. Use "
+            "'double_backward'."
+        )
+    if not exact and _has_relus(model):
+        logger.warning(
+            f"{what} {type(model).__name__} has ReLUs, whose gradient jumps: where they depend on the parameters of "
+            f"the Hessian, products by hypergradient_product={FINITE_DIFFERENCES!r} are wrong. Use 'double_backward'."
+        )
+    select_parameters(model, args.hypergradient_parameters)
+
+
+def _has_relus(net: nn.Module) -> bool:
+    return any(isinstance(module, (nn.ReLU, nn.ReLU6, nn.LeakyReLU)) for module in net.modules())
 
 
 def check_export(model: nn.Module, args: SealTrainingArguments) -> None:

@@ -8,27 +8,26 @@ The task-net φ minimises the inner loss, which the loss-net θ shapes; the loss
     dL_out/dθ = ∂_θ L_out - (∂_φ∂_θ L_in)ᵀ u,   u = (∂²_φφ L_in)⁻¹ ∂_φ L_out        (their Eq. 4: direct + implicit)
 
 No matrix is built. u comes from products H v with the Hessian (`hessian_product`) by a Neumann series or conjugate
-gradient, and the cross product is the θ-gradient of one number, the derivative of L_in along u
-(`directional_derivative`). So the whole hypergradient is the θ-gradient of a scalar,
+gradient, and the cross product is the θ-gradient of one number, the derivative of L_in along u ([`Line`]). So the whole
+hypergradient is the θ-gradient of a scalar,
 
     surrogate(θ) = L_out(θ, φ) - ⟨∂_φ L_in(φ, θ), u⟩,   φ and u held fixed,
 
 and what trains the loss-net by `backward` (wrappers, accumulation, loss scaling) trains it by this too. Unrolling T
 inner steps has the same form, with one such derivative per step, see `unroll`.
 
-Here φ is a dict of tensors by name, any subset of the task-net's parameters ([`select_parameters`]), a direction is one
+Here φ is a dict of tensors by name, any subset of the task-net's parameters (task_function.py), a direction is one
 flat vector, and a loss is a function of that dict; what it costs is up to who writes it: with φ the head alone it
 starts from detached features. Nothing in here reads a number to the host.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 Parameters = dict[str, Tensor]
 Loss = Callable[[Parameters], Tensor]  # φ -> scalar
@@ -36,46 +35,11 @@ Reduce = Callable[[Tensor], Tensor]  # mean over the processes
 Product = Callable[[Tensor], Tensor]  # v -> A v, flat
 
 METHODS = ("none", "neumann", "cg", "unrolled")
-PRODUCTS = ("double_backward", "forward_over_reverse", "finite_differences")
-SUBSETS = ("head", "adapters", "all")
+FINITE_DIFFERENCES = "finite_differences"
+PRODUCTS = ("double_backward", "forward_over_reverse", FINITE_DIFFERENCES)
 
 
 # --- parameters as vectors -------------------------------------------------------------------------------------------
-
-
-def select_parameters(model: nn.Module, subset: str) -> Parameters:
-    """The trainable parameters of `model` that a Hessian runs over, by name.
-
-    Args:
-        model: a Hugging Face model, plain or with adapters, or any module for `all` and a regular expression.
-        subset: `head`: those outside of the encoder (`base_model`); `adapters`: those inside of a partly frozen
-            encoder; `all`; else a regular expression that is searched in the names.
-
-    Raises:
-        ValueError: nothing is selected; `adapters` where the encoder is not frozen.
-    """
-    trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    if subset in ("head", "adapters"):
-        plain = model.get_base_model() if hasattr(model, "get_base_model") else model  # PEFT wraps the model
-        encoder = getattr(plain, "base_model", plain)
-        inside = {id(p) for p in encoder.parameters()} if encoder is not plain else set()
-        if subset == "adapters" and all(p.requires_grad for p in encoder.parameters()):
-            raise ValueError(
-                f"The parameters of the Hessian are to be 'adapters', but no parameter of the encoder of "
-                f"{type(plain).__name__} is frozen. Train an adapter on it, or choose 'head' or 'all'."
-            )
-        chosen = {name: p for name, p in trainable.items() if (id(p) in inside) == (subset == "adapters")}
-    elif subset == "all":
-        chosen = trainable
-    else:
-        chosen = {name: p for name, p in trainable.items() if re.search(subset, name)}
-    if not chosen:
-        raise ValueError(
-            f"The parameters of the Hessian are to be {subset!r}, but no trainable parameter of "
-            f"{type(model).__name__} is among them. Choose one of {', '.join(SUBSETS)}, or a regular expression that "
-            f"is found in names such as {next(iter(trainable), 'none: all are frozen')!r}."
-        )
-    return chosen
 
 
 def detached(parameters: Parameters) -> Parameters:
@@ -118,7 +82,8 @@ def hessian_product(inner: Loss, parameters: Parameters, product: str = "double_
         product: `double_backward` runs `inner` once, here, and keeps its graph: each product is one backward through
             the gradient's; `forward_over_reverse` runs it for every product, without keeping anything;
             `finite_differences` needs no second derivative: [∇L_in(φ + εv) - ∇L_in(φ - εv)] / 2ε, ε by
-            `finite_step`, exact to about 1e-3 in float32, and to no digit in half precision.
+            `finite_step`, exact to about 1e-3 in float32 where both nets are smooth. In half precision no digit is
+            left; nor is one of a net with ReLUs, whose gradient jumps between the two points.
     """
     if product == "double_backward":
         leaves = list(parameters.values())
@@ -147,21 +112,30 @@ def hessian_product(inner: Loss, parameters: Parameters, product: str = "double_
     return apply
 
 
-def directional_derivative(
-    inner: Loss, parameters: Parameters, direction: Tensor, product: str = "double_backward"
-) -> Tensor:
-    """⟨∂_φ L_in, direction⟩, a scalar whose gradient in whatever else `inner` reads, θ, is the cross product
-    (∂_φ∂_θ L_in)ᵀ direction. Finite differences make it [L_in(φ + εu) - L_in(φ - εu)] / 2ε, of first order in θ."""
-    if product == "double_backward":
-        grads = torch.autograd.grad(
-            inner(parameters), list(parameters.values()), create_graph=True, materialize_grads=True
-        )
-        parts = unflatten(direction, parameters).values()
-        return sum((g * part).sum() for g, part in zip(grads, parts, strict=True))
-    if product == "forward_over_reverse":
-        return torch.func.jvp(inner, (parameters,), (unflatten(direction, parameters),))[1]
-    step = finite_step(parameters, direction)
-    return (inner(moved(parameters, direction, step)) - inner(moved(parameters, direction, -step))) / (2 * step)
+class Line:
+    """φ + t u: the derivative of a function f along u, from the values of f at `points`. Its gradient in whatever else
+    f reads, θ, is the cross product (∂_φ∂_θ f)ᵀ u.
+
+    With exact products there is one point, in which t = 0 is a leaf, and ⟨∂_φ f, u⟩ = d f(φ + t u)/dt keeps its graph.
+    With finite differences there are φ ± εu, and [f(φ + εu) - f(φ - εu)] / 2ε is of first order in θ.
+    """
+
+    points: list[Parameters]
+
+    def __init__(self, parameters: Parameters, direction: Tensor, product: str = "double_backward"):
+        self.step = finite_step(parameters, direction) if product == FINITE_DIFFERENCES else None
+        if self.step is not None:
+            self.points = [moved(parameters, direction, sign * self.step) for sign in (1, -1)]
+        else:
+            self.t, steps = direction.new_zeros((), requires_grad=True), unflatten(direction, parameters)
+            self.points = [{name: p.detach() + self.t * steps[name] for name, p in parameters.items()}]
+
+    def slope(self, values: Sequence[Tensor]) -> Tensor:
+        """⟨∂_φ f, u⟩ from f at each of `points`; all scalars."""
+        if self.step is not None:
+            ahead, behind = values
+            return (ahead - behind) / (2 * self.step)
+        return torch.autograd.grad(values[0], self.t, create_graph=True, materialize_grads=True)[0]
 
 
 def cross_product(
@@ -172,8 +146,8 @@ def cross_product(
     product: str = "double_backward",
 ) -> list[Tensor]:
     """(∂_φ∂_θ L_in)ᵀ direction, one tensor per tensor of `theta`, of which `inner` is a function too."""
-    slope = directional_derivative(inner, parameters, direction, product)
-    return _gradients(slope, theta)
+    line = Line(parameters, direction, product)
+    return _gradients(line.slope([inner(point) for point in line.points]), theta)
 
 
 def finite_step(parameters: Parameters, direction: Tensor) -> Tensor:

@@ -1,144 +1,44 @@
 """The loss-net's phase with implicit gradients: the nets as the functions that `implicit.py` differentiates.
 
 Of a window of micro-batches, `Implicit.solve` finds the directions of the hypergradient, with the loss-net as it is.
-Each direction then becomes columns in the row of candidates of the loss-net's own forward: ŷ(φ), or with finite
-differences ŷ(φ ± εu), and `Pulled.term` of their energies is what is added to the energy loss. So the loss-net still
-runs once per micro-batch, and its wrapper, accumulation and loss scaling know nothing of all this.
+Each direction then becomes columns in the row of candidates of the loss-net's own forward: the task-net's output at the
+points of a [`Line`], whose slope in their energies is what is added to the energy loss. So the loss-net still runs once
+per micro-batch, and its wrapper, accumulation and loss scaling know nothing of all this.
 
-All of it is float32 without dropout, whatever the run has: a difference of half-precision gradients has no digits.
+All of it is float32, whatever the run has: a difference of half-precision gradients has no digits. It is without
+dropout too, but for that of the loss-net's encoder in its own forward: one mask for a whole row.
+
+Memory: double backward holds both nets' graphs of the inner losses of the whole window until the directions are found,
+that is, the activations of the energy and of the part of the task-net from φ on (its head; for `adapters` and `all`,
+nearly the whole net), of a forward and of the backward through it; the other products hold one forward's of one
+micro-batch at a time. In the update itself the task-net's columns keep such a graph for every direction (`unrolled` has
+one per step), but for finite differences.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers.utils import logging
 
 from .energy_losses import EnergyLoss
 from .implicit import (
+    FINITE_DIFFERENCES,
     Hypergradient,
+    Line,
     Parameters,
     Pulls,
     Reduce,
     compare,
-    detached,
-    finite_step,
-    moved,
-    select_parameters,
-    unflatten,
 )
 from .loss_net import LossNet
 from .spaces import OutputSpace
+from .task_function import TaskFunction
 
 logger = logging.get_logger(__name__)
-
-FINITE_DIFFERENCES = "finite_differences"
-FUSED_ATTENTION = ("flash_attention_2", "flash_attention_3", "flex_attention")  # kernels without a second derivative
-
-
-@contextlib.contextmanager
-def evaluating(net: nn.Module):
-    """Inside, `net` is in evaluation mode."""
-    training = [module for module in net.modules() if module.training]
-    for module in training:
-        module.training = False
-    try:
-        yield net
-    finally:
-        for module in training:
-            module.training = True
-
-
-class TaskFunction:
-    """A task-net as a function φ -> logits of some of its parameters.
-
-    Args:
-        model: the raw task-net.
-        subset: which parameters, see [`select_parameters`]. Where they all lie in the module that gives the logits, as
-            `head` does in most architectures, the function starts from what that module was given in the run's own
-            forward, and the encoder is not run again.
-    """
-
-    def __init__(self, model: nn.Module, subset: str):
-        names = list(select_parameters(model, subset))
-        shared = os.path.commonprefix([name.split(".")[:-1] for name in names])  # the module that holds all of them
-        self.model, self.names = model, names
-        self.prefix = ".".join(shared)
-        self.head = model.get_submodule(self.prefix) if shared else None
-        self._seen, self._last = None, None
-
-    def parameters(self) -> Parameters:
-        """φ as it is now: copies, in float32, by name."""
-        own = dict(self.model.named_parameters())
-        return detached({name: own[name] for name in self.names})
-
-    @contextlib.contextmanager
-    def watch(self):
-        """Inside, a forward of the model leaves the head's input to the next call of `on`."""
-        if self.head is None:
-            yield
-            return
-
-        def keep(module, args, kwargs, output):
-            self._seen = _detach(args), _detach(kwargs), output.detach() if torch.is_tensor(output) else None
-
-        handle = self.head.register_forward_hook(keep, with_kwargs=True)
-        try:
-            yield
-        finally:
-            handle.remove()
-
-    def on(self, inputs: dict[str, Tensor], logits: Tensor) -> Callable[[Parameters], Tensor]:
-        """φ -> logits of this micro-batch. `inputs` and `logits` are those of the last forward that was watched."""
-        seen, self._seen = self._seen, None
-        if seen is None or not self._is_last(seen[2], logits):
-            whole = _OwnForward(self.model)
-            rest = {f"net.{name}": p.detach() for name, p in self.model.named_parameters()}
-            return lambda phi: self._call(whole, rest | {f"net.{k}": p for k, p in phi.items()}, (), inputs).logits
-        args, kwargs, _ = seen
-        cut = len(self.prefix) + 1
-        return lambda phi: self._call(self.head, {name[cut:]: p for name, p in phi.items()}, args, kwargs)
-
-    def _is_last(self, output: Tensor | None, logits: Tensor) -> bool:
-        """Whether the head gives the logits. Looked at once: no wrapper or precision changes that, though they copy."""
-        if self._last is None:
-            same = output is not None and output.shape == logits.shape
-            self._last = same and torch.allclose(output.float(), logits.detach().float(), rtol=1e-2, atol=1e-6)
-        return self._last
-
-    def _call(self, module: nn.Module, phi: Parameters, args, kwargs):
-        device = next(iter(phi.values())).device.type
-        with evaluating(module), torch.autocast(device, enabled=False), sdpa_kernel(SDPBackend.MATH):
-            return functional_call(module, phi, args, kwargs)
-
-
-class _OwnForward(nn.Module):
-    """The forward of a net's class: in half precision accelerate puts one with autocast in its place."""
-
-    def __init__(self, net: nn.Module):
-        super().__init__()
-        self.net = net
-
-    def forward(self, **inputs: Tensor):
-        return type(self.net).forward(self.net, **inputs)
-
-
-def _detach(values):
-    """Tensors without gradient, floating ones in float32, in the tuple or dict they are in."""
-    if isinstance(values, dict):
-        return {name: _detach(value) for name, value in values.items()}
-    if isinstance(values, (tuple, list)):
-        return type(values)(_detach(value) for value in values)
-    if not torch.is_tensor(values):
-        return values
-    return values.detach().float() if values.is_floating_point() else values
 
 
 @dataclass
@@ -160,65 +60,48 @@ class MicroBatch:
     space: OutputSpace
 
 
-@dataclass
 class Pulled:
-    """The directions of one update of the loss-net, as columns of candidates; without any, nothing is added."""
-
-    implicit: Implicit | None = None
-    batches: list[MicroBatch] = field(default_factory=list)
-    pulls: Pulls = field(default_factory=lambda: Pulls({}))
-    energy_weight: float = 0.0
+    """What implicit gradients add to an update of the loss-net; here, where there are none: nothing."""
 
     def logits(self, i: int, logits: Tensor) -> Tensor:
         """Logits of micro-batch `i` at which the outer loss is taken: those of the run, unless steps were unrolled."""
-        if self.implicit is None or self.implicit.config.method != "unrolled":
+        return logits
+
+    def row(self, i: int, y: Tensor) -> tuple[Tensor, Callable[[Tensor], tuple[Tensor, Tensor | float]]]:
+        """Of micro-batch `i` and its candidates (B, S, ...): the row that the loss-net takes, and what makes of its
+        energies those of the candidates, (B, S), and the term that joins the energy loss."""
+        return y, lambda energies: (energies, 0.0)
+
+
+@dataclass
+class PulledAlong(Pulled):
+    """The directions of one update of the loss-net, as columns of candidates."""
+
+    implicit: Implicit
+    batches: list[MicroBatch]
+    pulls: Pulls
+    energy_weight: float
+
+    def logits(self, i: int, logits: Tensor) -> Tensor:
+        if self.implicit.config.method != "unrolled":
             return logits
         with torch.no_grad():
             return self.batches[i].function(self.pulls.outer_point)
 
-    def row(self, i: int, y: Tensor) -> Tensor:
-        """The candidates of micro-batch `i`, (B, S, ...), and after them the columns of the directions."""
-        if self.implicit is None:
-            return y
-        space, function = self.implicit.space, self.batches[i].function
-        if self.implicit.config.product != FINITE_DIFFERENCES:
-            points = self.pulls.points
-        else:
-            moves = zip(self.pulls.points, self.pulls.directions, strict=True)
-            points = [moved(p, u, sign * finite_step(p, u)) for p, u in moves for sign in (1, -1)]
-        with torch.set_grad_enabled(self.implicit.config.product != FINITE_DIFFERENCES):
-            return space.join([y, *(space.output(function(point)) for point in points)])
+    def row(self, i: int, y: Tensor) -> tuple[Tensor, Callable[[Tensor], tuple[Tensor, Tensor]]]:
+        """The term is minus the slopes of λ1 · task term along the directions; its gradient in the loss-net is the
+        implicit term of the hypergradient, the task loss being no function of the loss-net."""
+        product, space, function = self.implicit.config.product, self.implicit.space, self.batches[i].function
+        lines = [Line(p, u, product) for p, u in zip(self.pulls.points, self.pulls.directions, strict=True)]
+        with torch.set_grad_enabled(product != FINITE_DIFFERENCES):
+            columns = [space.output(function(point)) for line in lines for point in line.points]
 
-    def split(self, energies: Tensor) -> tuple[Tensor, Tensor | float]:
-        """Energies of such a row -> those of the candidates, and the `term` of the rest."""
-        if self.implicit is None:
-            return energies, 0.0
-        columns = len(self.pulls.points) * (2 if self.implicit.config.product == FINITE_DIFFERENCES else 1)
-        return energies[:, :-columns], self.term(energies[:, -columns:])
+        def split(energies: Tensor) -> tuple[Tensor, Tensor]:
+            energies, *pulled = energies.split([y.shape[1], *(1 for _ in columns)], dim=1)
+            values = iter(self.energy_weight * self.implicit.energy_loss.task_term(energy) for energy in pulled)
+            return energies, -sum(line.slope([next(values) for _ in line.points]) for line in lines)
 
-    def term(self, energies: Tensor) -> Tensor:
-        """From the energies of these columns: minus the derivatives of λ1 · task term along the directions, whose
-        gradient in the loss-net is the implicit term."""
-        total = energies.new_zeros(())
-        if self.implicit.config.product == FINITE_DIFFERENCES:
-            pairs = energies.unsqueeze(2).unbind(1)
-            for point, direction, ahead, behind in zip(
-                self.pulls.points, self.pulls.directions, pairs[::2], pairs[1::2], strict=True
-            ):
-                slope = (self._inner(ahead) - self._inner(behind)) / (2 * finite_step(point, direction))
-                total = total - slope
-            return total
-        for i, (point, direction) in enumerate(zip(self.pulls.points, self.pulls.directions, strict=True)):
-            grads = torch.autograd.grad(
-                self._inner(energies[:, i : i + 1]), list(point.values()), create_graph=True, materialize_grads=True
-            )
-            parts = unflatten(direction, point).values()
-            total = total - sum((g * part).sum() for g, part in zip(grads, parts, strict=True))
-        return total
-
-    def _inner(self, energy: Tensor) -> Tensor:
-        """The part of the inner loss that the loss-net shapes."""
-        return self.energy_weight * self.implicit.energy_loss.task_term(energy)
+        return space.join([y, *columns]), split
 
 
 class Implicit:
@@ -270,7 +153,7 @@ class Implicit:
 
         return loss
 
-    def solve(self, batches: list[MicroBatch], energy_weight: float, reduce: Reduce) -> Pulled:
+    def solve(self, batches: list[MicroBatch], energy_weight: float, reduce: Reduce) -> PulledAlong:
         """The directions for the next update of the loss-net, which must be frozen here.
 
         Args:
@@ -281,7 +164,7 @@ class Implicit:
         inners = [self.inner(batch, energy_weight) for batch in batches]
         outers = [self.outer(batch) for batch in batches]
         pulls = self.config.pulls(inners, outers, self.task_function.parameters(), reduce)
-        return Pulled(self, batches, pulls, energy_weight)
+        return PulledAlong(self, batches, pulls, energy_weight)
 
     def warn(self, logs: dict[str, float]) -> None:
         """Say, once, what to do about an inverse that failed since the last log."""

@@ -57,6 +57,10 @@ class Meters:
             self.sums[name] = self.sums[name] + total if name in self.sums else total
             self.counts[name] = self.counts.get(name, 0) + value.numel()
 
+    def __contains__(self, name: str) -> bool:
+        """Whether the quantity was observed since the last `drain`."""
+        return name in self.sums
+
     def watch(self, phase: str, loss: Tensor, step: int) -> None:
         """Remember, on the device, the first step at which this phase's loss was not finite."""
         loss = loss.detach().float()

@@ -33,7 +33,7 @@ from .encoders import last_features, task_features
 from .energy_losses import GOLD, OUTPUT, SAMPLES
 from .energy_weight import SCHEDULES, balanced
 from .feature_cache import FEATURES
-from .implicit_phase import Implicit, MicroBatch, Pulled, evaluating
+from .implicit_phase import Implicit, MicroBatch, Pulled
 from .infnet import CostAugmentedInference
 from .launchers import check_crf, check_launcher
 from .learner import Learner, frozen
@@ -41,6 +41,7 @@ from .loss_net import LossNet
 from .meters import Meters
 from .modeling import SealModel
 from .samplers import stateless_noise
+from .second_order import evaluating
 from .spaces import REWARD_CODES, MultiLabelSpace, OutputSpace
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
 from .two_nets import TwoNetTrainer
@@ -99,7 +100,7 @@ class SealTrainer(TwoNetTrainer):
         check_loss_net(self.loss_net, args, self.model)
         check_export(self.model, args)
         self.space.check_loss(args, self.model.config.num_labels)
-        check_hypergradient(args, self.model, self.space, self.accelerator.distributed_type)
+        check_hypergradient(args, self.model, self.loss_net, self.space, self.accelerator.distributed_type)
         check_repeats(args, train_dataset)
         check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
         if self.loss_net is not None:
@@ -151,12 +152,11 @@ class SealTrainer(TwoNetTrainer):
                 logits, noise = pulled.logits(i, task.logits), self._noise(update, i)
                 space, labels = self.space.of(batch), batch["labels"]
                 candidates = self.energy_loss.candidates(space, logits, labels, noise, task.augmented)
-                row = pulled.row(i, candidates.y)
+                row, split = pulled.row(i, candidates.y)
                 with self.loss_net.active(training=True), self.learner.accumulate(i == len(window) - 1):
-                    energies = self.learner(row, candidates.mask, _inputs(batch), task.features)
-                    energies, term = pulled.split(energies)
+                    energies, term = split(self.learner(row, candidates.mask, _inputs(batch), task.features))
                     loss = self.energy_loss(energies, candidates)
-                    self._meter_hypergradient(loss, term, first=update == i == 0)
+                    self._meter_hypergradient(loss, term)
                     self.learner.backward((loss + term) / len(window))
                 self._meter_loss_net(loss, energies.detach())
             self.learner.apply()
@@ -211,7 +211,7 @@ class SealTrainer(TwoNetTrainer):
             shared = self._partner_features(outputs, batch)
             augmented = self.partner.logits(_inputs(batch), shared, logits, batch["labels"])
         if self.implicit is not None:
-            raw = self.implicit.task_function.on(_inputs(batch), outputs.logits)
+            raw = self.implicit.task_function.on(_inputs(batch))
             function = lambda phi: self.space.fit(raw(phi), batch["labels"])  # noqa: E731
         return Detached(logits, self._features(outputs, batch), augmented, function)
 
@@ -310,11 +310,11 @@ class SealTrainer(TwoNetTrainer):
         if energies.shape[1] > 2:
             self.meters.add(energy_samples=energies[:, SAMPLES].mean())
 
-    def _meter_hypergradient(self, loss: Tensor, term: Tensor | float, first: bool) -> None:
-        """Direct against full gradient, which takes a backward of each: of a micro-batch, once per log."""
+    def _meter_hypergradient(self, loss: Tensor, term: Tensor | float) -> None:
+        """Direct against full gradient, which takes a backward of each: of one micro-batch per log."""
         if self.implicit is None or self.args.loss_net_torch_compile:  # a compiled backward cannot be repeated
             return
-        if first and self.state.global_step % max(self.state.logging_steps, 1) == 0:
+        if "hypergradient_cosine" not in self.meters:
             facts = self.implicit.compare(loss, term, self.learner.parameters)
             self.meters.add(**{f"hypergradient_{name}": value for name, value in facts.items()})
 

@@ -127,7 +127,7 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
             update, as the authors' code does, instead of once per step.
 
     Parameters that control implicit gradients (Shankar & Piratla; equations: implicit.py), for an energy loss that
-    reads the task-net's output (`margin`, `infnet`, `regression`, `regression_s`, `contrastive_divergence`):
+    reads the task-net's output (`margin`, `regression`, `regression_s`, `contrastive_divergence`):
         hypergradient (`str`, default `"none"`): how the loss-net learns what its energy does to the task-net: not at
             all; by the implicit function theorem, with the inverse Hessian of the task-net's loss as a `neumann` series
             or by conjugate gradient (`cg`); or through `unrolled` steps of gradient descent.
@@ -137,10 +137,10 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         hypergradient_damping (`float`, default 0.0): δ, added to the Hessian's diagonal, for `neumann` and `cg`.
         hypergradient_product (`str`, default `"double_backward"`): how Hessian-vector products are taken:
             `double_backward`, `forward_over_reverse`, or `finite_differences` of gradients, which need no second
-            derivative.
+            derivative, but nets that are smooth: ReLUs have no digit of it.
         hypergradient_parameters (`str`, default `"head"`): the task-net's parameters that the Hessian runs over:
             `head`, `adapters`, `all`, or a regular expression on their names. The head alone is cheap: the encoder is
-            not run again.
+            not run again. A CRF's transitions are held fixed.
 
     Parameters that control the loss-net and its optimizer (AdamW; betas and epsilon are the Trainer's):
         loss_net_encoder (`str`, default `"separate"`): `separate` gives the loss-net its own encoder, `shared` the
@@ -343,6 +343,11 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
                 f"`hypergradient` is {self.hypergradient!r}, which takes a loss of the task-net's output that leaves "
                 f"the task-net the plain energy; energy_loss={self.energy_loss!r} is none. Use one of "
                 f"{', '.join(those)}."
+            )
+        if self.loss_net_steps == 0:
+            raise ValueError(
+                f"`hypergradient` is {self.hypergradient!r}, but `loss_net_steps` is 0: the loss-net, which it is to "
+                "train, is never updated. Set loss_net_steps=1, or hypergradient='none'."
             )
         if self.energy_weight_balance:
             raise ValueError(

@@ -16,10 +16,10 @@ from seal_hf.implicit import (
     flatten,
     gradient,
     hessian_product,
-    select_parameters,
     solve_cg,
     solve_neumann,
 )
+from seal_hf.task_function import select_parameters
 from tests.tiny_models import tiny_config
 
 N, M = 6, 4

@@ -2,14 +2,25 @@
 that must end alike."""
 
 import pytest
+import tiny_masks
 import tiny_run
+import tiny_tags
 import torch
 from tiny_models import tiny_arguments, tiny_config, tiny_inputs, tiny_texts, tiny_tokenizer
-from transformers import AutoModelForSequenceClassification
+from transformers import AutoModelForSequenceClassification, SegformerConfig, SegformerForSemanticSegmentation
 
-from seal_hf import SealForMultiLabel, SealTrainer, SealTrainingArguments, implicit_phase, tokenize
+from seal_hf import (
+    MaskRows,
+    SealForMultiLabel,
+    SealForSegmentation,
+    SealTrainer,
+    SealTrainingArguments,
+    checks,
+    implicit_phase,
+    tokenize,
+)
 from seal_hf.implicit import METHODS, PRODUCTS, Hypergradient, flatten
-from seal_hf.implicit_phase import TaskFunction
+from seal_hf.task_function import TaskFunction
 
 IMPLICIT = METHODS[1:]
 
@@ -131,6 +142,13 @@ def test_the_log_has_the_diagnostics_and_the_remedy(tmp_path, monkeypatch):
     assert len(messages) == 1 and "`hypergradient_scale`" in messages[0]
 
 
+def test_every_log_has_the_diagnostics(tmp_path):
+    """Also where no step is a multiple of both intervals: here the loss-net moves at steps 0, 3, 6, 9."""
+    options = dict(loss="margin", hypergradient="cg", loss_net_every=3, logging_steps=4, max_steps=12)
+    logs = tiny_run.run(tmp_path, **options)[1].state.log_history
+    assert [log["step"] for log in logs if "hypergradient_cosine" in log] == [4, 8, 12]
+
+
 # --- task-nets as functions ------------------------------------------------------------------------------------------
 
 
@@ -141,7 +159,7 @@ def test_the_head_starts_from_the_features_of_the_runs_own_forward():
         logits = model(**inputs).logits
     calls = []
     handle = model.bert.register_forward_hook(lambda *_: calls.append(1))
-    of_phi = function.on(inputs, logits)
+    of_phi = function.on(inputs)
     torch.testing.assert_close(of_phi(function.parameters()), logits.detach())  # with the same dropout before the head
     handle.remove()
     assert not calls and model.training
@@ -156,10 +174,47 @@ def test_any_head_and_the_whole_net_give_the_nets_logits(kind):
         with function.watch():
             logits = model(**inputs).logits
         phi = function.parameters()
-        again = function.on(inputs, logits)(phi)
+        again = function.on(inputs)(phi)
         torch.testing.assert_close(again, logits)
         again.sum().backward()
         assert all(p.grad is None for p in model.parameters()) and any(p.grad is not None for p in phi.values())
+
+
+def test_a_head_whose_logits_are_resized_afterwards_is_recognised(tmp_path):
+    """SegFormer's: the trainer brings its logits to the size of the masks, the encoder is not run again."""
+    torch.manual_seed(0)
+    sizes = dict(hidden_sizes=[4, 4], depths=[1, 1], num_attention_heads=[1, 1], sr_ratios=[1, 1])
+    sizes |= dict(num_encoder_blocks=2, patch_sizes=[3, 3], strides=[2, 2], mlp_ratios=[1, 1], decoder_hidden_size=4)
+    model = SegformerForSemanticSegmentation(SegformerConfig(num_labels=2, **sizes))
+    nets = SealForSegmentation(model.eval(), tiny_masks.energy_network())
+    options = dict(loss="margin", hypergradient="cg", max_steps=1, loss_net_learning_rate=0.0)
+    trainer, _ = tiny_masks.make(tmp_path, nets, MaskRows(tiny_masks.squares(8, size=8)), batch=4, **options)
+    calls = []
+    model.segformer.register_forward_hook(lambda *_: calls.append(1))
+    trainer.train()
+    assert len(calls) == 1 and all(name.startswith("decode_head.") for name in trainer.implicit.task_function.names)
+
+
+def test_a_crf_is_no_part_of_the_head(tmp_path):
+    nets, rows = tiny_tags.nets("bilstm", tmp_path, crf=True)
+    options = dict(energy_loss="margin", task_loss="crf", hypergradient="cg", max_steps=1)
+    trainer = tiny_tags.trainer(tmp_path, nets, rows, **options)
+    calls = []
+    nets.task_net.encoder.register_forward_hook(lambda *_: calls.append(1))
+    trainer.train()
+    assert len(calls) == 1 and trainer.implicit.task_function.names == ["classifier.weight", "classifier.bias"]
+
+
+def test_weights_in_half_precision_are_a_function_in_float32():
+    """Those that are frozen, and buffers, too."""
+    model, inputs = bert().eval(), tiny_inputs("bert")
+    model.bfloat16().bert.embeddings.requires_grad_(False)
+    function = TaskFunction(model, "all")
+    with function.watch():
+        model(**inputs)
+    logits = function.on(inputs)(function.parameters())
+    assert logits.dtype == torch.float32
+    torch.testing.assert_close(logits, model.float()(**inputs).logits)
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
@@ -208,6 +263,7 @@ def test_adapters_of_both_nets_in_one_base(tmp_path):
         (dict(energy_loss="ce"), "energy_loss='ce' is none"),
         (dict(energy_loss="margin", energy_weight_balance=True), "energy_weight_balance"),
         (dict(energy_loss="margin", loss_net_torch_compile=True), "finite_differences"),
+        (dict(energy_loss="margin", loss_net_steps=0), "loss_net_steps.*never updated"),
         (dict(energy_loss="margin", hypergradient_scale=0.0), "hypergradient_scale"),
         (dict(energy_loss="margin", hypergradient_terms=0), "hypergradient_terms"),
         (dict(energy_loss="margin", hypergradient_product="exact"), "hypergradient_product"),
@@ -225,3 +281,21 @@ def test_what_has_no_hessian_is_refused(tmp_path):
     nets.task_net.config._attn_implementation = "flash_attention_2"
     with pytest.raises(ValueError, match="finite_differences"):
         tiny_run.make(tmp_path, loss="margin", nets=nets, hypergradient="cg", hypergradient_parameters="all")
+    options = dict(loss="margin", hypergradient="cg")
+    for subset in ("head", "adapters"):  # of an FCN
+        with pytest.raises(ValueError, match="hypergradient_parameters='all', or a regular expression.*upsample"):
+            tiny_masks.make(tmp_path, hypergradient_parameters=subset, **options)
+    with pytest.raises(ValueError, match="'grid' is made of ReLUs"):
+        tiny_masks.make(tmp_path, hypergradient_parameters="all", hypergradient_product="finite_differences", **options)
+
+
+def test_finite_differences_of_a_task_net_with_relus_are_warned_of(tmp_path, monkeypatch):
+    messages = []
+    monkeypatch.setattr(checks.logger, "warning", messages.append)
+    nets = tiny_run.model()
+    options = dict(loss="margin", hypergradient="cg", hypergradient_product="finite_differences")
+    tiny_run.make(tmp_path, nets=nets, **options)
+    assert not messages
+    nets.task_net.classifier = torch.nn.Sequential(nets.task_net.classifier, torch.nn.ReLU())
+    tiny_run.make(tmp_path, nets=nets, **options)
+    assert len(messages) == 1 and "double_backward" in messages[0]

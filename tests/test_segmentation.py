@@ -46,7 +46,9 @@ LOSSES = {
     "ranking, patches": dict(loss="ranking", sample_coherence="patches"),
     "nce, patches": dict(loss="nce", sample_coherence="patches", coherence_size=2, independent_share=0.5),
     "contrastive divergence": dict(loss="contrastive_divergence"),
-    "implicit": dict(loss="regression", hypergradient="cg", hypergradient_damping=1.0),
+    "implicit": dict(
+        loss="regression", hypergradient="cg", hypergradient_damping=1.0, hypergradient_parameters="scores|upsample"
+    ),
     "bf16": dict(loss="regression_s", bf16=True),
 }
 

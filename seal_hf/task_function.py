@@ -1,0 +1,162 @@
+"""A task-net as a function of some of its parameters, φ -> logits: what implicit gradients differentiate."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from .implicit import Parameters, detached
+from .second_order import second_order
+
+SUBSETS = ("head", "adapters", "all")
+FUSED_ATTENTION = ("flash_attention_2", "flash_attention_3", "flex_attention")  # kernels without a second derivative
+
+
+def select_parameters(model: nn.Module, subset: str) -> Parameters:
+    """The trainable parameters of `model` that a Hessian runs over, by name.
+
+    Args:
+        model: a Hugging Face model, plain or with adapters, or any module for `all` and a regular expression.
+        subset: `head`: those outside of the encoder (`base_model`); `adapters`: those inside of a partly frozen
+            encoder; `all`; else a regular expression that is searched in the names. A CRF's (`crf`) are never among
+            them: the task loss reads them from the net, so that they are held fixed.
+
+    Raises:
+        ValueError: nothing is selected; `head` or `adapters` of a net without an encoder; `adapters` where it is not
+            frozen.
+    """
+    trainable = {n: p for n, p in model.named_parameters() if p.requires_grad and not n.startswith("crf.")}
+    if subset in ("head", "adapters"):
+        plain = model.get_base_model() if hasattr(model, "get_base_model") else model  # PEFT wraps the model
+        encoder = getattr(plain, "base_model", plain)
+        if encoder is plain:
+            raise ValueError(
+                f"`hypergradient_parameters` is {subset!r}, but {type(plain).__name__} has no encoder (`base_model`) "
+                "that a head or adapters could be told from. Use hypergradient_parameters='all', or a regular "
+                f"expression that is found in the names you mean, such as {next(reversed(trainable), '')!r}."
+            )
+        inside = {id(p) for p in encoder.parameters()}
+        if subset == "adapters" and all(p.requires_grad for p in encoder.parameters()):
+            raise ValueError(
+                f"The parameters of the Hessian are to be 'adapters', but no parameter of the encoder of "
+                f"{type(plain).__name__} is frozen. Train an adapter on it, or choose 'head' or 'all'."
+            )
+        chosen = {name: p for name, p in trainable.items() if (id(p) in inside) == (subset == "adapters")}
+    elif subset == "all":
+        chosen = trainable
+    else:
+        chosen = {name: p for name, p in trainable.items() if re.search(subset, name)}
+    if not chosen:
+        raise ValueError(
+            f"The parameters of the Hessian are to be {subset!r}, but no trainable parameter of "
+            f"{type(model).__name__} is among them. Choose one of {', '.join(SUBSETS)}, or a regular expression that "
+            f"is found in names such as {next(iter(trainable), 'none: all are frozen')!r}."
+        )
+    return chosen
+
+
+class TaskFunction:
+    """A task-net as a function φ -> logits of some of its parameters.
+
+    Args:
+        model: the raw task-net.
+        subset: which parameters, see [`select_parameters`]. Where they all lie in the module that gives the logits, as
+            `head` does in most architectures, the function starts from what that module was given in the run's own
+            forward, and the encoder is not run again.
+    """
+
+    def __init__(self, model: nn.Module, subset: str):
+        names = list(select_parameters(model, subset))
+        shared = os.path.commonprefix([name.split(".")[:-1] for name in names])  # the module that holds all of them
+        self.model, self.names = model, names
+        self.prefix = ".".join(shared)
+        self.head = model.get_submodule(self.prefix) if shared else None
+        self._seen, self._logits, self._last = None, None, None
+
+    def parameters(self) -> Parameters:
+        """φ as it is now, by name: leaves in float32, which share the memory of parameters that are."""
+        own = dict(self.model.named_parameters())
+        return detached({name: own[name] for name in self.names})
+
+    @contextlib.contextmanager
+    def watch(self):
+        """Inside, a forward of the model leaves the head's input, and the logits, to the next call of `on`."""
+        if self.head is None:
+            yield
+            return
+
+        def keep(module, args, kwargs, output):
+            self._seen = _detach(args), _detach(kwargs), output.detach() if torch.is_tensor(output) else None
+
+        def keep_logits(module, args, output):
+            self._logits = output.logits.detach()
+
+        handles = [
+            self.head.register_forward_hook(keep, with_kwargs=True),
+            self.model.register_forward_hook(keep_logits),
+        ]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def on(self, inputs: dict[str, Tensor]) -> Callable[[Parameters], Tensor]:
+        """φ -> logits of this micro-batch, (B, ...) as the model gives them. `inputs` are those of the last forward
+        that was watched."""
+        seen, logits, self._seen, self._logits = self._seen, self._logits, None, None
+        if seen is None or logits is None or not self._is_last(seen[2], logits):
+            inside = {name: f"net.{name}" for name in self.names}
+            whole = _function(_OwnForward(self.model), inside, (), _detach(inputs))
+            return lambda phi: whole(phi).logits
+        inside = {name: name.removeprefix(f"{self.prefix}.") for name in self.names}
+        return _function(self.head, inside, *seen[:2])
+
+    def _is_last(self, output: Tensor | None, logits: Tensor) -> bool:
+        """Whether the head gives the logits. Looked at once: no wrapper or precision changes that, though they copy."""
+        if self._last is None:
+            same = output is not None and output.shape == logits.shape
+            self._last = same and torch.allclose(output.float(), logits.float(), rtol=1e-2, atol=1e-6)
+        return self._last
+
+
+def _function(module: nn.Module, inside: dict[str, str], args, kwargs) -> Callable[[Parameters], object]:
+    """φ -> what `module` gives for `args` and `kwargs`; its other parameters and its buffers are as they are now, in
+    float32. `inside`: the names of φ's tensors within the module."""
+    tensors = dict(module.named_parameters()) | dict(module.named_buffers())
+    rest = _detach({name: tensor for name, tensor in tensors.items() if name not in inside.values()})
+
+    def call(phi: Parameters):
+        own = {inside[name]: p for name, p in phi.items()}
+        with second_order(module):
+            return functional_call(module, rest | own, args, kwargs)
+
+    return call
+
+
+class _OwnForward(nn.Module):
+    """The forward of a net's class: in half precision accelerate puts one with autocast in its place."""
+
+    def __init__(self, net: nn.Module):
+        super().__init__()
+        self.net = net
+
+    def forward(self, **inputs: Tensor):
+        return type(self.net).forward(self.net, **inputs)
+
+
+def _detach(values):
+    """Tensors without gradient, floating ones in float32, in the tuple or dict they are in."""
+    if isinstance(values, dict):
+        return {name: _detach(value) for name, value in values.items()}
+    if isinstance(values, (tuple, list)):
+        return type(values)(_detach(value) for value in values)
+    if not torch.is_tensor(values):
+        return values
+    return values.detach().float() if values.is_floating_point() else values
