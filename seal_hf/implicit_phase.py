@@ -25,15 +25,7 @@ from torch import Tensor, nn
 from transformers.utils import logging
 
 from .energy_losses import EnergyLoss
-from .implicit import (
-    FINITE_DIFFERENCES,
-    Hypergradient,
-    Line,
-    Parameters,
-    Pulls,
-    Reduce,
-    compare,
-)
+from .implicit import FINITE_DIFFERENCES, Hypergradient, Line, Parameters, Pulls, Reduce, compare
 from .loss_net import LossNet
 from .spaces import OutputSpace
 from .task_function import TaskFunction

@@ -79,7 +79,7 @@ class LossNet(PreTrainedModel):
     def __init__(self, config: LossNetConfig):
         super().__init__(config)
         self.encoder = None
-        self._second_order = False
+        self._differentiated_twice = False
         self.adapter = nn.ParameterDict()  # the parameters of its adapter, if it has one, as its own
         if ENERGIES[config.energy].reads is not None:
             self.main_input_name = ENERGIES[config.energy].reads
@@ -141,11 +141,11 @@ class LossNet(PreTrainedModel):
             if isinstance(module, nn.Embedding):
                 module.sparse = wanted
 
-    def second_order(self, wanted: bool) -> None:
+    def differentiate_twice(self, wanted: bool) -> None:
         """Whether the energy is differentiated twice, for implicit gradients, see [`second_order`]. It then has no
         dropout in either phase: the inner loss is one function, all of whose derivatives meet in a hypergradient, and
         the difference of two masks is no derivative."""
-        self._second_order = wanted
+        self._differentiated_twice = wanted
 
     def encode(self, inputs: dict[str, Tensor], features: Tensor | None = None) -> Tensor:
         """T_E(x): from the inputs, or from features that are there already. (B, H), or of tokens (B, T, H); of an
@@ -193,7 +193,7 @@ class LossNet(PreTrainedModel):
         """As `forward`, from T_E(x), what `encode` returns: (B, S). In evaluation mode too it has derivatives in y:
         those of a static loss-net, or of inference by gradients."""
         evaluated = not self.energy.training and torch.is_grad_enabled()
-        exact = second_order(self.energy) if self._second_order or evaluated else contextlib.nullcontext()
+        exact = second_order(self.energy) if self._differentiated_twice or evaluated else contextlib.nullcontext()
         with exact, torch.autocast(y.device.type, enabled=False):
             return self.energy(precise(features), y.float() if isinstance(y, LabelSets) else precise(y), mask)
 

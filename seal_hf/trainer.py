@@ -152,7 +152,7 @@ class SealTrainer(TwoNetTrainer):
                 logits, noise = pulled.logits(i, task.logits), self._noise(update, i)
                 space, labels = self.space.of(batch), batch["labels"]
                 candidates = self.energy_loss.candidates(space, logits, labels, noise, task.augmented)
-                row, split = pulled.row(i, candidates.y)
+                row, split = pulled.row(i, candidates.y)  # the candidates; with implicit gradients, more columns
                 with self.loss_net.active(training=True), self.learner.accumulate(i == len(window) - 1):
                     energies, term = split(self.learner(row, candidates.mask, _inputs(batch), task.features))
                     loss = self.energy_loss(energies, candidates)

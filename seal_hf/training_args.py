@@ -140,7 +140,8 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
             derivative, but nets that are smooth: ReLUs have no digit of it.
         hypergradient_parameters (`str`, default `"head"`): the task-net's parameters that the Hessian runs over:
             `head`, `adapters`, `all`, or a regular expression on their names. The head alone is cheap: the encoder is
-            not run again. A CRF's transitions are held fixed.
+            not run again; a net without an encoder, as the FCN, has none to be told apart. A CRF's transitions are held
+            fixed.
 
     Parameters that control the loss-net and its optimizer (AdamW; betas and epsilon are the Trainer's):
         loss_net_encoder (`str`, default `"separate"`): `separate` gives the loss-net its own encoder, `shared` the

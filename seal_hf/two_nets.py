@@ -102,7 +102,7 @@ class TwoNetTrainer(SavingTrainer):
             sparse = self.space.is_sparse(self.model.config.num_labels)
             self.loss_net.sparse_gradients(sparse and reduces_sparse(self.accelerator))
             self.loss_net.train(self.args.loss_net_steps > 0)  # one that is left as it is teaches without dropout
-            self.loss_net.second_order(self.args.hypergradient != "none")
+            self.loss_net.differentiate_twice(self.args.hypergradient != "none")
             with self.loss_net.active(training=True):
                 self.learner = Learner.of_loss_net(self.loss_net, self.accelerator, self.args, num_training_steps)
             if self.partner_kind is not None:

@@ -88,13 +88,23 @@ def compare(gradients, reference, tolerance):
 # --- tags ------------------------------------------------------------------------------------------------------------
 
 
-def losses_of_tags(logits, energy, labels):
-    """Cross-entropy summed over tokens, mean over rows; the hinge with margin 1."""
+def losses_of_tags(logits, energy, labels, crf=None):
+    """Cross-entropy summed over tokens, mean over rows, or a CRF's likelihood; the hinge with margin 1."""
     mask = labels != -100
     output, gold = logits.softmax(-1).unsqueeze(1), F.one_hot(labels.clamp_min(0), logits.shape[-1]).unsqueeze(1)
     task_loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="sum") / len(labels)
+    if crf is not None:
+        task_loss = crf(logits, labels).mean()
     of_output, of_gold = energy(output, mask), energy(gold.double(), mask)
     return task_loss + WEIGHT * of_output.mean(), (1 - of_output + of_gold).clamp_min(0).mean()
+
+
+def check_tags(folder, nets, rows, losses=losses_of_tags, **options):
+    trainer = tiny_tags.trainer(folder, nets, rows, per_device_train_batch_size=32, **OPTIONS, **options)
+    (batch,) = trainer.get_train_dataloader()
+    names = ("classifier.weight", "classifier.bias")
+    reference = expected(nets.task_net, nets.loss_net, dict(batch), names, losses)
+    compare(found(trainer), reference, TOLERANCE[trainer.args.hypergradient_product])
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
@@ -104,14 +114,17 @@ def losses_of_tags(logits, energy, labels):
 def test_of_tags(energy, options, product, tmp_path):
     """Of energies with a recurrent net, with attention, and with dropout, which the hypergradient must not have."""
     nets, rows = tiny_tags.nets("bilstm", tmp_path, energy=energy, energy_options=options or None, global_size=6)
-    nets = randomised(nets)
-    trainer = tiny_tags.trainer(
-        tmp_path, nets, rows, hypergradient_product=product, per_device_train_batch_size=32, **OPTIONS
-    )
-    (batch,) = trainer.get_train_dataloader()
-    names = ("classifier.weight", "classifier.bias")
-    reference = expected(nets.task_net, nets.loss_net, dict(batch), names, losses_of_tags)
-    compare(found(trainer), reference, TOLERANCE[product])
+    check_tags(tmp_path, randomised(nets), rows, hypergradient_product=product)
+
+
+def test_of_tags_with_a_crf(tmp_path):
+    """Whose transitions are constants of the inner loss."""
+    nets, rows = tiny_tags.nets("bilstm", tmp_path, crf=True)
+    with torch.no_grad():
+        for p in nets.task_net.crf.parameters():
+            p.normal_(generator=torch.Generator().manual_seed(8))
+    losses = partial(losses_of_tags, crf=copy.deepcopy(nets.task_net.crf).double())
+    check_tags(tmp_path, randomised(nets), rows, losses, task_loss="crf")
 
 
 @pytest.mark.parametrize("options", [dict(loss_net_steps=0), dict(hypergradient="cg", energy_loss="margin"), {}])
