@@ -4,8 +4,9 @@
 
 First panel: validation accuracy by epoch with and without zero truncation of the inference networks' objectives, and
 with and without the local cross-entropy. The others, for k = 1, 5, 10, 50 task-net updates per energy update:
-validation accuracy, and means over each epoch of the energy's loss and of the norms of both gradients. A run whose file
-exists under recipes/results/trajectories/ is not repeated. Needs matplotlib, the extra `plot`.
+validation accuracy; means over each epoch, after the task-net's updates, of both terms of the energy's loss (Eq. 6)
+and of its gradient's norm; and the norm of the test-time network's whole gradient, cross-entropy too, at the epoch's
+end. A run whose file exists under recipes/results/trajectories/ is not repeated. Needs matplotlib, the extra `plot`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ TRUNCATION = {
 }
 PANELS = {  # key in the log -> what it is
     "eval_accuracy": "validation accuracy",
-    "loss_net_loss": "loss of the energy, after task-net updates",
+    "margin_loss": "margin-rescaled hinge",
+    "perceptron_loss": "perceptron loss",
     "loss_net_grad_norm": "gradient norm of the energy",
     "grad_norm": "gradient norm of the test-time network",
 }
@@ -71,14 +73,13 @@ def main() -> None:
     }
     figure = Figure(figsize=(13, 7), layout="constrained")
     panels = [(TRUNCATION, "eval_accuracy"), *((STEPS, key) for key in PANELS)]
-    for axis, (settings, key) in zip(figure.subplots(2, 3).flat, panels, strict=False):  # the sixth is empty
+    for axis, (settings, key) in zip(figure.subplots(2, 3).flat, panels, strict=True):
         for i, name in enumerate(settings):
             for j, log in enumerate(logs[name]):
                 values = [line[key] for line in log if key in line]
                 axis.plot(range(1, 1 + len(values)), values, color=f"C{i}", label=None if j else name)
         axis.set(xlabel="epoch", ylabel=PANELS[key], yscale="log" if "norm" in key else "linear")
         axis.legend()
-    figure.axes[-1].remove()
     figure.savefig(ROOT / "benchmarks" / "infnet_trajectories.png", dpi=150)
 
 

@@ -124,6 +124,10 @@ class EnergyLoss:
         """Energies (B, 2 + K) -> scalar loss, mean over the batch."""
         raise TypeError(f"{type(self).__name__} is abstract; use one of {sorted(ENERGY_LOSSES)}.")
 
+    def terms(self, energies: Tensor, candidates: Candidates) -> dict[str, Tensor]:
+        """What the log says beside the loss: the parts of a compound one."""
+        return {}
+
     def task_term(self, energy: Tensor, cost: Tensor | None = None) -> Tensor:
         """E(x, ŷ) (B, 1) -> the scalar that λ1 weighs in the task-net's loss; the mean energy unless a loss says
         otherwise. Of a loss that `reads_gold`: `energy` is E(x, ŷ) and E(x, y*), (B, 2), `cost` Δ(ŷ, y*), (B, 1)."""
@@ -268,9 +272,13 @@ class InfNetPlus(InfNet):
     augmented = 2  # [A(x), y*, F(x)]
 
     def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
+        terms = self.terms(energies, candidates)
+        return terms["margin_loss"] + self.perceptron_weight * terms["perceptron_loss"]
+
+    def terms(self, energies: Tensor, candidates: Candidates) -> dict[str, Tensor]:
         output, gold, found = energies.unbind(1)
         margin = F.relu(self.violation(found, gold, candidates.cost[:, 0]))
-        return (margin + self.perceptron_weight * F.relu(gold - output)).mean()
+        return {"margin_loss": margin.mean(), "perceptron_loss": F.relu(gold - output).mean()}
 
     def task_term(self, energy: Tensor, cost: Tensor | None = None) -> Tensor:
         found = energy[:, GOLD] - energy[:, OUTPUT]

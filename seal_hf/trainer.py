@@ -30,7 +30,7 @@ from .checks import (
 )
 from .collators import TensorRows, collate_rows
 from .encoders import last_features, task_features
-from .energy_losses import GOLD, OUTPUT, SAMPLES
+from .energy_losses import GOLD, OUTPUT, SAMPLES, Candidates
 from .energy_weight import SCHEDULES, balanced
 from .feature_cache import FEATURES
 from .implicit_phase import Implicit, MicroBatch, Pulled
@@ -158,7 +158,7 @@ class SealTrainer(TwoNetTrainer):
                     loss = self.energy_loss(energies, candidates)
                     self._meter_hypergradient(loss, term)
                     self.learner.backward((loss + term) / len(window))
-                self._meter_loss_net(loss, energies.detach())
+                self._meter_loss_net(loss, energies.detach(), candidates)
             self.learner.apply()
             self.meters.add(loss_net_grad_norm=self.learner.grad_norm)
         self.learner.zero_grad()  # nothing of this phase is left when the task-net's optimizer steps
@@ -302,11 +302,12 @@ class SealTrainer(TwoNetTrainer):
         logits = logits[0] if isinstance(logits, tuple) else logits
         return self.space.decode(logits, mask=self.space.gold(labels)[1])
 
-    def _meter_loss_net(self, loss: Tensor, energies: Tensor) -> None:
+    def _meter_loss_net(self, loss: Tensor, energies: Tensor, candidates: Candidates) -> None:
         self.meters.watch("loss-net", loss, self.state.global_step)
         self.meters.add(
             loss_net_loss=loss, energy_gold=energies[:, GOLD].mean(), energy_output=energies[:, OUTPUT].mean()
         )
+        self.meters.add(**self.energy_loss.terms(energies, candidates))
         if energies.shape[1] > 2:
             self.meters.add(energy_samples=energies[:, SAMPLES].mean())
 

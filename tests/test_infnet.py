@@ -5,6 +5,7 @@ import copy
 
 import pytest
 import tiny_run
+import tiny_tags
 import torch
 from safetensors.torch import load_file
 from transformers import TrainerCallback
@@ -59,6 +60,20 @@ def test_the_gold_reaches_a_frozen_test_time_network_only_where_its_features_are
     second, _ = tiny_run.run(tmp_path, rows=with_other_labels(), **PLUS | options)
     assert not torch.equal(first, tiny_run.parameters(tiny_run.model()))
     assert torch.equal(first, second) == (kind != "shared")
+
+
+@pytest.mark.parametrize("kind", PARAMETERIZATIONS)
+def test_the_same_of_tags(tmp_path, kind):
+    """Other tags at the positions that count; the energies reach A through its own relaxed output alone."""
+    ends = []
+    for shift in (0, 1):
+        both, rows = tiny_tags.nets("bilstm", tmp_path)
+        flat_labels, _ = rows.ragged["labels"]
+        flat_labels.add_(shift).remainder_(len(tiny_tags.TAGS))
+        options = dict(cost_augmented_network=kind, loss_net_steps=0, task_weight=0.0, max_steps=2, margin_cost="l1")
+        tiny_tags.trainer(tmp_path, both, rows, energy_loss="infnet_plus", **options).train()
+        ends.append(flat(both.task_net))
+    assert torch.equal(*ends) == (kind != "shared")
 
 
 def by_hand(nets, partner, batch, margin_type, truncated, task_weight, perceptron_weight, energy_weight):
@@ -234,3 +249,33 @@ def test_the_saved_nets_are_those_of_any_other_run(tmp_path):
     trainer.args.energy_loss = "nce"
     trainer.train()
     assert trainer.partner is None
+
+
+@pytest.mark.parametrize("margin_type", MARGINS)
+@pytest.mark.parametrize("truncated", [False, True])
+def test_the_compound_objective_has_the_gradients_of_finite_differences(margin_type, truncated):
+    """L_E in the energy's parameters, and what A seeks in its logits, through a recurrent energy of tags."""
+    torch.manual_seed(0)
+    space, energy = TagSequenceSpace(["O", "B-x", "I-x"]), ChainForwardEnergy(3, 4, 5).double()
+    options = dict(margin_type=margin_type, margin_cost="l1", inference_truncation=truncated, perceptron_weight=0.7)
+    loss = ENERGY_LOSSES["infnet_plus"](**options)
+    labels, features = torch.tensor([[0, -100, 1, 2], [1, 0, -100, -100]]), torch.randn(2, 4, 4).double()
+    logits, augmented = torch.randn(2, 2, 4, 3).double()
+    candidates = loss.candidates(space, logits, labels, torch.Generator(), augmented)
+
+    def of_energy(parameter):
+        energies = torch.func.functional_call(energy, {name: parameter}, (features, candidates.y, candidates.mask))
+        terms = loss.terms(energies, candidates)
+        value = loss(energies, candidates)
+        assert value == terms["margin_loss"] + 0.7 * terms["perceptron_loss"]
+        return value
+
+    for name, parameter in energy.named_parameters():
+        assert torch.autograd.gradcheck(of_energy, (parameter.detach().clone().requires_grad_(),)), name
+    gold, mask = space.gold(labels)
+
+    def of_a(logits):
+        y = torch.cat([space.output(logits), space.candidate(gold.double())], 1)
+        return loss.task_term(energy(features, y, mask))
+
+    assert torch.autograd.gradcheck(of_a, (logits.requires_grad_(),))
