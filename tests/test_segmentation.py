@@ -307,6 +307,34 @@ def test_the_example_takes_a_hugging_face_model_on_whole_images(tmp_path, progra
     assert saved.do_normalize and list(saved.image_mean) == [0.485, 0.456, 0.406]
 
 
+@pytest.mark.parametrize("pretrained", [True, False], ids=["a processor that resizes", "fcn"])
+def test_the_pipeline_predicts_what_the_example_measured(tmp_path, program, data, segformer, pretrained):
+    """From images of other sizes too: they are brought to the pixels that the net has been trained on."""
+    Image = pytest.importorskip("PIL.Image", reason="pipelines of images need pillow")
+    flags = [*data[:2], "--image_size", "32", "--loss", "ce"]
+    if pretrained:
+        image_processor_class()(size={"height": 64, "width": 64}).save_pretrained(segformer)  # as SegFormer's own: 512
+        flags += ["--model_name_or_path", str(segformer)]
+    metrics = program([*QUIET, str(tmp_path / "out"), *flags, "--learning_rate", "1e-2"])
+    images = load_masks(data[1], image_size=32).test.images
+    expected = np.load(tmp_path / "out" / "predictions_test.npz")["probabilities"]
+    segment = pipeline("image-segmentation", str(tmp_path / "out"), device="cpu")
+    for image, probabilities in zip(images, expected, strict=True):
+        found = np.zeros((32, 32), bool)
+        for part in segment(Image.fromarray(image)):
+            found |= (np.asarray(part["mask"]) == 255) & (part["label"] == "foreground")
+        clear = np.abs(probabilities - 0.5) > 1e-3  # they are written in half precision
+        assert np.array_equal(found[clear], (probabilities >= 0.5)[clear])
+    nets = SealForSegmentation.from_pretrained(tmp_path / "out")
+    processor = AutoImageProcessor.from_pretrained(tmp_path / "out")
+    pixels = processor([Image.fromarray(image).resize((96, 80)) for image in images], return_tensors="pt")
+    assert pixels["pixel_values"].shape == (3, 3, 32, 32)
+    probabilities, _ = nets.predict(**processor(list(images), return_tensors="pt"))
+    np.testing.assert_allclose(probabilities.numpy(), expected, atol=1e-3)
+    gold = load_masks(data[1], image_size=32).test.masks
+    assert mask_metrics(probabilities.numpy(), gold)["mean_iou"] == pytest.approx(metrics["test_mean_iou"], abs=0.01)
+
+
 @pytest.mark.parametrize(
     "flags, message",
     [
