@@ -10,7 +10,7 @@ from transformers import SchedulerType, TrainingArguments
 
 from .backbones import LIBRARIES
 from .encoders import ENCODER_MODES
-from .energy_losses import ENERGY_LOSSES, MARGINS, REGRESSION_SAMPLES
+from .energy_losses import ENERGY_LOSSES, MARGINS, REGRESSION_SAMPLES, EnergyLoss
 from .energy_weight import SCHEDULES
 from .export import ADAPTER_EXPORTS
 from .implicit import METHODS, PRODUCTS, Hypergradient
@@ -287,6 +287,7 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         self._check_choice("tag_score", TAG_SCORES)
         self._check_choice("pixel_loss", PIXEL_LOSSES)
         self._check_choice("sample_coherence", COHERENCE)
+        self._check_coherence()
         self._check_choice("energy_weight_schedule", SCHEDULES)
         self._check_choice("margin_cost", COSTS)
         self._check_choice("margin_type", MARGINS)
@@ -331,6 +332,15 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         if self.energy_weight == 0 and self.task_weight == 0:
             raise ValueError(
                 "`energy_weight` and `task_weight` are both 0: the task-net would have no loss. Set one of them."
+            )
+
+    def _check_coherence(self) -> None:
+        """Raises ValueError where samples are to be coherent, but the energy loss draws none."""
+        drawing = [name for name, loss in ENERGY_LOSSES.items() if loss.draw is not EnergyLoss.draw]
+        if self.sample_coherence != "none" and self.energy_loss not in drawing:
+            raise ValueError(
+                f"`sample_coherence` is {self.sample_coherence!r}, but energy_loss={self.energy_loss!r} draws no "
+                f"samples that could be coherent. Use one of {', '.join(drawing)} (--loss), or leave it out."
             )
 
     def _check_hypergradient(self) -> None:
