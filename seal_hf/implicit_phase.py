@@ -34,6 +34,7 @@ from .implicit import (
     select_parameters,
     unflatten,
 )
+from .learner import evaluating
 from .loss_net import LossNet
 from .spaces import OutputSpace
 
@@ -41,19 +42,6 @@ logger = logging.get_logger(__name__)
 
 FINITE_DIFFERENCES = "finite_differences"
 FUSED_ATTENTION = ("flash_attention_2", "flash_attention_3", "flex_attention")  # kernels without a second derivative
-
-
-@contextlib.contextmanager
-def evaluating(net: nn.Module):
-    """Inside, `net` is in evaluation mode."""
-    training = [module for module in net.modules() if module.training]
-    for module in training:
-        module.training = False
-    try:
-        yield net
-    finally:
-        for module in training:
-            module.training = True
 
 
 class TaskFunction:

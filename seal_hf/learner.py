@@ -33,6 +33,19 @@ def frozen(net: nn.Module):
             p.requires_grad_(True)
 
 
+@contextlib.contextmanager
+def evaluating(net: nn.Module):
+    """Inside, `net` is in evaluation mode."""
+    training = [module for module in net.modules() if module.training]
+    for module in training:
+        module.training = False
+    try:
+        yield net
+    finally:
+        for module in training:
+            module.training = True
+
+
 def reduces_sparse(accelerator: Accelerator) -> bool:
     """Whether this launcher can average row-sparse gradients: one process needs not, gloo can, NCCL cannot."""
     return accelerator.num_processes == 1 or torch.distributed.get_backend() == "gloo"

@@ -33,10 +33,10 @@ from .encoders import last_features, task_features
 from .energy_losses import GOLD, OUTPUT, SAMPLES
 from .energy_weight import SCHEDULES, balanced
 from .feature_cache import FEATURES
-from .implicit_phase import Implicit, MicroBatch, Pulled, evaluating
+from .implicit_phase import Implicit, MicroBatch, Pulled
 from .infnet import CostAugmentedInference
 from .launchers import check_crf, check_launcher
-from .learner import Learner, frozen
+from .learner import Learner, evaluating, frozen
 from .loss_net import LossNet
 from .meters import Meters
 from .modeling import SealModel

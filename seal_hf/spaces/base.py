@@ -105,6 +105,17 @@ class OutputSpace(ABC):
     def perturb(self, logits: Tensor, num_samples: int, std: float, generator: torch.Generator) -> Tensor:
         """K relaxed structures from logits with Gaussian noise of standard deviation `std`: (B, K, ...)."""
 
+    @torch.no_grad()
+    def flip(self, gold: Tensor, generator: torch.Generator) -> Tensor:
+        """The gold with entries flipped, at a rate that is uniform in [0, 1/2] for each input: (B, 1, ...). Where
+        structures fill a box."""
+        flips = torch.rand(gold.shape, device=gold.device, generator=generator) < self._flip_rate(gold, generator)
+        return (gold - flips.float()).abs().unsqueeze(1)
+
+    @staticmethod
+    def _flip_rate(gold: Tensor, generator: torch.Generator) -> Tensor:
+        return torch.rand(len(gold), *[1] * (gold.dim() - 1), device=gold.device, generator=generator) / 2
+
     @abstractmethod
     def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
         """Logits of the distribution whose every entry is the gold's with probability `share`, else the task-net's."""

@@ -41,6 +41,7 @@ from .base import OutputSpace
 IGNORE = 255  # label of a pixel that does not count, as in Pascal VOC and Hugging Face's segmentation heads
 COHERENCE = ("none", "field", "patches")
 PIXEL_LOSSES = ("sum", "mean")
+FLIP_LENGTHS = (0.5, 2.0, 4.0, 8.0)  # pixels, of `flip`: from salt and pepper to a limb
 
 
 class BinaryMaskSpace(OutputSpace):
@@ -169,6 +170,19 @@ class BinaryMaskSpace(OutputSpace):
             shared, alone = (_spread(values, size, shape[2:]) for values in (shared, alone))
             return torch.where(alone, noise, shared)
         return noise
+
+    @torch.no_grad()
+    def flip(self, gold: Tensor, generator: torch.Generator) -> Tensor:
+        """The gold with pixels flipped where a smooth random field is low: at a rate that is uniform in [0, 1/2] and a
+        correlation length out of `FLIP_LENGTHS`, drawn for each image. (B, 1, H, W)."""
+        noise = torch.randn(gold.shape, device=gold.device, generator=generator)
+        length = torch.randint(len(FLIP_LENGTHS), (len(gold),), device=gold.device, generator=generator)
+        rows, columns = (
+            torch.stack([smoothing(size, length, gold.device) for length in FLIP_LENGTHS])[length]
+            for size in gold.shape[1:]
+        )
+        flips = rows @ noise @ columns.transpose(1, 2) < torch.special.ndtri(self._flip_rate(gold, generator))
+        return (gold - flips.float()).abs().unsqueeze(1)
 
     def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
         """The log-odds of (1 - m) σ(z) + m y*, m = `share` in (0, 1): (B, H, W)."""
