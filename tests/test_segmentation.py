@@ -13,6 +13,7 @@ import pytest
 import tiny_masks
 import torch
 from safetensors.torch import load_file
+from sklearn.metrics import jaccard_score
 from tiny_masks import LABELS, make, pixel_loss, squares
 from tiny_run import StopAt, parameters
 from transformers import (
@@ -284,12 +285,18 @@ def test_the_example_trains_writes_and_draws(tmp_path, program, data, capsys):
     expected = "train_results.json eval_results.json test_results.json all_results.json README.md picture.png"
     expected += " predictions_eval.npz predictions_test.npz config.json model.safetensors preprocessor_config.json"
     assert set(expected.split()) <= names and (tmp_path / "out" / "_loss_net" / "model.safetensors").is_file()
-    assert "mean IoU at the tuned threshold" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "mean IoU at the tuned threshold" in printed and "mean IoU of the mean training mask" in printed
     probabilities = np.load(tmp_path / "out" / "predictions_test.npz")["probabilities"]
     found = mask_metrics(probabilities.astype(np.float32), squares(3).masks, metrics["threshold"])
     assert found["mean_iou"] == pytest.approx(metrics["test_mean_iou_tuned"], abs=0.02)
     written = json.loads((tmp_path / "out" / "all_results.json").read_text(encoding="utf-8"))
     assert written["test_mean_iou"] == pytest.approx(metrics["test_mean_iou"])
+    masks, gold = squares(16).masks, squares(3).masks  # the baseline that reads no image
+    often = (masks == 1).sum(0) / (masks != 255).sum(0)
+    ious = lambda t, labels: [jaccard_score(m[m != 255], often[m != 255] >= t) for m in labels]  # noqa: E731
+    threshold = max(np.arange(0.05, 1, 0.05), key=lambda t: np.mean(ious(t, masks)))
+    assert written["test_mean_mask_iou"] == pytest.approx(np.mean(ious(threshold, gold)), abs=0.02)
     nets = SealForSegmentation.from_pretrained(tmp_path / "out")
     assert (nets.config.threshold, nets.config.crop_size) == (metrics["threshold"], 12)
     assert nets.config.id2label == {0: "background", 1: "foreground"}
