@@ -105,9 +105,12 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         pixel_loss (`str`, default `"sum"`): cross-entropy over pixels: `sum`, as over labels, or `mean`; λ1 is for one
             of them.
         sample_coherence (`str`, default `"none"`): how the pixels of a sample hang together: `none`, `field`: through a
-            smooth random field, `patches`: all of a patch share one draw. Each pixel keeps its probability.
+            smooth random field, `patches`: all of a patch share one draw; each pixel keeps its probability. `inputs`:
+            samples are the task-net's own masks at noisy copies of the image, with new dropout, and no draws.
         coherence_size (`int`, default 4): scale of the field, or side of a patch, in pixels.
         independent_share (`float`, default 0.1): share of the patches whose pixels are independent after all.
+        input_noise_std (`float`, default 0.1): standard deviation of the noise of `inputs`, in the units of the pixels
+            that the task-net gets: of the FCN, 0 to 1.
 
     Parameters that control large label sets:
         sparse_labels_from (`int`, default 2000): from so many labels on, candidates are lists of labels: samples are
@@ -226,6 +229,7 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
     sample_coherence: str = field(default="none", metadata={"help": f"Samples of masks: {', '.join(COHERENCE)}."})
     coherence_size: int = field(default=4, metadata={"help": "Scale of the field, side of a patch, in pixels."})
     independent_share: float = field(default=0.1, metadata={"help": "Share of patches with independent pixels."})
+    input_noise_std: float = field(default=0.1, metadata={"help": "Noise of perturbed inputs, in units of pixels."})
 
     sparse_labels_from: int = field(
         default=SPARSE_FROM, metadata={"help": "Number of labels from which candidates are sparse."}
@@ -311,7 +315,7 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         for name in (
             "loss_net_steps energy_weight task_weight perturbation_std loss_net_learning_rate "
             "focal_gamma asymmetric_gamma_negative asymmetric_gamma_positive asymmetric_clip "
-            "loss_net_encoder_learning_rate "
+            "loss_net_encoder_learning_rate input_noise_std "
             "unique_roles_weight crf_learning_rate independent_share perceptron_weight cost_augmented_task_weight "
             "loss_net_weight_decay loss_net_warmup_steps loss_net_max_grad_norm cost_weight gold_mix "
             "hypergradient_scale hypergradient_damping"

@@ -46,6 +46,10 @@ LOSSES = {
     "ranking, field": dict(loss="ranking", sample_coherence="field"),
     "ranking, patches": dict(loss="ranking", sample_coherence="patches"),
     "nce, patches": dict(loss="nce", sample_coherence="patches", coherence_size=2, independent_share=0.5),
+    "ranking, inputs": dict(loss="ranking", sample_coherence="inputs"),
+    "implicit, inputs": dict(
+        loss="contrastive_divergence", sample_coherence="inputs", hypergradient="cg", hypergradient_damping=1.0
+    ),
     "contrastive divergence": dict(loss="contrastive_divergence"),
     "implicit": dict(loss="regression", hypergradient="cg", hypergradient_damping=1.0),
     "bf16": dict(loss="regression_s", bf16=True),
@@ -95,9 +99,10 @@ def test_the_loss_net_lowers_its_loss(tmp_path, loss):
     "options",
     [
         dict(loss="nce", sample_coherence="patches", independent_share=0.5, bf16=True, loss_net_steps=2),
+        dict(loss="ranking", sample_coherence="inputs", loss_net_steps=2),
         dict(loss="regression_s", gradient_accumulation_steps=2, batch=4, batch_repeats=2),
     ],
-    ids=["patches, bf16", "accumulation, repeats"],
+    ids=["patches, bf16", "inputs", "accumulation, repeats"],
 )
 def test_resumed_equals_uninterrupted_to_the_bit(tmp_path, options):
     """With new crops in every epoch, dropout of the loss-net and samples."""
@@ -224,6 +229,13 @@ def test_the_pipeline_runs_on_a_trained_fcn(tmp_path):
         (dict(loss="nce", sample_coherence="field"), "needs log P of its samples.*sample_coherence='field'"),
         (dict(loss="nce", sample_coherence="patches", independent_share=0.0), "independent_share=0.0"),
         (dict(loss="regression", encoder="shared"), "`loss_net_encoder` is 'shared'"),
+        (dict(loss="nce", sample_coherence="inputs"), "needs log P of its samples.*sample_coherence='inputs'"),
+        (
+            dict(loss="ranking", sample_coherence="inputs", gold_mix=0.5),
+            "gold_mix=0.5 .* 'inputs'|gold_mix=0.5 changes",
+        ),
+        (dict(loss="regression_s", sample_coherence="inputs"), "regression_samples='discrete'"),
+        (dict(loss="ranking", sample_coherence="inputs", input_noise_std=-1.0), "`input_noise_std` is -1.0"),
         (dict(pixel_loss="max"), "`pixel_loss` is 'max'; it must be one of sum, mean"),
         (dict(sample_coherence="smooth"), "`sample_coherence` is 'smooth'"),
         (dict(loss="ce", sample_coherence="field"), "energy_loss='ce' draws no samples that could be coherent"),
