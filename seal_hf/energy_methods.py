@@ -156,7 +156,7 @@ class DVN(EnergyMethod):
     def candidates(self, problem: Problem) -> Candidates:
         gold, mask = problem.space.gold(problem.labels)
 
-        def rightness(y: Tensor) -> Tensor:
+        def rightness(y: Tensor) -> Tensor:  # less where the value is more wrong
             return -self.loss.pointwise(problem.energy(y), problem.space.score(y, gold, mask).detach())
 
         starts = problem.starts

@@ -232,6 +232,7 @@ def test_resumed_equals_uninterrupted_to_the_bit(tmp_path):
         rows = MaskRows(squares(), 12)
         callbacks = [NewCrops(rows)] + ([StopAt(stop)] if stop else [])
         options = dict(inference_start="random", num_train_epochs=3, save_strategy="steps", save_steps=3)
+        options |= dict(dvn_points=["flipped_gold", "mixed_gold"], dvn_gold_starts=0.5)
         trainer = make(folder, rows=rows, callbacks=callbacks, **options)
         trainer.train(resume_from_checkpoint=resume)
         return weights(trainer.model)
