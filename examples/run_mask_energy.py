@@ -72,7 +72,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     )
     result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
     trainer.save_metrics("train", result.metrics)
-    metrics, probabilities = evaluate_masks(trainer, splits)
+    metrics, probabilities = evaluate_masks(trainer, splits, data.train)
     trainer.save_model()
     write_results(trainer, metrics)
     if trainer.is_world_process_zero():

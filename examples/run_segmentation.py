@@ -17,7 +17,7 @@ from transformers import AutoImageProcessor, EarlyStoppingCallback, set_seed
 
 from seal_hf import MaskRows, NewCrops, SealForSegmentation, SealTrainer, SealTrainingArguments, load_masks
 from seal_hf.checkpoints import load_loss_net
-from seal_hf.crops import CROP_SIZE, check_scaling, pixel_scaling
+from seal_hf.crops import CROP_SIZE, check_scaling, pixel_scaling, resize_to
 from seal_hf.data import MaskDataArguments
 from seal_hf.fcn import fcn_image_processor
 from seal_hf.mask_metrics import mask_compute_metrics
@@ -52,6 +52,7 @@ def build(data, model_args: ModelArguments, args: SealTrainingArguments):
     name = model_args.model_name_or_path
     model = SealForSegmentation.for_data(data, name, **options)
     processor = fcn_image_processor() if name is None else AutoImageProcessor.from_pretrained(name)
+    resize_to(processor, data.image_size)
     if model_args.loss_net_path is not None:
         model.loss_net = load_loss_net(model_args.loss_net_path, model.task_net)
         check_scaling(model_args.loss_net_path, processor)
@@ -84,7 +85,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     )
     result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
     trainer.save_metrics("train", result.metrics)
-    metrics, probabilities = evaluate_masks(trainer, splits)
+    metrics, probabilities = evaluate_masks(trainer, splits, data.train)
     trainer.card_facts = {"metrics": metrics, "dataset": data.name, "finetuned_from": model_args.model_name_or_path}
     trainer.save_model()
     write_results(trainer, metrics)

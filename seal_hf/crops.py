@@ -85,6 +85,16 @@ def pixel_scaling(processor) -> dict[str, list[float]]:
     return {"mean": list(processor.image_mean), "std": list(processor.image_std)}
 
 
+def resize_to(processor, size: tuple[int, int]):
+    """`processor`, so that it brings images of any size to the (H, W) pixels that [`MaskRows`] reads them at: saved
+    with a net, `pipeline("image-segmentation")` then feeds it as in training. [`MaskRows`] itself resizes nothing."""
+    processor.do_resize, processor.size = True, {"height": size[0], "width": size[1]}
+    for other in ("do_center_crop", "do_pad", "keep_aspect_ratio"):
+        if getattr(processor, other, None):
+            setattr(processor, other, False)
+    return processor
+
+
 def check_scaling(folder: str | Path, processor) -> None:
     """Raises ValueError where the loss-net of `folder` has been trained on pixels of another scale than `processor`
     gives, by the image processor that is saved with it; without one, nothing is known."""

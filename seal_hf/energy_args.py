@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from transformers import TrainingArguments
 
-from .energy_methods import ENERGY_METHODS
+from .energy_methods import ENERGY_METHODS, POINTS
 from .inference import OPTIMIZERS, STARTS, GradientBasedInference
 from .spaces import COSTS
 from .training_args import CheckedArguments
@@ -24,6 +24,11 @@ class EnergyTrainingArguments(CheckedArguments, TrainingArguments):
         num_samples (`int`, default 20): K, the samples of the task-net per input (SEAL Eq. 8; the authors: 40 to 100).
         margin_cost (`str`, default `"f1"`): Δ of `spen`: `f1` = 1 - soft F1, `l1` = summed distance, `l1_mean` = per
             label. Energies grow with it: a margin of `l1` can be as large as the number of labels.
+        dvn_points (`list[str]`, default none): further points of `dvn`, each with its exact score and without an
+            inference: `start`, `other_gold`, `flipped_gold`, `mixed_gold` (`energy_methods.POINTS`). Ours, for masks: a
+            network that sees one clean mask per image, the gold, learns what masks look like and not which is right.
+        dvn_gold_starts (`float`, default 0.0): share of the rows whose adversarial inference starts from the gold in
+            `dvn` (the authors of SEAL: 0.5 for masks, 0 for labels).
 
     Parameters that control gradient-based inference:
         inference_steps (`int`, default 20): gradient steps while training, for `spen` and `dvn` (as the authors of
@@ -43,6 +48,13 @@ class EnergyTrainingArguments(CheckedArguments, TrainingArguments):
     num_samples: int = field(default=20, metadata={"help": "K, samples of the task-net per input."})
     margin_cost: str = field(default="f1", metadata={"help": f"Δ of spen: {', '.join(COSTS)}."})
 
+    dvn_points: list[str] = field(
+        default_factory=list, metadata={"help": f"Further points of a deep value network: {', '.join(POINTS)}."}
+    )
+    dvn_gold_starts: float = field(
+        default=0.0, metadata={"help": "Share of rows whose adversarial inference starts from the gold."}
+    )
+
     inference_steps: int = field(default=20, metadata={"help": "Steps of inference while training."})
     inference_steps_eval: int = field(default=30, metadata={"help": "Steps of inference at evaluation, prediction."})
     inference_learning_rate: float = field(default=0.1, metadata={"help": "Step size of inference, in units of y."})
@@ -56,6 +68,16 @@ class EnergyTrainingArguments(CheckedArguments, TrainingArguments):
         self._check_choice("margin_cost", COSTS)
         self._check_choice("inference_optimizer", OPTIMIZERS)
         self._check_choice("inference_start", (AUTO, *STARTS))
+        for point in self.dvn_points:
+            if point not in POINTS:
+                raise ValueError(f"`dvn_points` holds {point!r}; it may hold {', '.join(POINTS)}.")
+        if not 0 <= self.dvn_gold_starts <= 1:
+            raise ValueError(f"`dvn_gold_starts` is {self.dvn_gold_starts}; it is a share, from 0 to 1.")
+        if (self.dvn_points or self.dvn_gold_starts) and self.energy_method != "dvn":
+            name = "dvn_points" if self.dvn_points else "dvn_gold_starts"
+            raise ValueError(
+                f"`{name}` is of energy_method='dvn', but it is {self.energy_method!r}. Leave `{name}` out."
+            )
         for name, least in (
             ("num_samples", 1),
             ("inference_steps", 0),

@@ -8,13 +8,13 @@ At prediction all of them minimise E(x, y) over the relaxed y.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from .energy_losses import NCE, Candidates, DeepValue, EnergyLoss, Margin, Ranking, RegressionS
+from .energy_losses import NCE, SAMPLES, Candidates, DeepValue, EnergyLoss, Margin, Ranking, RegressionS
 from .inference import GradientBasedInference
 from .spaces import OutputSpace
 
@@ -51,16 +51,21 @@ class EnergyMethod(ABC):
     Attributes:
         loss: the energy loss.
         needs_task_net: whether the method is defined with a task-net only.
-        extra: what the log calls the mean energy of the row after ŷ and y*; None where the row ends there.
+        extra: what the log calls the mean energies of the columns after ŷ and y*, where there are any.
     """
 
     needs_task_net = False
-    extra: str | None = None
+    extra: Mapping[str, slice] = {}
     loss: EnergyLoss
 
     def __init__(self, inference: GradientBasedInference, num_samples: int, margin_cost: str):
         self.inference = inference
         self.loss = self.make_loss(num_samples, margin_cost)
+
+    @classmethod
+    def from_arguments(cls, args, inference: GradientBasedInference) -> EnergyMethod:
+        """The method with the options that [`EnergyTrainingArguments`] has for it."""
+        return cls(inference, args.num_samples, args.margin_cost)
 
     @staticmethod
     @abstractmethod
@@ -76,12 +81,10 @@ class EnergyMethod(ABC):
     def candidates(self, problem: Problem) -> Candidates:
         """The row of candidates that the loss reads, without gradient."""
 
-    def _row(self, problem: Problem, *objectives: Callable[[Tensor], Tensor]) -> Candidates:
-        """[ŷ, y*, further minima]: one inference per objective, the first gives ŷ."""
+    def _row(self, problem: Problem, found: Tensor, *further: Tensor) -> Candidates:
+        """[ŷ, y*, further points], of the ŷ that was found; (B, 1, ...) each."""
         gold, mask = problem.space.gold(problem.labels)
-        found = [self.inference(objective, problem.starts)[0] for objective in objectives]
-        row = problem.space.join([found[0], problem.space.candidate(gold), *found[1:]])
-        candidates = Candidates(row, mask)
+        candidates = Candidates(problem.space.join([found, problem.space.candidate(gold), *further]), mask)
         self.loss.annotate(problem.space, None, gold, candidates)
         return candidates
 
@@ -101,22 +104,46 @@ class SPEN(EnergyMethod):
 
     def candidates(self, problem: Problem) -> Candidates:
         gold, mask = problem.space.gold(problem.labels)
-        return self._row(
-            problem, lambda y: problem.energy(y) - problem.space.cost(y, gold, self.loss.margin_cost, mask)
-        )
+        margin = lambda y: problem.energy(y) - problem.space.cost(y, gold, self.loss.margin_cost, mask)  # noqa: E731
+        return self._row(problem, self.inference(margin, problem.starts)[0])
 
 
 class DVN(EnergyMethod):
     """Deep value network (Gygli et al. 2017): σ(-E(x, y)) learns the score s(y, y*), at three points per input.
 
         ŷ     = argmin_y E(x, y)                                   the prediction
-        y_adv = argmax_y BCE( σ(-E(x, y)), s(y, y*) )              where it is most wrong
-        L     = Σ_{y in {ŷ, y_adv, y*}} BCE( σ(-E(x, y)), s(y, y*) )
+        y_adv = argmax_y BCE( σ(-E(x, y)), s(y, y*) )              where it is most wrong, s held constant
+        L     = Σ_{y in {ŷ, y_adv, y*} and further points} BCE( σ(-E(x, y)), s(y, y*) )
 
-    All three in each step, both inferences from the same starts (zeros), as the authors of SEAL do.
+    All three in each step, both inferences from the same starts (zeros), as the authors of SEAL do; for masks they, and
+    Gygli et al., start half of the adversarial ones from the gold.
+
+    Further points are ours. Of the three, the gold alone is a structure as the data has them: a network can tell it
+    from what inference finds without a look at x, and inference then has nothing to follow. Each of `points` adds one
+    point per input with its exact score, at the cost of one more energy and of no inference, see `POINTS`.
+
+    Args:
+        points: names out of `POINTS`.
+        gold_starts: share of the rows whose adversarial inference starts from the gold, in [0, 1].
+        inference, num_samples, margin_cost: as of the base class.
     """
 
-    extra = "energy_adversarial"
+    extra = {"energy_adversarial": slice(2, 3), "energy_points": slice(3, None)}
+
+    def __init__(
+        self,
+        inference: GradientBasedInference,
+        num_samples: int = 0,
+        margin_cost: str = "f1",
+        points: Sequence[str] = (),
+        gold_starts: float = 0.0,
+    ):
+        super().__init__(inference, num_samples, margin_cost)
+        self.points, self.gold_starts = tuple(points), gold_starts
+
+    @classmethod
+    def from_arguments(cls, args, inference: GradientBasedInference) -> DVN:
+        return cls(inference, points=args.dvn_points, gold_starts=args.dvn_gold_starts)
 
     @staticmethod
     def make_loss(num_samples: int, margin_cost: str) -> EnergyLoss:
@@ -128,8 +155,46 @@ class DVN(EnergyMethod):
 
     def candidates(self, problem: Problem) -> Candidates:
         gold, mask = problem.space.gold(problem.labels)
-        wrong = lambda y: self.loss.pointwise(problem.energy(y), problem.space.score(y, gold, mask))  # noqa: E731
-        return self._row(problem, problem.energy, lambda y: -wrong(y))
+
+        def rightness(y: Tensor) -> Tensor:  # less where the value is more wrong
+            return -self.loss.pointwise(problem.energy(y), problem.space.score(y, gold, mask).detach())
+
+        starts = problem.starts
+        if self.gold_starts:
+            chosen = torch.rand(len(gold), device=gold.device, generator=problem.noise) < self.gold_starts
+            starts = torch.where(_per_row(chosen, starts), problem.space.candidate(gold), starts)
+        found, adversarial = self.inference(problem.energy, problem.starts)[0], self.inference(rightness, starts)[0]
+        return self._row(problem, found, adversarial, *(POINTS[name](problem, gold) for name in self.points))
+
+
+def _start(problem: Problem, gold: Tensor) -> Tensor:
+    return problem.starts[:, :1]
+
+
+def _other_gold(problem: Problem, gold: Tensor) -> Tensor:
+    return problem.space.candidate(gold.roll(1, 0))
+
+
+def _flipped_gold(problem: Problem, gold: Tensor) -> Tensor:
+    return problem.space.flip(gold, problem.noise)
+
+
+def _mixed_gold(problem: Problem, gold: Tensor) -> Tensor:
+    share = _per_row(torch.rand(len(gold), device=gold.device, generator=problem.noise), gold)
+    return problem.space.candidate(share * gold + (1 - share) * gold.roll(1, 0))
+
+
+def _per_row(values: Tensor, y: Tensor) -> Tensor:
+    """(B,) -> (B, 1, ...), to go with y (B, ...)."""
+    return values.view(-1, *[1] * (y.dim() - 1))
+
+
+POINTS: dict[str, Callable[[Problem, Tensor], Tensor]] = {
+    "start": _start,  # where inference starts, which no loss would otherwise see
+    "other_gold": _other_gold,  # the gold of another row of the batch: it looks right, and is wrong for this x
+    "flipped_gold": _flipped_gold,  # the gold with some of its entries flipped, neighbours together (`space.flip`)
+    "mixed_gold": _mixed_gold,  # a y* + (1 - a) of another row's gold, a uniform in [0, 1]
+}
 
 
 class FromTaskNet(EnergyMethod):
@@ -141,7 +206,7 @@ class FromTaskNet(EnergyMethod):
     """
 
     needs_task_net = True
-    extra = "energy_samples"
+    extra = {"energy_samples": SAMPLES}
     loss_class: type[EnergyLoss] = NCE
 
     @classmethod

@@ -3,6 +3,8 @@
 There is no task-net at prediction: ŷ = argmin_y E(x, y) by gradient-based inference. One step of the Trainer is one
 update of the energy network; its forward encodes x, finds the candidates with the energies as they are, and returns
 their energies, so that x is encoded once, with one dropout mask, and the DDP wrapper sees one forward per backward.
+Dropout behind the encoder (that of masks) is off while candidates are sought, else the best of the iterates would be
+the one with the luckiest mask; it is on in the energies that are trained.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from transformers import PreTrainedModel
 from .checks import check_columns, check_saving, check_task_net
 from .collators import TensorRows, collate_rows
 from .energy_args import EnergyTrainingArguments
-from .energy_losses import GOLD, OUTPUT, SAMPLES
+from .energy_losses import GOLD, OUTPUT
 from .energy_methods import ENERGY_METHODS, Problem
 from .launchers import check_data_parallel
 from .loss_net import LossNet, aligned
@@ -25,6 +27,7 @@ from .meters import Meters
 from .modeling import SealModel
 from .samplers import stateless_noise
 from .saving import SavingTrainer
+from .second_order import evaluating
 from .spaces import SPACES, OutputSpace
 
 ROLE = "energy network"
@@ -105,7 +108,8 @@ class EnergyTrainer(SavingTrainer):
 
         def candidates(features: Tensor) -> Tensor:
             energy = lambda y: self.model.energies(features, y, mask)  # noqa: E731
-            found.append(self.method.candidates(Problem(self.space, energy, labels, starts, logits, noise)))
+            with evaluating(self.model):
+                found.append(self.method.candidates(Problem(self.space, energy, labels, starts, logits, noise)))
             return found[0].y
 
         energies = model(candidates, mask, x)
@@ -171,8 +175,9 @@ class EnergyTrainer(SavingTrainer):
     def _meter(self, loss: Tensor, energies: Tensor) -> None:
         self.meters.watch(ROLE, loss, self.state.global_step)
         self.meters.add(energy_output=energies[:, OUTPUT], energy_gold=energies[:, GOLD])
-        if self.method.extra is not None and energies.shape[1] > 2:
-            self.meters.add(**{self.method.extra: energies[:, SAMPLES]})
+        for name, columns in self.method.extra.items():
+            if energies[:, columns].shape[1]:
+                self.meters.add(**{name: energies[:, columns]})
 
     def _meter_evaluation(self, energies: Tensor) -> Tensor:
         """(B, 2) -> the mean of E(x, y*) - E(x, ŷ)."""
@@ -186,7 +191,7 @@ class EnergyTrainer(SavingTrainer):
         _check_task_net(self.task_net, self.model, self.space, args)
         inference = args.inference(args.inference_steps, has_task_net)
         self.inference = args.inference(args.inference_steps_eval, has_task_net)
-        self.method = ENERGY_METHODS[args.energy_method](inference, args.num_samples, args.margin_cost)
+        self.method = ENERGY_METHODS[args.energy_method].from_arguments(args, inference)
 
     # --- the Trainer's hooks: data, set-up, log ----------------------------------------------------------------------
 

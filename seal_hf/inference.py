@@ -24,7 +24,7 @@ class GradientBasedInference:
     """Minimises an objective over the box [0, 1]^L, from S starts per input at once.
 
     The best iterate is kept for each (input, start): the start, every step and the last one are all evaluated. (The
-    authors' picker pairs the iterate after step t with the value before it, and never takes the last.)
+    authors' picker never takes the last.)
 
     Args:
         steps: gradient steps, >= 0; one evaluation more than that.

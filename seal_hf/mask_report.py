@@ -13,15 +13,19 @@ from transformers import Trainer
 from .mask_metrics import mask_metrics, mask_probabilities, tune_mask_threshold
 from .metrics import first_output
 from .report import results_table
+from .spaces.masks import IGNORE
 
 FIGURES = {
     "mean_iou": "mean IoU at 0.5",
     "mean_iou_tuned": "mean IoU at the tuned threshold",
     "pixel_accuracy": "pixel accuracy at 0.5",
+    "mean_mask_iou": "mean IoU of the mean training mask, for every image",
 }
 
 
-def evaluate_masks(trainer: Trainer, splits: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+def evaluate_masks(
+    trainer: Trainer, splits: Mapping[str, Any], train=None
+) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     """Predict each split, tune one threshold on `eval`, score all at 0.5 and at that threshold.
 
     The threshold is also stored in the task-net's config (`model.config.threshold`).
@@ -29,9 +33,11 @@ def evaluate_masks(trainer: Trainer, splits: Mapping[str, Any]) -> tuple[dict[st
     Args:
         trainer: a [`SealTrainer`] of masks, or a [`MaskEnergyTrainer`].
         splits: rows by name; `eval` is among them.
+        train: the [`SegmentationSplit`] trained on, for a baseline that reads no image, [`constant_mask`].
 
     Returns:
-        metrics: `{split}_mean_iou`, `{split}_mean_iou_tuned`, `{split}_pixel_accuracy`, in [0, 1], and `threshold`.
+        metrics: `{split}_mean_iou`, `{split}_mean_iou_tuned`, `{split}_pixel_accuracy`, in [0, 1], and `threshold`;
+            with `train`, `{split}_mean_mask_iou`, that of its mean mask.
         probabilities: (N, H, W) of each split.
     """
     probabilities, labels = {}, {}
@@ -44,9 +50,21 @@ def evaluate_masks(trainer: Trainer, splits: Mapping[str, Any]) -> tuple[dict[st
     for split, values in probabilities.items():
         figures = mask_metrics(values, labels[split])
         figures["mean_iou_tuned"] = mask_metrics(values, labels[split], threshold)["mean_iou"]
+        if train is not None:
+            constant = np.broadcast_to(constant_mask(train), labels[split].shape)
+            figures["mean_mask_iou"] = mask_metrics(constant, labels[split])["mean_iou"]
         metrics |= {f"{split}_{key}": value for key, value in figures.items()}
     trainer.accelerator.unwrap_model(trainer.model).config.threshold = threshold
     return metrics | {"threshold": threshold}, probabilities
+
+
+def constant_mask(split) -> np.ndarray:
+    """The mean mask of a split, thresholded where its own mean IoU with these masks is best: (H, W) of 0 and 1. What a
+    net predicts that has learned where things are and nothing of the images: a figure to be above."""
+    counted = (split.masks != IGNORE).sum(0)
+    mean = (split.masks == 1).sum(0) / np.maximum(counted, 1)  # 0 where no pixel counts
+    threshold, _ = tune_mask_threshold(np.broadcast_to(mean, split.masks.shape), split.masks)
+    return (mean >= threshold).astype(np.uint8)
 
 
 def mask_table(metrics: Mapping[str, float]) -> str:
@@ -54,6 +72,7 @@ def mask_table(metrics: Mapping[str, float]) -> str:
     rows = [
         {"figure": name, "validation": metrics.get(f"eval_{key}"), "test": metrics.get(f"test_{key}")}
         for key, name in FIGURES.items()
+        if f"eval_{key}" in metrics
     ]
     return f"{results_table(rows)}\n\nthreshold tuned on validation: {metrics['threshold']:g}"
 

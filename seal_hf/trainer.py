@@ -40,6 +40,7 @@ from .learner import Learner, frozen
 from .loss_net import LossNet
 from .meters import Meters
 from .modeling import SealModel
+from .perturbed import keeping_statistics, perturbed
 from .samplers import stateless_noise
 from .second_order import evaluating
 from .spaces import REWARD_CODES, MultiLabelSpace, OutputSpace
@@ -150,7 +151,7 @@ class SealTrainer(TwoNetTrainer):
             self.learner.zero_grad()
             for i, (batch, task) in enumerate(zip(window, task_outputs, strict=True)):
                 logits, noise = pulled.logits(i, task.logits), self._noise(update, i)
-                space, labels = self.space.of(batch), batch["labels"]
+                space, labels = self._space_of(batch), batch["labels"]
                 candidates = self.energy_loss.candidates(space, logits, labels, noise, task.augmented)
                 row, split = pulled.row(i, candidates.y)  # the candidates; with implicit gradients, more columns
                 with self.loss_net.active(training=True), self.learner.accumulate(i == len(window) - 1):
@@ -215,6 +216,20 @@ class SealTrainer(TwoNetTrainer):
             function = lambda phi: self.space.fit(raw(phi), batch["labels"])  # noqa: E731
         return Detached(logits, self._features(outputs, batch), augmented, function)
 
+    def _space_of(self, batch: dict[str, Tensor]) -> OutputSpace:
+        """The output space, with what it needs to know of this batch, and of the task-net where that draws samples."""
+        space = self.space.of(batch)
+        return space.proposing(partial(self._perturbed_outputs, batch)) if space.samples_from_inputs else space
+
+    @torch.no_grad()
+    def _perturbed_outputs(self, batch: dict[str, Tensor], num_samples: int, noise: torch.Generator) -> Tensor:
+        """The task-net's logits at K noisy copies of each input, in its present mode, by one forward: (B, K, ...)."""
+        inputs = perturbed(_inputs(batch), num_samples, self.args.input_noise_std, noise)
+        with keeping_statistics(self.model), self.compute_loss_context_manager():
+            logits = self.model(**inputs).logits
+        logits = self.space.fit(logits, batch["labels"].repeat_interleave(num_samples, 0))
+        return logits.unflatten(0, (-1, num_samples))
+
     def _pulled(self, window: list[dict[str, Tensor]], task_outputs: list[Detached], update: int) -> Pulled:
         """What implicit gradients add to this update of the loss-net; nothing, without them."""
         if self.implicit is None:
@@ -225,7 +240,7 @@ class SealTrainer(TwoNetTrainer):
                 with torch.no_grad(), self.loss_net.active(), self.accelerator.autocast():
                     encoded = self.loss_net.encode(_inputs(batch), task.features).float()
                 noise = partial(self._noise, update, i)
-                batches.append(MicroBatch(task.function, batch["labels"], encoded, noise, self.space.of(batch)))
+                batches.append(MicroBatch(task.function, batch["labels"], encoded, noise, self._space_of(batch)))
             pulled = self.implicit.solve(batches, self._energy_weight, self._mean_over_processes)
         self.meters.add(**{f"hypergradient_{name}": value for name, value in pulled.pulls.diagnostics.items()})
         return pulled

@@ -10,7 +10,7 @@ from transformers import SchedulerType, TrainingArguments
 
 from .backbones import LIBRARIES
 from .encoders import ENCODER_MODES
-from .energy_losses import ENERGY_LOSSES, MARGINS, REGRESSION_SAMPLES
+from .energy_losses import ENERGY_LOSSES, MARGINS, REGRESSION_SAMPLES, EnergyLoss
 from .energy_weight import SCHEDULES
 from .export import ADAPTER_EXPORTS
 from .implicit import METHODS, PRODUCTS, Hypergradient
@@ -105,9 +105,12 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         pixel_loss (`str`, default `"sum"`): cross-entropy over pixels: `sum`, as over labels, or `mean`; λ1 is for one
             of them.
         sample_coherence (`str`, default `"none"`): how the pixels of a sample hang together: `none`, `field`: through a
-            smooth random field, `patches`: all of a patch share one draw. Each pixel keeps its probability.
+            smooth random field, `patches`: all of a patch share one draw; each pixel keeps its probability. `inputs`:
+            samples are the task-net's own masks at noisy copies of the image, with new dropout, and no draws.
         coherence_size (`int`, default 4): scale of the field, or side of a patch, in pixels.
         independent_share (`float`, default 0.1): share of the patches whose pixels are independent after all.
+        input_noise_std (`float`, default 0.1): standard deviation of the noise of `inputs`, in the units of the pixels
+            that the task-net gets: of the FCN, 0 to 1.
 
     Parameters that control large label sets:
         sparse_labels_from (`int`, default 2000): from so many labels on, candidates are lists of labels: samples are
@@ -227,6 +230,7 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
     sample_coherence: str = field(default="none", metadata={"help": f"Samples of masks: {', '.join(COHERENCE)}."})
     coherence_size: int = field(default=4, metadata={"help": "Scale of the field, side of a patch, in pixels."})
     independent_share: float = field(default=0.1, metadata={"help": "Share of patches with independent pixels."})
+    input_noise_std: float = field(default=0.1, metadata={"help": "Noise of perturbed inputs, in units of pixels."})
 
     sparse_labels_from: int = field(
         default=SPARSE_FROM, metadata={"help": "Number of labels from which candidates are sparse."}
@@ -288,6 +292,7 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         self._check_choice("tag_score", TAG_SCORES)
         self._check_choice("pixel_loss", PIXEL_LOSSES)
         self._check_choice("sample_coherence", COHERENCE)
+        self._check_coherence()
         self._check_choice("energy_weight_schedule", SCHEDULES)
         self._check_choice("margin_cost", COSTS)
         self._check_choice("margin_type", MARGINS)
@@ -311,7 +316,7 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         for name in (
             "loss_net_steps energy_weight task_weight perturbation_std loss_net_learning_rate "
             "focal_gamma asymmetric_gamma_negative asymmetric_gamma_positive asymmetric_clip "
-            "loss_net_encoder_learning_rate "
+            "loss_net_encoder_learning_rate input_noise_std "
             "unique_roles_weight crf_learning_rate independent_share perceptron_weight cost_augmented_task_weight "
             "loss_net_weight_decay loss_net_warmup_steps loss_net_max_grad_norm cost_weight gold_mix "
             "hypergradient_scale hypergradient_damping"
@@ -332,6 +337,15 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         if self.energy_weight == 0 and self.task_weight == 0:
             raise ValueError(
                 "`energy_weight` and `task_weight` are both 0: the task-net would have no loss. Set one of them."
+            )
+
+    def _check_coherence(self) -> None:
+        """Raises ValueError where samples are to be coherent, but the energy loss draws none."""
+        drawing = [name for name, loss in ENERGY_LOSSES.items() if loss.draw is not EnergyLoss.draw]
+        if self.sample_coherence != "none" and self.energy_loss not in drawing:
+            raise ValueError(
+                f"`sample_coherence` is {self.sample_coherence!r}, but energy_loss={self.energy_loss!r} draws no "
+                f"samples that could be coherent. Use one of {', '.join(drawing)} (--loss), or leave it out."
             )
 
     def _check_hypergradient(self) -> None:

@@ -283,6 +283,30 @@ def test_hub_data_that_cannot_be_loaded_is_named(monkeypatch):
         load_masks("someone/horses")
 
 
+@pytest.mark.parametrize(
+    "scaled, message",
+    [
+        (lambda pixels: pixels / 255.0, r"row 0: the image has shape .* and type float64.* in \[0, 1\]"),
+        (lambda pixels: pixels.astype(int) + 256, "row 0: the image has shape .* and type int64; expected uint8"),
+    ],
+    ids=["0 to 1", "above 255"],
+)
+def test_hub_columns_of_nested_lists_hold_bytes_or_are_refused(monkeypatch, scaled, message):
+    """As `datasets` gives columns of arrays or sequences; a cast would turn [0, 1] into black."""
+    images, masks = pictures(8)
+
+    def load(pixels):
+        table = datasets.Dataset.from_dict({"image": pixels.tolist(), "mask": masks.tolist()})
+        splits = datasets.DatasetDict({"train": table.select(range(6)), "validation": table.select([6, 7])})
+        monkeypatch.setattr(datasets, "load_dataset", lambda repo, configuration: splits)
+        return load_masks("someone/horses")
+
+    data = load(images)
+    assert np.array_equal(data.train.images, images[:6]) and np.array_equal(data.train.masks, masks[:6])
+    with pytest.raises(DataError, match=message):
+        load(scaled(images))
+
+
 # --- embedded and real data ------------------------------------------------------------------------------------------
 
 

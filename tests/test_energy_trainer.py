@@ -202,7 +202,8 @@ def test_the_loss_is_the_methods_equation_at_the_points_that_inference_finds(tmp
         energy = lambda y: net(y, None, {"features": batch["features"]})  # noqa: B023, E731
         starts, one = torch.full((12, 1, tiny_run.LABELS), 0.5), gold.unsqueeze(1)
         cost = lambda y: 1 - SPACE.score(y, gold)  # noqa: B023, E731
-        bce = lambda y: torch.nn.functional.binary_cross_entropy_with_logits(-energy(y), 1 - cost(y), reduction="none")  # noqa: B023, E501, E731
+        score = lambda y: SPACE.score(y, gold).detach()  # noqa: B023, E731
+        bce = lambda y: torch.nn.functional.binary_cross_entropy_with_logits(-energy(y), score(y), reduction="none")  # noqa: B023, E501, E731
         if method == "spen":
             y = infer(lambda y: energy(y) - cost(y), starts)[0]  # noqa: B023
             expected = torch.relu(cost(y) - energy(y) + energy(one)).mean()
@@ -210,7 +211,7 @@ def test_the_loss_is_the_methods_equation_at_the_points_that_inference_finds(tmp
         else:
             adversarial = infer(lambda y: -bce(y), starts)[0]  # noqa: B023
             expected = (bce(infer(energy, starts)[0]) + bce(adversarial) + bce(one)).mean()
-            assert (bce(adversarial) > bce(starts)).all()
+            assert (bce(adversarial) >= bce(starts)).all() and bce(adversarial).mean() > bce(starts).mean()
         torch.testing.assert_close(trainer.compute_loss(net, batch), expected)
 
 
@@ -338,6 +339,12 @@ def test_the_example_trains_saves_and_starts_from_a_task_net(tmp_path, capsys):
         ({"inference_num_starts": 0}, "`inference_num_starts` is 0"),
         ({"inference_learning_rate": 0.0}, "`inference_learning_rate` is 0"),
         ({"num_samples": 0}, "`num_samples` is 0"),
+        (
+            {"energy_method": "dvn", "dvn_points": ["gold"]},
+            "`dvn_points` holds 'gold'; it may hold start, other_gold, flipped_gold, mixed_gold",
+        ),
+        ({"dvn_points": ["start"]}, "`dvn_points` is of energy_method='dvn', but it is 'spen'"),
+        ({"energy_method": "dvn", "dvn_gold_starts": 1.5}, "`dvn_gold_starts` is 1.5"),
     ],
 )
 def test_arguments_are_refused_by_name(tmp_path, options, message):

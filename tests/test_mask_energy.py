@@ -25,7 +25,9 @@ from seal_hf import (
     MaskRows,
     NewCrops,
     load_energy_network,
+    load_masks,
 )
+from seal_hf.energy_methods import DVN, POINTS, Problem
 from seal_hf.mask_metrics import mask_compute_metrics
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -66,6 +68,111 @@ def test_a_deep_value_network_learns_the_score_and_finds_the_masks(tmp_path):
         value = torch.sigmoid(-trainer.model.eval()(y, mask, {"pixel_values": batch["pixel_values"]}))
     assert torch.equal(value.argmax(1), torch.zeros(4, dtype=torch.long)) and (value[:, 0] > 0.8).all()
     assert (value - SPACE.score(y, gold, mask)).abs().mean() < 0.25
+
+
+# --- a deep value network's points -----------------------------------------------------------------------------------
+
+
+def iou(y, gold, counts):
+    """Soft IoU of one mask, pixel by pixel."""
+    pairs = [(float(a), float(b)) for a, b, c in zip(y.flatten(), gold.flatten(), counts.flatten(), strict=True) if c]
+    return sum(min(pair) for pair in pairs) / sum(max(pair) for pair in pairs)
+
+
+def points(gold_starts=0.0, steps=2, rows=16):
+    """The row of candidates of a method with all further points; and what inference starts from."""
+    net, batch = energy_network().eval(), MaskRows(squares(rows)).batch(range(rows))
+    method = DVN(GradientBasedInference(steps, 0.3), points=list(POINTS), gold_starts=gold_starts)
+    energy = lambda y: net.energies(batch["pixel_values"], y, batch["labels"] != 255)  # noqa: E731
+    starts = torch.rand(rows, 1, 16, 16, generator=torch.Generator().manual_seed(3))
+    problem = Problem(SPACE, energy, batch["labels"], starts, None, torch.Generator().manual_seed(0))
+    return method.candidates(problem), starts, *SPACE.gold(batch["labels"])
+
+
+def test_further_points_are_what_they_say_with_their_exact_scores():
+    row, starts, gold, counts = points()
+    found, own, adversarial, start, other, flipped, mixed = row.y.unbind(1)
+    assert torch.equal(own, gold) and torch.equal(start, starts[:, 0]) and torch.equal(other, gold.roll(1, 0))
+    assert not torch.equal(found, start) and not torch.equal(adversarial, found)
+    flips = (flipped - gold).abs()
+    assert set(flips.unique().tolist()) == {0.0, 1.0}
+    rates = flips.mean((1, 2))  # uniform in [0, 1/2], one for each row
+    assert 0.1 < rates.mean() < 0.4 and rates.std() > 0.05
+    share = ((mixed - other)[gold != other] / (gold - other)[gold != other]).sort().values
+    assert (mixed[gold == other] == gold[gold == other]).all() and share.min() >= 0 and share.max() <= 1
+    assert len((share * 1e4).round().unique()) <= 16 < len(share)  # one of each row, not one of each pixel
+    expected = [[iou(y, gold[i], counts[i]) for y in row.y[i]] for i in range(len(gold))]
+    torch.testing.assert_close(row.score, torch.tensor(expected))
+    assert (row.score[:, 1] == 1).all() and (row.score[:, 4:] < 1).any(0).all()
+
+
+def test_flipped_pixels_hang_together():
+    """Two neighbours are flipped together more often than two that are far apart."""
+    flips = SPACE.flip(torch.zeros(200, 24, 24), torch.Generator().manual_seed(0))[:, 0]
+    rate = flips.mean((1, 2), keepdim=True)
+    spread = (flips - rate) / (rate * (1 - rate)).sqrt().clamp_min(0.1)
+    near, far = (spread[:, :, d:] * spread[:, :, :-d] for d in (1, 20))
+    assert near.mean() > 0.5 and abs(far.mean()) < 0.1
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_adversarial_inference_starts_from_the_gold_in_a_share_of_the_rows(share):
+    row, starts, gold, _ = points(share, steps=0)  # no step: what is found is the start
+    found, _, adversarial, *_ = row.y.unbind(1)
+    assert torch.equal(found, starts[:, 0])
+    from_gold = torch.tensor([torch.equal(a, b) for a, b in zip(adversarial, gold, strict=True)])
+    assert torch.equal(adversarial[~from_gold], starts[~from_gold, 0])
+    assert from_gold.float().mean() == pytest.approx(share, abs=0.3 if share == 0.5 else 0)
+
+
+def test_the_loss_is_the_regression_on_the_scores_of_the_pixels_that_count(tmp_path):
+    """With pixels of 255; dropout, off while points are sought, is on in the loss."""
+    net, batch = energy_network(dropout=0.0), MaskRows(squares(8)).batch(range(8))
+    trainer = make(tmp_path, net, dvn_points=["other_gold"])
+    infer, starts, (gold, counts) = trainer.method.inference, torch.zeros(8, 1, 16, 16), SPACE.gold(batch["labels"])
+    assert not counts.all()
+    energy = lambda y: net(y.where(counts.unsqueeze(1), 0), None, {"pixel_values": batch["pixel_values"]})  # noqa: E731
+
+    def value(y):
+        overlap, union = (f(y, gold.unsqueeze(1)) * counts.unsqueeze(1) for f in (torch.minimum, torch.maximum))
+        score = overlap.sum((2, 3)) / union.sum((2, 3))
+        return F.binary_cross_entropy_with_logits(-energy(y), score.detach(), reduction="none")
+
+    row = [infer(energy, starts)[0], gold.unsqueeze(1), infer(lambda y: -value(y), starts)[0]]
+    row.append(gold.roll(1, 0).unsqueeze(1))
+    torch.testing.assert_close(trainer.compute_loss(net, batch), value(torch.cat(row, 1)).sum(1).mean())
+    energies = energy(torch.cat(row, 1)).mean(0)
+    assert trainer.meters.drain() == pytest.approx(
+        {"energy_output": energies[0].item(), "energy_gold": energies[1].item(),
+         "energy_adversarial": energies[2].item(), "energy_points": energies[3].item()}, abs=1e-4,
+    )  # fmt: skip
+
+
+def test_dropout_is_off_while_points_are_sought_and_on_in_the_loss(tmp_path):
+    net, batch = energy_network(dropout=0.9).train(), MaskRows(squares(8)).batch(range(8))
+    trainer, modes = make(tmp_path, net), []
+    net.energy.linear[2].register_forward_hook(lambda module, *_: modes.append(module.training))
+    trainer.compute_loss(net, batch)
+    assert modes == [False] * 6 + [True]  # two inferences of two steps, and one forward of the row
+    assert all(module.training for module in net.modules())
+
+
+def test_a_deep_value_network_ranks_the_gold_of_an_image_above_that_of_another(tmp_path):
+    """On the embedded digits: it reads the image, not the look of a mask. Without inference, which costs the most."""
+    data, net = load_masks(image_size=24), energy_network(dropout=0.0)
+    options = dict(inference_steps=0, learning_rate=1e-3, max_steps=70)
+    trained = MaskRows(data.train.take(slice(24)))
+    make(tmp_path, net, trained, dvn_points=["other_gold", "flipped_gold"], **options).train()
+    for rows, least in ((trained, 0.9), (MaskRows(data.validation), 0.75)):
+        batch = rows.batch(range(len(rows)))
+        gold, _ = SPACE.gold(batch["labels"])
+        with torch.no_grad():
+            pairs = torch.stack([gold, gold.roll(1, 0)], 1)
+            value = torch.sigmoid(-net.eval()(pairs, None, {"pixel_values": batch["pixel_values"]}))
+        assert (value[:, 0] > value[:, 1]).float().mean() > least
+
+
+# --- training and prediction -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["spen", "nce", "ranking", "regression_s"])
@@ -125,6 +232,7 @@ def test_resumed_equals_uninterrupted_to_the_bit(tmp_path):
         rows = MaskRows(squares(), 12)
         callbacks = [NewCrops(rows)] + ([StopAt(stop)] if stop else [])
         options = dict(inference_start="random", num_train_epochs=3, save_strategy="steps", save_steps=3)
+        options |= dict(dvn_points=["flipped_gold", "mixed_gold"], dvn_gold_starts=0.5)
         trainer = make(folder, rows=rows, callbacks=callbacks, **options)
         trainer.train(resume_from_checkpoint=resume)
         return weights(trainer.model)
@@ -156,6 +264,7 @@ def test_the_example_trains_and_its_network_teaches_a_task_net(tmp_path, capsys)
     few = ["--inference_steps", "2", "--inference_steps_eval", "2"]
     metrics = programs["run_mask_energy"]([*quiet, str(tmp_path / "dvn"), *few, "--crop_offsets", "0", "4"])
     assert 0 <= metrics["test_mean_iou"] <= 1 and "mean IoU at 0.5" in capsys.readouterr().out
+    assert 0 < metrics["test_mean_mask_iou"] <= 1
     names = {path.name for path in (tmp_path / "dvn").iterdir()}
     assert {"all_results.json", "predictions_test.npz", "model.safetensors", "preprocessor_config.json"} <= names
 

@@ -13,6 +13,7 @@ import pytest
 import tiny_masks
 import torch
 from safetensors.torch import load_file
+from sklearn.metrics import jaccard_score
 from tiny_masks import LABELS, make, pixel_loss, squares
 from tiny_run import StopAt, parameters
 from transformers import (
@@ -45,6 +46,14 @@ LOSSES = {
     "ranking, field": dict(loss="ranking", sample_coherence="field"),
     "ranking, patches": dict(loss="ranking", sample_coherence="patches"),
     "nce, patches": dict(loss="nce", sample_coherence="patches", coherence_size=2, independent_share=0.5),
+    "ranking, inputs": dict(loss="ranking", sample_coherence="inputs"),
+    "implicit, inputs": dict(
+        loss="contrastive_divergence",
+        sample_coherence="inputs",
+        hypergradient_parameters="scores|upsample",
+        hypergradient="cg",
+        hypergradient_damping=1.0,
+    ),
     "contrastive divergence": dict(loss="contrastive_divergence"),
     "implicit": dict(
         loss="regression", hypergradient="cg", hypergradient_damping=1.0, hypergradient_parameters="scores|upsample"
@@ -96,9 +105,10 @@ def test_the_loss_net_lowers_its_loss(tmp_path, loss):
     "options",
     [
         dict(loss="nce", sample_coherence="patches", independent_share=0.5, bf16=True, loss_net_steps=2),
+        dict(loss="ranking", sample_coherence="inputs", loss_net_steps=2),
         dict(loss="regression_s", gradient_accumulation_steps=2, batch=4, batch_repeats=2),
     ],
-    ids=["patches, bf16", "accumulation, repeats"],
+    ids=["patches, bf16", "inputs", "accumulation, repeats"],
 )
 def test_resumed_equals_uninterrupted_to_the_bit(tmp_path, options):
     """With new crops in every epoch, dropout of the loss-net and samples."""
@@ -225,8 +235,16 @@ def test_the_pipeline_runs_on_a_trained_fcn(tmp_path):
         (dict(loss="nce", sample_coherence="field"), "needs log P of its samples.*sample_coherence='field'"),
         (dict(loss="nce", sample_coherence="patches", independent_share=0.0), "independent_share=0.0"),
         (dict(loss="regression", encoder="shared"), "`loss_net_encoder` is 'shared'"),
+        (dict(loss="nce", sample_coherence="inputs"), "needs log P of its samples.*sample_coherence='inputs'"),
+        (
+            dict(loss="ranking", sample_coherence="inputs", gold_mix=0.5),
+            "gold_mix=0.5 .* 'inputs'|gold_mix=0.5 changes",
+        ),
+        (dict(loss="regression_s", sample_coherence="inputs"), "regression_samples='discrete'"),
+        (dict(loss="ranking", sample_coherence="inputs", input_noise_std=-1.0), "`input_noise_std` is -1.0"),
         (dict(pixel_loss="max"), "`pixel_loss` is 'max'; it must be one of sum, mean"),
         (dict(sample_coherence="smooth"), "`sample_coherence` is 'smooth'"),
+        (dict(loss="ce", sample_coherence="field"), "energy_loss='ce' draws no samples that could be coherent"),
         (dict(coherence_size=0), "`coherence_size` is 0"),
         (dict(independent_share=-0.5), "`independent_share` is -0.5"),
         (dict(independent_share=1.5), "`independent_share` is 1.5"),
@@ -285,12 +303,18 @@ def test_the_example_trains_writes_and_draws(tmp_path, program, data, capsys):
     expected = "train_results.json eval_results.json test_results.json all_results.json README.md picture.png"
     expected += " predictions_eval.npz predictions_test.npz config.json model.safetensors preprocessor_config.json"
     assert set(expected.split()) <= names and (tmp_path / "out" / "_loss_net" / "model.safetensors").is_file()
-    assert "mean IoU at the tuned threshold" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "mean IoU at the tuned threshold" in printed and "mean IoU of the mean training mask" in printed
     probabilities = np.load(tmp_path / "out" / "predictions_test.npz")["probabilities"]
     found = mask_metrics(probabilities.astype(np.float32), squares(3).masks, metrics["threshold"])
     assert found["mean_iou"] == pytest.approx(metrics["test_mean_iou_tuned"], abs=0.02)
     written = json.loads((tmp_path / "out" / "all_results.json").read_text(encoding="utf-8"))
     assert written["test_mean_iou"] == pytest.approx(metrics["test_mean_iou"])
+    masks, gold = squares(16).masks, squares(3).masks  # the baseline that reads no image
+    often = (masks == 1).sum(0) / (masks != 255).sum(0)
+    ious = lambda t, labels: [jaccard_score(m[m != 255], often[m != 255] >= t) for m in labels]  # noqa: E731
+    threshold = max(np.arange(0.05, 1, 0.05), key=lambda t: np.mean(ious(t, masks)))
+    assert written["test_mean_mask_iou"] == pytest.approx(np.mean(ious(threshold, gold)), abs=0.02)
     nets = SealForSegmentation.from_pretrained(tmp_path / "out")
     assert (nets.config.threshold, nets.config.crop_size) == (metrics["threshold"], 12)
     assert nets.config.id2label == {0: "background", 1: "foreground"}
@@ -309,12 +333,41 @@ def test_the_example_takes_a_hugging_face_model_on_whole_images(tmp_path, progra
     assert saved.do_normalize and list(saved.image_mean) == [0.485, 0.456, 0.406]
 
 
+@pytest.mark.parametrize("pretrained", [True, False], ids=["a processor that resizes", "fcn"])
+def test_the_pipeline_predicts_what_the_example_measured(tmp_path, program, data, segformer, pretrained):
+    """From images of other sizes too: they are brought to the pixels that the net has been trained on."""
+    Image = pytest.importorskip("PIL.Image", reason="pipelines of images need pillow")
+    flags = [*data[:2], "--image_size", "32", "--loss", "ce"]
+    if pretrained:
+        image_processor_class()(size={"height": 64, "width": 64}).save_pretrained(segformer)  # as SegFormer's own: 512
+        flags += ["--model_name_or_path", str(segformer)]
+    metrics = program([*QUIET, str(tmp_path / "out"), *flags, "--learning_rate", "1e-2"])
+    images = load_masks(data[1], image_size=32).test.images
+    expected = np.load(tmp_path / "out" / "predictions_test.npz")["probabilities"]
+    segment = pipeline("image-segmentation", str(tmp_path / "out"), device="cpu")
+    for image, probabilities in zip(images, expected, strict=True):
+        found = np.zeros((32, 32), bool)
+        for part in segment(Image.fromarray(image)):
+            found |= (np.asarray(part["mask"]) == 255) & (part["label"] == "foreground")
+        clear = np.abs(probabilities - 0.5) > 1e-3  # they are written in half precision
+        assert np.array_equal(found[clear], (probabilities >= 0.5)[clear])
+    nets = SealForSegmentation.from_pretrained(tmp_path / "out")
+    processor = AutoImageProcessor.from_pretrained(tmp_path / "out")
+    pixels = processor([Image.fromarray(image).resize((96, 80)) for image in images], return_tensors="pt")
+    assert pixels["pixel_values"].shape == (3, 3, 32, 32)
+    probabilities, _ = nets.predict(**processor(list(images), return_tensors="pt"))
+    np.testing.assert_allclose(probabilities.numpy(), expected, atol=1e-3)
+    gold = load_masks(data[1], image_size=32).test.masks
+    assert mask_metrics(probabilities.numpy(), gold)["mean_iou"] == pytest.approx(metrics["test_mean_iou"], abs=0.01)
+
+
 @pytest.mark.parametrize(
     "flags, message",
     [
         (["--crop_size", "20"], "`crop_size` is 20, but the images are 16 x 16 pixels"),
         (["--loss", "infnet_plus"], "energy_loss='infnet_plus'"),
         (["--loss", "nce", "--sample_coherence", "field"], "Use energy_loss='ranking'"),
+        (["--sample_coherence", "field"], "energy_loss='regression' draws no samples .* Use one of nce, ranking, "),
         (["--loss_net_encoder", "shared"], "`loss_net_encoder` is 'shared', but the energy of masks"),
         (["--loss_net_path", "nowhere"], "nowhere has no loss-net"),
         (["--dataset", "horses"], "Data set 'horses' not found"),

@@ -364,10 +364,12 @@ def _column(columns: Sequence[str], given: str | None, usual: Sequence[str], arg
 
 
 def _pixels(image: Any) -> np.ndarray:
-    """Of a file, a PIL image, or nested lists. More than 8 bits per channel stay as they are, to be refused."""
+    """Of a file, a PIL image, or nested lists. What is not 8 bits per channel stays as it is, to be refused."""
     image = _opened(image) if isinstance(image, Path) else image
     if not hasattr(image, "convert"):
-        return np.asarray(image, dtype=np.uint8)
+        values = np.asarray(image)
+        whole = values.dtype.kind in "iu" and values.size and values.min() >= 0 and values.max() <= 255
+        return values.astype(np.uint8) if whole else values
     if image.mode in ("1", "LA"):
         return np.asarray(image.convert("L"))
     return np.asarray(image if image.mode[0] in "LIF" else image.convert("RGB"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from copy import copy
 
 import torch
 from torch import Tensor
@@ -30,6 +32,7 @@ class OutputSpace(ABC):
     problem_type: str | None
     structure_dims: int
     fills_box = False
+    samples_from_inputs = False  # whether `sample` needs the task-net's outputs at perturbed inputs, see `proposing`
 
     @classmethod
     def for_model(cls, task_net) -> OutputSpace:
@@ -48,6 +51,16 @@ class OutputSpace(ABC):
     def of(self, batch: dict[str, Tensor]) -> OutputSpace:
         """The space with what it needs to know of this batch beside the labels; itself, where that is nothing."""
         return self
+
+    def proposing(self, propose: Callable[[int, torch.Generator], Tensor]) -> OutputSpace:
+        """The space whose samples are decided from other outputs of the task-net; where it `samples_from_inputs`.
+
+        Args:
+            propose: (K, generator) -> logits at K perturbed copies of each input, (B, K, ...), without gradient.
+        """
+        space = copy(self)
+        space.propose = propose
+        return space
 
     def best(self, gold: Tensor, samples: Tensor | None, mask: Tensor | None = None) -> Tensor:
         """The gold, (B, ...); in a space where it may be missing, the best of the samples in its place."""
@@ -104,6 +117,17 @@ class OutputSpace(ABC):
     @abstractmethod
     def perturb(self, logits: Tensor, num_samples: int, std: float, generator: torch.Generator) -> Tensor:
         """K relaxed structures from logits with Gaussian noise of standard deviation `std`: (B, K, ...)."""
+
+    @torch.no_grad()
+    def flip(self, gold: Tensor, generator: torch.Generator) -> Tensor:
+        """The gold with entries flipped, at a rate that is uniform in [0, 1/2] for each input: (B, 1, ...). Where
+        structures fill a box."""
+        flips = torch.rand(gold.shape, device=gold.device, generator=generator) < self._flip_rate(gold, generator)
+        return (gold - flips.float()).abs().unsqueeze(1)
+
+    @staticmethod
+    def _flip_rate(gold: Tensor, generator: torch.Generator) -> Tensor:
+        return torch.rand(len(gold), *[1] * (gold.dim() - 1), device=gold.device, generator=generator) / 2
 
     @abstractmethod
     def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:

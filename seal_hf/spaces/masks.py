@@ -19,13 +19,16 @@ keeps every pixel's probability and couples neighbours:
   probability of a mask is then the product over patches of (1 - ε) · that + ε · the product over pixels: exact, and
   positive for every mask if ε > 0. With ε = 0 nearly every gold mask has probability 0, and noise that cannot draw the
   gold is no noise for NCE.
+* `inputs`: no draw from p at all, but the task-net's own masks 1[p'_i >= 1/2] at K perturbed copies of the image, by
+  pixel noise and its dropout. They are as smooth as the task-net's output and wrong where it is unsure, and have no
+  probability. Of a task-net that is sure of itself they are its output K times: see `distinct_samples`.
 
 NCE needs log P_N(y | x) of the noise. Without it (`ranking`) the optimum is another: -E(x, y) estimates log p(y | x) -
-log P_N(y | x), the correction to the noise, not log p(y | x). That is what a field offers, and `nce` on one is refused.
-Where the noise term is exact it is not always of use: over 10³ pixels, log P_N of gold and samples differ by tens of
-nats, most where the noise is least like real masks (large patches, small ε, a task-net at its start). If the gold is
-the less likely one, -log P_N alone tells it from the samples, the loss is 0 and the energy learns nothing. So begin
-with `ranking`, and with small patches or ε near 1 for `nce`.
+log P_N(y | x), the correction to the noise, not log p(y | x). That is what a field and perturbed inputs offer; `nce`
+on them is refused. Where the noise term is exact it is not always of use: over 10³ pixels, log P_N of gold and samples
+differ by tens of nats, most where the noise is least like real masks (large patches, small ε, a task-net at its start).
+If the gold is the less likely one, -log P_N alone tells it from the samples, the loss is 0 and the energy learns
+nothing. So begin with `ranking`, and with small patches or ε near 1 for `nce`.
 """
 
 from __future__ import annotations
@@ -39,8 +42,9 @@ from torch import Tensor
 from .base import OutputSpace
 
 IGNORE = 255  # label of a pixel that does not count, as in Pascal VOC and Hugging Face's segmentation heads
-COHERENCE = ("none", "field", "patches")
+COHERENCE = ("none", "field", "patches", "inputs")
 PIXEL_LOSSES = ("sum", "mean")
+FLIP_LENGTHS = (0.5, 2.0, 4.0, 8.0)  # pixels, of `flip`: from salt and pepper to a limb
 
 
 class BinaryMaskSpace(OutputSpace):
@@ -50,7 +54,7 @@ class BinaryMaskSpace(OutputSpace):
         pixel_loss: the task loss over pixels: `sum`, then the mean over the batch, as for every output of this package
             (λ1 has meaning with that alone); or `mean` over all pixels that count, the authors' choice for Weizmann.
             λ1 of one is λ1 · H · W of the other.
-        sample_coherence: how pixels of a sample hang together: `none`, `field` or `patches`, see the module.
+        sample_coherence: how pixels of a sample hang together: `none`, `field`, `patches` or `inputs`, see the module.
         coherence_size: ℓ in pixels, > 0: the correlation length of a field, the side of a patch (an integer).
         independent_share: ε in [0, 1]: how often the pixels of a patch are drawn independently; `patches` alone.
 
@@ -89,8 +93,8 @@ class BinaryMaskSpace(OutputSpace):
         return cls(args.pixel_loss, args.sample_coherence, args.coherence_size, args.independent_share)
 
     def check_loss(self, args, num_labels: int) -> None:
-        """Raises ValueError for NCE on noise whose probability has no closed form, or that cannot draw the gold, and
-        for InfNet+."""
+        """Raises ValueError for NCE on noise whose probability has no closed form, or that cannot draw the gold, for
+        what samples from perturbed inputs cannot do, and for InfNet+."""
         if args.energy_loss == "infnet_plus":
             raise ValueError(
                 "energy_loss='infnet_plus' has no cost-augmented network for masks. Use infnet, or margin."
@@ -98,14 +102,28 @@ class BinaryMaskSpace(OutputSpace):
         if args.energy_loss == "nce" and self._noise_probability_is_unknown:
             raise ValueError(
                 f"energy_loss='nce' needs log P of its samples, but sample_coherence={self.sample_coherence!r} with "
-                f"independent_share={self.independent_share} has none (field), or one that is 0 for nearly every gold "
-                "mask (patches without independent pixels). Use energy_loss='ranking', which needs no probability; or "
-                "sample_coherence='patches' with independent_share above 0, whose probability is exact."
+                f"independent_share={self.independent_share} has none (field, inputs), or one that is 0 for nearly "
+                "every gold mask (patches without independent pixels). Use energy_loss='ranking', which needs no "
+                "probability; or sample_coherence='patches' with independent_share above 0, whose probability is exact."
+            )
+
+        relaxed = args.energy_loss == "regression_s" and args.regression_samples == "continuous"
+        if self.samples_from_inputs and (relaxed or args.gold_mix):
+            name = "regression_samples='continuous'" if relaxed else f"gold_mix={args.gold_mix}"
+            raise ValueError(
+                f"{name} changes the probabilities that structures are drawn from, but sample_coherence='inputs' draws "
+                "none: its samples are the task-net's masks at perturbed inputs. Leave out one of them"
+                + (", or take regression_samples='discrete'." if relaxed else ".")
             )
 
     @property
+    def samples_from_inputs(self) -> bool:
+        return self.sample_coherence == "inputs"
+
+    @property
     def _noise_probability_is_unknown(self) -> bool:
-        return self.sample_coherence == "field" or (self.sample_coherence == "patches" and not self.independent_share)
+        without = self.sample_coherence == "patches" and not self.independent_share
+        return without or self.sample_coherence in ("field", "inputs")
 
     def check(self, logits: Tensor, labels: Tensor) -> None:
         """Logits must be (B, 2, h, w), (B, 1, h, w) or log-odds (B, H, W), labels (B, H, W).
@@ -142,7 +160,10 @@ class BinaryMaskSpace(OutputSpace):
 
     @torch.no_grad()
     def sample(self, logits: Tensor, num_samples: int, generator: torch.Generator) -> Tensor:
-        """Masks whose every pixel is 1 with its probability, coherent as chosen: float32 (B, K, H, W)."""
+        """Masks whose every pixel is 1 with its probability, coherent as chosen; or, from perturbed inputs, the masks
+        that the space was given to propose. Float32 (B, K, H, W)."""
+        if self.samples_from_inputs:
+            return (self.propose(num_samples, generator) >= 0).float()
         p = self.relax(logits).unsqueeze(1)  # (B, 1, H, W)
         shape = (p.shape[0], num_samples, *p.shape[2:])
         if self.sample_coherence == "none":
@@ -170,6 +191,19 @@ class BinaryMaskSpace(OutputSpace):
             return torch.where(alone, noise, shared)
         return noise
 
+    @torch.no_grad()
+    def flip(self, gold: Tensor, generator: torch.Generator) -> Tensor:
+        """The gold with pixels flipped where a smooth random field is low: at a rate that is uniform in [0, 1/2] and a
+        correlation length out of `FLIP_LENGTHS`, drawn for each image. (B, 1, H, W)."""
+        noise = torch.randn(gold.shape, device=gold.device, generator=generator)
+        length = torch.randint(len(FLIP_LENGTHS), (len(gold),), device=gold.device, generator=generator)
+        rows, columns = (
+            torch.stack([smoothing(size, length, gold.device) for length in FLIP_LENGTHS])[length]
+            for size in gold.shape[1:]
+        )
+        flips = rows @ noise @ columns.transpose(1, 2) < torch.special.ndtri(self._flip_rate(gold, generator))
+        return (gold - flips.float()).abs().unsqueeze(1)
+
     def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
         """The log-odds of (1 - m) σ(z) + m y*, m = `share` in (0, 1): (B, H, W)."""
         sign = 2 * gold - 1
@@ -196,13 +230,13 @@ class BinaryMaskSpace(OutputSpace):
         """log P_N(y) of hard masks under what `sample` draws from: exact, in [-inf, 0], (B, S).
 
         Raises:
-            ValueError: for a field, whose probability has no closed form.
+            ValueError: for a field and for perturbed inputs, where there is no closed form.
         """
         if self.sample_coherence == "none":
             return self.log_prob(logits, y, mask)
-        if self.sample_coherence == "field":
+        if self.sample_coherence in ("field", "inputs"):
             raise ValueError(
-                "Masks of a smooth field (sample_coherence='field') have no probability in closed form. Use "
+                f"Masks with sample_coherence={self.sample_coherence!r} have no probability in closed form. Use "
                 "energy_loss='ranking', or sample_coherence='patches'."
             )
         z = log_odds(logits, y.shape[-2:]).unsqueeze(1)

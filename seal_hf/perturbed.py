@@ -1,0 +1,35 @@
+"""The task-net's own outputs at perturbed inputs, as samples: what it would say of nearly the same image."""
+
+from __future__ import annotations
+
+import contextlib
+
+import torch
+from torch import Tensor, nn
+
+
+def perturbed(
+    inputs: dict[str, Tensor], copies: int, std: float, generator: torch.Generator | None = None
+) -> dict[str, Tensor]:
+    """K copies of each input, (B, ...) -> (B K, ...), those of one input side by side; Gaussian noise of standard
+    deviation `std`, new for each copy, is added to what is floating point, such as pixels, in its own units."""
+    repeated = {name: value.repeat_interleave(copies, 0) for name, value in inputs.items()}
+    for name, value in repeated.items():
+        if value.is_floating_point():
+            noise = torch.randn(value.shape, device=value.device, dtype=value.dtype, generator=generator)
+            repeated[name] = value + std * noise
+    return repeated
+
+
+@contextlib.contextmanager
+def keeping_statistics(net: nn.Module):
+    """Inside, batch normalisation in training mode works as ever, but its running statistics stay as they are."""
+    layers = [module for module in net.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
+    momenta = [layer.momentum for layer in layers]
+    for layer in layers:
+        layer.momentum = 0.0
+    try:
+        yield net
+    finally:
+        for layer, momentum in zip(layers, momenta, strict=True):
+            layer.momentum = momentum
