@@ -33,6 +33,7 @@ class OutputSpace(ABC):
     structure_dims: int
     fills_box = False
     samples_from_inputs = False  # whether `sample` needs the task-net's outputs at perturbed inputs, see `proposing`
+    propose: Callable[[int, torch.Generator], Tensor] | None = None
 
     @classmethod
     def for_model(cls, task_net) -> OutputSpace:

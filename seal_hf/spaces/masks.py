@@ -163,6 +163,8 @@ class BinaryMaskSpace(OutputSpace):
         """Masks whose every pixel is 1 with its probability, coherent as chosen; or, from perturbed inputs, the masks
         that the space was given to propose. Float32 (B, K, H, W)."""
         if self.samples_from_inputs:
+            if self.propose is None:
+                raise ValueError("sample_coherence='inputs' needs the task-net: call `space.proposing(...)` first.")
             return (self.propose(num_samples, generator) >= 0).float()
         p = self.relax(logits).unsqueeze(1)  # (B, 1, H, W)
         shape = (p.shape[0], num_samples, *p.shape[2:])
@@ -196,11 +198,11 @@ class BinaryMaskSpace(OutputSpace):
         """The gold with pixels flipped where a smooth random field is low: at a rate that is uniform in [0, 1/2] and a
         correlation length out of `FLIP_LENGTHS`, drawn for each image. (B, 1, H, W)."""
         noise = torch.randn(gold.shape, device=gold.device, generator=generator)
-        length = torch.randint(len(FLIP_LENGTHS), (len(gold),), device=gold.device, generator=generator)
+        drawn = torch.randint(len(FLIP_LENGTHS), (len(gold),), device=gold.device, generator=generator)
         rows, columns = (
-            torch.stack([smoothing(size, length, gold.device) for length in FLIP_LENGTHS])[length]
+            torch.stack([smoothing(size, length, gold.device) for length in FLIP_LENGTHS])[drawn]
             for size in gold.shape[1:]
-        )
+        )  # (B, H, H) and (B, W, W)
         flips = rows @ noise @ columns.transpose(1, 2) < torch.special.ndtri(self._flip_rate(gold, generator))
         return (gold - flips.float()).abs().unsqueeze(1)
 
