@@ -46,7 +46,8 @@ under them. The column *seeds* says how many runs a row has; data sets and metho
 
 
 RECIPES = """Test figures in percent, mean ± deviation over seeds, of
-`python benchmarks/run_recipes.py recipes/{kind}/*.yaml --data_dir PATH`; the settings stand in the recipes."""
+`python benchmarks/run_recipes.py recipes/{kind}/NAME.yaml --data_dir PATH`; the settings stand in the recipes. A name
+with more behind it is `--suffix` and what follows `--extra`; `model` is the folder of MiniLM's weights."""
 
 
 IMPLICIT = """The same runs without and with the hypergradient (recipes `*_contrastive_divergence` and `*_implicit`), in

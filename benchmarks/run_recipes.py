@@ -77,11 +77,13 @@ def table(kind: str) -> str:
     """All figures of the runs of a kind of recipe, as Markdown."""
     _, figures = KINDS[kind]
     recipes = sorted((recipe.stem for recipe in (ROOT / "recipes" / kind).glob("*.yaml")), key=len, reverse=True)
-    lines = ["| recipe | seeds | " + " | ".join(figures) + " |", "|---" * (2 + len(figures)) + "|"]
+    lines = ["| recipe | seeds | " + " | ".join(figures) + " | `--extra` |", "|---" * (3 + len(figures)) + "|"]
     for folder in sorted(RESULTS.iterdir()):
         runs = runs_of(folder.name)  # none of compare_losses.py
         if runs and any(folder.name.startswith(name) for name in recipes):  # a suffix names another setting
+            extra = " ".join(runs[0].get("extra", []))
             cells = [folder.name, str(len(runs)), *(cell(runs, key) for key in figures.values())]
+            cells.append(f"`{extra}`" if extra else "")
             lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
