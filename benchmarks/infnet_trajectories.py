@@ -6,7 +6,7 @@ First panel: validation accuracy by epoch with and without zero truncation of th
 with and without the local cross-entropy. The others, for k = 1, 5, 10, 50 task-net updates per energy update:
 validation accuracy; means over each epoch, after the task-net's updates, of both terms of the energy's loss (Eq. 6)
 and of its gradient's norm; and the norm of the test-time network's whole gradient, cross-entropy too, at the epoch's
-end. A run whose file exists under recipes/results/trajectories/ is not repeated. Needs matplotlib, the extra `plot`.
+end. A run whose file exists under benchmarks/infnet_trajectories/ is not repeated. Needs matplotlib, the extra `plot`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "recipes" / "results" / "trajectories"
+RESULTS = ROOT / "benchmarks" / "infnet_trajectories"
 RECIPE = ROOT / "recipes" / "tagging" / "twitter_pos_infnet_plus.yaml"
 TRUNCATION = {
     f"{'' if cut else 'no '}truncation, {'' if weight else 'no '}CE": [
@@ -47,6 +47,7 @@ def run(name: str, flags: list[str], seed: int, options) -> list[dict]:
         command = [sys.executable, str(ROOT / "examples" / "run_tagging.py"), "--recipe", str(RECIPE), *flags]
         command += ["--data_dir", options.data_dir, "--output_dir", folder, "--seed", str(seed), "--patience", "0"]
         command += ["--num_train_epochs", str(options.epochs), "--logging_strategy", "epoch", "--disable_tqdm", "true"]
+        command += ["--load_best_model_at_end", "false"]  # the last checkpoint has the whole log
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"{name}, seed {seed}: {done.stderr[-2000:]}")
