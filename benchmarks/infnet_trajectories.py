@@ -47,7 +47,7 @@ def run(name: str, flags: list[str], seed: int, options) -> list[dict]:
         command = [sys.executable, str(ROOT / "examples" / "run_tagging.py"), "--recipe", str(RECIPE), *flags]
         command += ["--data_dir", options.data_dir, "--output_dir", folder, "--seed", str(seed), "--patience", "0"]
         command += ["--num_train_epochs", str(options.epochs), "--logging_strategy", "epoch", "--disable_tqdm", "true"]
-        command += ["--load_best_model_at_end", "false"]  # the last checkpoint has the whole log
+        command += ["--load_best_model_at_end", "false", "--save_total_limit", "2"]  # the last one has the whole log
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"{name}, seed {seed}: {done.stderr[-2000:]}")
