@@ -19,7 +19,7 @@ from .collators import TensorRows
 
 CROP_SIZE = 24
 CROP_OFFSETS = (0, 2, 3, 4, 6, 8)  # of the papers, for 32 pixels
-CROPS_AT_ONCE = 64  # in one forward: all 36 of 40 images take twice the time on a CPU, and 22 times the memory
+CROPS_AT_ONCE = 64  # in one forward: all 36 of 40 images would hold 22 times the memory
 
 
 class MaskRows(TensorRows):

@@ -1,7 +1,6 @@
 """What ships: dependencies and pins, package data, changelog, kinds of tracked files, recipes."""
 
 import ast
-import importlib.util
 import re
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+from programs import example
 
 from seal_hf.recipes import parse_recipe
 
@@ -131,16 +131,9 @@ def test_no_pickles_weights_or_data_are_tracked():
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_recipe_parses_against_its_program(recipe, tmp_path):
     """recipes/mlc/ belongs to examples/run_mlc.py, and so on: every key is a field of one of its dataclasses."""
-    program = f"run_{Path(recipe).parts[1]}"
-    spec = importlib.util.spec_from_file_location(program, ROOT / "examples" / f"{program}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[program] = module  # dataclasses look their module up
-    try:
-        spec.loader.exec_module(module)
+    with example(f"run_{Path(recipe).parts[1]}") as program:
         parsed = parse_recipe(
-            module.ARGUMENTS,
+            program.ARGUMENTS,
             ["--recipe", str(ROOT / recipe), "--output_dir", str(tmp_path), "--use_cpu", "true"],
         )
-    finally:
-        del sys.modules[program]
     assert parsed[-1].output_dir == str(tmp_path)

@@ -1,28 +1,21 @@
 """examples/run_srl.py in this process, on a few propositions in bracket columns. Oracle: the metrics over its files."""
 
-import importlib.util
 import json
-import sys
-from pathlib import Path
 
 import pytest
+from programs import example
 from tiny_models import WORDS, tiny_config, tiny_tokenizer
 from transformers import AutoModel
 
 from seal_hf.tag_metrics import tag_metrics
 
-EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "run_srl.py"
 ROLES = ("(ARG0*)", "(V*)", "(ARG1*", "*)")  # of four words, the second of which is the predicate
 
 
 @pytest.fixture
 def program():
-    spec = importlib.util.spec_from_file_location("run_srl", EXAMPLE)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses look for their module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    with example("run_srl") as module:
+        yield module
 
 
 def write(file, size):

@@ -1,14 +1,12 @@
 """examples/run_tagging.py in this process, on the embedded sentences. Oracles: the metrics over the files it writes,
 and the snippet of its card."""
 
-import importlib.util
 import json
 import re
-import sys
-from pathlib import Path
 
 import pytest
 from huggingface_hub import ModelCard
+from programs import example
 from tiny_models import tiny_config, tiny_tokenizer
 from tiny_tags import TAGS, sentences
 from transformers import AutoModel, pipeline
@@ -16,18 +14,13 @@ from transformers import AutoModel, pipeline
 from seal_hf import LossNet, SealForTokenClassification, Vocabulary
 from seal_hf.tag_metrics import tag_metrics
 
-EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "run_tagging.py"
 SMALL = "--max_train_rows 64 --num_train_epochs 2 --hidden_size 16 --use_cpu true --disable_tqdm true".split()
 
 
 @pytest.fixture(scope="module")
 def program():
-    spec = importlib.util.spec_from_file_location("run_tagging", EXAMPLE)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses look for their module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    with example("run_tagging") as module:
+        yield module
 
 
 def run(program, folder, *flags):
