@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -72,7 +73,8 @@ class GridEnergy(nn.Module):
             y = y.masked_fill(~mask.unsqueeze(1), 0)
         drawn = self.from_mask(y.flatten(0, 1).unsqueeze(1))  # (B S, 64, H, W)
         hidden = self.from_image(features).unsqueeze(1) + drawn.unflatten(0, y.shape[:2])  # (B, S, 64, H, W)
-        hidden = self.convolutions(F.relu(hidden).flatten(0, 1))  # (B S, 128, H/4, W/4)
+        hidden = F.relu(hidden).flatten(0, 1).contiguous(memory_format=torch.channels_last)  # faster convolutions
+        hidden = self.convolutions(hidden)  # (B S, 128, H/4, W/4)
         if hidden.shape[-2:] != (CELLS, CELLS):
             hidden = F.adaptive_avg_pool2d(hidden, CELLS)
         return -self.linear(hidden.flatten(1)).view(y.shape[:2])
