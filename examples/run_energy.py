@@ -43,7 +43,7 @@ class ModelArguments:
     hidden_size: int = field(default=400, metadata={"help": "Width of the MLP, for feature data."})
     num_layers: int = field(default=2, metadata={"help": "Layers of the MLP."})
     dropout: float = field(default=0.2, metadata={"help": "Dropout of the MLP."})
-    global_size: int = field(default=200, metadata={"help": "Width of the energy's global term."})
+    global_size: int = field(default=200, metadata={"help": "Width of the energy's global term; 0: none."})
     patience: int = field(default=0, metadata={"help": "Stop after so many evaluations without gain; 0: never."})
 
 

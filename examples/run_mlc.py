@@ -38,7 +38,7 @@ class ModelArguments:
     hidden_size: int = field(default=400, metadata={"help": "Width of the MLPs, for feature data."})
     num_layers: int = field(default=2, metadata={"help": "Layers of the MLPs."})
     dropout: float = field(default=0.2, metadata={"help": "Dropout of the MLPs."})
-    global_size: int = field(default=200, metadata={"help": "Width of the loss-net's global term."})
+    global_size: int = field(default=200, metadata={"help": "Width of the loss-net's global term; 0: none."})
     loss_net_path: str | None = field(
         default=None, metadata={"help": "A trained loss-net to use; frozen with --loss_net_steps 0 (SEAL-static)."}
     )

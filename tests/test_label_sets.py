@@ -270,6 +270,18 @@ def test_the_bound_is_tight():
     assert change.abs() > 1
 
 
+def test_the_local_term_alone_is_a_number_per_label():
+    """`global_size` 0: E(x, y) = - Σ_i y_i b_iᵀ T(x), dense and sparse, and its bound."""
+    energy, features, logits = MultiLabelEnergy(L, H, 0), torch.randn(8, H), 3 * torch.randn(8, L)
+    assert [name for name, _ in energy.named_parameters()] == ["label_embeddings.weight"]
+    y, cut = torch.sigmoid(logits).unsqueeze(1), truncate(logits, 0.5, L)
+    per_label = features @ energy.label_embeddings.weight.T
+    torch.testing.assert_close(energy(features, y), -(y.squeeze(1) * per_label).sum(1, keepdim=True))
+    torch.testing.assert_close(energy(features, cut), energy(features, cut.to_dense()))
+    change = (energy(features, y) - energy(features, cut)).squeeze(1).abs()
+    assert (change <= energy.truncation_bound(features, cut.dropped) + 1e-5).all()
+
+
 # --- whole runs ------------------------------------------------------------------------------------------------------
 
 FORCED = dict(sparse_labels_from=1, relaxed_mass=1.0)

@@ -21,7 +21,7 @@ class MultiLabelEnergy(nn.Module):
     Args:
         num_labels: L.
         feature_size: H, the width of T(x).
-        global_size: G, rows of M.
+        global_size: G, rows of M; 0: the local term alone, an energy that knows no dependencies between labels.
     """
 
     pooled = True  # reads one vector per input
@@ -30,9 +30,11 @@ class MultiLabelEnergy(nn.Module):
     def __init__(self, num_labels: int, feature_size: int, global_size: int):
         super().__init__()
         self.label_embeddings = nn.Embedding(num_labels, feature_size)  # b: (L, H)
-        self.projection = nn.Embedding(num_labels, global_size)  # Mᵀ: (L, G)
-        self.bias = nn.Parameter(torch.empty(global_size))  # c
-        self.direction = nn.Linear(global_size, 1, bias=False)  # v
+        self.has_global_term = global_size > 0
+        if self.has_global_term:
+            self.projection = nn.Embedding(num_labels, global_size)  # Mᵀ: (L, G)
+            self.bias = nn.Parameter(torch.empty(global_size))  # c
+            self.direction = nn.Linear(global_size, 1, bias=False)  # v
         self.reset_parameters()
 
     @classmethod
@@ -44,6 +46,8 @@ class MultiLabelEnergy(nn.Module):
         """Label table Xavier uniform, v normal with variance 2 / rows(M), M as PyTorch's linear layers (the authors'
         choices)."""
         nn.init.xavier_uniform_(self.label_embeddings.weight)
+        if not self.has_global_term:
+            return
         bound = 1 / math.sqrt(self.projection.num_embeddings)  # of a linear layer with L inputs
         nn.init.uniform_(self.projection.weight, -bound, bound)
         nn.init.zeros_(self.bias)
@@ -52,13 +56,18 @@ class MultiLabelEnergy(nn.Module):
     def forward(self, features: Tensor, y: Tensor | LabelSets, mask: Tensor | None = None) -> Tensor:
         """features (B, H), y (B, S, L) in [0, 1] -> energies (B, S). The features are used once for all S
         candidates."""
-        embeddings, matrix = self.label_embeddings.weight, self.projection.weight
+        labels = None
         if isinstance(y, LabelSets):  # the same sums over the U labels that occur
             labels, y = y.compact()
-            embeddings, matrix = self.label_embeddings(labels), self.projection(labels)
-        local_term = dot(y, features @ embeddings.T)
-        global_term = self.direction(F.softplus(sum_rows(y, matrix) + self.bias)).squeeze(-1)
-        return -(local_term + global_term)
+
+        def rows(table: nn.Embedding) -> Tensor:
+            return table.weight if labels is None else table(labels)
+
+        score = dot(y, features @ rows(self.label_embeddings).T)
+        if self.has_global_term:
+            hidden = F.softplus(sum_rows(y, rows(self.projection)) + self.bias)  # (B, S, G)
+            score = score + self.direction(hidden).squeeze(-1)
+        return -score
 
     @torch.no_grad()
     def truncation_bound(self, features: Tensor, dropped: Tensor) -> Tensor:
@@ -72,5 +81,6 @@ class MultiLabelEnergy(nn.Module):
         for a look at a trained net, not for every step.
         """
         local = (features @ self.label_embeddings.weight.T).abs()  # (B, L)
-        per_label = self.projection.weight.abs() @ self.direction.weight[0].abs()  # (L,)
-        return dropped * (local + per_label).max(1).values
+        if self.has_global_term:
+            local = local + self.projection.weight.abs() @ self.direction.weight[0].abs()
+        return dropped * local.max(1).values
