@@ -54,6 +54,12 @@ IMPLICIT = """The same runs without and with the hypergradient (recipes `*_contr
 percent; p by a paired t-test over the seeds."""
 
 
+DEPENDENCIES = """NCE with an energy that knows no dependencies between labels, its local term alone (`--suffix _local
+--extra --global_size 0`), beside the recipes' runs: test example F1 at the threshold tuned on validation, in percent;
+p by a paired t-test over the seeds that both NCE rows have. Where `local` gains as much as `nce`, the gain is not what
+the energy has learned of label sets."""
+
+
 def best_of(compared: dict, group: str) -> tuple[str, dict] | None:
     """The method of a group with the highest mean on validation, under the same decoder."""
     rows = [(name, row) for name, row in compared["methods"].items() if name in METHODS]
@@ -89,6 +95,21 @@ def summary(tables: dict[str, dict[str, dict]]) -> list[str]:
         if gains:
             lines.append(f"| mean | | | | {100 * mean(gains):+.2f} |")
         lines.append("")
+    return lines
+
+
+def dependencies() -> list[str]:
+    """Cross-entropy, NCE, and NCE of the local term alone, by data set."""
+    key = KINDS["mlc"][1]["F1 tuned"]
+    lines = ["| data | seeds | ce | nce | local | p, nce and local |", "|---" * 6 + "|"]
+    for folder in sorted(RESULTS.glob("*_nce_local")):
+        name = folder.name.removesuffix("_nce_local")
+        runs = [runs_of(f"{name}_{loss}") for loss in ("ce", "nce", "nce_local")]
+        of_seed = [{run["seed"]: run[key] for run in found} for found in runs[1:]]
+        seeds = sorted(of_seed[0].keys() & of_seed[1].keys())
+        p = paired_test(*([values[seed] for seed in seeds] for values in of_seed)) if len(seeds) > 1 else None
+        cells = [cell(found, key) for found in runs]
+        lines.append(f"| {name} | {len(seeds)} | {' | '.join(cells)} | {'-' if p is None else f'{p:.2g}'} |")
     return lines
 
 
@@ -134,6 +155,8 @@ def main() -> None:
     for i, (name, by_decoder) in enumerate(tables.items()):
         published = {method: row[name] for method, row in PUBLISHED.items() if name in row}
         lines += [f"## {name}", "", markdown(by_decoder[METRIC], beside=published, legend=i == 0)]
+    if any(RESULTS.glob("*_nce_local")):
+        lines += ["## What of a gain are dependencies", "", DEPENDENCIES, "", *dependencies(), ""]
     for kind, title in TITLES.items():
         if len(rows := table(kind).split("\n")) > 2:
             lines += [f"## {title}", "", RECIPES.format(kind=kind), "", *rows, "", f"Published: {BESIDE[kind]}", ""]
