@@ -6,6 +6,7 @@ python benchmarks/results_page.py
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from statistics import mean
 
@@ -120,7 +121,10 @@ def implicit() -> list[str]:
         figures = KINDS[kind][1]
         recipes = [recipe.stem for recipe in (ROOT / "recipes" / kind).glob("*_implicit.yaml")]
         for folder in sorted(folder.name for folder in RESULTS.iterdir() if folder.name.startswith(tuple(recipes))):
-            found = {run["seed"]: run for run in runs_of(folder.replace("_implicit", "_contrastive_divergence"))}
+            other = folder.replace("_implicit", "_contrastive_divergence")
+            if not (RESULTS / other).is_dir():  # a suffix of the hypergradient's settings
+                other = re.match(".*_contrastive_divergence", other)[0]
+            found = {run["seed"]: run for run in runs_of(other)}
             pairs = [(found[run["seed"]], run) for run in runs_of(folder) if run["seed"] in found]
             name = judged if pairs and figures[judged] in pairs[0][0] else "accuracy"  # tags without spans
             if len(pairs) < 2:
