@@ -180,13 +180,15 @@ def solve_neumann(product: Product, b: Tensor, terms: int, scale: float, damping
 
 def solve_cg(product: Product, b: Tensor, terms: int, damping: float = 0.0) -> tuple[Tensor, dict]:
     """A⁻¹ b with A = H + δ I by `terms` iterations of conjugate gradient, a product each. Where A is not positive
-    along a direction, no minimum lies there: the iterate stays as it is from then on.
+    along a direction, no minimum lies there: the iterate stays as it is from then on. Where A hardly is, a step can
+    lead far away: of all iterates, zero too, the one of the least residual is taken.
 
     Returns:
-        u; `residual`: ‖b - A u‖ / ‖b‖; `curvature`: the least vᵀAv / vᵀv met, negative where it stopped.
+        u; `residual`: ‖b - A u‖ / ‖b‖, at most 1; `curvature`: the least vᵀAv / vᵀv met, negative where it stopped.
     """
     u, r, p = torch.zeros_like(b), b, b
     squared, least = torch.dot(b, b), b.new_full((), torch.inf)
+    best, lowest = u, squared
     done = squared <= 0
     for _ in range(terms):
         image = product(p) + damping * p
@@ -196,9 +198,10 @@ def solve_cg(product: Product, b: Tensor, terms: int, damping: float = 0.0) -> t
         alpha = torch.where(done, 0, squared / _positive(bend))
         u, r = u + alpha * p, r - alpha * image
         now = torch.dot(r, r)
+        best, lowest = torch.where(now < lowest, u, best), torch.minimum(now, lowest)
         done = done | (now <= 1e-14 * torch.dot(b, b))  # float32 has no more digits
         p, squared = torch.where(done, p, r + now / _positive(squared) * p), now
-    return u, {"residual": r.norm() / _positive(b.norm()), "curvature": torch.where(least.isinf(), 0, least)}
+    return best, {"residual": lowest.sqrt() / _positive(b.norm()), "curvature": torch.where(least.isinf(), 0, least)}
 
 
 def _positive(x: Tensor) -> Tensor:

@@ -297,6 +297,12 @@ def test_negative_curvature_asks_for_damping(method):
     assert close(u, torch.tensor([1 / 5, 1.0]), 1e-3)
 
 
+def test_conjugate_gradient_never_ends_farther_from_the_solution_than_it_started():
+    """Along b the curvature is 0.05, so that the first step is of length 20 and leaves 19 times b."""
+    u, facts = solve_cg(diagonal(-0.9, 1.0), torch.ones(2), 1)
+    assert u.tolist() == [0, 0] and facts["residual"] == 1 and facts["curvature"] > 0
+
+
 def test_conjugate_gradient_stays_where_it_is_done():
     u, facts = solve_cg(diagonal(2.0, 4.0), torch.tensor([1.0, 0.0]), 20)
     assert torch.equal(u, torch.tensor([0.5, 0.0])) and facts["residual"] == 0
