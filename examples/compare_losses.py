@@ -101,7 +101,7 @@ def main(argv: list[str] | None = None) -> Runs:
     parser.add_argument("--recipe", type=Path, metavar="FILE.yaml", help="the data set's settings, for all methods")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
     parser.add_argument("--budget", type=int, default=0, help="trials of each method's search; 0: none")
-    parser.add_argument("--metric", choices=METRICS, default=METRIC, help="chooses trials and epochs, on validation")
+    parser.add_argument("--metric", default=METRIC, help=f"chooses trials and epochs: {', '.join(METRICS)}")
     parser.add_argument("--output_dir", help="default: runs/compare/ and the data set's name")
     options, flags = parser.parse_known_args(argv)
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:

@@ -40,8 +40,8 @@ def search(
     Args:
         make_trainer: output folder -> a trainer with a `model_init`, made anew for each trial.
         space: what is searched, by recipe key: by a tree-structured Parzen estimator (Optuna's default) after `STARTUP`
-            trials, the given first one and random ones, with the trial's number as seed. Every trial runs to its end;
-            one whose loss is no longer finite has the value 0.
+            trials, the given first one and random ones, with the number of finished ones as seed, so that a trial that
+            was cut off is repeated. Every trial runs to its end; one whose loss is no longer finite has the value 0.
         first: the values of the first trial, by key.
         name: of the study.
         budget: number of trials, >= 1.
@@ -77,7 +77,7 @@ def search(
                 storage=storage,
                 study_name=name,
                 load_if_exists=True,
-                sampler=optuna.samplers.TPESampler(seed=len(study.trials), n_startup_trials=STARTUP, multivariate=True),
+                sampler=optuna.samplers.TPESampler(seed=done, n_startup_trials=STARTUP, multivariate=True),
                 pruner=optuna.pruners.NopPruner(),
             )
         except NonFiniteLossError:

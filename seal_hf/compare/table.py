@@ -166,7 +166,7 @@ def plot(compared: Mapping[str, Any], file: str | Path, title: str = "") -> bool
     rows = sorted(compared["methods"].items(), key=lambda item: item[1][key][0])
     figure = Figure(figsize=(7, 1 + 0.28 * len(rows)), layout="constrained")
     axes = FigureCanvasAgg(figure).figure.add_subplot()
-    means, deviations = np.array([row[key] for _, row in rows]).T * 100
+    means, deviations = np.array([row[key] for _, row in rows]).reshape(-1, 2).T * 100
     axes.errorbar(means, range(len(rows)), xerr=np.nan_to_num(deviations), fmt="o", capsize=3)
     axes.set_yticks(range(len(rows)), [name for name, _ in rows])
     if best is not None:
