@@ -44,7 +44,8 @@ def from_recipes(files: list[Path]) -> dict[str, Method]:
     methods: dict[str, Method] = {}
     for file in files:
         if file.stem in methods:
-            raise ValueError(f"--recipes: {file} and another are both {file.stem!r}, by which the results are named.")
+            both = " and ".join(str(other) for other in files if other.stem == file.stem)
+            raise ValueError(f"--recipes: {both} have one name, by which results are told apart. Rename a file.")
         settings = dict(read_recipe(file))
         loss = settings.get("energy_loss", settings.get("loss", "nce"))
         methods[file.stem] = Method(BASELINE if loss == "ce" else SEAL, f"({loss})", settings)

@@ -186,6 +186,19 @@ def test_a_recipe_says_no_method_for_all(program, tmp_path, capsys):
     assert not {"learning_rate", "energy_weight", "num_samples", "global_size", "dropout"} & own_keys()
 
 
+def test_recipes_that_cannot_be_told_apart_or_are_not_read_are_refused(program, tmp_path):
+    files = [tmp_path / folder / "a.yaml" for folder in ("one", "two")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text("hidden_size: 8\n")
+    with pytest.raises(ValueError, match=r"one/a.yaml and .*two/a.yaml have one name"):
+        program.main(["--recipes", *map(str, files)])
+    with pytest.raises(ValueError, match="--recipes are run as they are, .*; leave --recipe out"):
+        program.main(["--recipes", str(files[0]), "--recipe", str(files[1])])
+    with pytest.raises(ValueError, match="--metric_for_best_model is called --metric here"):
+        program.main(["--metric_for_best_model", "f1_example"])
+
+
 def test_trials_epochs_and_tables_are_of_the_metric(program, tmp_path, monkeypatch):
     pytest.importorskip("optuna")
     trainers, trainer_of = [], program.Comparison._trainer

@@ -97,7 +97,7 @@ class Comparison:
         Raises:
             ValueError: an unknown method, or results of other settings in the folder.
         """
-        names, seeds = with_requirements(list(names), self.methods), list(seeds)
+        names, seeds = with_requirements(list(names), self.methods), list(dict.fromkeys(seeds))
         self._check_identity()
         self._check_methods(names)
         progress = self._progress(names, seeds)
