@@ -5,22 +5,23 @@ python benchmarks/results_page.py
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from statistics import mean
 
+from goals import ABOUT, BESIDE, PUBLISHED, best_of, goals
 from run_recipes import KINDS, RESULTS, cell, runs_of, table
 
-from seal_hf.compare import COMPARED, METHODS, METRIC, Runs, comparison, markdown
+from seal_hf.compare import COMPARED, METHODS, METRIC, Method, Runs, comparison, markdown
 from seal_hf.compare.methods import BASELINE, ENERGY, SEAL
+from seal_hf.recipes import read_recipe
 from seal_hf.statistics import paired_test
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPARE = ROOT / "recipes" / "results" / "compare"
-DATA = ("bibtex", "delicious", "genbase", "genbase_id", "cal500", "spo_fun", "seq_fun")
-FILE = json.loads((ROOT / "recipes" / "published.json").read_text(encoding="utf-8"))
-PUBLISHED, BESIDE = FILE["figures"], FILE["beside"]
+DATA = ("bibtex", "delicious", "genbase", "genbase_id", "cal500", "spo_fun", "spo_fun_root", "seq_fun")
+VARIANTS = {"genbase_id": "genbase", "spo_fun_root": "spo_fun"}  # of a data set that counts once in a mean
+NO_FLAGS = ("data", "labels", "train", "validation", "test", "budget", "metric", "flags")  # of a comparison's identity
 TITLES = {
     "tagging": "Tagging",
     "srl": "Semantic roles",
@@ -31,18 +32,15 @@ TITLES = {
 JUDGED = {"mlc": "F1 tuned", "tagging": "span F1", "segmentation": "IoU at 0.5", "rewards": "accuracy"}
 INTRODUCTION = """# Results
 
-What each method reaches on feature data, with equal means: {budget} trials of search on validation, the same seeds,
-the same five decoders. Written by `python benchmarks/results_page.py` from the raw runs under `results/compare/`. Each
-table is one command, which adds seeds and methods to what is there:
+What each method reaches on feature data, with equal means: as many trials of search on validation, the same seeds, the
+same five decoders. Written by `python benchmarks/results_page.py` from the raw runs under `results/compare/`. Under
+each table stand the commands that it is made by; started again, they run what is not there yet.
 
-```bash
-OMP_NUM_THREADS=1 python examples/compare_losses.py --dataset NAME --data_dir PATH --recipe recipes/mlc/NAME_ce.yaml \\
-    --output_dir recipes/results/compare/NAME --losses all --budget {budget} --seeds {seeds}
-```
-
-Trials and epochs are chosen by example F1 on validation at the threshold tuned there. *Published* are the figures of
-Lee et al. 2022 at 0.5, on their own folds (genbase: with the identifier as a feature), so they stand beside ours, not
-under them. The column *seeds* says how many runs a row has; data sets and methods that are not here were not run yet.
+*Published* are the figures of Lee et al. 2022 at 0.5 (`ranking`: of their draft), on their own folds, so they stand
+beside ours, not under them. On genbase they had the identifier as a feature: `genbase_id` here. On spo_fun they had
+500 labels, with the root of the class hierarchy, which is on for every row, and alone scores 23.02 on test:
+`spo_fun_root` here; plain `spo_fun`, and `seq_fun`, have no root. The column *seeds* says how many runs a row has; data
+sets and methods that are not here were not run yet.
 """
 
 
@@ -59,13 +57,6 @@ DEPENDENCIES = """NCE with an energy that knows no dependencies between labels, 
 --extra --global_size 0`), beside the recipes' runs: test example F1 at the threshold tuned on validation, in percent;
 p by a paired t-test over the seeds that both NCE rows have. Where `local` gains as much as `nce`, the gain is not what
 the energy has learned of label sets."""
-
-
-def best_of(compared: dict, group: str) -> tuple[str, dict] | None:
-    """The method of a group with the highest mean on validation, under the same decoder."""
-    rows = [(name, row) for name, row in compared["methods"].items() if name in METHODS]
-    rows = [(name, row) for name, row in rows if METHODS[name].group == group]
-    return max(rows, key=lambda item: item[1]["validation"], default=None)
 
 
 def summary(tables: dict[str, dict[str, dict]]) -> list[str]:
@@ -87,7 +78,8 @@ def summary(tables: dict[str, dict[str, dict]]) -> list[str]:
             found = best_of(by_decoder[decoder], SEAL)
             if found and "difference" in found[1]:
                 row = found[1]
-                gains.append(row["difference"])
+                if VARIANTS.get(name) not in tables:
+                    gains.append(row["difference"])
                 low, high = row["interval"]
                 cells.append(f"{100 * row['difference']:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]")
             else:
@@ -138,27 +130,71 @@ def implicit() -> list[str]:
     return lines
 
 
+def commands(name: str, runs: Runs) -> list[str]:
+    """What the runs of a comparison were made by, as Markdown: one command for the methods with the same seeds."""
+    identity, by_seeds = runs.identity(), {}
+    for method, results in runs.all().items():
+        by_seeds.setdefault(tuple(run["seed"] for run in results), []).append(method)
+    lines, (first, *_) = ["```bash"], next(iter(by_seeds.values()))
+    if first in METHODS:
+        recipe = f"recipes/mlc/{identity['data']}_ce.yaml"
+        settings = {key: str(value) for key, value in read_recipe(ROOT / recipe).items()}
+        flags = {key: value for key, value in identity.items() if key not in NO_FLAGS and settings.get(key) != value}
+        flags |= {"budget": identity["budget"], "metric": identity.get("metric", METRIC)}
+        flags = [f"--{key} {value}" for key, value in flags.items() if (key, value) != ("metric", METRIC)]
+        head = [f"--recipe {recipe}", *flags, "--losses"]
+    else:
+        head = ["--recipes"]
+    for seeds, methods in sorted(by_seeds.items(), key=lambda item: (-len(item[0]), item)):
+        ordered = [method for method in METHODS if method in methods]
+        ordered = ordered or [f"recipes/mlc/{method}.yaml" for method in methods]
+        words = [
+            "OMP_NUM_THREADS=1 python examples/compare_losses.py",
+            "--data_dir PATH",
+            f"--output_dir recipes/results/compare/{name}",
+        ]
+        lines.append(" ".join([*words, *head, *ordered, "--seeds", *map(str, seeds)]))
+    return [*lines, "```", ""]
+
+
+def of_recipes() -> list[str]:
+    """The comparisons of recipes as they are."""
+    lines = []
+    for folder in sorted(COMPARE.glob("*_recipes")):
+        found, methods = Runs(folder).all(), {}
+        for name in found:
+            loss = read_recipe(ROOT / "recipes" / "mlc" / f"{name}.yaml").get("energy_loss", "nce")
+            methods[name] = Method(BASELINE if loss == "ce" else SEAL, f"({loss})")
+        lines += [f"## {folder.name.removesuffix('_recipes')}, recipes as they are", ""]
+        for decoder, meaning in COMPARED.items():
+            table = comparison(found, methods, decoder)
+            lines += [f"Differences under {meaning}:", "", markdown(table, methods, legend=False)]
+        lines += commands(folder.name, Runs(folder))
+    return lines
+
+
 def main() -> None:
-    tables, budgets, seeds = {}, set(), set()
+    tables = {}
     for name in DATA:
-        runs = Runs(COMPARE / name).all() if (COMPARE / name).is_dir() else {}
-        if runs:
-            tables[name] = {decoder: comparison(runs, METHODS, decoder) for decoder in COMPARED}
-            seeds |= {run["seed"] for results in runs.values() for run in results}
-            found = [Runs(COMPARE / name).settings(method) for method in runs]
-            budgets |= {settings["trials"] for settings in found if settings}
-    budget = " or ".join(map(str, sorted(budgets)))
-    seeds = " ".join(map(str, sorted(seeds)))
-    lines = [INTRODUCTION.format(budget=budget, seeds=seeds), "## Summary", ""]
+        runs = Runs(COMPARE / name) if (COMPARE / name).is_dir() else None
+        if runs is not None and (found := runs.all()):
+            metric = runs.identity().get("metric", METRIC)
+            tables[name] = {decoder: comparison(found, METHODS, decoder, metric=metric) for decoder in COMPARED}
+    lines = [INTRODUCTION, "## Summary", ""]
     lines += [
         "The best method of each group is the one that is best on validation under the same decoder. The difference is "
-        "that of the SEAL method to the baseline that is best on test, which may be another than the one shown.",
+        "that of the SEAL method to the baseline that is best on test, which may be another than the one shown. The "
+        "mean is over data sets: genbase with and without its identifier, and spo_fun with and without its root, count "
+        "once.",
         "",
     ]
     lines += summary(tables)
+    lines += ["## Goals", "", ABOUT, "", *goals(tables), ""]
     for i, (name, by_decoder) in enumerate(tables.items()):
         published = {method: row[name] for method, row in PUBLISHED.items() if name in row}
         lines += [f"## {name}", "", markdown(by_decoder[METRIC], beside=published, legend=i == 0)]
+        lines += commands(name, Runs(COMPARE / name))
+    lines += of_recipes()
     if any(RESULTS.glob("*_nce_local")):
         lines += ["## What of a gain are dependencies", "", DEPENDENCIES, "", *dependencies(), ""]
     for kind, title in TITLES.items():

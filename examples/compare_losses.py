@@ -1,12 +1,12 @@
 """What does a loss-net add, and at what price? Trains every method with equal means, and says so in a table and a plot.
 
-python examples/compare_losses.py                                    # embedded digits; ce, asymmetric, zlpr and nce
+python examples/compare_losses.py                                    # digits; constant, ce, asymmetric, zlpr, nce
 python examples/compare_losses.py --dataset bibtex --recipe recipes/mlc/bibtex_ce.yaml --losses all --budget 10
 python examples/compare_losses.py --dataset mine.csv --text_column text --model_name_or_path distilbert-base-uncased
 python examples/compare_losses.py --recipes recipes/mlc/bibtex_ce.yaml recipes/mlc/bibtex_nce.yaml   # as they are
 
 Started again with the same --output_dir, it goes on where it was stopped. All other flags are those of run_mlc.py and
-hold for every method; trials and epochs are chosen by example F1 on validation, at the threshold tuned there.
+hold for every method; trials and epochs are chosen on validation by --metric, example F1 at the threshold tuned there.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ import run_mlc
 from transformers.utils import logging as hf_logging
 
 from seal_hf import load_multilabel
-from seal_hf.compare import COMPARED, METHODS, Comparison, Method, Program, Runs, comparison, markdown, plot
-from seal_hf.compare.methods import BASELINE, SEAL
+from seal_hf.compare import METHODS, METRIC, METRICS, Comparison, Method, Program, Runs
+from seal_hf.compare.methods import BASELINE, SEAL, own_keys
 from seal_hf.compare.runs import write_json
+from seal_hf.compare.table import comparison, markdown, plot, tested
 from seal_hf.data import kind_of
 from seal_hf.recipes import packaged_recipe, read_recipe, recipe_keys
 
@@ -40,16 +41,20 @@ LOSS_KEYS = ("energy_loss", "loss", "task_loss", "energy_method")  # a method sa
 
 def from_recipes(files: list[Path]) -> dict[str, Method]:
     """A method per recipe, as it is."""
-    methods = {}
+    methods: dict[str, Method] = {}
     for file in files:
+        if file.stem in methods:
+            both = " and ".join(str(other) for other in files if other.stem == file.stem)
+            raise ValueError(f"--recipes: {both} have one name, by which results are told apart. Rename a file.")
         settings = dict(read_recipe(file))
         loss = settings.get("energy_loss", settings.get("loss", "nce"))
         methods[file.stem] = Method(BASELINE if loss == "ce" else SEAL, f"({loss})", settings)
     return methods
 
 
-def shared_settings(recipe: Path | None, flags: list[str], recipes: Mapping[str, Method]) -> dict[str, object]:
-    """Recipe keys that hold for all methods: the recipe's, or the packaged one's, and the flags."""
+def shared_settings(recipe: Path | None, flags: list[str], recipes: Mapping[str, Method]) -> tuple[dict, dict]:
+    """Recipe keys that hold for all methods: the recipe's, or the packaged one's, without those that make a method
+    what it is; and the flags."""
     names, values = flags[::2], flags[1::2]
     if len(names) != len(values) or not all(name.startswith("--") for name in names):
         raise ValueError(f"other flags are pairs of --name value, as of run_mlc.py; found {' '.join(flags)}")
@@ -57,21 +62,26 @@ def shared_settings(recipe: Path | None, flags: list[str], recipes: Mapping[str,
     for key in LOSS_KEYS:
         if key in given:
             raise ValueError(f"--{key} is what is compared: name the methods with --losses, or give --recipes")
+    if "metric_for_best_model" in given:
+        raise ValueError("--metric_for_best_model is called --metric here: trials and epochs are chosen by it")
     if recipes:
         parts = [{k: v for k, v in method.settings.items() if k in DATA_KEYS} for method in recipes.values()]
         if any(part != parts[0] for part in parts):
             raise ValueError(f"the recipes read different data, so their figures do not compare: {parts}")
-        return parts[0] | given
+        return parts[0], given
     named = dict(read_recipe(recipe)) if recipe else {}
     dataset, data_dir = ({**named, **given}.get(key) for key in ("dataset", "data_dir"))
     shared = named or dict(read_recipe(packaged_recipe(kind_of(dataset, data_dir))))
-    return {key: value for key, value in shared.items() if key not in LOSS_KEYS} | given
+    dropped = sorted(own_keys() & named.keys() - {*LOSS_KEYS})
+    if dropped:
+        print(f"{recipe}: {', '.join(dropped)} left out: methods say that themselves (a flag says it for all)")
+    return {key: value for key, value in shared.items() if key not in (*LOSS_KEYS, *dropped)}, given
 
 
-def write_table(runs: Runs, methods: Mapping[str, Method], title: str) -> None:
+def write_table(runs: Runs, methods: Mapping[str, Method], title: str, metric: str) -> None:
     """results.json, table.md and, with matplotlib, a plot, of all runs that are there."""
     found = runs.all()
-    tables = [comparison(found, methods, decoder) for decoder in COMPARED]
+    tables = [comparison(found, methods, decoder, metric=metric) for decoder in tested(metric)]
     write_json(runs.folder / "results.json", {table["decoder"]: table for table in tables})
     text = f"# {title}\n\n" + "\n".join(markdown(table, methods) for table in tables)
     (runs.folder / "table.md").write_text(text, encoding="utf-8")
@@ -92,27 +102,29 @@ def main(argv: list[str] | None = None) -> Runs:
     parser.add_argument("--recipe", type=Path, metavar="FILE.yaml", help="the data set's settings, for all methods")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
     parser.add_argument("--budget", type=int, default=0, help="trials of each method's search; 0: none")
+    parser.add_argument("--metric", default=METRIC, help=f"chooses trials and epochs: {', '.join(METRICS)}")
     parser.add_argument("--output_dir", help="default: runs/compare/ and the data set's name")
     options, flags = parser.parse_known_args(argv)
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError("compare_losses.py runs in one process: start it with python, once per data set.")
     if options.recipes and options.budget:
         raise ValueError("--budget searches the settings of --losses; --recipes are run as they are. Leave one out.")
+    if options.recipes and options.recipe:
+        raise ValueError("--recipes are run as they are, each with its own data; leave --recipe out.")
     recipes = from_recipes(options.recipes)
-    shared = shared_settings(options.recipe, flags, recipes)
+    shared, given = shared_settings(options.recipe, flags, recipes)
     for method in recipes.values():
-        method.settings.update(shared)  # flags win over a recipe, as everywhere
+        method.settings.update(given)  # flags win over a recipe, as everywhere
     methods = recipes or METHODS
     names = list(methods) if recipes or "all" in options.losses else options.losses
-    data_args, _, args = run_mlc.parse([], {**shared, "output_dir": "runs"})  # an unknown flag ends it here
+    data_args, _, args = run_mlc.parse([], {**shared, **given, "output_dir": "runs"})  # an unknown flag ends it here
     data = load_multilabel(**vars(data_args), seed=args.data_seed or 0)
     runs = Runs(options.output_dir or Path("runs", "compare", Path(data.name).stem))
     for note in data.notes:
         print(f"{data.name}: {note}")
-    compared = Comparison(runs, data, shared, PROGRAMS, methods, options.budget)
-    for seed in options.seeds:  # a table after every seed
-        compared.run(names, [seed])
-        write_table(runs, methods, f"{data.name}: losses compared")
+    compared = Comparison(runs, data, shared, PROGRAMS, methods, options.budget, flags=given, metric=options.metric)
+    title = f"{data.name}: losses compared"
+    compared.run(names, options.seeds, after_seed=lambda: write_table(runs, methods, title, options.metric))
     print((runs.folder / "table.md").read_text(encoding="utf-8"))
     return runs
 

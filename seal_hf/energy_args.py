@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from transformers import TrainingArguments
 
+from .energy_losses import REGRESSION_SAMPLES
 from .energy_methods import ENERGY_METHODS, POINTS
 from .inference import OPTIMIZERS, STARTS, GradientBasedInference
 from .spaces import COSTS
@@ -22,6 +23,8 @@ class EnergyTrainingArguments(CheckedArguments, TrainingArguments):
         energy_method (`str`, default `"spen"`): `spen` (Belanger & McCallum 2016), `dvn` (Gygli et al. 2017), or, from
             the samples of a frozen task-net, which they need, `nce` (Ma & Collins 2018), `ranking`, `regression_s`.
         num_samples (`int`, default 20): K, the samples of the task-net per input (SEAL Eq. 8; the authors: 40 to 100).
+        perturbation_std (`float`, default 1.0), regression_samples (`str`, default `"continuous"`): of `regression_s`,
+            as in [`SealTrainingArguments`].
         margin_cost (`str`, default `"f1"`): Δ of `spen`: `f1` = 1 - soft F1, `l1` = summed distance, `l1_mean` = per
             label. Energies grow with it: a margin of `l1` can be as large as the number of labels.
         dvn_points (`list[str]`, default none): further points of `dvn`, each with its exact score and without an
@@ -46,6 +49,10 @@ class EnergyTrainingArguments(CheckedArguments, TrainingArguments):
         default="spen", metadata={"help": f"How the energy network is trained: {', '.join(ENERGY_METHODS)}."}
     )
     num_samples: int = field(default=20, metadata={"help": "K, samples of the task-net per input."})
+    perturbation_std: float = field(default=1.0, metadata={"help": "Standard deviation of regression_s' logit noise."})
+    regression_samples: str = field(
+        default="continuous", metadata={"help": f"Structures of regression_s: {', '.join(REGRESSION_SAMPLES)}."}
+    )
     margin_cost: str = field(default="f1", metadata={"help": f"Δ of spen: {', '.join(COSTS)}."})
 
     dvn_points: list[str] = field(
@@ -66,6 +73,7 @@ class EnergyTrainingArguments(CheckedArguments, TrainingArguments):
         super().__post_init__()
         self._check_choice("energy_method", ENERGY_METHODS)
         self._check_choice("margin_cost", COSTS)
+        self._check_choice("regression_samples", REGRESSION_SAMPLES)
         self._check_choice("inference_optimizer", OPTIMIZERS)
         self._check_choice("inference_start", (AUTO, *STARTS))
         for point in self.dvn_points:
@@ -80,6 +88,7 @@ class EnergyTrainingArguments(CheckedArguments, TrainingArguments):
             )
         for name, least in (
             ("num_samples", 1),
+            ("perturbation_std", 0),
             ("inference_steps", 0),
             ("inference_steps_eval", 0),
             ("inference_num_starts", 1),

@@ -201,8 +201,8 @@ class FromTaskNet(EnergyMethod):
     """An energy loss on the samples of a frozen task-net, as SEAL-dynamic has them of a moving one: `nce`, `ranking`,
     `regression_s`. Inference serves prediction alone. (The authors of SEAL predict `nce` from three random starts.)
 
-    With enough samples, exp(-E(x, y)) of `nce` becomes the conditional distribution p(y | x), up to a constant per x
-    (Ma & Collins 2018; SEAL Eq. 8-9).
+    With enough data, and for any K >= 1, exp(-E(x, y)) of `nce` becomes the conditional distribution p(y | x), up to a
+    constant per x; more samples come closer with the same data (Ma & Collins 2018; SEAL Eq. 8-9).
     """
 
     needs_task_net = True
@@ -223,6 +223,12 @@ class FromTaskNetRanking(FromTaskNet):
 
 class FromTaskNetRegression(FromTaskNet):
     loss_class = RegressionS
+
+    @classmethod
+    def from_arguments(cls, args, inference: GradientBasedInference) -> FromTaskNetRegression:
+        method = super().from_arguments(args, inference)
+        method.loss.perturbation_std, method.loss.regression_samples = args.perturbation_std, args.regression_samples
+        return method
 
 
 ENERGY_METHODS: dict[str, type[EnergyMethod]] = {

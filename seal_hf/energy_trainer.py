@@ -39,8 +39,8 @@ class EnergyTrainer(SavingTrainer):
 
     Evaluation and prediction run gradient-based inference and return logits of the relaxed ŷ, (N, L) or, of masks, (N,
     H, W), clipped to ±13.8: metrics and thresholds for task-nets apply. `eval_loss` is the mean of E(x, y*) - E(x, ŷ),
-    the structured perceptron's loss: 0 where gold has the least energy that inference finds. Its scale is that of the
-    energies, which move: choose the best checkpoint by a metric.
+    the structured perceptron's loss: 0 where inference finds gold, and below 0 where it stops at a higher energy than
+    gold's. Its scale is that of the energies, which move: choose the best checkpoint by a metric.
 
     Args:
         model: a [`LossNet`] with `encoder_mode="separate"`; for example `SealForMultiLabel.for_data(data).loss_net`.

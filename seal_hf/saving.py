@@ -54,11 +54,20 @@ class SavingTrainer(Trainer):
         check_resume(self.accelerator, resume_from_checkpoint)
         return super().train(checkpoint_to_resume(resume_from_checkpoint, self.args.output_dir), *args, **kwargs)
 
+    def evaluate(self, *args, **kwargs):
+        """As the Trainer's; nets that diverge in training stop it here too, before a metric is asked about NaN."""
+        if self.is_in_train:
+            self._check_finite()
+        return super().evaluate(*args, **kwargs)
+
+    def _check_finite(self) -> None:
+        self.meters.check(**{self.model_role: self.model}, loss_net=self.loss_net)
+
     # --- saving ------------------------------------------------------------------------------------------------------
 
     def _save_checkpoint(self, model: nn.Module, trial) -> None:
         """The Trainer's save, push and deletion of older checkpoints, with the marker of a whole one after the save."""
-        self.meters.check(**{self.model_role: self.model}, loss_net=self.loss_net)
+        self._check_finite()
         run_dir = self._get_output_dir(trial=trial)
         folder = Path(run_dir, f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
         self._in_checkpoint = True

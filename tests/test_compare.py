@@ -14,7 +14,19 @@ import pytest
 from scipy.stats import ttest_rel
 
 from seal_hf import NonFiniteLossError
-from seal_hf.compare import COMPARED, METHODS, METRIC, Choice, LogUniform, Method, Runs, comparison, markdown, search
+from seal_hf.compare import (
+    COMPARED,
+    METHODS,
+    METRIC,
+    Choice,
+    LogUniform,
+    Method,
+    Runs,
+    comparison,
+    markdown,
+    plot,
+    search,
+)
 from seal_hf.compare.methods import BASELINE, SEAL, space_of, with_requirements
 from seal_hf.compare.runs import from_thousandths, thousandths
 from seal_hf.compare.search import BestSoFar
@@ -95,6 +107,50 @@ def test_seeds_are_paired_and_one_seed_has_no_deviation():
 def test_f1_of_rows_is_kept_to_a_thousandth():
     f1 = np.array([0.0, 1 / 3, 2 / 3, 1.0])
     np.testing.assert_allclose(from_thousandths(thousandths(f1)), f1, atol=5e-4)
+
+
+def test_the_table_in_words():
+    """Mean ± deviation, the interval, `-` for what one seed does not say, published figures beside."""
+    strong = [np.tile([0.4, 0.6], 50), np.tile([0.5, 0.7], 50)]
+    runs = {"strong": runs_with(strong, seconds=2.0), "ours": runs_with([strong[0] + 0.1], seconds=5.0)}
+    text = markdown(comparison(runs, TOY, reference="strong"), TOY, beside={"ours": "44.20 ± 0.10"})
+    head, _, ours, best, _, legend, *_ = text.split("\n")
+    cells = lambda line: [cell.strip() for cell in line.strip("|").split("|")]  # noqa: E731
+    assert cells(head)[0] == "method" and cells(head)[7] == "difference to strong" and cells(head)[-1] == "published"
+    figures = ["60.00"] * 5
+    assert cells(ours) == ["`ours`", "1", *figures, "+10.00 [+10.00, +10.00]", "< 0.0001", "-", "2.50", "44.20 ± 0.10"]
+    assert cells(best) == ["`strong`", "2", *["55.00 ± 7.07"] * 5, "-", "-", "-", "1.00", "-"]
+    assert "the baseline that is best there, strong, over the seeds of both" in legend
+    assert "median over seeds, are relative to strong" in legend and "chosen by `f1_example_tuned`" in legend
+    assert legend not in markdown(comparison(runs, TOY), TOY, legend=False)
+
+
+def test_seconds_are_those_of_the_median_seed():
+    runs = {"strong": runs_with([np.ones(4)] * 3), "ours": runs_with([np.ones(4)] * 3)}
+    for run, seconds in zip(runs["ours"], (2.0, 90.0, 3.0), strict=True):
+        run["train_seconds_per_epoch"] = seconds
+    assert comparison(runs, TOY, reference="strong")["methods"]["ours"]["seconds"] == 3.0
+
+
+def test_a_table_without_a_baseline_has_no_differences():
+    compared = comparison({"ours": runs_with([np.full(4, 0.5)] * 2), "same": runs_with([np.full(4, 0.25)])}, TOY)
+    text = markdown(compared, TOY)
+    assert compared["best_baseline"] is None and "difference to a baseline" in text and "None" not in text
+    assert "Differences" not in text and "relative to" not in text
+    assert "| `ours`  | 2 | 50.00 ± 0.00 |" in text and "| `same`  | 1 | 25.00 |" in text
+    assert text.split("\n")[2].endswith("| - | - | - | - |")
+
+
+@pytest.mark.parametrize("baseline", ["strong", None])
+def test_a_plot_is_drawn_where_matplotlib_is_there(tmp_path, monkeypatch, baseline):
+    runs = {"ours": runs_with([np.full(4, 0.5)] * 2), **({"strong": runs_with([np.ones(4)])} if baseline else {})}
+    compared = comparison(runs, TOY)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)  # as if it were not installed
+    assert plot(compared, tmp_path / "none.png") is False and not (tmp_path / "none.png").exists()
+    monkeypatch.undo()
+    pytest.importorskip("matplotlib")
+    assert plot(compared, tmp_path / "some.png", "a title") is True
+    assert (tmp_path / "some.png").read_bytes().startswith(b"\x89PNG")
 
 
 # --- methods ---------------------------------------------------------------------------------------------------------

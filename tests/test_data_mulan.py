@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from seal_hf.data import DataError, kind_of, load_multilabel
+from seal_hf.metrics import example_f1
 
 SPLITS = ("train", "validation", "test")
 
@@ -393,6 +394,30 @@ def test_clus_by_hand(tmp_path):
     x, y = stacked(data)
     np.testing.assert_array_equal(x[:, 0], [1, 3, 2, 5])  # the missing value is the mean of 1 and 3
     np.testing.assert_array_equal(y, [[1, 1, 0, 0], [1, 0, 0, 1], [1, 1, 1, 0], [1, 1, 0, 0]])
+    assert "the root, always on, is left out" in data.notes[0]
+    kept = load(tmp_path, keep_root=True)
+    assert kept.label_names == ["root", *data.label_names] and "the first is the root" in kept.notes[0]
+    np.testing.assert_array_equal(stacked(kept)[1], np.insert(y, 0, 1, axis=1))
+
+
+def test_a_root_is_kept_of_a_hierarchy_alone(tmp_path):
+    folder = write(tmp_path / "flat", ["x numeric", "a {0,1}", "b {0,1}"], ["1,0,1"] * 5)
+    for dataset in (str(folder), None, "owner/name"):
+        with pytest.raises(DataError, match="`keep_root` is set, but .* Leave it out"):
+            load_multilabel(dataset, keep_root=True)
+
+
+def test_the_root_of_spo_fun_alone_is_worth_23_points(shared_data):
+    """500 labels, as the papers count; example F1 of a row with n classes and the root is 2 / (n + 2)."""
+    folder = shared_data / "mlc" / "spo_fun"
+    plain, kept = real(folder), load_multilabel(str(folder), keep_root=True)
+    labels, classes = arrays(kept.test)[1], arrays(plain.test)[1]
+    assert len(kept.label_names) == 500 and (labels[:, 0] == 1).all()
+    np.testing.assert_array_equal(labels[:, 1:], classes)
+    root_alone = np.zeros_like(labels)
+    root_alone[:, 0] = 1
+    assert example_f1(root_alone, labels).mean() == pytest.approx(np.mean(2 / (classes.sum(1) + 2)))
+    assert 100 * example_f1(root_alone, labels).mean() == pytest.approx(23.02, abs=5e-3)
 
 
 @pytest.mark.parametrize(

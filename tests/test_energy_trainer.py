@@ -121,6 +121,23 @@ def test_the_other_losses_on_samples_learn_the_order_of_the_label_sets(tmp_path,
     assert torch.equal(energies_of_all_sets(net, INPUTS).argmin(1), INDEX)
 
 
+def test_structures_of_regression_s_are_those_that_the_arguments_say(tmp_path):
+    """Without noise all K are the task-net's output; discrete ones are label sets, whose energies are known."""
+    net, batch = network(4), {"features": INPUTS, "labels": GOLD}
+    options = dict(energy_method="regression_s", num_samples=9, task_net=indifferent(4))
+    make_energies = lambda **more: make(tmp_path, net, table(INPUTS, GOLD), **options, **more).compute_loss(  # noqa: E731
+        net, dict(batch), return_outputs=True
+    )
+    energies = make_energies(perturbation_std=0.0)[1]["energies"]
+    assert energies.shape == (len(INPUTS), 2 + 8)
+    torch.testing.assert_close(energies[:, 2:], energies[:, :1].expand(-1, 8))
+    noisy = make_energies(perturbation_std=2.0)[1]["energies"]
+    assert (noisy[:, 2:] - noisy[:, :1]).abs().amax(1).min() > 1e-4
+    discrete = make_energies(regression_samples="discrete")[1]["energies"]
+    known = energies_of_all_sets(net, INPUTS)
+    assert (discrete[:, 2:, None] - known[:, None]).abs().amin(2).max() < 1e-5
+
+
 # --- how it is trained -----------------------------------------------------------------------------------------------
 
 
@@ -339,6 +356,8 @@ def test_the_example_trains_saves_and_starts_from_a_task_net(tmp_path, capsys):
         ({"inference_num_starts": 0}, "`inference_num_starts` is 0"),
         ({"inference_learning_rate": 0.0}, "`inference_learning_rate` is 0"),
         ({"num_samples": 0}, "`num_samples` is 0"),
+        ({"perturbation_std": -1.0}, "`perturbation_std` is -1.0; it must be a finite number, at least 0"),
+        ({"regression_samples": "soft"}, "`regression_samples` is 'soft'; it must be one of continuous, discrete"),
         (
             {"energy_method": "dvn", "dvn_points": ["gold"]},
             "`dvn_points` holds 'gold'; it may hold start, other_gold, flipped_gold, mixed_gold",

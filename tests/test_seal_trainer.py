@@ -7,6 +7,7 @@ from transformers import TrainerCallback
 
 from seal_hf import SealTrainer, TensorRows
 from seal_hf.checkpoints import load_loss_net
+from seal_hf.energy_losses import ENERGY_LOSSES
 
 
 def count_forwards(module):
@@ -65,9 +66,25 @@ def test_static_loss_net_is_left_as_it_is(tmp_path):
     assert all(torch.equal(a, b) for a, b in zip(before, nets.loss_net.parameters(), strict=True))
 
 
-def test_a_trained_loss_net_teaches_another_task_net(tmp_path):
+# energies of ŷ and y*, and Δ(ŷ, y*) -> what the task-net minimises beside its own loss, by the papers
+E_OF_OUTPUT = lambda output, gold, cost: output  # noqa: E731
+SCORE = lambda output, gold, cost: -torch.sigmoid(-output)  # noqa: E731
+TERMS = {
+    **dict.fromkeys(["nce", "ranking", "margin", "contrastive_divergence"], E_OF_OUTPUT),
+    **dict.fromkeys(["regression", "regression_s"], SCORE),
+    "infnet": lambda output, gold, cost: -(cost - output + gold),
+    "infnet_plus": lambda output, gold, cost: -(gold - output),
+}
+
+
+def test_every_energy_loss_has_its_term():
+    assert set(TERMS) == set(ENERGY_LOSSES)
+
+
+@pytest.mark.parametrize("loss", TERMS)
+def test_a_trained_loss_net_teaches_another_task_net(tmp_path, loss):
     """SEAL-static: from a folder of both nets, frozen, its energy without dropout, whatever mode it came in."""
-    _, trainer = tiny_run.run(tmp_path / "dynamic", dropout=0.5)
+    _, trainer = tiny_run.run(tmp_path / "dynamic", loss=loss, dropout=0.5)
     trainer.save_model()
     nets = tiny_run.model()
     nets.loss_net = load_loss_net(tmp_path / "dynamic", nets.task_net)
@@ -75,14 +92,17 @@ def test_a_trained_loss_net_teaches_another_task_net(tmp_path):
     expected = trainer.loss_net.state_dict()
     assert all(torch.equal(value, expected[name]) for name, value in before.items())
     nets.loss_net.train()
-    static, _ = tiny_run.make(tmp_path / "static", nets=nets, loss_net_steps=0, learning_rate=0.0, logging_steps=6)
+    frozen = dict(loss_net_steps=0, learning_rate=0.0, logging_steps=6, max_steps=6)  # the log of all rows once
+    static, _ = tiny_run.make(tmp_path / "static", loss, nets=nets, **frozen)
     static.train()
     table = tiny_run.table().with_format("torch")
     with torch.no_grad():
         logits = nets.task_net(table["features"][:]).logits
-        energy = nets.energy(torch.sigmoid(logits), features=table["features"][:]).mean().item()
+        x, gold, output = table["features"][:], table["labels"][:], torch.sigmoid(logits)
+        cost = nets.space.cost(output.unsqueeze(1), gold, "f1").squeeze(1)
+        term = TERMS[loss](nets.energy(output, features=x), nets.energy(gold, features=x), cost).mean().item()
     log = static.state.log_history[0]
-    assert log["loss"] - log["task_loss"] == pytest.approx(energy, abs=1e-4)
+    assert log["loss"] - log["task_loss"] == pytest.approx(term, abs=1e-4)
     assert all(torch.equal(value, before[name]) for name, value in nets.loss_net.state_dict().items())
 
 

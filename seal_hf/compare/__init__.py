@@ -6,14 +6,15 @@ best baseline on the same test rows. `examples/compare_losses.py` is the program
 
 from .methods import METHODS, Choice, LogUniform, Method, Uniform
 from .runner import Comparison, Program
-from .runs import COMPARED, METRIC, Runs
+from .runs import COMPARED, METRIC, METRICS, Runs
 from .search import search
-from .table import comparison, markdown, plot
+from .table import comparison, markdown, plot, tested
 
 __all__ = [
     "COMPARED",
     "METHODS",
     "METRIC",
+    "METRICS",
     "Choice",
     "Comparison",
     "LogUniform",
@@ -25,4 +26,5 @@ __all__ = [
     "markdown",
     "plot",
     "search",
+    "tested",
 ]

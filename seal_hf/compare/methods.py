@@ -2,6 +2,9 @@
 
 A method is a program's settings over those of the data set (a recipe's keys), and what of them is searched. A new one
 is a line in `METHODS`.
+
+There is no `static_infnet`: InfNet lets the task-net look for structures of high cost, from which the loss-net learns.
+Of a loss-net that learns no more, only the pull towards a high cost would be left.
 """
 
 from __future__ import annotations
@@ -60,7 +63,7 @@ class Method:
         about: a few words for the table's legend.
         settings: keys of a recipe, over those of the data set.
         space: what is searched, by key.
-        first: values of the first trial, and of a run without search, where the data set's recipe has none.
+        first: values of the first trial, and of a run without search, over those of the data set's recipe.
         program: `mlc` or `energy` (`examples/run_mlc.py`, `examples/run_energy.py`), or `constant`, which trains
             nothing.
         takes: setting -> method, of which the net of the same seed is taken; it is run before.
@@ -78,9 +81,11 @@ class Method:
 RATE, DROPOUT = LogUniform(3e-4, 5e-3), Uniform(0.0, 0.8)
 WEIGHT, SHARE = LogUniform(0.03, 10.0), LogUniform(0.03, 3.0)  # λ1, and λ1 of a balanced energy
 TEXT = {"learning_rate": LogUniform(1e-5, 2e-4), "loss_net_learning_rate": LogUniform(3e-5, 1e-3)}  # pretrained nets
+COMMON = {"num_samples", "global_size", "dropout", "energy_weight", "inference_learning_rate", *TEXT}
 NET = {"learning_rate": RATE, "dropout": DROPOUT}
 BESIDE = {**NET, "energy_weight": WEIGHT, "loss_net_learning_rate": LogUniform(2e-4, 5e-3)}
 STATIC = {**NET, "energy_weight": WEIGHT}
+PERTURBED = {"perturbation_std": LogUniform(0.05, 5.0)}
 GBI = {"learning_rate": LogUniform(3e-5, 3e-3), "inference_learning_rate": LogUniform(0.007, 0.5)}
 
 
@@ -99,11 +104,11 @@ def static(about: str, loss: str, network: str) -> Method:
     return Method(SEAL, about, settings, STATIC, {"energy_weight": 0.1}, takes={"loss_net_path": network})
 
 
-def network(about: str, method: str, step: float, **takes) -> Method:
+def network(about: str, method: str, step: float, space: Mapping | None = None, **takes) -> Method:
     """An energy network that predicts by gradient-based inference, from a step size on; it takes its encoder from a
     task-net, or has its dropout searched."""
     settings = {"energy_method": method, "num_samples": 100}  # samples cost little beside inference
-    space = GBI if takes else {**GBI, "dropout": DROPOUT}
+    space = {**(GBI if takes else {**GBI, "dropout": DROPOUT}), **(space or {})}
     first = {"learning_rate": 3e-4, "inference_learning_rate": step}
     return Method(ENERGY, about, settings, space, first, program="energy", takes=takes)
 
@@ -119,7 +124,7 @@ METHODS: dict[str, Method] = {
     "gbi_nce": network("NCE with frozen cross-entropy noise", "nce", 0.03, task_net_path="ce"),
     "gbi_ranking": network("ranking on the same samples", "ranking", 0.03, task_net_path="ce"),
     "gbi_regression_s": network(
-        "regression on outputs around cross-entropy's", "regression_s", 0.1, task_net_path="ce"
+        "regression on outputs around cross-entropy's", "regression_s", 0.1, PERTURBED, task_net_path="ce"
     ),
     "static_margin": static("SEAL-static on SPEN", "margin", "gbi_spen"),
     "static_regression": static("SEAL-static on DVN", "regression", "gbi_dvn"),
@@ -136,7 +141,7 @@ METHODS: dict[str, Method] = {
     "regression_s": dynamic(
         "SEAL-dynamic, regression on perturbed outputs",
         "regression_s",
-        {"perturbation_std": LogUniform(0.05, 5.0)},
+        PERTURBED,
         first={"energy_weight": 3.0, "perturbation_std": 1.0},
     ),
     "contrastive_divergence": dynamic("contrastive divergence: samples, each with its cost", "contrastive_divergence"),
@@ -156,7 +161,15 @@ METHODS: dict[str, Method] = {
     "nce_gold": dynamic(
         "NCE, gold mixed into samples", "nce", {"gold_mix": Choice((0.1, 0.3, 0.5))}, first={"gold_mix": 0.3}
     ),
-    "nce_rise": dynamic("NCE, λ1 rising from 0 to the last epoch", "nce", energy_weight_schedule="rise"),
+    "nce_rise": dynamic("NCE, λ1 rising from 0 to the planned last step", "nce", energy_weight_schedule="rise"),
+    "nce_fall": dynamic("NCE, λ1 falling to 0 at the planned last step", "nce", energy_weight_schedule="fall"),
+    "nce_cheap": dynamic(
+        "NCE, few samples, small global term, loss-net at every other step",
+        "nce",
+        num_samples=5,
+        global_size=50,
+        loss_net_every=2,
+    ),
     "nce_balanced": dynamic(
         "NCE, λ1 by gradient norms",
         "nce",
@@ -189,6 +202,17 @@ def space_of(method: Method, kind: str) -> dict[str, LogUniform | Choice]:
     if kind == "features":
         return dict(method.space)
     return {key: TEXT.get(key, values) for key, values in method.space.items() if key != "dropout"}
+
+
+def first_of(method: Method, kind: str) -> dict[str, Any]:
+    """Where a method begins on `features` or `text`: the rates of a pretrained encoder are its recipe's."""
+    return {key: value for key, value in method.first.items() if kind == "features" or key not in TEXT}
+
+
+def own_keys(methods: Mapping[str, Method] = METHODS) -> set[str]:
+    """The recipe keys that make methods what they are, so that a data set's recipe cannot say them for all: all that
+    methods name but sizes, rates and λ1, which suit a data set too."""
+    return {key for method in methods.values() for key in (*method.settings, *method.space, *method.first)} - COMMON
 
 
 def with_requirements(names: list[str], methods: Mapping[str, Method] = METHODS) -> list[str]:

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-METRIC = "f1_example_tuned"  # epochs and trials are chosen by it, on validation
+METRIC = "f1_example_tuned"  # epochs and trials are chosen by it, on validation, if nothing else is said
+METRICS = (METRIC, "f1_example", "f1_micro", "f1_macro", "map")  # by what they may be chosen
+LOST = "lost"  # key of a run whose loss was no longer finite: why; it has no figures
 COMPARED = {
     METRIC: "one tuned threshold",
     "f1_example_calibrated": "calibrated expected F1",
@@ -20,6 +22,8 @@ COMPARED = {
 
 class Runs:
     """The results of a comparison in `folder`: METHOD/seedN.json, and METHOD/settings.json with what the search found.
+
+    A run that diverged is on file as lost, so that it is not tried again; delete its file to try.
 
     Nets and the search's data base are under `work/`, which may be deleted: nets still needed are trained anew.
 
@@ -36,7 +40,7 @@ class Runs:
         return self.folder.joinpath("work", *names)
 
     def load(self, method: str, seed: int) -> dict[str, Any] | None:
-        """The figures of a finished run, or None."""
+        """The figures of a finished run, or why it was lost, or None."""
         file = self._file(method, seed)
         return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
 
@@ -44,7 +48,7 @@ class Runs:
         write_json(self._file(method, seed), figures)
 
     def settings(self, method: str) -> dict[str, Any] | None:
-        """What the search of a method found (`settings`, `trials`, `value`), or None."""
+        """What the search of a method found (`settings`, `trials`, `value`) and what it searched, or None."""
         file = self.folder / method / "settings.json"
         return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
 
@@ -60,11 +64,15 @@ class Runs:
         write_json(self.folder / "comparison.json", identity)
 
     def all(self) -> dict[str, list[dict[str, Any]]]:
-        """Every finished run of every method, by seed."""
+        """Every run of every method, by seed, the lost ones too."""
         found: dict[str, list[dict[str, Any]]] = {}
         for file in sorted(self.folder.glob("*/seed*.json")):
             found.setdefault(file.parent.name, []).append(json.loads(file.read_text(encoding="utf-8")))
         return {method: sorted(runs, key=lambda run: run["seed"]) for method, runs in found.items()}
+
+    def any(self) -> bool:
+        """Whether something was found: a run, or the settings of a method."""
+        return any(next(self.folder.glob(files), None) for files in ("*/seed*.json", "*/settings.json"))
 
     def _file(self, method: str, seed: int) -> Path:
         return self.folder / method / f"seed{seed}.json"

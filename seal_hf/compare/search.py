@@ -33,23 +33,25 @@ def search(
     budget: int,
     folder: str | Path,
     say: Callable[[str], None] = print,
+    metric: str = METRIC,
 ) -> dict[str, Any]:
     """Trials until `budget` of them are finished; those of an earlier start, which was cut off, count.
 
     Args:
         make_trainer: output folder -> a trainer with a `model_init`, made anew for each trial.
         space: what is searched, by recipe key: by a tree-structured Parzen estimator (Optuna's default) after `STARTUP`
-            random trials, with the trial's number as seed. Every trial runs to its end; one whose loss is no longer
-            finite has the value 0.
+            trials, the given first one and random ones, with the number of finished ones as seed, so that a trial that
+            was cut off is repeated. Every trial runs to its end; one whose loss is no longer finite has the value 0.
         first: the values of the first trial, by key.
         name: of the study.
         budget: number of trials, >= 1.
         folder: for Optuna's data base and the trials' checkpoints, which are deleted.
         say: takes a line per trial.
+        metric: what trials are chosen by, as the trainer's `compute_metrics` names it.
 
     Returns:
-        `settings` of the best trial, its `value` (example F1 on validation at the threshold tuned there), `trials`, and
-        the `metric`'s name.
+        `settings` of the best trial, its `value` (the metric on validation, in [0, 1]), `trials`, and the `metric`'s
+        name.
     """
     try:
         import optuna
@@ -68,14 +70,14 @@ def search(
         try:
             make_trainer(str(trials)).hyperparameter_search(
                 hp_space=lambda trial: {key: values.suggest(trial, key) for key, values in space.items()},
-                compute_objective=BestSoFar(),
+                compute_objective=BestSoFar(metric),
                 n_trials=1,
                 direction="maximize",
                 backend="optuna",
                 storage=storage,
                 study_name=name,
                 load_if_exists=True,
-                sampler=optuna.samplers.TPESampler(seed=len(study.trials), n_startup_trials=STARTUP, multivariate=True),
+                sampler=optuna.samplers.TPESampler(seed=done, n_startup_trials=STARTUP, multivariate=True),
                 pruner=optuna.pruners.NopPruner(),
             )
         except NonFiniteLossError:
@@ -84,7 +86,7 @@ def search(
         shutil.rmtree(trials, ignore_errors=True)
         last = study.trials[-1]
         say(f"{name}: trial {done + 1} of {budget}: {100 * last.value:.2f}, best {100 * study.best_value:.2f}")
-    return {"settings": study.best_params, "value": study.best_value, "trials": _finished(study), "metric": METRIC}
+    return {"settings": study.best_params, "value": study.best_value, "trials": _finished(study), "metric": metric}
 
 
 def _finished(study) -> int:

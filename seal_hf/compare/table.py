@@ -11,7 +11,7 @@ import numpy as np
 
 from ..statistics import mean_std, paired_bootstrap, paired_test
 from .methods import BASELINE, METHODS, Method
-from .runs import COMPARED, METRIC, from_thousandths
+from .runs import COMPARED, LOST, METRIC, from_thousandths
 
 DECODERS = {
     "f1_example": "at 0.5",
@@ -23,11 +23,17 @@ DECODERS = {
 SECONDS = "train_seconds_per_epoch"
 
 
+def tested(metric: str = METRIC) -> list[str]:
+    """The decoders that differences are tested under: what was chosen by, if it is one, and `COMPARED`."""
+    return [key for key in dict.fromkeys((metric, *COMPARED)) if key in DECODERS]
+
+
 def comparison(
     runs: Mapping[str, Sequence[Mapping[str, Any]]],
     methods: Mapping[str, Method] = METHODS,
     decoder: str = METRIC,
     reference: str = "ce",
+    metric: str = METRIC,
 ) -> dict[str, Any]:
     """The figures of a table from the runs of each method (`Runs.all`).
 
@@ -36,26 +42,33 @@ def comparison(
     and the p-value of a paired t-test over the seeds that both have (which seed a net was trained with).
 
     Args:
-        decoder: one of `COMPARED`.
-        reference: the method whose seconds are 1.
+        decoder: one of `tested(metric)`.
+        reference: the method whose seconds are 1; where it has no run, the best baseline.
+        metric: what trials and epochs were chosen by, on validation.
 
     Returns:
-        `decoder`, `best_baseline`, and `methods`: for each its `seeds`, mean and deviation under every decoder, and
-        `validation`, the mean there under `decoder`, and `seconds`, those of training per epoch over those of
-        `reference` (without it, of the best baseline); and, but for the best baseline, `difference`,
-        `interval`, `p_rows` (below `least_p_rows` where 0) and `p_seeds`. NaN where there is nothing to say.
+        `decoder`, `metric`, `best_baseline`, `reference`, `lost`, the seeds of runs that diverged, by method, and
+        `methods`: for each with a finished run its `seeds`, mean and deviation under every decoder, and `validation`,
+        the mean there under `decoder`, and `seconds`, the median over seeds of those of training per epoch, over that
+        of `reference`; and, but for the best baseline, `difference`, `interval`, `p_rows` (below `least_p_rows` where
+        0) and `p_seeds`. NaN where there is nothing to say.
     """
+    lost = {name: [run["seed"] for run in results if LOST in run] for name, results in runs.items()}
+    runs = {name: [run for run in results if LOST not in run] for name, results in runs.items()}
+    runs = {name: results for name, results in runs.items() if results}
     baselines = [name for name in runs if name in methods and methods[name].group == BASELINE]
     best = max(baselines, key=lambda name: _figures(runs[name], decoder).mean(), default=None)
+    reference = reference if reference in runs else best
     rows: dict[str, Any] = {}
     for name, results in runs.items():
         rows[name] = {"seeds": [run["seed"] for run in results]}
         rows[name] |= {key: mean_std(_figures(results, key)) for key in DECODERS}
         rows[name]["validation"] = _figures(results, decoder, "eval").mean()
-        rows[name]["seconds"] = _ratio(results, runs.get(reference) or runs.get(best, ()))
+        rows[name]["seconds"] = _ratio(results, runs.get(reference, ()))
         if best is not None and name != best:
             rows[name] |= _against(results, runs[best], decoder)
-    return {"decoder": decoder, "best_baseline": best, "methods": rows}
+    said = {"decoder": decoder, "metric": metric, "best_baseline": best, "reference": reference}
+    return said | {"lost": {name: seeds for name, seeds in lost.items() if seeds}, "methods": rows}
 
 
 def _against(results, baseline, decoder: str) -> dict[str, Any]:
@@ -80,7 +93,7 @@ def _figures(results, decoder: str, split: str = "test") -> np.ndarray:
 
 def _ratio(results, reference) -> float:
     ours, theirs = ([run[SECONDS] for run in r if SECONDS in run] for r in (results, reference))
-    return float(np.mean(ours) / np.mean(theirs)) if ours and theirs else math.nan
+    return float(np.median(ours) / np.median(theirs)) if ours and theirs else math.nan
 
 
 def markdown(
@@ -108,14 +121,28 @@ def markdown(
         cells.append("-" if math.isnan(row["seconds"]) else f"{row['seconds']:.2f}")
         cells += [beside.get(name, "-")] if beside is not None else []
         lines.append(f"| {' | '.join(cells)} |")
+    lost = [f"`{name}` with seed {', '.join(map(str, seeds))}" for name, seeds in compared["lost"].items()]
+    notes = [f"Lost, as the loss was no longer finite: {'; '.join(lost)}.", ""] if lost else []
+    return "\n".join([*lines, "", *notes, *([_legend(compared), ""] if legend else [])])
+
+
+def _legend(compared: Mapping[str, Any]) -> str:
+    """How to read the table."""
+    best, reference = compared["best_baseline"], compared["reference"]
     text = (
-        "Test example F1 in percent, mean ± deviation over seeds, under five decoders: 0.5, one threshold and one per "
-        "label tuned on validation, the highest expected F1, and the same with calibrated probabilities. Differences "
-        f"are under *{DECODERS[decoder]}*, to the baseline that is best there, {best}, over the seeds of both, with a "
-        "95 % interval over test rows; p by a bootstrap over rows and by a paired t-test over seeds, not corrected for "
-        "the number of methods. Seconds of training per epoch are relative to cross-entropy."
+        f"Trials and epochs were chosen by `{compared['metric']}` on validation. Test example F1 in percent, mean ± "
+        "deviation over seeds, under five decoders: 0.5, one threshold and one per label tuned on validation, the "
+        "highest expected F1, and the same with calibrated probabilities."
     )
-    return "\n".join([*lines, "", *([text, ""] if legend else [])])
+    if best is not None:
+        text += (
+            f" Differences are under *{DECODERS[compared['decoder']]}*, to the baseline that is best there, {best}, "
+            "over the seeds of both, with a 95 % interval over test rows; p by a bootstrap over rows and by a paired "
+            "t-test over seeds, not corrected for the number of methods."
+        )
+    if reference is not None:
+        text += f" Seconds of training per epoch, the median over seeds, are relative to {reference}."
+    return text
 
 
 def _percent(mean: float, std: float) -> str:
@@ -139,7 +166,7 @@ def plot(compared: Mapping[str, Any], file: str | Path, title: str = "") -> bool
     rows = sorted(compared["methods"].items(), key=lambda item: item[1][key][0])
     figure = Figure(figsize=(7, 1 + 0.28 * len(rows)), layout="constrained")
     axes = FigureCanvasAgg(figure).figure.add_subplot()
-    means, deviations = np.array([row[key] for _, row in rows]).T * 100
+    means, deviations = np.array([row[key] for _, row in rows]).reshape(-1, 2).T * 100
     axes.errorbar(means, range(len(rows)), xerr=np.nan_to_num(deviations), fmt="o", capsize=3)
     axes.set_yticks(range(len(rows)), [name for name, _ in rows])
     if best is not None:
@@ -147,7 +174,7 @@ def plot(compared: Mapping[str, Any], file: str | Path, title: str = "") -> bool
             100 * compared["methods"][best][key][0], linestyle=":", color="gray", label=f"best baseline: {best}"
         )
         axes.legend()
-    axes.set_xlabel(f"test example F1 in percent, {COMPARED[key]}")
+    axes.set_xlabel(f"test example F1 in percent, {COMPARED.get(key, DECODERS[key])}")
     axes.set_title(title)
     figure.savefig(file)
     return True

@@ -43,6 +43,7 @@ def load_multilabel(
     label_column: str = "labels",
     label_format: str = "auto",
     keep_id: bool = False,
+    keep_root: bool = False,
     max_train_rows: int | None = None,
     seed: int = 0,
 ) -> MultiLabelData:
@@ -54,6 +55,7 @@ def load_multilabel(
         normalize: of features: `none`, `minmax`, `standard`; fitted on train.
         text_column, label_column, label_format: of text, see `text.py`.
         keep_id: keep an identifier attribute of an ARFF file.
+        keep_root: keep the root of the class hierarchy of Clus ARFF files as a label, which every row has.
         max_train_rows: keep the first rows of the train split.
         seed: of splits that the data does not fix.
 
@@ -66,13 +68,16 @@ def load_multilabel(
         raise DataError(f"`normalize` is {normalize!r}; it must be one of {', '.join(NORMALIZE)}.")
     common = {"max_train_rows": max_train_rows, "seed": seed}
     columns = {"text_column": text_column, "label_column": label_column, "label_format": label_format}
+    path = None if dataset in (None, "digits") else _find(dataset, data_dir)
+    if keep_root and (path is None or not _is_arff(path)):
+        name = dataset or "digits"
+        raise DataError(f"`keep_root` is set, but {name} is no Clus ARFF with a class hierarchy. Leave it out.")
     if dataset in (None, "digits"):
         return load_digit_groups(normalize, **common)
-    path = _find(dataset, data_dir)
     if path is None:
         return load_hub(dataset, **columns, **common)
     if _is_arff(path):
-        return load_arff_folder(path, normalize=normalize, keep_id=keep_id, **common)
+        return load_arff_folder(path, normalize=normalize, keep_id=keep_id, keep_root=keep_root, **common)
     return load_text(path, **columns, **common)
 
 

@@ -12,11 +12,18 @@ from .arff import Table, read_arff, unescape
 from .common import DataError, MultiLabelData, check_finite, did_you_mean, feature_data, random_split
 
 CLUS_SPLITS = {"train": "train", "validation": "valid", "test": "test"}
+ROOT = "root"  # of a class hierarchy, as Clus calls it
 TRAIN_FOLDS, VALIDATION_FOLDS = 6, 8  # folds 1-6 train, 7-8 validation, 9-10 test (SEAL appendix B)
 
 
 def load_arff_folder(
-    path: Path, *, normalize: str = "none", keep_id: bool = False, max_train_rows: int | None = None, seed: int = 0
+    path: Path,
+    *,
+    normalize: str = "none",
+    keep_id: bool = False,
+    keep_root: bool = False,
+    max_train_rows: int | None = None,
+    seed: int = 0,
 ) -> MultiLabelData:
     """A folder with ARFF files, or one ARFF file.
 
@@ -25,11 +32,12 @@ def load_arff_folder(
             or `*.train.arff`, `*.valid.arff`, `*.test.arff` with a hierarchical class attribute (Clus).
         normalize: `none`, `minmax`, `standard`, fitted on train.
         keep_id: keep an identifier attribute as an integer feature instead of dropping it.
+        keep_root: of a class hierarchy: keep its root as the first label, which every row has, as the papers do.
         max_train_rows: keep the first rows of the train split.
         seed: of a split that the folder does not fix.
 
     Raises:
-        DataError: a missing or damaged file.
+        DataError: a missing or damaged file; `keep_root` without a class hierarchy.
     """
     folder = path if path.is_dir() else path.parent
     files = sorted(folder.glob("*.arff")) if path.is_dir() else [path]
@@ -41,7 +49,9 @@ def load_arff_folder(
         known = next(iter(tables.values())).identifiers if tables else None
         tables[file] = read_arff(file, keep_id, known)
     if any(table.hierarchy for table in tables.values()):
-        name, splits, features, labels, notes = _clus(folder, tables)
+        name, splits, features, labels, notes = _clus(folder, tables, keep_root)
+    elif keep_root:
+        raise DataError(f"{folder}: `keep_root` is set, but no `class hierarchical` attribute is there. Leave it out.")
     else:
         name, splits, features, labels, notes = _mulan(folder, tables, seed)
     identifiers = next(iter(tables.values())).identifiers
@@ -147,7 +157,7 @@ def _read_folds(path: Path, num_rows: int, file: Path) -> list[np.ndarray]:
     return [np.concatenate(part) for part in parts]
 
 
-def _clus(folder: Path, tables: dict[Path, Table]):
+def _clus(folder: Path, tables: dict[Path, Table], keep_root: bool):
     """Clus: own train / valid / test files; label paths are closed under ancestors; missing numbers take the train
     mean."""
     splits, by_split = {}, {}
@@ -171,6 +181,10 @@ def _clus(folder: Path, tables: dict[Path, Table]):
             raise DataError(f"{folder}: the {split} file has other attributes than the train file.")
         splits[split] = np.where(np.isnan(table.values), means, table.values), path_labels(table.paths, nodes, split)
     notes = [f"{len(nodes)} classes, closed under ancestors; the root, always on, is left out."]
+    if keep_root:
+        nodes = [ROOT, *nodes]
+        splits = {split: (x, np.insert(y, 0, 1, axis=1)) for split, (x, y) in splits.items()}
+        notes = [f"{len(nodes)} classes, closed under ancestors; the first is the root, always on."]
     if missing:
         notes.append(f"{missing} missing numeric values take the mean of their column in train.")
     return folder.name, splits, train.names, nodes, notes

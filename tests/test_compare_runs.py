@@ -1,0 +1,238 @@
+"""Comparisons as programs: killed and started again, diverged, mistaken, on one's own texts; where methods begin."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from programs import EXAMPLES, example
+from tiny_models import tiny_config, tiny_texts, tiny_tokenizer
+from transformers import BertModel
+
+from seal_hf import load_multilabel
+from seal_hf.compare import METHODS, Comparison, LogUniform, Method, Runs
+from seal_hf.compare.methods import SEAL, own_keys
+
+SMALL = "--max_train_rows 150 --num_train_epochs 2 --hidden_size 16 --per_device_train_batch_size 50".split()
+CLOCK = "train_seconds_per_epoch"
+
+KILLED = """
+import os, signal, sys
+import compare_losses
+from transformers import TrainerCallback
+
+class Kill(TrainerCallback):
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == 4:  # of 6, after the first checkpoint
+            os.kill(os.getpid(), signal.SIGKILL)
+
+made, trainer_of = [], compare_losses.Comparison._trainer
+
+def counted(*arguments, **options):
+    made.append(trainer_of(*arguments, **options))
+    if len(made) == int(sys.argv[1]):
+        made[-1].add_callback(Kill())
+    return made[-1]
+
+compare_losses.Comparison._trainer = counted
+compare_losses.main(sys.argv[2:])
+"""
+
+
+@pytest.fixture
+def program(monkeypatch):
+    """`compare_losses.py`, with `run_mlc.py` and `run_energy.py` beside it."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    with example("compare_losses") as module:
+        yield module
+    for name in ("run_mlc", "run_energy"):
+        sys.modules.pop(name, None)
+
+
+def figures(runs):
+    return {name: [{**run, CLOCK: 0} for run in found] for name, found in runs.all().items()}
+
+
+def test_a_comparison_killed_in_a_trial_and_in_a_run_ends_as_one_that_was_not(program, tmp_path):
+    pytest.importorskip("optuna")
+    options = [*SMALL, "--losses", "constant", "ce", "nce", "--budget", "2"]
+    whole = program.main([*options, "--output_dir", str(tmp_path / "whole")])
+    part = [*options, "--output_dir", str(tmp_path / "part")]
+    path = os.pathsep.join([str(EXAMPLES), str(EXAMPLES.parent), os.environ.get("PYTHONPATH", "")])
+    times = []
+    for trainer in (5, 2):  # the second trial of nce, after two trials and a run of ce; then, resumed, the run of nce
+        command = [sys.executable, "-c", KILLED, str(trainer), *part]
+        killed = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
+        assert not (tmp_path / "part" / "nce" / "seed1.json").exists()
+        times.append({file: file.stat().st_mtime_ns for file in (tmp_path / "part").glob("*/seed1.json")})
+    assert len(times[0]) == 2 and times[0] == times[1]
+    resumed = program.main(part)
+    assert all(file.stat().st_mtime_ns == time for file, time in times[0].items())
+    assert figures(resumed) == figures(whole)
+    assert resumed.settings("nce") == whole.settings("nce")
+
+
+def test_a_run_that_diverges_is_lost_and_the_others_go_on(program, tmp_path, monkeypatch, capsys):
+    """In its trial too, so that what the search found diverges."""
+    pytest.importorskip("optuna")
+    wild = replace(METHODS["ce"], group=SEAL, space={"learning_rate": LogUniform(1e29, 1e30)})
+    taught = Method(SEAL, "", {"energy_loss": "nce", "loss_net_steps": 0}, takes={"loss_net_path": "wild"})
+    methods = {"wild": wild, "taught": taught, **{name: METHODS[name] for name in ("constant", "ce")}}
+    monkeypatch.setattr(program, "METHODS", methods)
+    options = [*SMALL, "--losses", "all", "--budget", "1", "--seeds", "1", "2", "--output_dir", str(tmp_path)]
+    runs, said = program.main(options), capsys.readouterr().out
+    assert "wild: trial 1 of 1: 0.00" in said and runs.settings("wild")["value"] == 0
+    assert "wild, seed 1: lost: The loss of the task-net phase is NaN or infinite" in said
+    assert "taught, seed 2: left out, as wild, whose net it takes, was lost" in said
+    assert re.findall(r"\(run (\d) of (\d)", said) == [(str(i), "8") for i in range(1, 9)]
+    assert "lost" in runs.load("wild", 1) and runs.load("taught", 1) is None
+    assert [run["seed"] for run in runs.all()["ce"]] == [1, 2]
+    table = json.loads((tmp_path / "results.json").read_text())["f1_example_tuned"]
+    assert table["lost"] == {"wild": [1, 2]} and set(table["methods"]) == {"constant", "ce"}
+    assert "Lost, as the loss was no longer finite: `wild` with seed 1, 2." in said
+    monkeypatch.setattr(program.Comparison, "_trainer", lambda *_, **__: pytest.fail("trained again"))
+    program.main(options)
+
+
+def test_a_table_of_lost_runs_alone_is_written(program, tmp_path):
+    Runs(tmp_path).save("wild", 1, {"seed": 1, "lost": "NaN"})
+    program.write_table(Runs(tmp_path), {}, "none", "f1_example_tuned")
+    assert "`wild` with seed 1" in (tmp_path / "table.md").read_text()
+
+
+# --- what a folder holds ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_multilabel(max_train_rows=20)
+
+
+def test_a_mistaken_command_leaves_nothing_that_refuses_the_next(program, tmp_path):
+    constant = ["--losses", "constant", "--output_dir", str(tmp_path)]
+    with pytest.raises(ValueError, match="unknown method 'cee'"):
+        program.main(["--losses", "cee", "--hidden_size", "8", "--output_dir", str(tmp_path)])
+    assert Runs(tmp_path).identity() is None
+    Runs(tmp_path).save_identity({"data": "another", "hidden_size": "8"})  # as of a run that ended at once
+    (tmp_path / "work" / "search").mkdir(parents=True)
+    runs = program.main([*constant, "--hidden_size", "16"])
+    assert runs.identity()["hidden_size"] == "16" and not (tmp_path / "work").exists()
+    with pytest.raises(ValueError, match="holds results with hidden_size = '16', not '8'"):
+        program.main([*constant, "--hidden_size", "8"])
+
+
+def test_files_of_before_metric_and_flags_were_said_are_taken_as_they_are(digits, tmp_path):
+    runs = Runs(tmp_path)
+    make = lambda **options: Comparison(runs, digits, {}, {}, say=str, **options)  # noqa: E731
+    make().run(["constant"], [1])
+    old = {key: value for key, value in runs.identity().items() if key not in ("metric", "flags")}
+    runs.save_identity(old)
+    make().run(["constant"], [1])
+    with pytest.raises(ValueError, match="holds results with metric = 'f1_example_tuned', not 'f1_example'"):
+        make(metric="f1_example").run(["constant"], [1])
+    with pytest.raises(ValueError, match="`metric` is 'loss'; it must be one of f1_example_tuned, f1_example,"):
+        make(metric="loss")
+
+
+def test_a_search_of_another_space_is_not_taken_for_that_of_the_method(digits, tmp_path):
+    runs, methods = Runs(tmp_path), dict(METHODS)
+    compared = Comparison(runs, digits, {}, {}, methods, budget=2, say=str)
+    found = {"settings": {"learning_rate": 0.1}, "trials": 2, "value": 0.5}
+    runs.save_settings("nce", found)
+    compared.run(["nce"], [])  # of before spaces were stored
+    runs.save_settings("nce", found | compared._sought("nce"))
+    compared.run(["nce"], [])
+    nce = METHODS["nce"]
+    for changed, words in (
+        ({"space": {**nce.space, "energy_weight": LogUniform(1, 2)}}, "a search .space. with energy_weight = 'LogUni"),
+        ({"space": {"dropout": nce.space["dropout"]}}, "a search .space. with energy_weight = .* not None"),
+        ({"first": {**nce.first, "energy_weight": 9.0}}, "a search .first. with energy_weight = '0.3', not '9.0'"),
+        ({"settings": {**nce.settings, "num_samples": 3}}, "a search .method. with num_samples = None, not '3'"),
+    ):
+        methods["nce"] = replace(nce, **changed)
+        with pytest.raises(ValueError, match=words):
+            compared.run(["nce"], [])
+
+
+# --- where a method begins -------------------------------------------------------------------------------------------
+
+
+def test_a_method_begins_at_its_own_values_over_the_recipe_and_under_flags(program, digits, tmp_path):
+    recipe = {"learning_rate": 1e-3, "energy_weight": 1.0, "hidden_size": 9}
+    make = lambda data=digits, **flags: Comparison(Runs(tmp_path), data, recipe, program.PROGRAMS, flags=flags)  # noqa: E731
+    settings = make().settings("gbi_dvn", 1)
+    assert (settings["learning_rate"], settings["hidden_size"]) == (3e-4, 9) and "energy_weight" not in settings
+    assert make(learning_rate="0.5").settings("gbi_dvn", 1)["learning_rate"] == "0.5"
+    assert make().settings("regression", 1)["energy_weight"] == 3.0
+    assert make(energy_weight="2").settings("regression", 1)["energy_weight"] == "2"
+    assert make(energy_weight="2").settings("regression", 1, {"energy_weight": 7.0})["energy_weight"] == 7.0
+    texts = SimpleNamespace(kind="text", test=digits.test, name="texts")
+    assert make(texts).settings("gbi_dvn", 1)["learning_rate"] == 1e-3  # the recipe's: of a pretrained encoder
+
+
+def test_a_recipe_says_no_method_for_all(program, tmp_path, capsys):
+    file = tmp_path / "some.yaml"
+    file.write_text("hidden_size: 8\nenergy_loss: nce\nhypergradient: cg\ncost_weight: 2\nenergy_weight: 3\n")
+    base, given = program.shared_settings(file, ["--gold_mix", "0.5"], {})
+    assert base == {"hidden_size": 8, "energy_weight": 3} and given == {"gold_mix": "0.5"}
+    assert "cost_weight, hypergradient left out" in capsys.readouterr().out
+    assert {"hypergradient", "cost_weight", "gold_mix", "energy_weight_balance", "loss_net_encoder"} <= own_keys()
+    assert not {"learning_rate", "energy_weight", "num_samples", "global_size", "dropout"} & own_keys()
+
+
+def test_recipes_that_cannot_be_told_apart_or_are_not_read_are_refused(program, tmp_path):
+    files = [tmp_path / folder / "a.yaml" for folder in ("one", "two")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text("hidden_size: 8\n")
+    with pytest.raises(ValueError, match=r"one/a.yaml and .*two/a.yaml have one name"):
+        program.main(["--recipes", *map(str, files)])
+    with pytest.raises(ValueError, match="--recipes are run as they are, .*; leave --recipe out"):
+        program.main(["--recipes", str(files[0]), "--recipe", str(files[1])])
+    with pytest.raises(ValueError, match="--metric_for_best_model is called --metric here"):
+        program.main(["--metric_for_best_model", "f1_example"])
+
+
+def test_trials_epochs_and_tables_are_of_the_metric(program, tmp_path, monkeypatch):
+    pytest.importorskip("optuna")
+    trainers, trainer_of = [], program.Comparison._trainer
+
+    def watched(*arguments, **options):
+        trainers.append(trainer_of(*arguments, **options))
+        return trainers[-1]
+
+    monkeypatch.setattr(program.Comparison, "_trainer", watched)
+    options = ["--losses", "constant", "ce", "--metric", "f1_example", "--budget", "1", "--output_dir", str(tmp_path)]
+    runs = program.main([*SMALL, *options])
+    found, (trial, _) = runs.settings("ce"), trainers
+    assert all(trainer.args.metric_for_best_model == found["metric"] == "f1_example" for trainer in trainers)
+    seen = [log["eval_f1_example"] for log in trial.state.log_history if "eval_f1_example" in log]
+    assert len(seen) == 2 and found["value"] == max(seen)
+    tables = json.loads((tmp_path / "results.json").read_text())
+    assert list(tables) == ["f1_example", "f1_example_tuned", "f1_example_calibrated"]
+    assert all(table["metric"] == "f1_example" for table in tables.values())
+    assert "chosen by `f1_example` on validation" in (tmp_path / "table.md").read_text()
+
+
+# --- one's own data --------------------------------------------------------------------------------------------------
+
+
+def test_own_texts_are_compared(program, tmp_path):
+    BertModel(tiny_config("bert")).save_pretrained(tmp_path / "bert")
+    tiny_tokenizer().save_pretrained(tmp_path / "bert")
+    rows = tiny_texts(80)
+    lines = [f'{row["text"]},"{json.dumps([int(value) for value in row["labels"]])}"' for row in rows]
+    (tmp_path / "own.csv").write_text("\n".join(["text,labels", *lines]) + "\n")
+    options = ["--dataset", str(tmp_path / "own.csv"), "--model_name_or_path", str(tmp_path / "bert")]
+    options += ["--num_train_epochs", "1", "--warmup_steps", "0", "--label_format", "multi_hot"]
+    methods = ["constant", "ce", "nce", "gbi_dvn", "static_nce"]
+    runs = program.main([*options, "--losses", *methods, "--output_dir", str(tmp_path / "out")])
+    found = runs.all()
+    assert set(found) == {*methods, "gbi_nce"}  # whose network static_nce takes
+    assert all(0 <= run["test_f1_example_tuned"] <= 1 and run["seed"] == 1 for (run,) in found.values())

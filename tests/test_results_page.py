@@ -1,0 +1,114 @@
+"""benchmarks/results_page.py and goals.py on toy tables: what is chosen, counted and reached."""
+
+import math
+import re
+import sys
+
+import pytest
+from programs import EXAMPLES
+from scipy.stats import norm
+
+from seal_hf.compare import COMPARED, METRIC, Runs
+
+
+@pytest.fixture
+def page(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLES.parent / "benchmarks"))
+    import results_page
+
+    yield results_page
+    for name in ("results_page", "goals", "run_recipes"):
+        sys.modules.pop(name, None)
+
+
+def row(validation, tuned, half=None, difference=None, seconds=2.0, width=0.02):
+    figures = {"validation": validation, **{key: (tuned, 0.001) for key in COMPARED}, "seconds": seconds}
+    figures["f1_example"] = (tuned if half is None else half, 0.001)
+    if difference is not None:
+        figures |= {"difference": difference, "interval": [difference - width / 2, difference + width / 2]}
+    return figures
+
+
+def table(**methods):
+    return {decoder: {"methods": methods} for decoder in COMPARED}
+
+
+def cells(lines, *start):
+    found = [line for line in lines if line.startswith("| " + " | ".join(start) + " |")]
+    assert len(found) == 1, found
+    return [cell.strip() for cell in found[0].strip("|").split("|")][len(start) :]
+
+
+def test_the_best_of_a_group_is_that_of_validation_and_variants_count_once(page):
+    tables = {
+        "genbase": table(ce=row(0.5, 0.4), nce=row(0.6, 0.5, difference=0.02), margin=row(0.5, 0.9, difference=0.5)),
+        "genbase_id": table(ce=row(0.5, 0.4), nce=row(0.6, 0.5, difference=0.4)),
+        "spo_fun_root": table(ce=row(0.5, 0.4), nce=row(0.6, 0.5, difference=0.04)),
+        "cal500": table(ce=row(0.5, 0.4)),
+    }
+    lines = page.summary(tables)
+    assert cells(lines[:9], "genbase") == ["40.00 `ce`", "-", "50.00 `nce`", "+2.00 [+1.00, +3.00]"]
+    assert cells(lines[:9], "cal500") == ["40.00 `ce`", "-", "-", "-"]
+    assert cells(lines[:9], "mean") == ["", "", "", "+3.00"]  # of 2 and 4, not the identifier's 40
+
+
+def test_goals_are_reached_by_their_figures(page):
+    tables = {
+        "bibtex": table(nce=row(0.6, 0.49, half=0.446, difference=0.03, seconds=2.5)),  # 44.76 ± 0.17 and 48.6
+        "cal500": table(nce=row(0.6, 0.42, half=0.33, difference=0.01, seconds=4.0)),  # 41.62 ± 0.80 and 47.74
+        "spo_fun_root": table(ranking=row(0.6, 0.29, difference=0.5)),  # 29.68, of the draft: no deviation
+    }
+    lines = page.goals(tables)
+    assert cells(lines, "SEAL's row", "bibtex", "`nce`") == ["44.60, tuned 49.00", "44.76 ± 0.17", "yes"]
+    assert cells(lines, "SEAL's row", "cal500", "`nce`") == ["33.00, tuned 42.00", "41.62 ± 0.80", "tuned only"]
+    assert cells(lines, "SEAL's row", "spo_fun_root", "`ranking`") == ["29.00, tuned 29.00", "29.68", "no"]
+    assert cells(lines, "SEAL's row", "delicious", "`nce`") == ["-", "34.67 ± 0.38", "not run"]
+    assert cells(lines, "best published", "bibtex") == ["`nce`", "49.00", "48.6 GSPEN", "yes"]
+    assert cells(lines, "best published", "cal500") == ["`nce`", "42.00", "47.74 DVN", "no"]
+    assert cells(lines, "best published", "genbase") == ["-", "-", "98.99", "not run"]
+    assert cells(lines, "seconds per epoch", "bibtex")[-1] == "yes"
+    assert cells(lines, "seconds per epoch", "cal500")[1:] == ["4.00", "at most 3", "no"]
+    *_, said, aim, reached = cells(lines, "mean gain over the best baseline", "2 of 6")
+    error = math.sqrt(2) * (2 / 3.92) / 2  # of two intervals of 2 points
+    gain, width, p = map(float, re.findall(r"[\d.e-]+", said))
+    assert (gain, reached) == (2.0, "no") and width == pytest.approx(1.96 * error, abs=5e-3)  # 2 of 6 alone
+    assert p == pytest.approx(2 * norm.sf(2 / error), rel=0.05)
+
+
+def test_without_runs_every_goal_is_open(page):
+    lines = page.goals({})
+    assert len(lines) > 40 and all(line.endswith("| not run |") for line in lines[2:])
+
+
+def test_every_published_figure_is_of_a_method_and_a_data_set_of_the_page(page):
+    assert set(page.PUBLISHED) <= set(page.METHODS)
+    assert {name for figures in page.PUBLISHED.values() for name in figures} <= set(page.DATA)
+    assert {name for figures in page.PUBLISHED.values() for name in figures} >= {"spo_fun_root", "genbase_id"}
+
+
+def test_commands_say_methods_seeds_and_settings_of_the_runs(page, tmp_path):
+    runs = Runs(tmp_path)
+    sizes = {"labels": 500, "train": 1, "validation": 1, "test": 1}
+    recipe = {key: str(value) for key, value in page.read_recipe(page.ROOT / "recipes/mlc/spo_fun_ce.yaml").items()}
+    runs.save_identity({"data": "spo_fun", **sizes, "budget": 8, "metric": "f1_example", **recipe, "keep_root": "true"})
+    for method, seeds in (("nce", (1, 2)), ("ce", (1, 2)), ("focal", (1,))):
+        for seed in seeds:
+            runs.save(method, seed, {"seed": seed})
+    _, both, one, *_ = page.commands("spo_fun_root", runs)
+    flags = "--recipe recipes/mlc/spo_fun_ce.yaml --keep_root true --budget 8 --metric f1_example"
+    assert both.endswith(f"compare/spo_fun_root {flags} --losses ce nce --seeds 1 2")
+    assert one.endswith(f"{flags} --losses focal --seeds 1")
+
+
+def test_the_page_has_all_raw_runs(page, monkeypatch):
+    """From those in the repository."""
+    if not page.COMPARE.is_dir():
+        pytest.skip("the raw runs are not there")
+    written = {}
+    monkeypatch.setattr(type(page.ROOT), "write_text", lambda path, text, **_: written.update({path.name: text}))
+    page.main()
+    (text,) = written.values()
+    titles, folders = re.findall("^## (.*)$", text, re.M), [folder.name for folder in page.COMPARE.iterdir()]
+    assert {"Summary", "Goals", *(name.replace("_recipes", ", recipes as they are") for name in folders)} <= {*titles}
+    assert all(f"--output_dir recipes/results/compare/{name} " in text for name in folders)
+    assert text.count(f"chosen by `{METRIC}`") == 1  # how to read the tables, once
