@@ -16,6 +16,7 @@ FILE = json.loads((Path(__file__).resolve().parents[1] / "recipes" / "published.
 PUBLISHED, BEST, BESIDE = FILE["figures"], FILE["best"], FILE["beside"]
 SIX = ("bibtex", "delicious", "genbase", "cal500", "spo_fun", "seq_fun")
 CHOSEN = "best SEAL method by validation"
+NOT_RUN = "| not run |"  # how the line of a goal ends that has no run yet
 ABOUT = """What was aimed at. *SEAL's row*: the published figure, less its deviation, by ours at 0.5 (or only at the
 tuned threshold). *Best published*: by ours at the tuned threshold; those without a name are not traced to a source.
 *Seconds per epoch*: over those of cross-entropy. *Mean gain*: over the baseline that is best on test, over the data
