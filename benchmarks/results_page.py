@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from statistics import mean
 
-from goals import ABOUT, NOT_RUN, BESIDE, PUBLISHED, best_of, goals
+from goals import ABOUT, BESIDE, NOT_RUN, PUBLISHED, best_of, goals
 from run_recipes import KINDS, RESULTS, cell, runs_of, table
 
 from seal_hf.compare import COMPARED, METHODS, METRIC, Method, Runs, comparison, markdown
