@@ -32,6 +32,8 @@ from .task_function import TaskFunction
 
 logger = logging.get_logger(__name__)
 
+REPORTED = tuple(f"hypergradient_{name}" for name in ("residual", "curvature", "cosine"))  # at the end of a run
+
 
 @dataclass
 class MicroBatch:
@@ -120,6 +122,7 @@ class Implicit:
     ):
         self.config, self.task_function = config, TaskFunction(model, subset)
         self.loss_net, self.space, self.energy_loss, self.task_weight = loss_net, space, energy_loss, task_weight
+        self.last: dict[str, float] = {}  # diagnostics that were logged
         self._warned = False
 
     def inner(self, batch: MicroBatch, energy_weight: float) -> Callable[[Parameters], Tensor]:
@@ -158,8 +161,9 @@ class Implicit:
         pulls = self.config.pulls(inners, outers, self.task_function.parameters(), reduce)
         return PulledAlong(self, batches, pulls, energy_weight)
 
-    def warn(self, logs: dict[str, float]) -> None:
-        """Say, once, what to do about an inverse that failed since the last log."""
+    def read(self, logs: dict[str, float]) -> None:
+        """Keep the diagnostics, and say, once, what to do about an inverse that failed since the last log."""
+        self.last |= {name: value for name, value in logs.items() if name in REPORTED}
         residual, curvature = (logs.get(f"hypergradient_{name}") for name in ("residual", "curvature"))
         advice = None if residual is None else self.config.advice(residual, curvature)
         if advice is not None and not self._warned:

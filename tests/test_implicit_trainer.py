@@ -142,6 +142,21 @@ def test_the_log_has_the_diagnostics_and_the_remedy(tmp_path, monkeypatch):
     assert len(messages) == 1 and "`hypergradient_scale`" in messages[0]
 
 
+@pytest.mark.parametrize("logging_steps", [3, 100])
+def test_the_runs_figures_have_the_last_diagnostics(logging_steps, tmp_path):
+    """So that a stored result can be judged; of a run too short for a log, its means."""
+    options = dict(loss="margin", hypergradient="cg", hypergradient_damping=0.5, max_steps=6)
+    trainer, _ = tiny_run.make(tmp_path, logging_steps=logging_steps, **options)
+    metrics, last = trainer.train().metrics, {}
+    for log in trainer.state.log_history[:-1]:
+        last |= log
+    for name in ("residual", "curvature", "cosine"):
+        found = metrics[f"train_hypergradient_{name}"]
+        assert found == last[f"hypergradient_{name}"] if logging_steps == 3 else found == found
+        assert trainer.state.log_history[-1][f"train_hypergradient_{name}"] == found
+    assert not any("hypergradient" in name for name in tiny_run.run(tmp_path, max_steps=1)[1].state.log_history[-1])
+
+
 def test_every_log_has_the_diagnostics(tmp_path):
     """Also where no step is a multiple of both intervals: here the loss-net moves at steps 0, 3, 6, 9."""
     options = dict(loss="margin", hypergradient="cg", loss_net_every=3, logging_steps=4, max_steps=12)
