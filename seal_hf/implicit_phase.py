@@ -6,7 +6,8 @@ points of a [`Line`], whose slope in their energies is what is added to the ener
 per micro-batch, and its wrapper, accumulation and loss scaling know nothing of all this.
 
 All of it is float32, whatever the run has: a difference of half-precision gradients has no digits. It is without
-dropout too, but for that of the loss-net's encoder in its own forward: one mask for a whole row.
+dropout too, but for that of the loss-net's encoder in its own forward: one mask for a whole row. Batch normalisation is
+by the statistics of the batch, as in the task-net's own update.
 
 Memory: double backward holds both nets' graphs of the inner losses of the whole window until the directions are found,
 that is, the activations of the energy and of the part of the task-net from φ on (its head; for `adapters` and `all`,

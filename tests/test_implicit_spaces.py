@@ -150,15 +150,63 @@ def losses_of_masks(logits, energy, labels):
     return task_loss + WEIGHT * of_output.mean(), (1 - of_output + of_gold).clamp_min(0).mean()
 
 
-@pytest.mark.parametrize("product", [product for product in PRODUCTS if product != FINITE_DIFFERENCES])
-def test_of_masks(product, tmp_path):
-    nets, rows = tiny_masks.model(), MaskRows(tiny_masks.squares(8, size=8))
+def mask_nets(**options):
+    nets = tiny_masks.model(**options)
     with torch.no_grad():
         for p in nets.loss_net.energy.parameters():
             p.mul_(2)  # as drawn, it barely reads the mask
-    options = dict(OPTIONS, hypergradient_product=product, hypergradient_parameters="scores")
-    trainer, _ = tiny_masks.make(tmp_path, nets, rows, loss=options.pop("energy_loss"), **options)
+    return nets
+
+
+def check_masks(folder, nets, plain, product="double_backward", **options):
+    """`plain`: the task-net by definition."""
+    rows = MaskRows(tiny_masks.squares(8, size=8))
+    options = dict(OPTIONS, hypergradient_product=product, hypergradient_parameters="scores", **options)
+    trainer, _ = tiny_masks.make(folder, nets, rows, loss=options.pop("energy_loss"), **options)
     (batch,) = trainer.get_train_dataloader()
     names = [name for name, _ in nets.task_net.named_parameters() if name.startswith("scores")]
-    reference = expected(nets.task_net, nets.loss_net, dict(batch), names, losses_of_masks)
+    reference = expected(plain, nets.loss_net, dict(batch), names, losses_of_masks)
     compare(found(trainer), reference, TOLERANCE[product])
+
+
+EXACT = [product for product in PRODUCTS if product != FINITE_DIFFERENCES]
+
+
+@pytest.mark.parametrize("product", EXACT)
+def test_of_masks(product, tmp_path):
+    nets = mask_nets()
+    check_masks(tmp_path, nets, nets.task_net, product)
+
+
+def test_the_average_over_crops_is_no_part_of_the_inner_loss(tmp_path):
+    """An FCN trains on whole images that are larger than the crops it predicts by."""
+    nets = mask_nets(crop_size=6)
+    plain = copy.deepcopy(nets.task_net)
+    plain.config.crop_size = None
+    check_masks(tmp_path, nets, plain)
+
+
+class ByBatch(torch.nn.Module):
+    """Batch normalisation in training by its definition (Ioffe & Szegedy 2015, Algorithm 1)."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.weight, self.bias, self.eps = layer.weight, layer.bias, layer.eps
+
+    def forward(self, x):
+        mean, variance = x.mean((0, 2, 3), keepdim=True), x.var((0, 2, 3), keepdim=True, unbiased=False)
+        return (x - mean) / (variance + self.eps).sqrt() * self.weight[:, None, None] + self.bias[:, None, None]
+
+
+@pytest.mark.parametrize("product", EXACT)
+def test_batch_normalisation_is_by_the_batch(product, tmp_path):
+    """As in the task-net's own update, whose statistics alone are kept."""
+    nets = mask_nets()
+    norm = torch.nn.BatchNorm2d(8)
+    with torch.no_grad():
+        norm.weight.uniform_(0.5, 2, generator=torch.Generator().manual_seed(9))
+    nets.task_net.scores[0] = torch.nn.Sequential(norm, nets.task_net.scores[0])
+    plain = copy.deepcopy(nets.task_net)
+    plain.scores[0][0] = ByBatch(plain.scores[0][0])
+    check_masks(tmp_path, nets, plain, product)
+    assert norm.num_batches_tracked == 1 and norm.track_running_stats and norm.training
