@@ -65,6 +65,7 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
         loss_net_encoder=options.loss_net_encoder,
         hypergradient=method,
         hypergradient_terms=terms,
+        hypergradient_scale=100.0,  # fixed: a term of the series costs a product, but for the first
         hypergradient_product=product,
         hypergradient_parameters=parameters,
         max_steps=WARM_UP + options.steps,

@@ -5,7 +5,9 @@ python examples/run_rewards.py ... --loss ce                      # the baseline
 python examples/run_rewards.py ... --loss regression_s --energy_weight 10 --num_samples 10 --regression_samples discrete
 python examples/run_rewards.py ... --model_name_or_path distilbert-base-uncased
 
-A reward that is a Python function takes the place of the rules as `FunctionReward(function, data.label_names)`.
+A function of your own, (words, tags) -> [0, 1], takes the place of the rules; the module lies on Python's path:
+
+PYTHONPATH=folder python examples/run_rewards.py --dataset path/to/cora --reward my_rewards:few_titles
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from datasets import concatenate_datasets
 from transformers import AutoTokenizer, set_seed
 
 from seal_hf import (
+    FunctionReward,
     RewardSpace,
     RuleReward,
     SealForTokenClassification,
@@ -32,6 +35,7 @@ from seal_hf import (
 )
 from seal_hf.data import TagDataArguments
 from seal_hf.recipes import packaged_recipe, parse_recipe
+from seal_hf.rewards import Reward, read_function
 from seal_hf.tag_metrics import tagging_compute_metrics
 from seal_hf.tag_report import close_run
 
@@ -40,7 +44,11 @@ from seal_hf.tag_report import close_run
 class RewardArguments:
     """The rules and the nets."""
 
-    rules: str = field(metadata={"help": "YAML file of rules, see seal_hf/rewards.py."})
+    rules: str | None = field(default=None, metadata={"help": "YAML file of rules, see seal_hf/rewards.py."})
+    reward: str | None = field(
+        default=None,
+        metadata={"help": "MODULE:FUNCTION for the rules: (words, tags) -> [0, 1]; in no recipe."},
+    )
     repeat_labelled: int = field(default=1, metadata={"help": "How often each tagged row stands among the rows."})
     model_name_or_path: str | None = field(default=None, metadata={"help": "Hugging Face encoder; default: a BiLSTM."})
     energy: str = field(default="chain", metadata={"help": "Of the loss-net."})
@@ -50,6 +58,17 @@ class RewardArguments:
 
 
 ARGUMENTS = (TagDataArguments, RewardArguments, SealTrainingArguments)
+
+
+def make_reward(net_args: RewardArguments, label_names: list[str], argv: list[str]) -> Reward:
+    """The function, else the rules."""
+    if net_args.reward is not None:
+        if not any(word.split("=")[0] == "--reward" for word in argv):
+            raise ValueError("`reward` stands in the recipe, but it names code that is run: give --reward yourself.")
+        return FunctionReward(read_function(net_args.reward), label_names)
+    if net_args.rules is None:
+        raise ValueError("`rules` is missing: a YAML file of rules (--rules FILE), or --reward MODULE:FUNCTION.")
+    return RuleReward(net_args.rules, label_names)
 
 
 def build(data, net_args: RewardArguments, args: SealTrainingArguments):
@@ -70,12 +89,13 @@ def build(data, net_args: RewardArguments, args: SealTrainingArguments):
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
+    argv = sys.argv[1:] if argv is None else argv
     data_args, net_args, args = parse_recipe(ARGUMENTS, argv, default_recipe=lambda given: packaged_recipe("rewards"))
     set_seed(args.seed)
     data = load_tags(**vars(data_args), seed=args.data_seed or 0)
     for note in data.notes:
         print(f"{data.name}: {note}")
-    reward = RuleReward(net_args.rules, data.label_names)
+    reward = make_reward(net_args, data.label_names, argv)
     seal, rows_of, words = build(data, net_args, args)
     space = RewardSpace.from_arguments(args, seal.task_net, reward)
     rows = reward_rows(data, rows_of, reward, repeat_labelled=net_args.repeat_labelled)

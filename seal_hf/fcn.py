@@ -56,6 +56,7 @@ class FCNForSemanticSegmentation(PreTrainedModel):
     config_class = FCNConfig
     base_model_prefix = "fcn"
     main_input_name = "pixel_values"
+    noiseless_training = True  # the average over crops is for predictions, and no part of an inner loss
 
     def __init__(self, config: FCNConfig):
         super().__init__(config)

@@ -36,6 +36,8 @@ Product = Callable[[Tensor], Tensor]  # v -> A v, flat
 
 METHODS = ("none", "neumann", "cg", "unrolled")
 FINITE_DIFFERENCES = "finite_differences"
+UNROLLED_SCALE = 100.0  # of steps of 1/100, unless `scale` says otherwise
+ENOUGH = 0.5  # a relative residual above it is a system that is barely solved
 PRODUCTS = ("double_backward", "forward_over_reverse", FINITE_DIFFERENCES)
 
 
@@ -178,6 +180,24 @@ def solve_neumann(product: Product, b: Tensor, terms: int, scale: float, damping
     return total / scale, {"residual": power.norm() / _positive(b.norm()), "curvature": curvature}
 
 
+def solve_minimal_residual(product: Product, b: Tensor, terms: int, damping: float = 0.0) -> tuple[Tensor, dict]:
+    """The same series with a c of its own for each term, the one that leaves the least residual (minimal residual
+    iteration, Saad 2003, §5.3.2): u ← u + r / c and r ← r - A r / c, 1/c = rᵀAr / ‖Ar‖², from u = 0, r = b. A product
+    each. The residual never grows; where A is not positive along r, the iterate stays as it is from then on.
+
+    Returns:
+        u; `residual`: ‖b - A u‖ / ‖b‖; `curvature`: rᵀAr / rᵀr of the last r, negative where it stopped.
+    """
+    u, r, curvature = torch.zeros_like(b), b, b.new_zeros(())
+    for _ in range(terms):
+        image = product(r) + damping * r
+        bend = torch.dot(r, image)
+        curvature = bend / _positive(torch.dot(r, r))
+        step = bend.clamp_min(0) / _positive(torch.dot(image, image))
+        u, r = u + step * r, r - step * image
+    return u, {"residual": r.norm() / _positive(b.norm()), "curvature": curvature}
+
+
 def solve_cg(product: Product, b: Tensor, terms: int, damping: float = 0.0) -> tuple[Tensor, dict]:
     """A⁻¹ b with A = H + δ I by `terms` iterations of conjugate gradient, a product each. Where A is not positive
     along a direction, no minimum lies there: the iterate stays as it is from then on. Where A hardly is, a step can
@@ -236,7 +256,8 @@ class Hypergradient:
         method: `neumann`, `cg`, `unrolled`; or `none`: the direct term alone.
         terms: of the series; iterations of conjugate gradient; inner steps that are unrolled. At the inner minimum, T
             unrolled steps of size 1/c are T terms of the series with scale c (Lorraine et al. 2020, theorem 1).
-        scale: c, above half of the Hessian's largest eigenvalue; 1/c is the size of an unrolled step.
+        scale: c, above half of the Hessian's largest eigenvalue; 1/c is the size of an unrolled step. None: of
+            `neumann`, a c for each term, see [`solve_minimal_residual`]; of `unrolled`, 100.
         damping: δ >= 0, added to the Hessian's diagonal, for `neumann` and `cg`.
         product: how products are taken, one of `PRODUCTS`.
 
@@ -246,7 +267,7 @@ class Hypergradient:
 
     method: str = "neumann"
     terms: int = 5
-    scale: float = 100.0
+    scale: float | None = None
     damping: float = 0.0
     product: str = "double_backward"
 
@@ -260,10 +281,10 @@ class Hypergradient:
         for name, choices in (("method", METHODS), ("product", PRODUCTS)):
             if getattr(self, name) not in choices:
                 raise ValueError(f"`{name}` is {getattr(self, name)!r}; it must be one of {', '.join(choices)}.")
-        if self.terms < 1 or not self.scale > 0 or not self.damping >= 0:
+        if self.terms < 1 or not (self.scale is None or self.scale > 0) or not self.damping >= 0:
             raise ValueError(
                 f"`terms` is {self.terms}, `scale` {self.scale}, `damping` {self.damping}; they must be at least 1, "
-                "above 0 and at least 0."
+                "above 0 (or None) and at least 0."
             )
 
     def __call__(
@@ -302,6 +323,8 @@ class Hypergradient:
         product = self.mean_product(inners, parameters, reduce)
         if self.method == "cg":
             u, diagnostics = solve_cg(product, b, self.terms, self.damping)
+        elif self.scale is None:
+            u, diagnostics = solve_minimal_residual(product, b, self.terms, self.damping)
         else:
             u, diagnostics = solve_neumann(product, b, self.terms, self.scale, self.damping)
         return Pulls(parameters, [parameters], [u], diagnostics)
@@ -315,17 +338,17 @@ class Hypergradient:
             p_T = ∂_φ L_out(φ_T),     p_t = p_{t+1} - 1/c H(φ_t) p_{t+1}
             dL_out/dθ = ∂_θ L_out(φ_T) - 1/c Σ_t (∂_φ∂_θ L_in(φ_t))ᵀ p_{t+1}
         """
-        points = [parameters]
+        points, scale = [parameters], self.scale or UNROLLED_SCALE
         for _ in range(self.terms):
             slope = _mean([gradient(inner, points[-1]) for inner in inners], reduce)
-            points.append(moved(points[-1], slope, -1 / self.scale))
+            points.append(moved(points[-1], slope, -1 / scale))
         end = points.pop()
         adjoint = _mean([gradient(outer, end) for outer in outers], reduce)
         directions = []
         for i, point in enumerate(reversed(points)):
-            directions.append(adjoint / self.scale)
+            directions.append(adjoint / scale)
             if i < len(points) - 1:  # nothing is asked of the start
-                adjoint = adjoint - self.mean_product(inners, point, reduce)(adjoint) / self.scale
+                adjoint = adjoint - self.mean_product(inners, point, reduce)(adjoint) / scale
         return Pulls(end, points, directions[::-1])
 
     def mean_product(self, inners: Sequence[Loss], parameters: Parameters, reduce: Reduce) -> Product:
@@ -334,21 +357,34 @@ class Hypergradient:
         return lambda v: _mean([product(v) for product in products], reduce)
 
     def advice(self, residual: float, curvature: float) -> str | None:
-        """What to do if the inverse failed, from `diagnostics` read as numbers; None if it did not."""
-        if self.method not in ("neumann", "cg") or (residual <= 1 and curvature >= 0):
+        """What to do if the inverse failed or is barely solved, so that the implicit term is not what it should be;
+        from `diagnostics` read as numbers; None if all is well."""
+        if self.method not in ("neumann", "cg") or (residual <= ENOUGH and curvature >= 0):
             return None
-        what = f"The implicit gradient's inverse failed: relative residual {residual:.3g} after {self.terms} terms."
+        how = "is barely solved" if residual <= 1 else "failed"
+        what = f"The implicit gradient's inverse {how}: relative residual {residual:.3g} after {self.terms} terms."
+        fixed = self.method == "neumann" and self.scale is not None
+        damping = f"`hypergradient_damping` above {self.damping:g}"
         if curvature != curvature or residual != residual:
-            return f"{what} It is not finite: raise `hypergradient_scale` far above {self.scale:g}."
+            remedy = f"`hypergradient_scale` far above {self.scale:g}" if fixed else damping
+            return f"{what} It is not finite: raise {remedy}."
         if curvature < 0:
             return (
                 f"{what} The inner loss curves downwards ({curvature:.3g}), as a task-net's does that is not at its "
                 f"minimum: set `hypergradient_damping` above {self.damping - curvature:.3g}, or do more task-net "
                 "updates per loss-net update."
             )
-        if self.method == "cg":
-            return f"{what} Raise `hypergradient_damping` above {self.damping:g}, or `hypergradient_terms`."
-        return f"{what} The Hessian reaches {curvature:.3g}: raise `hypergradient_scale` to that (now {self.scale:g})."
+        if fixed and residual > 1:
+            return (
+                f"{what} The Hessian reaches {curvature:.3g}: raise `hypergradient_scale` to that (now {self.scale:g})."
+            )
+        if fixed:
+            return (
+                f"{what} Lower `hypergradient_scale` (now {self.scale:g}) towards the Hessian's {curvature:.3g}, or "
+                "leave it out, raise `hypergradient_terms`, or use hypergradient='cg'."
+            )
+        other = ", or use hypergradient='cg'" if self.method == "neumann" else ""
+        return f"{what} Raise {damping}, or `hypergradient_terms`{other}."
 
 
 def compare(direct: Sequence[Tensor], implicit: Sequence[Tensor]) -> dict[str, Tensor]:

@@ -6,7 +6,8 @@ points of a [`Line`], whose slope in their energies is what is added to the ener
 per micro-batch, and its wrapper, accumulation and loss scaling know nothing of all this.
 
 All of it is float32, whatever the run has: a difference of half-precision gradients has no digits. It is without
-dropout too, but for that of the loss-net's encoder in its own forward: one mask for a whole row.
+dropout too, but for that of the loss-net's encoder in its own forward: one mask for a whole row. Batch normalisation is
+by the statistics of the batch, as in the task-net's own update.
 
 Memory: double backward holds both nets' graphs of the inner losses of the whole window until the directions are found,
 that is, the activations of the energy and of the part of the task-net from φ on (its head; for `adapters` and `all`,
@@ -31,6 +32,8 @@ from .spaces import OutputSpace
 from .task_function import TaskFunction
 
 logger = logging.get_logger(__name__)
+
+REPORTED = tuple(f"hypergradient_{name}" for name in ("residual", "curvature", "cosine"))  # at the end of a run
 
 
 @dataclass
@@ -120,6 +123,7 @@ class Implicit:
     ):
         self.config, self.task_function = config, TaskFunction(model, subset)
         self.loss_net, self.space, self.energy_loss, self.task_weight = loss_net, space, energy_loss, task_weight
+        self.last: dict[str, float] = {}  # diagnostics that were logged
         self._warned = False
 
     def inner(self, batch: MicroBatch, energy_weight: float) -> Callable[[Parameters], Tensor]:
@@ -158,8 +162,9 @@ class Implicit:
         pulls = self.config.pulls(inners, outers, self.task_function.parameters(), reduce)
         return PulledAlong(self, batches, pulls, energy_weight)
 
-    def warn(self, logs: dict[str, float]) -> None:
-        """Say, once, what to do about an inverse that failed since the last log."""
+    def read(self, logs: dict[str, float]) -> None:
+        """Keep the diagnostics, and say, once, what to do about an inverse that failed since the last log."""
+        self.last |= {name: value for name, value in logs.items() if name in REPORTED}
         residual, curvature = (logs.get(f"hypergradient_{name}") for name in ("residual", "curvature"))
         advice = None if residual is None else self.config.advice(residual, curvature)
         if advice is not None and not self._warned:

@@ -7,6 +7,8 @@ import contextlib
 import torch
 from torch import Tensor, nn
 
+BATCH_NORM = nn.modules.batchnorm._BatchNorm
+
 
 def perturbed(
     inputs: dict[str, Tensor], copies: int, std: float, generator: torch.Generator | None = None
@@ -24,12 +26,11 @@ def perturbed(
 @contextlib.contextmanager
 def keeping_statistics(net: nn.Module):
     """Inside, batch normalisation in training mode works as ever, but its running statistics stay as they are."""
-    layers = [module for module in net.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
-    momenta = [layer.momentum for layer in layers]
+    layers = [module for module in net.modules() if isinstance(module, BATCH_NORM) and module.track_running_stats]
     for layer in layers:
-        layer.momentum = 0.0
+        layer.track_running_stats = False
     try:
         yield net
     finally:
-        for layer, momentum in zip(layers, momenta, strict=True):
-            layer.momentum = momentum
+        for layer in layers:
+            layer.track_running_stats = True

@@ -25,6 +25,7 @@ joined by single spaces, without regard to case: a word matches where it shares 
 
 from __future__ import annotations
 
+import importlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -231,6 +232,33 @@ class RuleReward(Reward):
             "present": (runs > 0).float() @ table["present"].T,
         }
         return torch.cat([kept[kind] for kind in KINDS[2:]], dim=-1)
+
+
+def read_function(name: str) -> Callable:
+    """The function of the user's own that `module:function` names. It is looked for on Python's path alone, where what
+    is installed lies, or in PYTHONPATH, never in a file by its path: no folder of a model or a data set is executed.
+
+    Raises:
+        ValueError: another form; no such module or function.
+    """
+    module, _, function = name.partition(":")
+    if not all(part.isidentifier() for part in (*module.split("."), function)):
+        raise ValueError(
+            f"`reward` is {name!r}; it must be MODULE:FUNCTION, such as my_rewards:few_titles, with the module on "
+            "Python's path, not a file."
+        )
+    try:
+        found = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(
+            f"`reward` is {name!r}, which cannot be imported: {error}. Of a module in FOLDER, run PYTHONPATH=FOLDER "
+            "python ..."
+        ) from error
+    if not callable(found):
+        raise ValueError(
+            f"`reward` is {name!r}, a {type(found).__name__}; it must be a function: (words, tags) to [0, 1]."
+        )
+    return found
 
 
 class FunctionReward(Reward):

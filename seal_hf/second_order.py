@@ -8,11 +8,13 @@ import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from .perturbed import BATCH_NORM, keeping_statistics
+
 
 @contextlib.contextmanager
 def second_order(net: nn.Module):
-    """Inside, a forward of `net` is one function of its inputs and parameters that has second derivatives: in
-    evaluation mode, in the precision it is given, and by kernels whose own backward can be differentiated.
+    """Inside, a forward of `net` is one function of its inputs and parameters that has second derivatives: without
+    noise (see `evaluating`), in the precision it is given, and by kernels whose own backward can be differentiated.
 
     Fused attention has no second derivative; cuDNN's recurrent nets have none, and in evaluation mode not even a first
     one; oneDNN's have no forward-mode derivative. Only the forward chooses kernels: a backward may run outside.
@@ -26,12 +28,16 @@ def second_order(net: nn.Module):
 
 @contextlib.contextmanager
 def evaluating(net: nn.Module):
-    """Inside, `net` is in evaluation mode."""
+    """Inside, `net` is in evaluation mode, so that it draws no noise, but is otherwise the function that is trained:
+    batch normalisation in training mode goes on by the statistics of the batch, its running ones staying as they are,
+    and so does a module that says `noiseless_training`: it draws nothing, but does something else in evaluation mode.
+    """
     training = [module for module in net.modules() if module.training]
     for module in training:
-        module.training = False
+        module.training = isinstance(module, BATCH_NORM) or getattr(module, "noiseless_training", False)
     try:
-        yield net
+        with keeping_statistics(net):
+            yield net
     finally:
         for module in training:
             module.training = True

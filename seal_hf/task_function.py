@@ -28,8 +28,8 @@ def select_parameters(model: nn.Module, subset: str) -> Parameters:
             them: the task loss reads them from the net, so that they are held fixed.
 
     Raises:
-        ValueError: nothing is selected; `head` or `adapters` of a net without an encoder; `adapters` where it is not
-            frozen.
+        ValueError: nothing is selected; no regular expression; `head` or `adapters` of a net without an encoder;
+            `adapters` where it is not frozen.
     """
     trainable = {n: p for n, p in model.named_parameters() if p.requires_grad and not n.startswith("crf.")}
     if subset in ("head", "adapters"):
@@ -51,7 +51,14 @@ def select_parameters(model: nn.Module, subset: str) -> Parameters:
     elif subset == "all":
         chosen = trainable
     else:
-        chosen = {name: p for name, p in trainable.items() if re.search(subset, name)}
+        try:
+            pattern = re.compile(subset)
+        except re.error as error:
+            raise ValueError(
+                f"`hypergradient_parameters` is {subset!r}, which is no regular expression: {error}. Use one of "
+                f"{', '.join(SUBSETS)}, or a regular expression that is found in parameters' names ('\\.' is a dot)."
+            ) from error
+        chosen = {name: p for name, p in trainable.items() if pattern.search(name)}
     if not chosen:
         raise ValueError(
             f"The parameters of the Hessian are to be {subset!r}, but no trainable parameter of "

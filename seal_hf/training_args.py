@@ -135,8 +135,9 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
             all; by the implicit function theorem, with the inverse Hessian of the task-net's loss as a `neumann` series
             or by conjugate gradient (`cg`); or through `unrolled` steps of gradient descent.
         hypergradient_terms (`int`, default 5): terms of the series, iterations, or steps.
-        hypergradient_scale (`float`, default 100.0): c, by which the Hessian is divided for the series, above half its
-            largest eigenvalue; a warning says when it is too small. 1/c is the size of an unrolled step.
+        hypergradient_scale (`float`, optional): c, by which the Hessian is divided for the series, above half its
+            largest eigenvalue; a warning says when it is too small, or far too large. 1/c is the size of an unrolled
+            step. Default: of `neumann`, for each term the c that leaves the least residual; of `unrolled`, 100.
         hypergradient_damping (`float`, default 0.0): δ, added to the Hessian's diagonal, for `neumann` and `cg`.
         hypergradient_product (`str`, default `"double_backward"`): how Hessian-vector products are taken:
             `double_backward`, `forward_over_reverse`, or `finite_differences` of gradients, which need no second
@@ -249,8 +250,9 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         default="none", metadata={"help": f"Implicit gradients for the loss-net: {', '.join(METHODS)}."}
     )
     hypergradient_terms: int = field(default=Hypergradient.terms, metadata={"help": "Terms, iterations or steps."})
-    hypergradient_scale: float = field(
-        default=Hypergradient.scale, metadata={"help": "c, divisor of the Hessian in the series."}
+    hypergradient_scale: float | None = field(
+        default=Hypergradient.scale,
+        metadata={"help": "c, divisor of the Hessian in the series; default: the best for each term; unrolled: 100."},
     )
     hypergradient_damping: float = field(
         default=Hypergradient.damping, metadata={"help": "Added to the Hessian's diagonal."}

@@ -144,9 +144,12 @@ class TwoNetTrainer(SavingTrainer):
         if "loss" in logs:  # a training log, not an evaluation's or the closing one
             logs |= self.meters.drain()
             if self.implicit is not None:
-                self.implicit.warn(logs)
+                self.implicit.read(logs)
             if self.learner is not None:
                 logs["loss_net_learning_rate"] = self.learner.learning_rate
+        elif "train_loss" in logs and self.implicit is not None:  # the closing one, which `train` gives back
+            self.implicit.read(self.meters.drain())
+            logs |= {f"train_{name}": value for name, value in self.implicit.last.items()}
         super().log(logs, start_time)
 
     def evaluation_loop(self, dataloader, *args, metric_key_prefix: str = "eval", **kwargs):

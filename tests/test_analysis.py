@@ -13,6 +13,7 @@ from tiny_run import Names
 from transformers import BertModel
 
 from seal_hf import MultiLabelEnergy, SealForMultiLabel, SealForTokenClassification, Vocabulary, load_tags
+from seal_hf.analysis import __main__ as program
 from seal_hf.analysis import (
     agreement,
     energy_hessian,
@@ -181,6 +182,34 @@ def test_the_gradients_of_a_saved_folder(digits, tmp_path):
     found = json.loads((tmp_path / "gradients.json").read_text())
     assert [pair["kind"] for pair in found["pairs"]] == ["associated"] * 2 + ["unrelated"] * 2
     assert (tmp_path / "gradients.png").stat().st_size > 0
+    for pair in found["pairs"]:  # -1 / y_k knows nothing of y_i, but for the chance of 1,000 samples
+        assert abs(pair["correlation_of_y_i_with_bce_gradient"]) < 0.12
+
+
+def test_an_energy_network_has_its_plots_without_a_task_net(digits, tmp_path, monkeypatch):
+    """The loss-net of a run at the root of a folder, as `EnergyTrainer` saves it: the same global gradients; the closed
+    Hessian at gold."""
+    alone, drawn = tmp_path / "energy", []
+    seal, data = SealForMultiLabel.from_pretrained(digits), load_multilabel()
+    seal.loss_net.save_pretrained(alone)
+    monkeypatch.setattr(program, "draw_points", lambda path, rows: drawn.append(rows))
+    monkeypatch.setattr(program, "check_matplotlib", lambda: None)
+    options = ["--output_dir", str(tmp_path), "--max_rows", "70"]
+    pairs, of_both = (main(["gradients", str(f), *options, "--num_pairs", "1"])["pairs"] for f in (alone, digits))
+    assert all(pair.items() <= both.items() for pair, both in zip(pairs, of_both, strict=True))
+    two, four = (row for rows in drawn for row in rows[:1])
+    assert (len(two), len(four)) == (2, 4)
+    assert torch.equal(two[0]["colour"], -1 / two[0]["y"].clamp_min(0.1)) and torch.equal(two[0]["x"], two[1]["x"])
+    found = main(["hessian", str(alone), *options, "--max_labels", "99", "--figure", "false"])
+    gold = torch.tensor(data.validation["labels"][:70], dtype=torch.float)
+    expected = closed_hessian(seal.loss_net.energy, gold).mean(0).detach()
+    assert found["at"] == "gold" and np.allclose(found["hessian"], expected, atol=1e-6)
+    with pytest.raises(ValueError, match="no _loss_net/.* take that of an energy network too"):
+        main(["tags", str(alone), *options])
+    shared = SealForMultiLabel.for_data(data, hidden_size=8, loss_net_encoder="shared")
+    shared.loss_net.save_pretrained(tmp_path / "shared")
+    with pytest.raises(ValueError, match="'shared'.*the folder of the whole run"):
+        main(["hessian", str(tmp_path / "shared"), *options])
 
 
 def test_the_tag_pairs_of_a_saved_folder(tagger, tmp_path):

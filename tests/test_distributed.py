@@ -116,11 +116,12 @@ def test_repeats_give_each_rank_its_own_rows_of_every_window(case, one, ranks):
     assert orders[0] != orders[1]  # another order in the second epoch
 
 
-def test_two_processes_train_a_crf_as_one_does(one, ranks):
-    """And a cost-augmented network with a task loss of its own; rows of the two are padded to other lengths."""
+@pytest.mark.parametrize("case", train_script.TAGGERS)
+def test_two_processes_train_a_crf_as_one_does(case, one, ranks):
+    """And a cost-augmented network with a task loss of its own, or implicit gradients; rows of the two are padded to
+    other lengths."""
     for rank in ranks:
-        for name, value in one["tagger"].items():
-            torch.testing.assert_close(rank["tagger"][name], value, rtol=0, atol=2e-6)
+        torch.testing.assert_close(rank[case]["parameters"], one[case]["parameters"], rtol=0, atol=2e-6)
 
 
 def test_two_processes_train_on_crops_as_one_does(one, ranks):

@@ -17,6 +17,7 @@ from seal_hf.implicit import (
     gradient,
     hessian_product,
     solve_cg,
+    solve_minimal_residual,
     solve_neumann,
 )
 from seal_hf.task_function import select_parameters
@@ -61,11 +62,11 @@ class Quadratic:
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
-@pytest.mark.parametrize("method", METHODS)
-def test_on_a_quadratic_it_is_the_closed_form(method, product):
+@pytest.mark.parametrize("method, scale", [("neumann", None), *((method, 4.0) for method in METHODS)])
+def test_on_a_quadratic_it_is_the_closed_form(method, scale, product):
     problem = Quadratic()
     terms = N if method == "cg" else 60
-    (found,), facts = Hypergradient(method, terms, scale=4.0, product=product)(
+    (found,), facts = Hypergradient(method, terms, scale=scale, product=product)(
         problem.inner, problem.outer, problem.at_minimum(), [problem.theta]
     )
     full, direct = problem.closed_form()
@@ -83,10 +84,29 @@ def test_damping_solves_the_damped_system():
     problem = Quadratic()
     slope = problem.best - problem.t + problem.D @ problem.theta.detach()
     expected = torch.linalg.solve(problem.A + 0.7 * torch.eye(N), slope)
-    for solve in (lambda b: solve_neumann(lambda v: problem.A @ v, b, 60, 4.0, 0.7)[0],) + (
-        lambda b: solve_cg(lambda v: problem.A @ v, b, N, 0.7)[0],
-    ):
-        assert close(solve(slope), expected)
+    product = lambda v: problem.A @ v  # noqa: E731
+    assert close(solve_neumann(product, slope, 60, 4.0, 0.7)[0], expected)
+    assert close(solve_minimal_residual(product, slope, 60, 0.7)[0], expected)
+    assert close(solve_cg(product, slope, N, 0.7)[0], expected)
+
+
+def test_a_scale_for_each_term_leaves_the_least_residual():
+    """One term: no fixed scale leaves less, of a grid of them; n terms: at most ((κ - 1) / (κ + 1))ⁿ; and what is said
+    to be left is what is left."""
+    problem = Quadratic()
+    b, product = torch.randn(N, generator=torch.Generator().manual_seed(1)), lambda v: problem.A @ v
+    left = lambda u: ((b - problem.A @ u).norm() / b.norm()).item()  # noqa: E731
+    u, _ = solve_minimal_residual(product, b, 1)
+    grid = [left(solve_neumann(product, b, 1, scale.item())[0]) for scale in torch.linspace(0.5, 8, 200)]
+    assert left(u) <= min(grid) <= left(u) + 1e-3
+    eigenvalues = torch.linalg.eigvalsh(problem.A)
+    kappa = (eigenvalues[-1] / eigenvalues[0]).item()
+    for terms in (2, 5, 9):
+        u, facts = solve_minimal_residual(product, b, terms)
+        assert facts["residual"].item() == pytest.approx(left(u), abs=1e-5)
+        assert left(u) <= ((kappa - 1) / (kappa + 1)) ** terms
+    u, facts = solve_minimal_residual(lambda v: 9 * v, b, 1)  # where a scale of 100 leaves (1 - 0.09)⁵ of five terms
+    assert close(u, b / 9, 1e-6) and facts["curvature"].item() == pytest.approx(9)
 
 
 class Nets:
@@ -284,15 +304,36 @@ def test_a_series_that_diverges_says_which_scale_would_not():
     assert config.advice(facts["residual"].item(), facts["curvature"].item()) is None
 
 
-@pytest.mark.parametrize("method", ["neumann", "cg"])
-def test_negative_curvature_asks_for_damping(method):
-    config = Hypergradient(method, 30, scale=2.0)
+def test_an_inverse_that_is_barely_solved_says_what_would_solve_it():
+    """Five terms of scale 100 leave 0.91⁴ = 0.69 where the curvature is 9."""
+    config = Hypergradient("neumann", 5, scale=100.0)
+    _, facts = solve_neumann(diagonal(9.0, 9.0), torch.ones(2), config.terms, config.scale)
+    advice = config.advice(facts["residual"].item(), facts["curvature"].item())
+    assert all(word in advice for word in ("residual 0.686", "`hypergradient_scale` (now 100) towards", "9", "'cg'"))
+    for method, other in (("neumann", True), ("cg", False)):
+        advice = Hypergradient(method, 5).advice(0.6, 2.0)
+        assert "barely" in advice and "`hypergradient_terms`" in advice and ("'cg'" in advice) == other
+        assert Hypergradient(method, 5).advice(0.4, 2.0) is None
+        assert "not finite" in Hypergradient(method, 5).advice(float("nan"), 2.0)
+
+
+@pytest.mark.parametrize("method, scale", [("neumann", 2.0), ("neumann", None), ("cg", None)])
+def test_negative_curvature_asks_for_damping(method, scale):
+    config = Hypergradient(method, 30, scale=scale)
     b = torch.ones(2)
     product = diagonal(1.0, -3.0)
-    _, facts = solve_cg(product, b, 30) if method == "cg" else solve_neumann(product, b, 30, 2.0)
+
+    def solve(damping, terms=60):
+        if method == "cg":
+            return solve_cg(product, b, 30, damping)
+        if scale is None:
+            return solve_minimal_residual(product, b, terms, damping)
+        return solve_neumann(product, b, terms, scale + damping / 2, damping)
+
+    _, facts = solve(0.0, terms=30)
     advice = config.advice(facts["residual"].item(), facts["curvature"].item())
     assert "hypergradient_damping" in advice
-    u, facts = solve_cg(product, b, 30, 4.0) if method == "cg" else solve_neumann(product, b, 60, 4.0, 4.0)
+    u, facts = solve(4.0)
     assert config.advice(facts["residual"].item(), facts["curvature"].item()) is None
     assert close(u, torch.tensor([1 / 5, 1.0]), 1e-3)
 
@@ -334,6 +375,10 @@ def test_subsets_by_name():
         select_parameters(model, "adapters")
     with pytest.raises(ValueError, match="regular expression"):
         select_parameters(model, "nothing of this name")
+    with pytest.raises(
+        ValueError, match="`hypergradient_parameters` is 'scores\\(', which is no regular expression: miss"
+    ):
+        select_parameters(model, "scores(")
 
 
 def test_subsets_of_a_lora():

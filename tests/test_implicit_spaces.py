@@ -1,5 +1,6 @@
 """The loss-net's gradient in a training step on tags and masks, against the hypergradient by definition in float64: the
-losses written out, the task-net run as a whole, the Hessian dense, its inverse a solve."""
+losses written out, the task-net run as a whole, the Hessian dense, its inverse a solve or the series of its powers, and
+unrolled steps by autograd through all of them."""
 
 import copy
 from functools import partial
@@ -16,8 +17,13 @@ from seal_hf import MaskRows
 from seal_hf.implicit import FINITE_DIFFERENCES, PRODUCTS, flatten
 
 DAMPING, WEIGHT = 5.0, 0.5  # δ, above the least eigenvalue of these Hessians, and λ1
+SAMPLES = {"contrastive_divergence": 3, "regression_s": 2}  # beside output and gold, of K = 3
 OPTIONS = dict(energy_loss="margin", margin_type="contrastive", energy_weight=WEIGHT, loss_net_learning_rate=0.0)
 OPTIONS |= dict(hypergradient="cg", hypergradient_terms=25, hypergradient_damping=DAMPING, max_steps=1)
+OPTIONS |= dict(num_samples=3, margin_cost="l1")
+FEW = dict(hypergradient_terms=4)  # of what is compared term by term
+NEUMANN, UNROLLED = (dict(FEW, hypergradient=name, hypergradient_scale=20.0) for name in ("neumann", "unrolled"))
+BY_ITSELF = dict(FEW, hypergradient="neumann")
 TOLERANCE = dict(zip(PRODUCTS, (1e-3, 1e-3, 1e-2), strict=True))  # of the implicit term's norm
 
 
@@ -31,20 +37,51 @@ def randomised(nets, seed=7):
 
 
 def found(trainer):
-    """What the first step accumulates in each of the loss-net's parameters."""
-    gradients = {}
+    """What the first step accumulates in each of the loss-net's parameters, and the samples among its candidates."""
+    gradients, rows = {}, []
 
     def keep(name, p):
         gradients[name] = p.grad.clone()
 
     for name, p in trainer.loss_net.named_parameters():
         p.register_post_accumulate_grad_hook(partial(keep, name))
+    trainer.loss_net.register_forward_pre_hook(lambda net, args: rows.append(args[0].detach().double()))
     trainer.train()
-    return gradients
+    return gradients, rows[0][:, 2 : 2 + SAMPLES.get(trainer.args.energy_loss, 0)]
 
 
-def expected(task_net, loss_net, batch, names, losses):
-    """∂_θ L_out and -(∂_φ∂_θ L_in)ᵀ (H + δI)⁻¹ ∂_φ L_out, of φ the parameters of these names.
+def of_loss(name, energies, cost, score):
+    """The task term and L_out of a row [output, gold, samples], all (B, S): SEAL Eq. 6 and 7, Shankar & Piratla."""
+    output, gold = energies[:, 0], energies[:, 1]
+    if name == "margin":  # 1 in the place of the cost
+        return output.mean(), (1 - output + gold).clamp_min(0).mean()
+    if name == "contrastive_divergence":
+        s = cost - energies
+        return output.mean(), (s.exp().sum(1).log() - s[:, 1]).mean()
+    entropies = -score * torch.sigmoid(-energies).log() - (1 - score) * torch.sigmoid(energies).log()
+    return -torch.sigmoid(-output).mean(), (entropies.sum(1) - entropies[:, 1]).mean()
+
+
+def inverse(hessian, b, args):
+    """u as the method has it: (H + δI)⁻¹ b, or so many terms of its series."""
+    matrix = hessian + DAMPING * torch.eye(len(b), dtype=torch.double)
+    assert torch.linalg.eigvalsh(matrix)[0] > 0
+    if args.hypergradient == "cg":
+        return torch.linalg.solve(matrix, b)
+    if args.hypergradient_scale is not None:
+        step = torch.eye(len(b), dtype=torch.double) - matrix / args.hypergradient_scale
+        powers = (torch.linalg.matrix_power(step, i) for i in range(args.hypergradient_terms))
+        return sum(power @ b for power in powers) / args.hypergradient_scale
+    u = torch.zeros_like(b)
+    for _ in range(args.hypergradient_terms):  # along the residual to where it is least
+        left = b - matrix @ u
+        step = torch.linalg.lstsq((matrix @ left).unsqueeze(1), left.unsqueeze(1)).solution
+        u = u + step.item() * left
+    return u
+
+
+def expected(task_net, loss_net, batch, names, losses, args):
+    """∂_θ L_out and -(∂_φ∂_θ L_in)ᵀ u, or what unrolled steps add to the former, of φ the parameters of these names.
 
     Args:
         losses: logits, E(x, ·) and the batch -> L_in and L_out.
@@ -61,13 +98,18 @@ def expected(task_net, loss_net, batch, names, losses):
         with sdpa_kernel(SDPBackend.MATH):
             return losses(logits, lambda y, mask: loss_net(y, mask, inputs), batch["labels"])
 
-    hessian = torch.autograd.functional.hessian(lambda v: both(v)[0], flat)
     phi, theta = flat.clone().requires_grad_(), dict(loss_net.named_parameters())
-    inner, outer = both(phi)
-    slope = torch.autograd.grad(outer, phi, retain_graph=True)[0]
-    damped = hessian + DAMPING * torch.eye(len(flat), dtype=torch.double)
-    assert torch.linalg.eigvalsh(damped)[0] > 0
-    pull = torch.autograd.grad(inner, phi, create_graph=True)[0] @ torch.linalg.solve(damped, slope)
+    if args.hypergradient == "unrolled":
+        for _ in range(args.hypergradient_terms):
+            slope = torch.autograd.grad(both(phi)[0], phi, create_graph=True)[0]
+            phi = phi - slope / args.hypergradient_scale
+        whole, outer = both(phi)[1], both(phi.detach())[1]
+        pull = outer - whole
+    else:
+        inner, outer = both(phi)
+        slope = torch.autograd.grad(outer, phi, retain_graph=True)[0]
+        u = inverse(torch.autograd.functional.hessian(lambda v: both(v)[0], flat), slope, args)
+        pull = torch.autograd.grad(inner, phi, create_graph=True)[0] @ u
     direct, cross = (
         torch.autograd.grad(value, list(theta.values()), materialize_grads=True, retain_graph=True)
         for value in (outer, pull)
@@ -88,23 +130,35 @@ def compare(gradients, reference, tolerance):
 # --- tags ------------------------------------------------------------------------------------------------------------
 
 
-def losses_of_tags(logits, energy, labels, crf=None):
-    """Cross-entropy summed over tokens, mean over rows, or a CRF's likelihood; the hinge with margin 1."""
+def losses_of_tags(logits, energy, labels, args, samples, crf=None):
+    """Cross-entropy summed over tokens, mean over rows, or a CRF's likelihood; the cost is l1, the score accuracy."""
     mask = labels != -100
-    output, gold = logits.softmax(-1).unsqueeze(1), F.one_hot(labels.clamp_min(0), logits.shape[-1]).unsqueeze(1)
+    gold = F.one_hot(labels.clamp_min(0), logits.shape[-1]).double().unsqueeze(1)
+    row = torch.cat([logits.softmax(-1).unsqueeze(1), gold, samples], 1)
+    counted = mask[:, None, :, None]
+    cost = ((row - gold).abs() * counted).sum((2, 3))
+    score = (row * gold * counted).sum((2, 3)) / mask.sum(1, keepdim=True)
     task_loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="sum") / len(labels)
     if crf is not None:
         task_loss = crf(logits, labels).mean()
-    of_output, of_gold = energy(output, mask), energy(gold.double(), mask)
-    return task_loss + WEIGHT * of_output.mean(), (1 - of_output + of_gold).clamp_min(0).mean()
+    term, outer = of_loss(args.energy_loss, energy(row, mask), cost, score)
+    return task_loss + args.energy_weight * term, outer
+
+
+def check(trainer, plain, names, losses):
+    """`plain`: the task-net by definition."""
+    (batch,) = trainer.get_train_dataloader()
+    plain, loss_net, args = copy.deepcopy(plain), copy.deepcopy(trainer.loss_net), trainer.args
+    gradients, samples = found(trainer)
+    losses = partial(losses, args=args, samples=samples)
+    reference = expected(plain, loss_net, dict(batch), names, losses, args)
+    compare(gradients, reference, TOLERANCE[args.hypergradient_product])
 
 
 def check_tags(folder, nets, rows, losses=losses_of_tags, **options):
-    trainer = tiny_tags.trainer(folder, nets, rows, per_device_train_batch_size=32, **OPTIONS, **options)
-    (batch,) = trainer.get_train_dataloader()
-    names = ("classifier.weight", "classifier.bias")
-    reference = expected(nets.task_net, nets.loss_net, dict(batch), names, losses)
-    compare(found(trainer), reference, TOLERANCE[trainer.args.hypergradient_product])
+    options = dict(OPTIONS, per_device_train_batch_size=32) | options
+    trainer = tiny_tags.trainer(folder, nets, rows, **options)
+    check(trainer, nets.task_net, ("classifier.weight", "classifier.bias"), losses)
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
@@ -115,6 +169,23 @@ def test_of_tags(energy, options, product, tmp_path):
     """Of energies with a recurrent net, with attention, and with dropout, which the hypergradient must not have."""
     nets, rows = tiny_tags.nets("bilstm", tmp_path, energy=energy, energy_options=options or None, global_size=6)
     check_tags(tmp_path, randomised(nets), rows, hypergradient_product=product)
+
+
+@pytest.mark.parametrize(
+    "energy, loss, options",
+    [
+        ("chain_ge_a", "margin", NEUMANN),
+        ("chain_ge_c", "contrastive_divergence", {}),
+        ("chain_ge_a", "regression_s", dict(UNROLLED, energy_weight=10.0)),
+        ("chain", "contrastive_divergence", BY_ITSELF),
+        ("chain_ge_c", "margin", UNROLLED),
+        ("chain", "regression_s", dict(NEUMANN, energy_weight=5.0)),
+        ("chain_ge_a", "contrastive_divergence", UNROLLED),
+    ],
+)
+def test_of_tags_by_other_methods_and_losses(energy, loss, options, tmp_path):
+    nets, rows = tiny_tags.nets("bilstm", tmp_path, energy=energy, global_size=6)
+    check_tags(tmp_path, randomised(nets), rows, **dict(options, energy_loss=loss))
 
 
 def test_of_tags_with_a_crf(tmp_path):
@@ -140,25 +211,85 @@ def test_recurrent_energies_run_without_cudnn_where_it_has_no_derivative(options
 # --- masks -----------------------------------------------------------------------------------------------------------
 
 
-def losses_of_masks(logits, energy, labels):
-    """Mean cross-entropy of the pixels that count; the hinge with margin 1."""
+def losses_of_masks(logits, energy, labels, args, samples):
+    """Mean cross-entropy of the pixels that count; the cost is l1, the score soft IoU (SEAL Eq. 10)."""
     odds, mask = logits[:, 1] - logits[:, 0], labels != 255
     pixels = F.binary_cross_entropy_with_logits(odds, (labels == 1).double(), reduction="none") * mask
     task_loss = pixels.sum() / mask.sum()
-    of_output = energy(odds.sigmoid().unsqueeze(1), mask)
-    of_gold = energy((labels == 1).double().unsqueeze(1), mask)
-    return task_loss + WEIGHT * of_output.mean(), (1 - of_output + of_gold).clamp_min(0).mean()
+    gold = (labels == 1).double().unsqueeze(1)
+    row = torch.cat([odds.sigmoid().unsqueeze(1), gold, samples], 1)
+    least, most = ((f(row, gold) * mask.unsqueeze(1)).sum((2, 3)) for f in (torch.minimum, torch.maximum))
+    term, outer = of_loss(args.energy_loss, energy(row, mask), most - least, least / most)
+    return task_loss + args.energy_weight * term, outer
 
 
-@pytest.mark.parametrize("product", [product for product in PRODUCTS if product != FINITE_DIFFERENCES])
-def test_of_masks(product, tmp_path):
-    nets, rows = tiny_masks.model(), MaskRows(tiny_masks.squares(8, size=8))
+def mask_nets(**options):
+    nets = tiny_masks.model(**options)
     with torch.no_grad():
         for p in nets.loss_net.energy.parameters():
             p.mul_(2)  # as drawn, it barely reads the mask
-    options = dict(OPTIONS, hypergradient_product=product, hypergradient_parameters="scores")
-    trainer, _ = tiny_masks.make(tmp_path, nets, rows, loss=options.pop("energy_loss"), **options)
-    (batch,) = trainer.get_train_dataloader()
-    names = [name for name, _ in nets.task_net.named_parameters() if name.startswith("scores")]
-    reference = expected(nets.task_net, nets.loss_net, dict(batch), names, losses_of_masks)
-    compare(found(trainer), reference, TOLERANCE[product])
+    return nets
+
+
+def check_masks(folder, nets, plain, product="double_backward", subset="scores.0", **options):
+    rows = MaskRows(tiny_masks.squares(3, size=8))
+    options = dict(OPTIONS, hypergradient_product=product, hypergradient_parameters=subset) | options
+    trainer, _ = tiny_masks.make(folder, nets, rows, loss=options.pop("energy_loss"), **options)
+    check(trainer, plain, [name for name, _ in plain.named_parameters() if name.startswith(subset)], losses_of_masks)
+
+
+EXACT = [product for product in PRODUCTS if product != FINITE_DIFFERENCES]
+
+
+@pytest.mark.parametrize("product", EXACT)
+def test_of_masks(product, tmp_path):
+    nets = mask_nets()
+    check_masks(tmp_path, nets, nets.task_net, product, subset="scores")
+
+
+@pytest.mark.parametrize(
+    "loss, options",
+    [
+        ("contrastive_divergence", NEUMANN),
+        ("regression_s", dict(energy_weight=5.0)),
+        ("regression", dict(BY_ITSELF, energy_weight=5.0)),
+        ("margin", UNROLLED),
+    ],
+)
+def test_of_masks_by_other_methods_and_losses(loss, options, tmp_path):
+    nets = mask_nets()
+    check_masks(tmp_path, nets, nets.task_net, **dict(options, energy_loss=loss))
+
+
+def test_the_average_over_crops_is_no_part_of_the_inner_loss(tmp_path):
+    """An FCN trains on whole images that are larger than the crops it predicts by."""
+    nets = mask_nets(crop_size=6)
+    plain = copy.deepcopy(nets.task_net)
+    plain.config.crop_size = None
+    check_masks(tmp_path, nets, plain)
+
+
+class ByBatch(torch.nn.Module):
+    """Batch normalisation in training by its definition (Ioffe & Szegedy 2015, Algorithm 1)."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.weight, self.bias, self.eps = layer.weight, layer.bias, layer.eps
+
+    def forward(self, x):
+        mean, variance = x.mean((0, 2, 3), keepdim=True), x.var((0, 2, 3), keepdim=True, unbiased=False)
+        return (x - mean) / (variance + self.eps).sqrt() * self.weight[:, None, None] + self.bias[:, None, None]
+
+
+@pytest.mark.parametrize("product", EXACT)
+def test_batch_normalisation_is_by_the_batch(product, tmp_path):
+    """As in the task-net's own update, whose statistics alone are kept."""
+    nets = mask_nets()
+    norm = torch.nn.BatchNorm2d(8)
+    with torch.no_grad():
+        norm.weight.uniform_(0.5, 2, generator=torch.Generator().manual_seed(9))
+    nets.task_net.scores[0] = torch.nn.Sequential(norm, nets.task_net.scores[0])
+    plain = copy.deepcopy(nets.task_net)
+    plain.scores[0][0] = ByBatch(plain.scores[0][0])
+    check_masks(tmp_path, nets, plain, product)
+    assert norm.num_batches_tracked == 1 and norm.track_running_stats and norm.training

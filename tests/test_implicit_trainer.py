@@ -132,6 +132,24 @@ def test_a_resumed_run_ends_where_the_whole_one_does(tmp_path):
     assert torch.equal(whole, resumed)
 
 
+def test_tags_accumulate_and_resume_as_label_sets_do(tmp_path):
+    """Of energies with a recurrent net; micro-batches are padded to other lengths."""
+
+    def run(folder, parts, resume=None):
+        torch.manual_seed(0)
+        both, rows = tiny_tags.nets("bilstm", None, energy="chain_ge_a")
+        options = dict(energy_loss="regression", hypergradient="cg", hypergradient_damping=5.0, num_train_epochs=3)
+        options |= dict(per_device_train_batch_size=16 // parts, gradient_accumulation_steps=parts)
+        options |= dict(save_strategy="steps", save_steps=3, energy_weight=20.0)
+        trainer = tiny_tags.trainer(tmp_path / folder, both, rows, **options)
+        trainer.train(resume_from_checkpoint=resume)
+        return tiny_tags.parameters(both)
+
+    whole, halves = run("whole", 1), run("halves", 2)
+    torch.testing.assert_close(whole, halves, rtol=0, atol=1e-5)
+    assert torch.equal(run("part", 2, resume=str(tmp_path / "halves/checkpoint-3")), halves)
+
+
 def test_the_log_has_the_diagnostics_and_the_remedy(tmp_path, monkeypatch):
     messages = []
     monkeypatch.setattr(implicit_phase.logger, "warning", messages.append)
@@ -140,6 +158,21 @@ def test_the_log_has_the_diagnostics_and_the_remedy(tmp_path, monkeypatch):
     names = "residual curvature cosine direct_norm implicit_norm full_norm".split()
     assert {f"hypergradient_{name}" for name in names} <= trainer.state.log_history[0].keys()
     assert len(messages) == 1 and "`hypergradient_scale`" in messages[0]
+
+
+@pytest.mark.parametrize("logging_steps", [3, 100])
+def test_the_runs_figures_have_the_last_diagnostics(logging_steps, tmp_path):
+    """So that a stored result can be judged; of a run too short for a log, its means."""
+    options = dict(loss="margin", hypergradient="cg", hypergradient_damping=0.5, max_steps=6)
+    trainer, _ = tiny_run.make(tmp_path, logging_steps=logging_steps, **options)
+    metrics, last = trainer.train().metrics, {}
+    for log in trainer.state.log_history[:-1]:
+        last |= log
+    for name in ("residual", "curvature", "cosine"):
+        found = metrics[f"train_hypergradient_{name}"]
+        assert found == last[f"hypergradient_{name}"] if logging_steps == 3 else found == found
+        assert trainer.state.log_history[-1][f"train_hypergradient_{name}"] == found
+    assert not any("hypergradient" in name for name in tiny_run.run(tmp_path, max_steps=1)[1].state.log_history[-1])
 
 
 def test_every_log_has_the_diagnostics(tmp_path):

@@ -82,7 +82,10 @@ def test_batch_statistics_are_used_and_not_kept():
     layer, x = nn.BatchNorm1d(2), torch.randn(8, 2) + 3
     with keeping_statistics(layer):
         assert layer(x).mean().abs() < 1e-5  # by the statistics of the batch
-    assert layer.running_mean.tolist() == [0, 0] and layer.momentum == 0.1
+    assert layer.running_mean.tolist() == [0, 0] and layer.num_batches_tracked == 0
+    assert layer.track_running_stats
+    layer(x)
+    assert layer.running_mean.abs().min() > 0.1 and layer.num_batches_tracked == 1
 
 
 def test_there_is_no_probability():

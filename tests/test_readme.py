@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from transformers import AutoModelForSequenceClassification
 
-from seal_hf import ENERGY_LOSSES, SealForMultiLabel, SealTrainingArguments
+from seal_hf import ENERGY_LOSSES, RuleReward, SealForMultiLabel, SealTrainingArguments
 from seal_hf.data import DataArguments
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -47,11 +48,22 @@ def test_the_quickstart_runs_and_leaves_a_plain_model_and_a_loss_net(tmp_path):
     assert task_net.config.num_labels == nets.loss_net.config.num_labels > 10
 
 
-@pytest.mark.parametrize("kind, figure", [("tags", "eval_f1"), ("masks", "eval_mean_iou")])
+@pytest.mark.parametrize("kind, figure", [("tags", "eval_f1"), ("masks", "eval_mean_iou"), ("rewards", "train_loss")])
 def test_the_other_kinds_train_as_shown(kind, figure, tmp_path):
     code = marked(f"test: {kind}")
     code = code.replace("SealTrainingArguments(", "SealTrainingArguments(max_steps=2, output_dir=", 1)
     assert figure in run_code(code, tmp_path)
+
+
+def test_the_rules_are_rules(tmp_path):
+    """A citation that keeps all of them, and one that keeps none but the year's."""
+    (tmp_path / "rules.yaml").write_text(marked("test: rules"))
+    reward = RuleReward(tmp_path / "rules.yaml", names := ["author", "editor", "title", "date"])
+    words = "A. Smith , Nets . 1999 .".split()
+    rows = [[0, 0, 0, 2, 2, 3, 3], [2, 0, 2, 0, 2, 3, 2]]
+    y = torch.nn.functional.one_hot(torch.tensor([rows]), len(names)).float()
+    kept = reward(torch.tensor(reward.codes([words])), y, torch.ones(1, 7).bool())
+    assert kept[0, 0] == 1 and len(reward.rules) == 7 and kept[0, 1] < 0.6
 
 
 def run_code(code: str, folder: Path) -> str:
@@ -84,6 +96,8 @@ def test_every_loss_has_its_row():
 def test_the_table_of_arguments_gives_the_defaults():
     rows = re.findall(r"^\| `(\w+)` \| `?([^|`]+?)`? \|", section("The losses").split("| argument |")[1], re.MULTILINE)
     defaults = {field.name: field.default for field in dataclasses.fields(SealTrainingArguments)}
+    implicit = {name for name in defaults if name.startswith("hypergradient")}
+    assert set(first_column(section("Implicit gradients"))) == {"loss_net_every", *implicit}
     assert len(rows) > 10
     for name, shown in rows:
         default = "off" if defaults[name] is False else defaults[name]
@@ -96,7 +110,12 @@ def test_arguments_and_flags_that_are_named_exist():
     known |= set(re.findall(r"^    (\w+): .*= field\(", program, re.MULTILINE)) | {"loss", "recipe", "help"}
     blocks = [README[match.start() :] for match in re.finditer(r"run_mlc\.py", README)]
     flags = {flag for block in blocks for flag in re.findall(r"--(\w+)", block.split("\n")[0].split("&&")[0])}
-    flags |= set(re.findall(r"`--([a-z]\w*)", "".join(section(name) for name in ("The program", "The losses", "Data"))))
+    flags |= set(
+        re.findall(
+            r"`--([a-z]\w*)",
+            "".join(section(name) for name in ("The program", "The losses", "Implicit gradients", "Data")),
+        )
+    )
     assert {"loss", "dataset", "model_name_or_path", "push_to_hub", "normalize"} <= flags
     assert flags - known - {"multi_gpu", "num_processes", "cpu"} == set()
 

@@ -1,6 +1,8 @@
 """Oracles: the plain space on rows with gold, the reward itself on rows without, encodings of the data's own tags."""
 
+import json
 import runpy
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -27,6 +29,7 @@ from seal_hf import (
     reward_rows,
     tokenize_words,
 )
+from seal_hf.rewards import read_function
 from seal_hf.spaces import REWARD_CODES
 
 TAGS = ["O", "B-X", "I-X"]
@@ -178,6 +181,59 @@ def test_the_example_trains_saves_and_predicts(tmp_path):
     assert 0 < metrics["test_accuracy"] < 1
     saved = SealForTokenClassification.from_pretrained(tmp_path / "run")
     assert saved.loss_net.config.energy == "chain" and (tmp_path / "run" / "predictions_test.jsonl").is_file()
+
+
+@pytest.fixture
+def own_module(tmp_path, monkeypatch):
+    """`my_rewards`, on Python's path while the test runs."""
+    (tmp_path / "my_rewards.py").write_text(
+        "def outside(words, tags):\n    return tags.count('O') / len(tags)\nlimit = 3\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("my_rewards", None)
+
+
+def run_rewards(folder, *options):
+    program = runpy.run_path(str(Path(__file__).resolve().parents[1] / "examples/run_rewards.py"))["main"]
+    quiet = ["--report_to", "none", "--use_cpu", "true", "--scheme", "bio", "--num_labelled", "5"]
+    return program([*quiet, "--max_train_rows", "30", "--output_dir", str(folder / "run"), *options])
+
+
+def test_a_function_of_the_users_own_is_a_reward(own_module, tmp_path):
+    """It wants the outside tag everywhere, and gets it where it is all that is trained for."""
+    options = ["--eval_strategy", "no", "--save_strategy", "no", "--load_best_model_at_end", "false"]
+    sizes = ["--hidden_size", "16", "--num_train_epochs", "15", "--learning_rate", "1e-2", "--num_samples", "4"]
+    weights = ["--task_weight", "0", "--energy_weight", "20", "--loss_net_learning_rate", "1e-2"]
+    run_rewards(tmp_path, "--reward", "my_rewards:outside", *sizes, *weights, *options)
+    lines = (tmp_path / "run/predictions_test.jsonl").read_text().splitlines()
+    tags = [tag for line in lines for tag in json.loads(line)["predicted"]]
+    assert tags.count("O") > 0.9 * len(tags)
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("rules/my_rewards.py:outside", "it must be MODULE:FUNCTION"),
+        ("my_rewards", "it must be MODULE:FUNCTION"),
+        ("my_rewards:inside", "cannot be imported: .*inside"),
+        ("no_such_rewards:outside", "cannot be imported: .*PYTHONPATH"),
+        ("my_rewards:limit", "a int; it must be a function"),
+    ],
+)
+def test_a_function_that_is_none_is_named(own_module, name, message):
+    with pytest.raises(ValueError, match=message):
+        read_function(name)
+
+
+def test_a_recipe_names_no_code(own_module, tmp_path):
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("reward: my_rewards:outside\n")
+    with pytest.raises(ValueError, match="`reward` stands in the recipe.*give --reward yourself"):
+        run_rewards(tmp_path, "--recipe", str(recipe))
+    assert "my_rewards" not in sys.modules
+    with pytest.raises(ValueError, match="`rules` is missing: .*--reward MODULE:FUNCTION"):
+        run_rewards(tmp_path)
 
 
 def test_an_encoder_trains_with_a_reward(toy, tmp_path):

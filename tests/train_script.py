@@ -84,15 +84,20 @@ def train(folder, world, num_rows=tiny_run.ROWS, accumulation=1, **options):
     }
 
 
-def train_tagger(folder, world):
+TAGGERS = {
+    "tagger": dict(energy_loss="infnet_plus", cost_augmented_network="shared", cost_augmented_task_weight=1.0),
+    "tagger, implicit": dict(energy_loss="margin", hypergradient="neumann", hypergradient_damping=1.0, max_steps=4),
+}
+
+
+def train_tagger(folder, world, **options):
     """A BiLSTM with a CRF, which the task loss reads outside of any forward, and an F that shares its features."""
     both, rows = tiny_tags.nets("bilstm", None, energy="chain_ge_a", crf=True)
-    options = dict(energy_loss="infnet_plus", cost_augmented_network="shared", cost_augmented_task_weight=1.0)
     options |= dict(task_loss="crf", gradient_accumulation_steps=2, per_device_train_batch_size=8 // world)
     trainer = tiny_tags.trainer(folder, both, rows, **options)
     trainer.train()
-    partner = torch.cat([p.detach().flatten() for p in trainer.partner.net.parameters()])
-    return {"parameters": tiny_tags.parameters(both), "partner": partner}
+    partner = [p.detach().flatten() for p in trainer.partner.net.parameters()] if trainer.partner is not None else []
+    return {"parameters": torch.cat([tiny_tags.parameters(both), *partner])}
 
 
 def train_masks(folder, world):
@@ -133,7 +138,7 @@ def error_of_a_nan(folder, world):
 def run_all(folder, world, resume):
     results = {name: train(folder, world, **options) for name, options in CASES.items()}
     results["samples"] = samples_of_equal_outputs(folder)
-    results["tagger"] = train_tagger(folder, world)
+    results |= {name: train_tagger(folder, world, **options) for name, options in TAGGERS.items()}
     results["masks"] = train_masks(folder, world)
     results["nan"] = error_of_a_nan(folder, world)
     # dropout, samples, a last batch that is not whole, and the best checkpoint of three; ranks must stay equal

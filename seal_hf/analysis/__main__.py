@@ -1,10 +1,16 @@
-"""What a trained energy has learned, of a folder that examples/run_mlc.py or examples/run_tagging.py saved.
+"""What a trained energy has learned, of a folder that examples/run_mlc.py, run_energy.py or run_tagging.py saved.
 
 python -m seal_hf.analysis hessian FOLDER --dataset bibtex --data_dir DATA --output_dir DIR
 python -m seal_hf.analysis gradients FOLDER --dataset bibtex --data_dir DATA --output_dir DIR --energy_weight 0.5
 python -m seal_hf.analysis tags FOLDER --dataset twitter_pos --data_dir DATA --output_dir DIR
 
-writes hessian.json, gradients.json or tags.json, and a figure of the same name (.png), to DIR.
+writes hessian.json, gradients.json or tags.json, and a figure of the same name (.png), to DIR. `hessian` compares the
+energy's second derivatives with how labels occur together, `tags` those of neighbouring tags with their bigrams;
+`gradients` draws SEAL's Figure 2: the gradient at one label by the value of another, of cross-entropy and of the
+energy's global term.
+
+An energy network (run_energy.py; SEAL's Figures 4 and 5) has no task-net: `hessian` then looks at the gold label sets
+of validation rows, `gradients` draws what needs no outputs.
 """
 
 from __future__ import annotations
@@ -20,11 +26,12 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import AutoTokenizer
+from transformers.utils import CONFIG_NAME
 
 from ..checkpoints import LOSS_NET_FOLDER
 from ..collators import TensorRows, tokenize
 from ..data import DataArguments, DataError, TagDataArguments, load_multilabel, load_tags
-from ..loss_net import LossNetConfig
+from ..loss_net import LossNet, LossNetConfig
 from ..modeling import SealForMultiLabel, SealForTokenClassification
 from ..recipes import parse_recipe
 from ..recurrent import BiLSTMForTokenClassification
@@ -32,6 +39,8 @@ from ..token_rows import encode_words, tokenize_words
 from ..vocabulary import Vocabulary
 from . import dependence as d
 from .draw import check_matplotlib, draw_matrices, draw_points
+
+MOST_SLOPE = 10  # of the drawn ∂BCE/∂y_k = -1 / y_k, which has no least value
 
 
 @dataclass
@@ -51,13 +60,14 @@ class AnalysisArguments:
 
 
 def hessian(folder: str, data_args: DataArguments, args: AnalysisArguments) -> dict:
-    """The energy's Hessian at the task-net's outputs of validation rows, against labels' co-occurrence in train."""
+    """The energy's Hessian at the task-net's outputs of validation rows, of an energy network at their gold, against
+    labels' co-occurrence in train."""
     seal, data, rows = read_multilabel(folder, data_args, args)
     gold = np.asarray(data.train.with_format("numpy")["labels"][:])
     order = np.argsort(-gold.sum(0), kind="stable")[: args.max_labels]
     labels, total, count = np.sort(order), 0.0, 0
-    for inputs, _ in batches(rows, args):
-        y = seal.space.relax(outputs_of(seal, inputs))
+    for inputs, gold_rows in batches(rows, args):
+        y = gold_rows.float() if seal.task_net is None else seal.space.relax(outputs_of(seal, inputs))
         total = total + len(y) * d.energy_hessian(lambda y, x=inputs: seal.energy(y, **x), y, labels.tolist())
         count += len(y)
     matrix = (total / count).numpy()
@@ -67,51 +77,70 @@ def hessian(folder: str, data_args: DataArguments, args: AnalysisArguments) -> d
         shown = {"-∂²E/∂y∂y": -matrix, "PMI of labels": references["pmi"]}
         draw_matrices(Path(args.output_dir, "hessian.png"), shown, names, diagonal=False)
     agree = {name: d.agreement(-matrix, reference, symmetric=True) for name, reference in references.items()}
-    return {"rows": count, "labels": names, "hessian": matrix, **references, "agreement_of_minus_hessian": agree}
+    at = "gold" if seal.task_net is None else "outputs"
+    return {
+        "rows": count,
+        "at": at,
+        "labels": names,
+        "hessian": matrix,
+        **references,
+        "agreement_of_minus_hessian": agree,
+    }
 
 
 def gradients(folder: str, data_args: DataArguments, args: AnalysisArguments) -> dict:
     """Gradients of cross-entropy and energy for the labels k that vary most, each beside the label i that goes with it
-    most, and beside an unrelated one: at samples of Uniform(0, 1)^L (SEAL, Fig. 2), and at the task-net's outputs."""
+    most, and beside an unrelated one: at samples of Uniform(0, 1)^L (SEAL, Fig. 2: cross-entropy of y*_k = 1, and the
+    energy's global term), and, where there is a task-net, at its outputs."""
     seal, data, rows = read_multilabel(folder, data_args, args)
     gold = np.asarray(data.train.with_format("numpy")["labels"][:])
     associated, unrelated = d.label_pairs(gold, args.num_pairs)
     at_output = []
-    for inputs, labels in batches(rows, args):
+    for inputs, labels in batches(rows, args) if seal.task_net is not None else ():
         logits = outputs_of(seal, inputs)
         both = d.gradients_at_output(lambda y, x=inputs: seal.energy(y, **x), logits, labels, args.energy_weight)
         at_output.append((seal.space.relax(logits), *both))
-    y_hat, task, energy = (torch.cat(parts) for parts in zip(*at_output, strict=True))  # (N, L) each
     features = torch.zeros(1, seal.loss_net.energy.label_embeddings.embedding_dim)
     found, plots = [], []
     for kind, pairs in (("associated", associated), ("unrelated", unrelated)):
         for i, k in pairs:
             names = {"kind": kind, "i": data.label_names[i], "k": data.label_names[k]}
-            noise = torch.Generator().manual_seed(args.seed)
             global_term = lambda y: seal.loss_net.energies(features.expand(len(y), -1), y.unsqueeze(1)).squeeze(1)  # noqa: E731
-            y, slope = d.gradient_samples(global_term, len(data.label_names), k, args.num_samples, noise)
-            found.append(
-                {
-                    **names,
-                    "correlation_of_y_i_with_global_gradient": correlation(y[:, i], slope),
+            cross_entropy = lambda y, k=k: -y[:, k].log()  # noqa: E731
+            (y, bce), (_, slope) = (
+                d.gradient_samples(
+                    of, len(data.label_names), k, args.num_samples, torch.Generator().manual_seed(args.seed)
+                )
+                for of in (cross_entropy, global_term)
+            )
+            title = f"{names['i']} → {names['k']} ({kind})"
+            there = {"x": y[:, i], "y": y[:, k], "x_label": "y_i", "y_label": "y_k"}
+            cut = bce.clamp_min(-MOST_SLOPE)
+            names |= {
+                "correlation_of_y_i_with_global_gradient": correlation(y[:, i], slope),
+                "correlation_of_y_i_with_bce_gradient": correlation(y[:, i], cut),
+            }
+            row = [
+                there | {"colour": cut, "title": title, "colour_label": f"∂BCE/∂y_k, y*_k = 1, cut at -{MOST_SLOPE}"},
+                there | {"colour": slope, "title": "energy, global term", "colour_label": "∂E_global/∂y_k"},
+            ]
+            if at_output:
+                y_hat, task, energy = (torch.cat(parts) for parts in zip(*at_output, strict=True))  # (N, L) each
+                here = {"x": y_hat[:, i], "y": y_hat[:, k], "x_label": "ŷ_i", "y_label": "ŷ_k"}
+                names |= {
                     "correlation_of_y_i_with_energy_gradient_at_output": correlation(y_hat[:, i], energy[:, k]),
                     "mean_abs_task_gradient_at_output": float(task[:, k].abs().mean()),
                     "mean_abs_energy_gradient_at_output": float(energy[:, k].abs().mean()),
                 }
-            )
-            title = f"{names['i']} → {names['k']} ({kind})"
-            here = {"x": y_hat[:, i], "y": y_hat[:, k], "x_label": "ŷ_i", "y_label": "ŷ_k"}
-            plots.append(
-                [
-                    {"x": y[:, i], "y": y[:, k], "x_label": "y_i", "y_label": "y_k", "colour": slope}
-                    | {"title": title, "colour_label": "∂E_global/∂y_k"},
+                row += [
                     here | {"colour": task[:, k], "title": "task loss, at the output", "colour_label": "∂BCE/∂z_k"},
                     here | {"colour": energy[:, k], "title": "energy, at the output", "colour_label": "λ1 ∂E/∂z_k"},
                 ]
-            )
+            found.append(names)
+            plots.append(row)
     if args.figure:
         draw_points(Path(args.output_dir, "gradients.png"), plots)
-    return {"rows": len(y_hat), "energy_weight": args.energy_weight, "pairs": found}
+    return {"rows": sum(len(part[0]) for part in at_output), "energy_weight": args.energy_weight, "pairs": found}
 
 
 def tags(folder: str, data_args: TagDataArguments, args: AnalysisArguments) -> dict:
@@ -150,8 +179,8 @@ COMMANDS = {
 
 
 def read_multilabel(folder: str, data_args: DataArguments, args: AnalysisArguments):
-    """Both nets, the data, and its validation rows."""
-    seal = load_nets(SealForMultiLabel, folder)
+    """Both nets, or an energy network; the data, and its validation rows."""
+    seal = EnergyAlone(folder) if holds_energy_network(folder) else load_nets(SealForMultiLabel, folder)
     data = load_multilabel(**asdict(data_args), seed=args.seed)
     check_names(seal, data, folder)
     if data.kind == "features":
@@ -171,20 +200,48 @@ def read_tags(folder: str, data_args: TagDataArguments, args: AnalysisArguments)
     return seal, data, tokenize_words(data.validation, tokenizer, args.max_length, config=seal.config)
 
 
+class EnergyAlone:
+    """An energy network without a task-net, with what is asked of [`SealForMultiLabel`] here."""
+
+    task_net = None
+
+    def __init__(self, folder: str):
+        net = LossNet.from_pretrained(folder, dtype=torch.float32, use_safetensors=True)
+        self.loss_net, self.config = net.eval().requires_grad_(False), net.config
+        check_space(self.config, SealForMultiLabel, folder)
+        if self.config.encoder_mode != "separate":
+            raise ValueError(
+                f"The loss-net in {folder} reads the features of a task-net (loss_net_encoder="
+                f"{self.config.encoder_mode!r}), which is not there. Give the folder of the whole run."
+            )
+
+    def energy(self, y: Tensor, **inputs: Tensor) -> Tensor:
+        """y (B, L) -> (B,), lower = better."""
+        return self.loss_net(y.unsqueeze(1), None, inputs).squeeze(1)
+
+
+def holds_energy_network(folder: str) -> bool:
+    config = Path(folder, CONFIG_NAME)
+    return config.is_file() and LossNetConfig.get_config_dict(folder)[0].get("model_type") == LossNetConfig.model_type
+
+
 def load_nets(kind: type, folder: str):
     """Both nets of a saved folder, frozen, for evaluation."""
     if not Path(folder, LOSS_NET_FOLDER).is_dir():
         raise ValueError(
             f"{folder} has no {LOSS_NET_FOLDER}/, so no energy to look at. Give the output_dir, or a checkpoint, of a "
-            "run with a loss-net."
+            "run with a loss-net; `hessian` and `gradients` take that of an energy network too."
         )
-    space = LossNetConfig.from_pretrained(Path(folder, LOSS_NET_FOLDER)).space
-    if space != kind.space_class.name:
-        raise ValueError(
-            f"The loss-net in {folder} is for outputs of the kind {space}, this command for {kind.space_class.name}: "
-            "`hessian` and `gradients` look at label sets, `tags` at tag sequences."
-        )
+    check_space(LossNetConfig.from_pretrained(Path(folder, LOSS_NET_FOLDER)), kind, folder)
     return kind.from_pretrained(folder).eval().requires_grad_(False)
+
+
+def check_space(config: LossNetConfig, kind: type, folder: str) -> None:
+    if config.space != kind.space_class.name:
+        raise ValueError(
+            f"The loss-net in {folder} is for outputs of the kind {config.space}, this command for "
+            f"{kind.space_class.name}: `hessian` and `gradients` look at label sets, `tags` at tag sequences."
+        )
 
 
 def check_names(seal, data, folder: str) -> None:
