@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,7 +34,8 @@ class MaskRows(TensorRows):
         seed: of the crops. The crop of a row depends on (seed, epoch, row) alone: a resumed run sees the same ones,
             whatever the number of processes, and all repeats of a batch (`batch_repeats`) are the same.
         mean, std: pixels are (value / 255 - mean) / std, numbers or one per channel; a pretrained task-net has its own
-            in its image processor.
+            in its image processor, see [`pixel_scaling`].
+        flip_channels: then blue is the first channel, not red.
 
     Raises:
         ValueError: crops that are larger than the images.
@@ -46,6 +48,7 @@ class MaskRows(TensorRows):
         seed: int = 0,
         mean: float | Sequence[float] = 0.0,
         std: float | Sequence[float] = 1.0,
+        flip_channels: bool = False,
     ):
         images, masks = (torch.from_numpy(np.ascontiguousarray(array)) for array in (split.images, split.masks))
         self.dense, self.ragged, self.length = {"pixel_values": images, "labels": masks}, {}, len(images)
@@ -57,6 +60,7 @@ class MaskRows(TensorRows):
             )
         self.crop_size, self.seed = crop_size, seed
         self.set_epoch(0)
+        self.flip_channels = flip_channels
         self.mean, self.std = (torch.as_tensor(value, dtype=torch.float32).view(-1, 1, 1) for value in (mean, std))
 
     def set_epoch(self, epoch: int) -> None:
@@ -74,15 +78,34 @@ class MaskRows(TensorRows):
             at = rows.view(-1, 1, 1), pixels[:, 0].unsqueeze(2), pixels[:, 1].unsqueeze(1)
         images = self.dense["pixel_values"][at].permute(0, 3, 1, 2)
         pixel_values = (images.float() / 255 - self.mean) / self.std
+        if self.flip_channels:
+            pixel_values = pixel_values.flip(1)
         return {"pixel_values": pixel_values, "labels": self.dense["labels"][at].long()}
 
 
-def pixel_scaling(processor) -> dict[str, list[float]]:
-    """`mean` and `std` for [`MaskRows`] as an image processor of transformers has them; none where it normalises
-    nothing."""
-    if not processor.do_normalize:
-        return {}
-    return {"mean": list(processor.image_mean), "std": list(processor.image_std)}
+def pixel_scaling(processor) -> dict[str, Any]:
+    """`mean`, `std` and `flip_channels` for [`MaskRows`], so that it gives the pixels that an image processor of
+    transformers does; empty where they are those of [`MaskRows`] without. Some processors have no normalisation
+    (MobileViT's), and some attributes are of a few alone.
+
+    Raises:
+        ValueError: a processor that both normalises and flips the channels: which is first, differs.
+    """
+    normalised, flipped = (bool(getattr(processor, f"do_{what}", None)) for what in ("normalize", "flip_channel_order"))
+    if normalised and flipped:
+        raise ValueError(
+            f"The image processor, a {type(processor).__name__}, has do_normalize=True and do_flip_channel_order=True, "
+            "which masks are not trained with: it is not said which comes first. Set one of them to False in its "
+            "preprocessor_config.json."
+        )
+    # (f value - m) / s = (value / 255 - m / 255 f) / (s / 255 f), f being what the bytes are multiplied by
+    factor = getattr(processor, "rescale_factor", 1 / 255) if getattr(processor, "do_rescale", True) else 1
+    mean, std = (processor.image_mean, processor.image_std) if normalised else ([0.0] * 3, [1.0] * 3)
+    scaling: dict[str, Any] = {"flip_channels": True} if flipped else {}
+    if normalised or factor != 1 / 255:
+        for name, values in (("mean", mean), ("std", std)):
+            scaling[name] = [value / (255 * factor) for value in values]
+    return scaling
 
 
 def resize_to(processor, size: tuple[int, int]):

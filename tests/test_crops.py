@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 import torch
-from transformers import Trainer, TrainerCallback, TrainingArguments
+from transformers import MobileViTImageProcessor, Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
 from seal_hf import collate_rows
-from seal_hf.crops import CROP_OFFSETS, MaskRows, NewCrops, crop_averaged, crop_offsets
+from seal_hf.compat import image_processor_class
+from seal_hf.crops import CROP_OFFSETS, MaskRows, NewCrops, crop_averaged, crop_offsets, pixel_scaling, resize_to
 from seal_hf.data.masks import SegmentationSplit
-from seal_hf.fcn import FCNConfig, FCNForSemanticSegmentation
+from seal_hf.fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor
 
 ROWS = 10
 
@@ -157,3 +158,39 @@ def test_offsets_cover_every_pixel(length):
 def test_offsets_that_leave_pixels_out_are_refused(offsets):
     with pytest.raises(ValueError, match="leave pixels of a side"):
         crop_offsets(offsets[-1] + 24, 24, offsets)
+
+
+# --- image processors ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "flips, options",
+    [
+        (False, dict(image_mean=[0.1, 0.2, 0.3], image_std=[0.4, 0.5, 0.6])),
+        (False, dict(rescale_factor=1 / 127.5, image_mean=[1.0] * 3, image_std=[0.5] * 3)),
+        (False, dict(do_rescale=False, do_normalize=False)),
+        (True, {}),
+        (True, dict(do_rescale=False)),
+        (True, dict(do_flip_channel_order=False)),
+    ],
+)
+def test_rows_have_the_pixels_that_the_image_processor_gives(split, flips, options):
+    """Of SegFormer, which normalises, and of MobileViT, which does not, but wants blue first."""
+    pytest.importorskip("PIL", reason="image processors need pillow")
+    processor = (MobileViTImageProcessor if flips else image_processor_class())(**options)
+    rows = MaskRows(split, **pixel_scaling(processor))
+    expected = resize_to(processor, (12, 9))(list(split.images), return_tensors="np")["pixel_values"]
+    np.testing.assert_allclose(rows.batch(range(ROWS))["pixel_values"], np.stack(expected), rtol=1e-5, atol=1e-6)
+
+
+def test_a_processor_that_normalises_and_flips_is_refused():
+    pytest.importorskip("PIL", reason="image processors need pillow")
+    processor = MobileViTImageProcessor()
+    processor.do_normalize = True
+    with pytest.raises(ValueError, match="do_normalize=True and do_flip_channel_order=True"):
+        pixel_scaling(processor)
+
+
+def test_the_pixels_of_the_fcn_need_no_scaling():
+    pytest.importorskip("PIL", reason="image processors need pillow")
+    assert pixel_scaling(fcn_image_processor()) == {}
