@@ -22,8 +22,9 @@ class EnergyTrainingArguments(CheckedArguments, TrainingArguments):
         energy_method (`str`, default `"spen"`): `spen` (Belanger & McCallum 2016), `dvn` (Gygli et al. 2017), or, from
             the samples of a frozen task-net, which they need, `nce` (Ma & Collins 2018), `ranking`, `regression_s`.
         num_samples (`int`, default 20): K, the samples of the task-net per input (SEAL Eq. 8; the authors: 40 to 100).
-        margin_cost (`str`, default `"f1"`): Δ of `spen`: `f1` = 1 - soft F1, `l1` = summed distance, `l1_mean` = per
-            label. Energies grow with it: a margin of `l1` can be as large as the number of labels.
+        margin_cost (`str`, default `"f1"`): Δ of `spen`: `f1` = 1 - soft F1 (of masks: Dice), `iou` = 1 - soft IoU, of
+            masks alone, `l1` = summed distance, `l1_mean` = per label or pixel. Energies grow with it: a margin of `l1`
+            can be as large as the number of labels.
         dvn_points (`list[str]`, default none): further points of `dvn`, each with its exact score and without an
             inference: `start`, `other_gold`, `flipped_gold`, `mixed_gold` (`energy_methods.POINTS`). Ours, for masks: a
             network that sees one clean mask per image, the gold, learns what masks look like and not which is right.
@@ -46,7 +47,7 @@ class EnergyTrainingArguments(CheckedArguments, TrainingArguments):
         default="spen", metadata={"help": f"How the energy network is trained: {', '.join(ENERGY_METHODS)}."}
     )
     num_samples: int = field(default=20, metadata={"help": "K, samples of the task-net per input."})
-    margin_cost: str = field(default="f1", metadata={"help": f"Δ of spen: {', '.join(COSTS)}."})
+    margin_cost: str = field(default="f1", metadata={"help": f"Δ of spen: {', '.join(COSTS)} (iou: of masks)."})
 
     dvn_points: list[str] = field(
         default_factory=list, metadata={"help": f"Further points of a deep value network: {', '.join(POINTS)}."}

@@ -40,7 +40,7 @@ LOSSES = {
     "ce": dict(loss="ce"),
     "regression": dict(loss="regression"),
     "regression_s": dict(loss="regression_s"),
-    "margin": dict(loss="margin"),
+    "margin": dict(loss="margin", margin_cost="iou"),
     "infnet": dict(loss="infnet"),
     "nce": dict(loss="nce"),
     "ranking, field": dict(loss="ranking", sample_coherence="field"),
@@ -251,6 +251,7 @@ def test_the_pipeline_runs_on_a_trained_fcn(tmp_path):
         (dict(loss_net_gradient_checkpointing=True), "`loss_net_gradient_checkpointing`.*no encoder of its own"),
         (dict(loss_net_feature_cache="x"), "`loss_net_feature_cache`"),
         (dict(task_loss="zlpr"), "`task_loss` is 'zlpr'"),
+        (dict(margin_cost="hamming"), "`margin_cost` is 'hamming'"),
     ],
 )
 def test_what_masks_do_not_have_is_refused_by_name(tmp_path, options, message):

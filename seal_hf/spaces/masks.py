@@ -53,7 +53,7 @@ class BinaryMaskSpace(OutputSpace):
     Args:
         pixel_loss: the task loss over pixels: `sum`, then the mean over the batch, as for every output of this package
             (λ1 has meaning with that alone); or `mean` over all pixels that count, the authors' choice for Weizmann.
-            λ1 of one is λ1 · H · W of the other.
+            `sum` is H · W times `mean`, so λ1 of `mean` stands for λ1 · H · W of `sum`.
         sample_coherence: how pixels of a sample hang together: `none`, `field`, `patches` or `inputs`, see the module.
         coherence_size: ℓ in pixels, > 0: the correlation length of a field, the side of a patch (an integer).
         independent_share: ε in [0, 1]: how often the pixels of a patch are drawn independently; `patches` alone.
@@ -66,6 +66,7 @@ class BinaryMaskSpace(OutputSpace):
     fills_box = True
     problem_type = None  # Hugging Face has none for segmentation
     structure_dims = 2
+    costs = (*OutputSpace.costs, "iou")
 
     def __init__(
         self,
