@@ -149,31 +149,43 @@ class NewCrops(TrainerCallback):
         self.rows.set_epoch(int(state.epoch or 0))
 
 
-def crop_offsets(length: int, size: int, offsets: Sequence[int] = CROP_OFFSETS) -> list[int]:
-    """Where crops of `size` pixels begin along a side of `length`: at `offsets` where the last of them ends at the
-    edge, as the papers' do on 32 pixels; else at as many, or as many as cover it, evenly spaced.
+def crop_offsets(length: int, size: int, offsets: Sequence[int] | int | None = None) -> list[int]:
+    """Where crops of `size` pixels begin along a side of `length`.
+
+    Args:
+        offsets: these; or how many, evenly spaced, and more where fewer do not cover the side; None: those of the
+            papers where they fit, as on 32 pixels, else as many.
 
     Raises:
-        ValueError: `offsets` that leave pixels out.
+        ValueError: `offsets` that do not fit: the first crop begins at 0, the last ends at the edge, and no pixel lies
+            between two.
     """
     if length <= size:
         return [0]
-    if offsets[-1] + size == length:
-        if offsets[0] != 0 or any(b - a > size for a, b in itertools.pairwise(offsets)):
-            raise ValueError(
-                f"Crops of {size} pixels at {list(offsets)} leave pixels of a side of {length} out. Let the first "
-                "begin at 0, and each where the one before ends or earlier."
-            )
-        return list(offsets)
-    count = max(len(offsets), -(-length // size))
-    return sorted(set(np.linspace(0, length - size, count).round().astype(int).tolist()))
+    if offsets is None:
+        offsets = CROP_OFFSETS if _fit(CROP_OFFSETS, length, size) else len(CROP_OFFSETS)
+    if isinstance(offsets, int):
+        count = max(offsets, -(-length // size))
+        return sorted(set(np.linspace(0, length - size, count).round().astype(int).tolist()))
+    if not _fit(offsets, length, size):
+        raise ValueError(
+            f"`crop_offsets` is {list(offsets)}, which does not fit crops of {size} pixels on a side of {length}: the "
+            f"first begins at 0, the last at {length - size}, and each where the one before ends or earlier. Such as "
+            f"{crop_offsets(length, size, len(offsets))}; or leave it out."
+        )
+    return list(offsets)
+
+
+def _fit(offsets: Sequence[int], length: int, size: int) -> bool:
+    steps = (b - a for a, b in itertools.pairwise(offsets))
+    return offsets[0] == 0 and offsets[-1] + size == length and all(0 < step <= size for step in steps)
 
 
 def crop_averaged(
     forward: Callable[[Tensor], Tensor],
     pixel_values: Tensor,
     size: int = CROP_SIZE,
-    offsets: Sequence[int] = CROP_OFFSETS,
+    offsets: Sequence[int] | int | None = None,
 ) -> Tensor:
     """Class probabilities, averaged over the crops that hold a pixel, as logits.
 

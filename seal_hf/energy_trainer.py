@@ -272,7 +272,8 @@ def _check_task_net(task_net, model: LossNet, space: OutputSpace, args: EnergyTr
             program = "run_mask_energy.py" if space.name == "binary_mask" else "run_energy.py"
             raise ValueError(
                 f"{name} needs a trained task-net, of a run with energy_loss='ce'. Pass `task_net=`, for example "
-                f"{NETS.get(space.name, 'SealModel')}.from_pretrained(folder).task_net; or --task_net_path FOLDER to {program}."
+                f"{NETS.get(space.name, 'SealModel')}.from_pretrained(folder).task_net; or --task_net_path FOLDER to "
+                f"{program}."
             )
         return
     check_task_net(task_net, space)

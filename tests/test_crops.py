@@ -154,10 +154,22 @@ def test_offsets_cover_every_pixel(length):
         assert offsets == list(CROP_OFFSETS)
 
 
-@pytest.mark.parametrize("offsets", [(8,), (2, 8), (0, 25)])
-def test_offsets_that_leave_pixels_out_are_refused(offsets):
-    with pytest.raises(ValueError, match="leave pixels of a side"):
-        crop_offsets(offsets[-1] + 24, 24, offsets)
+@pytest.mark.parametrize("count", [1, 2, 3, 6])
+def test_so_many_offsets_are_evenly_spaced_and_cover_every_pixel(count):
+    offsets = crop_offsets(100, 24, count)
+    steps = np.diff(offsets)
+    assert (offsets[0], offsets[-1], len(offsets)) == (0, 76, max(count, 5))
+    assert steps.max() - steps.min() <= 1 and steps.max() <= 24
+    assert crop_offsets(32, 24, 1) == [0, 8] and crop_offsets(32, 24, [0, 3, 8]) == [0, 3, 8]
+
+
+@pytest.mark.parametrize("offsets", [(8,), (2, 8), (0, 25), (0, 4), (0, 8, 4, 8), CROP_OFFSETS])
+def test_offsets_that_do_not_fit_are_refused_with_some_that_do(offsets):
+    length = 40 if offsets == CROP_OFFSETS else 32 if offsets == (0, 4) else offsets[-1] + 24
+    with pytest.raises(ValueError, match=r"`crop_offsets` is \[.*does not fit crops of 24 .*Such as \[0, ") as error:
+        crop_offsets(length, 24, offsets)
+    such = [int(number) for number in str(error.value).split("Such as [")[1].split("]")[0].split(", ")]
+    assert crop_offsets(length, 24, such) == such
 
 
 # --- image processors ------------------------------------------------------------------------------------------------

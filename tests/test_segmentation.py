@@ -332,6 +332,9 @@ def test_the_example_takes_a_hugging_face_model_on_whole_images(tmp_path, progra
     assert 0 <= metrics["test_mean_iou"] <= 1
     saved = AutoImageProcessor.from_pretrained(tmp_path / "out")
     assert saved.do_normalize and list(saved.image_mean) == [0.485, 0.456, 0.406]
+    with pytest.raises(ValueError, match="`crop_offsets` is set, but only the FCN averages .* 'segformer' predicts"):
+        program([*QUIET, str(tmp_path / "out"), *data[:2], "--image_size", "32", "--model_name_or_path",
+                 str(segformer), "--crop_offsets", "0", "8"])  # fmt: skip
 
 
 @pytest.mark.parametrize("pretrained", [True, False], ids=["a processor that resizes", "fcn"])
@@ -366,6 +369,11 @@ def test_the_pipeline_predicts_what_the_example_measured(tmp_path, program, data
     "flags, message",
     [
         (["--crop_size", "20"], "`crop_size` is 20, but the images are 16 x 16 pixels"),
+        (["--test_crop_size", "20"], "`test_crop_size` is 20, but the images are 16 x 16 pixels"),
+        (
+            ["--crop_offsets", "0", "8"],
+            r"`crop_offsets` is \[0, 8\], which does not fit crops of 12 .* Such as \[0, 4\]",
+        ),
         (["--loss", "infnet_plus"], "energy_loss='infnet_plus'"),
         (["--loss", "nce", "--sample_coherence", "field"], "Use energy_loss='ranking'"),
         (["--sample_coherence", "field"], "energy_loss='regression' draws no samples .* Use one of nce, ranking, "),

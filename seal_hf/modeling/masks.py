@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -52,6 +53,7 @@ class SealForSegmentation(SealModel):
         *,
         loss_net_encoder: str = "separate",
         crop_size: int | None = 24,
+        crop_offsets: Sequence[int] | int | None = None,
         energy_options: dict | None = None,
         **kwargs,
     ) -> SealForSegmentation:
@@ -61,7 +63,10 @@ class SealForSegmentation(SealModel):
             data: has `label_names`, background first.
             model_name_or_path: a Hugging Face semantic-segmentation model or encoder; without one, the FCN.
             loss_net_encoder: `separate`, the only one: the energy reads the image itself.
-            crop_size: the FCN is trained on crops of this size, and predicts by averaging over crops; None: neither.
+            crop_size: a fresh FCN predicts by averaging over crops of this size, which it is to be trained on
+                ([`MaskRows`]); None: on whole images.
+            crop_offsets: where these crops begin, or how many there are along a side, see
+                [`crop_offsets`][seal_hf.crops.crop_offsets].
             energy_options: `channels` and `dropout` of the [`GridEnergy`].
             kwargs: for `from_pretrained`.
 
@@ -73,7 +78,7 @@ class SealForSegmentation(SealModel):
         if model_name_or_path is not None:
             labels |= {"num_labels": len(data.label_names), "ignore_mismatched_sizes": True}
             return cls.from_pretrained(model_name_or_path, energy_options=energy_options, **labels, **kwargs)
-        task_net = FCNForSemanticSegmentation(FCNConfig(crop_size=crop_size, **labels))
+        task_net = FCNForSemanticSegmentation(FCNConfig(crop_size=crop_size, crop_offsets=crop_offsets, **labels))
         return cls(task_net, cls._fresh_loss_net(task_net, None, "separate", 0, None, energy_options))
 
     @classmethod
