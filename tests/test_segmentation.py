@@ -266,6 +266,21 @@ def test_no_other_encoder_is_built(tmp_path, mode):
         SealForSegmentation.from_pretrained(tmp_path, loss_net_encoder=mode)
 
 
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (dict(energy="chain"), "`energy` is 'chain'; of a SealForSegmentation it must be one of grid"),
+        (dict(energy_options={"drop": 0.5}), "`energy_options` holds 'drop', .* 'grid' .* takes channels, dropout"),
+    ],
+)
+def test_energies_and_options_that_masks_do_not_have_are_refused(tmp_path, options, message):
+    tiny_masks.model().task_net.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        SealForSegmentation.from_pretrained(tmp_path, **options)
+    with pytest.raises(ValueError, match=message):
+        SealForSegmentation.for_data(load_masks(), **options)
+
+
 def test_a_task_net_of_another_shape_is_refused(tmp_path):
     nets = tiny_masks.model()
     nets.task_net = FCNForSemanticSegmentation(FCNConfig(hidden_sizes=(4, 4, 4), num_labels=3))
