@@ -17,6 +17,7 @@ from torch import Tensor
 from transformers import TrainerCallback
 
 from .collators import TensorRows
+from .spaces.masks import IGNORE
 
 CROP_SIZE = 24
 CROP_OFFSETS = (0, 2, 3, 4, 6, 8)  # of the papers, for 32 pixels
@@ -29,7 +30,8 @@ class MaskRows(TensorRows):
     Kept as bytes, an eighth of their size in a batch.
 
     Args:
-        split: a [`SegmentationSplit`]: `images` uint8 (N, H, W, 3), `masks` uint8 (N, H, W).
+        split: a [`SegmentationSplit`], or the like: `images` uint8 (N, H, W, 3) and `masks` (N, H, W) of whole numbers:
+            0 (background), 1 (foreground) and 255 (does not count).
         crop_size: a batch holds random crops of that many pixels a side; None: whole images.
         seed: of the crops. The crop of a row depends on (seed, epoch, row) alone: a resumed run sees the same ones,
             whatever the number of processes, and all repeats of a batch (`batch_repeats`) are the same.
@@ -38,7 +40,7 @@ class MaskRows(TensorRows):
         flip_channels: then blue is the first channel, not red.
 
     Raises:
-        ValueError: crops that are larger than the images.
+        ValueError: images or masks of another shape, type or values; crops that are larger than the images.
     """
 
     def __init__(
@@ -50,7 +52,9 @@ class MaskRows(TensorRows):
         std: float | Sequence[float] = 1.0,
         flip_channels: bool = False,
     ):
-        images, masks = (torch.from_numpy(np.ascontiguousarray(array)) for array in (split.images, split.masks))
+        _check_split(split)
+        arrays = split.images, split.masks.astype(np.uint8, copy=False)
+        images, masks = (torch.from_numpy(np.ascontiguousarray(array)) for array in arrays)
         self.dense, self.ragged, self.length = {"pixel_values": images, "labels": masks}, {}, len(images)
         height, width = masks.shape[1:]
         if crop_size is not None and not 1 <= crop_size <= min(height, width):
@@ -81,6 +85,27 @@ class MaskRows(TensorRows):
         if self.flip_channels:
             pixel_values = pixel_values.flip(1)
         return {"pixel_values": pixel_values, "labels": self.dense["labels"][at].long()}
+
+
+def _check_split(split) -> None:
+    images, masks = split.images, split.masks
+    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] != 3:
+        raise ValueError(
+            f"`images` has shape {images.shape} and type {images.dtype}; expected uint8 (N, H, W, 3), values from 0 to "
+            "255. Of values in [0, 1]: (255 * images).round().astype(np.uint8)."
+        )
+    if masks.shape != images.shape[:3] or masks.dtype.kind not in "biu":
+        raise ValueError(
+            f"`masks` has shape {masks.shape} and type {masks.dtype}; expected whole numbers {images.shape[:3]}, one mask "
+            "per image, of its size. Resize them together (load_masks does, with image_size)."
+        )
+    wrong = (masks != 0) & (masks != 1) & (masks != IGNORE)
+    if wrong.any():
+        row = int(wrong.reshape(len(masks), -1).any(1).argmax())
+        raise ValueError(
+            f"`masks` holds {masks[row][wrong[row]][0]} in row {row}; expected 0 (background), 1 (foreground) and "
+            f"{IGNORE} (does not count; not -100). Map your values to these."
+        )
 
 
 def pixel_scaling(processor) -> dict[str, Any]:

@@ -112,6 +112,31 @@ def test_a_resumed_run_sees_the_same_crops(split, tmp_path, stop):
     assert all(torch.equal(rest[step], whole[step]) for step in rest)
 
 
+def test_masks_of_another_type_give_the_same_batches(split):
+    expected = MaskRows(split).batch([0, 3])["labels"]
+    for kind in (bool, np.int64, np.uint16):
+        masks = SegmentationSplit(split.images, split.masks.astype(kind))
+        assert torch.equal(MaskRows(masks).batch([0, 3])["labels"], expected)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda images, masks: (images, 2 * masks), "`masks` holds 2 in row [0-2]; expected 0 .*, 1 .* and 255"),
+        (lambda images, masks: (images, 128 * masks), "`masks` holds 128 in row"),
+        (lambda images, masks: (images, masks.astype(int) - 100), "`masks` holds -(100|99) in row 0.*not -100"),
+        (lambda images, masks: (images, masks.astype(float)), r"`masks` has shape \(10, 12, 9\) and type float64"),
+        (lambda images, masks: (images, masks[:, :8]), r"`masks` has shape \(10, 8, 9\) .* expected .*\(10, 12, 9\)"),
+        (lambda images, masks: (images, masks[:4]), r"`masks` has shape \(4, 12, 9\)"),
+        (lambda images, masks: (images / 255, masks), r"`images` has shape \(10, 12, 9, 3\) and type float64"),
+        (lambda images, masks: (images.transpose(0, 3, 1, 2), masks), r"`images` has shape \(10, 3, 12, 9\)"),
+    ],
+)
+def test_images_and_masks_that_mean_something_else_are_refused(split, change, message):
+    with pytest.raises(ValueError, match=message):
+        MaskRows(SegmentationSplit(*change(split.images, split.masks)))
+
+
 # --- averages over crops ---------------------------------------------------------------------------------------------
 
 

@@ -50,6 +50,9 @@ FLIP_LENGTHS = (0.5, 2.0, 4.0, 8.0)  # pixels, of `flip`: from salt and pepper t
 class BinaryMaskSpace(OutputSpace):
     """Masks: y in {0, 1}^(H x W), independent Bernoulli pixels under the task-net.
 
+    Labels are 0 (background), 1 (foreground) and 255, of pixels that do not count. Other values are not looked for, as
+    that would wait for the device in every step ([`MaskRows`] looks once): they would be background.
+
     Args:
         pixel_loss: the task loss over pixels: `sum`, then the mean over the batch, as for every output of this package
             (λ1 has meaning with that alone); or `mean` over all pixels that count, the authors' choice for Weizmann.
