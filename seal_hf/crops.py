@@ -96,8 +96,8 @@ def _check_split(split) -> None:
         )
     if masks.shape != images.shape[:3] or masks.dtype.kind not in "biu":
         raise ValueError(
-            f"`masks` has shape {masks.shape} and type {masks.dtype}; expected whole numbers {images.shape[:3]}, one mask "
-            "per image, of its size. Resize them together (load_masks does, with image_size)."
+            f"`masks` has shape {masks.shape} and type {masks.dtype}; expected whole numbers {images.shape[:3]}, one "
+            "mask per image, of its size. Resize them together (load_masks does, with image_size)."
         )
     wrong = (masks != 0) & (masks != 1) & (masks != IGNORE)
     if wrong.any():
