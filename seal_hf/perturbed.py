@@ -23,13 +23,14 @@ def perturbed(
 
 @contextlib.contextmanager
 def keeping_statistics(net: nn.Module):
-    """Inside, batch normalisation in training mode works as ever, but its running statistics stay as they are."""
+    """Inside, batch normalisation in training mode works as ever, but its running statistics, and the number of batches
+    that they are of, stay as they are."""
     layers = [module for module in net.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
-    momenta = [layer.momentum for layer in layers]
+    kept = [(layer.momentum, layer.num_batches_tracked) for layer in layers]
     for layer in layers:
-        layer.momentum = 0.0
+        layer.momentum, layer.num_batches_tracked = 0.0, None  # without a number, none is counted
     try:
         yield net
     finally:
-        for layer, momentum in zip(layers, momenta, strict=True):
-            layer.momentum = momentum
+        for layer, (momentum, count) in zip(layers, kept, strict=True):
+            layer.momentum, layer.num_batches_tracked = momentum, count
