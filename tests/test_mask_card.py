@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 import tiny_masks
 from huggingface_hub import ModelCard
-from tiny_masks import LABELS, squares
-from transformers import SegformerConfig, SegformerForSemanticSegmentation
+from tiny_masks import squares
 
 from seal_hf import MaskRows, SealForSegmentation, fcn_image_processor, resize_to
 from seal_hf.mask_report import evaluate_masks
@@ -26,9 +25,7 @@ def saved(request, tmp_path):
     """A trained net with its card in the folder `net`, and what it predicts of the first image: (metrics, mask)."""
     nets = tiny_masks.model()
     if request.param == "segformer":
-        sizes = dict(hidden_sizes=[8] * 4, decoder_hidden_size=16, depths=[1] * 4, num_attention_heads=[1] * 4)
-        task_net = SegformerForSemanticSegmentation(SegformerConfig(**sizes, **LABELS))
-        nets = SealForSegmentation(task_net, tiny_masks.energy_network())
+        nets = SealForSegmentation.from_pretrained(tiny_masks.saved_segformer(tmp_path / "segformer"))
     rows = MaskRows(squares(8, SIZE))
     trainer, _ = tiny_masks.make(tmp_path / "net", nets, rows, loss="regression", num_train_epochs=6)
     trainer.processing_class = resize_to(fcn_image_processor(), (SIZE, SIZE))
