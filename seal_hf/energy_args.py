@@ -28,8 +28,8 @@ class EnergyTrainingArguments(CheckedArguments, TrainingArguments):
         dvn_points (`list[str]`, default none): further points of `dvn`, each with its exact score and without an
             inference: `start`, `other_gold`, `flipped_gold`, `mixed_gold` (`energy_methods.POINTS`). Ours, for masks: a
             network that sees one clean mask per image, the gold, learns what masks look like and not which is right.
-        dvn_gold_starts (`float`, default 0.0): share of the rows whose adversarial inference starts from the gold in
-            `dvn` (the authors of SEAL: 0.5 for masks, 0 for labels).
+        dvn_gold_starts (`float`, optional): share of the rows whose adversarial inference starts from the gold in
+            `dvn`; default: as the authors of SEAL, 0.5 for masks and 0 for labels.
 
     Parameters that control gradient-based inference:
         inference_steps (`int`, default 20): gradient steps while training, for `spen` and `dvn` (as the authors of
@@ -52,8 +52,11 @@ class EnergyTrainingArguments(CheckedArguments, TrainingArguments):
     dvn_points: list[str] = field(
         default_factory=list, metadata={"help": f"Further points of a deep value network: {', '.join(POINTS)}."}
     )
-    dvn_gold_starts: float = field(
-        default=0.0, metadata={"help": "Share of rows whose adversarial inference starts from the gold."}
+    dvn_gold_starts: float | None = field(
+        default=None,
+        metadata={
+            "help": "Share of rows whose adversarial inference starts from the gold; default: masks 0.5, labels 0."
+        },
     )
 
     inference_steps: int = field(default=20, metadata={"help": "Steps of inference while training."})
@@ -72,7 +75,7 @@ class EnergyTrainingArguments(CheckedArguments, TrainingArguments):
         for point in self.dvn_points:
             if point not in POINTS:
                 raise ValueError(f"`dvn_points` holds {point!r}; it may hold {', '.join(POINTS)}.")
-        if not 0 <= self.dvn_gold_starts <= 1:
+        if self.dvn_gold_starts is not None and not 0 <= self.dvn_gold_starts <= 1:
             raise ValueError(f"`dvn_gold_starts` is {self.dvn_gold_starts}; it is a share, from 0 to 1.")
         if (self.dvn_points or self.dvn_gold_starts) and self.energy_method != "dvn":
             name = "dvn_points" if self.dvn_points else "dvn_gold_starts"

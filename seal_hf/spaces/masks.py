@@ -70,6 +70,7 @@ class BinaryMaskSpace(OutputSpace):
     problem_type = None  # Hugging Face has none for segmentation
     structure_dims = 2
     costs = (*OutputSpace.costs, "iou")
+    dvn_gold_starts = 0.5  # Gygli et al. 2017 too
 
     def __init__(
         self,
