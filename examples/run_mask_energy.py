@@ -15,7 +15,7 @@ from accelerate import PartialState
 from transformers import AutoImageProcessor, AutoModelForSemanticSegmentation, EarlyStoppingCallback, set_seed
 
 from seal_hf import EnergyTrainingArguments, MaskEnergyTrainer, MaskRows, NewCrops, SealForSegmentation, load_masks
-from seal_hf.crops import CROP_OFFSETS, CROP_SIZE, pixel_scaling
+from seal_hf.crops import CROP_SIZE, crop_offsets, pixel_scaling
 from seal_hf.data import MaskDataArguments
 from seal_hf.fcn import fcn_image_processor
 from seal_hf.mask_metrics import mask_compute_metrics
@@ -32,9 +32,9 @@ class ModelArguments:
         default=None, metadata={"help": "Folder of a task-net, saved by run_segmentation.py --loss ce."}
     )
     crop_size: int = field(default=CROP_SIZE, metadata={"help": "Pixels a side of the crops; 0: whole images."})
-    crop_offsets: list[int] = field(
-        default_factory=lambda: list(CROP_OFFSETS),
-        metadata={"help": "Where crops begin at evaluation, in both directions; an inference for each."},
+    crop_offsets: list[int] | None = field(
+        default=None,
+        metadata={"help": "Where crops begin at evaluation, in both directions; default: as few as cover the image."},
     )
     patience: int = field(default=0, metadata={"help": "Stop after so many evaluations without gain; 0: never."})
     picture: int = field(default=0, metadata={"help": "Draw so many test images, truth and prediction (matplotlib)."})
@@ -51,10 +51,13 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     data = load_masks(**vars(data_args), seed=args.data_seed or 0)
     for note in data.notes:
         print(f"{data.name}: {note}")
+    crop, offsets = model_args.crop_size or None, model_args.crop_offsets or 1  # an inference for each crop
+    for side in data.image_size if crop is not None else ():
+        crop_offsets(side, crop, offsets)  # fails where they do not fit
     network, path = SealForSegmentation.for_data(data).loss_net, model_args.task_net_path
     processor = AutoImageProcessor.from_pretrained(path) if path else fcn_image_processor()
     scaling = pixel_scaling(processor)
-    rows = MaskRows(data.train, model_args.crop_size or None, args.data_seed or args.seed, **scaling)
+    rows = MaskRows(data.train, crop, args.data_seed or args.seed, **scaling)
     splits = {"eval": MaskRows(data.validation, **scaling)}
     if data.test is not None:
         splits["test"] = MaskRows(data.test, **scaling)
@@ -67,8 +70,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         compute_metrics=mask_compute_metrics,
         callbacks=[NewCrops(rows)] + ([EarlyStoppingCallback(model_args.patience)] if model_args.patience else []),
         processing_class=processor,
-        crop_size=model_args.crop_size or None,
-        crop_offsets=model_args.crop_offsets,
+        crop_size=crop,
+        crop_offsets=offsets,
     )
     result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
     trainer.save_metrics("train", result.metrics)

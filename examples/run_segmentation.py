@@ -20,7 +20,7 @@ from seal_hf import MaskRows, NewCrops, SealForSegmentation, SealTrainer, SealTr
 from seal_hf.checkpoints import load_loss_net
 from seal_hf.crops import CROP_SIZE, check_scaling, pixel_scaling, resize_to
 from seal_hf.data import MaskDataArguments
-from seal_hf.fcn import fcn_image_processor
+from seal_hf.fcn import fcn_image_processor, set_test_crops
 from seal_hf.mask_metrics import mask_compute_metrics
 from seal_hf.mask_report import check_picture, evaluate_masks, mask_table, write_masks
 from seal_hf.recipes import packaged_recipe, parse_recipe
@@ -35,6 +35,14 @@ class ModelArguments:
     crop_size: int | None = field(
         default=None,
         metadata={"help": "Train on random crops of this size; 0: on whole images; default: 24 for an FCN, else 0."},
+    )
+    test_crop_size: int | None = field(
+        default=None,
+        metadata={"help": "An FCN predicts by averaging over crops of this size; 0: whole images; default: crop_size."},
+    )
+    crop_offsets: list[int] | None = field(
+        default=None,
+        metadata={"help": "Where these begin, in both directions; default: as the papers, 0 2 3 4 6 8, if they fit."},
     )
     loss_net_path: str | None = field(
         default=None, metadata={"help": "A trained loss-net to use; frozen with --loss_net_steps 0 (SEAL-static)."}
@@ -72,6 +80,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     scaling = pixel_scaling(processor)
     given, own = model_args.crop_size, getattr(model.config, "crop_size", None)
     rows = MaskRows(data.train, own if given is None else given or None, args.data_seed or args.seed, **scaling)
+    set_test_crops(model.config, data.image_size, given, model_args.test_crop_size, model_args.crop_offsets)
     splits = {"eval": MaskRows(data.validation, **scaling)}
     if data.test is not None:
         splits["test"] = MaskRows(data.test, **scaling)

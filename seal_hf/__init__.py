@@ -5,7 +5,7 @@ task-net runs.
 """
 
 from .collators import TensorRows, collate_rows, tokenize
-from .crops import MaskRows, NewCrops, crop_averaged
+from .crops import MaskRows, NewCrops, crop_averaged, resize_to
 from .data import (
     DataError,
     MultiLabelData,
@@ -114,6 +114,7 @@ __all__ = [
     "load_tags",
     "load_word_vectors",
     "read_rules",
+    "resize_to",
     "reward_rows",
     "select_parameters",
     "tokenize",

@@ -5,9 +5,11 @@ In a snippet `$name` is the repository, `$base` the checkpoint the model began f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from .mask_report import BASELINES as MASK_BASELINES
+from .mask_report import FIGURES as MASK_FIGURES
 from .report import FIGURES
 from .tag_report import FIGURES as TAG_FIGURES
 
@@ -20,6 +22,8 @@ class CardKind(NamedTuple):
         pipeline_tag, library_name: as the Hub knows them.
         task: what the model does, in words.
         figures: key of a figure, without its split -> what a reader calls it.
+        baselines: those of them that are of no model: in the card, and not among the model's results on the Hub.
+        decides: what is to be said beside a tuned threshold; the snippet of most kinds takes it.
     """
 
     snippet: str
@@ -27,9 +31,21 @@ class CardKind(NamedTuple):
     library_name: str = "transformers"
     task: str = "multi-label classification"
     figures: Mapping[str, str] = FIGURES
+    baselines: Collection[str] = ()
+    decides: str = ""
 
 
 TAGS = {"pipeline_tag": "token-classification", "task": "token classification", "figures": TAG_FIGURES}
+MASKS = {
+    "pipeline_tag": "image-segmentation",
+    "task": "binary image segmentation",
+    "figures": MASK_FIGURES,
+    "baselines": MASK_BASELINES,
+    "decides": """\
+The pipeline below does not read it: it gives each pixel its likelier class (argmax), which is a threshold of 0.5.
+`SealForSegmentation.from_pretrained(...).predict(pixel_values=...)` of `seal_hf` decides at the tuned threshold.
+""",
+}
 
 TEXT = """\
 from transformers import pipeline
@@ -117,6 +133,12 @@ del batch["labels"]
 _, tags = model.predict(**batch)
 tags = [model.config.id2label[tag] for tag in tags[0].tolist()]
 """
+IMAGES = """\
+from transformers import pipeline
+
+segment = pipeline("image-segmentation", $name)
+masks = {part["label"]: part["mask"] for part in segment("image.png")}  # PIL images: 255 where a pixel has the label
+"""
 
 KINDS = {
     "text": CardKind(TEXT),
@@ -127,4 +149,6 @@ KINDS = {
     "tokens_peft": CardKind(TOKENS_PEFT, library_name="peft", **TAGS),
     "tokens_adapters": CardKind(TOKENS_ADAPTERS, library_name="adapter-transformers", **TAGS),
     "words": CardKind(WORDS, **TAGS),
+    "images": CardKind(IMAGES, **MASKS),
+    "images_fcn": CardKind("import seal_hf  # registers the FCN with the Auto classes\n" + IMAGES, **MASKS),
 }

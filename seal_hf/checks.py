@@ -21,6 +21,13 @@ from .task_function import FUSED_ATTENTION, select_parameters
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
 
 logger = logging.get_logger(__name__)
+# the classes that hold both nets, and the ends of their task-nets' names: for messages
+NETS = {
+    "multi_label": "SealForMultiLabel",
+    "tag_sequence": "SealForTokenClassification",
+    "binary_mask": "SealForSegmentation",
+}
+HEADS = {"ForTokenClassification": "tag_sequence", "ForSemanticSegmentation": "binary_mask"}
 
 
 def check_repeats(args: SealTrainingArguments, train_dataset) -> None:
@@ -71,10 +78,10 @@ def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model:
     if args.energy_loss == CROSS_ENTROPY:
         return
     if loss_net is None:
+        kind = next((kind for end, kind in HEADS.items() if type(model).__name__.endswith(end)), "multi_label")
         raise ValueError(
-            f"energy_loss={args.energy_loss!r} needs a loss-net. Pass a SealForMultiLabel as `model`, or "
-            f"`loss_net=`; or train with "
-            "energy_loss='ce'."
+            f"energy_loss={args.energy_loss!r} needs a loss-net. Pass a {NETS[kind]} as `model`, or `loss_net=`; or "
+            "train with energy_loss='ce'."
         )
     if loss_net.config.encoder_mode != args.loss_net_encoder:
         raise ValueError(
@@ -97,7 +104,8 @@ def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model:
     if isinstance(loss_net.encoder, LossAdapter) and loss_net.encoder.model is not model:
         raise ValueError(
             f"The loss-net (loss_net_encoder={args.loss_net_encoder!r}) is an adapter in another task-net than this "
-            "`model`. Build both together: SealForMultiLabel.for_data or from_pretrained, also in `model_init`."
+            f"`model`. Build both together: {NETS[loss_net.config.space]}.for_data or from_pretrained, also in "
+            "`model_init`."
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor
 from transformers import TrainerCallback
 
 from .collators import TensorRows
+from .spaces.masks import IGNORE
 
 CROP_SIZE = 24
 CROP_OFFSETS = (0, 2, 3, 4, 6, 8)  # of the papers, for 32 pixels
@@ -28,15 +30,17 @@ class MaskRows(TensorRows):
     Kept as bytes, an eighth of their size in a batch.
 
     Args:
-        split: a [`SegmentationSplit`]: `images` uint8 (N, H, W, 3), `masks` uint8 (N, H, W).
+        split: a [`SegmentationSplit`], or the like: `images` uint8 (N, H, W, 3) and `masks` (N, H, W) of whole numbers:
+            0 (background), 1 (foreground) and 255 (does not count).
         crop_size: a batch holds random crops of that many pixels a side; None: whole images.
         seed: of the crops. The crop of a row depends on (seed, epoch, row) alone: a resumed run sees the same ones,
             whatever the number of processes, and all repeats of a batch (`batch_repeats`) are the same.
         mean, std: pixels are (value / 255 - mean) / std, numbers or one per channel; a pretrained task-net has its own
-            in its image processor.
+            in its image processor, see [`pixel_scaling`].
+        flip_channels: then blue is the first channel, not red.
 
     Raises:
-        ValueError: crops that are larger than the images.
+        ValueError: images or masks of another shape, type or values; crops that are larger than the images.
     """
 
     def __init__(
@@ -46,8 +50,11 @@ class MaskRows(TensorRows):
         seed: int = 0,
         mean: float | Sequence[float] = 0.0,
         std: float | Sequence[float] = 1.0,
+        flip_channels: bool = False,
     ):
-        images, masks = (torch.from_numpy(np.ascontiguousarray(array)) for array in (split.images, split.masks))
+        _check_split(split)
+        arrays = split.images, split.masks.astype(np.uint8, copy=False)
+        images, masks = (torch.from_numpy(np.ascontiguousarray(array)) for array in arrays)
         self.dense, self.ragged, self.length = {"pixel_values": images, "labels": masks}, {}, len(images)
         height, width = masks.shape[1:]
         if crop_size is not None and not 1 <= crop_size <= min(height, width):
@@ -57,6 +64,7 @@ class MaskRows(TensorRows):
             )
         self.crop_size, self.seed = crop_size, seed
         self.set_epoch(0)
+        self.flip_channels = flip_channels
         self.mean, self.std = (torch.as_tensor(value, dtype=torch.float32).view(-1, 1, 1) for value in (mean, std))
 
     def set_epoch(self, epoch: int) -> None:
@@ -74,15 +82,55 @@ class MaskRows(TensorRows):
             at = rows.view(-1, 1, 1), pixels[:, 0].unsqueeze(2), pixels[:, 1].unsqueeze(1)
         images = self.dense["pixel_values"][at].permute(0, 3, 1, 2)
         pixel_values = (images.float() / 255 - self.mean) / self.std
+        if self.flip_channels:
+            pixel_values = pixel_values.flip(1)
         return {"pixel_values": pixel_values, "labels": self.dense["labels"][at].long()}
 
 
-def pixel_scaling(processor) -> dict[str, list[float]]:
-    """`mean` and `std` for [`MaskRows`] as an image processor of transformers has them; none where it normalises
-    nothing."""
-    if not processor.do_normalize:
-        return {}
-    return {"mean": list(processor.image_mean), "std": list(processor.image_std)}
+def _check_split(split) -> None:
+    images, masks = split.images, split.masks
+    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] != 3:
+        raise ValueError(
+            f"`images` has shape {images.shape} and type {images.dtype}; expected uint8 (N, H, W, 3), values from 0 to "
+            "255. Of values in [0, 1]: (255 * images).round().astype(np.uint8)."
+        )
+    if masks.shape != images.shape[:3] or masks.dtype.kind not in "biu":
+        raise ValueError(
+            f"`masks` has shape {masks.shape} and type {masks.dtype}; expected whole numbers {images.shape[:3]}, one "
+            "mask per image, of its size. Resize them together (load_masks does, with image_size)."
+        )
+    wrong = (masks != 0) & (masks != 1) & (masks != IGNORE)
+    if wrong.any():
+        row = int(wrong.reshape(len(masks), -1).any(1).argmax())
+        raise ValueError(
+            f"`masks` holds {masks[row][wrong[row]][0]} in row {row}; expected 0 (background), 1 (foreground) and "
+            f"{IGNORE} (does not count; not -100). Map your values to these."
+        )
+
+
+def pixel_scaling(processor) -> dict[str, Any]:
+    """`mean`, `std` and `flip_channels` for [`MaskRows`], so that it gives the pixels that an image processor of
+    transformers does; empty where they are those of [`MaskRows`] without. Some processors have no normalisation
+    (MobileViT's), and some attributes are of a few alone.
+
+    Raises:
+        ValueError: a processor that both normalises and flips the channels: which is first, differs.
+    """
+    normalised, flipped = (bool(getattr(processor, f"do_{what}", None)) for what in ("normalize", "flip_channel_order"))
+    if normalised and flipped:
+        raise ValueError(
+            f"The image processor, a {type(processor).__name__}, has do_normalize=True and do_flip_channel_order=True, "
+            "which masks are not trained with: it is not said which comes first. Set one of them to False in its "
+            "preprocessor_config.json."
+        )
+    # (f value - m) / s = (value / 255 - m / 255 f) / (s / 255 f), f being what the bytes are multiplied by
+    factor = getattr(processor, "rescale_factor", 1 / 255) if getattr(processor, "do_rescale", True) else 1
+    mean, std = (processor.image_mean, processor.image_std) if normalised else ([0.0] * 3, [1.0] * 3)
+    scaling: dict[str, Any] = {"flip_channels": True} if flipped else {}
+    if normalised or factor != 1 / 255:
+        for name, values in (("mean", mean), ("std", std)):
+            scaling[name] = [value / (255 * factor) for value in values]
+    return scaling
 
 
 def resize_to(processor, size: tuple[int, int]):
@@ -126,31 +174,43 @@ class NewCrops(TrainerCallback):
         self.rows.set_epoch(int(state.epoch or 0))
 
 
-def crop_offsets(length: int, size: int, offsets: Sequence[int] = CROP_OFFSETS) -> list[int]:
-    """Where crops of `size` pixels begin along a side of `length`: at `offsets` where the last of them ends at the
-    edge, as the papers' do on 32 pixels; else at as many, or as many as cover it, evenly spaced.
+def crop_offsets(length: int, size: int, offsets: Sequence[int] | int | None = None) -> list[int]:
+    """Where crops of `size` pixels begin along a side of `length`.
+
+    Args:
+        offsets: these; or how many, evenly spaced, and more where fewer do not cover the side; None: those of the
+            papers where they fit, as on 32 pixels, else as many.
 
     Raises:
-        ValueError: `offsets` that leave pixels out.
+        ValueError: `offsets` that do not fit: the first crop begins at 0, the last ends at the edge, and no pixel lies
+            between two.
     """
     if length <= size:
         return [0]
-    if offsets[-1] + size == length:
-        if offsets[0] != 0 or any(b - a > size for a, b in itertools.pairwise(offsets)):
-            raise ValueError(
-                f"Crops of {size} pixels at {list(offsets)} leave pixels of a side of {length} out. Let the first "
-                "begin at 0, and each where the one before ends or earlier."
-            )
-        return list(offsets)
-    count = max(len(offsets), -(-length // size))
-    return sorted(set(np.linspace(0, length - size, count).round().astype(int).tolist()))
+    if offsets is None:
+        offsets = CROP_OFFSETS if _fit(CROP_OFFSETS, length, size) else len(CROP_OFFSETS)
+    if isinstance(offsets, int):
+        count = max(offsets, -(-length // size))
+        return sorted(set(np.linspace(0, length - size, count).round().astype(int).tolist()))
+    if not _fit(offsets, length, size):
+        raise ValueError(
+            f"`crop_offsets` is {list(offsets)}, which does not fit crops of {size} pixels on a side of {length}: the "
+            f"first begins at 0, the last at {length - size}, and each where the one before ends or earlier. Such as "
+            f"{crop_offsets(length, size, len(offsets))}; or leave it out."
+        )
+    return list(offsets)
+
+
+def _fit(offsets: Sequence[int], length: int, size: int) -> bool:
+    steps = (b - a for a, b in itertools.pairwise(offsets))
+    return offsets[0] == 0 and offsets[-1] + size == length and all(0 < step <= size for step in steps)
 
 
 def crop_averaged(
     forward: Callable[[Tensor], Tensor],
     pixel_values: Tensor,
     size: int = CROP_SIZE,
-    offsets: Sequence[int] = CROP_OFFSETS,
+    offsets: Sequence[int] | int | None = None,
 ) -> Tensor:
     """Class probabilities, averaged over the crops that hold a pixel, as logits.
 

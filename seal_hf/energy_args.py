@@ -25,13 +25,14 @@ class EnergyTrainingArguments(CheckedArguments, TrainingArguments):
         num_samples (`int`, default 20): K, the samples of the task-net per input (SEAL Eq. 8; the authors: 40 to 100).
         perturbation_std (`float`, default 1.0), regression_samples (`str`, default `"continuous"`): of `regression_s`,
             as in [`SealTrainingArguments`].
-        margin_cost (`str`, default `"f1"`): Δ of `spen`: `f1` = 1 - soft F1, `l1` = summed distance, `l1_mean` = per
-            label. Energies grow with it: a margin of `l1` can be as large as the number of labels.
+        margin_cost (`str`, default `"f1"`): Δ of `spen`: `f1` = 1 - soft F1 (of masks: Dice), `iou` = 1 - soft IoU, of
+            masks alone, `l1` = summed distance, `l1_mean` = per label or pixel. Energies grow with it: a margin of `l1`
+            can be as large as the number of labels.
         dvn_points (`list[str]`, default none): further points of `dvn`, each with its exact score and without an
             inference: `start`, `other_gold`, `flipped_gold`, `mixed_gold` (`energy_methods.POINTS`). Ours, for masks: a
             network that sees one clean mask per image, the gold, learns what masks look like and not which is right.
-        dvn_gold_starts (`float`, default 0.0): share of the rows whose adversarial inference starts from the gold in
-            `dvn` (the authors of SEAL: 0.5 for masks, 0 for labels).
+        dvn_gold_starts (`float`, optional): share of the rows whose adversarial inference starts from the gold in
+            `dvn`; default: as the authors of SEAL, 0.5 for masks and 0 for labels.
 
     Parameters that control gradient-based inference:
         inference_steps (`int`, default 20): gradient steps while training, for `spen` and `dvn` (as the authors of
@@ -53,13 +54,16 @@ class EnergyTrainingArguments(CheckedArguments, TrainingArguments):
     regression_samples: str = field(
         default="continuous", metadata={"help": f"Structures of regression_s: {', '.join(REGRESSION_SAMPLES)}."}
     )
-    margin_cost: str = field(default="f1", metadata={"help": f"Δ of spen: {', '.join(COSTS)}."})
+    margin_cost: str = field(default="f1", metadata={"help": f"Δ of spen: {', '.join(COSTS)} (iou: of masks)."})
 
     dvn_points: list[str] = field(
         default_factory=list, metadata={"help": f"Further points of a deep value network: {', '.join(POINTS)}."}
     )
-    dvn_gold_starts: float = field(
-        default=0.0, metadata={"help": "Share of rows whose adversarial inference starts from the gold."}
+    dvn_gold_starts: float | None = field(
+        default=None,
+        metadata={
+            "help": "Share of rows whose adversarial inference starts from the gold; default: masks 0.5, labels 0."
+        },
     )
 
     inference_steps: int = field(default=20, metadata={"help": "Steps of inference while training."})
@@ -79,7 +83,7 @@ class EnergyTrainingArguments(CheckedArguments, TrainingArguments):
         for point in self.dvn_points:
             if point not in POINTS:
                 raise ValueError(f"`dvn_points` holds {point!r}; it may hold {', '.join(POINTS)}.")
-        if not 0 <= self.dvn_gold_starts <= 1:
+        if self.dvn_gold_starts is not None and not 0 <= self.dvn_gold_starts <= 1:
             raise ValueError(f"`dvn_gold_starts` is {self.dvn_gold_starts}; it is a share, from 0 to 1.")
         if (self.dvn_points or self.dvn_gold_starts) and self.energy_method != "dvn":
             name = "dvn_points" if self.dvn_points else "dvn_gold_starts"

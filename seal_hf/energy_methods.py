@@ -124,7 +124,7 @@ class DVN(EnergyMethod):
 
     Args:
         points: names out of `POINTS`.
-        gold_starts: share of the rows whose adversarial inference starts from the gold, in [0, 1].
+        gold_starts: share of the rows whose adversarial inference starts from the gold, in [0, 1]; None: the space's.
         inference, num_samples, margin_cost: as of the base class.
     """
 
@@ -136,7 +136,7 @@ class DVN(EnergyMethod):
         num_samples: int = 0,
         margin_cost: str = "f1",
         points: Sequence[str] = (),
-        gold_starts: float = 0.0,
+        gold_starts: float | None = None,
     ):
         super().__init__(inference, num_samples, margin_cost)
         self.points, self.gold_starts = tuple(points), gold_starts
@@ -160,8 +160,9 @@ class DVN(EnergyMethod):
             return -self.loss.pointwise(problem.energy(y), problem.space.score(y, gold, mask).detach())
 
         starts = problem.starts
-        if self.gold_starts:
-            chosen = torch.rand(len(gold), device=gold.device, generator=problem.noise) < self.gold_starts
+        share = problem.space.dvn_gold_starts if self.gold_starts is None else self.gold_starts
+        if share:
+            chosen = torch.rand(len(gold), device=gold.device, generator=problem.noise) < share
             starts = torch.where(_per_row(chosen, starts), problem.space.candidate(gold), starts)
         found, adversarial = self.inference(problem.energy, problem.starts)[0], self.inference(rightness, starts)[0]
         return self._row(problem, found, adversarial, *(POINTS[name](problem, gold) for name in self.points))

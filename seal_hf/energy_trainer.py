@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from .checks import check_columns, check_saving, check_task_net
+from .checks import NETS, check_columns, check_saving, check_task_net
 from .collators import TensorRows, collate_rows
 from .energy_args import EnergyTrainingArguments
 from .energy_losses import GOLD, OUTPUT
@@ -189,6 +189,7 @@ class EnergyTrainer(SavingTrainer):
         """Method and inference, of the arguments as they are: a hyper-parameter search changes them."""
         args, has_task_net = self.args, self.task_net is not None
         _check_task_net(self.task_net, self.model, self.space, args)
+        self.space.check_cost(args.margin_cost)
         inference = args.inference(args.inference_steps, has_task_net)
         self.inference = args.inference(args.inference_steps_eval, has_task_net)
         self.method = ENERGY_METHODS[args.energy_method].from_arguments(args, inference)
@@ -268,9 +269,11 @@ def _check_task_net(task_net, model: LossNet, space: OutputSpace, args: EnergyTr
         needed = ENERGY_METHODS[args.energy_method].needs_task_net
         name = f"energy_method={args.energy_method!r}" if needed else "inference_start='task_net'"
         if needed or args.inference_start == "task_net":
+            program = "run_mask_energy.py" if space.name == "binary_mask" else "run_energy.py"
             raise ValueError(
                 f"{name} needs a trained task-net, of a run with energy_loss='ce'. Pass `task_net=`, for example "
-                "SealForMultiLabel.from_pretrained(folder).task_net; or --task_net_path FOLDER to run_energy.py."
+                f"{NETS.get(space.name, 'SealModel')}.from_pretrained(folder).task_net; or --task_net_path FOLDER to "
+                f"{program}."
             )
         return
     check_task_net(task_net, space)

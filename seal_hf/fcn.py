@@ -12,7 +12,7 @@ from transformers import AutoConfig, AutoModelForSemanticSegmentation, Pretraine
 from transformers.modeling_outputs import SemanticSegmenterOutput
 
 from .compat import image_processor_class
-from .crops import CROP_OFFSETS, crop_averaged
+from .crops import crop_averaged, crop_offsets
 from .spaces import BinaryMaskSpace
 
 
@@ -24,7 +24,7 @@ class FCNConfig(PretrainedConfig):
         hidden_sizes: channels of the three convolutions.
         crop_size: in evaluation mode, predictions are averaged over crops of that size, see [`crop_averaged`]; None:
             the whole image at once. Of the papers: 24. It trains on whatever it is given.
-        crop_offsets: where these crops begin, of the papers' on 32 pixels.
+        crop_offsets: where these crops begin, or how many there are along a side, see [`crop_offsets`].
     """
 
     model_type = "seal_fcn"
@@ -34,13 +34,13 @@ class FCNConfig(PretrainedConfig):
         num_channels: int = 3,
         hidden_sizes: Sequence[int] = (64, 128, 128),
         crop_size: int | None = None,
-        crop_offsets: Sequence[int] = CROP_OFFSETS,
+        crop_offsets: Sequence[int] | int | None = None,
         **kwargs,
     ):
         self.num_channels = num_channels
         self.hidden_sizes = list(hidden_sizes)
         self.crop_size = crop_size
-        self.crop_offsets = list(crop_offsets)
+        self.crop_offsets = list(crop_offsets) if isinstance(crop_offsets, Sequence) else crop_offsets
         super().__init__(**kwargs)
 
 
@@ -107,6 +107,47 @@ class FCNForSemanticSegmentation(PreTrainedModel):
         for upsample, finer in zip(self.upsample, (middle, fine), strict=True):
             logits = upsample(logits)[..., : finer.shape[2], : finer.shape[3]] + finer
         return logits, tuple(maps)
+
+
+def set_test_crops(
+    config: PretrainedConfig,
+    image_size: tuple[int, int],
+    crop_size: int | None = None,
+    test_crop_size: int | None = None,
+    offsets: Sequence[int] | None = None,
+) -> None:
+    """How a net of this config predicts, as a user says.
+
+    Args:
+        config: an [`FCNConfig`], changed in place; other nets predict on whole images.
+        image_size: (H, W) of the images to come.
+        crop_size: of the training.
+        test_crop_size: predictions are averaged over crops of that size; 0: the whole image at once; None: `crop_size`,
+            and without that as the config has it.
+        offsets: where the crops begin, see [`crop_offsets`]; None: as the config has it, if the crops keep their size.
+
+    Raises:
+        ValueError: a net that does not average, or crops or offsets that do not fit the images.
+    """
+    if not isinstance(config, FCNConfig):
+        if test_crop_size or offsets:
+            raise ValueError(
+                f"`{'test_crop_size' if test_crop_size else 'crop_offsets'}` is set, but only the FCN averages over "
+                f"crops: a net of type {config.model_type!r} predicts on whole images. Leave it out."
+            )
+        return
+    if test_crop_size is not None and not 0 <= test_crop_size <= min(image_size):
+        raise ValueError(
+            f"`test_crop_size` is {test_crop_size}, but the images are {image_size[0]} x {image_size[1]} pixels. Take "
+            "smaller crops, or 0 for whole images."
+        )
+    wanted = crop_size if test_crop_size is None else test_crop_size
+    if wanted is not None and (wanted or None) != config.crop_size:
+        config.crop_size, config.crop_offsets = wanted or None, None
+    if offsets is not None:
+        config.crop_offsets = list(offsets)
+    for side in image_size if config.crop_size is not None else ():
+        crop_offsets(side, config.crop_size, config.crop_offsets)
 
 
 def fcn_image_processor():

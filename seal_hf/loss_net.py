@@ -12,7 +12,7 @@ from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedMode
 
 from .backbones import LIBRARIES, LossAdapter
 from .encoders import ENCODER_MODES, pool
-from .energies import ENERGIES
+from .energies import ENERGIES, check_energy_options
 from .label_sets import LabelSets
 from .second_order import second_order
 from .spaces.base import precise
@@ -93,6 +93,7 @@ class LossNet(PreTrainedModel):
             module for a, b in zip(sizes[:-1], sizes[1:], strict=True) for module in (nn.Linear(a, b), nn.Softplus())
         ]
         self.head = nn.Sequential(*layers)
+        check_energy_options(config.energy, config.energy_options or {})
         self.energy = ENERGIES[config.energy].from_config(config, sizes[-1])
         self.post_init()
 

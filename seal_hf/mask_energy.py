@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .crops import CROP_OFFSETS, crop_averaged
+from .crops import crop_averaged
 from .energy_trainer import EnergyTrainer
 
 
@@ -17,17 +17,18 @@ class MaskEnergyTrainer(EnergyTrainer):
 
     Args:
         crop_size: pixels a side, as of the training rows ([`MaskRows`]); None: inference on whole images.
-        crop_offsets: where crops begin, see [`crop_offsets`]; the papers' six make 36 crops of an image, each with an
-            inference of its own. Two, `(0, 8)` on 32 pixels, cover it at a ninth of the time.
+        crop_offsets: where crops begin, or how many there are along a side, see [`crop_offsets`]; the papers' six, the
+            default, make 36 crops of an image, each with an inference of its own. Two cover 32 pixels at a ninth of
+            the time.
         args, kwargs: as of `EnergyTrainer`.
 
     `eval_loss` compares the energies of averaged and gold mask on the whole image, which the network sees at another
     scale than crops.
     """
 
-    def __init__(self, *args, crop_size: int | None = None, crop_offsets: Sequence[int] = CROP_OFFSETS, **kwargs):
+    def __init__(self, *args, crop_size: int | None = None, crop_offsets: Sequence[int] | int | None = None, **kwargs):
         super().__init__(*args, **kwargs)
-        self.crop_size, self.crop_offsets = crop_size, tuple(crop_offsets)
+        self.crop_size, self.crop_offsets = crop_size, crop_offsets
 
     @torch.no_grad()
     def infer(self, x: dict[str, Tensor]) -> tuple[Tensor, Tensor]:

@@ -21,6 +21,7 @@ FIGURES = {
     "pixel_accuracy": "pixel accuracy at 0.5",
     "mean_mask_iou": "mean IoU of the mean training mask, for every image",
 }
+BASELINES = ("mean_mask_iou",)  # of no model
 
 
 def evaluate_masks(

@@ -17,8 +17,9 @@ from transformers import Trainer
 from .backbones import library_of
 from .card_kinds import KINDS, CardKind
 from .export import saves_merged
+from .fcn import FCNConfig
 from .recurrent import BiLSTMConfig
-from .spaces import TagSequenceSpace
+from .spaces import BinaryMaskSpace, OutputSpace, TagSequenceSpace
 
 TEMPLATE = Path(__file__).parent / "model_card_template.md"
 MAX_LABELS = 100  # in the card's table; config.json has them all
@@ -54,13 +55,14 @@ def model_card(
         dataset: name, Hub id or folder of the data; a folder is shown by its last part only.
         loss: the energy loss, or "ce" for the task loss alone.
         loss_net_encoder: "separate" or "shared"; None with "ce".
-        metrics: as `report.evaluate_multilabel` or `tag_report.evaluate_tags` returns; keys that are missing or not
-            finite are left out.
+        metrics: as `report.evaluate_multilabel`, `tag_report.evaluate_tags` or `mask_report.evaluate_masks` returns;
+            keys that are missing or not finite are left out.
         threshold: tuned on validation; None leaves it out, and the snippet decides at 0.5.
         label_names: L names in the order of the logits.
         library_snippet: one of `KINDS`: "text" (pipeline), "features" (the MLP, which needs `seal_hf` imported), or
             "peft" and "adapters": a repo that holds an adapter alone, which needs the number of labels to be loaded;
-            of tags "tokens", "tokens_peft", "tokens_adapters", and "words" (the BiLSTM, which needs `seal_hf`).
+            of tags "tokens", "tokens_peft", "tokens_adapters", and "words" (the BiLSTM, which needs `seal_hf`); of
+            masks "images" (pipeline), and "images_fcn" (the FCN, for which the pipeline needs `seal_hf` imported).
         hyperparameters: shown in a table; names that end in "token" are left out.
         task_loss: the task-net's own loss, see `TASK_LOSSES` and `TAG_TASK_LOSSES`.
         crf: whether the task-net has a CRF.
@@ -100,12 +102,12 @@ def model_card(
             tags=[tags] if isinstance(tags, str) else list(tags or ()),
         ),
         "title": _escape(model_name),
-        "task": kind.task.replace("classification", "classifier"),
+        "task": kind.task.replace("classification", "classifier").replace("segmentation", "segmentation net"),
         "loss": _escape(task_loss) if loss == "ce" else f"the {_escape(loss)} energy loss",
         "method": "" if loss == "ce" else " (SEAL: a loss-net trained beside the task-net scores its output)",
         "facts": "\n".join(f"| {name} | {_escape(value)} |" for name, value in facts.items() if value is not None),
         "figures": _figures(figures, kind),
-        "threshold": "" if threshold is None else _THRESHOLD.format(threshold, place),
+        "threshold": "" if threshold is None else _THRESHOLD.format(threshold, place) + kind.decides,
         "usage": _usage(kind, model_name, base_model, len(label_names), threshold),
         "labels": _labels(label_names),
         "hyperparameters": _hyperparameters(hyperparameters),
@@ -149,7 +151,7 @@ def run_card(
         metrics=metrics,
         threshold=getattr(model.config, "threshold", None),
         label_names=[names[i] for i in sorted(names)],
-        library_snippet=_library_snippet(model, args.adapter_export, isinstance(trainer.space, TagSequenceSpace)),
+        library_snippet=_library_snippet(model, args.adapter_export, trainer.space),
         crf=getattr(model.config, "crf", False),
         hyperparameters={
             name: getattr(args, name) for name in (CARD_ARGUMENTS if args.energy_loss != "ce" else CARD_ARGUMENTS[:5])
@@ -158,7 +160,10 @@ def run_card(
     )
 
 
-def _library_snippet(model, adapter_export: str, tags: bool) -> str:
+def _library_snippet(model, adapter_export: str, space: OutputSpace) -> str:
+    tags = isinstance(space, TagSequenceSpace)
+    if isinstance(space, BinaryMaskSpace):
+        return "images_fcn" if model.config.model_type == FCNConfig.model_type else "images"
     if not saves_merged(model, adapter_export):
         return f"tokens_{library_of(model).mode}" if tags else library_of(model).mode
     if tags:
@@ -194,7 +199,7 @@ def _metadata(
             metric_value=round(float(figures[f"test_{key}"]), 4),
         )
         for key, name in kind.figures.items()
-        if f"test_{key}" in figures and dataset is not None
+        if f"test_{key}" in figures and key not in kind.baselines and dataset is not None
     ]
     data = ModelCardData(
         language=language,

@@ -25,7 +25,8 @@ def perturbed(
 
 @contextlib.contextmanager
 def keeping_statistics(net: nn.Module):
-    """Inside, batch normalisation in training mode works as ever, but its running statistics stay as they are."""
+    """Inside, batch normalisation in training mode works as ever, but its running statistics, and the number of batches
+    that they are of, stay as they are."""
     layers = [module for module in net.modules() if isinstance(module, BATCH_NORM) and module.track_running_stats]
     for layer in layers:
         layer.track_running_stats = False

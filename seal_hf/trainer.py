@@ -101,6 +101,7 @@ class SealTrainer(TwoNetTrainer):
         check_loss_net(self.loss_net, args, self.model)
         check_export(self.model, args)
         self.space.check_loss(args, self.model.config.num_labels)
+        self.space.check_cost(args.margin_cost)
         check_hypergradient(args, self.model, self.loss_net, self.space, self.accelerator.distributed_type)
         check_repeats(args, train_dataset)
         check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)

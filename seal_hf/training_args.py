@@ -44,10 +44,10 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
 
     Parameters that control the energy loss, and how strongly it teaches:
         energy_loss (`str`, default `"nce"`, flag `--loss`): loss of the loss-net: `nce`, `ranking`, `margin`, `infnet`,
-            `infnet_plus`, `regression`, `regression_s` (SEAL §2.3; InfNet+ Eq. 6), or `ce`, cross-entropy with
-            no loss-net at all.
-        num_samples (`int`, default 20): K, samples per input for `nce` and `ranking`; structures for `regression_s`
-            (SEAL Eq. 8).
+            `infnet_plus`, `regression`, `regression_s` (SEAL §2.3; InfNet+ Eq. 6), `contrastive_divergence` (Shankar &
+            Piratla), or `ce`, cross-entropy with no loss-net at all.
+        num_samples (`int`, default 20): K, samples per input for `nce`, `ranking` and `contrastive_divergence`;
+            structures for `regression_s` (SEAL Eq. 8).
         energy_weight (`float`, default 1.0): λ1, weight of the energy in the task-net's loss (SEAL Eq. 1). With
             cross-entropy summed over labels, useful values found by the authors lie between 0.002 and 10.
         energy_weight_schedule (`str`, default `"constant"`): λ1 over the run: `constant`, `rise` from 0 or `fall` to
@@ -58,8 +58,9 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
             the product.
         task_weight (`float`, default 1.0): λ2, weight of the task loss; 0 leaves the energy alone (SEAL drafts,
             ablation).
-        margin_cost (`str`, default `"f1"`): Δ of `margin`, `infnet` and `infnet_plus`, and of `cost_weight`: `f1` = 1 -
-            score (soft F1 of label sets, soft accuracy of tags), `l1` = summed distance, `l1_mean` = per label or tag.
+        margin_cost (`str`, default `"f1"`): Δ of `margin`, `infnet`, `infnet_plus` and `contrastive_divergence`, and of
+            `cost_weight`: `f1` = 1 - soft F1 of label sets, 1 - `tag_score` of tags, 1 - soft F1 (Dice) of masks;
+            `iou` = 1 - soft IoU, of masks alone; `l1` = summed distance, `l1_mean` = per label, tag or pixel.
         perturbation_std (`float`, default 1.0): standard deviation of the logit noise of `regression_s`.
         regression_samples (`str`, default `"continuous"`): structures of `regression_s`: perturbed, or `discrete`:
             drawn from the task-net as those of `nce` (SEAL drafts, ablation).
@@ -190,7 +191,9 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
     energy_weight_balance: bool = field(
         default=False, metadata={"help": "λ1 relative to the norms of the two gradients at the logits."}
     )
-    margin_cost: str = field(default="f1", metadata={"help": f"Δ of margin and infnet: {', '.join(COSTS)}."})
+    margin_cost: str = field(
+        default="f1", metadata={"help": f"Δ between candidates: {', '.join(COSTS)} (iou: of masks)."}
+    )
     perturbation_std: float = field(default=1.0, metadata={"help": "Standard deviation of regression_s' logit noise."})
     regression_samples: str = field(
         default="continuous", metadata={"help": f"Structures of regression_s: {', '.join(REGRESSION_SAMPLES)}."}

@@ -8,7 +8,7 @@ from datasets import DatasetDict
 from tiny_models import tiny_config
 from transformers import AutoModelForSequenceClassification, TrainingArguments
 
-from seal_hf import SealTrainer, SealTrainingArguments, TensorRows
+from seal_hf import FCNConfig, FCNForSemanticSegmentation, SealTrainer, SealTrainingArguments, TensorRows
 
 RUN = ["train_dataset", "eval_dataset"]
 
@@ -45,7 +45,7 @@ def trainer_with(folder, model=None, rows=None, **options):
             "nec",
             "`energy_loss` is 'nec'; it must be one of nce, ranking, margin, infnet, infnet_plus, regression, ",
         ),
-        ("margin_cost", "hamming", "`margin_cost` is 'hamming'; it must be one of f1, l1, l1_mean."),
+        ("margin_cost", "hamming", "`margin_cost` is 'hamming'; it must be one of f1, l1, l1_mean, iou."),
         ("loss_net_encoder", "own", "`loss_net_encoder` is 'own'; it must be one of separate, shared, peft, adapters."),
         (
             "loss_net_lr_scheduler_type",
@@ -79,6 +79,10 @@ def test_a_plain_model_needs_a_loss_net_or_cross_entropy(tmp_path):
     with pytest.raises(ValueError, match="energy_loss='margin' needs a loss-net.*`loss_net=`.*energy_loss='ce'"):
         trainer_with(tmp_path, nets.task_net, loss="margin")
     assert trainer_with(tmp_path, nets.task_net, loss="ce").loss_net is None
+    with pytest.raises(ValueError, match="Pass a SealForSegmentation as `model`"):
+        trainer_with(tmp_path, FCNForSemanticSegmentation(FCNConfig()), loss="margin")
+    with pytest.raises(ValueError, match="`margin_cost` is 'iou', which multi_label outputs do not have.* f1, l1"):
+        trainer_with(tmp_path, nets, loss="margin", margin_cost="iou")
     args = tiny_run.arguments(tmp_path)
     trainer = SealTrainer(nets.task_net, args, loss_net=nets.loss_net, train_dataset=TensorRows(tiny_run.table(48)))
     assert trainer.loss_net is nets.loss_net and trainer.model is nets.task_net

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 import torch
-from transformers import Trainer, TrainerCallback, TrainingArguments
+from transformers import MobileViTImageProcessor, Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
 from seal_hf import collate_rows
-from seal_hf.crops import CROP_OFFSETS, MaskRows, NewCrops, crop_averaged, crop_offsets
+from seal_hf.compat import image_processor_class
+from seal_hf.crops import CROP_OFFSETS, MaskRows, NewCrops, crop_averaged, crop_offsets, pixel_scaling, resize_to
 from seal_hf.data.masks import SegmentationSplit
-from seal_hf.fcn import FCNConfig, FCNForSemanticSegmentation
+from seal_hf.fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor
 
 ROWS = 10
 
@@ -111,6 +112,31 @@ def test_a_resumed_run_sees_the_same_crops(split, tmp_path, stop):
     assert all(torch.equal(rest[step], whole[step]) for step in rest)
 
 
+def test_masks_of_another_type_give_the_same_batches(split):
+    expected = MaskRows(split).batch([0, 3])["labels"]
+    for kind in (bool, np.int64, np.uint16):
+        masks = SegmentationSplit(split.images, split.masks.astype(kind))
+        assert torch.equal(MaskRows(masks).batch([0, 3])["labels"], expected)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda images, masks: (images, 2 * masks), "`masks` holds 2 in row [0-2]; expected 0 .*, 1 .* and 255"),
+        (lambda images, masks: (images, 128 * masks), "`masks` holds 128 in row"),
+        (lambda images, masks: (images, masks.astype(int) - 100), "`masks` holds -(100|99) in row 0.*not -100"),
+        (lambda images, masks: (images, masks.astype(float)), r"`masks` has shape \(10, 12, 9\) and type float64"),
+        (lambda images, masks: (images, masks[:, :8]), r"`masks` has shape \(10, 8, 9\) .* expected .*\(10, 12, 9\)"),
+        (lambda images, masks: (images, masks[:4]), r"`masks` has shape \(4, 12, 9\)"),
+        (lambda images, masks: (images / 255, masks), r"`images` has shape \(10, 12, 9, 3\) and type float64"),
+        (lambda images, masks: (images.transpose(0, 3, 1, 2), masks), r"`images` has shape \(10, 3, 12, 9\)"),
+    ],
+)
+def test_images_and_masks_that_mean_something_else_are_refused(split, change, message):
+    with pytest.raises(ValueError, match=message):
+        MaskRows(SegmentationSplit(*change(split.images, split.masks)))
+
+
 # --- averages over crops ---------------------------------------------------------------------------------------------
 
 
@@ -153,7 +179,55 @@ def test_offsets_cover_every_pixel(length):
         assert offsets == list(CROP_OFFSETS)
 
 
-@pytest.mark.parametrize("offsets", [(8,), (2, 8), (0, 25)])
-def test_offsets_that_leave_pixels_out_are_refused(offsets):
-    with pytest.raises(ValueError, match="leave pixels of a side"):
-        crop_offsets(offsets[-1] + 24, 24, offsets)
+@pytest.mark.parametrize("count", [1, 2, 3, 6])
+def test_so_many_offsets_are_evenly_spaced_and_cover_every_pixel(count):
+    offsets = crop_offsets(100, 24, count)
+    steps = np.diff(offsets)
+    assert (offsets[0], offsets[-1], len(offsets)) == (0, 76, max(count, 5))
+    assert steps.max() - steps.min() <= 1 and steps.max() <= 24
+    assert crop_offsets(32, 24, 1) == [0, 8] and crop_offsets(32, 24, [0, 3, 8]) == [0, 3, 8]
+
+
+@pytest.mark.parametrize("offsets", [(8,), (2, 8), (0, 25), (0, 4), (0, 8, 4, 8), CROP_OFFSETS])
+def test_offsets_that_do_not_fit_are_refused_with_some_that_do(offsets):
+    length = 40 if offsets == CROP_OFFSETS else 32 if offsets == (0, 4) else offsets[-1] + 24
+    with pytest.raises(ValueError, match=r"`crop_offsets` is \[.*does not fit crops of 24 .*Such as \[0, ") as error:
+        crop_offsets(length, 24, offsets)
+    such = [int(number) for number in str(error.value).split("Such as [")[1].split("]")[0].split(", ")]
+    assert crop_offsets(length, 24, such) == such
+
+
+# --- image processors ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "flips, options",
+    [
+        (False, dict(image_mean=[0.1, 0.2, 0.3], image_std=[0.4, 0.5, 0.6])),
+        (False, dict(rescale_factor=1 / 127.5, image_mean=[1.0] * 3, image_std=[0.5] * 3)),
+        (False, dict(do_rescale=False, do_normalize=False)),
+        (True, {}),
+        (True, dict(do_rescale=False)),
+        (True, dict(do_flip_channel_order=False)),
+    ],
+)
+def test_rows_have_the_pixels_that_the_image_processor_gives(split, flips, options):
+    """Of SegFormer, which normalises, and of MobileViT, which does not, but wants blue first."""
+    pytest.importorskip("PIL", reason="image processors need pillow")
+    processor = (MobileViTImageProcessor if flips else image_processor_class())(**options)
+    rows = MaskRows(split, **pixel_scaling(processor))
+    expected = resize_to(processor, (12, 9))(list(split.images), return_tensors="np")["pixel_values"]
+    np.testing.assert_allclose(rows.batch(range(ROWS))["pixel_values"], np.stack(expected), rtol=1e-5, atol=1e-6)
+
+
+def test_a_processor_that_normalises_and_flips_is_refused():
+    pytest.importorskip("PIL", reason="image processors need pillow")
+    processor = MobileViTImageProcessor()
+    processor.do_normalize = True
+    with pytest.raises(ValueError, match="do_normalize=True and do_flip_channel_order=True"):
+        pixel_scaling(processor)
+
+
+def test_the_pixels_of_the_fcn_need_no_scaling():
+    pytest.importorskip("PIL", reason="image processors need pillow")
+    assert pixel_scaling(fcn_image_processor()) == {}

@@ -240,6 +240,37 @@ def test_broken_files_and_missing_folders_are_named(tmp_path):
         load_masks(str(tmp_path / "alone"))
 
 
+def test_two_images_of_one_name_are_refused(tmp_path):
+    Image = pytest.importorskip("PIL.Image")
+    for part in ("images", "masks"):
+        write_folder(tmp_path / part, *pictures(2))
+        image = tmp_path / part / part / "001.png"
+        Image.open(image).convert("RGB").save(image.with_suffix(".jpg"))
+        with pytest.raises(DataError, match=rf"{part}.001.png: 001.jpg beside it has the same name"):
+            load_masks(str(tmp_path / part))
+
+
+def test_two_folders_of_one_split_are_refused(tmp_path):
+    for name in ("train", "val", "validation"):
+        write_folder(tmp_path / name, *pictures(2))
+    with pytest.raises(DataError, match="validation: val/ beside it is the validation split already"):
+        load_masks(str(tmp_path))
+
+
+@pytest.mark.parametrize("suffix", [".tif", ".TIFF", ".gif"])
+def test_images_of_a_type_that_is_not_read_are_refused_with_those_that_are(tmp_path, suffix):
+    write_folder(tmp_path, *pictures(3))
+    for part in ("images", "masks"):
+        (tmp_path / part / "001.png").rename(tmp_path / part / f"001{suffix}")
+    with pytest.raises(DataError, match=rf"images.001{suffix}: images of type {suffix} are not read.* .png, .jpg"):
+        load_masks(str(tmp_path))
+    (tmp_path / "empty/images").mkdir(parents=True)
+    (tmp_path / "empty/masks").mkdir()
+    (tmp_path / "empty/images/readme.txt").write_text("none")
+    with pytest.raises(DataError, match=r"images: no images.* of type .png, .jpg"):
+        load_masks(str(tmp_path / "empty"))
+
+
 # --- Hub -------------------------------------------------------------------------------------------------------------
 
 

@@ -92,3 +92,10 @@ def test_the_first_layer_starts_as_one_convolution_over_four_channels():
     assert not torch.equal(before, net.from_mask.weight)
     for weight in (net.from_image.weight, net.from_mask.weight):  # uniform within 1 / sqrt(4 · 25)
         assert weight.abs().max() <= 0.1 and weight.std().item() == pytest.approx(0.1 / 3**0.5, rel=0.05)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 24, 20), (1, 3, 24, 24), (2, 24, 24), (2, 3, 1, 24, 24)])
+def test_masks_of_another_size_than_the_images_are_refused_with_both_shapes(energy, batch, shape):
+    with pytest.raises(ValueError, match="expected .*batch, candidates, height, width") as error:
+        energy(batch[0], torch.zeros(shape))
+    assert "(2, 3, 24, 24)" in str(error.value) and str(shape) in str(error.value)

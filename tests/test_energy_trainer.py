@@ -350,6 +350,7 @@ def test_the_example_trains_saves_and_starts_from_a_task_net(tmp_path, capsys):
             "`energy_method` is 'ssvm'; it must be one of spen, dvn, nce, ranking, regression_s",
         ),
         ({"margin_cost": "f2"}, "`margin_cost` is 'f2'"),
+        ({"margin_cost": "iou"}, "`margin_cost` is 'iou', which multi_label outputs do not have"),
         ({"inference_start": "ones"}, "`inference_start` is 'ones'; it must be one of auto"),
         ({"inference_optimizer": "sgd"}, "`inference_optimizer` is 'sgd'"),
         ({"inference_steps": -1}, "`inference_steps` is -1"),
@@ -381,7 +382,7 @@ def test_what_cannot_be_trained_is_refused_at_the_start(tmp_path):
     rows, net = digits_like(), network(tiny_run.FEATURES, tiny_run.LABELS)
     shared = LossNet(LossNetConfig(encoder_mode="shared", num_labels=tiny_run.LABELS))
     for model, options, message in (
-        (net, dict(energy_method="nce"), "energy_method='nce' needs a trained task-net"),
+        (net, dict(energy_method="nce"), "energy_method='nce' needs .* SealForMultiLabel.* to run_energy.py"),
         (net, dict(inference_start="task_net"), "inference_start='task_net' needs a trained task-net"),
         (net, dict(task_net=indifferent(tiny_run.FEATURES, 5)), "has 5 labels, the energy network 6"),
         (net, dict(space=MultiLabelSpace(sparse_from=6)), "6 labels are sparse.*sparse_from=7"),

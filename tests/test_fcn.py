@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from transformers import AutoImageProcessor, AutoModelForSemanticSegmentation, pipeline
 
 from seal_hf.crops import crop_averaged
-from seal_hf.fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor
+from seal_hf.fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor, set_test_crops
 
 LABELS = {"id2label": {0: "background", 1: "digit"}, "label2id": {"background": 0, "digit": 1}}
 
@@ -65,6 +65,36 @@ def test_crops_are_averaged_in_evaluation_alone(images):
     states = net(images, output_hidden_states=True).hidden_states
     torch.testing.assert_close(states, plain(images, output_hidden_states=True).hidden_states)
     torch.testing.assert_close(net.train()(images).logits, plain(images).logits)
+
+
+@pytest.mark.parametrize(
+    "said, expected",
+    [
+        ((None, None, None), (24, [0, 8])),  # as saved
+        ((24, None, None), (24, [0, 8])),
+        ((16, None, None), (16, None)),  # the offsets are of other crops
+        ((24, 20, None), (20, None)),
+        ((16, 0, None), (None, None)),
+        ((None, None, [0, 4, 8]), (24, [0, 4, 8])),
+        ((16, 22, [0, 6, 10]), (22, [0, 6, 10])),
+    ],
+)
+def test_a_saved_net_predicts_on_the_crops_that_the_user_says(images, tmp_path, said, expected):
+    """Said are `crop_size`, `test_crop_size` and `crop_offsets` of the program."""
+    make(crop_size=24, crop_offsets=[0, 8]).save_pretrained(tmp_path)
+    net = FCNForSemanticSegmentation.from_pretrained(tmp_path)
+    set_test_crops(net.config, (32, 32), *said)
+    assert (net.config.crop_size, net.config.crop_offsets) == expected
+    size, offsets = expected
+    plain = make()(images).logits
+    wanted = plain if size is None else crop_averaged(lambda crops: make()(crops).logits, images, size, offsets)
+    torch.testing.assert_close(net(images).logits, wanted)
+
+
+@pytest.mark.parametrize("said, name", [((None, 40, None), "test_crop_size"), ((None, None, [0, 4]), "crop_offsets")])
+def test_crops_that_do_not_fit_the_images_are_refused(said, name):
+    with pytest.raises(ValueError, match=f"`{name}` is "):
+        set_test_crops(FCNConfig(crop_size=24), (32, 32), *said)
 
 
 def test_a_saved_net_is_loaded_by_the_auto_class(images, tmp_path):

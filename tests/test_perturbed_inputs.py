@@ -64,8 +64,9 @@ def test_dropout_of_the_task_net_makes_samples_differ_and_logits_are_scaled_up(t
             assert samples.shape == (4, 5, 32, 32) and (samples[:, 0] != samples[:, 1]).any()
         else:
             trainer.train()
-        states.append({k: v for k, v in nets.task_net.named_buffers() if "running" in k})
-    assert states[0] and all(torch.equal(value, states[1][name]) for name, value in states[0].items())
+        states.append(dict(nets.task_net.named_buffers()))
+    assert any(name.endswith("num_batches_tracked") for name in states[0])
+    assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())
 
 
 def test_noise_is_gaussian_in_floating_point_inputs_alone():
@@ -79,13 +80,18 @@ def test_noise_is_gaussian_in_floating_point_inputs_alone():
 
 
 def test_batch_statistics_are_used_and_not_kept():
-    layer, x = nn.BatchNorm1d(2), torch.randn(8, 2) + 3
-    with keeping_statistics(layer):
-        assert layer(x).mean().abs() < 1e-5  # by the statistics of the batch
-    assert layer.running_mean.tolist() == [0, 0] and layer.num_batches_tracked == 0
-    assert layer.track_running_stats
-    layer(x)
-    assert layer.running_mean.abs().min() > 0.1 and layer.num_batches_tracked == 1
+    x = torch.randn(8, 2) + 3
+    for momentum in (0.1, None):  # None: the mean over all batches, by their number
+        layer, other = nn.BatchNorm1d(2, momentum=momentum), nn.BatchNorm1d(2, momentum=momentum)
+        with keeping_statistics(layer):
+            assert layer(x).mean().abs() < 1e-5  # by the statistics of the batch
+        assert layer.running_mean.tolist() == [0, 0] and layer.momentum == momentum
+        assert layer.num_batches_tracked == 0 and "num_batches_tracked" in layer.state_dict()
+        for net in (layer, other):
+            net(x + 1)
+        assert all(torch.equal(value, other.state_dict()[name]) for name, value in layer.state_dict().items())
+    with keeping_statistics(nn.BatchNorm1d(2, track_running_stats=False)) as layer:
+        assert layer(x).mean().abs() < 1e-5
 
 
 def test_there_is_no_probability():

@@ -1,27 +1,18 @@
-"""SealForSegmentation in the trainer, and its example. Oracles: uninterrupted and whole-batch runs, cross-entropy by
-its definition, Hugging Face's own SegFormer and pipeline."""
+"""SealForSegmentation in the trainer. Oracles: uninterrupted and whole-batch runs, cross-entropy by its definition,
+Hugging Face's own SegFormer and pipeline."""
 
 import json
 import logging
-import runpy
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tiny_masks
 import torch
-from safetensors.torch import load_file
-from sklearn.metrics import jaccard_score
 from tiny_masks import LABELS, make, pixel_loss, squares
 from tiny_run import StopAt, parameters
-from transformers import (
-    AutoImageProcessor,
-    SegformerConfig,
-    SegformerForSemanticSegmentation,
-    pipeline,
-)
+from transformers import AutoImageProcessor, pipeline
 
 from seal_hf import (
     FCNConfig,
@@ -32,15 +23,13 @@ from seal_hf import (
     fcn_image_processor,
     load_masks,
 )
-from seal_hf.compat import image_processor_class
-from seal_hf.mask_metrics import mask_compute_metrics, mask_metrics
+from seal_hf.mask_metrics import mask_compute_metrics
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 LOSSES = {
     "ce": dict(loss="ce"),
     "regression": dict(loss="regression"),
     "regression_s": dict(loss="regression_s"),
-    "margin": dict(loss="margin"),
+    "margin": dict(loss="margin", margin_cost="iou"),
     "infnet": dict(loss="infnet"),
     "nce": dict(loss="nce"),
     "ranking, field": dict(loss="ranking", sample_coherence="field"),
@@ -166,14 +155,7 @@ def test_both_nets_are_saved_and_loaded(tmp_path, caplog):
 
 @pytest.fixture
 def segformer(tmp_path):
-    """A tiny one with random weights, saved."""
-    torch.manual_seed(0)
-    sizes = dict(hidden_sizes=[8, 8, 8, 8], decoder_hidden_size=16, depths=[1] * 4, num_attention_heads=[1, 1, 1, 1])
-    SegformerForSemanticSegmentation(SegformerConfig(**sizes, **LABELS)).save_pretrained(tmp_path / "segformer")
-    image_processor_class()(do_resize=False, do_normalize=True, do_reduce_labels=False).save_pretrained(
-        tmp_path / "segformer"
-    )
-    return tmp_path / "segformer"
+    return tiny_masks.saved_segformer(tmp_path / "segformer")
 
 
 def test_a_segformer_trains_with_logits_of_a_quarter_of_the_size(tmp_path, segformer):
@@ -251,6 +233,7 @@ def test_the_pipeline_runs_on_a_trained_fcn(tmp_path):
         (dict(loss_net_gradient_checkpointing=True), "`loss_net_gradient_checkpointing`.*no encoder of its own"),
         (dict(loss_net_feature_cache="x"), "`loss_net_feature_cache`"),
         (dict(task_loss="zlpr"), "`task_loss` is 'zlpr'"),
+        (dict(margin_cost="hamming"), "`margin_cost` is 'hamming'"),
     ],
 )
 def test_what_masks_do_not_have_is_refused_by_name(tmp_path, options, message):
@@ -265,6 +248,21 @@ def test_no_other_encoder_is_built(tmp_path, mode):
         SealForSegmentation.from_pretrained(tmp_path, loss_net_encoder=mode)
 
 
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (dict(energy="chain"), "`energy` is 'chain'; of a SealForSegmentation it must be one of grid"),
+        (dict(energy_options={"drop": 0.5}), "`energy_options` holds 'drop', .* 'grid' .* takes channels, dropout"),
+    ],
+)
+def test_energies_and_options_that_masks_do_not_have_are_refused(tmp_path, options, message):
+    tiny_masks.model().task_net.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        SealForSegmentation.from_pretrained(tmp_path, **options)
+    with pytest.raises(ValueError, match=message):
+        SealForSegmentation.for_data(load_masks(), **options)
+
+
 def test_a_task_net_of_another_shape_is_refused(tmp_path):
     nets = tiny_masks.model()
     nets.task_net = FCNForSemanticSegmentation(FCNConfig(hidden_sizes=(4, 4, 4), num_labels=3))
@@ -273,132 +271,3 @@ def test_a_task_net_of_another_shape_is_refused(tmp_path):
     trainer, _ = make(tmp_path, nets, loss="ce")
     with pytest.raises(ValueError, match="Load it with num_labels=2"):
         trainer.train()
-
-
-# --- the example -----------------------------------------------------------------------------------------------------
-
-QUIET = "--use_cpu --max_train_rows 16 --num_train_epochs 1 --save_strategy no --eval_strategy no --report_to none"
-QUIET = [*QUIET.split(), "--load_best_model_at_end", "false", "--disable_tqdm", "true", "--output_dir"]
-
-
-@pytest.fixture(scope="module")
-def program():
-    return runpy.run_path(str(EXAMPLES / "run_segmentation.py"))["main"]
-
-
-@pytest.fixture
-def data(tmp_path):
-    """A folder of `.npz` files as the program reads them."""
-    (tmp_path / "squares").mkdir()
-    for split, count in (("train", 16), ("val", 4), ("test", 3)):
-        rows = squares(count)
-        np.savez(tmp_path / "squares" / f"squares_{split}.npz", images=rows.images, masks=rows.masks)
-    return ["--dataset", str(tmp_path / "squares"), "--crop_size", "12"]
-
-
-def test_the_example_trains_writes_and_draws(tmp_path, program, data, capsys):
-    pytest.importorskip("matplotlib")
-    metrics = program([*QUIET, str(tmp_path / "out"), *data, "--picture", "2", "--loss", "regression"])
-    names = {path.name for path in (tmp_path / "out").iterdir()}
-    expected = "train_results.json eval_results.json test_results.json all_results.json README.md picture.png"
-    expected += " predictions_eval.npz predictions_test.npz config.json model.safetensors preprocessor_config.json"
-    assert set(expected.split()) <= names and (tmp_path / "out" / "_loss_net" / "model.safetensors").is_file()
-    printed = capsys.readouterr().out
-    assert "mean IoU at the tuned threshold" in printed and "mean IoU of the mean training mask" in printed
-    probabilities = np.load(tmp_path / "out" / "predictions_test.npz")["probabilities"]
-    found = mask_metrics(probabilities.astype(np.float32), squares(3).masks, metrics["threshold"])
-    assert found["mean_iou"] == pytest.approx(metrics["test_mean_iou_tuned"], abs=0.02)
-    written = json.loads((tmp_path / "out" / "all_results.json").read_text(encoding="utf-8"))
-    assert written["test_mean_iou"] == pytest.approx(metrics["test_mean_iou"])
-    masks, gold = squares(16).masks, squares(3).masks  # the baseline that reads no image
-    often = (masks == 1).sum(0) / (masks != 255).sum(0)
-    ious = lambda t, labels: [jaccard_score(m[m != 255], often[m != 255] >= t) for m in labels]  # noqa: E731
-    threshold = max(np.arange(0.05, 1, 0.05), key=lambda t: np.mean(ious(t, masks)))
-    assert written["test_mean_mask_iou"] == pytest.approx(np.mean(ious(threshold, gold)), abs=0.02)
-    nets = SealForSegmentation.from_pretrained(tmp_path / "out")
-    assert (nets.config.threshold, nets.config.crop_size) == (metrics["threshold"], 12)
-    assert nets.config.id2label == {0: "background", 1: "foreground"}
-
-    again = program([*QUIET, str(tmp_path / "again"), *data, "--model_name_or_path", str(tmp_path / "out"),
-                     "--learning_rate", "0", "--loss", "ce"])  # fmt: skip
-    assert again["test_mean_iou"] == pytest.approx(metrics["test_mean_iou"])  # pixels are read as they were
-
-
-def test_the_example_takes_a_hugging_face_model_on_whole_images(tmp_path, program, data, segformer):
-    metrics = program(
-        [*QUIET, str(tmp_path / "out"), *data[:2], "--image_size", "32", "--model_name_or_path", str(segformer)]
-    )
-    assert 0 <= metrics["test_mean_iou"] <= 1
-    saved = AutoImageProcessor.from_pretrained(tmp_path / "out")
-    assert saved.do_normalize and list(saved.image_mean) == [0.485, 0.456, 0.406]
-
-
-@pytest.mark.parametrize("pretrained", [True, False], ids=["a processor that resizes", "fcn"])
-def test_the_pipeline_predicts_what_the_example_measured(tmp_path, program, data, segformer, pretrained):
-    """From images of other sizes too: they are brought to the pixels that the net has been trained on."""
-    Image = pytest.importorskip("PIL.Image", reason="pipelines of images need pillow")
-    flags = [*data[:2], "--image_size", "32", "--loss", "ce"]
-    if pretrained:
-        image_processor_class()(size={"height": 64, "width": 64}).save_pretrained(segformer)  # as SegFormer's own: 512
-        flags += ["--model_name_or_path", str(segformer)]
-    metrics = program([*QUIET, str(tmp_path / "out"), *flags, "--learning_rate", "1e-2"])
-    images = load_masks(data[1], image_size=32).test.images
-    expected = np.load(tmp_path / "out" / "predictions_test.npz")["probabilities"]
-    segment = pipeline("image-segmentation", str(tmp_path / "out"), device="cpu")
-    for image, probabilities in zip(images, expected, strict=True):
-        found = np.zeros((32, 32), bool)
-        for part in segment(Image.fromarray(image)):
-            found |= (np.asarray(part["mask"]) == 255) & (part["label"] == "foreground")
-        clear = np.abs(probabilities - 0.5) > 1e-3  # they are written in half precision
-        assert np.array_equal(found[clear], (probabilities >= 0.5)[clear])
-    nets = SealForSegmentation.from_pretrained(tmp_path / "out")
-    processor = AutoImageProcessor.from_pretrained(tmp_path / "out")
-    pixels = processor([Image.fromarray(image).resize((96, 80)) for image in images], return_tensors="pt")
-    assert pixels["pixel_values"].shape == (3, 3, 32, 32)
-    probabilities, _ = nets.predict(**processor(list(images), return_tensors="pt"))
-    np.testing.assert_allclose(probabilities.numpy(), expected, atol=1e-3)
-    gold = load_masks(data[1], image_size=32).test.masks
-    assert mask_metrics(probabilities.numpy(), gold)["mean_iou"] == pytest.approx(metrics["test_mean_iou"], abs=0.01)
-
-
-@pytest.mark.parametrize(
-    "flags, message",
-    [
-        (["--crop_size", "20"], "`crop_size` is 20, but the images are 16 x 16 pixels"),
-        (["--loss", "infnet_plus"], "energy_loss='infnet_plus'"),
-        (["--loss", "nce", "--sample_coherence", "field"], "Use energy_loss='ranking'"),
-        (["--sample_coherence", "field"], "energy_loss='regression' draws no samples .* Use one of nce, ranking, "),
-        (["--loss_net_encoder", "shared"], "`loss_net_encoder` is 'shared', but the energy of masks"),
-        (["--loss_net_path", "nowhere"], "nowhere has no loss-net"),
-        (["--dataset", "horses"], "Data set 'horses' not found"),
-        (["--sample_coherense", "field"], "did you mean '--sample_coherence'?"),
-    ],
-)
-def test_mistakes_on_the_command_line_are_named(tmp_path, program, data, flags, message):
-    with pytest.raises(ValueError, match=message):
-        program([*QUIET, str(tmp_path / "out"), *data, *flags])
-
-
-def test_a_frozen_loss_net_of_another_run_teaches(tmp_path, program, data):
-    """SEAL-static: neither net's file is touched, and the task-net's term is that energy's."""
-    make(tmp_path / "first", loss="regression")[0].save_model()
-    static = ["--loss", "regression", "--loss_net_path", str(tmp_path / "first"), "--loss_net_steps", "0"]
-    with pytest.raises(ValueError, match="has other labels than the task-net"):
-        program([*QUIET, str(tmp_path / "static"), *data, *static])
-    nets = tiny_masks.model()
-    nets.config.id2label, nets.config.label2id = {0: "background", 1: "foreground"}, {"background": 0, "foreground": 1}
-    nets.loss_net.config.id2label = nets.config.id2label
-    nets.save_pretrained(tmp_path / "first")
-    program([*QUIET, str(tmp_path / "static"), *data, *static])
-    files = [tmp_path / run / "_loss_net" / "model.safetensors" for run in ("first", "static")]
-    weights = [load_file(file) for file in files]
-    assert all(torch.equal(weights[1][name], value) for name, value in weights[0].items())
-
-
-def test_a_loss_net_of_pixels_of_another_scale_is_refused(tmp_path, program, data, segformer):
-    nets = SealForSegmentation.for_data(load_masks())
-    nets.save_pretrained(tmp_path / "first")
-    fcn_image_processor().save_pretrained(tmp_path / "first")
-    static = ["--loss", "regression", "--loss_net_path", str(tmp_path / "first"), "--loss_net_steps", "0"]
-    with pytest.raises(ValueError, match="trained on pixels with no normalisation, but this task-net reads them with"):
-        program([*QUIET, str(tmp_path / "out"), *data[:2], "--model_name_or_path", str(segformer), *static])

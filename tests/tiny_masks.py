@@ -4,6 +4,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from tiny_run import arguments
+from transformers import SegformerConfig, SegformerForSemanticSegmentation
 from transformers.trainer_callback import PrinterCallback
 
 from seal_hf import (
@@ -15,6 +16,7 @@ from seal_hf import (
     SealForSegmentation,
     SealTrainer,
 )
+from seal_hf.compat import image_processor_class
 from seal_hf.data.masks import SegmentationSplit
 
 LABELS = {"id2label": {0: "background", 1: "square"}, "label2id": {"background": 0, "square": 1}}
@@ -47,6 +49,15 @@ def model(crop_size=None, **options):
     task_net = FCNForSemanticSegmentation(FCNConfig(hidden_sizes=(8, 8, 8), crop_size=crop_size, **LABELS))
     task_net.apply(task_net._init_weights)
     return SealForSegmentation(task_net, loss_net)
+
+
+def saved_segformer(folder):
+    """A tiny one with random weights, and its image processor; the folder."""
+    torch.manual_seed(0)
+    sizes = dict(hidden_sizes=[8, 8, 8, 8], decoder_hidden_size=16, depths=[1] * 4, num_attention_heads=[1] * 4)
+    SegformerForSemanticSegmentation(SegformerConfig(**sizes, **LABELS)).save_pretrained(folder)
+    image_processor_class()(do_resize=False, do_normalize=True, do_reduce_labels=False).save_pretrained(folder)
+    return folder
 
 
 def make(folder, nets=None, rows=None, callbacks=None, batch=8, **options):

@@ -11,18 +11,15 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import datasets
 import numpy as np
-import torch
-import torch.nn.functional as F
 
 from .common import DataError, check_splits, did_you_mean, random_split
 from .digit_masks import draw_digit_masks
+from .image_files import IMAGE_SUFFIXES, files_by_stem, mask_values, pixels, resized, size_of
 
 IGNORE = 255
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 SPLIT_WORDS = {"train": ("train",), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
 IMAGE_NAMES, MASK_NAMES = ("image", "images", "pixel_values"), ("mask", "masks", "label", "labels", "annotation")
 
@@ -143,14 +140,14 @@ class _Reader:
             image, mask = self.image(np.asarray(image), where), self.mask(np.asarray(mask), where)
             if image.shape[:2] != mask.shape:
                 raise DataError(
-                    f"{where}: the image is {_size(image)} pixels and its mask {_size(mask)}; both must have one "
+                    f"{where}: the image is {size_of(image)} pixels and its mask {size_of(mask)}; both must have one "
                     "size. Resize the mask (nearest neighbour) or check that it belongs to this image."
                 )
             if self.image_size is not None and mask.shape != (self.image_size, self.image_size):
-                image, mask = (_resized(array, self.image_size) for array in (image, mask))
+                image, mask = (resized(array, self.image_size) for array in (image, mask))
             if images and mask.shape != masks[0].shape:
                 raise DataError(
-                    f"{where}: {_size(mask)} pixels, where {_size(masks[0])} came before. Give `image_size` "
+                    f"{where}: {size_of(mask)} pixels, where {size_of(masks[0])} came before. Give `image_size` "
                     "(--image_size), the side that all are resized to."
                 )
             images.append(image)
@@ -193,7 +190,7 @@ class _Reader:
 
     def settle(self, splits: dict[str, SegmentationSplit], source: str) -> None:
         """What can be said of all splits only: their size, what 255 means, and counts."""
-        shapes = {split: _size(rows.masks[0]) for split, rows in splits.items()}
+        shapes = {split: size_of(rows.masks[0]) for split, rows in splits.items()}
         if len(set(shapes.values())) > 1:
             raise DataError(f"{source}: the splits have images of several sizes, {shapes}. Give `image_size`.")
         masks = [rows.masks for rows in splits.values()]
@@ -275,8 +272,16 @@ def _read_path(path: Path, reader: _Reader) -> dict[str, SegmentationSplit]:
         return splits
     if (path / "images").is_dir():
         return {"all": _read_folder(path, reader)}
-    folders = {_split_of(folder.name): folder for folder in sorted(path.iterdir()) if (folder / "images").is_dir()}
-    folders.pop(None, None)
+    folders: dict[str, Path] = {}
+    for folder in sorted(path.iterdir()):
+        split = _split_of(folder.name) if (folder / "images").is_dir() else None
+        if split in folders:
+            raise DataError(
+                f"{folder}: {folders[split].name}/ beside it is the {split} split already. Give one folder per split, "
+                "and put the images of both into it."
+            )
+        if split is not None:
+            folders[split] = folder
     if not folders:
         raise DataError(
             f"{path}: found {', '.join(sorted(p.name for p in path.iterdir())[:8]) or 'nothing'}; expected .npz files "
@@ -316,10 +321,7 @@ def _read_folder(folder: Path, reader: _Reader) -> SegmentationSplit:
         raise DataError(
             f"{folder}: a folder images/, but no masks/ beside it. Put the masks there, under the same names."
         )
-    images, masks = (
-        {file.stem: file for file in sorted((folder / part).iterdir()) if file.suffix.lower() in IMAGE_SUFFIXES}
-        for part in ("images", "masks")
-    )
+    images, masks = (files_by_stem(folder / part) for part in ("images", "masks"))
     for have, lack, part in ((images, masks, "masks"), (masks, images, "images")):
         alone = sorted(set(have) - set(lack))
         if alone:
@@ -327,7 +329,8 @@ def _read_folder(folder: Path, reader: _Reader) -> SegmentationSplit:
                 f"{have[alone[0]]}: no file of the same name in {folder / part}, nor for {len(alone) - 1} others. Give "
                 f"each image one mask of its name ({', '.join(IMAGE_SUFFIXES)}), or remove it."
             )
-    return reader.rows(((str(masks[stem]), _pixels(images[stem]), _mask(masks[stem])) for stem in images), str(folder))
+    triples = ((str(masks[stem]), pixels(images[stem]), mask_values(masks[stem])) for stem in images)
+    return reader.rows(triples, str(folder))
 
 
 def _read_hub(
@@ -346,7 +349,7 @@ def _read_hub(
             columns = found.column_names
             image = _column(columns, image_column, IMAGE_NAMES, "image_column", name)
             mask = _column(columns, mask_column, MASK_NAMES, "mask_column", name)
-            pairs = ((_pixels(row[image]), _mask(row[mask])) for row in found)
+            pairs = ((pixels(row[image]), mask_values(row[mask])) for row in found)
             splits[split] = reader.rows(pairs, f"{name}, {split} split")
     if not splits:
         raise DataError(f"Hub data set {name!r} has the splits {', '.join(loaded)}, expected train, validation, test.")
@@ -361,44 +364,3 @@ def _column(columns: Sequence[str], given: str | None, usual: Sequence[str], arg
             f"{source}: `{argument}` is {given!r}, the columns are {', '.join(columns)}.{hint} Give one of them."
         )
     return found
-
-
-def _pixels(image: Any) -> np.ndarray:
-    """Of a file, a PIL image, or nested lists. What is not 8 bits per channel stays as it is, to be refused."""
-    image = _opened(image) if isinstance(image, Path) else image
-    if not hasattr(image, "convert"):
-        values = np.asarray(image)
-        whole = values.dtype.kind in "iu" and values.size and values.min() >= 0 and values.max() <= 255
-        return values.astype(np.uint8) if whole else values
-    if image.mode in ("1", "LA"):
-        return np.asarray(image.convert("L"))
-    return np.asarray(image if image.mode[0] in "LIF" else image.convert("RGB"))
-
-
-def _mask(mask: Any) -> np.ndarray:
-    """As it is stored: of a palette, the indices; of one bit, 0 and 1."""
-    return np.asarray(_opened(mask) if isinstance(mask, Path) else mask)
-
-
-def _opened(file: Path) -> Any:
-    """A PIL image. Through `datasets`, as pillow is no dependency of ours: only image files need it."""
-    try:
-        return datasets.Image().decode_example({"path": str(file), "bytes": None})
-    except ImportError as error:
-        raise DataError(f"{file}: image files need pillow, which is not installed: pip install pillow.") from error
-    except Exception as error:
-        raise DataError(f"{file}: not readable as an image: {error}. Replace or remove it.") from error
-
-
-def _resized(array: np.ndarray, size: int) -> np.ndarray:
-    """An image (H, W, 3) bilinearly, a mask (H, W) to the nearest pixel: (size, size, ...)."""
-    if array.ndim == 2:
-        rows, columns = (((np.arange(size) + 0.5) * length / size).astype(int) for length in array.shape)
-        return array[np.ix_(rows, columns)]
-    planes = torch.from_numpy(array.copy()).permute(2, 0, 1).unsqueeze(0).float()
-    planes = F.interpolate(planes, size=(size, size), mode="bilinear", antialias=True)
-    return planes[0].permute(1, 2, 0).round().clamp(0, 255).byte().numpy()
-
-
-def _size(array: np.ndarray) -> str:
-    return f"{array.shape[0]} x {array.shape[1]}"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterable
+
 from torch import nn
 
 from .grid import GridEnergy
@@ -16,6 +19,17 @@ TAG_ENERGIES: dict[str, type[nn.Module]] = {
     "tag_attention": TagAttentionEnergy,
 }
 ENERGIES: dict[str, type[nn.Module]] = {"multilabel": MultiLabelEnergy, "grid": GridEnergy, **TAG_ENERGIES}
+SIZES = ("num_labels", "feature_size", "global_size")  # arguments that the loss-net's config has itself
+
+
+def check_energy_options(energy: str, options: Iterable[str]) -> None:
+    """Raises ValueError where an energy of `ENERGIES` has not all of these `energy_options`."""
+    known = [name for name in inspect.signature(ENERGIES[energy]).parameters if name not in SIZES]
+    for name in options:
+        if name not in known:
+            has = f"it takes {', '.join(known)}" if known else "it takes none"
+            raise ValueError(f"`energy_options` holds {name!r}, which the energy {energy!r} does not have; {has}.")
+
 
 __all__ = [
     "ENERGIES",
@@ -27,4 +41,5 @@ __all__ = [
     "GridEnergy",
     "MultiLabelEnergy",
     "TagAttentionEnergy",
+    "check_energy_options",
 ]

@@ -68,7 +68,16 @@ class GridEnergy(nn.Module):
 
     def forward(self, features: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """Images `features` (B, C, H, W), masks y (B, S, H, W) in [0, 1] -> energies (B, S). Pixels that do not count,
-        by `mask` (B, H, W), are background in every candidate."""
+        by `mask` (B, H, W), are background in every candidate.
+
+        Raises:
+            ValueError: images and masks of other shapes.
+        """
+        if features.dim() != 4 or y.dim() != 4 or (len(y), *y.shape[2:]) != (len(features), *features.shape[2:]):
+            raise ValueError(
+                f"The images have shape {tuple(features.shape)} and the candidates {tuple(y.shape)}; expected (batch, "
+                "channels, height, width) and (batch, candidates, height, width): masks have the size of their images."
+            )
         if mask is not None:
             y = y.masked_fill(~mask.unsqueeze(1), 0)
         drawn = self.from_mask(y.flatten(0, 1).unsqueeze(1))  # (B S, 64, H, W)

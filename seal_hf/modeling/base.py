@@ -166,10 +166,7 @@ class SealModel(nn.Module):
     ) -> LossNet:
         """A loss-net for this task-net. A separate encoder starts from the same pretrained weights, if there are
         any."""
-        if energy not in (None, *cls.energies):
-            raise ValueError(
-                f"`energy` is {energy!r}; of a {cls.__name__} it must be one of {', '.join(cls.energies)}."
-            )
+        cls._check_energy(energy)
         encoder, config = None, task_net.config
         if mode == "separate" and pretrained is not None:
             encoder = AutoModel.from_pretrained(pretrained, dtype=torch.float32, use_safetensors=True, **(hub or {}))
@@ -195,6 +192,13 @@ class SealModel(nn.Module):
         if encoder is not None:
             loss_net.encoder = without_pooler(encoder)
         return loss_net
+
+    @classmethod
+    def _check_energy(cls, energy: str | None) -> None:
+        if energy not in (None, *cls.energies):
+            raise ValueError(
+                f"`energy` is {energy!r}; of a {cls.__name__} it must be one of {', '.join(cls.energies)}."
+            )
 
     # --- saving ------------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -19,6 +20,7 @@ class SealForSegmentation(SealModel):
 
     auto_class = AutoModelForSemanticSegmentation
     space_class = BinaryMaskSpace
+    energies = ("grid",)
     default_energy = "grid"
 
     @torch.no_grad()
@@ -52,6 +54,8 @@ class SealForSegmentation(SealModel):
         *,
         loss_net_encoder: str = "separate",
         crop_size: int | None = 24,
+        crop_offsets: Sequence[int] | int | None = None,
+        energy: str | None = None,
         energy_options: dict | None = None,
         **kwargs,
     ) -> SealForSegmentation:
@@ -61,20 +65,23 @@ class SealForSegmentation(SealModel):
             data: has `label_names`, background first.
             model_name_or_path: a Hugging Face semantic-segmentation model or encoder; without one, the FCN.
             loss_net_encoder: `separate`, the only one: the energy reads the image itself.
-            crop_size: the FCN is trained on crops of this size, and predicts by averaging over crops; None: neither.
-            energy_options: `channels` and `dropout` of the [`GridEnergy`].
+            crop_size: a fresh FCN predicts by averaging over crops of this size, which it is to be trained on
+                ([`MaskRows`]); None: on whole images.
+            crop_offsets: where these crops begin, or how many there are along a side, see `crops.crop_offsets`.
+            energy, energy_options: `grid`, the only one; `channels` and `dropout` of the [`GridEnergy`].
             kwargs: for `from_pretrained`.
 
         Raises:
-            ValueError: another `loss_net_encoder`; or as `from_pretrained`.
+            ValueError: another `loss_net_encoder`, energy or option of it; or as `from_pretrained`.
         """
         _check_encoder(loss_net_encoder)
         labels = label_maps(data.label_names)
         if model_name_or_path is not None:
             labels |= {"num_labels": len(data.label_names), "ignore_mismatched_sizes": True}
-            return cls.from_pretrained(model_name_or_path, energy_options=energy_options, **labels, **kwargs)
-        task_net = FCNForSemanticSegmentation(FCNConfig(crop_size=crop_size, **labels))
-        return cls(task_net, cls._fresh_loss_net(task_net, None, "separate", 0, None, energy_options))
+            options = {"energy": energy, "energy_options": energy_options}
+            return cls.from_pretrained(model_name_or_path, **options, **labels, **kwargs)
+        task_net = FCNForSemanticSegmentation(FCNConfig(crop_size=crop_size, crop_offsets=crop_offsets, **labels))
+        return cls(task_net, cls._fresh_loss_net(task_net, None, "separate", 0, energy, energy_options))
 
     @classmethod
     def _fresh_loss_net(
@@ -83,9 +90,10 @@ class SealForSegmentation(SealModel):
         """A loss-net of images and masks: it has no encoder beside its energy.
 
         Raises:
-            ValueError: an encoder mode other than `separate`.
+            ValueError: an encoder mode other than `separate`, or an energy of other outputs.
         """
         _check_encoder(mode)
+        cls._check_energy(energy)
         config = LossNetConfig(
             space=cls.space_class.name,
             energy=energy or cls.default_energy,

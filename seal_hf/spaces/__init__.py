@@ -8,7 +8,7 @@ synchronises with the device. A new one is a file here and its class in `SPACES`
 
 from __future__ import annotations
 
-from .base import COSTS, OutputSpace
+from .base import OutputSpace
 from .masks import BinaryMaskSpace
 from .multilabel import SPARSE_FROM, MultiLabelSpace
 from .rewarded import REWARD_CODES, RewardSpace
@@ -17,6 +17,7 @@ from .tags import TAG_SCORES, TagSequenceSpace
 SPACES: dict[str, type[OutputSpace]] = {
     space.name: space for space in (MultiLabelSpace, TagSequenceSpace, BinaryMaskSpace)
 }
+COSTS = tuple(dict.fromkeys(cost for space in SPACES.values() for cost in space.costs))  # of any space
 
 __all__ = [
     "COSTS",

@@ -9,8 +9,6 @@ from copy import copy
 import torch
 from torch import Tensor
 
-COSTS = ("f1", "l1", "l1_mean")
-
 
 def precise(values: Tensor) -> Tensor:
     """In float32, where it is in half precision; float64 stays."""
@@ -26,12 +24,17 @@ class OutputSpace(ABC):
         structure_dims: Dimensions of one structure, without the batch: 1 of a label set, 2 of a tag sequence.
         fills_box: Whether every point of [0, 1]^n is a relaxed structure: gradient-based inference moves every entry
             for itself.
+        costs: The kinds of Δ that `cost` knows.
+        dvn_gold_starts: Share of the rows of a deep value network whose adversarial inference starts from the gold, as
+            the authors of SEAL have it.
     """
 
     name: str
     problem_type: str | None
     structure_dims: int
     fills_box = False
+    costs: tuple[str, ...] = ("f1", "l1", "l1_mean")
+    dvn_gold_starts = 0.0
     samples_from_inputs = False  # whether `sample` needs the task-net's outputs at perturbed inputs, see `proposing`
     propose: Callable[[int, torch.Generator], Tensor] | None = None
 
@@ -73,6 +76,14 @@ class OutputSpace(ABC):
 
     def check_loss(self, args, num_labels: int) -> None:  # noqa: B027
         """Raise ValueError where the energy loss of [`SealTrainingArguments`] cannot be had in this space."""
+
+    def check_cost(self, kind: str) -> None:
+        """Raise ValueError where this space has no such Δ."""
+        if kind not in self.costs:
+            raise ValueError(
+                f"`margin_cost` is {kind!r}, which {self.name} outputs do not have; it must be one of "
+                f"{', '.join(self.costs)}."
+            )
 
     def shape(self, features: Tensor, num_labels: int) -> tuple[int, ...]:
         """Of a batch of structures, (B, ...), for what the loss-net's `encode` returns; where they fill a box."""
@@ -152,7 +163,7 @@ class OutputSpace(ABC):
 
     @abstractmethod
     def cost(self, y_hat: Tensor, y: Tensor, kind: str, mask: Tensor | None = None) -> Tensor:
-        """Cost Δ(ŷ, y) >= 0, differentiable in `y_hat`: (B, S)."""
+        """Cost Δ(ŷ, y) >= 0, differentiable in `y_hat`, one of `costs`: (B, S)."""
 
     @abstractmethod
     def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:

@@ -50,10 +50,13 @@ FLIP_LENGTHS = (0.5, 2.0, 4.0, 8.0)  # pixels, of `flip`: from salt and pepper t
 class BinaryMaskSpace(OutputSpace):
     """Masks: y in {0, 1}^(H x W), independent Bernoulli pixels under the task-net.
 
+    Labels are 0 (background), 1 (foreground) and 255, of pixels that do not count. Other values are not looked for, as
+    that would wait for the device in every step ([`MaskRows`] looks once): they would be background.
+
     Args:
         pixel_loss: the task loss over pixels: `sum`, then the mean over the batch, as for every output of this package
             (λ1 has meaning with that alone); or `mean` over all pixels that count, the authors' choice for Weizmann.
-            λ1 of one is λ1 · H · W of the other.
+            `sum` is H · W times `mean`, so λ1 of `mean` stands for λ1 · H · W of `sum`.
         sample_coherence: how pixels of a sample hang together: `none`, `field`, `patches` or `inputs`, see the module.
         coherence_size: ℓ in pixels, > 0: the correlation length of a field, the side of a patch (an integer).
         independent_share: ε in [0, 1]: how often the pixels of a patch are drawn independently; `patches` alone.
@@ -66,6 +69,8 @@ class BinaryMaskSpace(OutputSpace):
     fills_box = True
     problem_type = None  # Hugging Face has none for segmentation
     structure_dims = 2
+    costs = (*OutputSpace.costs, "iou")
+    dvn_gold_starts = 0.5  # Gygli et al. 2017 too
 
     def __init__(
         self,
