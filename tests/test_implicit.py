@@ -16,10 +16,8 @@ from seal_hf.implicit import (
     flatten,
     gradient,
     hessian_product,
-    solve_cg,
-    solve_minimal_residual,
-    solve_neumann,
 )
+from seal_hf.inverse import solve_cg, solve_minimal_residual, solve_neumann
 from seal_hf.task_function import select_parameters
 from tests.tiny_models import tiny_config
 
