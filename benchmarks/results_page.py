@@ -53,10 +53,11 @@ IMPLICIT = """The same runs without and with the hypergradient (recipes `*_contr
 percent; p by a paired t-test over the seeds."""
 
 
-DEPENDENCIES = """NCE with an energy that knows no dependencies between labels, its local term alone (`--suffix _local
---extra --global_size 0`), beside the recipes' runs: test example F1 at the threshold tuned on validation, in percent;
-p by a paired t-test over the seeds that both NCE rows have. Where `local` gains as much as `nce`, the gain is not what
-the energy has learned of label sets."""
+DEPENDENCIES = """NCE with an energy that knows no dependencies between labels, its local term alone, beside the runs of
+the recipes: `python benchmarks/run_recipes.py recipes/mlc/NAME_nce.yaml --data_dir PATH --suffix _local --extra
+--global_size 0`. Test example F1 at the threshold tuned on validation, in percent; p by a paired t-test over the seeds
+that both NCE rows have. Where `local` gains as much as `nce`, the gain is not what the energy has learned of label
+sets."""
 
 
 def summary(tables: dict[str, dict[str, dict]]) -> list[str]:
