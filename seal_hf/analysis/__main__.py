@@ -100,6 +100,7 @@ def gradients(folder: str, data_args: DataArguments, args: AnalysisArguments) ->
         logits = outputs_of(seal, inputs)
         both = d.gradients_at_output(lambda y, x=inputs: seal.energy(y, **x), logits, labels, args.energy_weight)
         at_output.append((seal.space.relax(logits), *both))
+    at_output = [torch.cat(parts) for parts in zip(*at_output, strict=True)]  # ŷ and both gradients, (N, L) each
     features = torch.zeros(1, seal.loss_net.energy.label_embeddings.embedding_dim)
     found, plots = [], []
     for kind, pairs in (("associated", associated), ("unrelated", unrelated)):
@@ -125,7 +126,7 @@ def gradients(folder: str, data_args: DataArguments, args: AnalysisArguments) ->
                 there | {"colour": slope, "title": "energy, global term", "colour_label": "∂E_global/∂y_k"},
             ]
             if at_output:
-                y_hat, task, energy = (torch.cat(parts) for parts in zip(*at_output, strict=True))  # (N, L) each
+                y_hat, task, energy = at_output
                 here = {"x": y_hat[:, i], "y": y_hat[:, k], "x_label": "ŷ_i", "y_label": "ŷ_k"}
                 names |= {
                     "correlation_of_y_i_with_energy_gradient_at_output": correlation(y_hat[:, i], energy[:, k]),
@@ -140,7 +141,7 @@ def gradients(folder: str, data_args: DataArguments, args: AnalysisArguments) ->
             plots.append(row)
     if args.figure:
         draw_points(Path(args.output_dir, "gradients.png"), plots)
-    return {"rows": sum(len(part[0]) for part in at_output), "energy_weight": args.energy_weight, "pairs": found}
+    return {"rows": len(at_output[0]) if at_output else 0, "energy_weight": args.energy_weight, "pairs": found}
 
 
 def tags(folder: str, data_args: TagDataArguments, args: AnalysisArguments) -> dict:
