@@ -16,7 +16,7 @@ from .export import ADAPTER_EXPORTS
 from .implicit import METHODS, PRODUCTS, Hypergradient
 from .infnet import PARAMETERIZATIONS
 from .spaces import COSTS, SPARSE_FROM, TAG_SCORES
-from .spaces.masks import COHERENCE, PIXEL_LOSSES
+from .spaces.masks import COHERENCE, MASK_TASK_LOSSES, PIXEL_LOSSES
 from .tag_losses import TAG_TASK_LOSSES
 from .task_losses import TASK_LOSSES, TaskLoss
 
@@ -87,8 +87,10 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         task_loss (`str`, default `"cross_entropy"`): the task-net's own loss: `cross_entropy`, `focal`, `asymmetric`,
             `zlpr`, or `ranking` on `num_samples` label sets drawn from the task-net (equations: task_losses.py). The
             evaluation loss is the same; of `ranking`, cross-entropy. Of tag sequences: `cross_entropy`, `crf`, or
-            `unique_roles`, cross-entropy and the unique-core-role constraint (tag_losses.py).
+            `unique_roles`, cross-entropy and the unique-core-role constraint (tag_losses.py). Of masks:
+            `cross_entropy`, or `soft_iou`, cross-entropy and 1 - soft IoU (spaces/masks.py).
         unique_roles_weight (`float`, default 1.0): weight of that constraint.
+        soft_iou_weight (`float`, default 1.0): weight of 1 - soft IoU.
         crf_learning_rate (`float`, optional): rate of the CRF's transitions; default: `learning_rate`, at which those
             beside a pretrained encoder hardly move.
         focal_gamma (`float`, default 2.0): γ of `focal` (Lin et al. 2017).
@@ -230,6 +232,7 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
     tag_score: str = field(default="accuracy", metadata={"help": f"Score of tags: {', '.join(TAG_SCORES)}."})
     constrained_decoding: bool = field(default=False, metadata={"help": "Decode within the tags' scheme."})
 
+    soft_iou_weight: float = field(default=1.0, metadata={"help": "Weight of 1 - soft IoU in the loss soft_iou."})
     pixel_loss: str = field(default="sum", metadata={"help": f"Of masks: {', '.join(PIXEL_LOSSES)} over pixels."})
     sample_coherence: str = field(default="none", metadata={"help": f"Samples of masks: {', '.join(COHERENCE)}."})
     coherence_size: int = field(default=4, metadata={"help": "Scale of the field, side of a patch, in pixels."})
@@ -293,7 +296,7 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         if self.gradient_checkpointing and self.gradient_checkpointing_kwargs is None:
             self.gradient_checkpointing_kwargs = {"use_reentrant": False}  # the other skips adapters of a frozen base
         self._check_choice("energy_loss", [*ENERGY_LOSSES, CROSS_ENTROPY])
-        self._check_choice("task_loss", dict.fromkeys([*TASK_LOSSES, *TAG_TASK_LOSSES]))
+        self._check_choice("task_loss", dict.fromkeys([*TASK_LOSSES, *TAG_TASK_LOSSES, *MASK_TASK_LOSSES]))
         self._check_choice("tag_score", TAG_SCORES)
         self._check_choice("pixel_loss", PIXEL_LOSSES)
         self._check_choice("sample_coherence", COHERENCE)
@@ -322,8 +325,9 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
             "loss_net_steps energy_weight task_weight perturbation_std loss_net_learning_rate "
             "focal_gamma asymmetric_gamma_negative asymmetric_gamma_positive asymmetric_clip "
             "loss_net_encoder_learning_rate input_noise_std "
-            "unique_roles_weight crf_learning_rate independent_share perceptron_weight cost_augmented_task_weight "
-            "loss_net_weight_decay loss_net_warmup_steps loss_net_max_grad_norm cost_weight gold_mix "
+            "unique_roles_weight crf_learning_rate soft_iou_weight independent_share "
+            "perceptron_weight cost_augmented_task_weight loss_net_weight_decay loss_net_warmup_steps "
+            "loss_net_max_grad_norm cost_weight gold_mix "
             "hypergradient_scale hypergradient_damping"
         ).split():
             self._check_range(name, 0)

@@ -15,6 +15,7 @@ from tiny_run import StopAt, parameters
 from transformers import AutoImageProcessor, pipeline
 
 from seal_hf import (
+    BinaryMaskSpace,
     FCNConfig,
     FCNForSemanticSegmentation,
     MaskRows,
@@ -58,6 +59,20 @@ def train(folder, resume=None, stop=None, seed=0, crops=True, **options):
     trainer, nets = make(folder, rows=rows, callbacks=[NewCrops(rows)] + ([StopAt(stop)] if stop else []), **options)
     trainer.train(resume_from_checkpoint=resume)
     return parameters(nets), trainer
+
+
+def test_the_baseline_of_soft_iou_trains_and_is_evaluated_on_both_its_terms(tmp_path):
+    nets, rows = tiny_masks.model(), MaskRows(squares(8))
+    options = dict(loss="ce", task_loss="soft_iou", soft_iou_weight=0.5, num_train_epochs=3)
+    trainer, _ = make(tmp_path, nets, rows, **options)
+    first = trainer.evaluate()["eval_loss"]
+    trainer.train()
+    gold, counts = BinaryMaskSpace().gold(rows.batch(range(len(rows)))["labels"])
+    output = trainer.predict(rows)
+    p = torch.sigmoid(torch.from_numpy(output.predictions)) * counts
+    ratios = (p * gold).sum((1, 2)) / (p + gold - p * gold).sum((1, 2))
+    expected = pixel_loss(nets, rows) + 0.5 * (1 - ratios).mean().item()
+    assert output.metrics["test_loss"] == pytest.approx(expected, abs=1e-4) and expected < first - 0.02
 
 
 # --- training --------------------------------------------------------------------------------------------------------
@@ -232,7 +247,8 @@ def test_the_pipeline_runs_on_a_trained_fcn(tmp_path):
         (dict(independent_share=1.5), "`independent_share` is 1.5"),
         (dict(loss_net_gradient_checkpointing=True), "`loss_net_gradient_checkpointing`.*no encoder of its own"),
         (dict(loss_net_feature_cache="x"), "`loss_net_feature_cache`"),
-        (dict(task_loss="zlpr"), "`task_loss` is 'zlpr'"),
+        (dict(task_loss="zlpr"), "`task_loss` is 'zlpr'; for masks it must be one of cross_entropy, soft_iou"),
+        (dict(soft_iou_weight=-1.0), "`soft_iou_weight` is -1.0"),
         (dict(margin_cost="hamming"), "`margin_cost` is 'hamming'"),
     ],
 )

@@ -68,6 +68,21 @@ def test_the_mean_loss_is_a_hugging_face_heads_own():
     torch.testing.assert_close(BinaryMaskSpace(pixel_loss="mean").task_loss(outputs.logits, labels), outputs.loss)
 
 
+@pytest.mark.parametrize("kind", ["sum", "mean"])
+def test_soft_iou_adds_one_minus_the_ratio_of_sums(logits, kind):
+    labels = torch.tensor([[[1, 0], [1, 255]], [[0, 0], [0, 0]], [[255, 255], [255, 255]]])
+    space = BinaryMaskSpace(pixel_loss=kind, soft_iou_weight=0.3)
+    p = logits.softmax(1)[:, 1].double()
+    first = (p[0, 0, 0] + p[0, 1, 0]) / (2 + p[0, 0, 1])  # Σ p y / Σ (p + y - p y), over the three that count
+    expected = (1 - first + 1 + 0) / 3  # no overlap with an empty mask; nothing that counts costs nothing
+    term = space.task_loss(logits, labels) - BinaryMaskSpace(pixel_loss=kind).task_loss(logits, labels)
+    torch.testing.assert_close(term, 0.3 * expected.float())
+    hard = 200 * (MASKS[[5, 9, 12]].unsqueeze(1) - 0.5)
+    gold = MASKS[[4, 9, 3]].long()  # IoU 1/2, 1, 0
+    term = space.task_loss(hard, gold) - BinaryMaskSpace(pixel_loss=kind).task_loss(hard, gold)
+    assert term.item() == pytest.approx(0.3 * (0.5 + 0 + 1) / 3, abs=1e-4)
+
+
 def test_task_loss_of_a_batch_without_pixels_that_count_is_zero(logits):
     nothing = torch.full((3, 2, 2), 255)
     assert all(BinaryMaskSpace(pixel_loss=kind).task_loss(logits, nothing) == 0 for kind in ("sum", "mean"))
@@ -262,6 +277,7 @@ def test_outputs_that_are_no_binary_masks_are_refused_with_both_shapes(shapes):
         ("sample_coherence", "blobs"),
         ("coherence_size", 0),
         ("independent_share", 1.5),
+        ("soft_iou_weight", -0.1),
     ],
 )
 def test_options_out_of_their_range_are_refused_by_name(option, value):

@@ -43,6 +43,7 @@ from .base import OutputSpace
 
 IGNORE = 255  # label of a pixel that does not count, as in Pascal VOC and Hugging Face's segmentation heads
 COHERENCE = ("none", "field", "patches", "inputs")
+MASK_TASK_LOSSES = ("cross_entropy", "soft_iou")
 PIXEL_LOSSES = ("sum", "mean")
 FLIP_LENGTHS = (0.5, 2.0, 4.0, 8.0)  # pixels, of `flip`: from salt and pepper to a limb
 
@@ -60,6 +61,7 @@ class BinaryMaskSpace(OutputSpace):
         sample_coherence: how pixels of a sample hang together: `none`, `field`, `patches` or `inputs`, see the module.
         coherence_size: ℓ in pixels, > 0: the correlation length of a field, the side of a patch (an integer).
         independent_share: ε in [0, 1]: how often the pixels of a patch are drawn independently; `patches` alone.
+        soft_iou_weight: w >= 0 of 1 - soft IoU in the task loss, see `task_loss`.
 
     Raises:
         ValueError: an unknown name, or a number out of its range.
@@ -78,6 +80,7 @@ class BinaryMaskSpace(OutputSpace):
         sample_coherence: str = "none",
         coherence_size: float = 4,
         independent_share: float = 0.1,
+        soft_iou_weight: float = 0.0,
     ):
         choices = (("pixel_loss", pixel_loss, PIXEL_LOSSES), ("sample_coherence", sample_coherence, COHERENCE))
         for name, value, known in choices:
@@ -89,13 +92,19 @@ class BinaryMaskSpace(OutputSpace):
             raise ValueError(f"`independent_share` is {independent_share}; it must be from 0 to 1.")
         self.pixel_loss, self.sample_coherence = pixel_loss, sample_coherence
         self.coherence_size, self.independent_share = coherence_size, independent_share
+        if not soft_iou_weight >= 0:
+            raise ValueError(f"`soft_iou_weight` is {soft_iou_weight}; it must be 0 or more.")
+        self.soft_iou_weight = soft_iou_weight
 
     @classmethod
     def from_arguments(cls, args, task_net) -> BinaryMaskSpace:
         """Raises ValueError for a `task_loss` that masks do not have."""
-        if args.task_loss != "cross_entropy":
-            raise ValueError(f"`task_loss` is {args.task_loss!r}; for masks it must be cross_entropy.")
-        return cls(args.pixel_loss, args.sample_coherence, args.coherence_size, args.independent_share)
+        if args.task_loss not in MASK_TASK_LOSSES:
+            raise ValueError(
+                f"`task_loss` is {args.task_loss!r}; for masks it must be one of {', '.join(MASK_TASK_LOSSES)}."
+            )
+        weight = args.soft_iou_weight if args.task_loss == "soft_iou" else 0.0
+        return cls(args.pixel_loss, args.sample_coherence, args.coherence_size, args.independent_share, weight)
 
     def check_loss(self, args, num_labels: int) -> None:
         """Raises ValueError for NCE on noise whose probability has no closed form, or that cannot draw the gold, for
@@ -296,11 +305,20 @@ class BinaryMaskSpace(OutputSpace):
         return _dot(y_hat, y), y_hat.sum((2, 3)) + y.sum((1, 2)).unsqueeze(1)
 
     def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Cross-entropy of the pixels that count: their sum, averaged over the batch, or their `mean`. Scalar."""
+        """Cross-entropy of the pixels that count, and w times 1 - soft IoU, mean over images (Rahman & Wang 2016):
+
+            Σ_i -log p_i(y_i) + w (1 - s(p, y)),     s = `score`
+
+        The first is summed over pixels and averaged over the batch, or the `mean` over the batch's pixels. The second
+        is what a regression energy is trained to tell, without the energy. Scalar.
+        """
         gold, mask = self.gold(labels)
         z = log_odds(logits, labels.shape[-2:])
         loss = F.binary_cross_entropy_with_logits(z, gold, weight=mask.float(), reduction="sum")
-        return loss / (len(labels) if self.pixel_loss == "sum" else mask.sum().clamp_min(1))
+        loss = loss / (len(labels) if self.pixel_loss == "sum" else mask.sum().clamp_min(1))
+        if self.soft_iou_weight:
+            loss = loss + self.soft_iou_weight * self.cost(torch.sigmoid(z).unsqueeze(1), gold, "iou", mask).mean()
+        return loss
 
     def decode(self, logits: Tensor, threshold: float = 0.5, mask: Tensor | None = None) -> Tensor:
         """1 where the probability is at least `threshold`, else 0: int64 (B, h, w)."""
