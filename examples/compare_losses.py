@@ -6,7 +6,8 @@ python examples/compare_losses.py --dataset mine.csv --text_column text --model_
 python examples/compare_losses.py --recipes recipes/mlc/bibtex_ce.yaml recipes/mlc/bibtex_nce.yaml   # as they are
 
 Started again with the same --output_dir, it goes on where it was stopped. All other flags are those of run_mlc.py and
-hold for every method; trials and epochs are chosen on validation by --metric, example F1 at the threshold tuned there.
+hold for every method, though what --budget searches only begins with them. Trials and epochs are chosen on validation
+by --metric, example F1 at the threshold tuned there.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import run_mlc
 from transformers.utils import logging as hf_logging
 
 from seal_hf import load_multilabel
-from seal_hf.compare import METHODS, METRIC, METRICS, Comparison, Method, Program, Runs
+from seal_hf.compare import EVERY_RUN, METHODS, METRIC, METRICS, Comparison, Method, Program, Runs
 from seal_hf.compare.methods import BASELINE, SEAL, own_keys
 from seal_hf.compare.runs import write_json
 from seal_hf.compare.table import comparison, markdown, plot, tested
@@ -36,6 +37,7 @@ PROGRAMS = {
     "energy": Program(run_energy.parse, run_energy.make_trainer, recipe_keys(run_energy.ARGUMENTS)),
 }
 DATA_KEYS = recipe_keys(run_mlc.DataArguments)
+NAMES_HERE = {"metric_for_best_model": "metric", "seed": "seeds"}
 LOSS_KEYS = ("energy_loss", "loss", "task_loss", "energy_method")  # a method says them
 
 
@@ -62,8 +64,12 @@ def shared_settings(recipe: Path | None, flags: list[str], recipes: Mapping[str,
     for key in LOSS_KEYS:
         if key in given:
             raise ValueError(f"--{key} is what is compared: name the methods with --losses, or give --recipes")
-    if "metric_for_best_model" in given:
-        raise ValueError("--metric_for_best_model is called --metric here: trials and epochs are chosen by it")
+    for key in ("metric_for_best_model", "seed"):
+        if key in given:
+            raise ValueError(f"--{key} is called --{NAMES_HERE[key]} here, for all methods")
+    for key in () if recipes else EVERY_RUN:
+        if key in given:
+            raise ValueError(f"--{key} is {EVERY_RUN[key]} in every run of a comparison: leave it out")
     if recipes:
         parts = [{k: v for k, v in method.settings.items() if k in DATA_KEYS} for method in recipes.values()]
         if any(part != parts[0] for part in parts):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from accelerate import PartialState
-from transformers import AutoTokenizer, EarlyStoppingCallback, set_seed
+from transformers import AutoTokenizer, set_seed
 
 from seal_hf import (
     EnergyTrainer,
@@ -26,7 +26,7 @@ from seal_hf import (
 )
 from seal_hf.data import DataArguments, kind_of
 from seal_hf.metrics import multilabel_compute_metrics
-from seal_hf.recipes import packaged_recipe, parse_recipe
+from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
 from seal_hf.report import closing_table, evaluate_multilabel, write_predictions, write_results
 
 
@@ -92,7 +92,7 @@ def make_trainer(
         space=MultiLabelSpace(sparse_from=len(data.label_names) + 1),  # inference moves every entry
         processing_class=tokenizer,
         compute_metrics=multilabel_compute_metrics,
-        callbacks=[EarlyStoppingCallback(model_args.patience)] if model_args.patience else None,
+        callbacks=early_stopping(args, model_args.patience),
     )
     trainer.test_dataset = prepare(data.test) if data.test is not None else None
     return trainer

@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass, field
 
 from accelerate import PartialState
-from transformers import AutoImageProcessor, AutoModelForSemanticSegmentation, EarlyStoppingCallback, set_seed
+from transformers import AutoImageProcessor, AutoModelForSemanticSegmentation, set_seed
 
 from seal_hf import EnergyTrainingArguments, MaskEnergyTrainer, MaskRows, NewCrops, SealForSegmentation, load_masks
 from seal_hf.crops import CROP_SIZE, crop_offsets, pixel_scaling
@@ -20,7 +20,7 @@ from seal_hf.data import MaskDataArguments
 from seal_hf.fcn import fcn_image_processor
 from seal_hf.mask_metrics import mask_compute_metrics
 from seal_hf.mask_report import check_picture, evaluate_masks, mask_table, write_masks
-from seal_hf.recipes import packaged_recipe, parse_recipe
+from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
 from seal_hf.report import write_results
 
 
@@ -68,7 +68,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         eval_dataset=splits["eval"],
         task_net=AutoModelForSemanticSegmentation.from_pretrained(path, use_safetensors=True) if path else None,
         compute_metrics=mask_compute_metrics,
-        callbacks=[NewCrops(rows)] + ([EarlyStoppingCallback(model_args.patience)] if model_args.patience else []),
+        callbacks=[NewCrops(rows), *early_stopping(args, model_args.patience)],
         processing_class=processor,
         crop_size=crop,
         crop_offsets=offsets,

@@ -15,14 +15,14 @@ from functools import partial
 from pathlib import Path
 
 from accelerate import PartialState
-from transformers import AutoTokenizer, EarlyStoppingCallback, set_seed
+from transformers import AutoTokenizer, set_seed
 
 from seal_hf import SealForMultiLabel, SealTrainer, SealTrainingArguments, TensorRows, load_multilabel, tokenize
 from seal_hf.backbones import METHODS
 from seal_hf.checkpoints import load_loss_net
 from seal_hf.data import DataArguments, kind_of
 from seal_hf.metrics import multilabel_compute_metrics
-from seal_hf.recipes import packaged_recipe, parse_recipe
+from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
 from seal_hf.report import closing_table, evaluate_multilabel, write_predictions, write_results
 
 
@@ -87,7 +87,7 @@ def make_trainer(data, model_args: ModelArguments, args: SealTrainingArguments, 
         eval_dataset=prepare(data.validation),
         processing_class=tokenizer,
         compute_metrics=multilabel_compute_metrics,
-        callbacks=[EarlyStoppingCallback(model_args.patience)] if model_args.patience else None,
+        callbacks=early_stopping(args, model_args.patience),
     )
     trainer.test_dataset = prepare(data.test) if data.test is not None else None
     return trainer

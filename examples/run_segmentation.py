@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass, field
 
 from accelerate import PartialState
-from transformers import AutoImageProcessor, EarlyStoppingCallback, set_seed
+from transformers import AutoImageProcessor, set_seed
 
 from seal_hf import MaskRows, NewCrops, SealForSegmentation, SealTrainer, SealTrainingArguments, load_masks
 from seal_hf.checkpoints import load_loss_net
@@ -23,7 +23,7 @@ from seal_hf.data import MaskDataArguments
 from seal_hf.fcn import fcn_image_processor, set_test_crops
 from seal_hf.mask_metrics import mask_compute_metrics
 from seal_hf.mask_report import check_picture, evaluate_masks, mask_table, write_masks
-from seal_hf.recipes import packaged_recipe, parse_recipe
+from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
 from seal_hf.report import write_results
 
 
@@ -90,7 +90,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         train_dataset=rows,
         eval_dataset=splits["eval"],
         compute_metrics=mask_compute_metrics,
-        callbacks=[NewCrops(rows)] + ([EarlyStoppingCallback(model_args.patience)] if model_args.patience else []),
+        callbacks=[NewCrops(rows), *early_stopping(args, model_args.patience)],
         processing_class=processor,
     )
     result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)

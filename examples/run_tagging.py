@@ -13,14 +13,14 @@ import sys
 from dataclasses import dataclass, field
 
 from accelerate import PartialState
-from transformers import AutoTokenizer, EarlyStoppingCallback, set_seed
+from transformers import AutoTokenizer, set_seed
 
 from seal_hf import SealForTokenClassification, SealTrainer, SealTrainingArguments, TagSequenceData, load_tags
 from seal_hf.backbones import METHODS
 from seal_hf.checkpoints import load_loss_net
 from seal_hf.data import TagDataArguments
 from seal_hf.energies import TAG_ENERGIES
-from seal_hf.recipes import packaged_recipe, parse_recipe
+from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
 from seal_hf.tag_metrics import tagging_compute_metrics
 from seal_hf.tag_report import close_run
 from seal_hf.token_rows import encode_words, tokenize_words
@@ -99,7 +99,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         eval_dataset=splits["eval"][0],
         compute_metrics=tagging_compute_metrics(data.label_names, data.kind),
         decode_predictions=True,
-        callbacks=[EarlyStoppingCallback(net_args.patience)] if net_args.patience else None,
+        callbacks=early_stopping(args, net_args.patience),
         processing_class=words,
     )
     result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)

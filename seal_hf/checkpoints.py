@@ -228,7 +228,7 @@ def load_loss_net(folder: str | Path, task_net: nn.Module) -> LossNet:
         OSError: its weights are missing, or no safetensors.
     """
     path = Path(folder) / LOSS_NET_FOLDER
-    path = path if path.is_dir() else Path(folder)
+    path = path if (path / CONFIG).is_file() else Path(folder)
     if not (path / CONFIG).is_file():
         raise ValueError(f"{folder} has no loss-net: there is neither {LOSS_NET_FOLDER}/{CONFIG} nor {CONFIG}.")
     config = AutoConfig.from_pretrained(path)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 
 from accelerate.utils import DistributedType
 from torch import nn
 from torch.distributed.tensor import DTensor
 from torch.utils.data import IterableDataset
+from transformers import TrainingArguments
 from transformers.utils import logging
 
 from .backbones import LossAdapter, library_of
@@ -47,6 +49,17 @@ def check_saving(args: SealTrainingArguments) -> None:
             "task-net, where no run can go on exactly. Save every few steps instead (save_strategy='steps', "
             "save_steps=N): a checkpoint survives a kill at any moment."
         )
+
+
+def check_own_loss(args: TrainingArguments, compute_loss_func: Callable | None) -> None:
+    """Raises ValueError for what changes the Trainer's own loss, which ours is not."""
+    given = {"label_smoothing_factor": args.label_smoothing_factor, "compute_loss_func": compute_loss_func}
+    for name, value in given.items():
+        if value:
+            raise ValueError(
+                f"`{name}` is {value!r}, but it changes the loss that a Trainer computes by itself, which this one "
+                "does not minimise. Leave it out; for a task loss of your own, give a `space` with another `task_loss`."
+            )
 
 
 def check_task_net(model: nn.Module, space: OutputSpace) -> None:

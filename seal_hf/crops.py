@@ -174,6 +174,12 @@ class NewCrops(TrainerCallback):
         self.rows.set_epoch(int(state.epoch or 0))
 
 
+def check_crop_size(size: int) -> None:
+    """Raises ValueError for a number of pixels that is none."""
+    if size < 1:
+        raise ValueError(f"`crop_size` is {size}; it is a number of pixels, at least 1, or None for whole images.")
+
+
 def crop_offsets(length: int, size: int, offsets: Sequence[int] | int | None = None) -> list[int]:
     """Where crops of `size` pixels begin along a side of `length`.
 
@@ -203,7 +209,8 @@ def crop_offsets(length: int, size: int, offsets: Sequence[int] | int | None = N
 
 def _fit(offsets: Sequence[int], length: int, size: int) -> bool:
     steps = (b - a for a, b in itertools.pairwise(offsets))
-    return offsets[0] == 0 and offsets[-1] + size == length and all(0 < step <= size for step in steps)
+    whole = bool(offsets) and offsets[0] == 0 and offsets[-1] + size == length
+    return whole and all(0 < step <= size for step in steps)
 
 
 def crop_averaged(

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from .checks import NETS, check_columns, check_saving, check_task_net
-from .collators import TensorRows, collate_rows
+from .checks import NETS, check_columns, check_own_loss, check_saving, check_task_net
 from .energy_args import EnergyTrainingArguments
 from .energy_losses import GOLD, OUTPUT
 from .energy_methods import ENERGY_METHODS, Problem
@@ -75,10 +74,9 @@ class EnergyTrainer(SavingTrainer):
         check_data_parallel(args)
         check_saving(args)
         self.loss_net = self.learner = None  # of SavingTrainer: there is no second network
-        if data_collator is None and isinstance(train_dataset or eval_dataset, TensorRows):
-            data_collator = collate_rows
         if model is not None:
             check_energy_network(model)
+        check_own_loss(args, kwargs.get("compute_loss_func"))
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
         check_energy_network(self.model)
         check_data_parallel(args, self.accelerator)

@@ -10,9 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForSemanticSegmentation, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import SemanticSegmenterOutput
+from transformers.utils import is_vision_available
 
 from .compat import image_processor_class
-from .crops import crop_averaged, crop_offsets
+from .crops import check_crop_size, crop_averaged, crop_offsets
 from .spaces import BinaryMaskSpace
 
 
@@ -146,13 +147,26 @@ def set_test_crops(
         config.crop_size, config.crop_offsets = wanted or None, None
     if offsets is not None:
         config.crop_offsets = list(offsets)
-    for side in image_size if config.crop_size is not None else ():
-        crop_offsets(side, config.crop_size, config.crop_offsets)
+    check_crops(config, image_size)
+
+
+def check_crops(config: FCNConfig, image_size: Sequence[int]) -> None:
+    """Raises ValueError where crops of this config do not fit images of (H, W) pixels; () where that is not known."""
+    if config.crop_size is not None:
+        check_crop_size(config.crop_size)
+        for side in image_size:
+            crop_offsets(side, config.crop_size, config.crop_offsets)
 
 
 def fcn_image_processor():
     """What goes with the FCN into a folder, so that `pipeline("image-segmentation", folder)` runs: pixels from 0 to 1,
-    at their own size. Give it to the Trainer as `processing_class`, or call its `save_pretrained`."""
+    at their own size. Give it to the Trainer as `processing_class`, or call its `save_pretrained`.
+
+    Raises:
+        ValueError: without pillow, which it reads images with.
+    """
+    if not is_vision_available():
+        raise ValueError("The image processor that is saved with the nets needs pillow: pip install 'seal_hf[vision]'.")
     return image_processor_class()(do_resize=False, do_rescale=True, do_normalize=False, do_reduce_labels=False)
 
 

@@ -222,7 +222,8 @@ class Hypergradient:
     def __call__(
         self, inner: Loss, outer: Loss, parameters: Parameters, theta: Sequence[Tensor]
     ) -> tuple[list[Tensor], dict[str, Tensor]]:
-        """The hypergradient, one tensor per tensor of `theta`, and diagnostics: those of [`Pulls`], `cosine` between
+        """The hypergradient of any two losses (a trainer's goes through [`Pulls`], with the energies of one forward),
+        one tensor per tensor of `theta`, and diagnostics: those of [`Pulls`], `cosine` between
         direct and full gradient, `direct_norm`, `full_norm` and `implicit_norm`.
 
         Args:
@@ -293,6 +294,8 @@ class Hypergradient:
         from `diagnostics` read as numbers; None if all is well."""
         if self.method not in ("neumann", "cg") or (residual <= ENOUGH and curvature >= 0):
             return None
+        if self.method == "neumann" and self.scale is not None and self.terms == 1:
+            return None  # u = b / c takes no product, by which either figure would be known
         how = "is barely solved" if residual <= 1 else "failed"
         what = f"The implicit gradient's inverse {how}: relative residual {residual:.3g} after {self.terms} terms."
         fixed = self.method == "neumann" and self.scale is not None

@@ -151,8 +151,14 @@ class LossNet(PreTrainedModel):
     def encode(self, inputs: dict[str, Tensor], features: Tensor | None = None) -> Tensor:
         """T_E(x): from the inputs, or from features that are there already. (B, H), or of tokens (B, T, H); of an
         energy that reads an input itself, that input."""
-        if self.energy.reads is not None:
-            return inputs[self.energy.reads]
+        name = self.energy.reads
+        if name is not None and name not in inputs:
+            raise ValueError(
+                f"The loss-net reads `{name}`, and the inputs are {', '.join(inputs) or 'none'}. Give that column, "
+                "such as MaskRows has it."
+            )
+        if name is not None:
+            return inputs[name]
         if features is None:
             features = self.encoder(**inputs).last_hidden_state
             features = pool(features, inputs.get("attention_mask")) if self.pooled else features

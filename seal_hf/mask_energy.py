@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .crops import crop_averaged
+from .crops import check_crop_size, crop_averaged
 from .energy_trainer import EnergyTrainer
 
 
@@ -22,12 +22,17 @@ class MaskEnergyTrainer(EnergyTrainer):
             the time.
         args, kwargs: as of `EnergyTrainer`.
 
+    Raises:
+        ValueError: a `crop_size` below 1; or as `EnergyTrainer`.
+
     `eval_loss` compares the energies of averaged and gold mask on the whole image, which the network sees at another
     scale than crops.
     """
 
     def __init__(self, *args, crop_size: int | None = None, crop_offsets: Sequence[int] | int | None = None, **kwargs):
         super().__init__(*args, **kwargs)
+        if crop_size is not None:
+            check_crop_size(crop_size)
         self.crop_size, self.crop_offsets = crop_size, crop_offsets
 
     @torch.no_grad()

@@ -81,7 +81,8 @@ def _checked(
     probabilities: np.ndarray, labels: np.ndarray, threshold: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Decisions, gold and which pixels count, all (N, H, W) bool; the first two are False where a pixel does not."""
-    probabilities, labels = np.asarray(probabilities), np.asarray(labels)
+    # float64 throughout: a threshold tuned in float64 and applied in float32 would decide ties differently
+    probabilities, labels = np.asarray(probabilities, dtype=np.float64), np.asarray(labels)
     if probabilities.ndim != 3 or probabilities.shape != labels.shape or probabilities.size == 0:
         raise ValueError(
             "probabilities and labels must both be (images, height, width), with at least one pixel; found "

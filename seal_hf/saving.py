@@ -6,7 +6,6 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from transformers import Trainer
 from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.utils import logging
@@ -27,6 +26,7 @@ from .checkpoints import (
     save_partner,
     written_whole,
 )
+from .collators import WholeBatchTrainer
 from .export import save_nets, saves_merged
 from .infnet import CostAugmentedInference
 from .launchers import check_resume
@@ -37,7 +37,7 @@ from .meters import Meters
 logger = logging.get_logger(__name__)
 
 
-class SavingTrainer(Trainer):
+class SavingTrainer(WholeBatchTrainer):
     """A Trainer with a loss-net and its learner beside the model: all of it is saved and loaded together."""
 
     loss_net: LossNet | None

@@ -24,11 +24,11 @@ from .checks import (
     check_export,
     check_hypergradient,
     check_loss_net,
+    check_own_loss,
     check_repeats,
     check_saving,
     check_task_net,
 )
-from .collators import TensorRows, collate_rows
 from .encoders import last_features, task_features
 from .energy_losses import GOLD, OUTPUT, SAMPLES, Candidates
 from .energy_weight import SCHEDULES, balanced
@@ -86,8 +86,7 @@ class SealTrainer(TwoNetTrainer):
         self._space_class = MultiLabelSpace
         self._initial_loss_net = {k: v.clone() for k, v in loss_net.state_dict().items()} if loss_net else None
         model = self._take_apart(model)
-        if data_collator is None and isinstance(train_dataset or eval_dataset, TensorRows):
-            data_collator = collate_rows
+        check_own_loss(args, kwargs.get("compute_loss_func"))
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
         if args.energy_loss == CROSS_ENTROPY:
             self.loss_net = None
@@ -171,20 +170,21 @@ class SealTrainer(TwoNetTrainer):
         outputs, self._pending = self._pending, None
         if outputs is None:
             outputs = self._run_task_net(model, inputs)
-        noise = self._noise(self.args.loss_net_steps, self._micro_batch) if model.training else None
-        task_loss = self.space.task_loss(outputs.logits, inputs["labels"], noise)
-        if not model.training:
-            self._meter_evaluation(outputs, inputs)
-            return (task_loss, {"logits": outputs.logits}) if return_outputs else task_loss
-        loss = self.args.task_weight * task_loss
-        if self.learner is not None:
-            encoded = self._encode(outputs, inputs)
-            loss = loss + self._weighted_energy(outputs, inputs, task_loss, encoded)
-            if self.partner is not None:
-                loss = loss + self._partner_step(outputs, inputs, encoded)
-        self.meters.add(task_loss=task_loss)
-        self.meters.watch("task-net", loss, self.state.global_step)
-        return (loss, outputs) if return_outputs else loss
+        with torch.autocast(outputs.logits.device.type, enabled=False):  # on CPU, transformers 4 has one around it all
+            noise = self._noise(self.args.loss_net_steps, self._micro_batch) if model.training else None
+            task_loss = self.space.task_loss(outputs.logits, inputs["labels"], noise)
+            if not model.training:
+                self._meter_evaluation(outputs, inputs)
+                return (task_loss, {"logits": outputs.logits}) if return_outputs else task_loss
+            loss = self.args.task_weight * task_loss
+            if self.learner is not None:
+                encoded = self._encode(outputs, inputs)
+                loss = loss + self._weighted_energy(outputs, inputs, task_loss, encoded)
+                if self.partner is not None:
+                    loss = loss + self._partner_step(outputs, inputs, encoded)
+            self.meters.add(task_loss=task_loss)
+            self.meters.watch("task-net", loss, self.state.global_step)
+            return (loss, outputs) if return_outputs else loss
 
     # --- its parts ---------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,21 @@ from datasets import DatasetDict
 from tiny_models import tiny_config
 from transformers import AutoModelForSequenceClassification, TrainingArguments
 
-from seal_hf import FCNConfig, FCNForSemanticSegmentation, SealTrainer, SealTrainingArguments, TensorRows
+from seal_hf import (
+    EnergyTrainer,
+    EnergyTrainingArguments,
+    FCNConfig,
+    FCNForSemanticSegmentation,
+    SealForMultiLabel,
+    SealForSegmentation,
+    SealForTokenClassification,
+    SealTrainer,
+    SealTrainingArguments,
+    TensorRows,
+    Vocabulary,
+    load_masks,
+    load_tags,
+)
 
 RUN = ["train_dataset", "eval_dataset"]
 
@@ -71,7 +85,35 @@ def test_arguments_of_the_plain_trainer_are_refused(tmp_path):
         SealTrainer(tiny_run.model(), args)
 
 
+@pytest.mark.parametrize("kind", ["seal", "energy"])
+def test_what_changes_the_trainers_own_loss_is_refused(tmp_path, kind):
+    def make(options, **kwargs):
+        options = dict(output_dir=str(tmp_path), use_cpu=True, **options)
+        if kind == "seal":
+            return SealTrainer(tiny_run.model(), SealTrainingArguments(**options), **kwargs)
+        return EnergyTrainer(
+            tiny_run.model().loss_net, EnergyTrainingArguments(energy_method="spen", **options), **kwargs
+        )
+
+    make({})
+    with pytest.raises(ValueError, match="`label_smoothing_factor` is 0.1, but it changes the loss"):
+        make({"label_smoothing_factor": 0.1})
+    with pytest.raises(ValueError, match="`compute_loss_func` is .*give a `space` with another `task_loss`"):
+        make({}, compute_loss_func=lambda outputs, labels, **kwargs: 0)
+
+
 # --- nets ------------------------------------------------------------------------------------------------------------
+
+
+def test_options_that_a_fresh_net_does_not_have_are_refused():
+    with pytest.raises(ValueError, match="`dropuot` is 0.3, but without `model_name_or_path` the task-net is an MLP"):
+        SealForMultiLabel.for_data(tiny_run.Names, dropuot=0.3)
+    with pytest.raises(ValueError, match="`adapter` is 'lora', but .* is a fresh FCN"):
+        SealForSegmentation.for_data(load_masks(), adapter="lora")
+    tags = load_tags()
+    with pytest.raises(ValueError, match="`hidden` is 8, but .* is a BiLSTM"):
+        SealForTokenClassification.for_data(tags, vocabulary=Vocabulary.from_data(tags.train), hidden=8)
+    SealForMultiLabel.for_data(tiny_run.Names, adapter_rank=None)  # as a program hands on what nobody gave
 
 
 def test_a_plain_model_needs_a_loss_net_or_cross_entropy(tmp_path):

@@ -9,7 +9,7 @@ import torch
 from datasets import Array2D, Dataset, Features, List, Value, concatenate_datasets
 from tiny_models import tiny_tokenizer
 
-from seal_hf import TensorRows, collate_rows
+from seal_hf import SealTrainer, TensorRows, collate_rows
 
 NUM_ROWS, TOKENS = 23, "input_ids"
 
@@ -187,7 +187,20 @@ def test_a_nan_is_a_value_and_kept():
     assert rows.batch([0, 1])["x"].isnan().tolist() == [[False, True], [False, False]]
 
 
-def test_single_rows_of_another_data_set_are_refused(tmp_path):
-    trainer, _ = tiny_run.make(tmp_path, "ce", num_train_epochs=1)
+def test_each_data_set_of_a_trainer_is_collated_as_it_is(tmp_path):
+    trainer, nets = tiny_run.make(tmp_path, "ce", num_train_epochs=1)
+    table = tiny_run.table(40)
+    assert trainer.evaluate(table)["eval_loss"] == pytest.approx(trainer.evaluate(TensorRows(table))["eval_loss"])
+    trainer.train()  # on TensorRows, after single rows
+    bare = SealTrainer(nets, tiny_run.arguments(tmp_path / "bare"))  # made for predictions alone
+    expected = trainer.predict(TensorRows(table)).predictions
+    for rows in (TensorRows(table), table):
+        assert np.allclose(bare.predict(rows).predictions, expected, atol=1e-6)
+    assert np.allclose(bare.predict(TensorRows(table.remove_columns("labels"))).predictions, expected, atol=1e-6)
+
+
+def test_a_collator_that_is_given_gets_every_batch(tmp_path):
+    options = dict(train_dataset=TensorRows(tiny_run.table(40)), data_collator=collate_rows)
+    trainer = SealTrainer(tiny_run.model(), tiny_run.arguments(tmp_path, "ce"), **options)
     with pytest.raises(ValueError, match="8 single rows.*Wrap every data set of the trainer in TensorRows, or none"):
         trainer.evaluate(tiny_run.table(40))

@@ -195,8 +195,11 @@ def test_recipes_that_cannot_be_told_apart_or_are_not_read_are_refused(program, 
         program.main(["--recipes", *map(str, files)])
     with pytest.raises(ValueError, match="--recipes are run as they are, .*; leave --recipe out"):
         program.main(["--recipes", str(files[0]), "--recipe", str(files[1])])
-    with pytest.raises(ValueError, match="--metric_for_best_model is called --metric here"):
-        program.main(["--metric_for_best_model", "f1_example"])
+    for flag, name in (("metric_for_best_model", "metric"), ("seed", "seeds")):
+        with pytest.raises(ValueError, match=f"--{flag} is called --{name} here"):
+            program.main([f"--{flag}", "1"])
+    with pytest.raises(ValueError, match="--eval_strategy is epoch in every run of a comparison: leave it out"):
+        program.main(["--eval_strategy", "steps"])
 
 
 def test_trials_epochs_and_tables_are_of_the_metric(program, tmp_path, monkeypatch):

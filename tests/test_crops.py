@@ -6,7 +6,7 @@ import torch
 from transformers import MobileViTImageProcessor, Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
-from seal_hf import collate_rows
+from seal_hf import MaskEnergyTrainer, SealForSegmentation, collate_rows, load_masks
 from seal_hf.compat import image_processor_class
 from seal_hf.crops import CROP_OFFSETS, MaskRows, NewCrops, crop_averaged, crop_offsets, pixel_scaling, resize_to
 from seal_hf.data.masks import SegmentationSplit
@@ -195,6 +195,18 @@ def test_offsets_that_do_not_fit_are_refused_with_some_that_do(offsets):
         crop_offsets(length, 24, offsets)
     such = [int(number) for number in str(error.value).split("Such as [")[1].split("]")[0].split(", ")]
     assert crop_offsets(length, 24, such) == such
+
+
+def test_no_pixels_and_no_offsets_are_refused_where_they_are_given():
+    with pytest.raises(ValueError, match=r"`crop_offsets` is \[\], which does not fit"):
+        crop_offsets(32, 24, [])
+    data = load_masks()
+    with pytest.raises(ValueError, match="`crop_size` is 0; .* or None for whole images"):
+        SealForSegmentation.for_data(data, crop_size=0)
+    with pytest.raises(ValueError, match=r"`crop_offsets` is \[0, 4\]"):
+        SealForSegmentation.for_data(data, crop_size=24, crop_offsets=[0, 4])
+    with pytest.raises(ValueError, match="`crop_size` is -1"):
+        MaskEnergyTrainer(SealForSegmentation.for_data(data).loss_net, crop_size=-1)
 
 
 # --- image processors ------------------------------------------------------------------------------------------------

@@ -138,7 +138,11 @@ def test_missing_arrays_and_broken_files_are_refused(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("horses", "not found.*embedded digits"), ("./nowhere/horses", "not found")],
+    [
+        ("horses", "not found.*embedded digits"),
+        ("./nowhere/horses", "not found"),
+        ("data/weizman.npz", "'data/weizman.npz' not found"),  # no Hub id
+    ],
 )
 def test_a_data_set_that_is_not_there_is_refused(name, message, monkeypatch):
     monkeypatch.delenv("SEAL_HF_DATA", raising=False)
@@ -196,7 +200,7 @@ def test_images_of_other_modes_become_rgb(tmp_path, mode):
 def test_images_of_sixteen_bits_are_refused(tmp_path):
     images, masks = pictures(2)
     write_folder(tmp_path, images[..., 0].astype(np.uint16) * 257, masks)
-    with pytest.raises(DataError, match="type uint16; expected uint8"):
+    with pytest.raises(DataError, match="images/.*: the image has shape .*type uint16; expected uint8"):
         load_masks(str(tmp_path))
 
 

@@ -1,12 +1,13 @@
 """Runs that must give the same parameters of both nets: accumulation, transformers lines, precision."""
 
 import pytest
+import tiny_masks
 import tiny_run
 import torch
 import transformers
 from datasets import Dataset
 
-from seal_hf import SealTrainer, TensorRows
+from seal_hf import MaskRows, SealTrainer, TensorRows
 
 SAME = dict(rtol=0, atol=2e-6)
 
@@ -44,6 +45,24 @@ def test_bf16_stays_close_to_float32(tmp_path):
     half, _ = tiny_run.run(tmp_path, num_train_epochs=1, bf16=True)
     start = tiny_run.parameters(tiny_run.model())
     assert (half - full).norm() < 0.2 * (full - start).norm()
+
+
+def test_losses_are_not_in_bf16_where_the_forward_is(tmp_path):
+    """On CPU, transformers 4 has all of `compute_loss` in autocast; of products of masks, three digits are left."""
+    nets, rows = tiny_masks.model(), MaskRows(tiny_masks.squares(8))
+    options = dict(loss="ce", task_loss="soft_iou", batch=8, bf16=True, max_steps=1, learning_rate=0.0)
+    trainer, _ = tiny_masks.make(tmp_path, nets, rows, **options)
+    seen, forward = [], trainer._run_task_net
+
+    def watched(model, inputs):
+        outputs = forward(model, inputs)
+        seen.append((outputs.logits.detach(), inputs["labels"]))
+        return outputs
+
+    trainer._run_task_net = watched
+    trainer.train()
+    expected = trainer.space.task_loss(*seen[0])
+    assert trainer.state.log_history[0]["task_loss"] == pytest.approx(expected.item(), abs=1e-5)
 
 
 def test_cross_entropy_is_the_stock_trainer_with_a_summed_loss(tmp_path):

@@ -97,6 +97,12 @@ def test_crops_that_do_not_fit_the_images_are_refused(said, name):
         set_test_crops(FCNConfig(crop_size=24), (32, 32), *said)
 
 
+def test_without_pillow_it_is_named(monkeypatch):
+    monkeypatch.setattr("seal_hf.fcn.is_vision_available", lambda: False)
+    with pytest.raises(ValueError, match=r"needs pillow: pip install 'seal_hf\[vision\]'"):
+        fcn_image_processor()
+
+
 def test_a_saved_net_is_loaded_by_the_auto_class(images, tmp_path):
     net = make(crop_size=24)
     net.save_pretrained(tmp_path)

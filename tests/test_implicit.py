@@ -315,6 +315,13 @@ def test_an_inverse_that_is_barely_solved_says_what_would_solve_it():
         assert "not finite" in Hypergradient(method, 5).advice(float("nan"), 2.0)
 
 
+def test_one_term_of_a_given_scale_takes_no_product_that_could_be_judged():
+    config = Hypergradient("neumann", 1, scale=100.0)
+    u, facts = solve_neumann(diagonal(9.0, 9.0), torch.ones(2), config.terms, config.scale)
+    assert torch.equal(u, torch.ones(2) / 100)
+    assert config.advice(facts["residual"].item(), facts["curvature"].item()) is None
+
+
 @pytest.mark.parametrize("method, scale", [("neumann", 2.0), ("neumann", None), ("cg", None)])
 def test_negative_curvature_asks_for_damping(method, scale):
     config = Hypergradient(method, 30, scale=scale)

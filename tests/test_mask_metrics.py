@@ -49,6 +49,13 @@ def test_the_tuned_threshold_is_the_best_of_the_grid(arrays):
     assert best == pytest.approx(max(figures.values())) and figures[threshold] == pytest.approx(best)
 
 
+def test_a_threshold_is_tuned_and_applied_at_one_precision():
+    """0.7 in float32 is below 0.7."""
+    probabilities, labels = np.full((1, 1, 1), 0.7, dtype=np.float32), np.zeros((1, 1, 1))
+    assert metrics.tune_mask_threshold(probabilities, labels) == (0.7, 1.0)
+    assert metrics.mask_metrics(probabilities, labels, 0.7)["mean_iou"] == 1.0
+
+
 class Prediction:
     def __init__(self, predictions, label_ids):
         self.predictions, self.label_ids = predictions, label_ids

@@ -8,8 +8,8 @@ from typing import Literal, Optional
 import pytest
 from transformers import HfArgumentParser, TrainingArguments
 
-from seal_hf import EnergyTrainingArguments
-from seal_hf.recipes import packaged_recipe, parse_recipe
+from seal_hf import EnergyTrainingArguments, SealTrainingArguments
+from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
 
 
 class Colour(Enum):
@@ -209,6 +209,21 @@ def test_the_packaged_recipe_of_energy_networks_parses_and_every_line_says_why(t
 def test_an_unknown_packaged_recipe_is_named():
     with pytest.raises(ValueError, match="no packaged recipe '../text'; there are energy, features, .*, text"):
         packaged_recipe("../text")
+
+
+def test_patience_needs_something_to_wait_for(tmp_path):
+    def stopping(patience, **options):
+        return early_stopping(SealTrainingArguments(str(tmp_path), use_cpu=True, **options), patience)
+
+    assert stopping(0) == []
+    (callback,) = stopping(3, eval_strategy="epoch", metric_for_best_model="f1_example")
+    assert callback.early_stopping_patience == 3
+    with pytest.raises(ValueError, match="5, but eval_strategy is 'no' and metric_for_best_model is None: there"):
+        stopping(5)
+    with pytest.raises(ValueError, match="`patience` is 5, but metric_for_best_model is None: there is nothing to"):
+        stopping(5, eval_strategy="epoch")
+    with pytest.raises(ValueError, match="`patience` is -1; it is a number of evaluations"):
+        stopping(-1)
 
 
 def test_parsing_leaves_the_dataclasses_as_they_were(recipe):

@@ -106,11 +106,20 @@ def test_a_trained_loss_net_teaches_another_task_net(tmp_path, loss):
     assert all(torch.equal(value, before[name]) for name, value in nets.loss_net.state_dict().items())
 
 
+def test_a_loss_net_is_found_beside_the_empty_folder_of_an_earlier_one(tmp_path):
+    nets = tiny_run.model()
+    nets.loss_net.save_pretrained(tmp_path)  # as EnergyTrainer does
+    (tmp_path / "_loss_net").mkdir()
+    loaded = load_loss_net(tmp_path, nets.task_net)
+    assert all(torch.equal(value, nets.loss_net.state_dict()[name]) for name, value in loaded.state_dict().items())
+
+
 def test_loss_nets_that_cannot_teach_are_refused(tmp_path):
     task_net = tiny_run.model().task_net
     with pytest.raises(ValueError, match="has no loss-net: there is neither _loss_net/config.json nor"):
         load_loss_net(tmp_path, task_net)
     task_net.save_pretrained(tmp_path / "plain")
+    (tmp_path / "plain" / "_loss_net").mkdir()  # what cross-entropy leaves of an earlier loss-net
     with pytest.raises(ValueError, match="holds a seal_mlp and no loss-net"):
         load_loss_net(tmp_path / "plain", task_net)
     tiny_run.model("shared").save_pretrained(tmp_path / "shared")

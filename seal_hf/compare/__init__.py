@@ -5,13 +5,14 @@ best baseline on the same test rows. `examples/compare_losses.py` is the program
 """
 
 from .methods import METHODS, Choice, LogUniform, Method, Uniform
-from .runner import Comparison, Program
+from .runner import EVERY_RUN, Comparison, Program
 from .runs import COMPARED, METRIC, METRICS, Runs
 from .search import search
 from .table import comparison, markdown, plot, tested
 
 __all__ = [
     "COMPARED",
+    "EVERY_RUN",
     "METHODS",
     "METRIC",
     "METRICS",

@@ -31,6 +31,7 @@ EVERY_RUN = {  # the epoch is chosen on validation by one metric; nothing else i
 }
 
 
+PLACES = ("output_dir", "data_dir", "dataset")  # where things lie is no setting
 METHOD = "method"  # key of a run's file: its method's settings
 
 
@@ -80,7 +81,10 @@ class Comparison:
         metric: str = METRIC,
     ):
         if data.test is None or "labels" not in data.test.column_names:
-            raise ValueError(f"{data.name} has no test split with labels, by which methods could be compared.")
+            raise ValueError(
+                f"{data.name} has no test split with labels, by which methods could be compared. Add one (a file or "
+                "split of that name)."
+            )
         if budget < 0:
             raise ValueError(f"`budget` is {budget}; it is a number of trials, at least 0.")
         if metric not in METRICS:
@@ -154,7 +158,8 @@ class Comparison:
     def _own(self, name: str) -> dict[str, str]:
         """The settings that make a method what it is: without a search, where it begins too."""
         method = self.methods[name]
-        return _texts({**({} if self.budget else method.first), **method.settings})
+        own = {**({} if self.budget else method.first), **method.settings}
+        return _texts({key: value for key, value in own.items() if key not in PLACES})
 
     def _train(self, name: str, seed: int) -> dict[str, Any]:
         method = self.methods[name]
@@ -218,7 +223,7 @@ class Comparison:
         """Results of one folder are of one data set, its settings, one budget and one metric."""
         sizes = {split: len(getattr(self.data, split)) for split in ("train", "validation", "test")}
         base = {**self.base, **self.flags}
-        base = _texts({key: value for key, value in base.items() if key not in ("output_dir", "data_dir", "dataset")})
+        base = _texts({key: value for key, value in base.items() if key not in PLACES})
         ours = {"data": self.data.name, "labels": len(self.data.label_names), **sizes, "budget": self.budget, **base}
         first = {key for method in self.methods.values() for key in method.first}
         ours |= {"metric": self.metric, "flags": " ".join(sorted(first & self.flags.keys()))}  # over a method's first

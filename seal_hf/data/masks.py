@@ -6,7 +6,6 @@ no mask of a data set holds a 1, that is what 255 means, which is noted.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,11 +14,11 @@ from pathlib import Path
 import datasets
 import numpy as np
 
-from .common import DataError, check_splits, did_you_mean, random_split
+from .common import DataError, check_splits, did_you_mean, find_data, random_split
 from .digit_masks import draw_digit_masks
 from .image_files import IMAGE_SUFFIXES, files_by_stem, mask_values, pixels, resized, size_of
 
-IGNORE = 255
+IGNORE = 255  # as of the output space, which data knows nothing of
 SPLIT_WORDS = {"train": ("train",), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
 IMAGE_NAMES, MASK_NAMES = ("image", "images", "pixel_values"), ("mask", "masks", "label", "labels", "annotation")
 
@@ -101,15 +100,16 @@ def load_masks(
     for name, value in (("max_train_rows", max_train_rows), ("image_size", image_size)):
         if value is not None and value < 1:
             raise DataError(f"`{name}` is {value}; it must be at least 1.")
-    name, reader = _find(dataset, data_dir), _Reader(image_size)
-    if name in (None, "digits"):
+    embedded, reader = dataset in (None, "digits"), _Reader(image_size)
+    path = None if embedded else find_data(dataset, data_dir, (".npz",), "digits")
+    if embedded:
         source, splits = "digits", {split: reader.rows(rows, split) for split, rows in draw_digit_masks(seed).items()}
-    elif isinstance(name, Path):
-        source = name.stem if name.is_file() else name.name
-        splits = _read_path(name, reader)
+    elif path is not None:
+        source = path.stem if path.is_file() else path.name
+        splits = _read_path(path, reader)
     else:
-        source = name.partition(":")[0].split("/")[-1]
-        splits = _read_hub(name, reader, image_column, mask_column)
+        source = dataset.partition(":")[0].split("/")[-1]
+        splits = _read_hub(dataset, reader, image_column, mask_column)
     reader.settle(splits, dataset or "embedded digits")
     splits = _complete(splits, reader.notes, seed)
     if max_train_rows is not None and "train" in splits:
@@ -132,12 +132,18 @@ class _Reader:
         self.one_channel = 0
         self.notes: list[str] = []
 
-    def rows(self, pairs: Iterable[tuple[np.ndarray, np.ndarray]], source: str) -> SegmentationSplit:
-        """Pairs of arrays, or (description, image, mask) triples -> a split."""
+    def rows(
+        self,
+        pairs: Iterable[tuple[np.ndarray, np.ndarray]],
+        source: str,
+        files: Sequence[tuple[Path, Path]] | None = None,
+    ) -> SegmentationSplit:
+        """Pairs of arrays -> a split. `files`: where each pair is from, its image and its mask; else it is a row of
+        `source`."""
         images, masks = [], []
-        for i, pair in enumerate(pairs):
-            where, image, mask = pair if len(pair) == 3 else (f"{source}, row {i}", *pair)
-            image, mask = self.image(np.asarray(image), where), self.mask(np.asarray(mask), where)
+        for i, (image, mask) in enumerate(pairs):
+            drawn, where = files[i] if files else [f"{source}, row {i}"] * 2
+            image, mask = self.image(np.asarray(image), drawn), self.mask(np.asarray(mask), where)
             if image.shape[:2] != mask.shape:
                 raise DataError(
                     f"{where}: the image is {size_of(image)} pixels and its mask {size_of(mask)}; both must have one "
@@ -147,7 +153,7 @@ class _Reader:
                 image, mask = (resized(array, self.image_size) for array in (image, mask))
             if images and mask.shape != masks[0].shape:
                 raise DataError(
-                    f"{where}: {size_of(mask)} pixels, where {size_of(masks[0])} came before. Give `image_size` "
+                    f"{drawn}: {size_of(mask)} pixels, where {size_of(masks[0])} came before. Give `image_size` "
                     "(--image_size), the side that all are resized to."
                 )
             images.append(image)
@@ -229,32 +235,6 @@ def _complete(splits: dict[str, SegmentationSplit], notes: list[str], seed: int)
 # --- where the data is -----------------------------------------------------------------------------------------------
 
 
-def _find(dataset: str | None, data_dir: str | None) -> Path | str | None:
-    """The path of a data set, or its Hub id, or None or `digits` as they are."""
-    if dataset in (None, "digits"):
-        return dataset
-    path = Path(dataset)
-    if path.is_dir() or (path.is_file() and path.suffix == ".npz"):
-        return path
-    if path.is_file():
-        raise DataError(f"{dataset}: files of type {path.suffix!r} are not read; expected .npz, or a folder of images.")
-    data_dir = data_dir or os.environ.get("SEAL_HF_DATA")
-    is_name = "/" not in dataset and "\\" not in dataset
-    if data_dir and is_name:
-        for candidate in (Path(data_dir) / dataset, *sorted(Path(data_dir).glob(f"*/{dataset}"))):
-            if candidate.is_dir():
-                return candidate
-    if is_name or dataset.count("/") != 1 or dataset.startswith((".", "/")):
-        looked = f"{data_dir} and its folders" if data_dir else "no data_dir was given (--data_dir or SEAL_HF_DATA)"
-        names = [folder.name for folder in Path(data_dir or ".").glob("*/*") if data_dir and folder.is_dir()]
-        raise DataError(
-            f"Data set {dataset!r} not found: no such folder or file; as a name: {looked}; and it is no Hub id "
-            f"(owner/name).{did_you_mean(dataset, [*names, 'digits'])} Give a path, or leave --dataset out for the "
-            "embedded digits."
-        )
-    return dataset
-
-
 def _read_path(path: Path, reader: _Reader) -> dict[str, SegmentationSplit]:
     if path.is_file():
         return {_split_of(path.stem) or "all": _read_npz(path, reader)}
@@ -329,8 +309,8 @@ def _read_folder(folder: Path, reader: _Reader) -> SegmentationSplit:
                 f"{have[alone[0]]}: no file of the same name in {folder / part}, nor for {len(alone) - 1} others. Give "
                 f"each image one mask of its name ({', '.join(IMAGE_SUFFIXES)}), or remove it."
             )
-    triples = ((str(masks[stem]), pixels(images[stem]), mask_values(masks[stem])) for stem in images)
-    return reader.rows(triples, str(folder))
+    files = [(images[stem], masks[stem]) for stem in images]
+    return reader.rows(((pixels(image), mask_values(mask)) for image, mask in files), str(folder), files)
 
 
 def _read_hub(

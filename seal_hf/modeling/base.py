@@ -232,6 +232,16 @@ class SealModel(nn.Module):
         return str(url)
 
 
+def check_unread(kwargs: dict[str, Any], net: str) -> None:
+    """Raises ValueError for what only `from_pretrained` reads, where a fresh net is built without it."""
+    given = [name for name, value in kwargs.items() if value is not None]
+    if given:
+        raise ValueError(
+            f"`{given[0]}` is {kwargs[given[0]]!r}, but without `model_name_or_path` the task-net is {net}, which has "
+            "no such option. Leave it out, check its spelling, or name a pretrained model."
+        )
+
+
 def label_maps(names: Sequence[str]) -> dict[str, dict]:
     """`id2label` and `label2id` of a config."""
     return {"id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}

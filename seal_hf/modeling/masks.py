@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForSemanticSegmentation
 
-from ..fcn import FCNConfig, FCNForSemanticSegmentation
+from ..fcn import FCNConfig, FCNForSemanticSegmentation, check_crops
 from ..loss_net import LossNet, LossNetConfig
 from ..spaces import BinaryMaskSpace
-from .base import SealModel, label_maps
+from .base import SealModel, check_unread, label_maps
 
 
 class SealForSegmentation(SealModel):
@@ -24,7 +24,7 @@ class SealForSegmentation(SealModel):
     default_energy = "grid"
 
     @torch.no_grad()
-    def predict(self, threshold: float | None = None, **inputs: Tensor) -> tuple[Tensor, Tensor]:
+    def predict(self, *, threshold: float | None = None, **inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Probabilities of the foreground (B, H, W), at the images' size, and masks (B, H, W) at `threshold`; default:
         the tuned one of the config, else 0.5. Of the task-net without dropout."""
         images = inputs["pixel_values"]
@@ -72,7 +72,8 @@ class SealForSegmentation(SealModel):
             kwargs: for `from_pretrained`.
 
         Raises:
-            ValueError: another `loss_net_encoder`, energy or option of it; or as `from_pretrained`.
+            ValueError: another `loss_net_encoder`, energy or option of it; crops that do not fit the images of `data`;
+                for a fresh FCN, `kwargs`; or as `from_pretrained`.
         """
         _check_encoder(loss_net_encoder)
         labels = label_maps(data.label_names)
@@ -80,7 +81,10 @@ class SealForSegmentation(SealModel):
             labels |= {"num_labels": len(data.label_names), "ignore_mismatched_sizes": True}
             options = {"energy": energy, "energy_options": energy_options}
             return cls.from_pretrained(model_name_or_path, **options, **labels, **kwargs)
-        task_net = FCNForSemanticSegmentation(FCNConfig(crop_size=crop_size, crop_offsets=crop_offsets, **labels))
+        check_unread(kwargs, "a fresh FCN")
+        config = FCNConfig(crop_size=crop_size, crop_offsets=crop_offsets, **labels)
+        check_crops(config, getattr(data, "image_size", ()))
+        task_net = FCNForSemanticSegmentation(config)
         return cls(task_net, cls._fresh_loss_net(task_net, None, "separate", 0, energy, energy_options))
 
     @classmethod

@@ -12,7 +12,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from ..backbones import LIBRARIES
 from ..encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
 from ..spaces import SPARSE_FROM, MultiLabelSpace
-from .base import SealModel, label_maps, set_bias
+from .base import SealModel, check_unread, label_maps, set_bias
 
 
 class MLPForMultiLabel(MLPPreTrainedModel):
@@ -49,7 +49,7 @@ class SealForMultiLabel(SealModel):
     default_energy = "multilabel"
 
     @torch.no_grad()
-    def predict(self, threshold: float | None = None, **inputs: Tensor) -> tuple[Tensor, Tensor]:
+    def predict(self, *, threshold: float | None = None, **inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Probabilities (B, L), and decisions (B, L) at `threshold`; default: the tuned one of the config, else 0.5.
 
         Without dropout: the task-net is put into evaluation mode, where training had left it in the other.
@@ -88,7 +88,7 @@ class SealForMultiLabel(SealModel):
                 `SPARSE_FROM` labels on, where samples must hold few of them.
 
         Raises:
-            ValueError: text data without `model_name_or_path`; adapters for feature data.
+            ValueError: text data without `model_name_or_path`; adapters, or `kwargs`, for feature data.
         """
         names = list(data.label_names)
         labels = label_maps(names)
@@ -113,6 +113,7 @@ class SealForMultiLabel(SealModel):
                 f"`adapter` is {adapter!r} and `loss_net_encoder` {loss_net_encoder!r}, but {data.name!r} is feature "
                 "data: its MLP has no pretrained base to adapt. Use loss_net_encoder='separate' or 'shared'."
             )
+        check_unread(kwargs, "an MLP")
         config = MLPConfig(
             input_size=data.num_features,
             hidden_size=hidden_size,

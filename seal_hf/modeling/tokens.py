@@ -19,7 +19,7 @@ from ..recurrent import BiLSTMConfig, BiLSTMForTokenClassification
 from ..spaces import TagSequenceSpace
 from ..vocabulary import Vocabulary
 from ..word_vectors import WordVectors
-from .base import SealModel, label_maps
+from .base import SealModel, check_unread, label_maps
 
 FEATURE_SIZE = 25  # widths of the BiLSTM's embeddings of features and of the predicate's mark
 
@@ -99,7 +99,7 @@ class SealForTokenClassification(SealModel):
             word_size, hidden_size, num_layers, dropout, train_word_embeddings: of the BiLSTM, see [`BiLSTMConfig`].
 
         Raises:
-            ValueError: neither `model_name_or_path` nor `vocabulary`; adapters for the BiLSTM.
+            ValueError: neither `model_name_or_path` nor `vocabulary`; adapters, or `kwargs`, for the BiLSTM.
         """
         labels = label_maps(data.label_names)
         loss_net = {"energy": energy, "energy_options": energy_options, "global_size": global_size}
@@ -117,6 +117,7 @@ class SealForTokenClassification(SealModel):
                 f"`adapter` is {adapter!r} and `loss_net_encoder` {loss_net_encoder!r}, but a BiLSTM has no pretrained "
                 "base to adapt. Use loss_net_encoder='separate' or 'shared', or give `model_name_or_path`."
             )
+        check_unread(kwargs, "a BiLSTM")
         config = BiLSTMConfig(
             vocab_size=len(vocabulary.words),
             word_size=word_size if vectors is None else vectors.matrix.shape[1],
