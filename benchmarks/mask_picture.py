@@ -3,7 +3,7 @@
     python benchmarks/mask_picture.py cross-entropy=runs/weizmann_ce SEAL=runs/weizmann_regression \\
         --dataset weizmann --data_dir path/to/data --output masks.png
 
-Reads `predictions_test.npz` of each run's folder: a row of the picture for each, grey by the foreground's probability,
+Reads `_predictions_test.npz` of each run's folder: a row of the picture for each, grey by the foreground's probability,
 with the run's mean IoU over the whole test split beside its name. Needs matplotlib, the extra `plot`.
 """
 
@@ -20,7 +20,7 @@ from seal_hf import load_masks
 from seal_hf.mask_metrics import mask_metrics
 from seal_hf.mask_report import save_picture
 
-FILE = "predictions_test.npz"
+FILE = "_predictions_test.npz"
 
 
 def predictions(runs: Sequence[str], split) -> dict[str, np.ndarray]:

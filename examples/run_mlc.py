@@ -111,7 +111,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     if probabilities is not None:
         threshold = metrics["threshold"]
         write_predictions(
-            folder / "predictions.jsonl", probabilities, labels, data.label_names, threshold, main_process=main_process
+            folder / "_predictions.jsonl", probabilities, labels, data.label_names, threshold, main_process=main_process
         )
     trainer.create_model_card()
     if main_process:

@@ -84,7 +84,7 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 model = AutoModelForSequenceClassification.from_pretrained($name).eval()
-features = torch.zeros(1, model.config.input_size)  # your rows, normalised as in training
+features = torch.zeros(1, model.config.input_size)  # your rows, raw: the model normalises them
 with torch.no_grad():
     probabilities = model(features=features).logits.sigmoid()
 labels = [[model.config.id2label[i] for i, p in enumerate(row) if p >= $threshold] for row in probabilities.tolist()]

@@ -102,6 +102,11 @@ def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model:
             f"{loss_net.config.encoder_mode!r}. Build it with "
             f"loss_net_encoder={args.loss_net_encoder!r}, or change the argument."
         )
+    if not any(parameter.requires_grad for parameter in loss_net.parameters()):
+        raise ValueError(
+            "No parameter of the loss-net requires a gradient. Leave them as they are: with loss_net_steps=0 none of "
+            "them is trained."
+        )
     num_labels = model.config.num_labels
     if loss_net.config.num_labels != num_labels:
         raise ValueError(
@@ -179,9 +184,14 @@ def check_export(model: nn.Module, args: SealTrainingArguments) -> None:
         )
 
 
-def check_feature_cache(loss_net: LossNet, **datasets) -> None:
+def check_feature_cache(loss_net: LossNet, model_init: Callable | None, **datasets) -> None:
     """Raises ValueError where no frozen encoder's features can be cached: the loss-net has no pretrained encoder of its
-    own, or a data set gives its rows one by one."""
+    own or comes from a `model_init`, or a data set gives its rows one by one."""
+    if model_init is not None:
+        raise ValueError(
+            "`loss_net_feature_cache` keeps what one frozen encoder says, but `model_init` makes new ones. Give the "
+            "nets as `model`, or leave the cache out."
+        )
     if loss_net.config.encoder_mode != "separate" or isinstance(loss_net.encoder, (MLPEncoder, type(None))):
         encoder = "no encoder" if loss_net.encoder is None else type(loss_net.encoder).__name__
         raise ValueError(

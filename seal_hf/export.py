@@ -15,6 +15,7 @@ ADAPTER_EXPORTS = ("auto", "merged", "adapter")
 PLAIN_FILES = ("config.json", "model.safetensors")
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors", "adapter.safetensors")
 ADAPTER_FILES += ("head_config.json", "model_head.safetensors")
+DECISIONS = ("threshold", "constrained_decoding")  # of a task-net's config: how its predictions are made
 
 
 def saves_merged(task_net: nn.Module, adapter_export: str) -> bool:
@@ -50,6 +51,9 @@ def save_nets(
     merged = saves_merged(task_net, adapter_export)
     if not merged:
         library.save(task_net, folder)
+        if loss_net is not None:  # no configuration of the task-net lies beside an adapter
+            found = {name: getattr(task_net.config, name, None) for name in DECISIONS}
+            loss_net.config.update({name: value for name, value in found.items() if value is not None})
     elif library is None:
         task_net.save_pretrained(folder, **kwargs)
     else:

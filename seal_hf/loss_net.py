@@ -209,7 +209,7 @@ def encoder_options(config) -> dict:
     """The configuration an encoder is rebuilt from: architecture only, no label names."""
     options = config.to_dict()
     drop = "id2label label2id num_labels problem_type architectures transformers_version _name_or_path"
-    drop += " dtype torch_dtype threshold"
+    drop += " dtype torch_dtype threshold constrained_decoding"
     return {key: value for key, value in options.items() if key not in drop.split()}
 
 

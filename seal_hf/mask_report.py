@@ -79,7 +79,7 @@ def mask_table(metrics: Mapping[str, float]) -> str:
 
 
 def write_masks(folder: str | Path, data, probabilities: Mapping[str, np.ndarray], picture: int = 0) -> None:
-    """`predictions_SPLIT.npz`, the `probabilities` (N, H, W) of each split in half precision; and, with `picture`,
+    """`_predictions_SPLIT.npz`, the `probabilities` (N, H, W) of each split in half precision; and, with `picture`,
     `picture.png` of so many images of the last one.
 
     Args:
@@ -90,7 +90,7 @@ def write_masks(folder: str | Path, data, probabilities: Mapping[str, np.ndarray
         ValueError: a picture, but matplotlib is missing.
     """
     for split, values in probabilities.items():
-        np.savez_compressed(Path(folder) / f"predictions_{split}.npz", probabilities=values.astype(np.float16))
+        np.savez_compressed(Path(folder) / f"_predictions_{split}.npz", probabilities=values.astype(np.float16))
     if picture:
         shown, last = (data.test, "test") if "test" in probabilities else (data.validation, "eval")
         save_picture(Path(folder) / "picture.png", shown, {"prediction": probabilities[last]}, picture)

@@ -43,6 +43,7 @@ def model_card(
     hyperparameters: Mapping[str, Any],
     task_loss: str = "cross_entropy",
     crf: bool = False,
+    constrained_decoding: bool = False,
     language: str | list[str] | None = None,
     license: str | None = None,
     tags: str | Sequence[str] | None = None,
@@ -66,6 +67,7 @@ def model_card(
         hyperparameters: shown in a table; names that end in "token" are left out.
         task_loss: the task-net's own loss, see `TASK_LOSSES` and `TAG_TASK_LOSSES`.
         crf: whether the task-net has a CRF.
+        constrained_decoding: whether tags are decoded within their scheme.
         language, license, tags: added to the metadata, as the Hub knows them.
 
     Raises:
@@ -86,6 +88,9 @@ def model_card(
         "loss-net encoder": loss_net_encoder if loss != "ce" else None,
         "labels": len(label_names),
         "CRF": "SealForTokenClassification of seal_hf decodes with it, a pipeline without" if crf else None,
+        "decoding": "within the tags' scheme by SealForTokenClassification of seal_hf, a pipeline does not keep to it"
+        if constrained_decoding
+        else None,
     }
     place = (
         " (`threshold` in `config.json`)" if kind.library_name == "transformers" else ""
@@ -153,6 +158,7 @@ def run_card(
         label_names=[names[i] for i in sorted(names)],
         library_snippet=_library_snippet(model, args.adapter_export, trainer.space),
         crf=getattr(model.config, "crf", False),
+        constrained_decoding=getattr(model.config, "constrained_decoding", False),
         hyperparameters={
             name: getattr(args, name) for name in (CARD_ARGUMENTS if args.energy_loss != "ce" else CARD_ARGUMENTS[:5])
         },

@@ -162,7 +162,7 @@ def write_predictions(
     (with labels), and `probabilities` of the labels decided at either threshold, to 4 decimals.
 
     Args:
-        path: the file, usually `predictions.jsonl`; replaced only when the new one is whole.
+        path: the file, usually `_predictions.jsonl`; replaced only when the new one is whole.
         probabilities: (N, L) in [0, 1].
         labels: (N, L), 0 or 1, or None.
         label_names: L different names.

@@ -27,7 +27,7 @@ from .checkpoints import (
     written_whole,
 )
 from .collators import WholeBatchTrainer
-from .export import save_nets, saves_merged
+from .export import ADAPTER_FILES, save_nets, saves_merged
 from .infnet import CostAugmentedInference
 from .launchers import check_resume
 from .learner import Learner
@@ -84,8 +84,14 @@ class SavingTrainer(WholeBatchTrainer):
     def _save(self, output_dir: str | None = None, state_dict=None) -> None:
         """A checkpoint holds what is trained; what is saved besides is for others: plain nets, adapters merged."""
         folder = output_dir or self.args.output_dir
-        if library_of(self.model) is None:
+        plain = library_of(self.model) is None
+        if plain:
             super()._save(folder, state_dict)
+        if not self.args.should_save:  # transformers 5 asks every process
+            return
+        if plain:
+            for name in ADAPTER_FILES:  # of an earlier save, which would be loaded in place of this one
+                Path(folder, name).unlink(missing_ok=True)
             save_loss_net(self.loss_net, folder)
             return
         save_nets(self.model, self.loss_net, folder, "adapter" if self._in_checkpoint else self.args.adapter_export)

@@ -72,7 +72,7 @@ def close_run(
     **card_facts: Any,
 ) -> dict[str, float]:
     """What every tagging program does after training: evaluate, save both nets, write results, the card and
-    `predictions_SPLIT.jsonl`, print the tables of the last of `eval` and `test`, push where the arguments say so.
+    `_predictions_SPLIT.jsonl`, print the tables of the last of `eval` and `test`, push where the arguments say so.
 
     Args:
         splits, label_names, kind: as of [`evaluate_tags`].
@@ -89,7 +89,7 @@ def close_run(
     if trainer.is_world_process_zero():
         last = "test" if "test" in splits else "eval"
         for split, tags in predicted.items():
-            path = Path(trainer.args.output_dir) / f"predictions_{split}.jsonl"
+            path = Path(trainer.args.output_dir) / f"_predictions_{split}.jsonl"
             write_tag_predictions(path, splits[split][1], tags, label_names)
         print(tag_tables(metrics, predicted[last], gold_tags(splits[last][1], label_names), kind))
     if trainer.args.push_to_hub:

@@ -314,9 +314,9 @@ class SealTrainer(TwoNetTrainer):
         key = (self.args.seed, self.state.global_step, update, self.args.process_index, micro_batch)
         return stateless_noise(self.args.device, *key)
 
-    def _decode(self, logits: Tensor | tuple[Tensor, ...], labels: Tensor) -> Tensor:
+    def _decode(self, logits: Tensor | tuple[Tensor, ...], labels: Tensor | None) -> Tensor:
         logits = logits[0] if isinstance(logits, tuple) else logits
-        return self.space.decode(logits, mask=self.space.gold(labels)[1])
+        return self.space.decode(logits, mask=None if labels is None else self.space.gold(labels)[1])
 
     def _meter_loss_net(self, loss: Tensor, energies: Tensor, candidates: Candidates) -> None:
         self.meters.watch("loss-net", loss, self.state.global_step)

@@ -315,6 +315,11 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
             s.value for s in SchedulerType if s.value not in ("reduce_lr_on_plateau", "warmup_stable_decay")
         ]
         self._check_choice("loss_net_lr_scheduler_type", without_arguments)
+        if self.loss_net_warmup_steps > 0 and self.loss_net_lr_scheduler_type == "constant":
+            raise ValueError(
+                f"`loss_net_warmup_steps` is {self.loss_net_warmup_steps}, but the schedule 'constant' has no warm-up. "
+                "Set loss_net_lr_scheduler_type='constant_with_warmup', or another one."
+            )
         self._check_range("num_samples", 1)
         for name in ("batch_repeats", "loss_net_every", "coherence_size", "sparse_labels_from", "relaxed_width"):
             self._check_range(name, 1)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .checks import check_feature_cache
+from .checks import check_feature_cache, check_task_net
 from .compat import enable_gradient_checkpointing
 from .energy_losses import ENERGY_LOSSES, EnergyLoss
 from .feature_cache import FEATURES, with_features
@@ -24,7 +24,7 @@ from .modeling import SealModel
 from .optimizers import with_own_rate
 from .samplers import WindowRepeatSampler
 from .saving import SavingTrainer
-from .spaces import REWARD_CODES, SPACES, MultiLabelSpace, OutputSpace
+from .spaces import REWARD_CODES, SPACES, MultiLabelSpace, OutputSpace, TagSequenceSpace
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
 
 
@@ -42,7 +42,7 @@ class TwoNetTrainer(SavingTrainer):
     """
 
     args: SealTrainingArguments
-    space: OutputSpace
+    space: OutputSpace | None = None  # until the task-net is there
     energy_loss: EnergyLoss
     eval_meters: Meters
     card_facts: dict[str, Any]
@@ -121,6 +121,8 @@ class TwoNetTrainer(SavingTrainer):
         """The output space with the arguments as they are: a hyper-parameter search changes them."""
         kind = SPACES[self.loss_net.config.space] if self.loss_net else self._space_class
         self.space = self._given_space or kind.from_arguments(self.args, self.model)
+        if isinstance(self.space, TagSequenceSpace):  # predictions of the saved net are decoded as evaluation has it
+            self.model.config.constrained_decoding = self.space.constraints is not None
 
     def call_model_init(self, trial=None) -> nn.Module:
         model = self._take_apart(super().call_model_init(trial))
@@ -129,6 +131,8 @@ class TwoNetTrainer(SavingTrainer):
         elif self._given_loss_net is not None:
             self.loss_net = self._given_loss_net  # a trial of cross-entropy may have taken it away
             self.loss_net.load_state_dict(self._initial_loss_net)
+        if self.space is not None:  # not the first one, of which the constructor asks that and more
+            check_task_net(model, self.space)
         return model
 
     def _take_apart(self, model):
@@ -179,7 +183,8 @@ class TwoNetTrainer(SavingTrainer):
         folder, encoder = self.args.loss_net_feature_cache, self.loss_net.encoder
         if folder is None:
             return
-        check_feature_cache(self.loss_net, train_dataset=self.train_dataset, eval_dataset=self.eval_dataset)
+        rows = {"train_dataset": self.train_dataset, "eval_dataset": self.eval_dataset}
+        check_feature_cache(self.loss_net, self.model_init, **rows)
         encoder.requires_grad_(False)
         with self.args.main_process_first(desc="features of the loss-net's frozen encoder"):
             if self.train_dataset is not None:

@@ -15,7 +15,7 @@ from tiny_models import LABELS, tiny_arguments, tiny_config, tiny_inputs, tiny_t
 from transformers import AutoModel, AutoModelForSequenceClassification
 
 from seal_hf import SealForMultiLabel, SealTrainer, tokenize
-from seal_hf.backbones import METHODS, LossAdapter
+from seal_hf.backbones import METHODS, LossAdapter, library_of
 
 ROOT = Path(__file__).parents[1]
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -192,12 +192,33 @@ def test_what_is_saved_is_plain_where_adapters_can_be_merged(base, rows, tmp_pat
         torch.testing.assert_close(again(**inputs).logits, seal(**inputs).logits, atol=1e-5, rtol=0)
 
 
+def test_a_plain_net_takes_the_place_of_adapters_in_its_folder(base, rows, tmp_path):
+    pytest.importorskip("peft")
+    nets(base, "peft").save_pretrained(tmp_path / "run", adapter_export="adapter")
+    seal = nets(base, "separate")
+    trainer_of(seal, rows, tmp_path / "run", max_steps=1).save_model()
+    again, inputs = SealForMultiLabel.from_pretrained(tmp_path / "run"), tiny_inputs("bert")
+    assert library_of(again.task_net) is None
+    with torch.no_grad():
+        assert torch.equal(again(**inputs).logits, seal.eval()(**inputs).logits)
+
+
+def test_one_process_of_several_writes_adapters(base, rows, tmp_path, monkeypatch):
+    pytest.importorskip("peft")
+    trainer = trainer_of(nets(base, "peft"), rows, tmp_path / "run")
+    monkeypatch.setattr(type(trainer.args), "should_save", property(lambda args: False))
+    trainer.save_model(tmp_path / "saved")
+    assert not (tmp_path / "saved").exists()
+
+
 def test_adapters_alone_are_saved_on_request(mode, base, rows, tmp_path):
     seal = nets(base, mode)
     trainer = trainer_of(seal, rows, tmp_path / "run", adapter_export="adapter")
     trainer.train()
+    trainer.model.config.threshold = 0.3
     trainer.save_model(tmp_path / "saved")
     again, inputs = SealForMultiLabel.from_pretrained(tmp_path / "saved"), tiny_inputs("bert")
+    assert again.config.threshold == 0.3
     assert again.config.id2label == seal.config.id2label == dict(enumerate(LABELS))
     seal.eval()
     with torch.no_grad():

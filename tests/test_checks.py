@@ -79,6 +79,13 @@ def test_a_task_net_without_any_loss_is_refused(tmp_path):
         SealTrainingArguments(output_dir=str(tmp_path), use_cpu=True, energy_weight=0.0, task_weight=0.0)
 
 
+def test_a_warm_up_that_its_schedule_does_not_have_is_refused(tmp_path):
+    options = dict(output_dir=str(tmp_path), use_cpu=True, loss_net_warmup_steps=200)
+    with pytest.raises(ValueError, match="`loss_net_warmup_steps` is 200, but .* Set .*'constant_with_warmup'"):
+        SealTrainingArguments(**options)
+    SealTrainingArguments(**options, loss_net_lr_scheduler_type="constant_with_warmup")
+
+
 def test_arguments_of_the_plain_trainer_are_refused(tmp_path):
     args = TrainingArguments(output_dir=str(tmp_path), use_cpu=True)
     with pytest.raises(ValueError, match="`args` is a TrainingArguments; SealTrainer takes SealTrainingArguments"):
@@ -128,6 +135,13 @@ def test_a_plain_model_needs_a_loss_net_or_cross_entropy(tmp_path):
     args = tiny_run.arguments(tmp_path)
     trainer = SealTrainer(nets.task_net, args, loss_net=nets.loss_net, train_dataset=TensorRows(tiny_run.table(48)))
     assert trainer.loss_net is nets.loss_net and trainer.model is nets.task_net
+
+
+def test_a_loss_net_that_cannot_learn_is_refused(tmp_path):
+    nets = tiny_run.model()
+    nets.loss_net.requires_grad_(False)
+    with pytest.raises(ValueError, match="No parameter of the loss-net requires a gradient.*loss_net_steps=0"):
+        trainer_with(tmp_path, nets, loss_net_steps=0)
 
 
 def test_a_loss_net_of_the_other_kind_or_size_is_refused(tmp_path):

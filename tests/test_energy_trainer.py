@@ -323,7 +323,7 @@ def test_the_example_trains_saves_and_starts_from_a_task_net(tmp_path, capsys):
     quiet += ["--disable_tqdm", "true", "--inference_steps_eval", "2", "--output_dir"]
     program([*quiet, str(tmp_path / "spen"), "--hidden_size", "16"])
     names = {path.name for path in (tmp_path / "spen").iterdir()}
-    assert {"eval_results.json", "test_results.json", "all_results.json", "predictions.jsonl"} <= names
+    assert {"eval_results.json", "test_results.json", "all_results.json", "_predictions.jsonl"} <= names
     assert "example F1 at 0.5" in capsys.readouterr().out
     assert load_energy_network(tmp_path / "spen").config.feature_size == 16
 

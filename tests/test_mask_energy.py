@@ -267,7 +267,7 @@ def test_the_example_trains_and_its_network_teaches_a_task_net(tmp_path, capsys)
     assert 0 <= metrics["test_mean_iou"] <= 1 and "mean IoU at 0.5" in capsys.readouterr().out
     assert 0 < metrics["test_mean_mask_iou"] <= 1
     names = {path.name for path in (tmp_path / "dvn").iterdir()}
-    assert {"all_results.json", "predictions_test.npz", "model.safetensors", "preprocessor_config.json"} <= names
+    assert {"all_results.json", "_predictions_test.npz", "model.safetensors", "preprocessor_config.json"} <= names
 
     static = ["--loss", "regression", "--loss_net_path", str(tmp_path / "dvn"), "--loss_net_steps", "0"]
     static += ["--load_best_model_at_end", "false"]

@@ -18,7 +18,7 @@ def runs(tmp_path):
     gold = (squares(4).masks == 1).astype(np.float16)
     for name, probabilities in (("right", gold), ("empty", 0 * gold)):
         (tmp_path / name).mkdir()
-        np.savez_compressed(tmp_path / name / "predictions_test.npz", probabilities=probabilities)
+        np.savez_compressed(tmp_path / name / "_predictions_test.npz", probabilities=probabilities)
     return tmp_path
 
 
@@ -45,7 +45,7 @@ def test_images_truth_and_runs_are_drawn_row_by_row(runs, monkeypatch, capsys):
     "flags, message",
     [
         (["SEAL"], "'SEAL': expected NAME=FOLDER"),
-        (["SEAL=nowhere"], "a folder with predictions_test.npz"),
+        (["SEAL=nowhere"], "a folder with _predictions_test.npz"),
         (["SEAL=right", "--image_size", "8"], r"predictions \(4, 16, 16\), but the test split has masks \(4, 8, 8\)"),
         (["SEAL=right", "--images", "4"], r"--images \[4\]: give one or more of 0 to 3"),
         (["SEAL=right", "--count", "0"], r"--images \[\]: give one or more"),

@@ -162,7 +162,7 @@ def test_every_decoder_is_scored_and_gives_the_f1_of_each_test_row(empty_score):
 def test_predictions_file(tmp_path):
     probabilities = np.array([[0.91239, 0.45, 0.1], [0.2, 0.3, 0.39]])
     labels = np.array([[1, 0, 0], [0, 0, 1]])
-    path = tmp_path / "new" / "predictions.jsonl"
+    path = tmp_path / "new" / "_predictions.jsonl"
     names = ['a "quoted" | name', "é", "c"]
     write_predictions(path, probabilities, labels, names, 0.4, ids=np.array([7, 9]))
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -180,7 +180,7 @@ def test_predictions_file(tmp_path):
     write_predictions(path, probabilities, None, names, 0.95)  # a tuned threshold above 0.5
     first = json.loads(path.read_text(encoding="utf-8").splitlines()[0])
     assert first == {"row": 0, "labels_at_0.5": [names[0]], "labels": [], "probabilities": {names[0]: 0.9124}}
-    assert [file.name for file in path.parent.iterdir()] == ["predictions.jsonl"]
+    assert [file.name for file in path.parent.iterdir()] == ["_predictions.jsonl"]
 
 
 def test_only_the_main_process_writes(tmp_path):

@@ -50,11 +50,11 @@ def test_the_example_trains_writes_and_draws(tmp_path, program, data, capsys):
     metrics = program([*QUIET, str(tmp_path / "out"), *data, "--picture", "2", "--loss", "regression"])
     names = {path.name for path in (tmp_path / "out").iterdir()}
     expected = "train_results.json eval_results.json test_results.json all_results.json README.md picture.png"
-    expected += " predictions_eval.npz predictions_test.npz config.json model.safetensors preprocessor_config.json"
+    expected += " _predictions_eval.npz _predictions_test.npz config.json model.safetensors preprocessor_config.json"
     assert set(expected.split()) <= names and (tmp_path / "out" / "_loss_net" / "model.safetensors").is_file()
     printed = capsys.readouterr().out
     assert "mean IoU at the tuned threshold" in printed and "mean IoU of the mean training mask" in printed
-    probabilities = np.load(tmp_path / "out" / "predictions_test.npz")["probabilities"]
+    probabilities = np.load(tmp_path / "out" / "_predictions_test.npz")["probabilities"]
     found = mask_metrics(probabilities.astype(np.float32), squares(3).masks, metrics["threshold"])
     assert found["mean_iou"] == pytest.approx(metrics["test_mean_iou_tuned"], abs=0.02)
     written = json.loads((tmp_path / "out" / "all_results.json").read_text(encoding="utf-8"))
@@ -95,7 +95,7 @@ def test_the_pipeline_predicts_what_the_example_measured(tmp_path, program, data
         flags += ["--model_name_or_path", str(segformer)]
     metrics = program([*QUIET, str(tmp_path / "out"), *flags, "--learning_rate", "1e-2"])
     images = load_masks(data[1], image_size=32).test.images
-    expected = np.load(tmp_path / "out" / "predictions_test.npz")["probabilities"]
+    expected = np.load(tmp_path / "out" / "_predictions_test.npz")["probabilities"]
     segment = pipeline("image-segmentation", str(tmp_path / "out"), device="cpu")
     for image, probabilities in zip(images, expected, strict=True):
         found = np.zeros((32, 32), bool)

@@ -41,7 +41,7 @@ def test_roles_are_trained_predicted_and_measured(program, flags, tmp_path):
     places = ["--dataset", str(data), "--model_name_or_path", str(net), "--output_dir", str(out)]
     metrics = program.main([*places, *options])
     for split, size in (("eval", 8), ("test", 6)):
-        lines = (out / f"predictions_{split}.jsonl").read_text(encoding="utf-8").splitlines()
+        lines = (out / f"_predictions_{split}.jsonl").read_text(encoding="utf-8").splitlines()
         rows = [json.loads(line) for line in lines]
         assert len(rows) == size and {row["predicate"] for row in rows} == {1}
         assert rows[0]["gold"] == ["B-ARG0", "B-V", "B-ARG1", "I-ARG1"]

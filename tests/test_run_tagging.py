@@ -33,7 +33,7 @@ def test_infnet_plus_writes_what_it_measured(program, tmp_path, capsys, monkeypa
     printed = capsys.readouterr().out
     assert f"{metrics['test_f1']:.4f}" in printed or f"{100 * metrics['test_f1']:.2f}" in printed
     for split, size in (("eval", 150), ("test", 300)):
-        lines = (tmp_path / f"predictions_{split}.jsonl").read_text(encoding="utf-8").splitlines()
+        lines = (tmp_path / f"_predictions_{split}.jsonl").read_text(encoding="utf-8").splitlines()
         rows = [json.loads(line) for line in lines]
         assert len(rows) == size and set(rows[0]) == {"row", "words", "predicted", "gold"}
         figures = tag_metrics([row["predicted"] for row in rows], [row["gold"] for row in rows], "bio")
@@ -80,7 +80,7 @@ def test_an_encoder_of_hugging_face_tags_files(program, tmp_path, adapter):
         (tmp_path / "data" / f"{split}.conll").write_text("\n\n".join(lines) + "\n")
     data = ["--dataset", str(tmp_path / "data"), "--model_name_or_path", str(tmp_path / "bert")]
     metrics = run(program, tmp_path / "out", *data, *adapter)
-    predictions = (tmp_path / "out" / "predictions_test.jsonl").read_text().splitlines()
+    predictions = (tmp_path / "out" / "_predictions_test.jsonl").read_text().splitlines()
     assert 0 <= metrics["test_f1"] <= 1 and len(predictions) == 24
     assert len(json.loads(predictions[5])["predicted"]) == 6  # a tag for every word, not for every token
     tagged = pipeline("token-classification", str(tmp_path / "out"), ignore_labels=[])("good film")

@@ -198,12 +198,17 @@ def test_a_given_loss_net_outlives_a_trial_of_cross_entropy(tmp_path):
     nets, table = tiny_run.model(), TensorRows(tiny_run.table())
     start = [p.detach().clone() for p in nets.loss_net.parameters()]
     args = tiny_run.arguments(tmp_path, num_train_epochs=1)
-    trainer = SealTrainer(
-        args=args, model_init=lambda: tiny_run.model().task_net, loss_net=nets.loss_net, train_dataset=table
-    )
+
+    def untold():
+        task_net = tiny_run.model().task_net
+        task_net.config.problem_type = None
+        return task_net
+
+    trainer = SealTrainer(args=args, model_init=untold, loss_net=nets.loss_net, train_dataset=table)
     for loss in ("nce", "ce", "nce"):
         args.energy_loss = loss
         trainer.train()
         assert (trainer.loss_net is None) == (loss == "ce")
     trainer.call_model_init()
+    assert trainer.model.config.problem_type == "multi_label_classification"  # what pipelines decode by, of every net
     assert all(torch.equal(a, b) for a, b in zip(start, trainer.loss_net.parameters(), strict=True))

@@ -180,7 +180,7 @@ def test_the_example_trains_saves_and_predicts(tmp_path):
     metrics = program([part for name, value in options.items() for part in (f"--{name}", str(value))])
     assert 0 < metrics["test_accuracy"] < 1
     saved = SealForTokenClassification.from_pretrained(tmp_path / "run")
-    assert saved.loss_net.config.energy == "chain" and (tmp_path / "run" / "predictions_test.jsonl").is_file()
+    assert saved.loss_net.config.energy == "chain" and (tmp_path / "run" / "_predictions_test.jsonl").is_file()
 
 
 @pytest.fixture
@@ -206,7 +206,7 @@ def test_a_function_of_the_users_own_is_a_reward(own_module, tmp_path):
     sizes = ["--hidden_size", "16", "--num_train_epochs", "15", "--learning_rate", "1e-2", "--num_samples", "4"]
     weights = ["--task_weight", "0", "--energy_weight", "20", "--loss_net_learning_rate", "1e-2"]
     run_rewards(tmp_path, "--reward", "my_rewards:outside", *sizes, *weights, *options)
-    lines = (tmp_path / "run/predictions_test.jsonl").read_text().splitlines()
+    lines = (tmp_path / "run/_predictions_test.jsonl").read_text().splitlines()
     tags = [tag for line in lines for tag in json.loads(line)["predicted"]]
     assert tags.count("O") > 0.9 * len(tags)
 

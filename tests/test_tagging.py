@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import tiny_run
 import tiny_tags
@@ -188,6 +189,22 @@ def test_constrained_decoding_gives_well_formed_sequences_alone(tmp_path, folder
         assert [len(row) for row in tags] == [len(row) for row in tiny_tags.sentences()["words"][:]]
         broken[constrained] = sum(not is_well_formed(row, "bio") for row in tags)
     assert broken[False] > 0 and broken[True] == 0
+    trainer.save_model(tmp_path / "saved")
+    trainer.create_model_card()
+    assert "within the tags' scheme" in (tmp_path / "README.md").read_text(encoding="utf-8")
+    inputs, labels = inputs_of(rows)
+    mask = both.space.gold(labels)[1]
+    for nets in (SealForTokenClassification.from_pretrained(tmp_path / "saved"), both):
+        found = nets.predict(mask, **inputs)[1]
+        assert [[tiny_tags.TAGS[tag] for tag in row[row >= 0]] for row in found] == tags[: len(found)]
+
+
+def test_decoded_predictions_need_no_labels(tmp_path, folder):
+    both, rows = tiny_tags.nets("bert", folder)
+    trainer = tiny_tags.trainer(tmp_path, both, rows, decode_predictions=True)
+    expected = trainer.predict(rows).predictions
+    del rows.padding["labels"], rows.ragged["labels"]
+    assert np.array_equal(trainer.predict(rows).predictions, expected)
 
 
 def test_decoded_predictions_follow_model_init(tmp_path, folder):

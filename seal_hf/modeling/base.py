@@ -21,7 +21,7 @@ from transformers.utils import ModelOutput, find_adapter_config_file, logging
 from ..backbones import LIBRARIES, library_of, with_adapter
 from ..checkpoints import CONFIG, LOSS_NET_FOLDER, load_loss_net_weights
 from ..encoders import task_features
-from ..export import ADAPTER_FILES, PLAIN_FILES, save_nets
+from ..export import ADAPTER_FILES, DECISIONS, PLAIN_FILES, save_nets
 from ..loss_net import LossNet, LossNetConfig, aligned, encoder_options, without_pooler
 from ..spaces import OutputSpace
 
@@ -268,15 +268,17 @@ def _load_task_net(auto_class: type, name: str, kwargs: dict, hub: dict) -> tupl
     """The task-net of a folder or repo, and what transformers says of the loading: plain, or adapters on their base."""
     if find_adapter_config_file(name, **hub) is None:
         return auto_class.from_pretrained(name, **kwargs, output_loading_info=True)
-    patterns = [*ADAPTER_FILES, f"{LOSS_NET_FOLDER}/config.json"]
+    patterns, decisions = [*ADAPTER_FILES, f"{LOSS_NET_FOLDER}/config.json"], {}
     folder = Path(name) if Path(name).is_dir() else Path(snapshot_download(name, allow_patterns=patterns, **hub))
-    if (folder / LOSS_NET_FOLDER / CONFIG).is_file():  # no configuration lies beside an adapter: the labels' names do
-        labels = LossNetConfig.from_pretrained(folder / LOSS_NET_FOLDER)
-        kwargs = {"id2label": labels.id2label, "label2id": labels.label2id, **kwargs}
+    if (folder / LOSS_NET_FOLDER / CONFIG).is_file():  # no configuration lies beside an adapter: what it would say does
+        saved = LossNetConfig.from_pretrained(folder / LOSS_NET_FOLDER)
+        kwargs = {"id2label": saved.id2label, "label2id": saved.label2id, **kwargs}
+        decisions = {name: getattr(saved, name) for name in DECISIONS if hasattr(saved, name)}
     options = {key: value for key, value in kwargs.items() if key not in ("revision", "token")}  # they are the folder's
     for library in LIBRARIES.values():
         task_net = library.from_folder(folder, auto_class, **options)
         if task_net is not None:
+            task_net.config.update(decisions)
             return task_net, {"missing_keys": [], "mismatched_keys": []}
     raise OSError(f"{name} has an adapter_config.json, but no adapter's weights as safetensors beside it.")
 

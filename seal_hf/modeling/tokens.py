@@ -38,14 +38,15 @@ class SealForTokenClassification(SealModel):
 
     @torch.no_grad()
     def predict(self, mask: Tensor | None = None, **inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Probabilities (B, T, C), and the best tags (B, T), of the task-net without dropout.
+        """Probabilities (B, T, C), and the best tags (B, T), of the task-net without dropout: by its CRF, if it has
+        one, and within the tags' scheme, if it was trained with `constrained_decoding`.
 
         Args:
             mask: (B, T), the positions that count, which a CRF needs; default: the attention mask.
         """
-        logits = self.task_net.eval()(**inputs).logits
+        logits, space = self.task_net.eval()(**inputs).logits, self.space_class.for_model(self.task_net)
         mask = inputs.get("attention_mask") if mask is None else mask
-        return self.space.relax(logits), self.space.decode(logits, mask=None if mask is None else mask.bool())
+        return space.relax(logits), space.decode(logits, mask=None if mask is None else mask.bool())
 
     @classmethod
     def from_pretrained(cls, model_name_or_path: str | Path, *, crf: bool | None = None, **kwargs) -> SealModel:

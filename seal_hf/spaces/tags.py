@@ -54,8 +54,8 @@ class TagSequenceSpace(OutputSpace):
 
     @classmethod
     def for_model(cls, task_net) -> TagSequenceSpace:
-        crf = getattr(task_net, "crf", None)
-        return cls(_names(task_net), None if crf is None else CRFLoss(_names(task_net), crf))
+        crf, constrained = getattr(task_net, "crf", None), getattr(task_net.config, "constrained_decoding", False)
+        return cls(_names(task_net), None if crf is None else CRFLoss(_names(task_net), crf), constrained=constrained)
 
     @classmethod
     def from_arguments(cls, args, task_net) -> TagSequenceSpace:
