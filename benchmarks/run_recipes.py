@@ -55,8 +55,24 @@ def run(recipe: Path, seed: int, data_dir: str | None, extra: list[str]) -> dict
             sys.exit(f"{recipe.name}, seed {seed}: {done.stderr[-2000:]}")
         results = json.loads((Path(folder) / "all_results.json").read_text())
     results = {key: value for key, value in results.items() if isinstance(value, (int, float))}
-    extra = [Path(word).name if "/" in word else word for word in extra]  # no path of this machine in a result
-    return {"recipe": recipe.stem, "seed": seed, "extra": extra, "wall_seconds": time.perf_counter() - start, **results}
+    seconds = time.perf_counter() - start
+    return {"recipe": recipe.stem, "seed": seed, "extra": said(extra), "wall_seconds": seconds, **results}
+
+
+def said(extra: list[str]) -> list[str]:
+    """`--extra` as a result keeps it: with no path of this machine."""
+    return [Path(word).name if "/" in word else word for word in extra]
+
+
+def check_extra(name: str, seeds: list[int], extra: list[str]) -> None:
+    """Ends the program where the folder has runs of another `--extra` than this one: a name is of one method."""
+    missing = any(not (RESULTS / name / f"seed{seed}.json").is_file() for seed in seeds)
+    others = [run for run in runs_of(name) if run.get("extra", []) != said(extra)]
+    if others and (extra or missing):
+        sys.exit(
+            f"recipes/results/{name} has runs with --extra {' '.join(others[0].get('extra', [])) or '(nothing)'}, not "
+            f"{' '.join(said(extra)) or '(nothing)'}: give another --suffix, before --extra."
+        )
 
 
 def runs_of(name: str) -> list[dict]:
@@ -133,8 +149,13 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--data_dir", help="folder of the named data sets; default: $SEAL_HF_DATA")
     parser.add_argument("--extra", nargs=argparse.REMAINDER, default=[], help="further flags of the example, last")
-    parser.add_argument("--suffix", default="", help="of the results' name, where --extra makes it another method")
+    parser.add_argument("--suffix", default="", help="of the results' name; a new --extra needs one")
     options = parser.parse_args()
+    for recipe in options.recipes:
+        name = recipe.stem + options.suffix
+        if options.extra and not options.suffix and not runs_of(name):
+            parser.error("--extra makes it another method than the recipe's: name it by --suffix _NAME, before it.")
+        check_extra(name, options.seeds, options.extra)
     for recipe in options.recipes:
         for seed in options.seeds:
             file = RESULTS / (recipe.stem + options.suffix) / f"seed{seed}.json"

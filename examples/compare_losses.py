@@ -41,14 +41,17 @@ NAMES_HERE = {"metric_for_best_model": "metric", "seed": "seeds"}
 LOSS_KEYS = ("energy_loss", "loss", "task_loss", "energy_method")  # a method says them
 
 
-def from_recipes(files: list[Path]) -> dict[str, Method]:
-    """A method per recipe, as it is."""
+def from_recipes(files: list[Path], metric: str) -> dict[str, Method]:
+    """A method per recipe, as it is; each chooses its epoch by `metric`."""
     methods: dict[str, Method] = {}
     for file in files:
         if file.stem in methods:
             both = " and ".join(str(other) for other in files if other.stem == file.stem)
             raise ValueError(f"--recipes: {both} have one name, by which results are told apart. Rename a file.")
         settings = dict(read_recipe(file))
+        own = settings.get("metric_for_best_model", metric)
+        if own not in (metric, f"eval_{metric}"):
+            raise ValueError(f"{file}: `metric_for_best_model` is {own!r}, but --metric is {metric!r}. Change either.")
         loss = settings.get("energy_loss", settings.get("loss", "nce"))
         methods[file.stem] = Method(BASELINE if loss == "ce" else SEAL, f"({loss})", settings)
     return methods
@@ -117,7 +120,7 @@ def main(argv: list[str] | None = None) -> Runs:
         raise ValueError("--budget searches the settings of --losses; --recipes are run as they are. Leave one out.")
     if options.recipes and options.recipe:
         raise ValueError("--recipes are run as they are, each with its own data; leave --recipe out.")
-    recipes = from_recipes(options.recipes)
+    recipes = from_recipes(options.recipes, options.metric)
     shared, given = shared_settings(options.recipe, flags, recipes)
     for method in recipes.values():
         method.settings.update(given)  # flags win over a recipe, as everywhere

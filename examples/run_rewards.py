@@ -95,6 +95,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     data = load_tags(**vars(data_args), seed=args.data_seed or 0)
     for note in data.notes:
         print(f"{data.name}: {note}")
+    if data.unlabelled is None:
+        raise ValueError(f"{data.name} has no unlabelled rows; load it with `num_labelled` (--num_labelled 10).")
     reward = make_reward(net_args, data.label_names, argv)
     seal, rows_of, words = build(data, net_args, args)
     space = RewardSpace.from_arguments(args, seal.task_net, reward)

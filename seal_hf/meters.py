@@ -22,8 +22,8 @@ class NonFiniteLossError(RuntimeError):
 
 
 class EpochClock(TrainerCallback):
-    """Seconds of training per epoch, without evaluations and saves: of the processor where the nets run on it, so that
-    other work on the machine does not count."""
+    """Seconds of training per epoch, without the evaluations and saves at its end, though with those of every so many
+    steps: of the processor where the nets run on it, so that other work on the machine does not count."""
 
     def __init__(self):
         self.seconds: list[float] = []

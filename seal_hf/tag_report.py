@@ -104,8 +104,15 @@ def gold_tags(dataset: Dataset, label_names: Sequence[str]) -> list[list[str]]:
 
 def write_tag_results(trainer: Trainer, metrics: Mapping[str, float]) -> None:
     """`eval_results.json`, `test_results.json` and so on, and all together: the Trainer's own files."""
-    for split in dict.fromkeys(key.split("_")[0] for key in metrics):
-        trainer.save_metrics(split, {key: value for key, value in metrics.items() if key.startswith(f"{split}_")})
+    for split in _splits_of(metrics):
+        keys = (f"{split}_{figure}" for figure in FIGURES)
+        trainer.save_metrics(split, {key: metrics[key] for key in keys if key in metrics})
+
+
+def _splits_of(metrics: Mapping[str, float]) -> list[str]:
+    """The splits in keys `{split}_{figure}`, in order; the name of one, `daily_547.conll` say, may hold `_` itself."""
+    ends = [(key, f"_{figure}") for key in metrics for figure in FIGURES]
+    return list(dict.fromkeys(key.removesuffix(end) for key, end in ends if key.endswith(end)))
 
 
 def write_tag_predictions(path: str | os.PathLike[str], dataset: Dataset, predicted: Tags, label_names) -> None:
@@ -125,7 +132,7 @@ def write_tag_predictions(path: str | os.PathLike[str], dataset: Dataset, predic
 
 def tag_tables(metrics: Mapping[str, float], predicted: Tags | None = None, gold: Tags | None = None, kind="plain"):
     """The tables an example ends with: a line per figure, and, with predictions, one per span type or tag."""
-    splits = list(dict.fromkeys(key.split("_")[0] for key in metrics))
+    splits = _splits_of(metrics)
     rows = [
         {"figure": figure} | {split: metrics.get(f"{split}_{figure}") for split in splits}
         for figure in FIGURES

@@ -22,6 +22,10 @@ from .task_losses import TASK_LOSSES, TaskLoss
 
 LOSS_NET_ENCODERS = (*ENCODER_MODES, *LIBRARIES)
 CROSS_ENTROPY = "ce"  # the same trainer with no loss-net
+# of transformers: these step by a metric, or take arguments of their own, which the loss-net's schedule has not
+DEMANDING_SCHEDULES = (
+    "reduce_lr_on_plateau greedy warmup_stable_decay cosine_with_min_lr cosine_warmup_with_min_lr"
+).split()
 
 
 class CheckedArguments:
@@ -311,10 +315,8 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         self._check_range("hypergradient_terms", 1)
         self._check_choice("loss_net_encoder", LOSS_NET_ENCODERS)
         self._check_choice("adapter_export", ADAPTER_EXPORTS)
-        without_arguments = [
-            s.value for s in SchedulerType if s.value not in ("reduce_lr_on_plateau", "warmup_stable_decay")
-        ]
-        self._check_choice("loss_net_lr_scheduler_type", without_arguments)
+        without_more = [s.value for s in SchedulerType if s.value not in DEMANDING_SCHEDULES]
+        self._check_choice("loss_net_lr_scheduler_type", without_more)
         if self.loss_net_warmup_steps > 0 and self.loss_net_lr_scheduler_type == "constant":
             raise ValueError(
                 f"`loss_net_warmup_steps` is {self.loss_net_warmup_steps}, but the schedule 'constant' has no warm-up. "

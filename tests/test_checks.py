@@ -6,7 +6,7 @@ import tiny_run
 import torch
 from datasets import DatasetDict
 from tiny_models import tiny_config
-from transformers import AutoModelForSequenceClassification, TrainingArguments
+from transformers import AutoModelForSequenceClassification, SchedulerType, TrainingArguments, get_scheduler
 
 from seal_hf import (
     EnergyTrainer,
@@ -72,6 +72,21 @@ def test_arguments_that_make_no_sense_are_refused_by_name(tmp_path, option, valu
     with pytest.raises(ValueError) as caught:
         SealTrainingArguments(output_dir=str(tmp_path), use_cpu=True, **{option: value})
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("schedule", [schedule.value for schedule in SchedulerType])
+def test_a_schedule_of_the_loss_net_is_refused_or_runs_without_arguments_and_metrics(tmp_path, schedule):
+    """Oracle: the schedule of transformers itself, given what the loss-net's is given."""
+    optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.zeros(2))])
+    try:
+        scheduler = get_scheduler(schedule, optimizer, num_warmup_steps=1, num_training_steps=4)
+        optimizer.step()
+        scheduler.step()
+    except (TypeError, ValueError):
+        with pytest.raises(ValueError, match=f"`loss_net_lr_scheduler_type` is '{schedule}'; it must be one of"):
+            SealTrainingArguments(output_dir=str(tmp_path), use_cpu=True, loss_net_lr_scheduler_type=schedule)
+    else:
+        SealTrainingArguments(output_dir=str(tmp_path), use_cpu=True, loss_net_lr_scheduler_type=schedule)
 
 
 def test_a_task_net_without_any_loss_is_refused(tmp_path):

@@ -202,6 +202,18 @@ def test_recipes_that_cannot_be_told_apart_or_are_not_read_are_refused(program, 
         program.main(["--eval_strategy", "steps"])
 
 
+@pytest.mark.parametrize("own, asked", [("f1_micro", []), ("f1_example_tuned", ["--metric", "f1_example"])])
+def test_a_recipe_that_chooses_epochs_by_another_metric_is_refused(program, tmp_path, own, asked):
+    """The table says that all were chosen by one."""
+    (tmp_path / "own.yaml").write_text(f"hidden_size: 8\nmetric_for_best_model: {own}\n")
+    metric = asked[-1] if asked else "f1_example_tuned"
+    with pytest.raises(ValueError, match=f"own.yaml: `metric_for_best_model` is '{own}', but --metric is '{metric}'"):
+        program.main(["--recipes", str(tmp_path / "own.yaml"), *asked])
+    for same in (own, f"eval_{own}"):
+        (tmp_path / "own.yaml").write_text(f"metric_for_best_model: {same}\n")
+        assert set(program.from_recipes([tmp_path / "own.yaml"], own)) == {"own"}
+
+
 def test_trials_epochs_and_tables_are_of_the_metric(program, tmp_path, monkeypatch):
     pytest.importorskip("optuna")
     trainers, trainer_of = [], program.Comparison._trainer

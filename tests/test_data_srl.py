@@ -132,3 +132,5 @@ def test_other_mistakes(tmp_path):
         load_srl(folder(tmp_path, train=NONE))
     with pytest.raises(DataError, match="'user/srl' is no folder"):
         load_srl("user/srl")
+    with pytest.raises(DataError, match="'nowhere' not found: .* Give a path[.]$"):  # roles have no embedded data set
+        load_srl("nowhere")

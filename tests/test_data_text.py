@@ -225,6 +225,8 @@ NOT_BINARY = [("a", "1,0,0"), ("b", "0,0,2")] * 10
         ("d.csv", labelled([("a", "1,0,0.5")] * 10), {}, ["row 0", "0 or 1", "'0.5'"]),
         ("d.csv", labelled([("a", "x,0")] * 10), {"label_format": "multi_hot"}, ["row 0", "0 or 1", "'x'"]),
         ("d.csv", labelled([("a", "[0, 1")] * 10), {}, ["row 0", "'[0, 1'", "not one"]),
+        ("d.csv", labelled([*OK, ("v", "3 17 25")]), {}, ["d.csv, row 20", "'3 17 25'", "comma, semicolon or bar"]),
+        ("d.csv", labelled([("a", "0 1 0")] * 10), {"label_format": "multi_hot"}, ["row 0", "'0 1 0'", "comma, "]),
         ("d.csv", labelled([("a", "")] * 10), {}, ["no row has a label", "--label_column"]),
         ("d.csv", labelled(OK), {"label_format": "idx"}, ["'idx'", "auto, ids, names, multi_hot"]),
         ("d.csv", labelled(OK[:3]), {}, ["validation split is empty", "'validation': 0"]),

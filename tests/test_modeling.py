@@ -101,6 +101,16 @@ def test_mlp_for_data_comes_back(mode, tmp_path):
     assert torch.equal(alone(**tiny_inputs("mlp")).logits, seal(**tiny_inputs("mlp")).logits)
 
 
+def test_features_are_for_a_saved_mlp_and_no_model_of_texts(bert, tmp_path):
+    data = SimpleNamespace(**vars(FEATURES), label_rates=np.full(len(LABELS), 0.3))
+    first = SealForMultiLabel.for_data(data, hidden_size=8).eval()
+    first.save_pretrained(tmp_path / "mlp")
+    again = SealForMultiLabel.for_data(data, tmp_path / "mlp")
+    assert_equal_nets(first, again, tiny_inputs("mlp"))
+    with pytest.raises(ValueError, match="/bert', a model of type 'bert', but 'rows' is feature data, .* --dataset"):
+        SealForMultiLabel.for_data(data, bert)
+
+
 def test_both_nets_carry_the_normalisation_of_their_data(tmp_path):
     """Logits and energies of raw features equal those of the same nets, without scaling, of features scaled by hand."""
     facts = {**vars(FEATURES), "scaling": Scaling(np.arange(6.0), np.array([1, 2, 0.5, 0, 10, 1]))}

@@ -112,3 +112,45 @@ def test_the_page_has_all_raw_runs(page, monkeypatch):
     assert {"Summary", "Goals", *(name.replace("_recipes", ", recipes as they are") for name in folders)} <= {*titles}
     assert all(f"--output_dir recipes/results/compare/{name} " in text for name in folders)
     assert text.count(f"chosen by `{METRIC}`") == 1  # how to read the tables, once
+
+
+@pytest.fixture
+def run_recipes(page, tmp_path, monkeypatch):
+    """`main` of run_recipes.py on words of a command, with results in `tmp_path`; it returns the runs that it made."""
+    import run_recipes
+
+    made = []
+
+    def run(recipe, seed, data_dir, extra):
+        made.append((recipe.stem, seed))
+        return {"recipe": recipe.stem, "seed": seed, "extra": run_recipes.said(extra), "test_f1_example": 0.5}
+
+    for name, value in (("RESULTS", tmp_path), ("run", run), ("write_heads", list), ("write_readme", list)):
+        monkeypatch.setattr(run_recipes, name, value)
+
+    def main(words):
+        monkeypatch.setattr(sys, "argv", ["run_recipes.py", "recipes/mlc/bibtex_nce.yaml", *words.split()])
+        made.clear()
+        run_recipes.main()
+        return list(made)
+
+    return main
+
+
+def test_runs_of_other_flags_are_not_filed_as_the_recipes_own(run_recipes, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        run_recipes("--seeds 1 --extra --global_size 0")
+    assert "name it by --suffix _NAME, before it" in capsys.readouterr().err and not list(tmp_path.iterdir())
+    assert run_recipes("--seeds 1") == [("bibtex_nce", 1)] and run_recipes("--seeds 1 2") == [("bibtex_nce", 2)]
+    local = "--suffix _local --extra --global_size 0 --model_name_or_path some/where/model"
+    assert len(run_recipes(f"--seeds 1 {local}")) == 1
+    assert len(run_recipes(f"--seeds 1 2 {local.replace('some/where', 'elsewhere')}")) == 1  # a path is no setting
+    for other in ("--seeds 3 --suffix _local", f"--seeds 1 {local.replace('0', '1')}"):
+        with pytest.raises(SystemExit, match="bibtex_nce_local has runs with --extra --global_size 0 .* model, not"):
+            run_recipes(other)
+    assert {path.name: len(list(path.iterdir())) for path in tmp_path.iterdir()} == {
+        "bibtex_nce": 2,
+        "bibtex_nce_local": 2,
+    }
+    assert run_recipes("--seeds 1 --suffix _local") == []  # what is there is shown
+    assert "| bibtex_nce_local | 2 | 50.00 ± 0.00 |" in capsys.readouterr().out

@@ -27,6 +27,19 @@ def run(program, folder, *flags):
     return program.main(["--output_dir", str(folder), *SMALL, *flags])
 
 
+def columns(folder, *splits):
+    """A folder of CoNLL columns, 24 sentences a split."""
+    folder.mkdir()
+    for seed, split in enumerate(splits):
+        rows = sentences(24, seed)
+        lines = [
+            "\n".join(f"{w} {TAGS[t]}" for w, t in zip(*row, strict=True))
+            for row in zip(rows["words"], rows["tags"], strict=True)
+        ]
+        (folder / f"{split}.conll").write_text("\n\n".join(lines) + "\n")
+    return str(folder)
+
+
 def test_infnet_plus_writes_what_it_measured(program, tmp_path, capsys, monkeypatch):
     metrics = run(program, tmp_path, "--loss", "infnet_plus", "--energy", "chain_ge_a", "--global_size", "8")
     assert 0 < metrics["test_accuracy"] < 1 and metrics["eval_f1"] == metrics["eval_f1"]
@@ -70,15 +83,8 @@ def test_an_encoder_of_hugging_face_tags_files(program, tmp_path, adapter):
         pytest.importorskip("peft")
     AutoModel.from_config(tiny_config("bert")).save_pretrained(tmp_path / "bert")
     tiny_tokenizer().save_pretrained(tmp_path / "bert")
-    (tmp_path / "data").mkdir()
-    for seed, split in enumerate(("train", "dev", "test")):
-        rows = sentences(24, seed)
-        lines = [
-            "\n".join(f"{w} {TAGS[t]}" for w, t in zip(*row, strict=True))
-            for row in zip(rows["words"], rows["tags"], strict=True)
-        ]
-        (tmp_path / "data" / f"{split}.conll").write_text("\n\n".join(lines) + "\n")
-    data = ["--dataset", str(tmp_path / "data"), "--model_name_or_path", str(tmp_path / "bert")]
+    data = ["--dataset", columns(tmp_path / "data", "train", "dev", "test")]
+    data += ["--model_name_or_path", str(tmp_path / "bert")]
     metrics = run(program, tmp_path / "out", *data, *adapter)
     predictions = (tmp_path / "out" / "_predictions_test.jsonl").read_text().splitlines()
     assert 0 <= metrics["test_f1"] <= 1 and len(predictions) == 24
@@ -87,6 +93,22 @@ def test_an_encoder_of_hugging_face_tags_files(program, tmp_path, adapter):
     assert [word["word"] for word in tagged] == ["good", "film"] and {word["entity"] for word in tagged} <= set(TAGS)
     assert "AutoModel" not in (card := (tmp_path / "out" / "README.md").read_text())
     assert 'pipeline("token-classification"' in card
+
+
+def test_further_test_sets_have_their_own_figures_whatever_their_names(program, tmp_path, capsys):
+    further = ("daily_547", "web_a", "web_b")
+    data = columns(tmp_path / "data", "train", "dev", "test", *further)
+    metrics = run(program, tmp_path / "out", "--dataset", data, "--max_steps", "1", "--loss", "ce")
+    splits = ["eval", "test", *(f"{name}.conll" for name in further)]
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["figure", *splits] in lines
+    (printed,) = (line[1:] for line in lines if line[:1] == ["accuracy"])
+    assert len(printed) == len(splits) and len(set(printed)) > 1
+    for split in splits:
+        saved = json.loads((tmp_path / "out" / f"{split}_results.json").read_text())
+        assert saved == {key: value for key, value in metrics.items() if key.startswith(f"{split}_")} and saved
+    names = {path.name for path in (tmp_path / "out").glob("*_results.json")}
+    assert names == {f"{name}_results.json" for name in ("all", "train", *splits)}
 
 
 def test_a_loss_net_of_an_earlier_run_teaches_as_it_is(program, tmp_path):

@@ -236,6 +236,14 @@ def test_a_recipe_names_no_code(own_module, tmp_path):
         run_rewards(tmp_path)
 
 
+def test_a_recipe_that_leaves_no_row_unlabelled_is_refused(tmp_path):
+    program = runpy.run_path(str(Path(__file__).resolve().parents[1] / "examples/run_rewards.py"))["main"]
+    (tmp_path / "rules.yaml").write_text("rules: [{words: w1, are: X}]")
+    (tmp_path / "recipe.yaml").write_text(f"rules: {tmp_path / 'rules.yaml'}\nreport_to: none\nuse_cpu: true\n")
+    with pytest.raises(ValueError, match="toy_tags has no unlabelled rows; load it with `num_labelled`"):
+        program(["--recipe", str(tmp_path / "recipe.yaml"), "--output_dir", str(tmp_path / "run")])
+
+
 def test_an_encoder_trains_with_a_reward(toy, tmp_path):
     torch.manual_seed(0)
     labels = {"id2label": dict(enumerate(toy.label_names)), "label2id": {n: i for i, n in enumerate(toy.label_names)}}

@@ -71,12 +71,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
-def find_data(dataset: str, data_dir: str | None, suffixes: Sequence[str], embedded: str) -> Path | None:
+def find_data(dataset: str, data_dir: str | None, suffixes: Sequence[str], embedded: str | None = None) -> Path | None:
     """The path of a data set given as a file, a folder, or a name under `data_dir`; None for a Hub id.
 
     Args:
         suffixes: of files that can be read; empty: of any.
-        embedded: the embedded data set, for the message.
+        embedded: the embedded data set, for the message; None: there is none.
 
     Raises:
         DataError: there is no such file, folder or name, or files of its type are not read.
@@ -95,10 +95,11 @@ def find_data(dataset: str, data_dir: str | None, suffixes: Sequence[str], embed
     if is_name or path.suffix in suffixes or dataset.count("/") != 1 or dataset.startswith((".", "/")):
         looked = f"{data_dir} and its folders" if data_dir else "no data_dir was given (--data_dir or SEAL_HF_DATA)"
         names = [folder.name for folder in Path(data_dir or ".").glob("*/*") if data_dir and folder.is_dir()]
+        hint = did_you_mean(dataset, [*names, embedded] if embedded else names)
+        other = f", or leave --dataset out for the embedded {embedded}" if embedded else ""
         raise DataError(
             f"Data set {dataset!r} not found: no such folder or file; as a name: {looked}; and it is no Hub id "
-            f"(owner/name).{did_you_mean(dataset, [*names, embedded])} Give a path, or leave --dataset out for the "
-            f"embedded {embedded}."
+            f"(owner/name).{hint} Give a path{other}."
         )
     return None
 

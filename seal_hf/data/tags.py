@@ -153,7 +153,7 @@ def load_srl(
     A row is a proposition: `max_train_rows=8000, train_subset="random"` is a fixed sample of all of them.
     """
     _check_options(scheme, max_train_rows, train_subset, num_labelled)
-    path = find_data(dataset, data_dir, (), "toy_tags")
+    path = find_data(dataset, data_dir, ())
     if path is None:
         raise DataError(f"{dataset!r} is no folder, file or name; semantic roles are read from files of columns.")
     notes: list[str] = []

@@ -14,15 +14,7 @@ from typing import Any
 import datasets
 import numpy as np
 
-from .common import (
-    DataError,
-    MultiLabelData,
-    check_splits,
-    did_you_mean,
-    empty_rows_note,
-    make_dataset,
-    random_split,
-)
+from .common import DataError, MultiLabelData, check_splits, did_you_mean, empty_rows_note, make_dataset, random_split
 
 SUFFIXES = (".csv", ".tsv", ".jsonl")
 SPLIT_NAMES = {"train": ("train", "training"), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
@@ -284,6 +276,11 @@ def _cell(value: Any, place: str) -> list:
     if isinstance(value, str):
         value = value.strip()
         if not value.startswith("["):
+            if re.fullmatch(r"[0-9]+( +[0-9]+)+", value):
+                raise DataError(
+                    f"{place}: label cell {value[:60]!r} has spaces between numbers: it would be read as one name. "
+                    "Separate ids, or 0 and 1, by comma, semicolon or bar."
+                )
             separator = next((mark for mark in "|;," if mark in value), None)
             parts = value.split(separator) if separator else [value]
             return [part.strip() for part in parts if part.strip()]

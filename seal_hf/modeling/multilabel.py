@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForSequenceClassification
+from transformers import AutoModelForSequenceClassification, PretrainedConfig
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from ..backbones import LIBRARIES
@@ -80,7 +80,7 @@ class SealForMultiLabel(SealModel):
         Args:
             data: has `kind` and `label_names`; `num_features` and `scaling` for features; `label_rates` where the
                 output layer has a bias.
-            model_name_or_path: a Hugging Face encoder or classifier; for text data.
+            model_name_or_path: a Hugging Face encoder or classifier, for text data; or a saved MLP, for features.
             loss_net_encoder, adapter: see [`from_pretrained`]; features take `separate` or `shared`, and no adapter.
             global_size: width of the loss-net's global term.
             hidden_size, num_layers, dropout: of the MLPs, for feature data.
@@ -88,11 +88,14 @@ class SealForMultiLabel(SealModel):
                 `SPARSE_FROM` labels on, where samples must hold few of them.
 
         Raises:
-            ValueError: text data without `model_name_or_path`; adapters, or `kwargs`, for feature data.
+            ValueError: text data without `model_name_or_path`, or feature data with that of a net that reads no
+                features; adapters, or `kwargs`, for feature data.
         """
         names = list(data.label_names)
         labels = label_maps(names)
         if model_name_or_path is not None:
+            if data.kind == "features":
+                _check_reads_features(data, model_name_or_path, kwargs)
             return cls.from_pretrained(
                 model_name_or_path,
                 loss_net_encoder=loss_net_encoder,
@@ -131,3 +134,14 @@ class SealForMultiLabel(SealModel):
             for encoder in (net.encoder for net in (task_net, seal.loss_net) if net.encoder is not None):
                 encoder.set_scaling(data.scaling)
         return seal
+
+
+def _check_reads_features(data, model_name_or_path: str, kwargs: dict[str, Any]) -> None:
+    """Raises ValueError for a pretrained model of texts, or of anything else whose config has no `input_size`."""
+    config, _ = PretrainedConfig.get_config_dict(model_name_or_path, **kwargs)
+    if "input_size" not in config:
+        raise ValueError(
+            f"`model_name_or_path` is {str(model_name_or_path)!r}, a model of type {config.get('model_type')!r}, but "
+            f"{data.name!r} is feature data, which it does not read. If texts were meant, name them with --dataset; "
+            "else leave it out, and the task-net is an MLP."
+        )
