@@ -64,6 +64,9 @@ def said(extra: list[str]) -> list[str]:
     return [Path(word).name if "/" in word else word for word in extra]
 
 
+HALF = "_bf16"  # suffix of the same runs in half precision, which stand for the recipe where they are more
+
+
 def check_extra(name: str, seeds: list[int], extra: list[str]) -> None:
     """Ends the program where the folder has runs of another `--extra` than this one: a name is of one method."""
     missing = any(not (RESULTS / name / f"seed{seed}.json").is_file() for seed in seeds)
@@ -108,7 +111,8 @@ def write_heads() -> None:
     """The figures in the second and third line of each recipe."""
     for kind, (_, figures) in KINDS.items():
         for recipe in sorted((ROOT / "recipes" / kind).glob("*.yaml")):
-            runs, text = runs_of(recipe.stem), recipe.read_text(encoding="utf-8")
+            suffix = max(("", HALF), key=lambda suffix: len(runs_of(recipe.stem + suffix)))
+            runs, text = runs_of(recipe.stem + suffix), recipe.read_text(encoding="utf-8")
             if not text.startswith("#"):  # rules, and other files that are no recipe
                 continue
             title, rest = re.sub(r"^# (Test |No figure|Not measured).*\n(#   .*\n)?", "", text, flags=re.M).split(
@@ -125,7 +129,9 @@ def write_heads() -> None:
                     found = (f"{name} {value}" for name, value in cells.items() if value != "-")
                     said = f"set, in percent: {', '.join(found)}"
                 head = f"# Test {said}.\n"
-                head += f"#   python benchmarks/run_recipes.py recipes/{kind}/{recipe.name} --seeds {seeds}\n"
+                command = f"python benchmarks/run_recipes.py recipes/{kind}/{recipe.name} --seeds {seeds}"
+                extra = ["--extra", *runs[0]["extra"]] if runs[0].get("extra") else []
+                head += " ".join(["#  ", command, *(["--suffix", suffix] if suffix else []), *extra]) + "\n"
             recipe.write_text(f"{title}\n{head}{rest}", encoding="utf-8")
 
 
