@@ -53,6 +53,10 @@ IMPLICIT = """The same runs without and with the hypergradient (recipes `*_contr
 percent; p by a paired t-test over the seeds."""
 
 
+MASKS = """IoU at 0.5 in half precision, less that of the same seed with cross-entropy alone, and with cross-entropy
+and soft IoU, which need no loss-net; p by a paired t-test over the seeds."""
+
+
 DEPENDENCIES = """NCE with an energy that knows no dependencies between labels, its local term alone, beside the runs of
 the recipes: `python benchmarks/run_recipes.py recipes/mlc/NAME_nce.yaml --data_dir PATH --suffix _local --extra
 --global_size 0`. Test example F1 at the threshold tuned on validation, in percent; p by a paired t-test over the seeds
@@ -131,6 +135,26 @@ def implicit() -> list[str]:
     return lines
 
 
+def masks() -> list[str]:
+    """Segmentation runs in half precision against the two baselines without a loss-net, seed by seed."""
+    key, baselines = KINDS["segmentation"][1][JUDGED["segmentation"]], ("weizmann_ce_bf16", "weizmann_soft_iou_bf16")
+    lines = ["| runs | seeds | to cross-entropy | p | to soft IoU | p |", "|---" * 6 + "|"]
+    found = {name: {run["seed"]: run[key] for run in runs_of(name)} for name in baselines}
+    for folder in sorted(folder.name for folder in RESULTS.glob("weizmann_*_bf16")):
+        ours, cells = {run["seed"]: run[key] for run in runs_of(folder)}, []
+        for baseline in found.values():
+            seeds = sorted(ours.keys() & baseline.keys())
+            gains = [100 * (ours[seed] - baseline[seed]) for seed in seeds]
+            if len(seeds) < 2 or not any(gains):
+                cells += ["-", "-"]
+                continue
+            p = paired_test([ours[seed] for seed in seeds], [baseline[seed] for seed in seeds])
+            cells += [f"{mean(gains):+.2f}", f"{p:.2g}"]
+        if cells != ["-"] * 4:
+            lines.append(f"| {folder} | {len(ours)} | {' | '.join(cells)} |")
+    return lines
+
+
 def commands(name: str, runs: Runs) -> list[str]:
     """What the runs of a comparison were made by, as Markdown: one command for the methods with the same seeds."""
     identity, by_seeds = runs.identity(), {}
@@ -204,6 +228,8 @@ def main() -> None:
     for kind, title in TITLES.items():
         if len(rows := table(kind).split("\n")) > 2:
             lines += [f"## {title}", "", RECIPES.format(kind=kind), "", *rows, "", f"Published: {BESIDE[kind]}", ""]
+        if kind == "segmentation" and len(pairs := masks()) > 2:
+            lines += [MASKS, "", *pairs, ""]
     lines += ["## Implicit gradients", "", IMPLICIT, "", *implicit(), "", f"Published: {BESIDE['implicit']}", ""]
     (ROOT / "recipes" / "RESULTS.md").write_text("\n".join(lines), encoding="utf-8")
 

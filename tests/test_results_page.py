@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from programs import EXAMPLES
-from scipy.stats import norm
+from scipy.stats import norm, ttest_rel
 
 from seal_hf.compare import COMPARED, METRIC, Runs
 
@@ -112,6 +112,22 @@ def test_the_page_has_all_raw_runs(page, monkeypatch):
     assert {"Summary", "Goals", *(name.replace("_recipes", ", recipes as they are") for name in folders)} <= {*titles}
     assert all(f"--output_dir recipes/results/compare/{name} " in text for name in folders)
     assert text.count(f"chosen by `{METRIC}`") == 1  # how to read the tables, once
+
+
+def test_masks_are_compared_with_both_baselines_seed_by_seed(page, tmp_path, monkeypatch):
+    figures = {"ce": [0.7, 0.8, 0.9], "soft_iou": [0.72, 0.82, 0.92], "nce": [0.71, 0.83], "regression": [0.9]}
+    runs = {f"weizmann_{name}_bf16": values for name, values in figures.items()}
+    for name in runs:
+        (tmp_path / name).mkdir()
+    found = lambda name: [{"seed": i, "test_mean_iou": value} for i, value in enumerate(runs[name])]  # noqa: E731
+    monkeypatch.setattr(page, "RESULTS", tmp_path)
+    monkeypatch.setattr(page, "runs_of", found)
+    lines = page.masks()
+    assert cells(lines, "weizmann_nce_bf16", "2")[::2] == ["+2.00", "+0.00"]
+    assert cells(lines, "weizmann_nce_bf16", "2")[1] == f"{ttest_rel([0.71, 0.83], [0.7, 0.8]).pvalue:.2g}"
+    assert cells(lines, "weizmann_soft_iou_bf16", "3") == ["+2.00", "0", "-", "-"]
+    assert cells(lines, "weizmann_ce_bf16", "3") == ["-", "-", "-2.00", "0"]
+    assert len(lines) == 5  # one seed says nothing
 
 
 @pytest.fixture
