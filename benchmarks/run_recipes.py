@@ -40,6 +40,7 @@ KINDS = {  # folder of the recipes -> program, and the figures of its runs by th
     "mask_energy": ("run_mask_energy.py", MASKS),
     "rewards": ("run_rewards.py", {"accuracy": "test_accuracy"}),
 }
+HALF = "_bf16"  # suffix of the same runs in half precision, which stand for the recipe where they are more
 
 
 def run(recipe: Path, seed: int, data_dir: str | None, extra: list[str]) -> dict:
@@ -62,9 +63,6 @@ def run(recipe: Path, seed: int, data_dir: str | None, extra: list[str]) -> dict
 def said(extra: list[str]) -> list[str]:
     """`--extra` as a result keeps it: with no path of this machine."""
     return [Path(word).name if "/" in word else word for word in extra]
-
-
-HALF = "_bf16"  # suffix of the same runs in half precision, which stand for the recipe where they are more
 
 
 def check_extra(name: str, seeds: list[int], extra: list[str]) -> None:

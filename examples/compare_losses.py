@@ -67,9 +67,9 @@ def shared_settings(recipe: Path | None, flags: list[str], recipes: Mapping[str,
     for key in LOSS_KEYS:
         if key in given:
             raise ValueError(f"--{key} is what is compared: name the methods with --losses, or give --recipes")
-    for key in ("metric_for_best_model", "seed"):
+    for key, name in NAMES_HERE.items():
         if key in given:
-            raise ValueError(f"--{key} is called --{NAMES_HERE[key]} here, for all methods")
+            raise ValueError(f"--{key} is called --{name} here, for all methods")
     for key in () if recipes else EVERY_RUN:
         if key in given:
             raise ValueError(f"--{key} is {EVERY_RUN[key]} in every run of a comparison: leave it out")

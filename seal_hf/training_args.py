@@ -23,9 +23,8 @@ from .task_losses import TASK_LOSSES, TaskLoss
 LOSS_NET_ENCODERS = (*ENCODER_MODES, *LIBRARIES)
 CROSS_ENTROPY = "ce"  # the same trainer with no loss-net
 # of transformers: these step by a metric, or take arguments of their own, which the loss-net's schedule has not
-DEMANDING_SCHEDULES = (
-    "reduce_lr_on_plateau greedy warmup_stable_decay cosine_with_min_lr cosine_warmup_with_min_lr"
-).split()
+DEMANDING_SCHEDULES = "reduce_lr_on_plateau greedy warmup_stable_decay cosine_with_min_lr cosine_warmup_with_min_lr"
+ALL_TASK_LOSSES = list(dict.fromkeys([*TASK_LOSSES, *TAG_TASK_LOSSES, *MASK_TASK_LOSSES]))  # of labels, tags and masks
 
 
 class CheckedArguments:
@@ -218,7 +217,7 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
     gold_mix: float = field(default=0.0, metadata={"help": "Share of the gold in the samples, below 1."})
 
     task_loss: str = field(
-        default="cross_entropy", metadata={"help": f"The task-net's own loss: {', '.join(TASK_LOSSES)}."}
+        default="cross_entropy", metadata={"help": f"The task-net's own loss: {', '.join(ALL_TASK_LOSSES)}."}
     )
     focal_gamma: float = field(default=TaskLoss.focal_gamma, metadata={"help": "γ of the focal loss."})
     asymmetric_gamma_negative: float = field(
@@ -300,7 +299,7 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         if self.gradient_checkpointing and self.gradient_checkpointing_kwargs is None:
             self.gradient_checkpointing_kwargs = {"use_reentrant": False}  # the other skips adapters of a frozen base
         self._check_choice("energy_loss", [*ENERGY_LOSSES, CROSS_ENTROPY])
-        self._check_choice("task_loss", dict.fromkeys([*TASK_LOSSES, *TAG_TASK_LOSSES, *MASK_TASK_LOSSES]))
+        self._check_choice("task_loss", ALL_TASK_LOSSES)
         self._check_choice("tag_score", TAG_SCORES)
         self._check_choice("pixel_loss", PIXEL_LOSSES)
         self._check_choice("sample_coherence", COHERENCE)
@@ -315,7 +314,7 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         self._check_range("hypergradient_terms", 1)
         self._check_choice("loss_net_encoder", LOSS_NET_ENCODERS)
         self._check_choice("adapter_export", ADAPTER_EXPORTS)
-        without_more = [s.value for s in SchedulerType if s.value not in DEMANDING_SCHEDULES]
+        without_more = [s.value for s in SchedulerType if s.value not in DEMANDING_SCHEDULES.split()]
         self._check_choice("loss_net_lr_scheduler_type", without_more)
         if self.loss_net_warmup_steps > 0 and self.loss_net_lr_scheduler_type == "constant":
             raise ValueError(

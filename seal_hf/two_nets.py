@@ -24,7 +24,7 @@ from .modeling import SealModel
 from .optimizers import with_own_rate
 from .samplers import WindowRepeatSampler
 from .saving import SavingTrainer
-from .spaces import REWARD_CODES, SPACES, MultiLabelSpace, OutputSpace, TagSequenceSpace
+from .spaces import REWARD_CODES, SPACES, MultiLabelSpace, OutputSpace
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
 
 
@@ -121,8 +121,7 @@ class TwoNetTrainer(SavingTrainer):
         """The output space with the arguments as they are: a hyper-parameter search changes them."""
         kind = SPACES[self.loss_net.config.space] if self.loss_net else self._space_class
         self.space = self._given_space or kind.from_arguments(self.args, self.model)
-        if isinstance(self.space, TagSequenceSpace):  # predictions of the saved net are decoded as evaluation has it
-            self.model.config.constrained_decoding = self.space.constraints is not None
+        self.model.config.update(self.space.decoding_options())
 
     def call_model_init(self, trial=None) -> nn.Module:
         model = self._take_apart(super().call_model_init(trial))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -47,6 +48,11 @@ class OutputSpace(ABC):
     def from_arguments(cls, args, task_net) -> OutputSpace:
         """The space of this task-net's outputs, with the options that [`SealTrainingArguments`] has for it."""
         return cls.for_model(task_net)
+
+    def decoding_options(self) -> dict[str, Any]:
+        """What a task-net's config keeps of how evaluation decodes, for `for_model` to read: predictions of the saved
+        net are decoded alike."""
+        return {}
 
     @abstractmethod
     def check(self, logits: Tensor, labels: Tensor) -> None:

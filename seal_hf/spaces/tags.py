@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -61,6 +62,9 @@ class TagSequenceSpace(OutputSpace):
     def from_arguments(cls, args, task_net) -> TagSequenceSpace:
         loss = TagTaskLoss.from_arguments(args, _names(task_net), getattr(task_net, "crf", None))
         return cls(_names(task_net), loss, args.tag_score, args.constrained_decoding)
+
+    def decoding_options(self) -> dict[str, Any]:
+        return {"constrained_decoding": self.constraints is not None}
 
     def check(self, logits: Tensor, labels: Tensor) -> None:
         """Logits must be (B, T, C) and labels (B, T).
