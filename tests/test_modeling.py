@@ -109,6 +109,9 @@ def test_features_are_for_a_saved_mlp_and_no_model_of_texts(bert, tmp_path):
     assert_equal_nets(first, again, tiny_inputs("mlp"))
     with pytest.raises(ValueError, match="/bert', a model of type 'bert', but 'rows' is feature data, .* --dataset"):
         SealForMultiLabel.for_data(data, bert)
+    wider = SimpleNamespace(**{**vars(data), "num_features": 7})
+    with pytest.raises(ValueError, match="/mlp', which reads 6 features, but 'rows' has 7. Give the data"):
+        SealForMultiLabel.for_data(wider, tmp_path / "mlp")
 
 
 def test_both_nets_carry_the_normalisation_of_their_data(tmp_path):

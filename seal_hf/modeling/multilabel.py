@@ -137,11 +137,17 @@ class SealForMultiLabel(SealModel):
 
 
 def _check_reads_features(data, model_name_or_path: str, kwargs: dict[str, Any]) -> None:
-    """Raises ValueError for a pretrained model of texts, or of anything else whose config has no `input_size`."""
+    """Raises ValueError for a pretrained model of texts, or of anything else whose config has no `input_size`, and for
+    one of another number of features."""
     config, _ = PretrainedConfig.get_config_dict(model_name_or_path, **kwargs)
     if "input_size" not in config:
         raise ValueError(
             f"`model_name_or_path` is {str(model_name_or_path)!r}, a model of type {config.get('model_type')!r}, but "
             f"{data.name!r} is feature data, which it does not read. If texts were meant, name them with --dataset; "
             "else leave it out, and the task-net is an MLP."
+        )
+    if config["input_size"] != data.num_features:
+        raise ValueError(
+            f"`model_name_or_path` is {str(model_name_or_path)!r}, which reads {config['input_size']} features, but "
+            f"{data.name!r} has {data.num_features}. Give the data that it was trained on, or leave it out."
         )

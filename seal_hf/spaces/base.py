@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
 def precise(values: Tensor) -> Tensor:
     """In float32, where it is in half precision; float64 stays."""
     return values if values.dtype == torch.float64 else values.float()
+
+
+def mixed_odds(odds: Tensor, gold: Tensor, share: float) -> Tensor:
+    """The log-odds of (1 - m) σ(z) + m y*, m = `share` in (0, 1), gold y* in {0, 1} of the shape of the odds z."""
+    sign = 2 * gold - 1
+    other = math.log1p(-share) + F.logsigmoid(-sign * odds)  # log of what the gold does not say
+    return sign * (torch.log(-torch.expm1(other)) - other)
+
+
+def repeated_bits(y: Tensor) -> Tensor:
+    """Which rows of y (B, S, n) in {0, 1} equal an earlier one of the same input: (B, S) bool.
+
+    By |a| + |b| - 2 a·b, which is 0 where two sets are equal: memory is B x S², and no B x S x S x n tensor is made.
+    """
+    size = y.sum(-1)
+    equal = size.unsqueeze(2) + size.unsqueeze(1) == 2 * y @ y.transpose(1, 2)
+    return equal.tril(-1).any(-1)
 
 
 class OutputSpace(ABC):

@@ -39,7 +39,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .base import OutputSpace
+from .base import OutputSpace, mixed_odds, repeated_bits
 
 IGNORE = 255  # label of a pixel that does not count, as in Pascal VOC and Hugging Face's segmentation heads
 COHERENCE = ("none", "field", "patches", "inputs")
@@ -222,16 +222,11 @@ class BinaryMaskSpace(OutputSpace):
 
     def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
         """The log-odds of (1 - m) σ(z) + m y*, m = `share` in (0, 1): (B, H, W)."""
-        sign = 2 * gold - 1
-        other = math.log1p(-share) + F.logsigmoid(-sign * log_odds(logits, gold.shape[-2:]))
-        return sign * (torch.log(-torch.expm1(other)) - other)
+        return mixed_odds(log_odds(logits, gold.shape[-2:]), gold, share)
 
     def repeated(self, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """By |a| + |b| - 2 a·b = 0 of masks, over the pixels that count; memory B x S²."""
-        y = _counted(y, mask).flatten(2)
-        size = y.sum(-1)
-        equal = size.unsqueeze(2) + size.unsqueeze(1) == 2 * y @ y.transpose(1, 2)
-        return equal.tril(-1).any(-1)
+        """By the distance of masks as sets, over the pixels that count."""
+        return repeated_bits(_counted(y, mask).flatten(2))
 
     # --- probabilities -----------------------------------------------------------------------------------------------
 

@@ -6,8 +6,6 @@ reads how wide the sets are.
 
 from __future__ import annotations
 
-import math
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -15,7 +13,7 @@ from torch import Tensor
 from .. import label_sets
 from ..label_sets import LabelSets, dot, total
 from ..task_losses import CrossEntropy, TaskLoss
-from .base import OutputSpace
+from .base import OutputSpace, mixed_odds, repeated_bits
 
 SPARSE_FROM = 2000  # labels: sparse is 3 times as fast at 1000 already (benchmarks/label_scale.json), dense is exact
 
@@ -138,22 +136,14 @@ class MultiLabelSpace(OutputSpace):
 
     def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
         """The logits of (1 - m) σ(z) + m y*, m = `share` in (0, 1): (B, L)."""
-        sign = 2 * gold - 1
-        other = math.log1p(-share) + F.logsigmoid(-sign * logits.float())  # log of what the gold does not say
-        return sign * (torch.log(-torch.expm1(other)) - other)
+        return mixed_odds(logits.float(), gold, share)
 
     def repeated(self, y: Tensor | LabelSets, mask: Tensor | None = None) -> Tensor:
-        """By the distance |a| + |b| - 2 a·b of sets, which is 0 where they are equal; sparse sets by a sum of hashes.
-
-        Memory is B x S², and no B x S x S x L tensor is made.
-        """
-        if isinstance(y, LabelSets):
-            key = label_sets.hashes(y)
-            equal = key.unsqueeze(2) == key.unsqueeze(1)
-        else:
-            size = y.sum(-1)
-            equal = size.unsqueeze(2) + size.unsqueeze(1) == 2 * y @ y.transpose(1, 2)
-        return equal.tril(-1).any(-1)
+        """By the distance of sets; sparse sets by a sum of hashes."""
+        if not isinstance(y, LabelSets):
+            return repeated_bits(y)
+        key = label_sets.hashes(y)
+        return (key.unsqueeze(2) == key.unsqueeze(1)).tril(-1).any(-1)
 
     def log_prob(self, logits: Tensor, y: Tensor | LabelSets, mask: Tensor | None = None) -> Tensor:
         """Σ_j y_j log p_j + (1 - y_j) log(1 - p_j) = Σ_j y_j logit_j - softplus(logit_j): (B, S) for `y` (B, S, L).
