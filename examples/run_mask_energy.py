@@ -57,7 +57,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     network, path = SealForSegmentation.for_data(data).loss_net, model_args.task_net_path
     processor = AutoImageProcessor.from_pretrained(path) if path else fcn_image_processor()
     scaling = pixel_scaling(processor)
-    rows = MaskRows(data.train, crop, args.data_seed or args.seed, **scaling)
+    seed = args.seed if args.data_seed is None else args.data_seed
+    rows = MaskRows(data.train, crop, seed, **scaling)
     splits = {"eval": MaskRows(data.validation, **scaling)}
     if data.test is not None:
         splits["test"] = MaskRows(data.test, **scaling)

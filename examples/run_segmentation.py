@@ -79,7 +79,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     model, processor = build(data, model_args, args)
     scaling = pixel_scaling(processor)
     given, own = model_args.crop_size, getattr(model.config, "crop_size", None)
-    rows = MaskRows(data.train, own if given is None else given or None, args.data_seed or args.seed, **scaling)
+    seed = args.seed if args.data_seed is None else args.data_seed
+    rows = MaskRows(data.train, own if given is None else given or None, seed, **scaling)
     set_test_crops(model.config, data.image_size, given, model_args.test_crop_size, model_args.crop_offsets)
     splits = {"eval": MaskRows(data.validation, **scaling)}
     if data.test is not None:

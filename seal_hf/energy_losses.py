@@ -4,12 +4,13 @@ Every loss sees the same row of candidates for each input,
 
     y = [ŷ, y*, y_1 .. y_K]:  the task-net's relaxed output, the gold, and K samples    (B, 2 + K, ...)
 
-(of `infnet_plus` the third and last is the output of the cost-augmented network),
+and the energies E(x, y) of that row, (B, 2 + K), lower = better. Losses differ in their samples: some have none (K is
+0 below), `regression_s` has one less than `num_samples`, and of `infnet_plus` the only one is the output of the
+cost-augmented network.
 
-and the energies E(x, y) of that row, (B, 2 + K), lower = better. A loss is a class with two methods: `candidates`
-builds the row,
-`__call__` maps energies to a scalar, the mean over the batch (SEAL, Eq. 4). `task_term` is what the task-net minimises
-in turn.
+A loss is a class with up to four methods: `draw` gives its samples, `annotate` fills in what it reads of the row beside
+the energies (scores, costs, log-probabilities), `__call__` maps energies to a scalar, the mean over the batch (SEAL,
+Eq. 4), and `task_term` is what the task-net minimises in turn.
 Sources: SEAL = Lee et al. 2022, https://arxiv.org/abs/2212.01939; InfNet+ = Tu, Pang & Gimpel 2020,
 https://arxiv.org/abs/1911.02891 (equation numbers as printed there).
 """
@@ -103,9 +104,18 @@ class EnergyLoss:
         *,
         differentiable: bool = False,
     ) -> Candidates:
-        """Candidates around the task-net's current output. Samples come from `generator`; `augmented` are the logits of
-        the cost-augmented network, if there is one. `logits` are detached here, unless `differentiable`: then ŷ, its
-        cost and its score keep their graph, which implicit gradients follow; samples have none."""
+        """Candidates around the task-net's current output.
+
+        Args:
+            space: of this batch.
+            logits: the task-net's, (B, ...) as the space has them: (B, L), (B, T, C), (B, 1 or 2, H, W). Detached here,
+                unless `differentiable`.
+            labels: as the data give them, (B, L), (B, T) or (B, H, W).
+            generator: the only source of the samples' random numbers.
+            augmented: logits of the cost-augmented network, of the shape of `logits`, if there is one.
+            differentiable: ŷ, its cost and its score keep their graph, which implicit gradients follow; samples have
+                none.
+        """
         with torch.set_grad_enabled(differentiable):
             gold, mask = space.gold(labels)
             samples = self.draw(space, logits, gold, generator) if augmented is None else space.output(augmented)
@@ -297,8 +307,13 @@ class Regression(EnergyLoss):
     def annotate(self, space: OutputSpace, logits: Tensor, gold: Tensor, candidates: Candidates) -> None:
         candidates.score = space.score(candidates.y, gold, candidates.mask)
 
+    @staticmethod
+    def pointwise(energies: Tensor, score: Tensor) -> Tensor:
+        """The loss of each candidate, of both arguments' shape; differentiable in both."""
+        return F.binary_cross_entropy_with_logits(-energies, score, reduction="none")
+
     def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
-        return F.binary_cross_entropy_with_logits(-energies[:, OUTPUT], candidates.score[:, OUTPUT])
+        return self.pointwise(energies[:, OUTPUT], candidates.score[:, OUTPUT]).mean()
 
     def task_term(self, energy: Tensor, cost: Tensor | None = None) -> Tensor:
         return -torch.sigmoid(-energy).mean()
@@ -306,15 +321,17 @@ class Regression(EnergyLoss):
 
 class RegressionS(Regression):
     """Regression summed over ŷ and K - 1 structures around it (SEAL §2.3, "regression-s"): Gaussian perturbations of
-    its logits, or, `discrete`, samples of its distribution."""
+    its logits, or, `discrete`, samples of its distribution. With K = 1, ŷ alone."""
 
-    def draw(self, space: OutputSpace, logits: Tensor, gold: Tensor, generator: torch.Generator) -> Tensor:
+    def draw(self, space: OutputSpace, logits: Tensor, gold: Tensor, generator: torch.Generator) -> Tensor | None:
+        if self.num_samples == 1:
+            return None
         if self.regression_samples == "discrete":
             return space.sample(logits, self.num_samples - 1, generator)
         return space.perturb(logits, self.num_samples - 1, self.perturbation_std, generator)
 
     def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
-        loss = F.binary_cross_entropy_with_logits(-energies, candidates.score, reduction="none")  # (B, 2 + K)
+        loss = self.pointwise(energies, candidates.score)  # (B, 1 + K)
         return (loss[:, OUTPUT] + loss[:, SAMPLES].sum(1)).mean()
 
 
@@ -325,11 +342,6 @@ class DeepValue(Regression):
 
     For an energy network on its own, whose row comes from inference: see `energy_methods.py`.
     """
-
-    @staticmethod
-    def pointwise(energies: Tensor, score: Tensor) -> Tensor:
-        """The terms of the sum, (B, S); differentiable in both arguments."""
-        return F.binary_cross_entropy_with_logits(-energies, score, reduction="none")
 
     def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
         return self.pointwise(energies, candidates.score).sum(1).mean()

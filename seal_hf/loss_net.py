@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 
 from .backbones import LIBRARIES, LossAdapter
+from .chain import at_least_float32
 from .encoders import ENCODER_MODES, pool
 from .energies import ENERGIES, check_energy_options
 from .label_sets import LabelSets
 from .second_order import second_order
-from .spaces.base import precise
 
 
 class LossNetConfig(PretrainedConfig):
@@ -202,7 +202,8 @@ class LossNet(PreTrainedModel):
         evaluated = not self.energy.training and torch.is_grad_enabled()
         exact = second_order(self.energy) if self._differentiated_twice or evaluated else contextlib.nullcontext()
         with exact, torch.autocast(y.device.type, enabled=False):
-            return self.energy(precise(features), y.float() if isinstance(y, LabelSets) else precise(y), mask)
+            y = y.float() if isinstance(y, LabelSets) else at_least_float32(y)
+            return self.energy(at_least_float32(features), y, mask)
 
 
 def encoder_options(config) -> dict:

@@ -283,6 +283,9 @@ class FunctionReward(Reward):
         names = list(self.words)
         rewards = []
         for row, candidates, counts in zip(codes.cpu(), y.argmax(-1).cpu(), mask.cpu(), strict=True):
+            if not counts.any():  # no words, or a row that has gold tags: nothing to ask
+                rewards.append([1.0] * len(candidates))
+                continue
             words = [names[code] for code in row[counts].tolist()]
             tags = [[self.label_names[tag] for tag in one[counts].tolist()] for one in candidates]
             rewards.append([float(self.function(words, one)) for one in tags])

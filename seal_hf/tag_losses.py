@@ -7,7 +7,6 @@ float32, or in float64 if the logits are, and what stands at positions that do n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,8 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .chain import CRF, IGNORED, at_least_float32
+from .tags import CORE_ROLE, split_tag
 
-CORE_ROLE = re.compile(r"[BSU]-((?:ARG|A)[0-5A])")  # PropBank: ARG0 .. ARG5 and ARGA, of CoNLL-2005 A0 .. A5 and AA
+BEGINS = ("B", "S", "U")  # prefixes of a span's first word
 LEAST = 1e-6  # the authors' floor of 1 - B_X(j), whose log is taken
 
 
@@ -111,8 +111,9 @@ class UniqueRoles(TagCrossEntropy):
     def __post_init__(self):
         found: dict[str, list[int]] = {}
         for number, tag in enumerate(self.tags):
-            if role := CORE_ROLE.fullmatch(tag):
-                found.setdefault(role[1], []).append(number)
+            prefix, role = split_tag(tag)
+            if prefix in BEGINS and CORE_ROLE.fullmatch(role):
+                found.setdefault(role, []).append(number)
         if not found:
             raise ValueError(
                 "task_loss='unique_roles' is about tags that begin a core role, such as B-ARG0 or B-A0, and there is "

@@ -10,7 +10,6 @@ is no span, and neither is `B-X` of BIOES without its `E-X`). `malformed` says h
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -18,11 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from .tags import is_well_formed, scheme_of, spans
+from .tags import CORE_ROLE, is_well_formed, scheme_of, spans
 
 KINDS = ("plain", "bio", "bioes", "srl")
 PREDICATE = "V"  # given, not predicted: its spans do not count
-CORE_ROLE = re.compile(r"(A|ARG)[0-5]")
 Tags = Sequence[Sequence[str]]
 
 
@@ -69,8 +67,8 @@ def span_counts(predicted: Tags, gold: Tags, kind: str, *, scheme: str | None = 
 
 
 def core_role_violations(predicted: Tags, scheme: str = "bio") -> float:
-    """Share of the propositions whose prediction has two spans of one core role, A0-A5 or ARG0-ARG5 (unique-core-role
-    violation, UCR in the SEAL paper's Table 3). `C-X` and `R-X` are no repeats of X. In [0, 1]."""
+    """Share of the propositions whose prediction has two spans of one core role, A0-A5, AA or ARG0-ARG5, ARGA
+    (unique-core-role violation, UCR in the SEAL paper's Table 3). `C-X` and `R-X` are no repeats of X. In [0, 1]."""
 
     def repeats(tags: Sequence[str]) -> bool:
         roles = Counter(span.type for span in spans(tags, scheme) if CORE_ROLE.fullmatch(span.type))

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 SCHEMES = ("plain", "bio", "bioes")
+CORE_ROLE = re.compile(r"(?:ARG|A)[0-5A]")  # PropBank: ARG0 .. ARG5 and ARGA, of CoNLL-2005 A0 .. A5 and AA
 _BILOU = {"L": "E", "U": "S"}  # BILOU is BIOES in other letters
 
 

@@ -12,11 +12,11 @@ from itertools import chain
 import numpy as np
 from datasets import Dataset, Features, List, Value
 
+from .chain import IGNORED
 from .collators import TensorRows
 from .data import DataError
 from .vocabulary import Vocabulary
 
-IGNORED = -100  # label where a position does not count
 STRINGS, INTEGERS = ("string", "large_string"), ("int64", "int32", "int16", "int8")
 PREDICATE_MARKERS = ("token_type", "segment")
 POSITIONS_AFTER_PADDING = frozenset(  # encoders whose first position is `pad_token_id` + 1

@@ -206,7 +206,7 @@ class SealTrainer(TwoNetTrainer):
         """What the loss-net's phase reads of the current task-net."""
         outputs = self._pending if first else None
         if outputs is None:  # the raw module: a forward of the DDP wrapper belongs to a backward
-            with torch.no_grad(), self.compute_loss_context_manager():
+            with torch.no_grad(), keeping_statistics(self.model), self.compute_loss_context_manager():
                 outputs = self._run_task_net(self.model, batch)
         logits, augmented, function = outputs.logits.detach(), None, None
         if self.partner is not None:

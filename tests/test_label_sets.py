@@ -205,7 +205,10 @@ def test_noise_on_every_logit_is_refused_at_the_start(tmp_path):
     with pytest.raises(ValueError, match="regression_s.*6 logits.*Choose regression_samples=.discrete"):
         tiny_run.make(tmp_path, loss="regression_s", sparse_labels_from=6)
     tiny_run.make(tmp_path, loss="regression_s", sparse_labels_from=7)
-    tiny_run.make(tmp_path, loss="regression_s", sparse_labels_from=6, regression_samples="discrete")
+    for samples in (1, 5):  # 1: the output alone
+        discrete = dict(loss="regression_s", regression_samples="discrete", num_samples=samples)
+        trainer, *_ = tiny_run.make(tmp_path, sparse_labels_from=6, **discrete)
+        trainer.train()
     with pytest.raises(ValueError, match="infnet.*all 6 labels"):
         tiny_run.make(tmp_path, loss="infnet", sparse_labels_from=6)
 

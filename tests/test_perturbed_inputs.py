@@ -69,6 +69,20 @@ def test_dropout_of_the_task_net_makes_samples_differ_and_logits_are_scaled_up(t
     assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())
 
 
+@pytest.mark.parametrize("options", [{"accumulation": 3}, {"loss_net_steps": 2, "loss_net_fresh_outputs": True}])
+def test_the_loss_nets_phase_leaves_batch_statistics_to_the_task_nets(tmp_path, options):
+    """As often as without a loss-net: once for each micro-batch."""
+    torch.manual_seed(0)
+    sizes = dict(hidden_sizes=[8] * 4, decoder_hidden_size=16, depths=[1] * 4, num_attention_heads=[1] * 4)
+    loss_net = LossNet(LossNetConfig(space="binary_mask", energy="grid", num_labels=2, **LABELS))
+    nets = SealForSegmentation(SegformerForSemanticSegmentation(SegformerConfig(**sizes, **LABELS)), loss_net)
+    rows = MaskRows(squares(6, 32))
+    trainer, _ = make(tmp_path, nets, rows, batch=2, max_steps=1, loss="regression", **options)
+    trainer.train()
+    (count,) = (value for name, value in nets.task_net.named_buffers() if name.endswith("num_batches_tracked"))
+    assert count == options.get("accumulation", 1)
+
+
 def test_noise_is_gaussian_in_floating_point_inputs_alone():
     inputs = {"pixel_values": torch.rand(3, 3, 40, 40), "rows": torch.arange(3)}
     found = perturbed(inputs, 4, 0.2, torch.Generator().manual_seed(0))

@@ -70,6 +70,22 @@ def test_rows_with_gold_are_scored_by_gold_and_the_others_by_the_reward():
         space.score(y, gold, mask)
 
 
+def test_the_reward_is_asked_once_for_a_candidate_and_only_without_gold():
+    logits, labels, _ = batch()
+    asked = []
+    reward = FunctionReward(lambda words, tags: asked.append(tuple(words)) or tags.count("O") / len(tags), TAGS)
+    sentences = [["a", "b", "c", "-"], ["d", "e", "-", "f"], ["g", "-", "-", "-"]]
+    space = RewardSpace(reward, TAGS)
+    space = space.of({"labels": labels, REWARD_CODES: torch.tensor(reward.codes(sentences))})
+    gold, mask = space.gold(labels)
+    y = space.sample(logits, 5, torch.Generator().manual_seed(1))
+    space.score(y, gold, mask)
+    assert asked == [("d", "e", "f")] * 5
+    asked.clear()
+    space.cost(y, gold, "f1", mask)
+    assert asked == [("d", "e", "f")] * 6  # of y* too
+
+
 def plain_gold(space, labels):
     return space.gold(labels)
 

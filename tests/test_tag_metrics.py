@@ -99,7 +99,8 @@ def test_bioes_roles_are_read_as_bioes():
         ("B-ARGM-TMP B-V B-ARGM-TMP", False),
         ("B-A1 B-V B-A1", True),  # CoNLL-2005
         ("B-A0 B-V B-ARG0", False),
-        ("B-AA B-V B-AA", False),
+        ("B-AA B-V B-AA", True),  # core too (He et al. 2017)
+        ("B-ARGA B-V B-ARGA", True),
         ("B-ARG1-DSP B-V B-ARG1-DSP", False),
         ("B-V O B-V", False),
         ("I-ARG0 B-V B-ARG0", False),  # I without beginning is no span

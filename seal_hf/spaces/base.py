@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def precise(values: Tensor) -> Tensor:
-    """In float32, where it is in half precision; float64 stays."""
-    return values if values.dtype == torch.float64 else values.float()
+def ratio(part: Tensor, whole: Tensor) -> Tensor:
+    """part / whole of tensors of one shape, 1 where both are 0."""
+    return torch.where(whole > 0, part / whole.clamp_min(torch.finfo(whole.dtype).tiny), torch.ones_like(whole))
 
 
 def mixed_odds(odds: Tensor, gold: Tensor, share: float) -> Tensor:

@@ -39,7 +39,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .base import OutputSpace, mixed_odds, repeated_bits
+from .base import OutputSpace, mixed_odds, ratio, repeated_bits
 
 IGNORE = 255  # label of a pixel that does not count, as in Pascal VOC and Hugging Face's segmentation heads
 COHERENCE = ("none", "field", "patches", "inputs")
@@ -277,16 +277,16 @@ class BinaryMaskSpace(OutputSpace):
         For y in {0, 1} the sums are ŷ·y and Σ ŷ + Σ y - ŷ·y. Two empty masks score 1.
         """
         overlap, total = self._sums(y_hat, y, mask)
-        return _ratio(overlap, total - overlap)
+        return ratio(overlap, total - overlap)
 
     def cost(self, y_hat: Tensor, y: Tensor, kind: str = "l1", mask: Tensor | None = None) -> Tensor:
         """Δ: `iou` = 1 - soft IoU, `f1` = 1 - soft F1 (Dice), `l1` = Σ|ŷ - y|, `l1_mean` = the same per pixel that
         counts. (B, S)."""
         overlap, total = self._sums(y_hat, y, mask)
         if kind == "iou":
-            return 1 - _ratio(overlap, total - overlap)
+            return 1 - ratio(overlap, total - overlap)
         if kind == "f1":
-            return 1 - _ratio(2 * overlap, total)
+            return 1 - ratio(2 * overlap, total)
         distance = total - 2 * overlap  # |ŷ - y| = ŷ + y - 2 ŷ y for y in {0, 1}
         if kind == "l1":
             return distance
@@ -355,8 +355,3 @@ def _counted(values: Tensor, mask: Tensor | None) -> Tensor:
 def _dot(y: Tensor, z: Tensor) -> Tensor:
     """(B, S, H, W) · (B, H, W) -> (B, S), without a product of their size."""
     return (y.flatten(2) @ z.flatten(1).unsqueeze(2)).squeeze(2)
-
-
-def _ratio(part: Tensor, whole: Tensor) -> Tensor:
-    """part / whole, 1 where both are 0."""
-    return torch.where(whole > 0, part / whole.clamp_min(torch.finfo(whole.dtype).tiny), torch.ones_like(whole))

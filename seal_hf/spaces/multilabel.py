@@ -13,7 +13,7 @@ from torch import Tensor
 from .. import label_sets
 from ..label_sets import LabelSets, dot, total
 from ..task_losses import CrossEntropy, TaskLoss
-from .base import OutputSpace, mixed_odds, repeated_bits
+from .base import OutputSpace, mixed_odds, ratio, repeated_bits
 
 SPARSE_FROM = 2000  # labels: sparse is 3 times as fast at 1000 already (benchmarks/label_scale.json), dense is exact
 
@@ -163,8 +163,7 @@ class MultiLabelSpace(OutputSpace):
         For y in {0, 1}, I = ŷ·y and I + U = Σ ŷ + Σ y, which is what is computed. Two empty label sets score 1.
         """
         size = total(y_hat) + y.sum(-1, keepdim=True)
-        overlap = 2 * dot(y_hat, y)
-        return torch.where(size > 0, overlap / size.clamp_min(torch.finfo(size.dtype).tiny), torch.ones_like(size))
+        return ratio(2 * dot(y_hat, y), size)
 
     def cost(self, y_hat: Tensor | LabelSets, y: Tensor, kind: str = "f1", mask: Tensor | None = None) -> Tensor:
         """Δ: `f1` = 1 - soft F1 (SPEN), `l1` = Σ|ŷ - y| (InfNet+), `l1_mean` = the same per label. (B, S)."""

@@ -86,7 +86,7 @@ class RewardSpace(TagSequenceSpace):
         return torch.where(self.without.unsqueeze(2), found, gold)
 
     def rewards(self, y: Tensor, mask: Tensor) -> Tensor:
-        """(B, S, T, C) -> (B, S).
+        """(B, S, T, C) -> (B, S). Of rows with gold the reward is asked for no position, and means nothing.
 
         Raises:
             ValueError: the batch has no codes for the reward.
@@ -96,11 +96,11 @@ class RewardSpace(TagSequenceSpace):
                 f"The batch has no column `{REWARD_CODES}`, which the reward reads. Make the training rows with "
                 "`reward_rows`."
             )
-        return self.reward(self.codes, y, mask).to(y.dtype)
+        return self.reward(self.codes, y, mask & self.without).to(y.dtype)
 
     def score(self, y_hat: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """The score against the gold `y` (B, T, C), or of rows without gold the reward: (B, S)."""
-        return torch.where(self.without, self.rewards(y_hat, mask), super().score(y_hat, y, mask))
+        return torch.where(self.without, self.rewards(y_hat, mask), self.agreement(y_hat, y, mask))
 
     def cost(self, y_hat: Tensor, y: Tensor, kind: str = "f1", mask: Tensor | None = None) -> Tensor:
         """Δ to the gold, or of rows without gold how much more reward `y` has: (B, S)."""

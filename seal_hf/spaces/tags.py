@@ -14,11 +14,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..chain import IGNORED, viterbi
+from ..chain import IGNORED, at_least_float32, viterbi
 from ..soft_spans import SoftSpanF1
 from ..tag_losses import CRFLoss, TagCrossEntropy, TagTaskLoss
 from ..tags import allowed_transitions
-from .base import OutputSpace, precise
+from .base import OutputSpace
 
 TAG_SCORES = ("accuracy", "span_f1")
 
@@ -88,11 +88,11 @@ class TagSequenceSpace(OutputSpace):
 
     def relax(self, logits: Tensor) -> Tensor:
         """ŷ = softmax(logits) at every position, in float32 (float64 stays)."""
-        return torch.softmax(precise(logits), dim=-1)
+        return torch.softmax(at_least_float32(logits), dim=-1)
 
     def logits(self, y: Tensor) -> Tensor:
         """log y, y clipped to at least 1e-6."""
-        return precise(y).clamp_min(1e-6).log()
+        return at_least_float32(y).clamp_min(1e-6).log()
 
     @torch.no_grad()
     def sample(self, logits: Tensor, num_samples: int, generator: torch.Generator) -> Tensor:
@@ -113,11 +113,11 @@ class TagSequenceSpace(OutputSpace):
         whole = size + -size % 16  # fewer than so many at the end would be drawn in another way
         noise = torch.randn(whole, device=logits.device, generator=generator)[:size]
         noise = noise.view(length, batch, num_samples, tags).permute(1, 2, 0, 3)  # drawn T first, as samples are
-        return torch.softmax(precise(logits).unsqueeze(1) + std * noise, dim=-1)
+        return torch.softmax(at_least_float32(logits).unsqueeze(1) + std * noise, dim=-1)
 
     def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
         """The log-probabilities of (1 - m) softmax(z) + m y*, m = `share` in (0, 1): (B, T, C)."""
-        own = F.log_softmax(precise(logits), dim=-1)
+        own = F.log_softmax(at_least_float32(logits), dim=-1)
         mixed = torch.logaddexp(own + math.log1p(-share), torch.full_like(own, math.log(share)))
         return torch.where(gold > 0, mixed, own + math.log1p(-share))
 
@@ -131,10 +131,14 @@ class TagSequenceSpace(OutputSpace):
 
     def log_prob(self, logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """Σ_t Σ_c y_tc log softmax(logits_t)_c over the positions that count: (B, S)."""
-        log_p = self._counted(F.log_softmax(precise(logits), dim=-1), mask)
+        log_p = self._counted(F.log_softmax(at_least_float32(logits), dim=-1), mask)
         return torch.einsum("bstc,btc->bs", y, log_p)
 
     def score(self, y_hat: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The agreement with the gold: (B, S)."""
+        return self.agreement(y_hat, y, mask)
+
+    def agreement(self, y_hat: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """Soft accuracy, the mean of ŷ_t·y_t over the positions that count, 1 where none does; or the soft F1 of spans,
         see [`SoftSpanF1`]. (B, S)."""
         if self.span_score is not None:
@@ -145,10 +149,10 @@ class TagSequenceSpace(OutputSpace):
         return torch.where(size > 0, hits / size.clamp_min(1), torch.ones_like(hits))
 
     def cost(self, y_hat: Tensor, y: Tensor, kind: str = "f1", mask: Tensor | None = None) -> Tensor:
-        """Δ: `f1` = 1 - score, `l1` = Σ_t Σ_c |ŷ - y| (InfNet+), in [0, 2 T], `l1_mean` = the same per position that
-        counts. (B, S)."""
+        """Δ: `f1` = 1 - agreement, `l1` = Σ_t Σ_c |ŷ - y| (InfNet+), in [0, 2 T], `l1_mean` = the same per position
+        that counts. (B, S)."""
         if kind == "f1":
-            return 1 - self.score(y_hat, y, mask)
+            return 1 - self.agreement(y_hat, y, mask)
         counted, gold = self._counted(y_hat, mask), self._counted(y, mask).to(y_hat.dtype)
         overlap = torch.einsum("bstc,btc->bs", counted, gold)
         distance = counted.sum((2, 3)) + gold.sum((1, 2)).unsqueeze(1) - 2 * overlap  # as y is 0 or 1
@@ -168,9 +172,9 @@ class TagSequenceSpace(OutputSpace):
             mask = torch.ones(logits.shape[:2], dtype=torch.bool, device=logits.device)
         constraints = [table.to(logits.device) for table in self.constraints or []]
         if crf is not None:
-            return crf.decode(precise(logits), mask, *constraints)
+            return crf.decode(at_least_float32(logits), mask, *constraints)
         transitions, start, end = constraints
-        return viterbi(precise(logits), transitions, mask, start, end)
+        return viterbi(at_least_float32(logits), transitions, mask, start, end)
 
     @staticmethod
     def _counted(values: Tensor, mask: Tensor | None) -> Tensor:
