@@ -24,7 +24,7 @@ from transformers.utils import logging
 
 from seal_hf import SealForTokenClassification, SealTrainer, SealTrainingArguments, Vocabulary, encode_words
 from seal_hf.collators import collate_rows
-from seal_hf.energies import TAG_ENERGIES
+from seal_hf.energies import energies_of
 
 WORDS, TAGS, LENGTH, ROWS, BATCH, SAMPLES = 2000, 25, 16, 320, 16, 20
 BASE, GROWTH = {"T": 16, "C": 16, "S": 8}, {"T": (16, 32, 64, 128), "C": (16, 32, 64, 128), "S": (8, 16, 32, 64)}
@@ -59,7 +59,7 @@ def training_seconds(data, vocabulary, rows, steps: int, loss: str | None, energ
 def energy_seconds(name: str, length: int, num_labels: int, candidates: int, repeats: int = 5) -> float:
     """Processor seconds of an energy's forward and backward, batch 8, the median of some."""
     torch.manual_seed(0)
-    energy = TAG_ENERGIES[name](num_labels, 64, 64)
+    energy = energies_of("tag_sequence")[name](num_labels, 64, 64)
     features, seconds = torch.randn(8, length, 64), []
     y = torch.softmax(torch.randn(8, candidates, length, num_labels), -1).requires_grad_()
     for _ in range(repeats):
@@ -80,7 +80,7 @@ def main() -> None:
     vocabulary = Vocabulary.from_data(data.train)
     rows = encode_words(data.train, vocabulary)
     variants = {"ce": ("ce", "chain"), "infnet_plus, chain": ("infnet_plus", "chain")}
-    variants |= {f"nce, {name}": ("nce", name) for name in TAG_ENERGIES}
+    variants |= {f"nce, {name}": ("nce", name) for name in energies_of("tag_sequence")}
     times: dict[str, list[float]] = {name: [] for name in ("plain Trainer", *variants)}
     for _ in range(options.rounds):
         times["plain Trainer"].append(training_seconds(data, vocabulary, rows, options.steps, None))
@@ -91,7 +91,7 @@ def main() -> None:
         ratios = [a / b for a, b in zip(times["plain Trainer"], times[name], strict=True)]
         results["words_per_second_over_plain_trainer"][name] = [statistics.median(ratios), min(ratios), max(ratios)]
         print(f"{name}: {statistics.median(ratios):.2f} ({min(ratios):.2f} .. {max(ratios):.2f})", flush=True)
-    for name in TAG_ENERGIES:
+    for name in energies_of("tag_sequence"):
         base = energy_seconds(name, BASE["T"], BASE["C"], BASE["S"])
         results["growth"][name] = {}
         for axis, sizes in GROWTH.items():

@@ -25,6 +25,7 @@ from seal_hf import (
     tokenize,
 )
 from seal_hf.data import DataArguments, kind_of
+from seal_hf.energies import energies_of
 from seal_hf.metrics import multilabel_compute_metrics
 from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
 from seal_hf.report import closing_table, evaluate_multilabel, write_predictions, write_results
@@ -43,6 +44,7 @@ class ModelArguments:
     hidden_size: int = field(default=400, metadata={"help": "Width of the MLP, for feature data."})
     num_layers: int = field(default=2, metadata={"help": "Layers of the MLP."})
     dropout: float = field(default=0.2, metadata={"help": "Dropout of the MLP."})
+    energy: str = field(default="multilabel", metadata={"help": f"One of {', '.join(energies_of('multi_label'))}."})
     global_size: int = field(default=200, metadata={"help": "Width of the energy's global term; 0: none."})
     patience: int = field(default=0, metadata={"help": "Stop after so many evaluations without gain; 0: never."})
 
@@ -65,9 +67,10 @@ def build(data, model_args: ModelArguments, trial=None) -> SealForMultiLabel:
     known = vars(model_args)
     options = known | {name: value for name, value in trial.params.items() if name in known} if trial else known
     if model_args.task_net_path is None:
-        sizes = {name: options[name] for name in ("hidden_size", "num_layers", "dropout", "global_size")}
+        sizes = {name: options[name] for name in ("hidden_size", "num_layers", "dropout", "energy", "global_size")}
         return SealForMultiLabel.for_data(data, model_args.model_name_or_path, **sizes)
-    nets = SealForMultiLabel.from_pretrained(model_args.task_net_path, global_size=options["global_size"])
+    network = {name: options[name] for name in ("energy", "global_size")}
+    nets = SealForMultiLabel.from_pretrained(model_args.task_net_path, **network)
     if list(nets.config.id2label.values()) != list(data.label_names):
         raise ValueError(f"`task_net_path`: {model_args.task_net_path} has other labels than {data.name}.")
     return nets

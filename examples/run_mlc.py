@@ -21,6 +21,7 @@ from seal_hf import SealForMultiLabel, SealTrainer, SealTrainingArguments, Tenso
 from seal_hf.backbones import METHODS
 from seal_hf.checkpoints import load_loss_net
 from seal_hf.data import DataArguments, kind_of
+from seal_hf.energies import energies_of
 from seal_hf.metrics import multilabel_compute_metrics
 from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
 from seal_hf.report import closing_table, evaluate_multilabel, write_predictions, write_results
@@ -38,6 +39,9 @@ class ModelArguments:
     hidden_size: int = field(default=400, metadata={"help": "Width of the MLPs, for feature data."})
     num_layers: int = field(default=2, metadata={"help": "Layers of the MLPs."})
     dropout: float = field(default=0.2, metadata={"help": "Dropout of the MLPs."})
+    energy: str = field(
+        default="multilabel", metadata={"help": f"Of the loss-net: {', '.join(energies_of('multi_label'))}."}
+    )
     global_size: int = field(default=200, metadata={"help": "Width of the loss-net's global term; 0: none."})
     loss_net_path: str | None = field(
         default=None, metadata={"help": "A trained loss-net to use; frozen with --loss_net_steps 0 (SEAL-static)."}
@@ -61,7 +65,7 @@ def build(data, model_args: ModelArguments, args: SealTrainingArguments, trial=N
     """Both nets; of a hyper-parameter search's trial, as it says."""
     known = vars(model_args)
     options = known | {name: value for name, value in trial.params.items() if name in known} if trial else known
-    names = ["adapter", "global_size"]
+    names = ["adapter", "energy", "global_size"]
     names += (
         ["hidden_size", "num_layers", "dropout"] if data.kind == "features" else ["adapter_rank", "adapter_targets"]
     )

@@ -16,7 +16,7 @@ from transformers import AutoTokenizer, set_seed
 
 from seal_hf import SealForTokenClassification, SealTrainer, SealTrainingArguments, load_srl, tokenize_words
 from seal_hf.backbones import METHODS
-from seal_hf.energies import TAG_ENERGIES
+from seal_hf.energies import energies_of
 from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
 from seal_hf.tag_metrics import tagging_compute_metrics
 from seal_hf.tag_report import close_run
@@ -38,7 +38,9 @@ class RoleArguments:
     predicate_marker: str = field(default="token_type", metadata={"help": f"One of {', '.join(PREDICATE_MARKERS)}."})
     max_length: int | None = field(default=None, metadata={"help": "Longest sentence, in sub-words."})
     truncation: bool = field(default=False, metadata={"help": "Cut longer ones; a cut word gets the first tag (O)."})
-    energy: str = field(default="tag_attention", metadata={"help": f"Of the loss-net: {', '.join(TAG_ENERGIES)}."})
+    energy: str = field(
+        default="tag_attention", metadata={"help": f"Of the loss-net: {', '.join(energies_of('tag_sequence'))}."}
+    )
     global_size: int = field(default=256, metadata={"help": "Width of its attention or tag language models."})
     language_model_weight: float = field(default=1.0, metadata={"help": "γ of chain_ge_c."})
     patience: int = field(default=0, metadata={"help": "Stop after so many evaluations without gain; 0: never."})

@@ -19,7 +19,7 @@ from seal_hf import SealForTokenClassification, SealTrainer, SealTrainingArgumen
 from seal_hf.backbones import METHODS
 from seal_hf.checkpoints import load_loss_net
 from seal_hf.data import TagDataArguments
-from seal_hf.energies import TAG_ENERGIES
+from seal_hf.energies import energies_of
 from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
 from seal_hf.tag_metrics import tagging_compute_metrics
 from seal_hf.tag_report import close_run
@@ -36,7 +36,9 @@ class TaggerArguments:
     adapter: str | None = field(default=None, metadata={"help": f"Train an adapter only: {', '.join(METHODS)}."})
     max_length: int | None = field(default=None, metadata={"help": "Longest sentence, in sub-words."})
     truncation: bool = field(default=False, metadata={"help": "Cut longer ones; a cut word gets the first tag (O)."})
-    energy: str = field(default="chain", metadata={"help": f"Of the loss-net: {', '.join(TAG_ENERGIES)}."})
+    energy: str = field(
+        default="chain", metadata={"help": f"Of the loss-net: {', '.join(energies_of('tag_sequence'))}."}
+    )
     global_size: int = field(default=128, metadata={"help": "Width of its tag language models or attention."})
     language_model_weight: float = field(default=1.0, metadata={"help": "γ of chain_ge_c."})
     word_vectors: str | None = field(default=None, metadata={"help": "BiLSTM: a file of vectors, or a package's name."})

@@ -18,6 +18,7 @@ https://arxiv.org/abs/1911.02891 (equation numbers as printed there).
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -81,9 +82,22 @@ class EnergyLoss:
     regression_samples: str = "continuous"
     perturbation_std: float = 1.0
 
+    name: ClassVar[str]  # of `--loss`
+    needs_gold = False  # whether rows without gold cannot have it, as no sample could stand in for it
+    reads_noise = False  # whether it reads log P_N of its samples
     reads_gold = False  # whether `task_term` reads the cost of the task-net's output and the energy of the gold
     has_partner = False  # whether a cost-augmented network is trained beside the task-net
     reads_output = True  # whether L_E depends on ŷ, and so on the task-net's parameters: implicit gradients need that
+
+    @property
+    def perturbs(self) -> bool:
+        """Whether its samples are relaxed structures, from logits with noise."""
+        return False
+
+    @classmethod
+    def draws(cls) -> bool:
+        """Whether it has samples."""
+        return cls.draw is not EnergyLoss.draw
 
     @classmethod
     def from_arguments(cls, args) -> EnergyLoss:
@@ -155,6 +169,7 @@ class Ranking(EnergyLoss):
     heuristic: noise that depends on the gold moves the optimum of `nce` from p(y | x) towards the gold.
     """
 
+    name = "ranking"
     reads_output = False
 
     def noise(self, space: OutputSpace, logits: Tensor, gold: Tensor) -> Tensor:
@@ -190,6 +205,9 @@ class NCE(Ranking):
     The gold is in the denominator: it is one of the K + 1 candidates among which it must be recognised.
     """
 
+    name = "nce"
+    reads_noise = True
+
     def annotate(self, space: OutputSpace, logits: Tensor, gold: Tensor, candidates: Candidates) -> None:
         super().annotate(space, logits, gold, candidates)
         noise = self.noise(space, logits, gold)
@@ -206,6 +224,8 @@ class ContrastiveDivergence(EnergyLoss):
     paper's remark on this loss as a soft hinge: through it this loss has an implicit gradient. The paper does not say
     how it differentiates its samples.
     """
+
+    name = "contrastive_divergence"
 
     def draw(self, space: OutputSpace, logits: Tensor, gold: Tensor, generator: torch.Generator) -> Tensor:
         return space.sample(logits, self.num_samples, generator)
@@ -228,6 +248,8 @@ class Margin(EnergyLoss):
         contrastive  1 - E(x, y) + E(x, y*)       perceptron   - E(x, y) + E(x, y*)
     """
 
+    name = "margin"
+    needs_gold = True
     augmented = OUTPUT  # the column that the margin is for
 
     def annotate(self, space: OutputSpace, logits: Tensor, gold: Tensor, candidates: Candidates) -> None:
@@ -257,6 +279,7 @@ class InfNet(Margin):
     (InfNet+ §4.1). The gold's energy gives the task-net no gradient; of a `rescaled` v what is left is E(x, ŷ) - Δ.
     """
 
+    name = "infnet"
     reads_gold = True
 
     def sought(self, energies: Tensor, cost: Tensor) -> Tensor:
@@ -278,6 +301,7 @@ class InfNetPlus(InfNet):
     With `inference_truncation` both maximise their hinge. λ is `perceptron_weight`.
     """
 
+    name = "infnet_plus"
     has_partner = True
     augmented = 2  # [A(x), y*, F(x)]
 
@@ -304,6 +328,8 @@ class Regression(EnergyLoss):
     E.
     """
 
+    name = "regression"
+
     def annotate(self, space: OutputSpace, logits: Tensor, gold: Tensor, candidates: Candidates) -> None:
         candidates.score = space.score(candidates.y, gold, candidates.mask)
 
@@ -322,6 +348,12 @@ class Regression(EnergyLoss):
 class RegressionS(Regression):
     """Regression summed over ŷ and K - 1 structures around it (SEAL §2.3, "regression-s"): Gaussian perturbations of
     its logits, or, `discrete`, samples of its distribution. With K = 1, ŷ alone."""
+
+    name = "regression_s"
+
+    @property
+    def perturbs(self) -> bool:
+        return self.regression_samples == "continuous" and self.num_samples > 1
 
     def draw(self, space: OutputSpace, logits: Tensor, gold: Tensor, generator: torch.Generator) -> Tensor | None:
         if self.num_samples == 1:
@@ -343,6 +375,8 @@ class DeepValue(Regression):
     For an energy network on its own, whose row comes from inference: see `energy_methods.py`.
     """
 
+    name = "dvn"
+
     def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
         return self.pointwise(energies, candidates.score).sum(1).mean()
 
@@ -351,12 +385,6 @@ MARGINS = ("rescaled", "slack", "contrastive", "perceptron")
 REGRESSION_SAMPLES = ("continuous", "discrete")
 
 ENERGY_LOSSES: dict[str, type[EnergyLoss]] = {
-    "nce": NCE,
-    "ranking": Ranking,
-    "margin": Margin,
-    "infnet": InfNet,
-    "infnet_plus": InfNetPlus,
-    "regression": Regression,
-    "regression_s": RegressionS,
-    "contrastive_divergence": ContrastiveDivergence,
+    loss.name: loss
+    for loss in (NCE, Ranking, Margin, InfNet, InfNetPlus, Regression, RegressionS, ContrastiveDivergence)
 }

@@ -136,6 +136,13 @@ def sum_rows(y: Tensor | LabelSets, table: Tensor) -> Tensor:
     return torch.cat(bags, dim=1)
 
 
+def squared(y: Tensor | LabelSets) -> Tensor | LabelSets:
+    """y², entry by entry: sets of the same shape."""
+    if isinstance(y, Tensor):
+        return y**2
+    return LabelSets(tuple((index, value**2) for index, value in y.blocks), y.num_labels, y.dropped)
+
+
 def total(y: Tensor | LabelSets) -> Tensor:
     """Σ_j y_bsj, the size of each set: (B, S)."""
     return y.sum(-1) if isinstance(y, Tensor) else torch.cat([value.sum(-1) for _, value in y.blocks], dim=1)

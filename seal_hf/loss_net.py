@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedMode
 from .backbones import LIBRARIES, LossAdapter
 from .chain import at_least_float32
 from .encoders import ENCODER_MODES, pool
-from .energies import ENERGIES, check_energy_options
+from .energies import ENERGIES, Energy, check_energy_options
 from .label_sets import LabelSets
 from .second_order import second_order
 
@@ -99,7 +99,7 @@ class LossNet(PreTrainedModel):
 
     def _init_weights(self, module: nn.Module) -> None:
         """Called for what has no loaded weights; energies know their own initialisation."""
-        if isinstance(module, tuple(ENERGIES.values())):
+        if isinstance(module, Energy):
             module.reset_parameters()
         elif isinstance(module, nn.Linear) and any(module is layer for layer in self.head):
             nn.init.kaiming_uniform_(module.weight, nonlinearity="relu")

@@ -91,7 +91,7 @@ class SealTrainer(TwoNetTrainer):
         if args.energy_loss == CROSS_ENTROPY:
             self.loss_net = None
         self._given_space = space
-        self._take_space()
+        self._take_arguments()
         if decode_predictions:
             self.preprocess_logits_for_metrics = self._decode
         check_launcher(args, self.accelerator)
@@ -99,7 +99,8 @@ class SealTrainer(TwoNetTrainer):
         check_task_net(self.model, self.space)
         check_loss_net(self.loss_net, args, self.model)
         check_export(self.model, args)
-        self.space.check_loss(args, self.model.config.num_labels)
+        if self.energy_loss is not None:
+            self.space.check_loss(self.energy_loss, self.model.config.num_labels)
         self.space.check_cost(args.margin_cost)
         check_hypergradient(args, self.model, self.loss_net, self.space, self.accelerator.distributed_type)
         check_repeats(args, train_dataset)

@@ -10,7 +10,7 @@ from transformers import SchedulerType, TrainingArguments
 
 from .backbones import LIBRARIES
 from .encoders import ENCODER_MODES
-from .energy_losses import ENERGY_LOSSES, MARGINS, REGRESSION_SAMPLES, EnergyLoss
+from .energy_losses import ENERGY_LOSSES, MARGINS, REGRESSION_SAMPLES
 from .energy_weight import SCHEDULES
 from .export import ADAPTER_EXPORTS
 from .implicit import METHODS, PRODUCTS, Hypergradient
@@ -356,7 +356,7 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
 
     def _check_coherence(self) -> None:
         """Raises ValueError where samples are to be coherent, but the energy loss draws none."""
-        drawing = [name for name, loss in ENERGY_LOSSES.items() if loss.draw is not EnergyLoss.draw]
+        drawing = [name for name, loss in ENERGY_LOSSES.items() if loss.draws()]
         if self.sample_coherence != "none" and self.energy_loss not in drawing:
             raise ValueError(
                 f"`sample_coherence` is {self.sample_coherence!r}, but energy_loss={self.energy_loss!r} draws no "

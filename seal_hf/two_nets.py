@@ -33,7 +33,7 @@ class TwoNetTrainer(SavingTrainer):
 
     Attributes:
         space: the output space, with the arguments as they are.
-        energy_loss: of the loss-net.
+        energy_loss: of the loss-net, if there is one.
         learner: trains the loss-net; built when the length of the run is known.
         partner: the cost-augmented network of `infnet_plus`, with its learner.
         implicit: what implicit gradients need.
@@ -43,7 +43,7 @@ class TwoNetTrainer(SavingTrainer):
 
     args: SealTrainingArguments
     space: OutputSpace | None = None  # until the task-net is there
-    energy_loss: EnergyLoss
+    energy_loss: EnergyLoss | None
     eval_meters: Meters
     card_facts: dict[str, Any]
     partner: CostAugmentedInference | None
@@ -88,11 +88,10 @@ class TwoNetTrainer(SavingTrainer):
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
         """The one hook, on both transformers lines, that knows the length of the run: the learner is built here."""
         scheduler = super().create_scheduler(num_training_steps, optimizer)
-        self._take_space()
+        self._take_arguments()
         self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)  # of this run alone
         self.learner = self.partner = self.implicit = None  # so are these
         if self.args.energy_loss != CROSS_ENTROPY:
-            self.energy_loss = ENERGY_LOSSES[self.args.energy_loss].from_arguments(self.args)
             if self.args.hypergradient != "none":
                 config = Hypergradient.from_arguments(self.args)
                 parts = (self.loss_net, self.space, self.energy_loss, self.args.task_weight)
@@ -117,8 +116,10 @@ class TwoNetTrainer(SavingTrainer):
         loss = ENERGY_LOSSES.get(self.args.energy_loss)
         return self.args.cost_augmented_network if loss is not None and loss.has_partner else None
 
-    def _take_space(self) -> None:
-        """The output space with the arguments as they are: a hyper-parameter search changes them."""
+    def _take_arguments(self) -> None:
+        """Energy loss and output space with the arguments as they are: a hyper-parameter search changes them."""
+        kind = ENERGY_LOSSES.get(self.args.energy_loss)  # none of cross-entropy
+        self.energy_loss = kind.from_arguments(self.args) if kind is not None else None
         kind = SPACES[self.loss_net.config.space] if self.loss_net else self._space_class
         self.space = self._given_space or kind.from_arguments(self.args, self.model)
         self.model.config.update(self.space.decoding_options())

@@ -10,7 +10,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from seal_hf import ENERGY_LOSSES, LabelSets, LossNet, LossNetConfig, MultiLabelEnergy, MultiLabelSpace
-from seal_hf.label_sets import concatenate, dot, from_dense, sample_bernoulli, sum_rows, total, truncate
+from seal_hf.energies import energies_of
+from seal_hf.label_sets import concatenate, dot, from_dense, sample_bernoulli, squared, sum_rows, total, truncate
 
 L, H, G = 12, 5, 7
 DENSE = MultiLabelSpace(sparse_from=10**9)
@@ -99,6 +100,7 @@ def test_a_set_comes_back_dense_and_can_be_cut_and_joined():
     torch.testing.assert_close(dot(both, weights), dot(dense, weights))
     torch.testing.assert_close(sum_rows(both, table), sum_rows(dense, table))
     torch.testing.assert_close(total(both), total(dense))
+    assert torch.equal(squared(both).to_dense(), dense**2)
     with pytest.raises(TypeError, match="a slice of candidates"):
         both[:, 0]
 
@@ -113,25 +115,25 @@ def test_empty_sets_are_sets():
 # --- energy and losses ----------------------------------------------------------------------------------------------
 
 
-def energy_net(dtype, sparse_gradients=False):
+def energy_net(dtype, sparse_gradients=False, energy="multilabel"):
     torch.manual_seed(0)
-    net = LossNet(
-        LossNetConfig(encoder_mode="shared", feature_size=H, head_layers=1, hidden_size=H, global_size=G, num_labels=L)
-    ).to(dtype)
+    sizes = dict(feature_size=H, head_layers=1, hidden_size=H, global_size=G, num_labels=L)
+    net = LossNet(LossNetConfig(energy=energy, encoder_mode="shared", **sizes)).to(dtype)
     net.sparse_gradients(sparse_gradients)
     return net.energy
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-10), (torch.float32, 1e-5)])
 @pytest.mark.parametrize("sparse_gradients", [False, True])
-def test_energies_and_all_gradients_are_those_of_dense_sets(dtype, tolerance, sparse_gradients):
+@pytest.mark.parametrize("name", energies_of("multi_label"))
+def test_energies_and_all_gradients_are_those_of_dense_sets(name, dtype, tolerance, sparse_gradients):
     """In features, relaxed output, both tables, c and v; the output's gradient comes through the cut, at mass 1."""
     logits = torch.randn(3, L, generator=generator()).to(dtype)
     gold, samples = hard_sets(3, 1, L).to(dtype), hard_sets(3, 6, L).to(dtype)
     weight = torch.randn(3, 8, generator=generator(1)).to(dtype)
     results = []
     for sparse in (False, True):
-        energy = energy_net(dtype, sparse_gradients)
+        energy = energy_net(dtype, sparse_gradients, name)
         features = torch.randn(3, H, generator=generator(2)).to(dtype).requires_grad_()
         z = logits.clone().requires_grad_()
         if sparse:

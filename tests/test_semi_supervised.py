@@ -4,7 +4,6 @@ import json
 import runpy
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -29,6 +28,7 @@ from seal_hf import (
     reward_rows,
     tokenize_words,
 )
+from seal_hf.energy_losses import Margin
 from seal_hf.rewards import read_function
 from seal_hf.spaces import REWARD_CODES
 
@@ -104,8 +104,8 @@ def test_the_task_loss_is_that_of_rows_with_gold_however_a_batch_is_divided():
 
 
 def test_a_loss_that_needs_gold_is_refused():
-    with pytest.raises(ValueError, match="energy_loss='margin' contrasts .* Use one of regression, regression_s"):
-        RewardSpace(half, TAGS).check_loss(SimpleNamespace(energy_loss="margin"), 3)
+    with pytest.raises(ValueError, match="energy_loss='margin' contrasts .* Use regression, or a loss with samples"):
+        RewardSpace(half, TAGS).check_loss(Margin(), 3)
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from sklearn.metrics import f1_score, jaccard_score
 from transformers import SegformerConfig, SegformerForSemanticSegmentation
 
+from seal_hf.energy_losses import NCE, Ranking
 from seal_hf.spaces import SPACES, BinaryMaskSpace
 from seal_hf.spaces.masks import log_odds, smoothing
 
@@ -203,17 +204,12 @@ def test_samples_depend_on_the_generator_alone(kind):
     assert not torch.equal(first, space.sample(z, 3, generator(4)))
 
 
-class Arguments:
-    def __init__(self, energy_loss):
-        self.energy_loss = energy_loss
-
-
 @pytest.mark.parametrize("space", [coherent("field"), coherent("patches", 2, 0.0)])
 def test_nce_is_refused_where_its_noise_has_no_probability(space):
     with pytest.raises(ValueError, match="ranking.*patches"):
-        space.check_loss(Arguments("nce"), 2)
-    space.check_loss(Arguments("ranking"), 2)
-    coherent("patches").check_loss(Arguments("nce"), 2)
+        space.check_loss(NCE(), 2)
+    space.check_loss(Ranking(), 2)
+    coherent("patches").check_loss(NCE(), 2)
     if space.sample_coherence == "field":
         with pytest.raises(ValueError, match="closed form"):
             space.log_noise(torch.zeros(1, 2, 2), MASKS.unsqueeze(0))

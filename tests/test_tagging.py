@@ -19,7 +19,7 @@ from transformers import AutoModelForTokenClassification
 from seal_hf import ENERGY_LOSSES, EnergyTrainer, EnergyTrainingArguments, SealForTokenClassification, TagSequenceSpace
 from seal_hf.chain import IGNORED
 from seal_hf.checkpoints import load_loss_net
-from seal_hf.energies import TAG_ENERGIES
+from seal_hf.energies import energies_of
 from seal_hf.modeling.tokens import with_crf
 from seal_hf.tag_report import predict_tags
 from seal_hf.tags import is_well_formed
@@ -119,7 +119,7 @@ def test_f_does_not_train_the_crf_of_the_task_net(tmp_path, folder, kind):
     assert torch.equal(ends[0][0], ends[1][0]) and not torch.equal(ends[0][1], ends[1][1])
 
 
-PADDED = [("chain_ge_c", loss) for loss in ENERGY_LOSSES] + [(energy, "nce") for energy in TAG_ENERGIES]
+PADDED = [("chain_ge_c", loss) for loss in ENERGY_LOSSES] + [(energy, "nce") for energy in energies_of("tag_sequence")]
 
 
 @pytest.mark.parametrize("kind", ["bilstm", "bert"])

@@ -179,6 +179,7 @@ METHODS: dict[str, Method] = {
     ),
     "nce_asymmetric": dynamic("NCE beside the asymmetric loss", "nce", task_loss="asymmetric"),
     "nce_zlpr": dynamic("NCE beside the pairwise loss", "nce", task_loss="zlpr"),
+    "nce_pairwise": dynamic("NCE, an energy of pairs of labels", "nce", energy="pairwise"),
     "nce_local": dynamic("NCE, an energy without dependencies between labels", "nce", group=ABLATION, global_size=0),
     "nce_alone": dynamic(
         "NCE without cross-entropy", "nce", group=ABLATION, task_weight=0.0, first={"energy_weight": 1.0}

@@ -5,21 +5,34 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable
 
-from torch import nn
-
+from .base import Energy
 from .grid import GridEnergy
-from .multilabel import MultiLabelEnergy
+from .multilabel import MultiLabelEnergy, PairwiseEnergy
 from .tags import ChainBothEnergy, ChainEnergy, ChainForwardEnergy, ChainWordsEnergy, TagAttentionEnergy
 
-TAG_ENERGIES: dict[str, type[nn.Module]] = {
+ENERGIES: dict[str, type[Energy]] = {
+    "multilabel": MultiLabelEnergy,
+    "pairwise": PairwiseEnergy,
+    "grid": GridEnergy,
     "chain": ChainEnergy,
     "chain_ge_a": ChainForwardEnergy,
     "chain_ge_b": ChainBothEnergy,
     "chain_ge_c": ChainWordsEnergy,
     "tag_attention": TagAttentionEnergy,
 }
-ENERGIES: dict[str, type[nn.Module]] = {"multilabel": MultiLabelEnergy, "grid": GridEnergy, **TAG_ENERGIES}
 SIZES = ("num_labels", "feature_size", "global_size")  # arguments that the loss-net's config has itself
+
+
+def energies_of(space: str) -> dict[str, type[Energy]]:
+    """Those of `ENERGIES` that read structures of this output space, by its name in `SPACES`."""
+    return {name: energy for name, energy in ENERGIES.items() if energy.space == space}
+
+
+def check_energy(space: str, energy: str) -> None:
+    """Raises ValueError for an energy of another output space, or none of `ENERGIES`."""
+    known = energies_of(space)
+    if energy not in known:
+        raise ValueError(f"`energy` is {energy!r}; of {space} outputs it must be one of {', '.join(known)}.")
 
 
 def check_energy_options(energy: str, options: Iterable[str]) -> None:
@@ -33,13 +46,16 @@ def check_energy_options(energy: str, options: Iterable[str]) -> None:
 
 __all__ = [
     "ENERGIES",
-    "TAG_ENERGIES",
     "ChainBothEnergy",
     "ChainEnergy",
     "ChainForwardEnergy",
     "ChainWordsEnergy",
+    "Energy",
     "GridEnergy",
     "MultiLabelEnergy",
+    "PairwiseEnergy",
     "TagAttentionEnergy",
+    "check_energy",
     "check_energy_options",
+    "energies_of",
 ]

@@ -8,10 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .base import Energy
+
 CELLS = 6  # the last feature map is CELLS x CELLS: of a 24 x 24 input, after two strides of 2
 
 
-class GridEnergy(nn.Module):
+class GridEnergy(Energy):
     """E(x, y) = -v(x, y): image and mask as the channels of one convolutional net, with no local and global part.
 
     Three 5 x 5 convolutions, of strides 1, 2 and 2 (64, 128, 128 channels), then linear layers 4608 -> 384 -> 192 -> 1;
@@ -29,6 +31,7 @@ class GridEnergy(nn.Module):
         dropout: rate in [0, 1).
     """
 
+    space = "binary_mask"
     pooled = False
     reads = "pixel_values"  # the input itself: it has no encoder beside
 

@@ -1,57 +1,41 @@
-"""The multi-label energy of SPEN, DVN and SEAL: a local term per label and a global term over the whole label set."""
+"""Energies of label sets: a local term per label and a global term over the whole set."""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..label_sets import LabelSets, dot, sum_rows
+from ..label_sets import LabelSets, dot, squared, sum_rows
+from .base import Energy
 
 
-class MultiLabelEnergy(nn.Module):
-    """E(x, y) = - Σ_i y_i b_iᵀ T(x) - vᵀ softplus(M y + c)        (SEAL Eq. 2, as an energy: lower = better)
+class LabelEnergy(Energy):
+    """E(x, y) = - Σ_i y_i b_iᵀ T(x) - global term(y)
 
-    The printed Eq. 2 has no minus signs; the authors' code maximises the same expression. The sign is a convention: all
-    of b, v, M, c are learned. Both tables have a row per label, M as its transpose: a sparse label set reads
-    the rows of its own labels alone.
+    Tables have a row per label: a sparse label set reads the rows of its own labels alone.
 
     Args:
         num_labels: L.
         feature_size: H, the width of T(x).
-        global_size: G, rows of M; 0: the local term alone, an energy that knows no dependencies between labels.
+        global_size: G, the width of the global term; 0: the local term alone, an energy that knows no dependencies
+            between labels.
     """
 
-    pooled = True  # reads one vector per input
-    reads = None  # an encoder's features, no input itself
+    space = "multi_label"
 
     def __init__(self, num_labels: int, feature_size: int, global_size: int):
         super().__init__()
         self.label_embeddings = nn.Embedding(num_labels, feature_size)  # b: (L, H)
         self.has_global_term = global_size > 0
-        if self.has_global_term:
-            self.projection = nn.Embedding(num_labels, global_size)  # Mᵀ: (L, G)
-            self.bias = nn.Parameter(torch.empty(global_size))  # c
-            self.direction = nn.Linear(global_size, 1, bias=False)  # v
-        self.reset_parameters()
-
-    @classmethod
-    def from_config(cls, config, feature_size: int) -> MultiLabelEnergy:
-        """Of a [`LossNetConfig`], over features of this width."""
-        return cls(config.num_labels, feature_size, config.global_size, **(config.energy_options or {}))
 
     def reset_parameters(self) -> None:
-        """Label table Xavier uniform, v normal with variance 2 / rows(M), M as PyTorch's linear layers (the authors'
-        choices)."""
+        """The label table Xavier uniform (the authors' choice)."""
         nn.init.xavier_uniform_(self.label_embeddings.weight)
-        if not self.has_global_term:
-            return
-        bound = 1 / math.sqrt(self.projection.num_embeddings)  # of a linear layer with L inputs
-        nn.init.uniform_(self.projection.weight, -bound, bound)
-        nn.init.zeros_(self.bias)
-        nn.init.normal_(self.direction.weight, std=math.sqrt(2 / self.direction.in_features))
 
     def forward(self, features: Tensor, y: Tensor | LabelSets, mask: Tensor | None = None) -> Tensor:
         """features (B, H), y (B, S, L) in [0, 1] -> energies (B, S). The features are used once for all S
@@ -64,10 +48,41 @@ class MultiLabelEnergy(nn.Module):
             return table.weight if labels is None else table(labels)
 
         score = dot(y, features @ rows(self.label_embeddings).T)
+        return -(score + self.global_term(y, rows)) if self.has_global_term else -score
+
+    @abstractmethod
+    def global_term(self, y: Tensor | LabelSets, rows: Callable[[nn.Embedding], Tensor]) -> Tensor:
+        """Of label sets, higher = better: (B, S). `rows` gives a table's rows of the labels that `y` is over."""
+
+
+class MultiLabelEnergy(LabelEnergy):
+    """E(x, y) = - Σ_i y_i b_iᵀ T(x) - vᵀ softplus(M y + c)        (SEAL Eq. 2, as an energy: lower = better)
+
+    That of SPEN, DVN and SEAL. The printed Eq. 2 has no minus signs; the authors' code maximises the same expression.
+    The sign is a convention: all of b, v, M, c are learned. M (G, L) is kept as its transpose.
+    """
+
+    def __init__(self, num_labels: int, feature_size: int, global_size: int):
+        super().__init__(num_labels, feature_size, global_size)
         if self.has_global_term:
-            hidden = F.softplus(sum_rows(y, rows(self.projection)) + self.bias)  # (B, S, G)
-            score = score + self.direction(hidden).squeeze(-1)
-        return -score
+            self.projection = nn.Embedding(num_labels, global_size)  # Mᵀ: (L, G)
+            self.bias = nn.Parameter(torch.empty(global_size))  # c
+            self.direction = nn.Linear(global_size, 1, bias=False)  # v
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """v normal with variance 2 / rows(M), M as PyTorch's linear layers (the authors' choices)."""
+        super().reset_parameters()
+        if not self.has_global_term:
+            return
+        bound = 1 / math.sqrt(self.projection.num_embeddings)  # of a linear layer with L inputs
+        nn.init.uniform_(self.projection.weight, -bound, bound)
+        nn.init.zeros_(self.bias)
+        nn.init.normal_(self.direction.weight, std=math.sqrt(2 / self.direction.in_features))
+
+    def global_term(self, y: Tensor | LabelSets, rows: Callable[[nn.Embedding], Tensor]) -> Tensor:
+        hidden = F.softplus(sum_rows(y, rows(self.projection)) + self.bias)  # (B, S, G)
+        return self.direction(hidden).squeeze(-1)
 
     @torch.no_grad()
     def truncation_bound(self, features: Tensor, dropped: Tensor) -> Tensor:
@@ -84,3 +99,38 @@ class MultiLabelEnergy(nn.Module):
         if self.has_global_term:
             local = local + self.projection.weight.abs() @ self.direction.weight[0].abs()
         return dropped * local.max(1).values
+
+
+class PairwiseEnergy(LabelEnergy):
+    """E(x, y) = - Σ_i y_i b_iᵀ T(x) - Σ_{i<j} W_ij y_i y_j,        W = Mᵀ diag(v) M
+
+    A conditional random field with a weight for each pair of labels (Ghamrawi & McCallum 2005), of rank G, in the time
+    of a factorisation machine (Rendle 2010, Lemma 3.1), O(L G) instead of O(L²):
+
+        Σ_{i<j} W_ij y_i y_j = ½ Σ_g v_g [ (Σ_i M_gi y_i)² - Σ_i M_gi² y_i² ]
+
+    It is linear in each y_i. So E(x, ŷ) of a relaxed output is the mean of E(x, y) over label sets drawn from it, what
+    the task-net's term stands for; of the softplus of [`MultiLabelEnergy`] it is not.
+    """
+
+    def __init__(self, num_labels: int, feature_size: int, global_size: int):
+        super().__init__(num_labels, feature_size, global_size)
+        if self.has_global_term:
+            self.projection = nn.Embedding(num_labels, global_size)  # Mᵀ: (L, G)
+            self.direction = nn.Parameter(torch.empty(global_size))  # v
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """M as in [`MultiLabelEnergy`], v of alternating sign: half of the G factors attract, half repel."""
+        super().reset_parameters()
+        if self.has_global_term:
+            bound = 1 / math.sqrt(self.projection.num_embeddings)
+            nn.init.uniform_(self.projection.weight, -bound, bound)
+            with torch.no_grad():
+                self.direction.fill_(1.0)[1::2] = -1.0
+
+    def global_term(self, y: Tensor | LabelSets, rows: Callable[[nn.Embedding], Tensor]) -> Tensor:
+        table = rows(self.projection)
+        squares = (table**2) @ self.direction  # W_ii: (L,)
+        together = sum_rows(y, table) ** 2 @ self.direction  # (B, S)
+        return (together - sum_rows(squared(y), squares.unsqueeze(1)).squeeze(-1)) / 2

@@ -14,11 +14,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..chain import pack
+from .base import Energy
 
 TINY = 1e-20  # of a probability whose logarithm is taken
 
 
-class TagEnergy(nn.Module):
+class TagEnergy(Energy):
     """E(x, y) = - Σ_t y_tᵀ U b(x, t) + global term(y, b)     (InfNet+ Eq. 7, SEAL appendix Eq. 15: the local term)
 
     Args:
@@ -27,17 +28,12 @@ class TagEnergy(nn.Module):
         global_size: width of the global term.
     """
 
+    space = "tag_sequence"
     pooled = False  # reads one vector per token
-    reads = None  # an encoder's features, no input itself
 
     def __init__(self, num_labels: int, feature_size: int, global_size: int):
         super().__init__()
         self.label_embeddings = nn.Linear(feature_size, num_labels, bias=False)  # U: (C, H)
-
-    @classmethod
-    def from_config(cls, config, feature_size: int) -> TagEnergy:
-        """Of a [`LossNetConfig`], over features of this width."""
-        return cls(config.num_labels, feature_size, config.global_size, **(config.energy_options or {}))
 
     def reset_parameters(self) -> None:
         """U Xavier uniform; the parts of the global term as they do themselves."""

@@ -21,6 +21,7 @@ from transformers.utils import ModelOutput, find_adapter_config_file, logging
 from ..backbones import LIBRARIES, library_of, with_adapter
 from ..checkpoints import CONFIG, LOSS_NET_FOLDER, load_loss_net_weights
 from ..encoders import task_features
+from ..energies import check_energy
 from ..export import ADAPTER_FILES, DECISIONS, PLAIN_FILES, save_nets
 from ..loss_net import LossNet, LossNetConfig, aligned, encoder_options, without_pooler
 from ..spaces import OutputSpace
@@ -38,13 +39,11 @@ class SealModel(nn.Module):
     Attributes:
         auto_class: the Auto class that loads a plain task-net of this kind.
         space_class: the kind of output.
-        energies: those a loss-net for it may have, of `ENERGIES`.
-        default_energy: the one of a fresh loss-net.
+        default_energy: the energy of a fresh loss-net; those of the same space may be asked for.
     """
 
     auto_class: type
     space_class: type[OutputSpace]
-    energies: tuple[str, ...]
     default_energy: str
 
     def __init__(self, task_net: PreTrainedModel, loss_net: LossNet):
@@ -166,7 +165,8 @@ class SealModel(nn.Module):
     ) -> LossNet:
         """A loss-net for this task-net. A separate encoder starts from the same pretrained weights, if there are
         any."""
-        cls._check_energy(energy)
+        energy = energy or cls.default_energy
+        check_energy(cls.space_class.name, energy)
         encoder, config = None, task_net.config
         if mode == "separate" and pretrained is not None:
             encoder = AutoModel.from_pretrained(pretrained, dtype=torch.float32, use_safetensors=True, **(hub or {}))
@@ -175,7 +175,7 @@ class SealModel(nn.Module):
         loss_net = LossNet(
             LossNetConfig(
                 space=cls.space_class.name,
-                energy=energy or cls.default_energy,
+                energy=energy,
                 energy_options=energy_options,
                 encoder_mode=mode,
                 encoder_config=encoder_options(config) if mode == "separate" else None,
@@ -192,13 +192,6 @@ class SealModel(nn.Module):
         if encoder is not None:
             loss_net.encoder = without_pooler(encoder)
         return loss_net
-
-    @classmethod
-    def _check_energy(cls, energy: str | None) -> None:
-        if energy not in (None, *cls.energies):
-            raise ValueError(
-                f"`energy` is {energy!r}; of a {cls.__name__} it must be one of {', '.join(cls.energies)}."
-            )
 
     # --- saving ------------------------------------------------------------------------------------------------------
 

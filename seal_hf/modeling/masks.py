@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForSemanticSegmentation
 
+from ..energies import check_energy
 from ..fcn import FCNConfig, FCNForSemanticSegmentation, check_crops
 from ..loss_net import LossNet, LossNetConfig
 from ..spaces import BinaryMaskSpace
@@ -20,7 +21,6 @@ class SealForSegmentation(SealModel):
 
     auto_class = AutoModelForSemanticSegmentation
     space_class = BinaryMaskSpace
-    energies = ("grid",)
     default_energy = "grid"
 
     @torch.no_grad()
@@ -97,10 +97,11 @@ class SealForSegmentation(SealModel):
             ValueError: an encoder mode other than `separate`, or an energy of other outputs.
         """
         _check_encoder(mode)
-        cls._check_energy(energy)
+        energy = energy or cls.default_energy
+        check_energy(cls.space_class.name, energy)
         config = LossNetConfig(
             space=cls.space_class.name,
-            energy=energy or cls.default_energy,
+            energy=energy,
             energy_options=energy_options,
             num_labels=task_net.config.num_labels,
         )

@@ -45,7 +45,6 @@ class SealForMultiLabel(SealModel):
 
     auto_class = AutoModelForSequenceClassification
     space_class = MultiLabelSpace
-    energies = ("multilabel",)
     default_energy = "multilabel"
 
     @torch.no_grad()
@@ -68,6 +67,8 @@ class SealForMultiLabel(SealModel):
         *,
         loss_net_encoder: str = "separate",
         adapter: Any = None,
+        energy: str | None = None,
+        energy_options: dict[str, Any] | None = None,
         global_size: int = 200,
         hidden_size: int = 400,
         num_layers: int = 2,
@@ -82,7 +83,7 @@ class SealForMultiLabel(SealModel):
                 output layer has a bias.
             model_name_or_path: a Hugging Face encoder or classifier, for text data; or a saved MLP, for features.
             loss_net_encoder, adapter: see [`from_pretrained`]; features take `separate` or `shared`, and no adapter.
-            global_size: width of the loss-net's global term.
+            energy, energy_options, global_size: of the loss-net, see `ENERGIES`.
             hidden_size, num_layers, dropout: of the MLPs, for feature data.
             label_bias: whether the MLP task-net has a bias, which starts at the labels' log-odds; default: from
                 `SPARSE_FROM` labels on, where samples must hold few of them.
@@ -93,6 +94,7 @@ class SealForMultiLabel(SealModel):
         """
         names = list(data.label_names)
         labels = label_maps(names)
+        loss_net = {"energy": energy, "energy_options": energy_options, "global_size": global_size}
         if model_name_or_path is not None:
             if data.kind == "features":
                 _check_reads_features(data, model_name_or_path, kwargs)
@@ -100,7 +102,7 @@ class SealForMultiLabel(SealModel):
                 model_name_or_path,
                 loss_net_encoder=loss_net_encoder,
                 adapter=adapter,
-                global_size=global_size,
+                **loss_net,
                 num_labels=len(names),
                 label_rates=data.label_rates,
                 **labels,
@@ -129,7 +131,7 @@ class SealForMultiLabel(SealModel):
         task_net = MLPForMultiLabel(config)
         if config.label_bias:
             set_bias(task_net.classifier.bias, data.label_rates)
-        seal = cls(task_net, cls._fresh_loss_net(task_net, None, loss_net_encoder, global_size))
+        seal = cls(task_net, cls._fresh_loss_net(task_net, None, loss_net_encoder, **loss_net))
         if data.scaling is not None:
             for encoder in (net.encoder for net in (task_net, seal.loss_net) if net.encoder is not None):
                 encoder.set_scaling(data.scaling)

@@ -14,7 +14,6 @@ from transformers import AutoModelForTokenClassification
 
 from ..backbones import library_of
 from ..chain import CRF
-from ..energies import TAG_ENERGIES
 from ..recurrent import BiLSTMConfig, BiLSTMForTokenClassification
 from ..spaces import TagSequenceSpace
 from ..vocabulary import Vocabulary
@@ -33,7 +32,6 @@ class SealForTokenClassification(SealModel):
 
     auto_class = AutoModelForTokenClassification
     space_class = TagSequenceSpace
-    energies = tuple(TAG_ENERGIES)
     default_energy = "chain"
 
     @torch.no_grad()

@@ -1,9 +1,12 @@
 """Output spaces: everything the method must know about one kind of structured output.
 
-A space turns logits into relaxed structures, draws and scores candidates, and is the only place that knows whether the
-output is a label set, a tag sequence or a mask. Energies and energy losses are generic over spaces. All methods are
-pure tensor functions, vectorised over the batch B and the candidates S; nothing loops over examples and nothing
-synchronises with the device. A new one is a file here and its class in `SPACES`.
+A space turns logits into relaxed structures, draws and scores candidates: what the algorithm, the energies and the
+energy losses need not know of label sets, tag sequences and masks. All methods are vectorised over the batch B and the
+candidates S; nothing loops over examples, and nothing waits for the device but the widths of sparse label sets.
+
+A new one is a file here and its class in `SPACES`, then an energy that reads its structures (`energies/`), a
+[`SealModel`] that builds both nets (`modeling/`) and the name of that class in `checks.NETS`. What people read of it
+has its own rooms: figures (`*_metrics.py`, `*_report.py`) and the model card (`card_kinds.py`).
 """
 
 from __future__ import annotations

@@ -6,11 +6,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from ..energy_losses import EnergyLoss
 
 
 def ratio(part: Tensor, whole: Tensor) -> Tensor:
@@ -99,8 +102,8 @@ class OutputSpace(ABC):
         """Whether candidates over so many labels are sparse."""
         return False
 
-    def check_loss(self, args, num_labels: int) -> None:  # noqa: B027
-        """Raise ValueError where the energy loss of [`SealTrainingArguments`] cannot be had in this space."""
+    def check_loss(self, loss: EnergyLoss, num_labels: int) -> None:  # noqa: B027
+        """Raise ValueError where an energy loss cannot be had in this space."""
 
     def check_cost(self, kind: str) -> None:
         """Raise ValueError where this space has no such Δ."""

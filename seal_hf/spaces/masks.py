@@ -106,28 +106,27 @@ class BinaryMaskSpace(OutputSpace):
         weight = args.soft_iou_weight if args.task_loss == "soft_iou" else 0.0
         return cls(args.pixel_loss, args.sample_coherence, args.coherence_size, args.independent_share, weight)
 
-    def check_loss(self, args, num_labels: int) -> None:
+    def check_loss(self, loss, num_labels: int) -> None:
         """Raises ValueError for NCE on noise whose probability has no closed form, or that cannot draw the gold, for
         what samples from perturbed inputs cannot do, and for InfNet+."""
-        if args.energy_loss == "infnet_plus":
+        if loss.has_partner:
             raise ValueError(
-                "energy_loss='infnet_plus' has no cost-augmented network for masks. Use infnet, or margin."
+                f"energy_loss={loss.name!r} has no cost-augmented network for masks. Use infnet, or margin."
             )
-        if args.energy_loss == "nce" and self._noise_probability_is_unknown:
+        if loss.reads_noise and self._noise_probability_is_unknown:
             raise ValueError(
-                f"energy_loss='nce' needs log P of its samples, but sample_coherence={self.sample_coherence!r} with "
-                f"independent_share={self.independent_share} has none (field, inputs), or one that is 0 for nearly "
-                "every gold mask (patches without independent pixels). Use energy_loss='ranking', which needs no "
-                "probability; or sample_coherence='patches' with independent_share above 0, whose probability is exact."
+                f"energy_loss={loss.name!r} needs log P of its samples, but sample_coherence="
+                f"{self.sample_coherence!r} with independent_share={self.independent_share} has none (field, inputs), "
+                "or one that is 0 for nearly every gold mask (patches without independent pixels). Use "
+                "energy_loss='ranking', which needs no probability; or sample_coherence='patches' with "
+                "independent_share above 0, whose probability is exact."
             )
-
-        relaxed = args.energy_loss == "regression_s" and args.regression_samples == "continuous"
-        if self.samples_from_inputs and (relaxed or args.gold_mix):
-            name = "regression_samples='continuous'" if relaxed else f"gold_mix={args.gold_mix}"
+        if self.samples_from_inputs and (loss.perturbs or loss.gold_mix):
+            name = "regression_samples='continuous'" if loss.perturbs else f"gold_mix={loss.gold_mix}"
             raise ValueError(
                 f"{name} changes the probabilities that structures are drawn from, but sample_coherence='inputs' draws "
                 "none: its samples are the task-net's masks at perturbed inputs. Leave out one of them"
-                + (", or take regression_samples='discrete'." if relaxed else ".")
+                + (", or take regression_samples='discrete'." if loss.perturbs else ".")
             )
 
     @property

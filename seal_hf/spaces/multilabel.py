@@ -51,16 +51,16 @@ class MultiLabelSpace(OutputSpace):
     def is_sparse(self, num_labels: int) -> bool:
         return num_labels >= self.sparse_from
 
-    def check_loss(self, args, num_labels: int) -> None:
+    def check_loss(self, loss, num_labels: int) -> None:
         """Raises ValueError for noise on the logits of a sparse label set: every entry would be a number of its own;
         and for a task-net that looks for the cost of labels that the cut output may not hold."""
-        if args.energy_loss in ("infnet", "infnet_plus") and self.is_sparse(num_labels):
+        if loss.reads_gold and self.is_sparse(num_labels):
             raise ValueError(
-                f"energy_loss={args.energy_loss!r} needs the cost of all {num_labels} labels of the output, but label "
+                f"energy_loss={loss.name!r} needs the cost of all {num_labels} labels of the output, but label "
                 f"sets are sparse from {self.sparse_from} labels on. Choose margin, or set `sparse_labels_from` above "
                 "the number of labels."
             )
-        if args.energy_loss == "regression_s" and args.regression_samples == "continuous":
+        if loss.perturbs:
             self._refuse_perturbed(num_labels)
 
     def _refuse_perturbed(self, num_labels: int) -> None:

@@ -26,14 +26,6 @@ from .tags import TagSequenceSpace
 
 UNLABELLED = -1  # the label of a position that counts and has no gold tag
 REWARD_CODES = "reward_codes"  # the column of the words' codes
-WITHOUT_GOLD = (
-    "ce",
-    "regression",
-    "regression_s",
-    "contrastive_divergence",
-    "ranking",
-    "nce",
-)  # the last three: by samples
 
 
 class RewardSpace(TagSequenceSpace):
@@ -65,12 +57,12 @@ class RewardSpace(TagSequenceSpace):
         space.without = (batch["labels"] == UNLABELLED).any(1, keepdim=True)  # (B, 1): rows without gold
         return space
 
-    def check_loss(self, args, num_labels: int) -> None:
-        super().check_loss(args, num_labels)
-        if args.energy_loss not in WITHOUT_GOLD:
+    def check_loss(self, loss, num_labels: int) -> None:
+        super().check_loss(loss, num_labels)
+        if loss.needs_gold:
             raise ValueError(
-                f"energy_loss={args.energy_loss!r} contrasts the output with the gold, which rows with a reward have "
-                f"not. Use one of {', '.join(WITHOUT_GOLD[1:])}."
+                f"energy_loss={loss.name!r} contrasts the output with the gold, which rows with a reward have not. Use "
+                "regression, or a loss with samples, such as contrastive_divergence."
             )
 
     def gold(self, labels: Tensor) -> tuple[Tensor, Tensor]:
