@@ -27,6 +27,7 @@ from transformers.utils import logging
 
 from .learner import Learner
 from .loss_net import LossNet, LossNetConfig, aligned
+from .saved_weights import are_renamed
 
 LOSS_NET_FOLDER = "_loss_net"  # the Trainer's push to the Hub skips names that begin with an underscore
 CONFIG, WEIGHTS, STATE = "config.json", "model.safetensors", "learner.pt"
@@ -279,7 +280,11 @@ def _read_weights(loss_net: LossNet, folder: str | Path) -> dict[str, Tensor]:
             "energy_loss='ce'. Resume with the same loss, or start a new run from these weights: "
             "SealForMultiLabel.from_pretrained(folder) gives them a fresh loss-net."
         )
-    weights = load_file(path, device="cpu")
+    own = loss_net.config.encoder_mode == "separate"  # else its names are those of no architecture
+    if own and are_renamed(loss_net, path.parent):
+        weights = LossNet.from_pretrained(path.parent, dtype=torch.float32, use_safetensors=True).state_dict()
+    else:
+        weights = load_file(path, device="cpu")
     found, expected = (
         {name: tuple(value.shape) for name, value in tensors.items()} for tensors in (weights, loss_net.state_dict())
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 from torch import nn
+from transformers import PreTrainedModel
 from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.utils import logging
@@ -33,6 +34,7 @@ from .launchers import check_resume
 from .learner import Learner
 from .loss_net import LossNet
 from .meters import Meters
+from .saved_weights import are_renamed, read_renamed
 
 logger = logging.get_logger(__name__)
 
@@ -119,10 +121,8 @@ class SavingTrainer(WholeBatchTrainer):
             check_resumable(self.loss_net, resume_from_checkpoint)
         if self.partner_kind is not None:
             check_partner(self.partner_kind, resume_from_checkpoint)
-        if library_of(self.model) is None:
+        if not self._load_specially(resume_from_checkpoint):
             super()._load_from_checkpoint(resume_from_checkpoint, model)
-        else:
-            library_of(self.model).load(self.model, resume_from_checkpoint)
         if self.loss_net is not None:
             load_loss_net_weights(self.loss_net, resume_from_checkpoint)
 
@@ -138,9 +138,20 @@ class SavingTrainer(WholeBatchTrainer):
         if not Path(best, COMPLETE).is_file():  # written whole once; what was cleared away since is for the loader
             logger.warning(f"The best checkpoint, {best}, was never completed: both nets stay as they are.")
             return
-        if library_of(self.model) is None:
+        if not self._load_specially(best):
             super()._load_best_model()
-        else:
-            library_of(self.model).load(self.model, best)
         if self.loss_net is not None:
             load_loss_net_weights(self.loss_net, best)
+
+    def _load_specially(self, folder: str) -> bool:
+        """The weights of the task-net where the Trainer's own loading does not do: adapters, and tensors that its file
+        has under other names. Whether that was so."""
+        library = library_of(self.model)
+        if library is not None:
+            library.load(self.model, folder)
+            return True
+        sharded = self.is_fsdp_enabled or self.is_deepspeed_enabled
+        if sharded or not isinstance(self.model, PreTrainedModel) or not are_renamed(self.model, folder):
+            return False
+        self.model.load_state_dict(read_renamed(self.model, folder))
+        return True

@@ -1,0 +1,57 @@
+"""Weights of a folder under the names that a net has.
+
+transformers 5 renames tensors of many architectures (SegFormer, ESM, Nomic-BERT) where it loads them, and renames them
+back where it saves them. Who reads such a file as it is, as the Trainer does, finds most of the net missing, and would
+leave it as it stands.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+from safetensors import safe_open
+from torch import Tensor
+from transformers import PreTrainedModel
+from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
+
+
+def are_renamed(net: PreTrainedModel, folder: str | Path) -> bool:
+    """Whether the safetensors of `folder` hold names that `net` has not."""
+    return not _files_by_name(folder).keys() <= net.state_dict().keys()
+
+
+def read_renamed(net: PreTrainedModel, folder: str | Path) -> dict[str, Tensor]:
+    """What `net.save_pretrained(folder)` wrote, under the names of `net.state_dict()`; what a net of this class has not
+    by itself, such as a CRF, is read as it is.
+
+    Raises:
+        ValueError: tensors are missing, or have another shape.
+    """
+    try:
+        saved, info = type(net).from_pretrained(
+            folder, config=copy.deepcopy(net.config), dtype=net.dtype, use_safetensors=True, output_loading_info=True
+        )
+    except RuntimeError as error:  # shapes
+        raise ValueError(f"The weights in {folder} do not fit this {type(net).__name__}: {error}") from error
+    if info["missing_keys"]:
+        names = ", ".join(sorted(info["missing_keys"]))
+        raise ValueError(f"The weights in {folder} do not fit this {type(net).__name__}: {names} are missing.")
+    weights, files = saved.state_dict(), _files_by_name(folder)
+    for name in net.state_dict().keys() - weights.keys():
+        with safe_open(files[name], "pt") as tensors:
+            weights[name] = tensors.get_tensor(name)
+    return weights
+
+
+def _files_by_name(folder: str | Path) -> dict[str, Path]:
+    """The file of each tensor; none where there are no safetensors."""
+    folder = Path(folder)
+    if (folder / SAFE_WEIGHTS_INDEX_NAME).is_file():
+        index = json.loads((folder / SAFE_WEIGHTS_INDEX_NAME).read_text(encoding="utf-8"))["weight_map"]
+        return {name: folder / file for name, file in index.items()}
+    if not (folder / SAFE_WEIGHTS_NAME).is_file():
+        return {}
+    with safe_open(folder / SAFE_WEIGHTS_NAME, "pt") as tensors:
+        return dict.fromkeys(tensors.keys(), folder / SAFE_WEIGHTS_NAME)
