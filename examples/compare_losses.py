@@ -38,6 +38,7 @@ PROGRAMS = {
 }
 DATA_KEYS = recipe_keys(run_mlc.DataArguments)
 NAMES_HERE = {"metric_for_best_model": "metric", "seed": "seeds"}
+USUAL = ("constant", "ce", "asymmetric", "zlpr", "nce")  # what is compared if nothing is said
 LOSS_KEYS = ("energy_loss", "loss", "task_loss", "energy_method")  # a method says them
 
 
@@ -105,7 +106,7 @@ def main(argv: list[str] | None = None) -> Runs:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument(
-        "--losses", nargs="+", default=["constant", "ce", "asymmetric", "zlpr", "nce"], metavar="METHOD"
+        "--losses", nargs="+", metavar="METHOD", help=f"of {', '.join(METHODS)}, or all; default: {' '.join(USUAL)}"
     )
     parser.add_argument("--recipes", nargs="+", type=Path, default=[], metavar="FILE.yaml", help="instead of --losses")
     parser.add_argument("--recipe", type=Path, metavar="FILE.yaml", help="the data set's settings, for all methods")
@@ -118,15 +119,20 @@ def main(argv: list[str] | None = None) -> Runs:
         raise ValueError("compare_losses.py runs in one process: start it with python, once per data set.")
     if options.recipes and options.budget:
         raise ValueError("--budget searches the settings of --losses; --recipes are run as they are. Leave one out.")
+    if options.recipes and options.losses:
+        raise ValueError("--recipes are run instead of --losses. Leave one of them out.")
     if options.recipes and options.recipe:
         raise ValueError("--recipes are run as they are, each with its own data; leave --recipe out.")
+    for file in options.recipes:  # what is wrong in any of them ends it here
+        run_mlc.parse(["--recipe", str(file), "--output_dir", "runs"])
     recipes = from_recipes(options.recipes, options.metric)
     shared, given = shared_settings(options.recipe, flags, recipes)
     for method in recipes.values():
         method.settings.update(given)  # flags win over a recipe, as everywhere
     methods = recipes or METHODS
-    names = list(methods) if recipes or "all" in options.losses else options.losses
-    data_args, _, args = run_mlc.parse([], {**shared, **given, "output_dir": "runs"})  # an unknown flag ends it here
+    losses = options.losses or USUAL
+    names = list(methods) if recipes or "all" in losses else losses
+    data_args, _, args = run_mlc.parse([*flags, "--output_dir", "runs"], shared)
     data = load_multilabel(**vars(data_args), seed=args.data_seed or 0)
     runs = Runs(options.output_dir or Path("runs", "compare", Path(data.name).stem))
     for note in data.notes:
@@ -145,5 +151,5 @@ if __name__ == "__main__":
     logging.getLogger("seal_hf").setLevel(logging.ERROR)  # that a fresh loss-net was built is no news here
     try:
         main()
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         sys.exit(f"compare_losses.py: {error}")

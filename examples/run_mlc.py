@@ -72,7 +72,7 @@ def build(data, model_args: ModelArguments, args: SealTrainingArguments, trial=N
     nets = {name: options[name] for name in names} | {"loss_net_encoder": args.loss_net_encoder}
     model = SealForMultiLabel.for_data(data, model_args.model_name_or_path, **nets)
     if model_args.loss_net_path is not None:
-        model.loss_net = load_loss_net(model_args.loss_net_path, model.task_net)
+        model.loss_net = load_loss_net(model_args.loss_net_path, model.task_net, args.energy_loss)
     return model
 
 
@@ -129,5 +129,5 @@ if __name__ == "__main__":
     try:
         main()
         PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         sys.exit(f"run_mlc.py: {error}")

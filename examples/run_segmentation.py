@@ -63,7 +63,7 @@ def build(data, model_args: ModelArguments, args: SealTrainingArguments):
     processor = fcn_image_processor() if name is None else AutoImageProcessor.from_pretrained(name)
     resize_to(processor, data.image_size)
     if model_args.loss_net_path is not None:
-        model.loss_net = load_loss_net(model_args.loss_net_path, model.task_net)
+        model.loss_net = load_loss_net(model_args.loss_net_path, model.task_net, args.energy_loss)
         check_scaling(model_args.loss_net_path, processor)
     return model, processor
 
@@ -113,5 +113,5 @@ if __name__ == "__main__":
     try:
         main()
         PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         sys.exit(f"run_segmentation.py: {error}")

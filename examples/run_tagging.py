@@ -91,7 +91,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         print(f"{data.name}: {note}")
     model, rows_of, words = build(data, net_args, args)
     if net_args.loss_net_path is not None:
-        model.loss_net = load_loss_net(net_args.loss_net_path, model.task_net)
+        model.loss_net = load_loss_net(net_args.loss_net_path, model.task_net, args.energy_loss)
     splits = {"eval": data.validation, "test": data.test, **data.extra_tests}
     splits = {split: (rows_of(dataset), dataset) for split, dataset in splits.items() if dataset is not None}
     trainer = SealTrainer(
@@ -114,5 +114,5 @@ if __name__ == "__main__":
     try:
         main()
         PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         sys.exit(f"run_tagging.py: {error}")

@@ -214,20 +214,27 @@ def check_resumable(loss_net: LossNet, folder: str | Path) -> None:
         )
 
 
-def load_loss_net(folder: str | Path, task_net: nn.Module) -> LossNet:
+def load_loss_net(folder: str | Path, task_net: nn.Module, energy_loss: str | None = None) -> LossNet:
     """A trained loss-net for another task-net: the frozen loss of SEAL-static, or a start for SEAL-dynamic.
 
     Args:
         folder: saved by `EnergyTrainer`, or with a task-net, in `_loss_net/`.
         task_net: the one that it is to teach.
+        energy_loss: by which it is to teach; under `ce` it would not.
 
     Returns:
         the loss-net, in evaluation mode: with `loss_net_steps=0` it teaches without dropout.
 
     Raises:
-        ValueError: there is none, it has no encoder of its own, or is made for other labels or features.
+        ValueError: there is none, it has no encoder of its own, or is made for other labels or features; or the loss is
+            `ce`.
         OSError: its weights are missing, or no safetensors.
     """
+    if energy_loss == "ce":
+        raise ValueError(
+            f"`loss_net_path` is {str(folder)!r}, but energy_loss='ce' trains without a loss-net. Leave it out, or "
+            "name the loss that it was trained by (--loss nce)."
+        )
     path = Path(folder) / LOSS_NET_FOLDER
     path = path if (path / CONFIG).is_file() else Path(folder)
     if not (path / CONFIG).is_file():

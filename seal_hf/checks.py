@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 
+import torch
 from accelerate.utils import DistributedType
-from torch import nn
+from datasets import Dataset
+from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.utils.data import IterableDataset
 from transformers import TrainingArguments
@@ -29,6 +31,7 @@ NETS = {
     "tag_sequence": "SealForTokenClassification",
     "binary_mask": "SealForSegmentation",
 }
+LOOKED_AT = 1000  # rows of a data set that is no tensor
 HEADS = {"ForTokenClassification": "tag_sequence", "ForSemanticSegmentation": "binary_mask"}
 
 
@@ -215,15 +218,51 @@ def check_columns(**datasets) -> None:
     """Every data set that names its columns must have `labels`; so must each of a dictionary of data sets.
 
     Raises:
-        ValueError: naming the data set, its columns and the closest match.
+        ValueError: naming the data set, its columns and the closest match; an empty one.
     """
-    for name, dataset in datasets.items():
-        if isinstance(dataset, dict):
-            check_columns(**{f"{name}[{key!r}]": part for key, part in dataset.items()})
-            continue
+    for name, dataset in _each(datasets):
         columns = getattr(dataset, "column_names", None)
+        if hasattr(dataset, "__len__") and len(dataset) == 0:
+            raise ValueError(f"`{name}` is empty: it has no rows.")
+        if isinstance(dataset, (list, tuple)) and isinstance(dataset[0], Mapping):
+            columns = list(dataset[0])
         if columns is None or "labels" in columns:
             continue
         close = difflib.get_close_matches("labels", columns, 1, 0.5)
         hint = f" Did you mean `{close[0]}`? Rename it: dataset.rename_column({close[0]!r}, 'labels')." if close else ""
         raise ValueError(f"`{name}` has no column `labels`; it has {', '.join(columns)}.{hint}")
+
+
+def check_label_values(space: OutputSpace, **datasets) -> None:
+    """Looks at the labels of every data set that has them at hand: of all [`TensorRows`], and of the first `LOOKED_AT`
+    rows of others.
+
+    Raises:
+        ValueError: a value that is no label of this space, with its data set.
+    """
+    for name, dataset in _each(datasets):
+        for labels in _labels(dataset):
+            space.check_values(labels, name)
+
+
+def _each(datasets: Mapping) -> Iterator[tuple[str, object]]:
+    """Every data set that is there, those of a dictionary one by one, with what it is called."""
+    for name, dataset in datasets.items():
+        if isinstance(dataset, dict):
+            yield from _each({f"{name}[{key!r}]": part for key, part in dataset.items()})
+        elif dataset is not None:
+            yield name, dataset
+
+
+def _labels(dataset) -> Iterator[Tensor]:
+    if isinstance(dataset, TensorRows):
+        if "labels" in dataset.dense:
+            yield dataset.dense["labels"]
+        elif "labels" in dataset.ragged and "labels" not in dataset.multi_hot:
+            yield dataset.ragged["labels"][0]
+    elif isinstance(dataset, Dataset):
+        for row in dataset.select(range(min(len(dataset), LOOKED_AT))).with_format(None)["labels"][:]:
+            yield torch.as_tensor(row)
+    elif isinstance(dataset, (list, tuple)):
+        for row in dataset[:LOOKED_AT]:
+            yield torch.as_tensor(row["labels"])

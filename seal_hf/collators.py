@@ -176,8 +176,15 @@ def tokenize(dataset: Dataset, tokenizer, max_length: int) -> TensorRows:
 
     Args:
         dataset: columns `text` and `labels`.
-        tokenizer: a Hugging Face tokenizer; longer texts are cut at `max_length` tokens.
+        tokenizer: a Hugging Face tokenizer.
+        max_length: tokens, special ones too, at which longer texts are cut.
+
+    Raises:
+        ValueError: a `max_length` that leaves no room for a word.
     """
+    least = tokenizer.num_special_tokens_to_add() + 1
+    if max_length < least:
+        raise ValueError(f"`max_length` is {max_length}; with special tokens a row has at least {least}.")
     encoded = dataset.map(
         lambda rows: tokenizer(rows["text"], truncation=True, max_length=max_length),
         batched=True,

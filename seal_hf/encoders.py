@@ -21,6 +21,9 @@ class MLPConfig(PretrainedConfig):
         dropout: dropout rate in [0, 1) after every layer but the last.
         label_bias: whether the task-net's label table has a bias. The authors' has none; with thousands of labels it
             must start at the labels' rates, or else its samples hold half of all labels.
+
+    Raises:
+        ValueError: a size below 1, or a dropout rate outside [0, 1).
     """
 
     model_type = "seal_mlp"
@@ -34,6 +37,11 @@ class MLPConfig(PretrainedConfig):
         label_bias: bool = False,
         **kwargs,
     ):
+        for name, size in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
+            if size < 1:
+                raise ValueError(f"`{name}` is {size}; an MLP has at least 1.")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"`dropout` is {dropout}; it is a rate, at least 0 and below 1.")
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.num_layers = num_layers
@@ -84,7 +92,16 @@ class MLPEncoder(MLPPreTrainedModel):
             getattr(self, name).copy_(torch.as_tensor(getattr(scaling, name)))
 
     def forward(self, features: Tensor, output_hidden_states: bool | None = None, **kwargs) -> BaseModelOutput:
-        """features (B, input_size) -> last hidden state (B, H)."""
+        """features (B, input_size) -> last hidden state (B, H).
+
+        Raises:
+            ValueError: features of another shape.
+        """
+        if features.dim() != 2 or features.shape[1] != len(self.shift):
+            raise ValueError(
+                f"`features` has shape {tuple(features.shape)}; this net reads (batch, {len(self.shift)}): the "
+                "features that it was trained on, raw."
+            )
         hidden = ((features.float() - self.shift) * self.scale).to(self.layers[0].weight.dtype)
         states = []
         for i, layer in enumerate(self.layers):

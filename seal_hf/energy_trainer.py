@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from .checks import NETS, check_columns, check_own_loss, check_saving, check_task_net
+from .checks import NETS, check_columns, check_label_values, check_own_loss, check_saving, check_task_net
 from .energy_args import EnergyTrainingArguments
 from .energy_losses import GOLD, OUTPUT
 from .energy_methods import ENERGY_METHODS, Problem
@@ -84,6 +84,7 @@ class EnergyTrainer(SavingTrainer):
         self.task_net = task_net
         _check_dense(self.space, self.model)
         check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
+        check_label_values(self.space, train_dataset=train_dataset, eval_dataset=eval_dataset)
         if task_net is not None:
             task_net.to(args.device).eval().requires_grad_(False)
         self._take_arguments()

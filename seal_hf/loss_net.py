@@ -52,6 +52,8 @@ class LossNetConfig(PretrainedConfig):
         modes = (*ENCODER_MODES, *LIBRARIES)
         if encoder_mode not in modes:
             raise ValueError(f"`encoder_mode` is {encoder_mode!r}; it must be one of {', '.join(modes)}.")
+        if global_size < 0:
+            raise ValueError(f"`global_size` is {global_size}; it is a width, or 0: no global term.")
         if energy not in ENERGIES:
             raise ValueError(f"`energy` is {energy!r}; it must be one of {', '.join(ENERGIES)}.")
         self.space = space

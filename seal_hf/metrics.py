@@ -127,8 +127,17 @@ def sigmoid(logits: np.ndarray) -> np.ndarray:
 
 
 def first_output(outputs: Any) -> np.ndarray:
-    """The array a Trainer returned, or the first of several (a model with further outputs returns a tuple)."""
-    return np.asarray(outputs[0] if isinstance(outputs, (tuple, list)) else outputs)
+    """The array a Trainer returned, or the first of several (a model with further outputs returns a tuple).
+
+    Raises:
+        ValueError: a list, which is a Trainer's answer by batches.
+    """
+    if isinstance(outputs, list):
+        raise ValueError(
+            "predictions came as a list of batches (`eval_do_concat_batches` is False); the figures are of all rows "
+            "together. Set it to True."
+        )
+    return np.asarray(outputs[0] if isinstance(outputs, tuple) else outputs)
 
 
 def _checked(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

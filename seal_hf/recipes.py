@@ -67,7 +67,27 @@ def parse_recipe(
     if unknown:
         flags = [flag for action in parser._actions for flag in action.option_strings]
         raise ValueError(f"unknown command-line argument {unknown[0]!r}{_closest(unknown[0].split('=')[0], flags)}")
+    for instance in instances:
+        if isinstance(instance, TrainingArguments):
+            said = {word[2:].split("=")[0].replace("-", "_") for word in argv if word.startswith("--")}
+            _check_program(instance, said | set(_values(recipe)))
     return tuple(instances)
+
+
+def _check_program(args: TrainingArguments, said: set[str]) -> None:
+    """Raises ValueError for what the Trainer's arguments can say and the programs do not do."""
+    for name in ("do_train", "do_eval", "do_predict"):
+        if name in said and not getattr(args, name):
+            raise ValueError(
+                f"`{name}` is False, but the programs always train, evaluate and predict. To evaluate a saved "
+                "task-net, train it for no epoch: --model_name_or_path FOLDER --loss ce --num_train_epochs 0 and "
+                "another --output_dir."
+            )
+    for name, needed in (("prediction_loss_only", False), ("eval_do_concat_batches", True)):
+        if getattr(args, name) != needed:
+            raise ValueError(
+                f"`{name}` is {not needed}, but the programs score the predictions of all rows together. Leave it out."
+            )
 
 
 def recipe_keys(dataclass_types: type | Iterable[type]) -> set[str]:
@@ -124,9 +144,7 @@ def _command_line_alone(parser: HfArgumentParser, argv: list[str]) -> Namespace:
 
 def _apply(parser: HfArgumentParser, recipe: str | Path | Mapping[str, Any]) -> None:
     """Make the recipe's values the parser's defaults."""
-    where, values = (
-        ("the default recipe", recipe) if isinstance(recipe, Mapping) else (str(recipe), read_recipe(recipe))
-    )
+    where, values = "the default recipe" if isinstance(recipe, Mapping) else str(recipe), _values(recipe)
     fields = _fields(parser)
     given: dict[str, str] = {}  # field -> the key that set it
     for key, value in values.items():
@@ -140,6 +158,12 @@ def _apply(parser: HfArgumentParser, recipe: str | Path | Mapping[str, Any]) -> 
         action = next(action for action in parser._actions if f"--{name}" in action.option_strings)
         parser.set_defaults(**{name: _convert(where, key, value, action, hint)})
         action.required = False
+
+
+def _values(recipe: str | Path | Mapping[str, Any] | None) -> Mapping[str, Any]:
+    if recipe is None or isinstance(recipe, Mapping):
+        return recipe or {}
+    return read_recipe(recipe)
 
 
 def read_recipe(file: str | Path) -> Mapping[str, Any]:

@@ -139,9 +139,24 @@ def evaluate_multilabel(
     return metrics, *test
 
 
+def remove_results(trainer: Trainer) -> None:
+    """Deletes the results and predictions that an earlier run left in the output folder, on which others would be
+    merged; those of this run's training stay."""
+    if not trainer.is_world_process_zero():
+        return
+    folder = Path(trainer.args.output_dir)
+    for file in (*folder.glob("*_results.json"), *folder.glob("_predictions*")):
+        if file.name != "train_results.json" and file.is_file():
+            file.unlink()
+    train = folder / "train_results.json"
+    if train.is_file():
+        trainer.save_metrics("train", json.loads(train.read_text(encoding="utf-8")))
+
+
 def write_results(trainer: Trainer, metrics: Mapping[str, float]) -> None:
     """Write `eval_results.json` and `test_results.json`, each with its own figures and the threshold, and merge them
     into `all_results.json`: the Trainer's own files, in its output folder, written by the main process only."""
+    remove_results(trainer)
     for split in ("eval", "test"):
         figures = {key: value for key, value in metrics.items() if key.startswith(f"{split}_")}
         if figures:

@@ -62,6 +62,13 @@ class SavingTrainer(WholeBatchTrainer):
             self._check_finite()
         return super().evaluate(*args, **kwargs)
 
+    def _determine_best_metric(self, metrics: dict[str, float], trial) -> bool:
+        """As the Trainer's; a metric that is none of the evaluation's is a ValueError, with its names."""
+        try:
+            return super()._determine_best_metric(metrics, trial)
+        except KeyError as error:
+            raise ValueError(error.args[0]) from error
+
     def _check_finite(self) -> None:
         self.meters.check(**{self.model_role: self.model}, loss_net=self.loss_net)
 

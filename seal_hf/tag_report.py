@@ -12,7 +12,7 @@ import numpy as np
 from datasets import Dataset
 from transformers import Trainer
 
-from .report import results_table
+from .report import remove_results, results_table
 from .tag_metrics import Tags, tag_metrics, tag_report
 from .token_rows import IGNORED, WordRows
 
@@ -104,6 +104,7 @@ def gold_tags(dataset: Dataset, label_names: Sequence[str]) -> list[list[str]]:
 
 def write_tag_results(trainer: Trainer, metrics: Mapping[str, float]) -> None:
     """`eval_results.json`, `test_results.json` and so on, and all together: the Trainer's own files."""
+    remove_results(trainer)
     for split in _splits_of(metrics):
         keys = (f"{split}_{figure}" for figure in FIGURES)
         trainer.save_metrics(split, {key: metrics[key] for key in keys if key in metrics})

@@ -23,6 +23,7 @@ from .checks import (
     check_columns,
     check_export,
     check_hypergradient,
+    check_label_values,
     check_loss_net,
     check_own_loss,
     check_repeats,
@@ -105,6 +106,7 @@ class SealTrainer(TwoNetTrainer):
         check_hypergradient(args, self.model, self.loss_net, self.space, self.accelerator.distributed_type)
         check_repeats(args, train_dataset)
         check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
+        check_label_values(self.space, train_dataset=train_dataset, eval_dataset=eval_dataset)
         if self.loss_net is not None:
             self.loss_net.to(args.device)
             self._cache_features()

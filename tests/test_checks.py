@@ -1,11 +1,12 @@
 """What is refused before a run begins, or at its first step: each mistake gives one error that names it and what to do.
 Nothing is trained or written then."""
 
+import numpy as np
 import pytest
 import tiny_run
 import torch
 from datasets import DatasetDict
-from tiny_models import tiny_config
+from tiny_models import tiny_config, tiny_texts, tiny_tokenizer
 from transformers import AutoModelForSequenceClassification, SchedulerType, TrainingArguments, get_scheduler
 
 from seal_hf import (
@@ -18,10 +19,12 @@ from seal_hf import (
     SealForTokenClassification,
     SealTrainer,
     SealTrainingArguments,
+    TagSequenceSpace,
     TensorRows,
     Vocabulary,
     load_masks,
     load_tags,
+    tokenize,
 )
 
 RUN = ["train_dataset", "eval_dataset"]
@@ -243,3 +246,64 @@ def test_prediction_needs_no_labels(tmp_path):
         torch.as_tensor(trainer.predict(TensorRows(tiny_run.table(48))).predictions),
     )
     assert output.label_ids is None and "test_loss" not in output.metrics
+
+
+@pytest.mark.parametrize("wrap", [list, TensorRows, lambda table: table], ids=["rows", "tensors", "table"])
+@pytest.mark.parametrize("part", RUN)
+def test_labels_that_are_none_are_refused_at_the_start(tmp_path, part, wrap):
+    """-100 counts for nothing in tags, but there is no such value in label sets."""
+    right = tiny_run.table(48)
+    labels = np.array(right["labels"][:])
+    for value in (-100, 2, 0.5):
+        labels[40, 3] = value
+        wrong = right.remove_columns("labels").add_column("labels", labels.tolist())
+        sets = {name: wrap(right) for name in RUN} | {part: wrap(wrong)}
+        with pytest.raises(ValueError, match=f"`labels` of `{part}` holds {value}; a label set is 0 or 1"):
+            SealTrainer(tiny_run.model(), tiny_run.arguments(tmp_path), **sets)
+
+
+def test_ids_beyond_the_tags_are_refused():
+    space = TagSequenceSpace(["a", "b", "c"])
+    space.check_values(torch.tensor([[0, 2, -100]]), "train_dataset")
+    with pytest.raises(ValueError, match="`labels` of `train_dataset` holds 3, but there are 3 tags: ids are 0 to 2"):
+        space.check_values(torch.tensor([[0, 3, -100]]), "train_dataset")
+
+
+def test_rows_that_are_a_list_or_none_at_all(tmp_path):
+    row = {"features": torch.randn(tiny_run.FEATURES), "label": torch.zeros(tiny_run.LABELS)}
+    with pytest.raises(ValueError, match="`train_dataset` has no column `labels`; it has features, label. Did you"):
+        SealTrainer(tiny_run.model(), tiny_run.arguments(tmp_path), train_dataset=[row] * 4)
+    with pytest.raises(ValueError, match="`train_dataset` is empty: it has no rows"):
+        SealTrainer(tiny_run.model(), tiny_run.arguments(tmp_path), train_dataset=[])
+
+
+def test_a_metric_that_is_not_computed_is_named(tmp_path):
+    options = dict(eval_strategy="epoch", save_strategy="epoch", load_best_model_at_end=True)
+    trainer, _ = tiny_run.make(tmp_path, metric_for_best_model="nosuch", num_train_epochs=1, **options)
+    with pytest.raises(ValueError, match="set to 'eval_nosuch', which is not found in the evaluation metrics"):
+        trainer.train()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        (dict(num_layers=0), "`num_layers` is 0; an MLP has at least 1"),
+        (dict(hidden_size=-5), "`hidden_size` is -5"),
+        (dict(global_size=-1), "`global_size` is -1; it is a width, or 0"),
+        (dict(dropout=1.0), "`dropout` is 1.0; it is a rate"),
+    ],
+)
+def test_sizes_that_no_net_has_are_refused(sizes, message):
+    with pytest.raises(ValueError, match=message):
+        SealForMultiLabel.for_data(tiny_run.Names, **sizes)
+
+
+def test_features_of_another_width_are_refused():
+    nets = SealForMultiLabel.for_data(tiny_run.Names, hidden_size=8)
+    with pytest.raises(ValueError, match=r"`features` has shape \(3, 7\); this net reads \(batch, 20\)"):
+        nets.predict(features=torch.randn(3, 7))
+
+
+def test_a_length_without_room_for_a_word_is_refused():
+    with pytest.raises(ValueError, match="`max_length` is 2; with special tokens a row has at least 3"):
+        tokenize(tiny_texts(3), tiny_tokenizer(), 2)

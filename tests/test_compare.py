@@ -298,13 +298,33 @@ def test_recipes_are_compared_as_they_are(program, tmp_path):
     (tmp_path / "taught.yaml").write_text("max_train_rows: 100\n")
     with pytest.raises(ValueError, match="the recipes read different data"):
         program.main(["--recipes", *files])
+    (tmp_path / "taught.yaml").write_text("learning_rat: 1\n")  # named before the first is trained
+    with pytest.raises(ValueError, match=r"taught.yaml: unknown key 'learning_rat'; did you mean 'learning_rate'"):
+        program.main(["--recipes", *files, "--output_dir", str(tmp_path / "none")])
+    assert not (tmp_path / "none").exists()
+
+
+def test_data_of_the_same_name_and_size_with_other_labels_is_other_data(program, tmp_path):
+    rng = np.random.default_rng(0)
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+        rows = [f"{' '.join(rng.choice(list('abcdefgh'), 4))},{rng.choice(['x', 'y'])}" for _ in range(60)]
+        (tmp_path / folder / "mine.csv").write_text("text,labels\n" + "\n".join(rows) + "\n")
+    (tmp_path / "copy").mkdir()
+    shutil.copy(tmp_path / "here" / "mine.csv", tmp_path / "copy")
+    options = ["--losses", "constant", "--output_dir", str(tmp_path / "out"), "--dataset"]
+    first = program.main([*options, str(tmp_path / "here" / "mine.csv")]).all()
+    assert program.main([*options, str(tmp_path / "copy" / "mine.csv")]).all() == first  # where it lies does not matter
+    with pytest.raises(ValueError, match="holds results with contents = '[0-9a-f]{16}', not '[0-9a-f]{16}'"):
+        program.main([*options, str(tmp_path / "there" / "mine.csv")])
 
 
 @pytest.mark.parametrize(
     "arguments, message",
     [
         (["--losses", "cee"], "unknown method 'cee'"),
-        (["--hiden_size", "4"], "unknown key 'hiden_size'; did you mean 'hidden_size'"),
+        (["--hiden_size", "4"], "unknown command-line argument '--hiden_size'; did you mean '--hidden_size'"),
+        (["--recipes", "a.yaml", "--losses", "ce"], "--recipes are run instead of --losses"),
         (["--hidden_size"], "pairs of --name value"),
         (["--energy_loss", "nce"], "--energy_loss is what is compared"),
         (["--budget", "-1"], "`budget` is -1"),

@@ -92,6 +92,21 @@ def test_masks_of_0_and_255_alone_mean_foreground(tmp_path):
     assert np.array_equal(data.train.masks, masks) and "255 is read as foreground" in data.notes[0]
 
 
+def test_masks_that_mark_their_object_in_two_ways_are_noticed(tmp_path):
+    """0 and 255 in some, 0 and 1 in others: either half may be meant, so it is said."""
+    images, masks = pictures(20)
+    masks[:, 0, 0] = 1
+    mixed = masks * np.where(np.arange(20) % 4, 1, 255).astype(np.uint8)[:, None, None]
+    for name in ("train", "val"):
+        np.savez(tmp_path / f"{name}.npz", images=images, masks=mixed)
+    assert any("10 masks hold 255 and no 1, where 30 hold a 1" in note for note in load_masks(str(tmp_path)).notes)
+    border = masks.copy()
+    border[:, 1, 1] = 255
+    for name in ("train", "val"):
+        np.savez(tmp_path / f"{name}.npz", images=images, masks=border)
+    assert not any("no 1" in note for note in load_masks(str(tmp_path)).notes)
+
+
 def change(images=None, masks=None, **others):
     return {name: array for name, array in {"images": images, "masks": masks, **others}.items() if array is not None}
 

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from tiny_models import LABELLED, LABELS, tiny_config, tiny_inputs, tiny_texts, tiny_tokenizer
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
-from seal_hf import LossNet, MLPForMultiLabel, SealForMultiLabel
+from seal_hf import FCNConfig, FCNForSemanticSegmentation, LossNet, MLPForMultiLabel, SealForMultiLabel
 from seal_hf.data.common import Scaling
 from seal_hf.encoders import ENCODER_MODES
 from seal_hf.spaces import SPARSE_FROM
@@ -314,3 +314,26 @@ def test_the_loss_net_is_a_model_of_its_own(bert, tmp_path):
     assert "id2label" not in config["encoder_config"]
     root = json.loads((tmp_path / "saved" / "config.json").read_text())
     assert root["architectures"] == ["BertForSequenceClassification"] and "auto_map" not in root
+
+
+def test_a_classifier_of_the_same_labels_in_another_order_is_refused(tmp_path, caplog):
+    """Its rows would be taken for other labels; those of other labels are a start like any other, and that is said."""
+    data = SimpleNamespace(**vars(FEATURES), label_rates=None)
+    SealForMultiLabel.for_data(data, hidden_size=8).save_pretrained(tmp_path / "mlp")
+    turned = SimpleNamespace(**{**vars(data), "label_names": LABELS[::-1]})
+    with pytest.raises(ValueError, match=f"/mlp has the labels asked for in another order: {', '.join(LABELS)}. Give"):
+        SealForMultiLabel.for_data(turned, tmp_path / "mlp")
+    others = SimpleNamespace(**{**vars(data), "label_names": list("wxyz")})
+    nets = SealForMultiLabel.for_data(others, tmp_path / "mlp")
+    assert "was trained for other labels (joy, anger, fear, calm)" in caplog.text
+    assert list(nets.config.id2label.values()) == list("wxyz")
+
+
+def test_folders_of_another_kind_are_named(tmp_path):
+    FCNForSemanticSegmentation(FCNConfig()).save_pretrained(tmp_path / "masks")
+    with pytest.raises(
+        ValueError, match="/masks holds a model of type 'seal_fcn', which is no task-net of a SealForMu"
+    ):
+        SealForMultiLabel.from_pretrained(tmp_path / "masks")
+    with pytest.raises(OSError, match="/nowhere: no such folder here"):
+        SealForMultiLabel.from_pretrained(tmp_path / "nowhere")

@@ -230,3 +230,19 @@ def test_parsing_leaves_the_dataclasses_as_they_were(recipe):
     parse_recipe(Method, recipe("rate: 9"))
     assert parse_recipe(Method, []) == (Method(),)
     assert [f.default for f in dataclasses.fields(Method)] == ["nce", 0.1, False]
+
+
+@pytest.mark.parametrize("kind", [SealTrainingArguments, EnergyTrainingArguments])
+def test_what_the_programs_do_not_do_is_refused(kind, tmp_path):
+    where = ["--output_dir", str(tmp_path)]
+    for name in ("do_train", "do_predict", "do_eval"):
+        with pytest.raises(ValueError, match=f"`{name}` is False, but the programs always train"):
+            parse_recipe(kind, [*where, f"--{name}", "false"])
+        parse_recipe(kind, [*where, f"--{name}", "true"])
+    file = tmp_path / "recipe.yaml"
+    file.write_text("do_train: false\n")
+    with pytest.raises(ValueError, match="`do_train` is False, but the programs always train"):
+        parse_recipe(kind, [*where, "--recipe", str(file)])
+    for name, value in (("prediction_loss_only", True), ("eval_do_concat_batches", False)):
+        with pytest.raises(ValueError, match=f"`{name}` is {value}, but the programs score the predictions of all"):
+            parse_recipe(kind, [*where, f"--{name}", str(value)])

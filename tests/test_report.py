@@ -106,6 +106,26 @@ def test_the_figures_and_the_threshold(trainer, tmp_path):
         assert line in table
 
 
+def test_results_of_an_earlier_run_do_not_stay(trainer, tmp_path):
+    """Those of its test split, where this one has none; the figures of this run's training do."""
+    metrics, *_ = evaluate_multilabel(trainer, split(30, 0), split(23, 1))
+    write_results(trainer, metrics)
+    (tmp_path / "_predictions.jsonl").write_text("{}")
+    (tmp_path / "model.safetensors").write_text("weights")
+    trainer.save_metrics("train", {"train_loss": 1.0})
+    metrics, *_ = evaluate_multilabel(trainer, split(30, 0), None)
+    write_results(trainer, metrics)
+    assert json.loads((tmp_path / "all_results.json").read_text()) == {"train_loss": 1.0, **metrics}
+    kept = {file.name for file in tmp_path.iterdir() if file.is_file()}
+    assert kept == {"all_results.json", "eval_results.json", "train_results.json", "model.safetensors"}
+
+
+def test_batches_that_were_not_joined_are_refused(trainer):
+    trainer.args.eval_do_concat_batches = False
+    with pytest.raises(ValueError, match="`eval_do_concat_batches` is False"):
+        evaluate_multilabel(trainer, split(30, 0), None)
+
+
 def test_a_test_split_without_labels_is_predicted_and_not_scored(trainer, tmp_path):
     metrics, probabilities, labels = evaluate_multilabel(trainer, split(9, 0), split(7, 1, labels=False))
     assert labels is None and probabilities.shape == (7, 5)

@@ -212,3 +212,11 @@ def test_a_given_loss_net_outlives_a_trial_of_cross_entropy(tmp_path):
     trainer.call_model_init()
     assert trainer.model.config.problem_type == "multi_label_classification"  # what pipelines decode by, of every net
     assert all(torch.equal(a, b) for a, b in zip(start, trainer.loss_net.parameters(), strict=True))
+
+
+def test_cross_entropy_takes_no_trained_loss_net(tmp_path):
+    nets = tiny_run.model()
+    nets.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="`loss_net_path` is .*, but energy_loss='ce' trains without a loss-net"):
+        load_loss_net(tmp_path, nets.task_net, "ce")
+    load_loss_net(tmp_path, nets.task_net, "nce")

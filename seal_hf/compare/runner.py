@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -9,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from transformers import set_seed
 from transformers.trainer_callback import PrinterCallback
 
@@ -228,8 +230,9 @@ class Comparison:
         first = {key for method in self.methods.values() for key in method.first}
         ours |= {"metric": self.metric, "flags": " ".join(sorted(first & self.flags.keys()))}  # over a method's first
         theirs = self.runs.identity()
-        if theirs is not None:
-            theirs = {"metric": METRIC, "flags": ours["flags"], **theirs}  # files of before these two were said
+        ours["contents"] = fingerprint(self.data)
+        if theirs is not None:  # perhaps a file of before these were said
+            theirs = {"metric": METRIC, "flags": ours["flags"], "contents": ours["contents"], **theirs}
         if theirs is None or not (theirs == ours or self.runs.any()):  # of a command that was mistaken
             shutil.rmtree(self.runs.work(), ignore_errors=True)  # perhaps a search of other settings
             self.runs.save_identity(ours)
@@ -267,6 +270,18 @@ class Comparison:
         metrics, rows = score_decoders(*validation, *test)
         rows = {key: thousandths(rows[key]) for key in tested(self.metric)}
         return {"seed": seed, "searched": dict(searched), **metrics, "test_rows": rows}
+
+
+def fingerprint(data) -> str:
+    """16 digits that differ for other labels or inputs of any split, or another order of rows."""
+    digest = hashlib.sha256(" ".join(data.label_names).encode())
+    for rows in (data.train, data.validation, data.test):
+        for name, values in sorted(rows.with_format("numpy")[:].items()):
+            values = np.asarray(values)
+            kind = {"f": np.float32, "b": np.int64, "i": np.int64, "u": np.int64}.get(values.dtype.kind)
+            digest.update(name.encode())
+            digest.update(repr(values.tolist()).encode() if kind is None else np.ascontiguousarray(values, dtype=kind))
+    return digest.hexdigest()[:16]
 
 
 def _texts(settings: Mapping[str, Any]) -> dict[str, str]:

@@ -205,6 +205,8 @@ class _Reader:
             for part in masks:
                 part[part == IGNORE] = 1
             self.notes.append("masks hold 0 and 255 alone: 255 is read as foreground.")
+        else:
+            self._notice_mixed(masks)
         ignored = sum(int((part == IGNORE).sum()) for part in masks)
         empty = sum(int((~(part == 1).any((1, 2))).sum()) for part in masks)
         if ignored:
@@ -215,6 +217,16 @@ class _Reader:
             )
         if self.one_channel:
             self.notes.append(f"{self.one_channel} of {total} images have one channel: repeated as three.")
+
+    def _notice_mixed(self, masks: list[np.ndarray]) -> None:
+        """Says so where some masks hold 255 and no 1, as if it were their object, and others hold a 1."""
+        objects = sum(int((part == 1).any((1, 2)).sum()) for part in masks)
+        others = sum(int(((part == IGNORE).any((1, 2)) & ~(part == 1).any((1, 2))).sum()) for part in masks)
+        if objects and others:
+            self.notes.append(
+                f"{others} masks hold 255 and no 1, where {objects} hold a 1: their 255 does not count either. If it "
+                "is their object, write it as 1."
+            )
 
 
 def _complete(splits: dict[str, SegmentationSplit], notes: list[str], seed: int) -> dict[str, SegmentationSplit]:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from huggingface_hub import HfApi, snapshot_download
 from torch import Tensor, nn
-from transformers import AutoModel, PreTrainedModel
+from transformers import AutoModel, PretrainedConfig, PreTrainedModel
 from transformers.utils import ModelOutput, find_adapter_config_file, logging
 
 from ..backbones import LIBRARIES, library_of, with_adapter
@@ -124,8 +124,21 @@ class SealModel(nn.Module):
             kwargs.setdefault("problem_type", cls.space_class.problem_type)
         name = str(model_name_or_path)
         hub = {key: kwargs[key] for key in ("revision", "token", "cache_dir", "local_files_only") if key in kwargs}
+        _check_label_order(name, kwargs.get("id2label"), hub)
         try:
             task_net, loading = _load_task_net(cls.auto_class, name, kwargs, hub)
+        except OSError as error:
+            if Path(name).exists():
+                raise
+            raise OSError(f"{name}: no such folder here, and the Hub does not give it: {error}") from error
+        except ValueError as error:
+            if "Unrecognized configuration class" not in str(error):
+                raise
+            found = PretrainedConfig.get_config_dict(name, **hub)[0].get("model_type")
+            raise ValueError(
+                f"{name} holds a model of type {found!r}, which is no task-net of a {cls.__name__}. Load it by the "
+                "class, or the program, that it was trained with; an energy network alone by `load_energy_network`."
+            ) from error
         except RuntimeError as error:
             raise ValueError(
                 f"The weights in {model_name_or_path} do not have the shapes asked for (num_labels="
@@ -238,6 +251,29 @@ def check_unread(kwargs: dict[str, Any], net: str) -> None:
 def label_maps(names: Sequence[str]) -> dict[str, dict]:
     """`id2label` and `label2id` of a config."""
     return {"id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
+
+
+def _check_label_order(name: str, asked: dict[int, str] | None, hub: dict) -> None:
+    """A saved classifier's rows are of its own labels, in its order.
+
+    Raises:
+        ValueError: the labels asked for are the same in another order. Other labels are said, and trained from there.
+    """
+    try:
+        config = PretrainedConfig.get_config_dict(name, **hub)[0] if asked else {}
+    except OSError:  # an adapter's folder; or none, which the loader says
+        return
+    saved = [label for _, label in sorted((config.get("id2label") or {}).items(), key=lambda item: int(item[0]))]
+    labels = [asked[i] for i in sorted(asked)] if asked else []
+    if saved == labels or len(saved) != len(labels) or all(x == f"LABEL_{i}" for i, x in enumerate(saved)):
+        return
+    shown = ", ".join(saved[:5]) + (", ..." if len(saved) > 5 else "")
+    if sorted(saved) == sorted(labels):
+        raise ValueError(
+            f"The classifier in {name} has the labels asked for in another order: {shown}. Give the data's labels in "
+            "this order, or start from an encoder without a classifier."
+        )
+    logger.warning(f"The classifier in {name} was trained for other labels ({shown}): training starts from its rows.")
 
 
 def _start_at_rates(task_net: PreTrainedModel, loading: dict, rates: np.ndarray) -> None:

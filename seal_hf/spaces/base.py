@@ -80,6 +80,10 @@ class OutputSpace(ABC):
     def check(self, logits: Tensor, labels: Tensor) -> None:
         """Raise ValueError where the task-net's output cannot belong to this space. Looks at shapes only."""
 
+    def check_values(self, labels: Tensor, where: str) -> None:  # noqa: B027
+        """Raise ValueError for labels of a data set, called `where`, that are none of this space. Looks at values, so
+        it is for the start of a run."""
+
     def of(self, batch: dict[str, Tensor]) -> OutputSpace:
         """The space with what it needs to know of this batch beside the labels; itself, where that is nothing."""
         return self

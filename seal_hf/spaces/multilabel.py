@@ -85,6 +85,19 @@ class MultiLabelSpace(OutputSpace):
                 "(batch, num_labels). Check the model's `num_labels` and that `labels` is multi-hot."
             )
 
+    def check_values(self, labels: Tensor, where: str) -> None:
+        """Labels must be 0 or 1.
+
+        Raises:
+            ValueError: naming another value.
+        """
+        wrong = labels[(labels != 0) & (labels != 1)]
+        if len(wrong):
+            raise ValueError(
+                f"`labels` of `{where}` holds {wrong[0].item():g}; a label set is 0 or 1 for each label, and there is "
+                "no value for a label that does not count. Correct these rows, or leave them out."
+            )
+
     def shape(self, features: Tensor, num_labels: int) -> tuple[int, ...]:
         return (features.shape[0], num_labels)
 

@@ -80,6 +80,20 @@ class TagSequenceSpace(OutputSpace):
                 "(batch, tokens). Check the model's `num_labels`, and that the labels are padded with the inputs."
             )
 
+    def check_values(self, labels: Tensor, where: str) -> None:
+        """Labels must be ids of tags, or negative where a position does not count.
+
+        Raises:
+            ValueError: naming another value.
+        """
+        count = len(self.label_names)
+        wrong = labels[labels >= count]
+        if len(wrong):
+            raise ValueError(
+                f"`labels` of `{where}` holds {wrong[0].item():g}, but there are {count} tags: ids are 0 to "
+                f"{count - 1}, and {IGNORED} where a position does not count. Check the model's labels."
+            )
+
     def gold(self, labels: Tensor) -> tuple[Tensor, Tensor]:
         """(B, T) of tag ids or -100 -> one-hot float32 (B, T, C), zero where a position does not count; mask (B, T)."""
         mask = labels >= 0
