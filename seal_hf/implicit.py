@@ -7,6 +7,7 @@ The task-net φ minimises the inner loss, which the loss-net θ shapes; the loss
 
     dL_out/dθ = ∂_θ L_out - (∂_φ∂_θ L_in)ᵀ u,   u = (∂²_φφ L_in)⁻¹ ∂_φ L_out        (their Eq. 4: direct + implicit)
 
+(φ is the task-net and θ the energy, as in SEAL; in their paper it is the other way round.)
 No matrix is built. u comes from products H v with the Hessian (`hessian_product`), by one of the solvers of inverse.py,
 and the cross product is the θ-gradient of one number, the derivative of L_in along u ([`Line`]). So the whole
 hypergradient is the θ-gradient of a scalar,

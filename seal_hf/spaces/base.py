@@ -41,6 +41,10 @@ def repeated_bits(y: Tensor) -> Tensor:
 class OutputSpace(ABC):
     """What a structured output must offer. `mask` (B, ...) marks the positions that count; `None` means all of them.
 
+    Shapes: B inputs, S candidates, K samples; `...` are the dimensions of one structure, such as (L,) of a label set,
+    (T, C) of a tag sequence and (H, W) of a mask. Labels and logits are as the data and the task-net give them: (B, L)
+    and (B, L); (B, T) and (B, T, C); (B, H, W) and (B, 1 or 2, h, w).
+
     Attributes:
         name: Key in `SPACES`; stored in the loss-net's config.
         problem_type: The `config.problem_type` a task-net of this space has; None where its head has none.
@@ -123,15 +127,16 @@ class OutputSpace(ABC):
 
     @abstractmethod
     def gold(self, labels: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Labels as given by the data -> (gold structure as floats, mask or None)."""
+        """Labels as the data give them -> the gold as floats, (B, ...), and the mask of what counts, or None."""
 
     def fit(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The task-net's logits in the shape of the labels, where that is not their own; differentiable."""
+        """The task-net's logits at the size of the labels, where that is not their own, such as of a mask; else as they
+        are. Differentiable."""
         return logits
 
     @abstractmethod
     def relax(self, logits: Tensor) -> Tensor:
-        """Logits -> relaxed structure ŷ, each entry in [0, 1], differentiable."""
+        """Logits -> relaxed structure ŷ (B, ...), each entry in [0, 1], float32 at least, differentiable."""
 
     def logits(self, y: Tensor) -> Tensor:
         """The inverse of `relax`, for what reads logits (metrics, `decode`): log(y / (1 - y)) of y clipped to
@@ -204,4 +209,6 @@ class OutputSpace(ABC):
 
     @abstractmethod
     def decode(self, logits: Tensor, threshold: float = 0.5, mask: Tensor | None = None) -> Tensor:
-        """Hard decisions from logits. `mask`: what counts, which matters where entries are decided together."""
+        """Hard decisions from logits, int64: 0 and 1 of label sets and masks (B, ...), tag ids (B, T). `threshold` is a
+        probability, of what is decided entry by entry; `mask`: what counts, which matters where entries are decided
+        together."""
