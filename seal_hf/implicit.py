@@ -165,8 +165,9 @@ def finite_step(parameters: Parameters, direction: Tensor) -> Tensor:
 
 
 @dataclass
-class Pulls:
-    """What makes a hypergradient of a direct one: at each `point` of φ, the derivative of L_in along a direction.
+class Adjoints:
+    """What makes a hypergradient of a direct one: at each `point` of φ, the derivative of L_in along a direction, the
+    adjoint u of the implicit methods.
 
     Attributes:
         outer_point: φ at which L_out is taken.
@@ -223,25 +224,25 @@ class Hypergradient:
     def __call__(
         self, inner: Loss, outer: Loss, parameters: Parameters, theta: Sequence[Tensor]
     ) -> tuple[list[Tensor], dict[str, Tensor]]:
-        """The hypergradient of any two losses (a trainer's goes through [`Pulls`], with the energies of one forward),
-        one tensor per tensor of `theta`, and diagnostics: those of [`Pulls`], `cosine` between
-        direct and full gradient, `direct_norm`, `full_norm` and `implicit_norm`.
+        """The hypergradient of any two losses, one tensor per tensor of `theta`, and diagnostics: those of
+        [`Adjoints`], `cosine` between direct and full gradient, `direct_norm`, `full_norm` and `implicit_norm`. What a
+        trainer does with the energies of one forward (implicit_phase.py), in the open: for readers and tests.
 
         Args:
             inner, outer: L_in and L_out as functions of φ; of `theta` too.
             parameters: φ; not changed.
         """
-        pulls = self.pulls([inner], [outer], detached(parameters))
-        direct = _gradients(outer(pulls.outer_point), theta)
+        adjoints = self.adjoints([inner], [outer], detached(parameters))
+        direct = _gradients(outer(adjoints.outer_point), theta)
         implicit = [torch.zeros_like(t) for t in theta]
-        for point, direction in zip(pulls.points, pulls.directions, strict=True):
+        for point, direction in zip(adjoints.points, adjoints.directions, strict=True):
             for total, part in zip(implicit, cross_product(inner, point, direction, theta, self.product), strict=True):
                 total.sub_(part)
-        return [d + i for d, i in zip(direct, implicit, strict=True)], pulls.diagnostics | compare(direct, implicit)
+        return [d + i for d, i in zip(direct, implicit, strict=True)], adjoints.diagnostics | compare(direct, implicit)
 
-    def pulls(
+    def adjoints(
         self, inners: Sequence[Loss], outers: Sequence[Loss], parameters: Parameters, reduce: Reduce = lambda v: v
-    ) -> Pulls:
+    ) -> Adjoints:
         """The directions, with θ as it is.
 
         Args:
@@ -250,7 +251,7 @@ class Hypergradient:
             reduce: mean of a flat vector over the processes; they all then have the same directions.
         """
         if self.method == "none":
-            return Pulls(parameters)
+            return Adjoints(parameters)
         if self.method == "unrolled":
             return self.unroll(inners, outers, parameters, reduce)
         b = _mean([gradient(outer, parameters) for outer in outers], reduce)
@@ -261,11 +262,11 @@ class Hypergradient:
             u, diagnostics = solve_minimal_residual(product, b, self.terms, self.damping)
         else:
             u, diagnostics = solve_neumann(product, b, self.terms, self.scale, self.damping)
-        return Pulls(parameters, [parameters], [u], diagnostics)
+        return Adjoints(parameters, [parameters], [u], diagnostics)
 
     def unroll(
         self, inners: Sequence[Loss], outers: Sequence[Loss], parameters: Parameters, reduce: Reduce = lambda v: v
-    ) -> Pulls:
+    ) -> Adjoints:
         """Reverse-mode differentiation of T steps φ_{t+1} = φ_t - 1/c ∇L_in(φ_t), from φ_0 = `parameters` that do not
         depend on θ, kept as T points instead of one graph:
 
@@ -283,7 +284,7 @@ class Hypergradient:
             directions.append(adjoint / scale)
             if i < len(points) - 1:  # nothing is asked of the start
                 adjoint = adjoint - self.mean_product(inners, point, reduce)(adjoint) / scale
-        return Pulls(end, points, directions[::-1])
+        return Adjoints(end, points, directions[::-1])
 
     def mean_product(self, inners: Sequence[Loss], parameters: Parameters, reduce: Reduce) -> Product:
         """v -> H v, H the mean over micro-batches and processes."""

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from transformers.utils import logging
 
 from .energy_losses import EnergyLoss
-from .implicit import FINITE_DIFFERENCES, Hypergradient, Line, Parameters, Pulls, Reduce, compare
+from .implicit import FINITE_DIFFERENCES, Adjoints, Hypergradient, Line, Parameters, Reduce, compare
 from .loss_net import LossNet
 from .spaces import OutputSpace
 from .task_function import TaskFunction
@@ -55,7 +55,7 @@ class MicroBatch:
     space: OutputSpace
 
 
-class Pulled:
+class ImplicitTerm:
     """What implicit gradients add to an update of the loss-net; here, where there are none: nothing."""
 
     def logits(self, i: int, logits: Tensor) -> Tensor:
@@ -69,31 +69,31 @@ class Pulled:
 
 
 @dataclass
-class PulledAlong(Pulled):
+class AlongAdjoints(ImplicitTerm):
     """The directions of one update of the loss-net, as columns of candidates."""
 
     implicit: Implicit
     batches: list[MicroBatch]
-    pulls: Pulls
+    adjoints: Adjoints
     energy_weight: float
 
     def logits(self, i: int, logits: Tensor) -> Tensor:
         if self.implicit.config.method != "unrolled":
             return logits
         with torch.no_grad():
-            return self.batches[i].function(self.pulls.outer_point)
+            return self.batches[i].function(self.adjoints.outer_point)
 
     def row(self, i: int, y: Tensor) -> tuple[Tensor, Callable[[Tensor], tuple[Tensor, Tensor]]]:
         """The term is minus the slopes of λ1 · task term along the directions; its gradient in the loss-net is the
         implicit term of the hypergradient, the task loss being no function of the loss-net."""
         product, space, function = self.implicit.config.product, self.implicit.space, self.batches[i].function
-        lines = [Line(p, u, product) for p, u in zip(self.pulls.points, self.pulls.directions, strict=True)]
+        lines = [Line(p, u, product) for p, u in zip(self.adjoints.points, self.adjoints.directions, strict=True)]
         with torch.set_grad_enabled(product != FINITE_DIFFERENCES):
             columns = [space.output(function(point)) for line in lines for point in line.points]
 
         def split(energies: Tensor) -> tuple[Tensor, Tensor]:
-            energies, *pulled = energies.split([y.shape[1], *(1 for _ in columns)], dim=1)
-            values = iter(self.energy_weight * self.implicit.energy_loss.task_term(energy) for energy in pulled)
+            energies, *along = energies.split([y.shape[1], *(1 for _ in columns)], dim=1)
+            values = iter(self.energy_weight * self.implicit.energy_loss.task_term(energy) for energy in along)
             return energies, -sum(line.slope([next(values) for _ in line.points]) for line in lines)
 
         return space.join([y, *columns]), split
@@ -149,7 +149,7 @@ class Implicit:
 
         return loss
 
-    def solve(self, batches: list[MicroBatch], energy_weight: float, reduce: Reduce) -> PulledAlong:
+    def solve(self, batches: list[MicroBatch], energy_weight: float, reduce: Reduce) -> AlongAdjoints:
         """The directions for the next update of the loss-net, which must be frozen here.
 
         Args:
@@ -159,8 +159,8 @@ class Implicit:
         """
         inners = [self.inner(batch, energy_weight) for batch in batches]
         outers = [self.outer(batch) for batch in batches]
-        pulls = self.config.pulls(inners, outers, self.task_function.parameters(), reduce)
-        return PulledAlong(self, batches, pulls, energy_weight)
+        adjoints = self.config.adjoints(inners, outers, self.task_function.parameters(), reduce)
+        return AlongAdjoints(self, batches, adjoints, energy_weight)
 
     def read(self, logs: dict[str, float]) -> None:
         """Keep the diagnostics, and say, once, what to do about an inverse that failed since the last log."""

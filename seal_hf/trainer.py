@@ -34,7 +34,7 @@ from .encoders import last_features, task_features
 from .energy_losses import GOLD, OUTPUT, SAMPLES, Candidates
 from .energy_weight import SCHEDULES, balanced
 from .feature_cache import FEATURES
-from .implicit_phase import Implicit, MicroBatch, Pulled
+from .implicit_phase import Implicit, ImplicitTerm, MicroBatch
 from .infnet import CostAugmentedInference
 from .launchers import check_crf, check_launcher
 from .learner import Learner, frozen
@@ -150,13 +150,13 @@ class SealTrainer(TwoNetTrainer):
         for update in range(self.args.loss_net_steps):
             if update == 0 or self.args.loss_net_fresh_outputs:
                 task_outputs = [self._detached_outputs(batch, first=batch is window[0]) for batch in window]
-            pulled = self._pulled(window, task_outputs, update)
+            implicit_term = self._implicit_term(window, task_outputs, update)
             self.learner.zero_grad()
             for i, (batch, task) in enumerate(zip(window, task_outputs, strict=True)):
-                logits, noise = pulled.logits(i, task.logits), self._noise(update, i)
+                logits, noise = implicit_term.logits(i, task.logits), self._noise(update, i)
                 space, labels = self._space_of(batch), batch["labels"]
                 candidates = self.energy_loss.candidates(space, logits, labels, noise, task.augmented)
-                row, split = pulled.row(i, candidates.y)  # the candidates; with implicit gradients, more columns
+                row, split = implicit_term.row(i, candidates.y)  # the candidates; with implicit gradients, more columns
                 with self.loss_net.active(training=True), self.learner.accumulate(i == len(window) - 1):
                     energies, term = split(self.learner(row, candidates.mask, _inputs(batch), task.features))
                     loss = self.energy_loss(energies, candidates)
@@ -234,10 +234,12 @@ class SealTrainer(TwoNetTrainer):
         logits = self.space.fit(logits, batch["labels"].repeat_interleave(num_samples, 0))
         return logits.unflatten(0, (-1, num_samples))
 
-    def _pulled(self, window: list[dict[str, Tensor]], task_outputs: list[Detached], update: int) -> Pulled:
+    def _implicit_term(
+        self, window: list[dict[str, Tensor]], task_outputs: list[Detached], update: int
+    ) -> ImplicitTerm:
         """What implicit gradients add to this update of the loss-net; nothing, without them."""
         if self.implicit is None:
-            return Pulled()
+            return ImplicitTerm()
         batches = []
         with frozen(self.loss_net), evaluating(self.loss_net):
             for i, (batch, task) in enumerate(zip(window, task_outputs, strict=True)):
@@ -245,9 +247,9 @@ class SealTrainer(TwoNetTrainer):
                     encoded = self.loss_net.encode(_inputs(batch), task.features).float()
                 noise = partial(self._noise, update, i)
                 batches.append(MicroBatch(task.function, batch["labels"], encoded, noise, self._space_of(batch)))
-            pulled = self.implicit.solve(batches, self._energy_weight, self._mean_over_processes)
-        self.meters.add(**{f"hypergradient_{name}": value for name, value in pulled.pulls.diagnostics.items()})
-        return pulled
+            term = self.implicit.solve(batches, self._energy_weight, self._mean_over_processes)
+        self.meters.add(**{f"hypergradient_{name}": value for name, value in term.adjoints.diagnostics.items()})
+        return term
 
     def _features(self, outputs, inputs: dict[str, Tensor]) -> Tensor | None:
         """The loss-net's features, where it does not compute them: cached with the rows, or the task-net's."""

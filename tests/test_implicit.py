@@ -271,9 +271,9 @@ def test_micro_batches_and_processes_are_a_mean():
     phi = detached(select_parameters(whole.net, "all"))
     for method in METHODS[1:]:
         config = Hypergradient(method, 4, damping=2.0 if method != "unrolled" else 0.0)
-        expected = config.pulls([whole.inner], [whole.outer], phi)
-        pulls = config.pulls([h.inner for h in halves], [h.outer for h in halves], phi)
-        for a, b in zip(pulls.directions, expected.directions, strict=True):
+        expected = config.adjoints([whole.inner], [whole.outer], phi)
+        found = config.adjoints([h.inner for h in halves], [h.outer for h in halves], phi)
+        for a, b in zip(found.directions, expected.directions, strict=True):
             assert close(a, b, 1e-3)
 
 

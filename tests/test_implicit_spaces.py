@@ -104,15 +104,15 @@ def expected(task_net, loss_net, batch, names, losses, args):
             slope = torch.autograd.grad(both(phi)[0], phi, create_graph=True)[0]
             phi = phi - slope / args.hypergradient_scale
         whole, outer = both(phi)[1], both(phi.detach())[1]
-        pull = outer - whole
+        along = outer - whole
     else:
         inner, outer = both(phi)
         slope = torch.autograd.grad(outer, phi, retain_graph=True)[0]
         u = inverse(torch.autograd.functional.hessian(lambda v: both(v)[0], flat), slope, args)
-        pull = torch.autograd.grad(inner, phi, create_graph=True)[0] @ u
+        along = torch.autograd.grad(inner, phi, create_graph=True)[0] @ u
     direct, cross = (
         torch.autograd.grad(value, list(theta.values()), materialize_grads=True, retain_graph=True)
-        for value in (outer, pull)
+        for value in (outer, along)
     )
     return {name: (d, -c) for name, d, c in zip(theta, direct, cross, strict=True)}
 
