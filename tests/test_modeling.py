@@ -323,6 +323,9 @@ def test_a_classifier_of_the_same_labels_in_another_order_is_refused(tmp_path, c
     turned = SimpleNamespace(**{**vars(data), "label_names": LABELS[::-1]})
     with pytest.raises(ValueError, match=f"/mlp has the labels asked for in another order: {', '.join(LABELS)}. Give"):
         SealForMultiLabel.for_data(turned, tmp_path / "mlp")
+    AutoModel.from_pretrained(tmp_path / "mlp").save_pretrained(tmp_path / "encoder")  # its config names labels too
+    SealForMultiLabel.for_data(turned, tmp_path / "encoder")
+    caplog.clear()
     others = SimpleNamespace(**{**vars(data), "label_names": list("wxyz")})
     nets = SealForMultiLabel.for_data(others, tmp_path / "mlp")
     assert "was trained for other labels (joy, anger, fear, calm)" in caplog.text

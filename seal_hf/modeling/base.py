@@ -263,6 +263,8 @@ def _check_label_order(name: str, asked: dict[int, str] | None, hub: dict) -> No
         config = PretrainedConfig.get_config_dict(name, **hub)[0] if asked else {}
     except OSError:  # an adapter's folder; or none, which the loader says
         return
+    if not any("For" in architecture for architecture in config.get("architectures") or ()):  # no classifier
+        return
     saved = [label for _, label in sorted((config.get("id2label") or {}).items(), key=lambda item: int(item[0]))]
     labels = [asked[i] for i in sorted(asked)] if asked else []
     if saved == labels or len(saved) != len(labels) or all(x == f"LABEL_{i}" for i, x in enumerate(saved)):
