@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import torch
 from accelerate.utils import DistributedType
 from datasets import Dataset
-from torch import Tensor, nn
+from torch import nn
 from torch.distributed.tensor import DTensor
 from torch.utils.data import IterableDataset
 from transformers import TrainingArguments
@@ -242,7 +243,14 @@ def check_label_values(space: OutputSpace, **datasets) -> None:
     """
     for name, dataset in _each(datasets):
         for labels in _labels(dataset):
-            space.check_values(labels, name)
+            try:
+                values = torch.as_tensor(labels)
+            except (TypeError, ValueError) as error:
+                raise ValueError(
+                    f"`labels` of `{name}` holds {labels!r}, where numbers were expected: 0 or 1 for each label, or "
+                    "ids. Encode them first."
+                ) from error
+            space.check_values(values, name)
 
 
 def _each(datasets: Mapping) -> Iterator[tuple[str, object]]:
@@ -254,15 +262,14 @@ def _each(datasets: Mapping) -> Iterator[tuple[str, object]]:
             yield name, dataset
 
 
-def _labels(dataset) -> Iterator[Tensor]:
+def _labels(dataset) -> Iterator[Any]:
+    """Tensors of many rows, or the labels of each row as they are."""
     if isinstance(dataset, TensorRows):
         if "labels" in dataset.dense:
             yield dataset.dense["labels"]
         elif "labels" in dataset.ragged and "labels" not in dataset.multi_hot:
             yield dataset.ragged["labels"][0]
     elif isinstance(dataset, Dataset):
-        for row in dataset.select(range(min(len(dataset), LOOKED_AT))).with_format(None)["labels"][:]:
-            yield torch.as_tensor(row)
+        yield from dataset.select(range(min(len(dataset), LOOKED_AT))).with_format(None)["labels"][:]
     elif isinstance(dataset, (list, tuple)):
-        for row in dataset[:LOOKED_AT]:
-            yield torch.as_tensor(row["labels"])
+        yield from (row["labels"] for row in dataset[:LOOKED_AT])

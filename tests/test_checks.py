@@ -262,6 +262,14 @@ def test_labels_that_are_none_are_refused_at_the_start(tmp_path, part, wrap):
             SealTrainer(tiny_run.model(), tiny_run.arguments(tmp_path), **sets)
 
 
+def test_labels_by_name_are_refused(tmp_path):
+    rows = [{"features": torch.zeros(tiny_run.FEATURES), "labels": ["a", "b"]}]
+    with pytest.raises(
+        ValueError, match=r"`labels` of `train_dataset` holds \['a', 'b'\], where numbers were expected"
+    ):
+        SealTrainer(tiny_run.model(), tiny_run.arguments(tmp_path), train_dataset=rows)
+
+
 def test_ids_beyond_the_tags_are_refused():
     space = TagSequenceSpace(["a", "b", "c"])
     space.check_values(torch.tensor([[0, 2, -100]]), "train_dataset")
