@@ -264,9 +264,7 @@ def test_labels_that_are_none_are_refused_at_the_start(tmp_path, part, wrap):
 
 def test_labels_by_name_are_refused(tmp_path):
     rows = [{"features": torch.zeros(tiny_run.FEATURES), "labels": ["a", "b"]}]
-    with pytest.raises(
-        ValueError, match=r"`labels` of `train_dataset` holds \['a', 'b'\], where numbers were"
-    ):
+    with pytest.raises(ValueError, match=r"`labels` of `train_dataset` holds \['a', 'b'\], where numbers were"):
         SealTrainer(tiny_run.model(), tiny_run.arguments(tmp_path), train_dataset=rows)
 
 
