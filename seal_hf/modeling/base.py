@@ -124,6 +124,7 @@ class SealModel(nn.Module):
             kwargs.setdefault("problem_type", cls.space_class.problem_type)
         name = str(model_name_or_path)
         hub = {key: kwargs[key] for key in ("revision", "token", "cache_dir", "local_files_only") if key in kwargs}
+        _check_place(name)
         _check_label_order(name, kwargs.get("id2label"), hub)
         try:
             task_net, loading = _load_task_net(cls.auto_class, name, kwargs, hub)
@@ -251,6 +252,13 @@ def check_unread(kwargs: dict[str, Any], net: str) -> None:
 def label_maps(names: Sequence[str]) -> dict[str, dict]:
     """`id2label` and `label2id` of a config."""
     return {"id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
+
+
+def _check_place(name: str) -> None:
+    """Raises OSError for a path that can be no id on the Hub, and is no folder."""
+    path = Path(name)
+    if not path.exists() and (path.is_absolute() or name.startswith(".") or name.count("/") > 1):
+        raise OSError(f"{name}: no such folder.")
 
 
 def _check_label_order(name: str, asked: dict[int, str] | None, hub: dict) -> None:
