@@ -13,6 +13,7 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 from torch.utils.data import IterableDataset
 from transformers import TrainingArguments
+from transformers.trainer_utils import has_length
 from transformers.utils import logging
 
 from .backbones import LossAdapter, library_of
@@ -32,8 +33,8 @@ NETS = {
     "tag_sequence": "SealForTokenClassification",
     "binary_mask": "SealForSegmentation",
 }
-LOOKED_AT = 1000  # rows of a data set that is no tensor
 HEADS = {"ForTokenClassification": "tag_sequence", "ForSemanticSegmentation": "binary_mask"}
+LOOKED_AT = 1000  # rows of a data set that is no tensor
 
 
 def check_repeats(args: SealTrainingArguments, train_dataset) -> None:
@@ -223,7 +224,7 @@ def check_columns(**datasets) -> None:
     """
     for name, dataset in _each(datasets):
         columns = getattr(dataset, "column_names", None)
-        if hasattr(dataset, "__len__") and len(dataset) == 0:
+        if has_length(dataset) and len(dataset) == 0:
             raise ValueError(f"`{name}` is empty: it has no rows.")
         if isinstance(dataset, (list, tuple)) and isinstance(dataset[0], Mapping):
             columns = list(dataset[0])

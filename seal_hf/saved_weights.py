@@ -27,7 +27,7 @@ def read_renamed(net: PreTrainedModel, folder: str | Path) -> dict[str, Tensor]:
     by itself, such as a CRF, is read as it is.
 
     Raises:
-        ValueError: tensors are missing, or have another shape.
+        ValueError: tensors are missing, or too many, or have another shape.
     """
     try:
         saved, info = type(net).from_pretrained(
@@ -35,9 +35,12 @@ def read_renamed(net: PreTrainedModel, folder: str | Path) -> dict[str, Tensor]:
         )
     except RuntimeError as error:  # shapes
         raise ValueError(f"The weights in {folder} do not fit this {type(net).__name__}: {error}") from error
-    if info["missing_keys"]:
-        names = ", ".join(sorted(info["missing_keys"]))
-        raise ValueError(f"The weights in {folder} do not fit this {type(net).__name__}: {names} are missing.")
+    unknown = set(info["unexpected_keys"]) - net.state_dict().keys()
+    for names, what in ((info["missing_keys"], "missing"), (unknown, "none of its own")):
+        if names:
+            raise ValueError(
+                f"The weights in {folder} do not fit this {type(net).__name__}: {', '.join(sorted(names))} are {what}."
+            )
     weights, files = saved.state_dict(), _files_by_name(folder)
     for name in net.state_dict().keys() - weights.keys():
         with safe_open(files[name], "pt") as tensors:

@@ -317,6 +317,8 @@ def test_data_of_the_same_name_and_size_with_other_labels_is_other_data(program,
     assert program.main([*options, str(tmp_path / "copy" / "mine.csv")]).all() == first  # where it lies does not matter
     with pytest.raises(ValueError, match="holds results with contents = '[0-9a-f]{16}', not '[0-9a-f]{16}'"):
         program.main([*options, str(tmp_path / "there" / "mine.csv")])
+    with pytest.raises(ValueError, match="holds results with max_train_rows = None, not '20'"):  # says more than a hash
+        program.main([*options, str(tmp_path / "here" / "mine.csv"), "--max_train_rows", "20"])
 
 
 @pytest.mark.parametrize(
