@@ -16,18 +16,18 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from .checks import NETS, check_columns, check_label_values, check_own_loss, check_saving, check_task_net
+from .checks import NETS, check_label_values, check_task_net
 from .energy_args import EnergyTrainingArguments
 from .energy_losses import GOLD, OUTPUT
 from .energy_methods import ENERGY_METHODS, Problem
 from .launchers import check_data_parallel
 from .loss_net import LossNet, aligned
-from .meters import Meters
 from .modeling import SealModel
 from .samplers import stateless_noise
 from .saving import SavingTrainer
 from .second_order import evaluating
 from .spaces import SPACES, OutputSpace
+from .structured_trainer import encoder_inputs
 
 ROLE = "energy network"
 TRAINING, EVALUATION = 0, 1  # two streams of noise: an evaluation changes nothing of what is drawn in training
@@ -53,7 +53,6 @@ class EnergyTrainer(SavingTrainer):
             supported, sparse label sets, or a data set without a `labels` column.
     """
 
-    loss_is_scaled_for_ga = False  # ours is a mean over the micro-batch: the Trainer divides by the accumulation steps
     model_role = ROLE
 
     def __init__(
@@ -72,25 +71,18 @@ class EnergyTrainer(SavingTrainer):
         if not isinstance(args, EnergyTrainingArguments):
             raise ValueError(f"`args` is a {type(args).__name__}; EnergyTrainer takes EnergyTrainingArguments.")
         check_data_parallel(args)
-        check_saving(args)
-        self.loss_net = self.learner = None  # of SavingTrainer: there is no second network
         if model is not None:
             check_energy_network(model)
-        check_own_loss(args, kwargs.get("compute_loss_func"))
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
         check_energy_network(self.model)
         check_data_parallel(args, self.accelerator)
         self.space = space or SPACES[self.model.config.space]()
         self.task_net = task_net
         _check_dense(self.space, self.model)
-        check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
         check_label_values(self.space, train_dataset=train_dataset, eval_dataset=eval_dataset)
         if task_net is not None:
             task_net.to(args.device).eval().requires_grad_(False)
         self._take_arguments()
-        self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)
-        self.model_accepts_loss_kwargs = False
-        self.label_names = ["labels"]
         self._drawn = (-1, 0)  # step, and micro-batches of it that have drawn their noise
         self._eval_batches = 0
 
@@ -99,7 +91,7 @@ class EnergyTrainer(SavingTrainer):
     def compute_loss(self, model, inputs, return_outputs: bool = False, num_items_in_batch=None):
         """Candidates by the method, from the features that this very forward encodes; then its loss of their
         energies."""
-        labels, x = inputs["labels"], _inputs(inputs)
+        labels, x = inputs["labels"], encoder_inputs(inputs)
         gold, mask = self.space.gold(labels)
         logits, noise = self._task_logits(x, gold), self._training_noise()
         starts = self._starts(self.method.inference, gold.shape, logits, noise)
@@ -119,7 +111,7 @@ class EnergyTrainer(SavingTrainer):
     def prediction_step(self, model, inputs, prediction_loss_only: bool, ignore_keys=None):
         """Gradient-based inference on one batch: (loss or None, logits, labels or None)."""
         inputs = self._prepare_inputs(inputs)
-        labels, x = inputs.get("labels"), _inputs(inputs)
+        labels, x = inputs.get("labels"), encoder_inputs(inputs)
         with torch.no_grad():
             y, features = self.infer(x)
             loss = None
@@ -180,8 +172,7 @@ class EnergyTrainer(SavingTrainer):
 
     def _meter_evaluation(self, energies: Tensor) -> Tensor:
         """(B, 2) -> the mean of E(x, y*) - E(x, ŷ)."""
-        gathered = self.accelerator.gather_for_metrics(energies)  # less the rows that filled up the last batch
-        self.eval_meters.add(energy_output=gathered[:, OUTPUT], energy_gold=gathered[:, GOLD])
+        self._meter_energies(energies)
         return (energies[:, GOLD] - energies[:, OUTPUT]).mean()
 
     def _take_arguments(self) -> None:
@@ -202,24 +193,9 @@ class EnergyTrainer(SavingTrainer):
             columns = [read] if read is not None else inspect.signature(encoder.forward).parameters
             self._signature_columns = [*columns, *self.label_names]
 
-    def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
-        self._take_arguments()
-        self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)  # of this run alone
-        return super().create_scheduler(num_training_steps, optimizer)
-
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        if "loss" in logs or "train_loss" in logs:  # while training, and once at its end
-            self.meters.check()
-        if "loss" in logs:  # a training log, not an evaluation's or the closing one
-            logs |= self.meters.drain()
-        super().log(logs, start_time)
-
-    def evaluation_loop(self, *args, metric_key_prefix: str = "eval", **kwargs):
-        self.eval_meters.drain()
+    def evaluation_loop(self, *args, **kwargs):
         self._eval_batches = 0
-        output = super().evaluation_loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
-        output.metrics.update({f"{metric_key_prefix}_{k}": v for k, v in self.eval_meters.drain().items()})
-        return output
+        return super().evaluation_loop(*args, **kwargs)
 
 
 def load_energy_network(folder: str | Path) -> LossNet:
@@ -291,7 +267,3 @@ def _check_dense(space: OutputSpace, model: LossNet) -> None:
             f"of a structure. Pass space=MultiLabelSpace(sparse_from={labels + 1}), which takes memory for batch x "
             "candidates x labels."
         )
-
-
-def _inputs(batch: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: value for name, value in batch.items() if name != "labels"}

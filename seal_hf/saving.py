@@ -27,27 +27,22 @@ from .checkpoints import (
     save_partner,
     written_whole,
 )
-from .collators import WholeBatchTrainer
 from .export import ADAPTER_FILES, save_nets, saves_merged
 from .infnet import CostAugmentedInference
 from .launchers import check_resume
 from .learner import Learner
-from .loss_net import LossNet
-from .meters import Meters
 from .saved_weights import are_renamed, read_renamed
+from .structured_trainer import StructuredTrainer
 
 logger = logging.get_logger(__name__)
 
 
-class SavingTrainer(WholeBatchTrainer):
+class SavingTrainer(StructuredTrainer):
     """A Trainer with a loss-net and its learner beside the model: all of it is saved and loaded together."""
 
-    loss_net: LossNet | None
-    learner: Learner | None
+    learner: Learner | None = None
     partner: CostAugmentedInference | None = None
     partner_kind: str | None = None  # of the one that a run of these arguments has
-    meters: Meters
-    model_role = "task_net"  # what messages call the model
     _in_checkpoint = False
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args, **kwargs):
@@ -55,22 +50,6 @@ class SavingTrainer(WholeBatchTrainer):
         is none), and a folder that is no whole checkpoint is refused."""
         check_resume(self.accelerator, resume_from_checkpoint)
         return super().train(checkpoint_to_resume(resume_from_checkpoint, self.args.output_dir), *args, **kwargs)
-
-    def evaluate(self, *args, **kwargs):
-        """As the Trainer's; nets that diverge in training stop it here too, before a metric is asked about NaN."""
-        if self.is_in_train:
-            self._check_finite()
-        return super().evaluate(*args, **kwargs)
-
-    def _determine_best_metric(self, metrics: dict[str, float], trial) -> bool:
-        """As the Trainer's; a metric that is none of the evaluation's is a ValueError, with its names."""
-        try:
-            return super()._determine_best_metric(metrics, trial)
-        except KeyError as error:
-            raise ValueError(error.args[0]) from error
-
-    def _check_finite(self) -> None:
-        self.meters.check(**{self.model_role: self.model}, loss_net=self.loss_net)
 
     # --- saving ------------------------------------------------------------------------------------------------------
 

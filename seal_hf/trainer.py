@@ -20,14 +20,11 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from .checks import (
-    check_columns,
     check_export,
     check_hypergradient,
     check_label_values,
     check_loss_net,
-    check_own_loss,
     check_repeats,
-    check_saving,
     check_task_net,
 )
 from .encoders import last_features, task_features
@@ -39,12 +36,12 @@ from .infnet import CostAugmentedInference
 from .launchers import check_crf, check_launcher
 from .learner import Learner, frozen
 from .loss_net import LossNet
-from .meters import Meters
 from .modeling import SealModel
 from .perturbed import keeping_statistics, perturbed
 from .samplers import stateless_noise
 from .second_order import evaluating
-from .spaces import REWARD_CODES, MultiLabelSpace, OutputSpace
+from .spaces import MultiLabelSpace, OutputSpace
+from .structured_trainer import encoder_inputs
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
 from .two_nets import TwoNetTrainer
 
@@ -65,8 +62,6 @@ class SealTrainer(TwoNetTrainer):
         ValueError: no loss-net, a task-net or launcher that is not supported, or a data set without a `labels` column.
     """
 
-    loss_is_scaled_for_ga = False  # ours is a mean over the micro-batch: the Trainer divides by the accumulation steps
-
     def __init__(
         self,
         model: SealModel | PreTrainedModel | None = None,
@@ -82,12 +77,10 @@ class SealTrainer(TwoNetTrainer):
     ):
         args = args if args is not None else SealTrainingArguments(output_dir="trainer_output")
         check_launcher(args)
-        check_saving(args)
         self.loss_net = self._given_loss_net = loss_net
         self._space_class = MultiLabelSpace
         self._initial_loss_net = {k: v.clone() for k, v in loss_net.state_dict().items()} if loss_net else None
         model = self._take_apart(model)
-        check_own_loss(args, kwargs.get("compute_loss_func"))
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
         if args.energy_loss == CROSS_ENTROPY:
             self.loss_net = None
@@ -105,7 +98,6 @@ class SealTrainer(TwoNetTrainer):
         self.space.check_cost(args.margin_cost)
         check_hypergradient(args, self.model, self.loss_net, self.space, self.accelerator.distributed_type)
         check_repeats(args, train_dataset)
-        check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
         check_label_values(self.space, train_dataset=train_dataset, eval_dataset=eval_dataset)
         if self.loss_net is not None:
             self.loss_net.to(args.device)
@@ -113,9 +105,6 @@ class SealTrainer(TwoNetTrainer):
         self.learner: Learner | None = None
         self.partner: CostAugmentedInference | None = None
         self.implicit: Implicit | None = None
-        self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)
-        self.model_accepts_loss_kwargs = False
-        self.label_names = ["labels"]
         self.card_facts: dict[str, Any] = {}  # what only the user knows of the card: arguments of `model_card.run_card`
         self._window: list[dict[str, Tensor]] = []
         self._micro_batch = 0  # which of the window
@@ -158,7 +147,7 @@ class SealTrainer(TwoNetTrainer):
                 candidates = self.energy_loss.candidates(space, logits, labels, noise, task.augmented)
                 row, split = implicit_term.row(i, candidates.y)  # the candidates; with implicit gradients, more columns
                 with self.loss_net.active(training=True), self.learner.accumulate(i == len(window) - 1):
-                    energies, term = split(self.learner(row, candidates.mask, _inputs(batch), task.features))
+                    energies, term = split(self.learner(row, candidates.mask, encoder_inputs(batch), task.features))
                     loss = self.energy_loss(energies, candidates)
                     self._meter_hypergradient(loss, term)
                     self.learner.backward((loss + term) / len(window))
@@ -200,7 +189,7 @@ class SealTrainer(TwoNetTrainer):
         shared = self._shares_features or (self.partner is not None and self.partner.reads_features)
         extra = {"output_hidden_states": True} if shared else {}
         with self.implicit.task_function.watch() if self.implicit is not None else nullcontext():
-            outputs = model(**_inputs(inputs), **extra)
+            outputs = model(**encoder_inputs(inputs), **extra)
         self.space.check(outputs.logits, inputs["labels"])
         outputs.logits = self.space.fit(outputs.logits, inputs["labels"])
         return outputs
@@ -214,9 +203,9 @@ class SealTrainer(TwoNetTrainer):
         logits, augmented, function = outputs.logits.detach(), None, None
         if self.partner is not None:
             shared = self._partner_features(outputs, batch)
-            augmented = self.partner.logits(_inputs(batch), shared, logits, batch["labels"])
+            augmented = self.partner.logits(encoder_inputs(batch), shared, logits, batch["labels"])
         if self.implicit is not None:
-            raw = self.implicit.task_function.on(_inputs(batch))
+            raw = self.implicit.task_function.on(encoder_inputs(batch))
             function = lambda phi: self.space.fit(raw(phi), batch["labels"])  # noqa: E731
         return Detached(logits, self._features(outputs, batch), augmented, function)
 
@@ -228,7 +217,7 @@ class SealTrainer(TwoNetTrainer):
     @torch.no_grad()
     def _perturbed_outputs(self, batch: dict[str, Tensor], num_samples: int, noise: torch.Generator) -> Tensor:
         """The task-net's logits at K noisy copies of each input, in its present mode, by one forward: (B, K, ...)."""
-        inputs = perturbed(_inputs(batch), num_samples, self.args.input_noise_std, noise)
+        inputs = perturbed(encoder_inputs(batch), num_samples, self.args.input_noise_std, noise)
         with keeping_statistics(self.model), self.compute_loss_context_manager():
             logits = self.model(**inputs).logits
         logits = self.space.fit(logits, batch["labels"].repeat_interleave(num_samples, 0))
@@ -244,7 +233,7 @@ class SealTrainer(TwoNetTrainer):
         with frozen(self.loss_net), evaluating(self.loss_net):
             for i, (batch, task) in enumerate(zip(window, task_outputs, strict=True)):
                 with torch.no_grad(), self.loss_net.active(), self.accelerator.autocast():
-                    encoded = self.loss_net.encode(_inputs(batch), task.features).float()
+                    encoded = self.loss_net.encode(encoder_inputs(batch), task.features).float()
                 noise = partial(self._noise, update, i)
                 batches.append(MicroBatch(task.function, batch["labels"], encoded, noise, self._space_of(batch)))
             term = self.implicit.solve(batches, self._energy_weight, self._mean_over_processes)
@@ -290,7 +279,7 @@ class SealTrainer(TwoNetTrainer):
 
         shared = self._partner_features(outputs, inputs)
         place = (self._micro_batch, max(len(self._window), 1))
-        return self.partner.step(_inputs(inputs), shared, outputs.logits, inputs["labels"], energies, place)
+        return self.partner.step(encoder_inputs(inputs), shared, outputs.logits, inputs["labels"], energies, place)
 
     @property
     def _energy_weight(self) -> float:
@@ -308,7 +297,7 @@ class SealTrainer(TwoNetTrainer):
     def _encode(self, outputs, inputs: dict[str, Tensor]) -> Tensor:
         """T_E(x) of the raw loss-net, in the run's precision as in its own phase."""
         with self.accelerator.autocast():
-            return self.loss_net.encode(_inputs(inputs), self._features(outputs, inputs))
+            return self.loss_net.encode(encoder_inputs(inputs), self._features(outputs, inputs))
 
     @property
     def _shares_features(self) -> bool:
@@ -348,9 +337,7 @@ class SealTrainer(TwoNetTrainer):
         self.loss_net.eval()
         gold, mask = self.space.gold(inputs["labels"])
         y = self.space.join([self.space.output(outputs.logits), self.space.candidate(gold)])
-        energies = self.loss_net.energies(self._encode(outputs, inputs), y, mask)
-        energies = self.accelerator.gather_for_metrics(energies)  # less the rows that filled up the last batch
-        self.eval_meters.add(energy_output=energies[:, OUTPUT], energy_gold=energies[:, GOLD])
+        self._meter_energies(self.loss_net.energies(self._encode(outputs, inputs), y, mask))
         self.loss_net.train(was_training)
 
 
@@ -363,8 +350,3 @@ class Detached(NamedTuple):
     features: Tensor | None
     augmented: Tensor | None
     function: Any
-
-
-def _inputs(batch: dict[str, Tensor]) -> dict[str, Tensor]:
-    """What an encoder takes of a batch."""
-    return {name: value for name, value in batch.items() if name not in ("labels", FEATURES, REWARD_CODES)}

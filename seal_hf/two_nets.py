@@ -18,7 +18,6 @@ from .infnet import CostAugmentedInference
 from .learner import Learner, reduces_sparse
 from .length_order import in_own_order, longest_first, put_back
 from .loss_net import LossNet
-from .meters import Meters
 from .model_card import run_card
 from .modeling import SealModel
 from .optimizers import with_own_rate
@@ -32,19 +31,15 @@ class TwoNetTrainer(SavingTrainer):
     """A Trainer that knows of a loss-net, its learner, and what is trained beside it; the algorithm is `SealTrainer`'s.
 
     Attributes:
-        space: the output space, with the arguments as they are.
         energy_loss: of the loss-net, if there is one.
         learner: trains the loss-net; built when the length of the run is known.
         partner: the cost-augmented network of `infnet_plus`, with its learner.
         implicit: what implicit gradients need.
-        meters, eval_meters: what is logged beside the Trainer's own.
         card_facts: what only the user knows of the card: arguments of `model_card.run_card`.
     """
 
     args: SealTrainingArguments
-    space: OutputSpace | None = None  # until the task-net is there
     energy_loss: EnergyLoss | None
-    eval_meters: Meters
     card_facts: dict[str, Any]
     partner: CostAugmentedInference | None
     implicit: Implicit | None = None
@@ -86,11 +81,9 @@ class TwoNetTrainer(SavingTrainer):
         return optimizer
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
-        """The one hook, on both transformers lines, that knows the length of the run: the learner is built here."""
+        """The learner is built here: its schedule needs the length of the run."""
         scheduler = super().create_scheduler(num_training_steps, optimizer)
-        self._take_arguments()
-        self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)  # of this run alone
-        self.learner = self.partner = self.implicit = None  # so are these
+        self.learner = self.partner = self.implicit = None  # of this run alone
         if self.args.energy_loss != CROSS_ENTROPY:
             if self.args.hypergradient != "none":
                 config = Hypergradient.from_arguments(self.args)
@@ -142,30 +135,26 @@ class TwoNetTrainer(SavingTrainer):
         self.loss_net, self._space_class = model.loss_net, model.space_class
         return model.task_net
 
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        if "loss" in logs or "train_loss" in logs:  # while training, and once at its end
-            self.meters.check()
-        if "loss" in logs:  # a training log, not an evaluation's or the closing one
-            logs |= self.meters.drain()
-            if self.implicit is not None:
-                self.implicit.read(logs)
-            if self.learner is not None:
-                logs["loss_net_learning_rate"] = self.learner.learning_rate
-        elif "train_loss" in logs and self.implicit is not None:  # the closing one, which `train` gives back
+    def _metered(self, at_end: bool) -> dict[str, float]:
+        if at_end and self.implicit is not None:  # which `train` gives back
             self.implicit.read(self.meters.drain())
-            logs |= {f"train_{name}": value for name, value in self.implicit.last.items()}
-        super().log(logs, start_time)
+            return {f"train_{name}": value for name, value in self.implicit.last.items()}
+        facts = super()._metered(at_end)
+        if self.implicit is not None:
+            self.implicit.read(facts)
+        if self.learner is not None and not at_end:
+            facts["loss_net_learning_rate"] = self.learner.learning_rate
+        return facts
 
-    def evaluation_loop(self, dataloader, *args, metric_key_prefix: str = "eval", **kwargs):
-        self.eval_meters.drain()
+    def evaluation_loop(self, dataloader, *args, **kwargs):
+        """By length where the order is not seen, and put back."""
         order, compute_metrics = self._evaluation_order(dataloader.dataset), self.compute_metrics
         if order is not None and compute_metrics is not None:
             self.compute_metrics = in_own_order(compute_metrics, order)
         try:
-            output = super().evaluation_loop(dataloader, *args, metric_key_prefix=metric_key_prefix, **kwargs)
+            output = super().evaluation_loop(dataloader, *args, **kwargs)
         finally:
             self.compute_metrics = compute_metrics
-        output.metrics.update({f"{metric_key_prefix}_{k}": v for k, v in self.eval_meters.drain().items()})
         if order is None:
             return output
         return output._replace(

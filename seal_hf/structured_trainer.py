@@ -1,0 +1,97 @@
+"""What the trainers of structured outputs here have in common: a loss of their own, checked data, meters."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .checks import check_columns, check_own_loss, check_saving
+from .collators import WholeBatchTrainer
+from .energy_losses import GOLD, OUTPUT
+from .feature_cache import FEATURES
+from .loss_net import LossNet
+from .meters import Meters
+from .spaces import REWARD_CODES, OutputSpace
+
+
+class StructuredTrainer(WholeBatchTrainer):
+    """A Trainer with a loss of its own, the mean over a micro-batch, between a net's output and a `labels` column.
+
+    Attributes:
+        space: the output space, with the arguments as they are.
+        loss_net: the network beside the model, if there is one.
+        meters, eval_meters: what is logged beside the Trainer's own, in training and of an evaluation.
+        model_role: what messages call the model.
+
+    Raises:
+        ValueError: arguments that change the Trainer's loss or save within a step, or data without `labels`.
+    """
+
+    loss_is_scaled_for_ga = False  # ours is a mean over the micro-batch: the Trainer divides by the accumulation steps
+    model_role = "task_net"
+    space: OutputSpace | None = None  # until the model is there
+    loss_net: LossNet | None = None
+
+    def __init__(self, model, args, data_collator=None, train_dataset=None, eval_dataset=None, **kwargs):
+        check_saving(args)
+        check_own_loss(args, kwargs.get("compute_loss_func"))
+        super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
+        check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
+        self.model_accepts_loss_kwargs = False
+        self.label_names = ["labels"]
+        self._reset_meters()
+
+    def _take_arguments(self) -> None:
+        """What is made of the arguments, as they are: a hyper-parameter search changes them."""
+
+    def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
+        """The one hook, on both transformers lines, that knows that a run begins, and how long it is."""
+        self._take_arguments()
+        self._reset_meters()
+        return super().create_scheduler(num_training_steps, optimizer)
+
+    def evaluate(self, *args, **kwargs):
+        """As the Trainer's; nets that diverge in training stop it here too, before a metric is asked about NaN."""
+        if self.is_in_train:
+            self._check_finite()
+        return super().evaluate(*args, **kwargs)
+
+    def evaluation_loop(self, *args, metric_key_prefix: str = "eval", **kwargs):
+        self.eval_meters.drain()
+        output = super().evaluation_loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
+        output.metrics.update({f"{metric_key_prefix}_{k}": v for k, v in self.eval_meters.drain().items()})
+        return output
+
+    def _determine_best_metric(self, metrics: dict[str, float], trial) -> bool:
+        """As the Trainer's; a metric that is none of the evaluation's is a ValueError, with its names."""
+        try:
+            return super()._determine_best_metric(metrics, trial)
+        except KeyError as error:
+            raise ValueError(error.args[0]) from error
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """With what was metered in training; an evaluation's is in its metrics."""
+        if "loss" in logs or "train_loss" in logs:  # while training, and once at its end
+            self.meters.check()
+            logs |= self._metered(at_end="train_loss" in logs)
+        super().log(logs, start_time)
+
+    def _metered(self, at_end: bool) -> dict[str, float]:
+        """What a log of training adds; the closing one has the Trainer's totals."""
+        return {} if at_end else self.meters.drain()
+
+    def _meter_energies(self, energies: Tensor) -> None:
+        """Those of output and gold, (B, 2), in an evaluation."""
+        energies = self.accelerator.gather_for_metrics(energies)  # less the rows that filled up the last batch
+        self.eval_meters.add(energy_output=energies[:, OUTPUT], energy_gold=energies[:, GOLD])
+
+    def _check_finite(self) -> None:
+        self.meters.check(**{self.model_role: self.model}, loss_net=self.loss_net)
+
+    def _reset_meters(self) -> None:
+        self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)
+
+
+def encoder_inputs(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+    """What an encoder takes of a batch."""
+    return {name: value for name, value in batch.items() if name not in ("labels", FEATURES, REWARD_CODES)}
