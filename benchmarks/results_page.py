@@ -14,8 +14,8 @@ from run_recipes import KINDS, RESULTS, cell, runs_of, table
 
 from seal_hf.compare import COMPARED, METHODS, METRIC, Method, Runs, comparison, markdown
 from seal_hf.compare.methods import BASELINE, ENERGY, SEAL
+from seal_hf.compare.statistics import paired_test
 from seal_hf.recipes import read_recipe
-from seal_hf.statistics import paired_test
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPARE = ROOT / "recipes" / "results" / "compare"

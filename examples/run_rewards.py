@@ -34,10 +34,10 @@ from seal_hf import (
     tokenize_words,
 )
 from seal_hf.data import TagDataArguments
+from seal_hf.metrics import tagging_compute_metrics
 from seal_hf.recipes import packaged_recipe, parse_recipe
+from seal_hf.reports.tags import close_run
 from seal_hf.rewards import Reward, read_function
-from seal_hf.tag_metrics import tagging_compute_metrics
-from seal_hf.tag_report import close_run
 
 
 @dataclass

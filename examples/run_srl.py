@@ -17,10 +17,10 @@ from transformers import AutoTokenizer, set_seed
 from seal_hf import SealForTokenClassification, SealTrainer, SealTrainingArguments, load_srl, tokenize_words
 from seal_hf.backbones import METHODS
 from seal_hf.energies import energies_of
+from seal_hf.metrics import tagging_compute_metrics
 from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
-from seal_hf.tag_metrics import tagging_compute_metrics
-from seal_hf.tag_report import close_run
-from seal_hf.token_rows import PREDICATE_MARKERS
+from seal_hf.reports.tags import close_run
+from seal_hf.rows.tokens import PREDICATE_MARKERS
 
 
 @dataclass

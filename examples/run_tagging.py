@@ -17,15 +17,15 @@ from transformers import AutoTokenizer, set_seed
 
 from seal_hf import SealForTokenClassification, SealTrainer, SealTrainingArguments, TagSequenceData, load_tags
 from seal_hf.backbones import METHODS
-from seal_hf.checkpoints import load_loss_net
 from seal_hf.data import TagDataArguments
 from seal_hf.energies import energies_of
+from seal_hf.metrics import tagging_compute_metrics
 from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
-from seal_hf.tag_metrics import tagging_compute_metrics
-from seal_hf.tag_report import close_run
-from seal_hf.token_rows import encode_words, tokenize_words
-from seal_hf.vocabulary import Vocabulary
-from seal_hf.word_vectors import load_word_vectors
+from seal_hf.reports.tags import close_run
+from seal_hf.rows.tokens import encode_words, tokenize_words
+from seal_hf.rows.vocabulary import Vocabulary
+from seal_hf.rows.word_vectors import load_word_vectors
+from seal_hf.saving.checkpoints import load_loss_net
 
 
 @dataclass

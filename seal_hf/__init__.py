@@ -4,8 +4,6 @@ A loss-net is trained beside the task-net and teaches it the dependencies betwee
 task-net runs.
 """
 
-from .collators import TensorRows, collate_rows, tokenize
-from .crops import MaskRows, NewCrops, crop_averaged, resize_to
 from .data import (
     DataError,
     MultiLabelData,
@@ -21,8 +19,8 @@ from .energy_args import EnergyTrainingArguments
 from .energy_losses import ENERGY_LOSSES, Candidates, EnergyLoss
 from .energy_methods import ENERGY_METHODS
 from .energy_trainer import EnergyTrainer, load_energy_network
-from .fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor
-from .implicit import Hypergradient
+from .implicit.hypergradient import Hypergradient
+from .implicit.task_function import select_parameters
 from .inference import GradientBasedInference
 from .label_sets import LabelSets
 from .learner import Learner
@@ -37,17 +35,19 @@ from .modeling import (
     SealForTokenClassification,
     SealModel,
 )
-from .recurrent import BiLSTMConfig, BiLSTMForTokenClassification
+from .modeling.fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor
+from .modeling.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
 from .rewards import FunctionReward, Reward, Rule, RuleReward, read_rules
-from .semi_supervised import reward_rows
+from .rows.collators import TensorRows, collate_rows, tokenize
+from .rows.crops import MaskRows, NewCrops, crop_averaged, resize_to
+from .rows.semi_supervised import reward_rows
+from .rows.tokens import WordRows, encode_words, tokenize_words
+from .rows.vocabulary import Vocabulary
+from .rows.word_vectors import WordVectors, load_word_vectors
 from .spaces import SPACES, BinaryMaskSpace, MultiLabelSpace, OutputSpace, RewardSpace, TagSequenceSpace
-from .task_function import select_parameters
 from .task_losses import TASK_LOSSES, TaskLoss
-from .token_rows import WordRows, encode_words, tokenize_words
 from .trainer import SealTrainer
 from .training_args import SealTrainingArguments
-from .vocabulary import Vocabulary
-from .word_vectors import WordVectors, load_word_vectors
 
 __version__ = "0.1.0"
 

@@ -17,13 +17,13 @@ from transformers.trainer_utils import has_length
 from transformers.utils import logging
 
 from .backbones import LossAdapter, library_of
-from .collators import TensorRows
 from .encoders import MLPEncoder
-from .export import saves_merged
-from .implicit import FINITE_DIFFERENCES
+from .implicit.hypergradient import FINITE_DIFFERENCES
+from .implicit.task_function import FUSED_ATTENTION, select_parameters
 from .loss_net import LossNet
+from .rows.collators import TensorRows
+from .saving.export import saves_merged
 from .spaces import OutputSpace
-from .task_function import FUSED_ATTENTION, select_parameters
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
 
 logger = logging.get_logger(__name__)

@@ -20,12 +20,12 @@ from .checks import NETS, check_label_values, check_task_net
 from .energy_args import EnergyTrainingArguments
 from .energy_losses import GOLD, OUTPUT
 from .energy_methods import ENERGY_METHODS, Problem
+from .implicit.second_order import evaluating
 from .launchers import check_data_parallel
 from .loss_net import LossNet, aligned
 from .modeling import SealModel
 from .samplers import stateless_noise
-from .saving import SavingTrainer
-from .second_order import evaluating
+from .saving.trainer import SavingTrainer
 from .spaces import SPACES, OutputSpace
 from .structured_trainer import encoder_inputs
 

@@ -14,8 +14,8 @@ from .backbones import LIBRARIES, LossAdapter
 from .chain import at_least_float32
 from .encoders import ENCODER_MODES, pool
 from .energies import ENERGIES, Energy, check_energy_options
+from .implicit.second_order import second_order
 from .label_sets import LabelSets
-from .second_order import second_order
 
 
 class LossNetConfig(PretrainedConfig):

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .crops import check_crop_size, crop_averaged
 from .energy_trainer import EnergyTrainer
+from .rows.crops import check_crop_size, crop_averaged
 
 
 class MaskEnergyTrainer(EnergyTrainer):

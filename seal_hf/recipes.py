@@ -7,7 +7,6 @@ a recipe accepts what the command line accepts and nothing more.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import sys
 import types
 from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace
@@ -17,6 +16,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import yaml
 from transformers import EarlyStoppingCallback, HfArgumentParser, TrainerCallback, TrainingArguments
+
+from .data.common import did_you_mean
 
 DEFAULT_RECIPES = Path(__file__).parent / "default_recipes"
 
@@ -66,7 +67,9 @@ def parse_recipe(
     )
     if unknown:
         flags = [flag for action in parser._actions for flag in action.option_strings]
-        raise ValueError(f"unknown command-line argument {unknown[0]!r}{_closest(unknown[0].split('=')[0], flags)}")
+        raise ValueError(
+            f"unknown command-line argument {unknown[0]!r}.{did_you_mean(unknown[0].split('=')[0], flags)}"
+        )
     for instance in instances:
         if isinstance(instance, TrainingArguments):
             said = {word[2:].split("=")[0].replace("-", "_") for word in argv if word.startswith("--")}
@@ -149,7 +152,7 @@ def _apply(parser: HfArgumentParser, recipe: str | Path | Mapping[str, Any]) -> 
     given: dict[str, str] = {}  # field -> the key that set it
     for key, value in values.items():
         if key not in fields:
-            raise ValueError(f"{where}: unknown key {key!r}{_closest(str(key), list(fields))}")
+            raise ValueError(f"{where}: unknown key {key!r}.{did_you_mean(str(key), fields)}")
         name, hint = fields[key]
         if name in given:
             raise ValueError(f"{where}: {given[name]!r} and {key!r} are the same setting; keep one")
@@ -258,8 +261,3 @@ def _expected(action: Action) -> str:
     name = _type_name(action)
     plain = {"str": "str (text)", "int": "int (a whole number)", "float": "float (a number)"}
     return {**plain, "string_to_bool": "bool (true or false)"}.get(name, name)
-
-
-def _closest(word: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""

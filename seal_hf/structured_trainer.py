@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from .checks import check_columns, check_own_loss, check_saving
-from .collators import WholeBatchTrainer
 from .energy_losses import GOLD, OUTPUT
-from .feature_cache import FEATURES
 from .loss_net import LossNet
 from .meters import Meters
+from .rows.collators import WholeBatchTrainer
+from .rows.feature_cache import FEATURES
 from .spaces import REWARD_CODES, OutputSpace
 
 

@@ -30,16 +30,16 @@ from .checks import (
 from .encoders import last_features, task_features
 from .energy_losses import GOLD, OUTPUT, SAMPLES, Candidates
 from .energy_weight import SCHEDULES, balanced
-from .feature_cache import FEATURES
-from .implicit_phase import Implicit, ImplicitTerm, MicroBatch
+from .implicit.phase import Implicit, ImplicitTerm, MicroBatch
+from .implicit.second_order import evaluating
 from .infnet import CostAugmentedInference
 from .launchers import check_crf, check_launcher
 from .learner import Learner, frozen
 from .loss_net import LossNet
 from .modeling import SealModel
 from .perturbed import keeping_statistics, perturbed
+from .rows.feature_cache import FEATURES
 from .samplers import stateless_noise
-from .second_order import evaluating
 from .spaces import MultiLabelSpace, OutputSpace
 from .structured_trainer import encoder_inputs
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
@@ -135,7 +135,7 @@ class SealTrainer(TwoNetTrainer):
 
     def loss_net_phase(self, window: list[dict[str, Tensor]]) -> None:
         """n_E updates of the loss-net over the micro-batches of the window (SEAL Eq. 4); with `hypergradient`, by the
-        gradient of a loss that knows what the energy does to the task-net (implicit.py)."""
+        gradient of a loss that knows what the energy does to the task-net (implicit/)."""
         for update in range(self.args.loss_net_steps):
             if update == 0 or self.args.loss_net_fresh_outputs:
                 task_outputs = [self._detached_outputs(batch, first=batch is window[0]) for batch in window]

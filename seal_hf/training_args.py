@@ -12,9 +12,9 @@ from .backbones import LIBRARIES
 from .encoders import ENCODER_MODES
 from .energy_losses import ENERGY_LOSSES, MARGINS, REGRESSION_SAMPLES
 from .energy_weight import SCHEDULES
-from .export import ADAPTER_EXPORTS
-from .implicit import METHODS, PRODUCTS, Hypergradient
+from .implicit.hypergradient import METHODS, PRODUCTS, Hypergradient
 from .infnet import PARAMETERIZATIONS
+from .saving.export import ADAPTER_EXPORTS
 from .spaces import COSTS, SPARSE_FROM, TAG_SCORES
 from .spaces.masks import COHERENCE, MASK_TASK_LOSSES, PIXEL_LOSSES
 from .tag_losses import TAG_TASK_LOSSES
@@ -103,7 +103,7 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
 
     Parameters that control tag sequences:
         tag_score (`str`, default `"accuracy"`): s(ŷ, y) of `regression` and of the cost `f1`: soft `accuracy`, or
-            soft `span_f1` (soft_spans.py).
+            soft `span_f1` (spaces/soft_spans.py).
         constrained_decoding (`bool`, default False): evaluate the likeliest sequence that the tags' scheme (BIO,
             BIOES) allows, by Viterbi's algorithm, instead of the likeliest tag at every position.
 
@@ -135,8 +135,8 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         loss_net_fresh_outputs (`bool`, default False): run the task-net anew, with new dropout, for every loss-net
             update, as the authors' code does, instead of once per step.
 
-    Parameters that control implicit gradients (Shankar & Piratla; equations: implicit.py), for an energy loss that
-    reads the task-net's output (`margin`, `regression`, `regression_s`, `contrastive_divergence`):
+    Parameters that control implicit gradients (Shankar & Piratla; equations: implicit/hypergradient.py), for an energy
+    loss that reads the task-net's output (`margin`, `regression`, `regression_s`, `contrastive_divergence`):
         hypergradient (`str`, default `"none"`): how the loss-net learns what its energy does to the task-net: not at
             all; by the implicit function theorem, with the inverse Hessian of the task-net's loss as a `neumann` series
             or by conjugate gradient (`cg`); or through `unrolled` steps of gradient descent.

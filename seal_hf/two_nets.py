@@ -1,4 +1,4 @@
-"""The Trainer's hooks that two nets need, but for those that save and load (saving.py): data, set-up, log, card."""
+"""The Trainer's hooks that two nets need, but for those that save and load (saving/): data, set-up, log, card."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from torch import nn
 from .checks import check_feature_cache, check_task_net
 from .compat import enable_gradient_checkpointing
 from .energy_losses import ENERGY_LOSSES, EnergyLoss
-from .feature_cache import FEATURES, with_features
-from .implicit import Hypergradient
-from .implicit_phase import Implicit
+from .implicit.hypergradient import Hypergradient
+from .implicit.phase import Implicit
 from .infnet import CostAugmentedInference
 from .learner import Learner, reduces_sparse
-from .length_order import in_own_order, longest_first, put_back
 from .loss_net import LossNet
-from .model_card import run_card
 from .modeling import SealModel
 from .optimizers import with_own_rate
+from .reports.model_card import run_card
+from .rows.feature_cache import FEATURES, with_features
+from .rows.length_order import in_own_order, longest_first, put_back
 from .samplers import WindowRepeatSampler
-from .saving import SavingTrainer
+from .saving.trainer import SavingTrainer
 from .spaces import REWARD_CODES, SPACES, MultiLabelSpace, OutputSpace
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
 

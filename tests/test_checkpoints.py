@@ -11,9 +11,17 @@ import tiny_run
 import torch
 from transformers import Trainer, TrainingArguments
 
-from seal_hf import SealForMultiLabel, SealTrainer, TensorRows, checkpoints
-from seal_hf.checkpoints import COMPLETE, is_complete, last_complete_checkpoint, mark_complete, rotate, what_is_missing
-from seal_hf.collators import collate_rows
+from seal_hf import SealForMultiLabel, SealTrainer, TensorRows
+from seal_hf.rows.collators import collate_rows
+from seal_hf.saving import checkpoints
+from seal_hf.saving.checkpoints import (
+    COMPLETE,
+    is_complete,
+    last_complete_checkpoint,
+    mark_complete,
+    rotate,
+    what_is_missing,
+)
 
 SAVED = dict(save_strategy="steps", save_steps=2, max_steps=6)
 
@@ -136,7 +144,7 @@ def test_a_half_written_folder_is_refused_by_name_with_the_last_whole_one(folder
     before = tiny_run.parameters(nets)
     message = (
         r"checkpoint-6 is no whole checkpoint: optimizer.pt has 0 bytes, expected \d+. The last whole one beside it is "
-        r".*checkpoint-4. If .* call seal_hf.checkpoints.mark_complete\('.*checkpoint-6'\)\.$"
+        r".*checkpoint-4. If .* call seal_hf.saving.mark_complete\('.*checkpoint-6'\)\.$"
     )
     with pytest.raises(ValueError, match=message):
         trainer.train(resume_from_checkpoint=str(folder / "checkpoint-6"))

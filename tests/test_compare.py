@@ -299,7 +299,7 @@ def test_recipes_are_compared_as_they_are(program, tmp_path):
     with pytest.raises(ValueError, match="the recipes read different data"):
         program.main(["--recipes", *files])
     (tmp_path / "taught.yaml").write_text("learning_rat: 1\n")  # named before the first is trained
-    with pytest.raises(ValueError, match=r"taught.yaml: unknown key 'learning_rat'; did you mean 'learning_rate'"):
+    with pytest.raises(ValueError, match=r"taught.yaml: unknown key 'learning_rat'. Did you mean 'learning_rate'"):
         program.main(["--recipes", *files, "--output_dir", str(tmp_path / "none")])
     assert not (tmp_path / "none").exists()
 
@@ -325,7 +325,7 @@ def test_data_of_the_same_name_and_size_with_other_labels_is_other_data(program,
     "arguments, message",
     [
         (["--losses", "cee"], "unknown method 'cee'"),
-        (["--hiden_size", "4"], "unknown command-line argument '--hiden_size'; did you mean '--hidden_size'"),
+        (["--hiden_size", "4"], "unknown command-line argument '--hiden_size'. Did you mean '--hidden_size'"),
         (["--recipes", "a.yaml", "--losses", "ce"], "--recipes are run instead of --losses"),
         (["--hidden_size"], "pairs of --name value"),
         (["--energy_loss", "nce"], "--energy_loss is what is compared"),

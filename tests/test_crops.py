@@ -8,9 +8,9 @@ from transformers.trainer_callback import PrinterCallback
 
 from seal_hf import MaskEnergyTrainer, SealForSegmentation, collate_rows, load_masks
 from seal_hf.compat import image_processor_class
-from seal_hf.crops import CROP_OFFSETS, MaskRows, NewCrops, crop_averaged, crop_offsets, pixel_scaling, resize_to
 from seal_hf.data.masks import SegmentationSplit
-from seal_hf.fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor
+from seal_hf.modeling.fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor
+from seal_hf.rows.crops import CROP_OFFSETS, MaskRows, NewCrops, crop_averaged, crop_offsets, pixel_scaling, resize_to
 
 ROWS = 10
 

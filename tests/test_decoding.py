@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from seal_hf import decoding
-from seal_hf.decoding import (
+from seal_hf.metrics import decoding
+from seal_hf.metrics.decoding import (
     constant_probabilities,
     decode_expected_f1,
     platt_scaling,
     rescaled,
     tune_thresholds_per_label,
 )
-from seal_hf.metrics import example_f1, multilabel_metrics, tune_threshold
+from seal_hf.metrics.labels import example_f1, multilabel_metrics, tune_threshold
 
 
 def random_rows(num_rows, num_labels, seed):

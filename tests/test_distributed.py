@@ -13,7 +13,7 @@ from packaging.version import Version
 from torch.utils.data import SequentialSampler
 
 from seal_hf import TensorRows
-from seal_hf.checkpoints import COMPLETE
+from seal_hf.saving.checkpoints import COMPLETE
 
 WORLD = 2
 # Stock 4.57 refuses its own random state there: "don't know how to restore data location ... tagged with cpu:0".

@@ -6,8 +6,8 @@ from tiny_models import LABELS, tiny_arguments, tiny_config, tiny_features, tiny
 from transformers import AutoModel
 
 from seal_hf import SealForMultiLabel, SealTrainer, tokenize
-from seal_hf import feature_cache as cache
 from seal_hf.encoders import pool
+from seal_hf.rows import feature_cache as cache
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_an_interruption_costs_one_chunk_and_damage_is_repaired(encoder, tmp_pat
     damaged.write_bytes(damaged.read_bytes()[:50])
     assert torch.equal(cache.cached_features(encoder, rows(), tmp_path / "cut", batch_size=8), whole)
     assert seen == [4 + 8]
-    assert not list((tmp_path / "cut").rglob("*.part"))
+    assert not list((tmp_path / "cut").rglob("*.unfinished"))
 
 
 @pytest.mark.parametrize("loss", ["nce", "regression"])

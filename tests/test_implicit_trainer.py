@@ -16,11 +16,11 @@ from seal_hf import (
     SealTrainer,
     SealTrainingArguments,
     checks,
-    implicit_phase,
     tokenize,
 )
-from seal_hf.implicit import METHODS, PRODUCTS, Hypergradient, flatten
-from seal_hf.task_function import TaskFunction
+from seal_hf.implicit import phase
+from seal_hf.implicit.hypergradient import METHODS, PRODUCTS, Hypergradient, flatten
+from seal_hf.implicit.task_function import TaskFunction
 
 IMPLICIT = METHODS[1:]
 
@@ -58,7 +58,7 @@ def recorded(trainer):
 
 def gradients(folder, **options):
     """Of the energy, over a window of two micro-batches: the trainer's gradient, and the direct and the full one that
-    implicit.py gives on the mean of their functions. Flat."""
+    implicit/ gives on the mean of their functions. Flat."""
     options |= dict(hypergradient_terms=3, max_steps=1, encoder="shared", accumulation=2, batch=8)
     trainer, _ = tiny_run.make(folder, **options)
     seen = recorded(trainer)
@@ -152,7 +152,7 @@ def test_tags_accumulate_and_resume_as_label_sets_do(tmp_path):
 
 def test_the_log_has_the_diagnostics_and_the_remedy(tmp_path, monkeypatch):
     messages = []
-    monkeypatch.setattr(implicit_phase.logger, "warning", messages.append)
+    monkeypatch.setattr(phase.logger, "warning", messages.append)
     options = dict(loss="margin", hypergradient="neumann", hypergradient_terms=9, max_steps=4)
     trainer = tiny_run.run(tmp_path, hypergradient_scale=0.5, **options)[1]
     names = "residual curvature cosine direct_norm implicit_norm full_norm".split()

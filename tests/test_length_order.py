@@ -5,7 +5,7 @@ import pytest
 import tiny_tags
 import torch
 
-from seal_hf.length_order import longest_first, put_back
+from seal_hf.rows.length_order import longest_first, put_back
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 import torch
 from sklearn.metrics import accuracy_score, jaccard_score
 
-from seal_hf import mask_metrics as metrics
+from seal_hf.metrics import masks as metrics
 from seal_hf.spaces import BinaryMaskSpace
 
 

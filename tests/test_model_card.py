@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from huggingface_hub import ModelCard
 
-from seal_hf.model_card import MAX_LABELS, model_card
+from seal_hf.reports.model_card import MAX_LABELS, model_card
 
 METRICS = {
     "eval_f1_example": 0.41237,

@@ -95,7 +95,7 @@ def test_command_line_flags_win(recipe):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("learning_rat: 1", "unknown key 'learning_rat'; did you mean 'learning_rate'?"),
+        ("learning_rat: 1", "unknown key 'learning_rat'. Did you mean 'learning_rate'?"),
         ("12: 1", "unknown key '?12"),
         ("loss: ce\nenergy_loss: ce", "'loss' and 'energy_loss' are the same setting"),
         ("num_samples: many", r"'num_samples' is 'many' \(str\), expected int"),
@@ -132,7 +132,7 @@ def test_wrong_elements_of_a_list_are_named(recipe):
 def test_missing_file_and_unknown_flag(recipe):
     with pytest.raises(FileNotFoundError, match="no recipe file nowhere.yaml"):
         parse_recipe(Method, ["--recipe", "nowhere.yaml"])
-    with pytest.raises(ValueError, match="unknown command-line argument '--los'; did you mean '--loss'?"):
+    with pytest.raises(ValueError, match="unknown command-line argument '--los'. Did you mean '--loss'?"):
         parse_recipe(Method, ["--los", "ce"])
     with pytest.raises(SystemExit):  # a required field that neither sets
         parse_recipe((Data, Method), recipe("rate: 1"))
@@ -155,7 +155,7 @@ def test_the_default_recipe_sees_the_command_line_and_yields_to_a_recipe(recipe)
     assert call([])[1].rate == 2.0 and seen.pop() == (None, 0.1)
     assert call(["--dataset", "x"]) == (Data("x"), Method()) and seen.pop() == ("x", 0.1)
     assert call(recipe("dataset: y"))[0].dataset == "y" and not seen
-    with pytest.raises(ValueError, match="the default recipe: unknown key 'rat'; did you mean 'rate'?"):
+    with pytest.raises(ValueError, match="the default recipe: unknown key 'rat'. Did you mean 'rate'?"):
         parse_recipe(Method, [], default_recipe=lambda namespace: {"rat": 1})
 
 

@@ -8,7 +8,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForTokenClassification
 
 from seal_hf import LossNet, LossNetConfig
 from seal_hf.loss_net import encoder_options
-from seal_hf.recurrent import (
+from seal_hf.modeling.recurrent import (
     BiLSTMConfig,
     BiLSTMEncoder,
     BiLSTMForTokenClassification,

@@ -16,7 +16,7 @@ from transformers import AutoImageProcessor, pipeline
 
 from seal_hf import SealForSegmentation, fcn_image_processor, load_masks
 from seal_hf.compat import image_processor_class
-from seal_hf.mask_metrics import mask_metrics
+from seal_hf.metrics.masks import mask_metrics
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -128,7 +128,7 @@ def test_the_pipeline_predicts_what_the_example_measured(tmp_path, program, data
         (["--loss_net_encoder", "shared"], "`loss_net_encoder` is 'shared', but the energy of masks"),
         (["--loss_net_path", "nowhere"], "nowhere has no loss-net"),
         (["--dataset", "horses"], "Data set 'horses' not found"),
-        (["--sample_coherense", "field"], "did you mean '--sample_coherence'?"),
+        (["--sample_coherense", "field"], "Did you mean '--sample_coherence'?"),
     ],
 )
 def test_mistakes_on_the_command_line_are_named(tmp_path, program, data, flags, message):

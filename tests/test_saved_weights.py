@@ -31,7 +31,7 @@ from seal_hf import (
     tokenize,
 )
 from seal_hf.chain import CRF
-from seal_hf.saved_weights import are_renamed, read_renamed
+from seal_hf.saving.renamed import are_renamed, read_renamed
 
 
 def esm(**changes):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from seal_hf import statistics as statistics_module
-from seal_hf.statistics import PairedDifference, mean_std, paired_bootstrap, paired_test
+from seal_hf.compare import statistics as statistics_module
+from seal_hf.compare.statistics import PairedDifference, mean_std, paired_bootstrap, paired_test
 
 
 def normal_pair(num_examples, shift, seed):

@@ -10,9 +10,9 @@ from tokenizers.processors import TemplateProcessing
 from transformers import AutoModelForTokenClassification, Trainer, TrainingArguments
 
 from seal_hf import DataError, TensorRows, collate_rows
-from seal_hf.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
-from seal_hf.token_rows import encode_words, tokenize_words
-from seal_hf.vocabulary import Vocabulary
+from seal_hf.modeling.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
+from seal_hf.rows.tokens import encode_words, tokenize_words
+from seal_hf.rows.vocabulary import Vocabulary
 
 NOTHING = [" ", "", "\u2003\n"]  # words of which the tokenizer makes no sub-word
 TAGS = {"id2label": {i: f"T{i}" for i in range(7)}, "label2id": {f"T{i}": i for i in range(7)}}

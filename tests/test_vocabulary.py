@@ -9,8 +9,8 @@ import pytest
 from datasets import Dataset
 
 from seal_hf import DataError
-from seal_hf.vocabulary import FILE_NAME, Vocabulary
-from seal_hf.word_vectors import WordVectors, load_word_vectors
+from seal_hf.rows.vocabulary import FILE_NAME, Vocabulary
+from seal_hf.rows.word_vectors import WordVectors, load_word_vectors
 
 TRAIN = Dataset.from_dict(
     {

@@ -28,15 +28,15 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import AutoTokenizer
 from transformers.utils import CONFIG_NAME
 
-from ..checkpoints import LOSS_NET_FOLDER
-from ..collators import TensorRows, tokenize
 from ..data import DataArguments, DataError, TagDataArguments, load_multilabel, load_tags
 from ..loss_net import LossNet, LossNetConfig
 from ..modeling import SealForMultiLabel, SealForTokenClassification
+from ..modeling.recurrent import BiLSTMForTokenClassification
 from ..recipes import parse_recipe
-from ..recurrent import BiLSTMForTokenClassification
-from ..token_rows import encode_words, tokenize_words
-from ..vocabulary import Vocabulary
+from ..rows.collators import TensorRows, tokenize
+from ..rows.tokens import encode_words, tokenize_words
+from ..rows.vocabulary import Vocabulary
+from ..saving.checkpoints import LOSS_NET_FOLDER
 from . import dependence as d
 from .draw import check_matplotlib, draw_matrices, draw_points
 

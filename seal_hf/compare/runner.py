@@ -14,9 +14,9 @@ import numpy as np
 from transformers import set_seed
 from transformers.trainer_callback import PrinterCallback
 
-from ..decoding import constant_probabilities
 from ..meters import EpochClock, NonFiniteLossError
-from ..report import predict_multilabel, score_decoders
+from ..metrics.decoding import constant_probabilities
+from ..reports.labels import predict_multilabel, score_decoders
 from .methods import CONSTANT, METHODS, Method, first_of, space_of, with_requirements
 from .runs import LOST, METRIC, METRICS, Runs, thousandths
 from .search import search

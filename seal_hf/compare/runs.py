@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ..files import whole_file
+
 METRIC = "f1_example_tuned"  # epochs and trials are chosen by it, on validation, if nothing else is said
 METRICS = (METRIC, "f1_example", "f1_micro", "f1_macro", "map")  # by what they may be chosen
 LOST = "lost"  # key of a run whose loss was no longer finite: why; it has no figures
@@ -80,10 +82,9 @@ class Runs:
 
 def write_json(file: Path, content: Any) -> None:
     """The file is either as it was or whole."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = file.with_name(file.name + ".unfinished")
-    unfinished.write_text(json.dumps(_without_nan(content), indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    os.replace(unfinished, file)
+    text = json.dumps(_without_nan(content), indent=1, allow_nan=False) + "\n"
+    with whole_file(file) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
 
 
 def _without_nan(content: Any) -> Any:

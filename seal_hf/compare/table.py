@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..statistics import mean_std, paired_bootstrap, paired_test
 from .methods import BASELINE, METHODS, Method
 from .runs import COMPARED, LOST, METRIC, from_thousandths
+from .statistics import mean_std, paired_bootstrap, paired_test
 
 DECODERS = {
     "f1_example": "at 0.5",

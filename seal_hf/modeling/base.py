@@ -19,11 +19,11 @@ from transformers import AutoModel, PretrainedConfig, PreTrainedModel
 from transformers.utils import ModelOutput, find_adapter_config_file, logging
 
 from ..backbones import LIBRARIES, library_of, with_adapter
-from ..checkpoints import CONFIG, LOSS_NET_FOLDER, load_loss_net_weights
 from ..encoders import task_features
 from ..energies import check_energy
-from ..export import ADAPTER_FILES, DECISIONS, PLAIN_FILES, save_nets
 from ..loss_net import LossNet, LossNetConfig, aligned, encoder_options, without_pooler
+from ..saving.checkpoints import CONFIG, LOSS_NET_FOLDER, load_loss_net_weights
+from ..saving.export import ADAPTER_FILES, DECISIONS, PLAIN_FILES, save_nets
 from ..spaces import OutputSpace
 
 logger = logging.get_logger(__name__)

@@ -10,10 +10,10 @@ from torch import Tensor
 from transformers import AutoModelForSemanticSegmentation
 
 from ..energies import check_energy
-from ..fcn import FCNConfig, FCNForSemanticSegmentation, check_crops
 from ..loss_net import LossNet, LossNetConfig
 from ..spaces import BinaryMaskSpace
 from .base import SealModel, check_unread, label_maps
+from .fcn import FCNConfig, FCNForSemanticSegmentation, check_crops
 
 
 class SealForSegmentation(SealModel):

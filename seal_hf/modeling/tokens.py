@@ -14,11 +14,11 @@ from transformers import AutoModelForTokenClassification
 
 from ..backbones import library_of
 from ..chain import CRF
-from ..recurrent import BiLSTMConfig, BiLSTMForTokenClassification
+from ..rows.vocabulary import Vocabulary
+from ..rows.word_vectors import WordVectors
 from ..spaces import TagSequenceSpace
-from ..vocabulary import Vocabulary
-from ..word_vectors import WordVectors
 from .base import SealModel, check_unread, label_maps
+from .recurrent import BiLSTMConfig, BiLSTMForTokenClassification
 
 FEATURE_SIZE = 25  # widths of the BiLSTM's embeddings of features and of the predicate's mark
 

@@ -6,7 +6,7 @@ candidates S; nothing loops over examples, and nothing waits for the device but 
 
 A new one is a file here and its class in `SPACES`, then an energy that reads its structures (`energies/`), a
 [`SealModel`] that builds both nets (`modeling/`) and the name of that class in `checks.NETS`. What people read of it
-has its own rooms: figures (`*_metrics.py`, `*_report.py`) and the model card (`card_kinds.py`).
+has its own rooms: figures (`metrics/`), files and the model card (`reports/`).
 """
 
 from __future__ import annotations

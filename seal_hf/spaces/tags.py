@@ -15,10 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..chain import IGNORED, at_least_float32, viterbi
-from ..soft_spans import SoftSpanF1
 from ..tag_losses import CRFLoss, TagCrossEntropy, TagTaskLoss
 from ..tags import allowed_transitions
 from .base import OutputSpace
+from .soft_spans import SoftSpanF1
 
 TAG_SCORES = ("accuracy", "span_f1")
 

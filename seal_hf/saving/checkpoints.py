@@ -25,9 +25,9 @@ from torch import Tensor, nn
 from transformers import AutoConfig, TrainingArguments
 from transformers.utils import logging
 
-from .learner import Learner
-from .loss_net import LossNet, LossNetConfig, aligned
-from .saved_weights import are_renamed
+from ..learner import Learner
+from ..loss_net import LossNet, LossNetConfig, aligned
+from .renamed import are_renamed
 
 LOSS_NET_FOLDER = "_loss_net"  # the Trainer's push to the Hub skips names that begin with an underscore
 CONFIG, WEIGHTS, STATE = "config.json", "model.safetensors", "learner.pt"
@@ -143,7 +143,7 @@ def check_complete(folder: str | Path) -> None:
         f"{folder} is no whole checkpoint: {missing}. "
         + (f"The last whole one beside it is {last}. " if last else "There is no whole one beside it. ")
         + "If you know that it is whole, because a plain Trainer or an older version saved it or you edited it, call "
-        f"seal_hf.checkpoints.mark_complete({str(folder)!r})."
+        f"seal_hf.saving.mark_complete({str(folder)!r})."
     )
 
 

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from transformers import TrainerCallback
 
+from ..spaces.masks import IGNORE
 from .collators import TensorRows
-from .spaces.masks import IGNORE
 
 CROP_SIZE = 24
 CROP_OFFSETS = (0, 2, 3, 4, 6, 8)  # of the papers, for 32 pixels

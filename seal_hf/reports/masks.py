@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from transformers import Trainer
 
-from .mask_metrics import mask_metrics, mask_probabilities, tune_mask_threshold
-from .metrics import first_output
-from .report import results_table
-from .spaces.masks import IGNORE
+from ..metrics.labels import first_output
+from ..metrics.masks import mask_metrics, mask_probabilities, tune_mask_threshold
+from ..spaces.masks import IGNORE
+from .labels import results_table
 
 FIGURES = {
     "mean_iou": "mean IoU at 0.5",

@@ -11,7 +11,11 @@ from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.utils import logging
 
-from .backbones import library_of
+from ..backbones import library_of
+from ..infnet import CostAugmentedInference
+from ..launchers import check_resume
+from ..learner import Learner
+from ..structured_trainer import StructuredTrainer
 from .checkpoints import (
     COMPLETE,
     check_complete,
@@ -28,11 +32,7 @@ from .checkpoints import (
     written_whole,
 )
 from .export import ADAPTER_FILES, save_nets, saves_merged
-from .infnet import CostAugmentedInference
-from .launchers import check_resume
-from .learner import Learner
-from .saved_weights import are_renamed, read_renamed
-from .structured_trainer import StructuredTrainer
+from .renamed import are_renamed, read_renamed
 
 logger = logging.get_logger(__name__)
 

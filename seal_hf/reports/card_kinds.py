@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from .mask_report import BASELINES as MASK_BASELINES
-from .mask_report import FIGURES as MASK_FIGURES
-from .report import FIGURES
-from .tag_report import FIGURES as TAG_FIGURES
+from .labels import FIGURES
+from .masks import BASELINES as MASK_BASELINES
+from .masks import FIGURES as MASK_FIGURES
+from .tags import FIGURES as TAG_FIGURES
 
 
 class CardKind(NamedTuple):

@@ -16,11 +16,11 @@ from collections.abc import Callable
 
 from datasets import Dataset, concatenate_datasets
 
-from .chain import IGNORED
-from .data import DataError, TagSequenceData
-from .rewards import Reward
-from .spaces.rewarded import REWARD_CODES, UNLABELLED
-from .token_rows import WordRows
+from ..chain import IGNORED
+from ..data import DataError, TagSequenceData
+from ..rewards import Reward
+from ..spaces.rewarded import REWARD_CODES, UNLABELLED
+from .tokens import WordRows
 
 
 def reward_rows(

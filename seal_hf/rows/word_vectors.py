@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow.parquet
 
-from .data import DataError
+from ..data import DataError
 
 
 class WordVectors(NamedTuple):

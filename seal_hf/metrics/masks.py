@@ -1,6 +1,6 @@
 """Metrics of binary masks on numpy arrays: mean IoU per image and pixel accuracy.
 
-Nothing here reads the network. `MeanIoU` and `PixelAccuracy` are thin `evaluate.Metric` subclasses; as in `metrics.py`,
+Nothing here reads the network. `MeanIoU` and `PixelAccuracy` are thin `evaluate.Metric` subclasses; as in `labels.py`,
 `evaluate` is imported only when one of them is first asked for.
 """
 
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from .metrics import DEFAULT_GRID, first_output
-from .spaces.masks import IGNORE, log_odds
+from ..spaces.masks import IGNORE, log_odds
+from .labels import DEFAULT_GRID, first_output
 
 
 def mask_metrics(probabilities: np.ndarray, labels: np.ndarray, threshold: float = 0.5) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The loss-net's phase with implicit gradients: the nets as the functions that `implicit.py` differentiates.
+"""The loss-net's phase with implicit gradients: the nets as the functions that `hypergradient.py` differentiates.
 
 Of a window of micro-batches, `Implicit.solve` finds the directions of the hypergradient, with the loss-net as it is.
 Each direction then becomes columns in the row of candidates of the loss-net's own forward: the task-net's output at the
@@ -25,10 +25,10 @@ import torch
 from torch import Tensor, nn
 from transformers.utils import logging
 
-from .energy_losses import EnergyLoss
-from .implicit import FINITE_DIFFERENCES, Adjoints, Hypergradient, Line, Parameters, Reduce, compare
-from .loss_net import LossNet
-from .spaces import OutputSpace
+from ..energy_losses import EnergyLoss
+from ..loss_net import LossNet
+from ..spaces import OutputSpace
+from .hypergradient import FINITE_DIFFERENCES, Adjoints, Hypergradient, Line, Parameters, Reduce, compare
 from .task_function import TaskFunction
 
 logger = logging.get_logger(__name__)

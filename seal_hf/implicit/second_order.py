@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from .perturbed import BATCH_NORM, keeping_statistics
+from ..perturbed import BATCH_NORM, keeping_statistics
 
 
 @contextlib.contextmanager

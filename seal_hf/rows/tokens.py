@@ -12,9 +12,9 @@ from itertools import chain
 import numpy as np
 from datasets import Dataset, Features, List, Value
 
-from .chain import IGNORED
+from ..chain import IGNORED
+from ..data import DataError
 from .collators import TensorRows
-from .data import DataError
 from .vocabulary import Vocabulary
 
 STRINGS, INTEGERS = ("string", "large_string"), ("int64", "int32", "int16", "int8")

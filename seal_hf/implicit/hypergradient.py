@@ -226,7 +226,7 @@ class Hypergradient:
     ) -> tuple[list[Tensor], dict[str, Tensor]]:
         """The hypergradient of any two losses, one tensor per tensor of `theta`, and diagnostics: those of
         [`Adjoints`], `cosine` between direct and full gradient, `direct_norm`, `full_norm` and `implicit_norm`. What a
-        trainer does with the energies of one forward (implicit_phase.py), in the open: for readers and tests.
+        trainer does with the energies of one forward (phase.py), in the open: for readers and tests.
 
         Args:
             inner, outer: L_in and L_out as functions of φ; of `theta` too.

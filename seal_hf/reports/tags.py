@@ -12,9 +12,10 @@ import numpy as np
 from datasets import Dataset
 from transformers import Trainer
 
-from .report import remove_results, results_table
-from .tag_metrics import Tags, tag_metrics, tag_report
-from .token_rows import IGNORED, WordRows
+from ..files import whole_file
+from ..metrics.tags import Tags, tag_metrics, tag_report
+from ..rows.tokens import IGNORED, WordRows
+from .labels import remove_results, results_table
 
 # key in the result files, without its `eval_` or `test_` -> what a reader calls it
 FIGURES = {
@@ -118,17 +119,14 @@ def _splits_of(metrics: Mapping[str, float]) -> list[str]:
 
 def write_tag_predictions(path: str | os.PathLike[str], dataset: Dataset, predicted: Tags, label_names) -> None:
     """One JSON object per row: `words`, `predicted`, `gold`, and of roles `predicate`; written whole or not at all."""
-    path = Path(path)
-    unfinished = path.with_name(path.name + ".unfinished")
     gold = gold_tags(dataset, label_names)
     places = dataset["predicate"][:] if "predicate" in dataset.column_names else None
-    with open(unfinished, "w", encoding="utf-8") as file:
+    with whole_file(path) as unfinished, open(unfinished, "w", encoding="utf-8") as file:
         for i, words in enumerate(dataset["words"][:]):
             line: dict[str, Any] = {"row": i, "words": words, "predicted": predicted[i], "gold": gold[i]}
             if places is not None:
                 line["predicate"] = places[i]
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
-    os.replace(unfinished, path)
 
 
 def tag_tables(metrics: Mapping[str, float], predicted: Tags | None = None, gold: Tags | None = None, kind="plain"):

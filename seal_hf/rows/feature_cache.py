@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 
 import torch
@@ -20,8 +19,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.utils import logging
 
+from ..encoders import pool
+from ..files import whole_file
 from .collators import TensorRows
-from .encoders import pool
 
 FEATURES = "loss_net_features"  # the column in which rows carry the loss-net's features
 CHUNK = 512  # rows of a file: what an interruption loses at most
@@ -52,9 +52,8 @@ def cached_features(encoder: PreTrainedModel, rows: TensorRows, folder: str | Pa
         if chunk is None:
             batches = [indices[i : i + batch_size] for i in range(0, len(indices), batch_size)]
             chunk = torch.cat([_encode(encoder, rows.batch(batch)) for batch in batches])
-            part = file.with_suffix(f".{os.getpid()}.part")
-            save_file({FEATURES: chunk}, part)
-            os.replace(part, file)
+            with whole_file(file) as unfinished:
+                save_file({FEATURES: chunk}, unfinished)
         features.append(chunk)
     encoder.train(was_training)
     return torch.cat(features)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import ttest_rel
 
-from .metrics import _BLOCK
+from ..metrics.labels import _BLOCK
 
 
 class PairedDifference(NamedTuple):

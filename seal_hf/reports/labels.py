@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from transformers import Trainer
 
-from .decoding import decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
-from .metrics import example_f1, first_output, multilabel_metrics, sigmoid, tune_threshold
+from ..files import whole_file
+from ..metrics.decoding import decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
+from ..metrics.labels import example_f1, first_output, multilabel_metrics, sigmoid, tune_threshold
 
 # key in the result files, without its `eval_` or `test_` -> what a reader calls it
 FIGURES = {
@@ -40,7 +41,7 @@ def score_decoders(
 ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     """Figures under all decoders: 0.5; one threshold and a threshold per label, both tuned on validation for example
     F1; the label set of the highest expected example F1, for the probabilities as they are, and for those after Platt
-    scaling on validation, which the scores of some task losses need (`seal_hf.decoding`).
+    scaling on validation, which the scores of some task losses need (`seal_hf.metrics`).
 
     Where every validation row has a label, the expected F1 is taken given that there is one.
 
@@ -202,10 +203,7 @@ def write_predictions(
     def names(chosen: np.ndarray) -> list[str]:
         return [label_names[i] for i in np.flatnonzero(chosen)]
 
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(path.name + ".unfinished")
-    with open(unfinished, "w", encoding="utf-8") as file:
+    with whole_file(path) as unfinished, open(unfinished, "w", encoding="utf-8") as file:
         for row, p in enumerate(probabilities):
             line: dict[str, Any] = {"row": row}
             if ids is not None:
@@ -217,7 +215,6 @@ def write_predictions(
             shown = np.flatnonzero(p >= min(0.5, threshold))
             line["probabilities"] = {label_names[i]: round(float(p[i]), 4) for i in shown}
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
-    os.replace(unfinished, path)
 
 
 def results_table(rows: Sequence[Mapping[str, Any]]) -> str:

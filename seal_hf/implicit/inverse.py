@@ -1,4 +1,4 @@
-"""Solutions u of A u = b by products with A alone, A = H + δ I of a Hessian H: for implicit.py.
+"""Solutions u of A u = b by products with A alone, A = H + δ I of a Hessian H: for hypergradient.py.
 
 Each takes a fixed number of products and reads no number to the host; how near u came is in its diagnostics.
 """

@@ -12,9 +12,9 @@ from transformers import AutoConfig, AutoModelForSemanticSegmentation, Pretraine
 from transformers.modeling_outputs import SemanticSegmenterOutput
 from transformers.utils import is_vision_available
 
-from .compat import image_processor_class
-from .crops import check_crop_size, crop_averaged, crop_offsets
-from .spaces import BinaryMaskSpace
+from ..compat import image_processor_class
+from ..rows.crops import check_crop_size, crop_averaged, crop_offsets
+from ..spaces import BinaryMaskSpace
 
 
 class FCNConfig(PretrainedConfig):

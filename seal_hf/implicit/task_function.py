@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from .implicit import Parameters, detached
+from .hypergradient import Parameters, detached
 from .second_order import second_order
 
 SUBSETS = ("head", "adapters", "all")

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from datasets import Dataset
 
-from .data import DataError
+from ..data import DataError
 from .word_vectors import WordVectors
 
 FILE_NAME = "vocabulary.json"

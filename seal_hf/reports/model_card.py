@@ -14,12 +14,12 @@ from typing import Any
 from huggingface_hub import EvalResult, ModelCardData
 from transformers import Trainer
 
-from .backbones import library_of
+from ..backbones import library_of
+from ..modeling.fcn import FCNConfig
+from ..modeling.recurrent import BiLSTMConfig
+from ..saving.export import saves_merged
+from ..spaces import BinaryMaskSpace, OutputSpace, TagSequenceSpace
 from .card_kinds import KINDS, CardKind
-from .export import saves_merged
-from .fcn import FCNConfig
-from .recurrent import BiLSTMConfig
-from .spaces import BinaryMaskSpace, OutputSpace, TagSequenceSpace
 
 TEMPLATE = Path(__file__).parent / "model_card_template.md"
 MAX_LABELS = 100  # in the card's table; config.json has them all

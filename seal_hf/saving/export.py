@@ -7,9 +7,9 @@ from pathlib import Path
 
 from torch import nn
 
-from .backbones import LIBRARIES, AdapterLibrary, library_of
+from ..backbones import LIBRARIES, AdapterLibrary, library_of
+from ..loss_net import LossNet, encoder_options, without_pooler
 from .checkpoints import save_loss_net
-from .loss_net import LossNet, encoder_options, without_pooler
 
 ADAPTER_EXPORTS = ("auto", "merged", "adapter")
 PLAIN_FILES = ("config.json", "model.safetensors")
