@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import killed_run  # noqa: E402
 
-from seal_hf.saving.checkpoints import is_complete, last_complete_checkpoint  # noqa: E402
+from seal_hf.saving import is_complete, last_complete_checkpoint  # noqa: E402
 
 EPOCHS = 8  # of 6 steps; a save every 3
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from seal_hf import load_masks
 from seal_hf.metrics import mask_metrics
-from seal_hf.reports.masks import save_picture
+from seal_hf.reports import save_picture
 
 FILE = "_predictions_test.npz"
 

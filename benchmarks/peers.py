@@ -26,7 +26,7 @@ from transformers import EarlyStoppingCallback, Trainer
 from transformers.utils import logging
 
 from seal_hf import SealForMultiLabel, SealTrainer, SealTrainingArguments, TensorRows, collate_rows, load_multilabel
-from seal_hf.metrics.labels import multilabel_compute_metrics, multilabel_metrics, sigmoid, tune_threshold
+from seal_hf.metrics import multilabel_compute_metrics, multilabel_metrics, sigmoid, tune_threshold
 
 
 class PlainTrainer(Trainer):

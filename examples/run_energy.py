@@ -28,7 +28,7 @@ from seal_hf.data import DataArguments, kind_of
 from seal_hf.energies import energies_of
 from seal_hf.metrics import multilabel_compute_metrics
 from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
-from seal_hf.reports.labels import closing_table, evaluate_multilabel, write_predictions, write_results
+from seal_hf.reports import closing_table, evaluate_multilabel, write_predictions, write_results
 
 
 @dataclass

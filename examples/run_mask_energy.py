@@ -19,8 +19,7 @@ from seal_hf.data import MaskDataArguments
 from seal_hf.metrics import mask_compute_metrics
 from seal_hf.modeling.fcn import fcn_image_processor
 from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
-from seal_hf.reports.labels import write_results
-from seal_hf.reports.masks import check_picture, evaluate_masks, mask_table, write_masks
+from seal_hf.reports import check_picture, evaluate_masks, mask_table, write_masks, write_results
 from seal_hf.rows.crops import CROP_SIZE, crop_offsets, pixel_scaling
 
 

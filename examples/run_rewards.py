@@ -36,7 +36,7 @@ from seal_hf import (
 from seal_hf.data import TagDataArguments
 from seal_hf.metrics import tagging_compute_metrics
 from seal_hf.recipes import packaged_recipe, parse_recipe
-from seal_hf.reports.tags import close_run
+from seal_hf.reports import close_run
 from seal_hf.rewards import Reward, read_function
 
 

@@ -19,7 +19,7 @@ from seal_hf.backbones import METHODS
 from seal_hf.energies import energies_of
 from seal_hf.metrics import tagging_compute_metrics
 from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
-from seal_hf.reports.tags import close_run
+from seal_hf.reports import close_run
 from seal_hf.rows.tokens import PREDICATE_MARKERS
 
 

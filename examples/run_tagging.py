@@ -21,11 +21,11 @@ from seal_hf.data import TagDataArguments
 from seal_hf.energies import energies_of
 from seal_hf.metrics import tagging_compute_metrics
 from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
-from seal_hf.reports.tags import close_run
+from seal_hf.reports import close_run
 from seal_hf.rows.tokens import encode_words, tokenize_words
 from seal_hf.rows.vocabulary import Vocabulary
 from seal_hf.rows.word_vectors import load_word_vectors
-from seal_hf.saving.checkpoints import load_loss_net
+from seal_hf.saving import load_loss_net
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -25,6 +24,7 @@ from .rows.collators import TensorRows
 from .saving.export import saves_merged
 from .spaces import OutputSpace
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
+from .wording import closest
 
 logger = logging.get_logger(__name__)
 # the classes that hold both nets, and the ends of their task-nets' names: for messages
@@ -230,8 +230,8 @@ def check_columns(**datasets) -> None:
             columns = list(dataset[0])
         if columns is None or "labels" in columns:
             continue
-        close = difflib.get_close_matches("labels", columns, 1, 0.5)
-        hint = f" Did you mean `{close[0]}`? Rename it: dataset.rename_column({close[0]!r}, 'labels')." if close else ""
+        close = closest("labels", columns)
+        hint = f" Did you mean `{close}`? Rename it: dataset.rename_column({close!r}, 'labels')." if close else ""
         raise ValueError(f"`{name}` has no column `labels`; it has {', '.join(columns)}.{hint}")
 
 

@@ -20,12 +20,12 @@ from .checks import NETS, check_label_values, check_task_net
 from .energy_args import EnergyTrainingArguments
 from .energy_losses import GOLD, OUTPUT
 from .energy_methods import ENERGY_METHODS, Problem
-from .implicit.second_order import evaluating
 from .launchers import check_data_parallel
 from .loss_net import LossNet, aligned
 from .modeling import SealModel
+from .modes import evaluating
 from .samplers import stateless_noise
-from .saving.trainer import SavingTrainer
+from .saving_trainer import SavingTrainer
 from .spaces import SPACES, OutputSpace
 from .structured_trainer import encoder_inputs
 
@@ -118,7 +118,9 @@ class EnergyTrainer(SavingTrainer):
             if labels is not None:
                 gold, mask = self.space.gold(labels)
                 row = self.space.join([y, self.space.candidate(gold)])
-                loss = self._meter_evaluation(self.model.energies(features, row, mask))
+                energies = self.model.energies(features, row, mask)
+                self._meter_energies(energies)
+                loss = (energies[:, GOLD] - energies[:, OUTPUT]).mean()
         if prediction_loss_only:
             return loss, None, None
         return loss, self.space.logits(y.squeeze(1)), labels
@@ -170,11 +172,6 @@ class EnergyTrainer(SavingTrainer):
             if energies[:, columns].shape[1]:
                 self.meters.add(**{name: energies[:, columns]})
 
-    def _meter_evaluation(self, energies: Tensor) -> Tensor:
-        """(B, 2) -> the mean of E(x, y*) - E(x, ŷ)."""
-        self._meter_energies(energies)
-        return (energies[:, GOLD] - energies[:, OUTPUT]).mean()
-
     def _take_arguments(self) -> None:
         """Method and inference, of the arguments as they are: a hyper-parameter search changes them."""
         args, has_task_net = self.args, self.task_net is not None
@@ -184,7 +181,7 @@ class EnergyTrainer(SavingTrainer):
         self.inference = args.inference(args.inference_steps_eval, has_task_net)
         self.method = ENERGY_METHODS[args.energy_method].from_arguments(args, inference)
 
-    # --- the Trainer's hooks: data, set-up, log ----------------------------------------------------------------------
+    # --- the Trainer's hooks: data, evaluation -----------------------------------------------------------------------
 
     def _set_signature_columns_if_needed(self) -> None:
         """The columns that are not removed as unused: what the encoder takes, and the labels."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Mapping
 
 import torch
 from accelerate import Accelerator
@@ -77,8 +78,8 @@ class Meters:
         self.sums, self.counts = {}, {}
         return dict(zip(names, means, strict=True))
 
-    def check(self, **nets: nn.Module | None) -> None:
-        """Stop if a loss was not finite, or if a parameter of the named nets is not.
+    def check(self, nets: Mapping[str, nn.Module | None] | None = None) -> None:
+        """Stop if a loss was not finite, or if a parameter of the nets, by name, is not.
 
         Raises:
             NonFiniteLossError: on every process, naming the phase and the step.
@@ -95,13 +96,13 @@ class Meters:
                     "Training stopped; checkpoints written before are untouched. Look at the data of that step, "
                     f"or lower {remedy}."
                 )
-        for name, net in nets.items():
+        for name, net in (nets or {}).items():
             if net is None:
                 continue
             finite = torch.stack([_own_part(p).isfinite().all() for p in net.parameters()]).all()
             if self.accelerator.gather((~finite).float().unsqueeze(0)).sum().item() > 0:
                 raise NonFiniteLossError(
-                    f"A parameter of the {name.replace('_', '-')} is NaN or infinite. Training stopped before saving; "
+                    f"A parameter of the {name} is NaN or infinite. Training stopped before saving; "
                     "checkpoints written before are untouched. Lower the learning rate or set a gradient norm."
                 )
 

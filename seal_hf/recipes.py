@@ -17,7 +17,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import yaml
 from transformers import EarlyStoppingCallback, HfArgumentParser, TrainerCallback, TrainingArguments
 
-from .data.common import did_you_mean
+from .wording import did_you_mean
 
 DEFAULT_RECIPES = Path(__file__).parent / "default_recipes"
 

@@ -40,8 +40,8 @@ import yaml
 from torch import Tensor
 
 from .chain import pack
-from .data.common import did_you_mean
 from .tags import scheme_of, split_tag
+from .wording import did_you_mean
 
 MOST_PATTERNS = 62  # one bit of a word's code each
 KINDS = ("words", "changes_after", "first", "last", "once", "order", "present")

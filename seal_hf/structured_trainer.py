@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from transformers import Trainer, set_seed
 
 from .checks import check_columns, check_own_loss, check_saving
 from .energy_losses import GOLD, OUTPUT
 from .loss_net import LossNet
 from .meters import Meters
-from .rows.collators import WholeBatchTrainer
+from .rows.collators import TensorRows, collate_rows
 from .rows.feature_cache import FEATURES
 from .spaces import REWARD_CODES, OutputSpace
 
 
-class StructuredTrainer(WholeBatchTrainer):
-    """A Trainer with a loss of its own, the mean over a micro-batch, between a net's output and a `labels` column.
+class StructuredTrainer(Trainer):
+    """A Trainer with a loss of its own, the mean over a micro-batch, between a net's output and a `labels` column. Its
+    loaders take whole batches of every [`TensorRows`] as they are, unless it was given a `data_collator`.
 
     Attributes:
         space: the output space, with the arguments as they are.
@@ -28,15 +30,17 @@ class StructuredTrainer(WholeBatchTrainer):
     """
 
     loss_is_scaled_for_ga = False  # ours is a mean over the micro-batch: the Trainer divides by the accumulation steps
-    model_role = "task_net"
+    model_role = "task-net"
     space: OutputSpace | None = None  # until the model is there
     loss_net: LossNet | None = None
+    _trial = None  # the Trainer's own: that whose arguments it has taken
 
     def __init__(self, model, args, data_collator=None, train_dataset=None, eval_dataset=None, **kwargs):
         check_saving(args)
         check_own_loss(args, kwargs.get("compute_loss_func"))
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
         check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
+        self._default_collator = self.data_collator if data_collator is None else None
         self.model_accepts_loss_kwargs = False
         self.label_names = ["labels"]
         self._reset_meters()
@@ -44,11 +48,36 @@ class StructuredTrainer(WholeBatchTrainer):
     def _take_arguments(self) -> None:
         """What is made of the arguments, as they are: a hyper-parameter search changes them."""
 
+    def call_model_init(self, trial=None) -> nn.Module:
+        """As the Trainer's, of a trial's arguments: transformers 5 asks for its nets before it takes those, so that
+        `model_init(trial)` would find no `trial.params`, and the arguments as they were."""
+        if trial is not None and self._trial is not trial:
+            self._hp_search_setup(trial)
+            set_seed(self.args.seed)
+        return super().call_model_init(trial)
+
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
         """The one hook, on both transformers lines, that knows that a run begins, and how long it is."""
         self._take_arguments()
         self._reset_meters()
         return super().create_scheduler(num_training_steps, optimizer)
+
+    def get_train_dataloader(self):
+        self._take_collator(self.train_dataset)
+        return super().get_train_dataloader()
+
+    def get_eval_dataloader(self, eval_dataset=None):
+        dataset = eval_dataset if eval_dataset is not None else self.eval_dataset
+        self._take_collator(self.eval_dataset[dataset] if isinstance(dataset, str) else dataset)
+        return super().get_eval_dataloader(eval_dataset)
+
+    def get_test_dataloader(self, test_dataset):
+        self._take_collator(test_dataset)
+        return super().get_test_dataloader(test_dataset)
+
+    def _take_collator(self, dataset) -> None:
+        if self._default_collator is not None:
+            self.data_collator = collate_rows if isinstance(dataset, TensorRows) else self._default_collator
 
     def evaluate(self, *args, **kwargs):
         """As the Trainer's; nets that diverge in training stop it here too, before a metric is asked about NaN."""
@@ -73,12 +102,12 @@ class StructuredTrainer(WholeBatchTrainer):
         """With what was metered in training; an evaluation's is in its metrics."""
         if "loss" in logs or "train_loss" in logs:  # while training, and once at its end
             self.meters.check()
-            logs |= self._metered(at_end="train_loss" in logs)
+            logs |= self._log_facts(self.meters.drain(), at_end="train_loss" in logs)
         super().log(logs, start_time)
 
-    def _metered(self, at_end: bool) -> dict[str, float]:
-        """What a log of training adds; the closing one has the Trainer's totals."""
-        return {} if at_end else self.meters.drain()
+    def _log_facts(self, facts: dict[str, float], at_end: bool) -> dict[str, float]:
+        """What a log of training says of what was metered since the last; the closing one has the Trainer's totals."""
+        return {} if at_end else facts
 
     def _meter_energies(self, energies: Tensor) -> None:
         """Those of output and gold, (B, 2), in an evaluation."""
@@ -86,7 +115,7 @@ class StructuredTrainer(WholeBatchTrainer):
         self.eval_meters.add(energy_output=energies[:, OUTPUT], energy_gold=energies[:, GOLD])
 
     def _check_finite(self) -> None:
-        self.meters.check(**{self.model_role: self.model}, loss_net=self.loss_net)
+        self.meters.check({self.model_role: self.model, "loss-net": self.loss_net})
 
     def _reset_meters(self) -> None:
         self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)

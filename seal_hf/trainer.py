@@ -7,6 +7,9 @@ One step, for one accumulation window of micro-batches (SEAL-dynamic, Lee et al.
 
 The task-net runs once on the first micro-batch of a window: the loss-net phase uses its detached outputs, and
 `compute_loss` goes on from the same graph. At prediction time only the task-net runs.
+
+The algorithm is here; two_nets.py sets up what it calls, saving_trainer.py saves and loads both nets, and
+structured_trainer.py is what all trainers here share.
 """
 
 from __future__ import annotations
@@ -30,17 +33,15 @@ from .checks import (
 from .encoders import last_features, task_features
 from .energy_losses import GOLD, OUTPUT, SAMPLES, Candidates
 from .energy_weight import SCHEDULES, balanced
-from .implicit.phase import Implicit, ImplicitTerm, MicroBatch
-from .implicit.second_order import evaluating
-from .infnet import CostAugmentedInference
+from .implicit.phase import ImplicitTerm, MicroBatch
 from .launchers import check_crf, check_launcher
-from .learner import Learner, frozen
+from .learner import frozen
 from .loss_net import LossNet
 from .modeling import SealModel
-from .perturbed import keeping_statistics, perturbed
+from .modes import evaluating, keeping_statistics, perturbed
 from .rows.feature_cache import FEATURES
 from .samplers import stateless_noise
-from .spaces import MultiLabelSpace, OutputSpace
+from .spaces import OutputSpace
 from .structured_trainer import encoder_inputs
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
 from .two_nets import TwoNetTrainer
@@ -78,7 +79,6 @@ class SealTrainer(TwoNetTrainer):
         args = args if args is not None else SealTrainingArguments(output_dir="trainer_output")
         check_launcher(args)
         self.loss_net = self._given_loss_net = loss_net
-        self._space_class = MultiLabelSpace
         self._initial_loss_net = {k: v.clone() for k, v in loss_net.state_dict().items()} if loss_net else None
         model = self._take_apart(model)
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
@@ -102,10 +102,7 @@ class SealTrainer(TwoNetTrainer):
         if self.loss_net is not None:
             self.loss_net.to(args.device)
             self._cache_features()
-        self.learner: Learner | None = None
-        self.partner: CostAugmentedInference | None = None
-        self.implicit: Implicit | None = None
-        self.card_facts: dict[str, Any] = {}  # what only the user knows of the card: arguments of `model_card.run_card`
+        self.card_facts: dict[str, Any] = {}  # what only the user knows of the card: arguments of `reports.run_card`
         self._window: list[dict[str, Tensor]] = []
         self._micro_batch = 0  # which of the window
         self._pending = None  # the task-net's outputs with gradients, between training_step and compute_loss

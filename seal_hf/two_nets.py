@@ -1,4 +1,4 @@
-"""The Trainer's hooks that two nets need, but for those that save and load (saving/): data, set-up, log, card."""
+"""The Trainer's hooks that two nets need, but for those that save and load (saving_trainer.py): data, set-up, card."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .learner import Learner, reduces_sparse
 from .loss_net import LossNet
 from .modeling import SealModel
 from .optimizers import with_own_rate
-from .reports.model_card import run_card
+from .reports import run_card
 from .rows.feature_cache import FEATURES, with_features
 from .rows.length_order import in_own_order, longest_first, put_back
 from .samplers import WindowRepeatSampler
-from .saving.trainer import SavingTrainer
+from .saving_trainer import SavingTrainer
 from .spaces import REWARD_CODES, SPACES, MultiLabelSpace, OutputSpace
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
 
@@ -32,16 +32,13 @@ class TwoNetTrainer(SavingTrainer):
 
     Attributes:
         energy_loss: of the loss-net, if there is one.
-        learner: trains the loss-net; built when the length of the run is known.
-        partner: the cost-augmented network of `infnet_plus`, with its learner.
         implicit: what implicit gradients need.
-        card_facts: what only the user knows of the card: arguments of `model_card.run_card`.
+        card_facts: what only the user knows of the card: arguments of `reports.run_card`.
     """
 
     args: SealTrainingArguments
     energy_loss: EnergyLoss | None
     card_facts: dict[str, Any]
-    partner: CostAugmentedInference | None
     implicit: Implicit | None = None
     _space_class: type[OutputSpace] = MultiLabelSpace
     _given_space: OutputSpace | None = None
@@ -81,27 +78,32 @@ class TwoNetTrainer(SavingTrainer):
         return optimizer
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
-        """The learner is built here: its schedule needs the length of the run."""
+        """The learner's schedule needs the length of the run too."""
         scheduler = super().create_scheduler(num_training_steps, optimizer)
         self.learner = self.partner = self.implicit = None  # of this run alone
         if self.args.energy_loss != CROSS_ENTROPY:
-            if self.args.hypergradient != "none":
-                config = Hypergradient.from_arguments(self.args)
-                parts = (self.loss_net, self.space, self.energy_loss, self.args.task_weight)
-                self.implicit = Implicit(config, self.model, self.args.hypergradient_parameters, *parts)
-            if self.args.loss_net_gradient_checkpointing:
-                enable_gradient_checkpointing(self.loss_net.encoder)
-            sparse = self.space.is_sparse(self.model.config.num_labels)
-            self.loss_net.sparse_gradients(sparse and reduces_sparse(self.accelerator))
-            self.loss_net.train(self.args.loss_net_steps > 0)  # one that is left as it is teaches without dropout
-            self.loss_net.differentiate_twice(self.args.hypergradient != "none")
-            with self.loss_net.active(training=True):
-                self.learner = Learner.of_loss_net(self.loss_net, self.accelerator, self.args, num_training_steps)
-            if self.partner_kind is not None:
-                self.partner = CostAugmentedInference.beside(
-                    self.model, self.loss_net, self.accelerator, self.args, self.energy_loss, self.space
-                )
+            self._build_learner(num_training_steps)
         return scheduler
+
+    def _build_learner(self, num_training_steps: int) -> None:
+        """The loss-net's learner, and beside it what implicit gradients or a cost-augmented network need."""
+        args, loss_net = self.args, self.loss_net
+        if args.hypergradient != "none":
+            config = Hypergradient.from_arguments(args)
+            parts = (loss_net, self.space, self.energy_loss, args.task_weight)
+            self.implicit = Implicit(config, self.model, args.hypergradient_parameters, *parts)
+        if args.loss_net_gradient_checkpointing:
+            enable_gradient_checkpointing(loss_net.encoder)
+        sparse = self.space.is_sparse(self.model.config.num_labels)
+        loss_net.sparse_gradients(sparse and reduces_sparse(self.accelerator))
+        loss_net.train(args.loss_net_steps > 0)  # one that is left as it is teaches without dropout
+        loss_net.differentiate_twice(args.hypergradient != "none")
+        with loss_net.active(training=True):
+            self.learner = Learner.of_loss_net(loss_net, self.accelerator, args, num_training_steps)
+        if self.partner_kind is not None:
+            self.partner = CostAugmentedInference.beside(
+                self.model, loss_net, self.accelerator, args, self.energy_loss, self.space
+            )
 
     @property
     def partner_kind(self) -> str | None:
@@ -135,14 +137,12 @@ class TwoNetTrainer(SavingTrainer):
         self.loss_net, self._space_class = model.loss_net, model.space_class
         return model.task_net
 
-    def _metered(self, at_end: bool) -> dict[str, float]:
-        if at_end and self.implicit is not None:  # which `train` gives back
-            self.implicit.read(self.meters.drain())
-            return {f"train_{name}": value for name, value in self.implicit.last.items()}
-        facts = super()._metered(at_end)
+    def _log_facts(self, facts: dict[str, float], at_end: bool) -> dict[str, float]:
         if self.implicit is not None:
             self.implicit.read(facts)
-        if self.learner is not None and not at_end:
+        if at_end:  # which `train` gives back
+            return {} if self.implicit is None else {f"train_{k}": value for k, value in self.implicit.last.items()}
+        if self.learner is not None:
             facts["loss_net_learning_rate"] = self.learner.learning_rate
         return facts
 

@@ -241,6 +241,9 @@ def test_a_comparison_that_is_cut_off_goes_on_and_repeats_nothing(program, tmp_p
     program.main([*options, "--output_dir", str(tmp_path / "whole")])
     whole = Runs(tmp_path / "whole").all()
     assert set(whole) == {"constant", "nce", "ce", "gbi_spen", "static_margin"}  # and what static_margin takes
+    for name in set(whole) - {"constant"}:  # the run of the seed that was searched on is the best trial again
+        best = Runs(tmp_path / "whole").settings(name)["value"]
+        assert whole[name][0][f"eval_{METRIC}"] == pytest.approx(best, abs=1e-9), name
 
     started, cut_at = [], [2, 7]  # in the search of nce, and in the first trial after that of ce
     trainer_of = program.Comparison._trainer

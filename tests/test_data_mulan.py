@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from seal_hf.data import DataError, kind_of, load_multilabel
-from seal_hf.metrics.labels import example_f1
+from seal_hf.metrics import example_f1
 
 SPLITS = ("train", "validation", "test")
 

@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from seal_hf.metrics import decoding
-from seal_hf.metrics.decoding import (
+from seal_hf.metrics import (
     constant_probabilities,
     decode_expected_f1,
+    decoding,
+    example_f1,
+    multilabel_metrics,
     platt_scaling,
     rescaled,
+    tune_threshold,
     tune_thresholds_per_label,
 )
-from seal_hf.metrics.labels import example_f1, multilabel_metrics, tune_threshold
 
 
 def random_rows(num_rows, num_labels, seed):

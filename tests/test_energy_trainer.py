@@ -27,8 +27,8 @@ from seal_hf import (
     load_multilabel,
     tokenize,
 )
-from seal_hf.metrics.labels import multilabel_compute_metrics
-from seal_hf.reports.labels import evaluate_multilabel
+from seal_hf.metrics import multilabel_compute_metrics
+from seal_hf.reports import evaluate_multilabel
 
 L = 3
 SETS = torch.tensor(list(itertools.product([0.0, 1.0], repeat=L)))  # (8, 3)

@@ -58,7 +58,7 @@ def recorded(trainer):
 
 def gradients(folder, **options):
     """Of the energy, over a window of two micro-batches: the trainer's gradient, and the direct and the full one that
-    implicit/ gives on the mean of their functions. Flat."""
+    implicit/hypergradient.py gives on the mean of their functions. Flat."""
     options |= dict(hypergradient_terms=3, max_steps=1, encoder="shared", accumulation=2, batch=8)
     trainer, _ = tiny_run.make(folder, **options)
     seen = recorded(trainer)

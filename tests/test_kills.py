@@ -5,7 +5,7 @@ import killed_run
 import pytest
 import torch
 
-from seal_hf.saving.checkpoints import is_complete, last_complete_checkpoint
+from seal_hf.saving import is_complete, last_complete_checkpoint
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from seal_hf import (
     load_masks,
 )
 from seal_hf.energy_methods import DVN, POINTS, Problem
-from seal_hf.metrics.masks import mask_compute_metrics
+from seal_hf.metrics import mask_compute_metrics
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 SPACE = BinaryMaskSpace()

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, f1_score
 
-from seal_hf.metrics import labels as metrics_module
-from seal_hf.metrics.labels import multilabel_compute_metrics, multilabel_metrics, tune_threshold
+from seal_hf.metrics import multilabel as metrics_module
+from seal_hf.metrics import multilabel_compute_metrics, multilabel_metrics, tune_threshold
 
 
 def make(num_rows, num_labels, seed, ties=False):

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from transformers.trainer_callback import PrinterCallback
 
 from seal_hf import NonFiniteLossError, SealForMultiLabel, SealTrainer, TensorRows
-from seal_hf.saving.checkpoints import mark_complete
+from seal_hf.saving import mark_complete
 
 STOP = 8  # of 18 updates, 6 per epoch unless batches are repeated: in the middle of the second epoch
 RUNS = {

@@ -16,7 +16,7 @@ from transformers import AutoImageProcessor, pipeline
 
 from seal_hf import SealForSegmentation, fcn_image_processor, load_masks
 from seal_hf.compat import image_processor_class
-from seal_hf.metrics.masks import mask_metrics
+from seal_hf.metrics import mask_metrics
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 

@@ -7,7 +7,7 @@ from programs import example
 from tiny_models import WORDS, tiny_config, tiny_tokenizer
 from transformers import AutoModel
 
-from seal_hf.metrics.tags import tag_metrics
+from seal_hf.metrics import tag_metrics
 
 ROLES = ("(ARG0*)", "(V*)", "(ARG1*", "*)")  # of four words, the second of which is the predicate
 

@@ -12,7 +12,7 @@ from tiny_tags import TAGS, sentences
 from transformers import AutoModel, pipeline
 
 from seal_hf import LossNet, SealForTokenClassification, Vocabulary
-from seal_hf.metrics.tags import tag_metrics
+from seal_hf.metrics import tag_metrics
 
 SMALL = "--max_train_rows 64 --num_train_epochs 2 --hidden_size 16 --use_cpu true --disable_tqdm true".split()
 

@@ -7,7 +7,7 @@ from transformers import TrainerCallback
 
 from seal_hf import SealTrainer, TensorRows
 from seal_hf.energy_losses import ENERGY_LOSSES
-from seal_hf.saving.checkpoints import load_loss_net
+from seal_hf.saving import load_loss_net
 
 
 def count_forwards(module):

@@ -24,7 +24,7 @@ from seal_hf import (
     fcn_image_processor,
     load_masks,
 )
-from seal_hf.metrics.masks import mask_compute_metrics
+from seal_hf.metrics import mask_compute_metrics
 
 LOSSES = {
     "ce": dict(loss="ce"),

@@ -11,8 +11,8 @@ from seqeval.metrics.v1 import precision_recall_fscore_support as seqeval_figure
 from seqeval.scheme import IOB2, IOBES
 from sklearn.metrics import accuracy_score, precision_recall_fscore_support
 
+from seal_hf.metrics import core_role_violations, span_counts, tag_metrics, tag_report, tagging_compute_metrics
 from seal_hf.metrics import tags as module
-from seal_hf.metrics.tags import core_role_violations, span_counts, tag_metrics, tag_report, tagging_compute_metrics
 
 BIO = ["O", "B-X", "I-X", "B-Y", "I-Y", "B-C-X", "I-C-X"]
 BIOES = [*BIO, "E-X", "S-X", "E-Y", "S-Y", "E-C-X", "S-C-X"]

@@ -20,8 +20,8 @@ from seal_hf import ENERGY_LOSSES, EnergyTrainer, EnergyTrainingArguments, SealF
 from seal_hf.chain import IGNORED
 from seal_hf.energies import energies_of
 from seal_hf.modeling.tokens import with_crf
-from seal_hf.reports.tags import predict_tags
-from seal_hf.saving.checkpoints import load_loss_net
+from seal_hf.reports import predict_tags
+from seal_hf.saving import load_loss_net
 from seal_hf.tags import is_well_formed
 
 PIPELINES = (

@@ -11,7 +11,7 @@ import torch
 
 from seal_hf import TASK_LOSSES, MultiLabelSpace, SealTrainingArguments, TaskLoss, TensorRows
 from seal_hf.label_sets import from_dense
-from seal_hf.reports.model_card import run_card
+from seal_hf.reports import run_card
 
 L = 4
 SETS = torch.tensor(list(itertools.product([0.0, 1.0], repeat=L)))

@@ -68,22 +68,27 @@ def test_each_trial_of_a_search_is_a_run_of_its_own_with_its_values(tmp_path):
     """Three trials, the third with the values of the first, against trainers that are given them as arguments."""
     optuna = pytest.importorskip("optuna")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    trials = [(0.5, 1e-2), (2.0, 1e-3), (0.5, 1e-2)]
+    trials = [(0.5, 1e-2, 0.0), (2.0, 1e-3, 0.5), (0.5, 1e-2, 0.0)]
     options = dict(num_train_epochs=1, eval_strategy="epoch", save_strategy="steps", save_steps=3)
     rows, ends = TensorRows(tiny_run.table()), []
 
-    def trainer_with(folder, **values):
+    def trainer_with(folder, dropout=None, **values):
         args = tiny_run.arguments(folder, **(options | values))
-        return SealTrainer(args=args, model_init=lambda: tiny_run.model(), train_dataset=rows, eval_dataset=rows)
+
+        def model_init(trial):
+            return tiny_run.model(dropout=trial.params["dropout"] if trial is not None else dropout or 0.0)
+
+        return SealTrainer(args=args, model_init=model_init, train_dataset=rows, eval_dataset=rows)
 
     def parameters(trainer):
         return torch.cat([p.detach().flatten() for net in (trainer.model, trainer.loss_net) for p in net.parameters()])
 
     def space(trial):
-        weight, rate = trials[trial.number]
+        weight, rate, dropout = trials[trial.number]
         return {
             "energy_weight": trial.suggest_float("energy_weight", weight, weight),
             "loss_net_learning_rate": trial.suggest_float("loss_net_learning_rate", rate, rate),
+            "dropout": trial.suggest_float("dropout", dropout, dropout),  # of the nets, not of the arguments
         }
 
     def objective(metrics):
@@ -92,8 +97,8 @@ def test_each_trial_of_a_search_is_a_run_of_its_own_with_its_values(tmp_path):
 
     search = trainer_with(tmp_path / "search")
     search.hyperparameter_search(space, objective, n_trials=3, backend="optuna")
-    for number, (weight, rate) in enumerate(trials):
-        alone = trainer_with(tmp_path / "alone", energy_weight=weight, loss_net_learning_rate=rate)
+    for number, (weight, rate, dropout) in enumerate(trials):
+        alone = trainer_with(tmp_path / "alone", dropout, energy_weight=weight, loss_net_learning_rate=rate)
         alone.train()
         assert torch.equal(ends[number], parameters(alone))
         saved = SealForMultiLabel.from_pretrained(tmp_path / "search" / f"run-{number}" / "checkpoint-6")

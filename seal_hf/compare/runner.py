@@ -16,7 +16,7 @@ from transformers.trainer_callback import PrinterCallback
 
 from ..meters import EpochClock, NonFiniteLossError
 from ..metrics.decoding import constant_probabilities
-from ..reports.labels import predict_multilabel, score_decoders
+from ..reports.multilabel import predict_multilabel, score_decoders
 from .methods import CONSTANT, METHODS, Method, first_of, space_of, with_requirements
 from .runs import LOST, METRIC, METRICS, Runs, thousandths
 from .search import search
@@ -171,7 +171,8 @@ class Comparison:
         settings = self.settings(name, seed, found)
         folder = self._net(name, seed)
         shutil.rmtree(folder, ignore_errors=True)  # of a run that was cut off
-        trainer, clock = self._trainer(name, settings, str(folder)), EpochClock()
+        trainer = self._trainer(name, settings, str(folder), search=self.budget > 0)  # then it is the best trial again
+        clock = EpochClock()
         trainer.add_callback(clock)
         trainer.train()
         predicted = predict_multilabel(trainer, trainer.eval_dataset, trainer.test_dataset)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import ttest_rel
 
-from ..metrics.labels import _BLOCK
+_BLOCK = 1 << 21  # elements handled at once
 
 
 class PairedDifference(NamedTuple):
@@ -38,7 +38,7 @@ def paired_bootstrap(a: np.ndarray, b: np.ndarray, num_resamples: int = 10_000, 
     hypothesis). With fewer than some 50 examples both are a little too sure, as a normal test is beside a t-test.
 
     Args:
-        a, b: (N,) figure of each example, such as its F1 (`report.score_decoders`), or (seeds, N), which is averaged
+        a, b: (N,) figure of each example, such as its F1 (`reports.score_decoders`), or (seeds, N), which is averaged
             over seeds first; the numbers of seeds may differ.
         num_resamples: R. Memory does not grow with R x N.
         seed: of the resampling; the same seed draws the same examples for every pair of methods with N examples.

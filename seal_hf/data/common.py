@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 from datasets import Dataset
+
+from ..wording import did_you_mean
 
 SPLITS = ("train", "validation", "test")
 NORMALIZE = ("none", "minmax", "standard")
@@ -63,12 +64,6 @@ class MultiLabelData:
         """(L,) share of the training rows with each label, smoothed by half a row: never 0 or 1."""
         labels = np.asarray(self.train.with_format("numpy")["labels"][:])
         return (labels.sum(0, dtype=np.float64) + 0.5) / (len(labels) + 1)
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """` Did you mean 'x'?`, or nothing where no known name is close."""
-    close = difflib.get_close_matches(name, list(known), 1, 0.5)
-    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def find_data(dataset: str, data_dir: str | None, suffixes: Sequence[str], embedded: str | None = None) -> Path | None:

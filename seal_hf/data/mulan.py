@@ -8,8 +8,9 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from ..wording import did_you_mean
 from .arff import Table, read_arff, unescape
-from .common import DataError, MultiLabelData, check_finite, did_you_mean, feature_data, random_split
+from .common import DataError, MultiLabelData, check_finite, feature_data, random_split
 
 CLUS_SPLITS = {"train": "train", "validation": "valid", "test": "test"}
 ROOT = "root"  # of a class hierarchy, as Clus calls it

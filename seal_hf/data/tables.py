@@ -8,8 +8,9 @@ from pathlib import Path
 import datasets
 from datasets import Dataset
 
+from ..wording import did_you_mean
 from .columns import Rows, take
-from .common import SPLITS, DataError, did_you_mean, random_split
+from .common import SPLITS, DataError, random_split
 
 SPLIT_WORDS = {
     "train": ("train", "training"),

@@ -18,8 +18,9 @@ import pyarrow as pa
 from datasets import Dataset
 
 from ..tags import SCHEMES, convert, scheme_of, split_tag
+from ..wording import did_you_mean
 from .columns import Rows, read_columns, take
-from .common import SPLITS, DataError, check_splits, did_you_mean, find_data, random_split
+from .common import SPLITS, DataError, check_splits, find_data, random_split
 from .references import is_references, read_references
 from .srl import read_srl
 from .tables import SPLIT_WORDS, TABLES, read_tables

@@ -14,7 +14,8 @@ from typing import Any
 import datasets
 import numpy as np
 
-from .common import DataError, MultiLabelData, check_splits, did_you_mean, empty_rows_note, make_dataset, random_split
+from ..wording import did_you_mean
+from .common import DataError, MultiLabelData, check_splits, empty_rows_note, make_dataset, random_split
 
 SUFFIXES = (".csv", ".tsv", ".jsonl")
 SPLIT_NAMES = {"train": ("train", "training"), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}

@@ -1,4 +1,4 @@
-"""Where a net is differentiated twice, or once in evaluation mode, which its fastest kernels cannot do."""
+"""Where a net is differentiated twice, which its fastest kernels cannot do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from ..perturbed import BATCH_NORM, keeping_statistics
+from ..modes import evaluating
 
 
 @contextlib.contextmanager
@@ -24,23 +24,6 @@ def second_order(net: nn.Module):
     kernels = without_fused_recurrence() if recurrent else contextlib.nullcontext()
     with evaluating(net), torch.autocast(device, enabled=False), sdpa_kernel(SDPBackend.MATH), kernels:
         yield net
-
-
-@contextlib.contextmanager
-def evaluating(net: nn.Module):
-    """Inside, `net` is in evaluation mode, so that it draws no noise, but is otherwise the function that is trained:
-    batch normalisation in training mode goes on by the statistics of the batch, its running ones staying as they are,
-    and so does a module that says `noiseless_training`: it draws nothing, but does something else in evaluation mode.
-    """
-    training = [module for module in net.modules() if module.training]
-    for module in training:
-        module.training = isinstance(module, BATCH_NORM) or getattr(module, "noiseless_training", False)
-    try:
-        with keeping_statistics(net):
-            yield net
-    finally:
-        for module in training:
-            module.training = True
 
 
 @contextlib.contextmanager

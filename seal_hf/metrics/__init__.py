@@ -1,24 +1,44 @@
 """Figures of outputs, on arrays: nothing here reads a network or a file.
 
-Functions, and thin `evaluate.Metric` subclasses of the same figures, as `labels.ExampleF1`, in the modules.
+Functions, and thin `evaluate.Metric` subclasses of the same figures ([`ExampleF1`], [`SpanF1`], [`MeanIoU`] and more).
 """
 
-from .decoding import decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
-from .labels import example_f1, multilabel_compute_metrics, multilabel_metrics, tune_threshold
-from .masks import mask_compute_metrics, mask_iou, mask_metrics, tune_mask_threshold
+from typing import Any
+
+from . import masks, multilabel, tags
+from .decoding import (
+    constant_probabilities,
+    decode_expected_f1,
+    platt_scaling,
+    rescaled,
+    tune_thresholds_per_label,
+)
+from .masks import mask_compute_metrics, mask_iou, mask_metrics, mask_probabilities, tune_mask_threshold
+from .multilabel import (
+    example_f1,
+    first_output,
+    multilabel_compute_metrics,
+    multilabel_metrics,
+    sigmoid,
+    tune_threshold,
+)
 from .tags import core_role_violations, span_counts, tag_metrics, tag_report, tagging_compute_metrics
 
 __all__ = [
+    "constant_probabilities",
     "core_role_violations",
     "decode_expected_f1",
     "example_f1",
+    "first_output",
     "mask_compute_metrics",
     "mask_iou",
     "mask_metrics",
+    "mask_probabilities",
     "multilabel_compute_metrics",
     "multilabel_metrics",
     "platt_scaling",
     "rescaled",
+    "sigmoid",
     "span_counts",
     "tag_metrics",
     "tag_report",
@@ -27,3 +47,11 @@ __all__ = [
     "tune_threshold",
     "tune_thresholds_per_label",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The `evaluate.Metric` classes, of the module that has them: `evaluate` is imported when one is asked for."""
+    for module in (multilabel, tags, masks):
+        if name in module.EVALUATE_METRICS:
+            return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

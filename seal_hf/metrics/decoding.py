@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-from .labels import _BLOCK, DEFAULT_GRID, _checked, _f1
+from .multilabel import _BLOCK, DEFAULT_GRID, _checked, _f1
 
 MAX_PASSES = 20  # over all labels; a few suffice
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from ..spaces.masks import IGNORE, log_odds
-from .labels import DEFAULT_GRID, first_output
+from .multilabel import DEFAULT_GRID, first_output
 
 
 def mask_metrics(probabilities: np.ndarray, labels: np.ndarray, threshold: float = 0.5) -> dict[str, float]:

@@ -1,1 +1,31 @@
 """What a run leaves for people: predictions, result files, the closing table, pictures, the model card."""
+
+from .common import remove_results, results_table, write_results
+from .masks import check_picture, evaluate_masks, mask_table, save_picture, write_masks
+from .model_card import model_card, run_card
+from .multilabel import closing_table, evaluate_multilabel, predict_multilabel, score_decoders, write_predictions
+from .tags import close_run, evaluate_tags, predict_tags, tag_tables, write_tag_predictions, write_tag_results
+
+__all__ = [
+    "check_picture",
+    "close_run",
+    "closing_table",
+    "evaluate_masks",
+    "evaluate_multilabel",
+    "evaluate_tags",
+    "mask_table",
+    "model_card",
+    "predict_multilabel",
+    "predict_tags",
+    "remove_results",
+    "results_table",
+    "run_card",
+    "save_picture",
+    "score_decoders",
+    "tag_tables",
+    "write_masks",
+    "write_predictions",
+    "write_results",
+    "write_tag_predictions",
+    "write_tag_results",
+]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from .labels import FIGURES
 from .masks import BASELINES as MASK_BASELINES
 from .masks import FIGURES as MASK_FIGURES
+from .multilabel import FIGURES
 from .tags import FIGURES as TAG_FIGURES
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from transformers import Trainer
 
-from ..metrics.labels import first_output
 from ..metrics.masks import mask_metrics, mask_probabilities, tune_mask_threshold
+from ..metrics.multilabel import first_output
 from ..spaces.masks import IGNORE
-from .labels import results_table
+from .common import results_table
 
 FIGURES = {
     "mean_iou": "mean IoU at 0.5",

@@ -56,7 +56,7 @@ def model_card(
         dataset: name, Hub id or folder of the data; a folder is shown by its last part only.
         loss: the energy loss, or "ce" for the task loss alone.
         loss_net_encoder: "separate" or "shared"; None with "ce".
-        metrics: as `report.evaluate_multilabel`, `tag_report.evaluate_tags` or `mask_report.evaluate_masks` returns;
+        metrics: as `evaluate_multilabel`, `evaluate_tags` or `evaluate_masks` returns;
             keys that are missing or not finite are left out.
         threshold: tuned on validation; None leaves it out, and the snippet decides at 0.5.
         label_names: L names in the order of the logits.
@@ -134,7 +134,7 @@ def run_card(
 
     Args:
         trainer: a [`SealTrainer`].
-        metrics: as `report.evaluate_multilabel` returns; default: the last evaluation of these weights, if any.
+        metrics: as `evaluate_multilabel` returns; default: the last evaluation of these weights, if any.
         dataset, finetuned_from, model_name: as `Trainer.create_model_card` takes them. The repo's id, where there is
             one, wins over `model_name`: the snippet loads it.
         facts: the same for `language`, `license`, `tags`, `dataset_tags`; its others are known here and not read.

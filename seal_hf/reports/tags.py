@@ -15,7 +15,7 @@ from transformers import Trainer
 from ..files import whole_file
 from ..metrics.tags import Tags, tag_metrics, tag_report
 from ..rows.tokens import IGNORED, WordRows
-from .labels import remove_results, results_table
+from .common import remove_results, results_table
 
 # key in the result files, without its `eval_` or `test_` -> what a reader calls it
 FIGURES = {

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from datasets import Dataset
 from torch import Tensor
-from transformers import Trainer
 
 
 class TensorRows(torch.utils.data.Dataset):
@@ -143,32 +142,6 @@ def collate_rows(features: list[dict[str, Any]]) -> dict[str, Tensor]:
             "data set of the trainer in TensorRows, or none."
         )
     return features[0]
-
-
-class WholeBatchTrainer(Trainer):
-    """A Trainer whose loaders take the whole batches of every [`TensorRows`] as they are; unless it was given a
-    `data_collator`, which then gets all of them."""
-
-    def __init__(self, model=None, args=None, data_collator=None, *others, **kwargs):
-        super().__init__(model, args, data_collator, *others, **kwargs)
-        self._default_collator = self.data_collator if data_collator is None else None
-
-    def get_train_dataloader(self):
-        self._take_collator(self.train_dataset)
-        return super().get_train_dataloader()
-
-    def get_eval_dataloader(self, eval_dataset=None):
-        dataset = eval_dataset if eval_dataset is not None else self.eval_dataset
-        self._take_collator(self.eval_dataset[dataset] if isinstance(dataset, str) else dataset)
-        return super().get_eval_dataloader(eval_dataset)
-
-    def get_test_dataloader(self, test_dataset):
-        self._take_collator(test_dataset)
-        return super().get_test_dataloader(test_dataset)
-
-    def _take_collator(self, dataset) -> None:
-        if self._default_collator is not None:
-            self.data_collator = collate_rows if isinstance(dataset, TensorRows) else self._default_collator
 
 
 def tokenize(dataset: Dataset, tokenizer, max_length: int) -> TensorRows:

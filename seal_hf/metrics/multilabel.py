@@ -1,0 +1,234 @@
+"""Multi-label metrics on numpy arrays: example, micro and macro F1, mean average precision, and one tuned threshold.
+
+Nothing here reads the network. The figures equal scikit-learn's to rounding, without its per-example Python loops.
+`ExampleF1`, `MicroF1`, `MacroF1` and `MeanAveragePrecision` are thin `evaluate.Metric` subclasses that live here, so
+that `evaluate.combine` takes them; `evaluate` itself is imported only when one of them is first asked for, since it is
+an optional package and its import takes seconds.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+DEFAULT_GRID = np.arange(1, 100) / 100  # candidate thresholds 0.01 .. 0.99
+_BLOCK = 1 << 21  # elements handled at once where a temporary of the input's size would be several times its memory
+
+
+def multilabel_metrics(
+    probabilities: np.ndarray, labels: np.ndarray, threshold: float = 0.5, *, empty_score: float = 1.0
+) -> dict[str, float]:
+    """Example-based, micro and macro F1 at one threshold, and mean average precision.
+
+    Args:
+        probabilities: (N, L) in [0, 1].
+        labels: (N, L), 0 or 1.
+        threshold: a label is decided where its probability is >= threshold.
+        empty_score: F1 of an example with neither gold nor decided labels. 1.0 counts it as right; the SEAL papers'
+            code gives 0 (F1 is 0/0 there). It matters on data with unlabelled rows only.
+
+    Returns:
+        `f1_example`: F1 of each example's label set, averaged over examples (the papers' figure at threshold 0.5).
+        `f1_micro`: F1 of the pooled decisions.
+        `f1_macro`: F1 of each label, averaged over labels; a label that is neither gold nor decided counts 0, as in
+        scikit-learn.
+        `map`: average precision of each example's ranking, averaged over the examples that have labels (the papers'
+        MAP); free of the threshold, NaN when no example has a label.
+        All in [0, 1].
+
+    Raises:
+        ValueError: arrays that are empty, not (N, L), of different shapes, not finite, or outside their range.
+    """
+    probabilities, gold = _checked(probabilities, labels)
+    decided = probabilities >= threshold
+    hits = decided & gold
+    per_label = _f1(hits.sum(0), decided.sum(0), gold.sum(0), 0.0)  # (L,)
+    return {
+        "f1_example": float(example_f1(decided, gold, empty_score).mean()),
+        "f1_micro": float(_f1(hits.sum(), decided.sum(), gold.sum(), 0.0)),
+        "f1_macro": float(per_label.mean()),
+        "map": _mean_average_precision(probabilities, gold),
+    }
+
+
+def example_f1(decisions: np.ndarray, labels: np.ndarray, empty_score: float = 1.0) -> np.ndarray:
+    """F1 of each example's label set: (N,), for decisions and labels (N, L), 0 or 1; `empty_score` as in
+    `multilabel_metrics`. Its mean is `f1_example`; a paired bootstrap needs it by example."""
+    decided, gold = np.asarray(decisions, dtype=bool), np.asarray(labels).astype(bool)
+    return _f1((decided & gold).sum(1), decided.sum(1), gold.sum(1), empty_score)
+
+
+def tune_threshold(
+    probabilities: np.ndarray, labels: np.ndarray, *, grid: np.ndarray = DEFAULT_GRID, empty_score: float = 1.0
+) -> tuple[float, float]:
+    """The one global threshold that maximises example F1: tune on validation, apply on test.
+
+    Args:
+        probabilities: (N, L) in [0, 1].
+        labels: (N, L), 0 or 1.
+        grid: (G,) candidate thresholds, ascending. Memory is N x G counts beside the inputs, never N x L x G.
+        empty_score: as in `multilabel_metrics`.
+
+    Returns:
+        (threshold, f1): the best candidate and its example F1. Of equally good candidates, the one nearest 0.5.
+
+    Raises:
+        ValueError: as `multilabel_metrics`, and for a grid that is empty or not ascending.
+    """
+    probabilities, gold = _checked(probabilities, labels)
+    grid = np.asarray(grid, dtype=np.float64)
+    if grid.ndim != 1 or grid.size == 0 or (np.diff(grid) <= 0).any():
+        raise ValueError("grid must be a one-dimensional, strictly ascending array of candidate thresholds")
+    num_rows, num_labels = probabilities.shape
+    total = np.zeros(grid.size)
+    step = max(1, _BLOCK // num_labels)
+    for start in range(0, num_rows, step):
+        p, y = probabilities[start : start + step], gold[start : start + step]
+        # bin g: the label is decided at exactly the first g candidates; a reversed running sum then counts, for every
+        # candidate at once, the decisions (and the hits) of each example
+        bins = np.searchsorted(grid, p, side="right") + np.arange(len(p))[:, None] * (grid.size + 1)  # (n, L)
+        shape = (len(p), grid.size + 1)
+        decided = np.bincount(bins.ravel(), minlength=shape[0] * shape[1]).reshape(shape)
+        hits = np.bincount(bins[y], minlength=shape[0] * shape[1]).reshape(shape)
+        decided, hits = (count[:, ::-1].cumsum(1)[:, -2::-1] for count in (decided, hits))  # (n, G)
+        total += _f1(hits, decided, y.sum(1)[:, None], empty_score).sum(0)
+    f1 = total / num_rows
+    best = np.flatnonzero(f1 >= f1.max() - 1e-12)
+    chosen = best[np.argmin(np.abs(grid[best] - 0.5))]
+    return float(grid[chosen]), float(f1[chosen])
+
+
+def multilabel_compute_metrics(eval_prediction: Any) -> dict[str, float]:
+    """`Trainer(compute_metrics=multilabel_compute_metrics)`.
+
+    Args:
+        eval_prediction: has `.predictions`, logits (N, L) or a tuple that starts with them, and `.label_ids` (N, L).
+
+    Returns:
+        The figures of `multilabel_metrics` at 0.5, and `f1_example_tuned` at `threshold`, tuned on these very examples:
+        right for model selection on validation, optimistic on anything else (see `reports.evaluate_multilabel`).
+
+    Raises:
+        ValueError: as `multilabel_metrics`.
+    """
+    probabilities = sigmoid(first_output(eval_prediction.predictions))
+    labels = first_output(eval_prediction.label_ids)
+    figures = multilabel_metrics(probabilities, labels)
+    threshold, tuned = tune_threshold(probabilities, labels)
+    return {**figures, "f1_example_tuned": tuned, "threshold": threshold}
+
+
+def sigmoid(logits: np.ndarray) -> np.ndarray:
+    """Probabilities of logits of any shape, in float64, without overflow."""
+    return expit(np.asarray(logits, dtype=np.float64))
+
+
+def first_output(outputs: Any) -> np.ndarray:
+    """The array a Trainer returned, or the first of several (a model with further outputs returns a tuple).
+
+    Raises:
+        ValueError: a list, which is a Trainer's answer by batches.
+    """
+    if isinstance(outputs, list):
+        raise ValueError(
+            "predictions came as a list of batches (`eval_do_concat_batches` is False); the figures are of all rows "
+            "together. Set it to True."
+        )
+    return np.asarray(outputs[0] if isinstance(outputs, tuple) else outputs)
+
+
+def _checked(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(N, L) float64 probabilities and (N, L) bool gold, or ValueError with the first offending place."""
+    # float64 throughout: a threshold tuned in float64 and applied in float32 would decide ties differently
+    probabilities, labels = np.asarray(probabilities, dtype=np.float64), np.asarray(labels)
+    if probabilities.ndim != 2 or probabilities.shape != labels.shape:
+        raise ValueError(
+            f"probabilities and labels must both be (examples, labels); found {probabilities.shape} and {labels.shape}"
+        )
+    if probabilities.size == 0:
+        raise ValueError(f"no examples or no labels to score: the arrays have shape {probabilities.shape}")
+    for name, values, good, expected in (
+        ("probabilities", probabilities, (probabilities >= 0) & (probabilities <= 1), "0 to 1: logits need a sigmoid"),
+        ("labels", labels, (labels == 0) | (labels == 1), "0 or 1"),
+    ):
+        if not good.all():
+            row, column = np.argwhere(~good)[0]
+            raise ValueError(f"{name}[{row}, {column}] is {values[row, column]}, expected {expected}")
+    return probabilities, labels.astype(bool)
+
+
+def _f1(hits: np.ndarray, decided: np.ndarray, gold: np.ndarray, empty: float) -> np.ndarray:
+    """2 hits / (decided + gold) elementwise; `empty` where both counts are 0."""
+    both = np.asarray(decided + gold, dtype=np.float64)
+    return np.where(both > 0, 2.0 * hits / np.maximum(both, 1.0), empty)
+
+
+def _mean_average_precision(scores: np.ndarray, gold: np.ndarray) -> float:
+    """Mean over examples with labels of scikit-learn's average precision: (1/|y|) sum over gold labels of the precision
+    among all labels scored at least as high, so that tied labels share one precision."""
+    labelled = gold.any(1)
+    if not labelled.any():
+        return float("nan")
+    scores, gold = scores[labelled], gold[labelled]
+    num_rows, num_labels = scores.shape
+    ranks = np.arange(1, num_labels + 1)
+    total = 0.0
+    step = max(1, _BLOCK // num_labels)
+    for start in range(0, num_rows, step):
+        s, y = scores[start : start + step], gold[start : start + step]
+        order = np.argsort(-s, axis=1, kind="stable")
+        s, y = np.take_along_axis(s, order, 1), np.take_along_axis(y, order, 1)  # (n, L), best first
+        ends_tie = np.ones(s.shape, dtype=bool)
+        ends_tie[:, :-1] = s[:, :-1] != s[:, 1:]
+        end = np.where(ends_tie, ranks - 1, num_labels)  # index of the tie's last member, at that member
+        end = np.minimum.accumulate(end[:, ::-1], axis=1)[:, ::-1]  # ... and at every member
+        precision = np.take_along_axis(y.cumsum(1) / ranks, end, 1)  # (n, L)
+        total += float(((precision * y).sum(1) / y.sum(1)).sum())
+    return total / num_rows
+
+
+# name of the class -> the figure of `multilabel_metrics` it computes
+EVALUATE_METRICS = {
+    "ExampleF1": "f1_example",
+    "MicroF1": "f1_micro",
+    "MacroF1": "f1_macro",
+    "MeanAveragePrecision": "map",
+}
+
+
+@cache
+def _evaluate_classes() -> dict[str, type]:
+    import datasets
+    import evaluate
+
+    class _MultiLabelMetric(evaluate.Metric):
+        """predictions: (N, L) probabilities; references: (N, L), 0 or 1. `compute(..., threshold=0.5)`."""
+
+        figure: str
+
+        def _info(self) -> evaluate.MetricInfo:
+            row = datasets.Sequence(datasets.Value("float64"))
+            return evaluate.MetricInfo(
+                description=f"multi-label {self.figure}",
+                citation="",
+                inputs_description="predictions: probabilities (N, L); references: 0 or 1 (N, L)",
+                features=datasets.Features({"predictions": row, "references": row}),
+            )
+
+        def _compute(self, predictions: Any, references: Any, threshold: float = 0.5) -> dict[str, float]:
+            probabilities, labels = (np.array(list(rows), dtype=np.float64) for rows in (predictions, references))
+            return {self.figure: multilabel_metrics(probabilities, labels, threshold)[self.figure]}
+
+    return {
+        name: type(name, (_MultiLabelMetric,), {"figure": figure, "__module__": __name__})
+        for name, figure in EVALUATE_METRICS.items()
+    }
+
+
+def __getattr__(name: str) -> Any:
+    if name in EVALUATE_METRICS:
+        return _evaluate_classes()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

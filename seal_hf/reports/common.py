@@ -1,0 +1,57 @@
+"""What all kinds of results share: the Trainer's result files, a table for the terminal."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from transformers import Trainer
+
+
+def remove_results(trainer: Trainer) -> None:
+    """Deletes the results and predictions that an earlier run left in the output folder, on which others would be
+    merged; those of this run's training stay."""
+    if not trainer.is_world_process_zero():
+        return
+    folder = Path(trainer.args.output_dir)
+    for file in (*folder.glob("*_results.json"), *folder.glob("_predictions*")):
+        if file.name != "train_results.json" and file.is_file():
+            file.unlink()
+    train = folder / "train_results.json"
+    if train.is_file():
+        trainer.save_metrics("train", json.loads(train.read_text(encoding="utf-8")))
+
+
+def write_results(trainer: Trainer, metrics: Mapping[str, float]) -> None:
+    """Write `eval_results.json` and `test_results.json`, each with its own figures and the threshold, and merge them
+    into `all_results.json`: the Trainer's own files, in its output folder, written by the main process only."""
+    remove_results(trainer)
+    for split in ("eval", "test"):
+        figures = {key: value for key, value in metrics.items() if key.startswith(f"{split}_")}
+        if figures:
+            trainer.save_metrics(split, {**figures, "threshold": metrics["threshold"]})
+
+
+def results_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """An aligned plain-text table for the terminal: a column per key, in order of first appearance; numbers to the
+    right, floats to 4 decimals, what is missing (or NaN) as `-`. No rows give an empty string."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    cells = [[_cell(row.get(column)) for column in columns] for row in rows]
+    widths = [max(len(line[i]) for line in [columns, *cells]) for i in range(len(columns))]
+    right = [all(isinstance(row.get(column), (int, float, type(None))) for row in rows) for column in columns]
+
+    def line(texts: Sequence[str]) -> str:
+        aligned = (t.rjust(w) if r else t.ljust(w) for t, w, r in zip(texts, widths, right, strict=True))
+        return "  ".join(aligned).rstrip()
+
+    rule = "  ".join("-" * width for width in widths)
+    return "\n".join([line(columns), rule, *map(line, cells)]) if columns else ""
+
+
+def _cell(value: Any) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
