@@ -88,7 +88,7 @@ def test_every_published_figure_is_of_a_method_and_a_data_set_of_the_page(page):
 
 def test_commands_say_methods_seeds_and_settings_of_the_runs(page, tmp_path):
     runs = Runs(tmp_path)
-    sizes = {"labels": 500, "train": 1, "validation": 1, "test": 1}
+    sizes = {"labels": 500, "train": 1, "validation": 1, "test": 1, "contents": "0a1b", "flags": ""}
     recipe = {key: str(value) for key, value in page.read_recipe(page.ROOT / "recipes/mlc/spo_fun_ce.yaml").items()}
     runs.save_identity({"data": "spo_fun", **sizes, "budget": 8, "metric": "f1_example", **recipe, "keep_root": "true"})
     for method, seeds in (("nce", (1, 2)), ("ce", (1, 2)), ("focal", (1,))):
