@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from statistics import mean
 
-from goals import ABOUT, BESIDE, NOT_RUN, PUBLISHED, best_of, goals
+from goals import ABOUT, BESIDE, NOT_RUN, PUBLISHED, WHY, best_of, goals
 from run_recipes import KINDS, RESULTS, cell, runs_of, table
 
 from seal_hf.compare import COMPARED, METHODS, METRIC, Method, Runs, comparison, markdown
@@ -228,7 +228,7 @@ def main() -> None:
     reached = goals(tables)
     open_goals = sum(line.endswith(NOT_RUN) for line in reached)
     lines += ["## Goals", "", f"{ABOUT} {open_goals} further ones have no run yet.", ""]
-    lines += [*(line for line in reached if not line.endswith(NOT_RUN)), ""]
+    lines += [*(line for line in reached if not line.endswith(NOT_RUN)), "", WHY, ""]
     for i, (name, by_decoder) in enumerate(tables.items()):
         published = {method: row[name] for method, row in PUBLISHED.items() if name in row}
         lines += [f"## {name}", "", markdown(by_decoder[METRIC], beside=published, legend=i == 0)]
