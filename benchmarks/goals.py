@@ -23,8 +23,8 @@ tuned threshold). *Best published*: by ours at the tuned threshold; those withou
 sets that were run; its interval and p-value are over test rows, by a normal approximation, not over seeds."""
 
 
-WHY = """Why a goal is missed, as far as it was tested. *SEAL's rows at 0.5*: right probabilities of rare labels are below
-one half, so a net with a low cross-entropy gives few labels there; at its tuned threshold it reaches the row, and with
+WHY = """Why a goal is missed, as far as it was tested. *SEAL's rows at 0.5*: right probabilities of rare labels are
+below one half, so a net with a low cross-entropy gives few labels there; at its tuned threshold it reaches the row, and with
 a task loss that moves probabilities up (`nce_asymmetric`) at 0.5 too. *Mean gain, best published*: on genbase all
 methods are right on nearly every row; on cal500 and spo_fun the labels' frequencies alone (`constant`) are within three
 points of the best method; and a baseline with the same search, dropout included, takes most of what is left. What a
