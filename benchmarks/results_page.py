@@ -21,17 +21,8 @@ ROOT = Path(__file__).resolve().parents[1]
 COMPARE = ROOT / "recipes" / "results" / "compare"
 DATA = ("bibtex", "delicious", "genbase", "genbase_id", "cal500", "spo_fun", "spo_fun_root", "seq_fun")
 VARIANTS = {"genbase_id": "genbase", "spo_fun_root": "spo_fun"}  # of a data set that counts once in a mean
-NO_FLAGS = (
-    "data",
-    "labels",
-    "train",
-    "validation",
-    "test",
-    "contents",
-    "budget",
-    "metric",
-    "flags",
-)  # of a comparison's identity
+# of a comparison's identity, what is no flag of its command
+NO_FLAGS = {"data", "labels", "train", "validation", "test", "contents", "budget", "metric", "flags"}
 TITLES = {
     "tagging": "Tagging",
     "srl": "Semantic roles",

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, f1_score
 
+import seal_hf.metrics
 from seal_hf.metrics import multilabel as metrics_module
 from seal_hf.metrics import multilabel_compute_metrics, multilabel_metrics, tune_threshold
 
@@ -137,3 +138,11 @@ def test_importing_the_metrics_imports_neither_evaluate_nor_torch():
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'F2'"):
         metrics_module.F2  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'F2'"):
+        seal_hf.metrics.F2  # noqa: B018
+
+
+def test_the_package_has_the_metric_classes_of_all_kinds():
+    for module in (metrics_module, seal_hf.metrics.tags, seal_hf.metrics.masks):
+        for name in module.EVALUATE_METRICS:
+            assert getattr(seal_hf.metrics, name) is getattr(module, name)

@@ -1,7 +1,7 @@
 """Metrics of binary masks on numpy arrays: mean IoU per image and pixel accuracy.
 
-Nothing here reads the network. `MeanIoU` and `PixelAccuracy` are thin `evaluate.Metric` subclasses; as in `labels.py`,
-`evaluate` is imported only when one of them is first asked for.
+Nothing here reads the network. `MeanIoU` and `PixelAccuracy` are thin `evaluate.Metric` subclasses; as in
+`multilabel.py`, `evaluate` is imported only when one of them is first asked for.
 """
 
 from __future__ import annotations
