@@ -1,11 +1,12 @@
 """Figures of outputs, on arrays: nothing here reads a network or a file.
 
-Functions, and thin `evaluate.Metric` subclasses of the same figures ([`ExampleF1`], [`SpanF1`], [`MeanIoU`] and more).
+Functions, and thin `evaluate.Metric` subclasses of the same figures (classes.py): `ExampleF1`, `SpanF1`, `MeanIoU`
+and more.
 """
 
 from typing import Any
 
-from . import masks, multilabel, tags
+from .classes import CLASSES, metric_class
 from .decoding import (
     constant_probabilities,
     decode_expected_f1,
@@ -50,8 +51,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The `evaluate.Metric` classes, of the module that has them: `evaluate` is imported when one is asked for."""
-    for module in (multilabel, tags, masks):
-        if name in module.EVALUATE_METRICS:
-            return getattr(module, name)
+    """The `evaluate.Metric` classes: `evaluate` is imported when one is asked for."""
+    if name in CLASSES:
+        return metric_class(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

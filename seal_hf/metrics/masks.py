@@ -1,12 +1,7 @@
-"""Metrics of binary masks on numpy arrays: mean IoU per image and pixel accuracy.
-
-Nothing here reads the network. `MeanIoU` and `PixelAccuracy` are thin `evaluate.Metric` subclasses; as in
-`multilabel.py`, `evaluate` is imported only when one of them is first asked for.
-"""
+"""Metrics of binary masks on numpy arrays: mean IoU per image and pixel accuracy."""
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -102,42 +97,3 @@ def _checked(
 def _iou(decided: np.ndarray, gold: np.ndarray) -> np.ndarray:
     union = (decided | gold).sum((1, 2))
     return np.where(union > 0, (decided & gold).sum((1, 2)) / np.maximum(union, 1), 1.0)
-
-
-# name of the class -> the figure of `mask_metrics` it computes
-EVALUATE_METRICS = {"MeanIoU": "mean_iou", "PixelAccuracy": "pixel_accuracy"}
-
-
-@cache
-def _evaluate_classes() -> dict[str, type]:
-    import datasets
-    import evaluate
-
-    class _MaskMetric(evaluate.Metric):
-        """predictions: (N, H, W) probabilities; references: (N, H, W) of 0, 1, 255. `compute(..., threshold=0.5)`."""
-
-        figure: str
-
-        def _info(self) -> evaluate.MetricInfo:
-            image = datasets.Sequence(datasets.Sequence(datasets.Value("float64")))
-            return evaluate.MetricInfo(
-                description=f"{self.figure} of binary masks",
-                citation="",
-                inputs_description="predictions: probabilities (N, H, W); references: 0, 1 or 255 (N, H, W)",
-                features=datasets.Features({"predictions": image, "references": image}),
-            )
-
-        def _compute(self, predictions: Any, references: Any, threshold: float = 0.5) -> dict[str, float]:
-            probabilities, labels = (np.array(list(images), dtype=np.float64) for images in (predictions, references))
-            return {self.figure: mask_metrics(probabilities, labels, threshold)[self.figure]}
-
-    return {
-        name: type(name, (_MaskMetric,), {"figure": figure, "__module__": __name__})
-        for name, figure in EVALUATE_METRICS.items()
-    }
-
-
-def __getattr__(name: str) -> Any:
-    if name in EVALUATE_METRICS:
-        return _evaluate_classes()[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,14 +1,10 @@
 """Multi-label metrics on numpy arrays: example, micro and macro F1, mean average precision, and one tuned threshold.
 
-Nothing here reads the network. The figures equal scikit-learn's to rounding, without its per-example Python loops.
-`ExampleF1`, `MicroF1`, `MacroF1` and `MeanAveragePrecision` are thin `evaluate.Metric` subclasses that live here, so
-that `evaluate.combine` takes them; `evaluate` itself is imported only when one of them is first asked for, since it is
-an optional package and its import takes seconds.
+The figures equal scikit-learn's to rounding, without its per-example Python loops.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -188,47 +184,3 @@ def _mean_average_precision(scores: np.ndarray, gold: np.ndarray) -> float:
         precision = np.take_along_axis(y.cumsum(1) / ranks, end, 1)  # (n, L)
         total += float(((precision * y).sum(1) / y.sum(1)).sum())
     return total / num_rows
-
-
-# name of the class -> the figure of `multilabel_metrics` it computes
-EVALUATE_METRICS = {
-    "ExampleF1": "f1_example",
-    "MicroF1": "f1_micro",
-    "MacroF1": "f1_macro",
-    "MeanAveragePrecision": "map",
-}
-
-
-@cache
-def _evaluate_classes() -> dict[str, type]:
-    import datasets
-    import evaluate
-
-    class _MultiLabelMetric(evaluate.Metric):
-        """predictions: (N, L) probabilities; references: (N, L), 0 or 1. `compute(..., threshold=0.5)`."""
-
-        figure: str
-
-        def _info(self) -> evaluate.MetricInfo:
-            row = datasets.Sequence(datasets.Value("float64"))
-            return evaluate.MetricInfo(
-                description=f"multi-label {self.figure}",
-                citation="",
-                inputs_description="predictions: probabilities (N, L); references: 0 or 1 (N, L)",
-                features=datasets.Features({"predictions": row, "references": row}),
-            )
-
-        def _compute(self, predictions: Any, references: Any, threshold: float = 0.5) -> dict[str, float]:
-            probabilities, labels = (np.array(list(rows), dtype=np.float64) for rows in (predictions, references))
-            return {self.figure: multilabel_metrics(probabilities, labels, threshold)[self.figure]}
-
-    return {
-        name: type(name, (_MultiLabelMetric,), {"figure": figure, "__module__": __name__})
-        for name, figure in EVALUATE_METRICS.items()
-    }
-
-
-def __getattr__(name: str) -> Any:
-    if name in EVALUATE_METRICS:
-        return _evaluate_classes()[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

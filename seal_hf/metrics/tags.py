@@ -1,18 +1,14 @@
 """Metrics of tag sequences on lists of tag names: token accuracy, span F1, and of semantic roles repeated core roles.
 
-Nothing here reads the network. Span figures equal seqeval's with `mode="strict"` and the scheme IOB2 or IOBES, in a
+Span figures equal seqeval's with `mode="strict"` and the scheme IOB2 or IOBES, in a
 twentieth of its time: a span of a malformed prediction counts only where it is well-formed (`I-X` without a beginning
 is no span, and neither is `B-X` of BIOES without its `E-X`). `malformed` says how often that happens.
-
-`TokenAccuracy`, `SpanF1`, `RoleF1` and `CoreRoleViolations` are `evaluate.Metric` subclasses for `evaluate.combine`;
-`evaluate` is imported when one of them is first asked for.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -166,51 +162,3 @@ def _span_counts(predicted: Tags, gold: Tags, kind: str, scheme: str) -> np.ndar
 def _figures(right: int, found: int, there: int) -> dict[str, float]:
     precision, recall = right / max(found, 1), right / max(there, 1)
     return {"precision": precision, "recall": recall, "f1": 2 * right / max(found + there, 1)}
-
-
-# name of the class -> the figure of `tag_metrics` it computes, and the kind; None: the scheme of the references
-EVALUATE_METRICS = {
-    "TokenAccuracy": ("accuracy", "plain"),
-    "SpanF1": ("f1", None),
-    "RoleF1": ("f1", "srl"),
-    "CoreRoleViolations": ("core_role_violations", "srl"),
-}
-
-
-@cache
-def _evaluate_classes() -> dict[str, type]:
-    import datasets
-    import evaluate
-
-    class _TagMetric(evaluate.Metric):
-        """predictions, references: lists of tag names."""
-
-        figure: str
-        kind: str | None
-
-        def _info(self) -> evaluate.MetricInfo:
-            row = datasets.Sequence(datasets.Value("string"))
-            return evaluate.MetricInfo(
-                description=f"tag sequences: {self.figure}",
-                citation="",
-                inputs_description="predictions and references: lists of tag names, a list per sentence",
-                features=datasets.Features({"predictions": row, "references": row}),
-            )
-
-        def _compute(self, predictions: Any, references: Any) -> dict[str, float]:
-            predicted, gold = list(predictions), list(references)
-            kind = self.kind or scheme_of(tag for tags in gold for tag in tags)
-            if self.figure not in (figures := tag_metrics(predicted, gold, kind)):
-                raise ValueError(f"{type(self).__name__} needs references in BIO or BIOES; these are plain tags")
-            return {self.figure: figures[self.figure]}
-
-    return {
-        name: type(name, (_TagMetric,), {"figure": figure, "kind": kind, "__module__": __name__})
-        for name, (figure, kind) in EVALUATE_METRICS.items()
-    }
-
-
-def __getattr__(name: str) -> Any:
-    if name in EVALUATE_METRICS:
-        return _evaluate_classes()[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,103 @@
+"""The figures of this package as `evaluate.Metric` classes, for `evaluate.combine`: a line of `CLASSES` each.
+
+`evaluate` is imported when one of them is first asked for: it is an optional package, and its import takes seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..tags import scheme_of
+from .masks import mask_metrics
+from .multilabel import multilabel_metrics
+from .tags import tag_metrics
+
+
+class Figure(NamedTuple):
+    """What a class computes.
+
+    Attributes:
+        name: of the figure, as `compute` has it.
+        compute: (predictions, references, threshold or nothing) -> figures.
+        value: what the rows are of, as `datasets` calls it.
+        depth: 1: a row is a list of them, 2: a list of lists.
+        rows: what predictions and references are, in words.
+    """
+
+    name: str
+    compute: Callable[..., dict[str, float]]
+    value: str
+    depth: int
+    rows: str
+
+
+def _on_arrays(metrics: Callable[..., dict[str, float]], predictions, references, threshold: float = 0.5):
+    return metrics(*(np.array(list(rows), dtype=np.float64) for rows in (predictions, references)), threshold)
+
+
+def _on_tags(kind: str | None, predictions, references):
+    """`kind` None: the scheme of the references, which must have spans."""
+    predicted, gold = list(predictions), list(references)
+    found = kind or scheme_of(tag for tags in gold for tag in tags)
+    if kind is None and found == "plain":
+        raise ValueError("SpanF1 needs references in BIO or BIOES; these are plain tags")
+    return tag_metrics(predicted, gold, found)
+
+
+def _label_sets(name: str) -> Figure:
+    compute = partial(_on_arrays, multilabel_metrics)
+    return Figure(name, compute, "float64", 1, "predictions: probabilities (N, L); references: 0 or 1 (N, L)")
+
+
+def _masks(name: str) -> Figure:
+    compute = partial(_on_arrays, mask_metrics)
+    return Figure(name, compute, "float64", 2, "predictions: probabilities (N, H, W); references: 0, 1 or 255")
+
+
+def _tags(name: str, kind: str | None) -> Figure:
+    compute = partial(_on_tags, kind)
+    return Figure(name, compute, "string", 1, "predictions and references: lists of tag names, a list per sentence")
+
+
+CLASSES = {
+    "ExampleF1": _label_sets("f1_example"),
+    "MicroF1": _label_sets("f1_micro"),
+    "MacroF1": _label_sets("f1_macro"),
+    "MeanAveragePrecision": _label_sets("map"),
+    "TokenAccuracy": _tags("accuracy", "plain"),
+    "SpanF1": _tags("f1", None),
+    "RoleF1": _tags("f1", "srl"),
+    "CoreRoleViolations": _tags("core_role_violations", "srl"),
+    "MeanIoU": _masks("mean_iou"),
+    "PixelAccuracy": _masks("pixel_accuracy"),
+}
+
+
+@cache
+def metric_class(name: str) -> type:
+    """The class of that name in `CLASSES`."""
+    import datasets
+    import evaluate
+
+    figure = CLASSES[name]
+
+    class FigureMetric(evaluate.Metric):
+        def _info(self) -> evaluate.MetricInfo:
+            row = datasets.Value(figure.value)
+            for _ in range(figure.depth):
+                row = datasets.Sequence(row)
+            return evaluate.MetricInfo(
+                description=f"{name}: {figure.name} of `seal_hf.metrics`",
+                citation="",
+                inputs_description=figure.rows,
+                features=datasets.Features({"predictions": row, "references": row}),
+            )
+
+        def _compute(self, predictions: Any, references: Any, **options: float) -> dict[str, float]:
+            return {figure.name: figure.compute(predictions, references, **options)[figure.name]}
+
+    return type(name, (FigureMetric,), {"__doc__": figure.rows, "__module__": __package__})
