@@ -73,16 +73,13 @@ class EnergyTrainer(SavingTrainer):
         check_data_parallel(args)
         if model is not None:
             check_energy_network(model)
+        self._given_space, self.task_net = space, task_net
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
-        check_energy_network(self.model)
         check_data_parallel(args, self.accelerator)
-        self.space = space or SPACES[self.model.config.space]()
-        self.task_net = task_net
         _check_dense(self.space, self.model)
         check_label_values(self.space, train_dataset=train_dataset, eval_dataset=eval_dataset)
         if task_net is not None:
             task_net.to(args.device).eval().requires_grad_(False)
-        self._take_arguments()
         self._drawn = (-1, 0)  # step, and micro-batches of it that have drawn their noise
         self._eval_batches = 0
 
@@ -173,8 +170,10 @@ class EnergyTrainer(SavingTrainer):
                 self.meters.add(**{name: energies[:, columns]})
 
     def _take_arguments(self) -> None:
-        """Method and inference, of the arguments as they are: a hyper-parameter search changes them."""
+        """Output space, method and inference."""
+        check_energy_network(self.model)  # which `model_init` may have made
         args, has_task_net = self.args, self.task_net is not None
+        self.space = self._given_space or SPACES[self.model.config.space]()
         _check_task_net(self.task_net, self.model, self.space, args)
         self.space.check_cost(args.margin_cost)
         inference = args.inference(args.inference_steps, has_task_net)

@@ -19,6 +19,8 @@ class StructuredTrainer(Trainer):
     """A Trainer with a loss of its own, the mean over a micro-batch, between a net's output and a `labels` column. Its
     loaders take whole batches of every [`TensorRows`] as they are, unless it was given a `data_collator`.
 
+    What a subclass is given besides, it sets before it calls this constructor, which takes the arguments.
+
     Attributes:
         space: the output space, with the arguments as they are.
         loss_net: the network beside the model, if there is one.
@@ -32,6 +34,7 @@ class StructuredTrainer(Trainer):
     loss_is_scaled_for_ga = False  # ours is a mean over the micro-batch: the Trainer divides by the accumulation steps
     model_role = "task-net"
     space: OutputSpace | None = None  # until the model is there
+    _given_space: OutputSpace | None = None
     loss_net: LossNet | None = None
     _trial = None  # the Trainer's own: that whose arguments it has taken
 
@@ -44,9 +47,12 @@ class StructuredTrainer(Trainer):
         self.model_accepts_loss_kwargs = False
         self.label_names = ["labels"]
         self._reset_meters()
+        self._take_arguments()
 
     def _take_arguments(self) -> None:
-        """What is made of the arguments, as they are: a hyper-parameter search changes them."""
+        """The output space, and what else is made of the arguments as they are: a hyper-parameter search changes them,
+        so that this is done again when a run begins."""
+        raise NotImplementedError
 
     def call_model_init(self, trial=None) -> nn.Module:
         """As the Trainer's, of a trial's arguments: transformers 5 asks for its nets before it takes those, so that

@@ -80,12 +80,11 @@ class SealTrainer(TwoNetTrainer):
         check_launcher(args)
         self.loss_net = self._given_loss_net = loss_net
         self._initial_loss_net = {k: v.clone() for k, v in loss_net.state_dict().items()} if loss_net else None
+        self._given_space = space
         model = self._take_apart(model)
-        super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
         if args.energy_loss == CROSS_ENTROPY:
             self.loss_net = None
-        self._given_space = space
-        self._take_arguments()
+        super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
         if decode_predictions:
             self.preprocess_logits_for_metrics = self._decode
         check_launcher(args, self.accelerator)

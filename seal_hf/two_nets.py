@@ -41,7 +41,6 @@ class TwoNetTrainer(SavingTrainer):
     card_facts: dict[str, Any]
     implicit: Implicit | None = None
     _space_class: type[OutputSpace] = MultiLabelSpace
-    _given_space: OutputSpace | None = None
     _given_loss_net: LossNet | None = None
     _initial_loss_net: dict[str, torch.Tensor] | None = None  # its weights
 
@@ -112,7 +111,7 @@ class TwoNetTrainer(SavingTrainer):
         return self.args.cost_augmented_network if loss is not None and loss.has_partner else None
 
     def _take_arguments(self) -> None:
-        """Energy loss and output space with the arguments as they are: a hyper-parameter search changes them."""
+        """Output space and energy loss."""
         kind = ENERGY_LOSSES.get(self.args.energy_loss)  # none of cross-entropy
         self.energy_loss = kind.from_arguments(self.args) if kind is not None else None
         kind = SPACES[self.loss_net.config.space] if self.loss_net else self._space_class
