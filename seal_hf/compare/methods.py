@@ -86,6 +86,7 @@ NET = {"learning_rate": RATE, "dropout": DROPOUT}
 BESIDE = {**NET, "energy_weight": WEIGHT, "loss_net_learning_rate": LogUniform(2e-4, 5e-3)}
 STATIC = {**NET, "energy_weight": WEIGHT}
 PERTURBED = {"perturbation_std": LogUniform(0.05, 5.0)}
+CHEAP = {"num_samples": 5, "global_size": 50, "loss_net_every": 2}
 GBI = {"learning_rate": LogUniform(3e-5, 3e-3), "inference_learning_rate": LogUniform(0.007, 0.5)}
 
 
@@ -96,6 +97,12 @@ def baseline(about: str, **settings) -> Method:
 def dynamic(about: str, loss: str, space: Mapping | None = None, group: str = SEAL, first=None, **settings) -> Method:
     first = {"energy_weight": 0.3, "loss_net_learning_rate": 1e-3, **(first or {})}
     return Method(group, about, {"energy_loss": loss, **settings}, {**BESIDE, **(space or {})}, first)
+
+
+def balanced(about: str, group: str = SEAL, **settings) -> Method:
+    """NCE, with λ1 as the energy's share of the task loss's gradient."""
+    settings["energy_weight_balance"] = True
+    return dynamic(about, "nce", {"energy_weight": SHARE}, group, {"energy_weight": 0.5}, **settings)
 
 
 def static(about: str, loss: str, network: str) -> Method:
@@ -163,19 +170,11 @@ METHODS: dict[str, Method] = {
     ),
     "nce_rise": dynamic("NCE, λ1 rising from 0 to the planned last step", "nce", energy_weight_schedule="rise"),
     "nce_fall": dynamic("NCE, λ1 falling to 0 at the planned last step", "nce", energy_weight_schedule="fall"),
-    "nce_cheap": dynamic(
-        "NCE, few samples, small global term, loss-net at every other step",
-        "nce",
-        num_samples=5,
-        global_size=50,
-        loss_net_every=2,
-    ),
-    "nce_balanced": dynamic(
-        "NCE, λ1 by gradient norms",
-        "nce",
-        {"energy_weight": SHARE},
-        first={"energy_weight": 0.5},
-        energy_weight_balance=True,
+    "nce_cheap": dynamic("NCE, few samples, small global term, loss-net at every other step", "nce", **CHEAP),
+    "nce_balanced": balanced("NCE, λ1 by gradient norms"),
+    "nce_balanced_cheap": balanced("NCE, λ1 by gradient norms, as cheap as nce_cheap", **CHEAP),
+    "nce_balanced_local": balanced(
+        "NCE, λ1 by gradient norms, without dependencies between labels", group=ABLATION, global_size=0
     ),
     "nce_asymmetric": dynamic("NCE beside the asymmetric loss", "nce", task_loss="asymmetric"),
     "nce_zlpr": dynamic("NCE beside the pairwise loss", "nce", task_loss="zlpr"),
