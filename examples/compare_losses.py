@@ -6,8 +6,8 @@ python examples/compare_losses.py --dataset mine.csv --text_column text --model_
 python examples/compare_losses.py --recipes recipes/mlc/bibtex_ce.yaml recipes/mlc/bibtex_nce.yaml   # as they are
 
 Started again with the same --output_dir, it goes on where it was stopped. All other flags are those of run_mlc.py and
-hold for every method, though what --budget searches only begins with them. Trials and epochs are chosen on validation
-by --metric, example F1 at the threshold tuned there.
+hold for every method, though what --budget searches only begins with them, and what makes a method what it is stays
+(which is said). Trials and epochs are chosen on validation by --metric, example F1 at the threshold tuned there.
 """
 
 from __future__ import annotations
@@ -137,6 +137,10 @@ def main(argv: list[str] | None = None) -> Runs:
     runs = Runs(options.output_dir or Path("runs", "compare", Path(data.name).stem))
     for note in data.notes:
         print(f"{data.name}: {note}")
+    for key in sorted(given):
+        theirs = [] if recipes else [name for name in names if name in methods and key in methods[name].settings]
+        if own := [f"{name} ({methods[name].settings[key]})" for name in theirs]:
+            print(f"--{key} is not for {', '.join(own)}, of which it is a part")
     compared = Comparison(runs, data, shared, PROGRAMS, methods, options.budget, flags=given, metric=options.metric)
     title = f"{data.name}: losses compared"
     compared.run(names, options.seeds, after_seed=lambda: write_table(runs, methods, title, options.metric))

@@ -38,8 +38,17 @@ LOOKED_AT = 1000  # rows of a data set that is no tensor
 
 
 def check_repeats(args: SealTrainingArguments, train_dataset) -> None:
-    """Raises ValueError for batch repeats over a data set without an order of its own."""
-    if args.batch_repeats > 1 and isinstance(train_dataset, IterableDataset):
+    """Raises ValueError for batch repeats over a data set without rows by index, or in another order than shuffled."""
+    if args.batch_repeats == 1:
+        return
+    order = getattr(args, "train_sampling_strategy", "random")  # of transformers 5
+    if order != "random" or getattr(args, "group_by_length", False):
+        name = f"train_sampling_strategy={order!r}" if order != "random" else "group_by_length=True"
+        raise ValueError(
+            f"`batch_repeats` is {args.batch_repeats}, whose sampler shuffles the rows, but {name}. Leave one of them "
+            "out."
+        )
+    if isinstance(train_dataset, IterableDataset):
         raise ValueError(
             f"`batch_repeats` is {args.batch_repeats}, but the training data is an iterable data set: batches are "
             "repeated by a sampler, which needs rows by index. Use a data set with a length, or batch_repeats=1."

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
+from transformers import TrainerCallback
 
 
 def stateless_noise(device: torch.device, *key: int) -> torch.Generator:
@@ -45,3 +46,14 @@ class WindowRepeatSampler(torch.utils.data.Sampler[int]):
         order = order.repeat(-(-num_windows * self.window // self.num_rows))[: num_windows * self.window]
         repeated = order.view(num_windows, 1, self.window).expand(-1, self.repeats, -1)
         yield from repeated.reshape(-1).tolist()
+
+
+class NewEpoch(TrainerCallback):
+    """Tells the sampler of the training rows which epoch it is. (accelerate's loaders do, but not all of them with
+    several processes, and of a resumed epoch.)"""
+
+    def __init__(self, sampler: WindowRepeatSampler):
+        self.sampler = sampler
+
+    def on_epoch_begin(self, args, state, control, **kwargs) -> None:
+        self.sampler.set_epoch(int(state.epoch or 0))

@@ -20,6 +20,7 @@ import numpy as np
 
 SCHEMES = ("plain", "bio", "bioes")
 CORE_ROLE = re.compile(r"(?:ARG|A)[0-5A]")  # PropBank: ARG0 .. ARG5 and ARGA, of CoNLL-2005 A0 .. A5 and AA
+PREDICATE = "V"  # of semantic roles: given, not predicted, so that its spans do not count
 _BILOU = {"L": "E", "U": "S"}  # BILOU is BIOES in other letters
 
 
@@ -63,12 +64,18 @@ def scheme_of(tag_names: Iterable[str]) -> str:
     return "bio" if {name[0] for name in names} <= {"B", "I"} else "bioes"
 
 
+def given_types(tag_names: Iterable[str]) -> set[str]:
+    """The types of spans that are given, not predicted: `V` where there are core roles beside it."""
+    kinds = {split_tag(name)[1] for name in tag_names}
+    return {PREDICATE} & kinds if any(map(CORE_ROLE.fullmatch, kinds)) else set()
+
+
 def spans(tags: Sequence[str], scheme: str, *, strict: bool = True) -> list[Span]:
     """Spans of a tag sequence, from left to right.
 
     Args:
         tags: T names.
-        scheme: `bio` or `bioes`.
+        scheme: `bio` or `bioes`, which BILOU counts as.
         strict: the strict reading; else the lenient one, the same for both schemes. See the module.
 
     Raises:
@@ -80,6 +87,7 @@ def spans(tags: Sequence[str], scheme: str, *, strict: bool = True) -> list[Span
     begin, inside, previous = -1, "", "O"  # begin = -1: no span is open; inside: type of the open span
     for i, tag in enumerate([*tags, "O"]):
         prefix, kind = split_tag(tag)
+        prefix = _BILOU.get(prefix, prefix)
         goes_on = begin >= 0 and kind == inside and prefix in ("I", "E") and previous in ("B", "I")
         if begin >= 0 and not goes_on:
             if not strict or scheme == "bio" or previous in ("E", "S"):
@@ -106,8 +114,7 @@ def convert(tags: Sequence[str], scheme: str) -> list[str]:
 
     A well-formed sequence keeps its spans exactly; of another one, every tagged word stays in a span of its type.
     """
-    letters = [_BILOU.get(tag[0], tag[0]) + tag[1:] if tag[1:2] == "-" else tag for tag in tags]
-    return encode(spans(letters, "bioes", strict=False), len(tags), scheme)
+    return encode(spans(tags, "bioes", strict=False), len(tags), scheme)
 
 
 def allowed_transitions(tag_names: Sequence[str]) -> Transitions:
@@ -130,4 +137,7 @@ def allowed_transitions(tag_names: Sequence[str]) -> Transitions:
 
 def is_well_formed(tags: Sequence[str], scheme: str) -> bool:
     """True where the strict reading loses nothing; always for `plain`."""
-    return scheme == "plain" or encode(spans(tags, scheme), len(tags), scheme) == list(tags)
+    if scheme == "plain":
+        return True
+    letters = [_BILOU.get(tag[0], tag[0]) + tag[1:] if tag[1:2] == "-" else tag for tag in tags]
+    return encode(spans(tags, scheme), len(tags), scheme) == letters

@@ -53,7 +53,7 @@ class SealTrainer(TwoNetTrainer):
     Args:
         model: a [`SealForMultiLabel`] or the like, or any model with the right logits together with `loss_net`.
         args: [`SealTrainingArguments`].
-        loss_net: a [`LossNet`]; not needed for `energy_loss="ce"`.
+        loss_net: a [`LossNet`], in place of the model's own, if it has one; not needed for `energy_loss="ce"`.
         space: the output space, with its task loss; default: the loss-net's, else label sets, as `args` have them.
         decode_predictions: evaluation gathers what the space decodes, tag ids (B, T) instead of logits, and gives that
             to `compute_metrics` and `predict`.

@@ -349,6 +349,11 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
                 "`energy_weight_balance` measures the energy's gradient by that of the task loss, but `task_weight` is "
                 "0. Leave one of them out."
             )
+        if self.task_weight == 0 and self.energy_loss == CROSS_ENTROPY:
+            raise ValueError(
+                "`task_weight` is 0 and `energy_loss` 'ce', which has no other term: the task-net would have no loss. "
+                "Leave `task_weight` out, or choose an energy loss."
+            )
         if self.energy_weight == 0 and self.task_weight == 0:
             raise ValueError(
                 "`energy_weight` and `task_weight` are both 0: the task-net would have no loss. Set one of them."

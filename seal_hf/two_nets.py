@@ -21,7 +21,7 @@ from .optimizers import with_own_rate
 from .reports import run_card
 from .rows.feature_cache import FEATURES, with_features
 from .rows.length_order import in_own_order, longest_first, put_back
-from .samplers import WindowRepeatSampler
+from .samplers import NewEpoch, WindowRepeatSampler
 from .saving_trainer import SavingTrainer
 from .spaces import REWARD_CODES, SPACES, MultiLabelSpace, OutputSpace
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
@@ -50,7 +50,10 @@ class TwoNetTrainer(SavingTrainer):
             return super()._get_train_sampler(train_dataset)
         window = self._train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
         seed = self.args.data_seed if self.args.data_seed is not None else self.args.seed
-        return WindowRepeatSampler(len(train_dataset), window, self.args.batch_repeats, seed)
+        sampler = WindowRepeatSampler(len(train_dataset), window, self.args.batch_repeats, seed)
+        self.remove_callback(NewEpoch)
+        self.add_callback(NewEpoch(sampler))
+        return sampler
 
     def _get_eval_sampler(self, eval_dataset):
         return self._evaluation_order(eval_dataset) or super()._get_eval_sampler(eval_dataset)
@@ -77,8 +80,10 @@ class TwoNetTrainer(SavingTrainer):
         return optimizer
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
-        """The learner's schedule needs the length of the run too."""
+        """The learner's schedule needs the length of the run too; a threshold was tuned for the nets as they were."""
         scheduler = super().create_scheduler(num_training_steps, optimizer)
+        if num_training_steps > 0:
+            vars(self.model.config).pop("threshold", None)
         self.learner = self.partner = self.implicit = None  # of this run alone
         if self.args.energy_loss != CROSS_ENTROPY:
             self._build_learner(num_training_steps)
@@ -130,10 +135,12 @@ class TwoNetTrainer(SavingTrainer):
         return model
 
     def _take_apart(self, model):
-        """A SealForMultiLabel or the like gives the Trainer its task-net, and us its loss-net."""
+        """A SealForMultiLabel or the like gives the Trainer its task-net, and us its loss-net, if we have none."""
         if not isinstance(model, SealModel):
             return model
-        self.loss_net, self._space_class = model.loss_net, model.space_class
+        self._space_class = model.space_class
+        if self._given_loss_net is None:
+            self.loss_net = model.loss_net
         return model.task_net
 
     def _log_facts(self, facts: dict[str, float], at_end: bool) -> dict[str, float]:

@@ -14,6 +14,7 @@ from seal_hf import (
     EnergyTrainingArguments,
     FCNConfig,
     FCNForSemanticSegmentation,
+    RewardSpace,
     SealForMultiLabel,
     SealForSegmentation,
     SealForTokenClassification,
@@ -95,6 +96,8 @@ def test_a_schedule_of_the_loss_net_is_refused_or_runs_without_arguments_and_met
 def test_a_task_net_without_any_loss_is_refused(tmp_path):
     with pytest.raises(ValueError, match="`energy_weight` and `task_weight` are both 0: .* Set one of them"):
         SealTrainingArguments(output_dir=str(tmp_path), use_cpu=True, energy_weight=0.0, task_weight=0.0)
+    with pytest.raises(ValueError, match="`task_weight` is 0 and `energy_loss` 'ce', which has no other term"):
+        SealTrainingArguments(output_dir=str(tmp_path), use_cpu=True, energy_loss="ce", task_weight=0.0)
 
 
 def test_a_warm_up_that_its_schedule_does_not_have_is_refused(tmp_path):
@@ -238,6 +241,13 @@ def test_an_iterable_data_set_cannot_be_repeated(tmp_path):
     trainer_with(tmp_path, rows=stream, max_steps=3).train()
 
 
+def test_rows_in_another_order_than_shuffled_cannot_be_repeated(tmp_path):
+    old = "group_by_length" in vars(tiny_run.arguments(tmp_path))  # of transformers 4
+    name, value = ("group_by_length", True) if old else ("train_sampling_strategy", "sequential")
+    with pytest.raises(ValueError, match=f"`batch_repeats` is 2, .* but {name}={value!r}. Leave one of them out"):
+        trainer_with(tmp_path, batch_repeats=2, **{name: value})
+
+
 def test_prediction_needs_no_labels(tmp_path):
     trainer, unlabelled = trainer_with(tmp_path), tiny_run.table(48).remove_columns("labels")
     output = trainer.predict(TensorRows(unlabelled))
@@ -271,8 +281,12 @@ def test_labels_by_name_are_refused(tmp_path):
 def test_ids_beyond_the_tags_are_refused():
     space = TagSequenceSpace(["a", "b", "c"])
     space.check_values(torch.tensor([[0, 2, -100]]), "train_dataset")
-    with pytest.raises(ValueError, match="`labels` of `train_dataset` holds 3, but there are 3 tags: ids are 0 to 2"):
-        space.check_values(torch.tensor([[0, 3, -100]]), "train_dataset")
+    for wrong in (3, -1):
+        with pytest.raises(
+            ValueError, match=f"`labels` of `train_dataset` holds {wrong}, but there are 3 tags: ids are"
+        ):
+            space.check_values(torch.tensor([[0, wrong, -100]]), "train_dataset")
+    RewardSpace(None, ["a", "b", "c"]).check_values(torch.tensor([[-1, 2, -100]]), "train_dataset")
 
 
 def test_rows_that_are_a_list_or_none_at_all(tmp_path):

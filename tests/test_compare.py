@@ -102,6 +102,10 @@ def test_seeds_are_paired_and_one_seed_has_no_deviation():
     row = comparison({"strong": runs["strong"], "ours": later}, TOY)["methods"]["ours"]  # seeds 2 and 3 of both
     assert row["p_seeds"] == pytest.approx(ttest_rel([0.5, 0.9], [0.4, 0.6]).pvalue)
     assert row["difference"] == pytest.approx(0.2)
+    others = [{**run, "seed": run["seed"] + 5} for run in runs_with(rows)]
+    compared = comparison({"strong": runs["strong"], "ours": others}, TOY)
+    assert "difference" not in compared["methods"]["ours"]  # no seed in common
+    assert any("| - | - | - |" in line for line in markdown(compared, TOY).splitlines() if "`ours`" in line)
 
 
 def test_f1_of_rows_is_kept_to_a_thousandth():
@@ -223,6 +227,15 @@ def test_a_trial_whose_loss_is_not_finite_counts_and_is_not_chosen(tmp_path):
     options = ({"x": LogUniform(0.1, 10.0)}, {"x": 2.0}, "toy", 6, tmp_path, lambda line: None)
     found = search(lambda folder: Trainer(value), *options)
     assert found["trials"] == 6 and found["value"] == 0.5 and found["settings"]["x"] <= 1
+
+
+def test_trials_of_another_search_of_that_name_do_not_count(tmp_path):
+    pytest.importorskip("optuna")
+    tried, options = [], dict(name="toy", budget=3, folder=tmp_path, say=lambda line: None)
+    make = lambda folder: Trainer(lambda found: tried.append(found) or 0.5)  # noqa: E731
+    for sought, expected in (({"space": "x"}, 3), ({"space": "x"}, 3), ({"space": "x, wider"}, 6)):
+        found = search(make, {"x": LogUniform(0.1, 10.0)}, {"x": 2.0}, **options, sought=sought)
+        assert found["trials"] == 3 and len(tried) == expected
 
 
 def test_a_pretrained_encoder_is_searched_at_small_rates_without_dropout():

@@ -176,6 +176,12 @@ def test_a_method_begins_at_its_own_values_over_the_recipe_and_under_flags(progr
     assert make(texts).settings("gbi_dvn", 1)["learning_rate"] == 1e-3  # the recipe's: of a pretrained encoder
 
 
+def test_a_flag_that_is_a_part_of_a_method_is_said(program, tmp_path, capsys):
+    flags = ["--losses", "constant", "nce_cheap", "--num_samples", "7", "--output_dir", str(tmp_path)]
+    program.main([*SMALL, *flags])
+    assert "--num_samples is not for nce_cheap (5), of which it is a part\n" in capsys.readouterr().out
+
+
 def test_a_recipe_says_no_method_for_all(program, tmp_path, capsys):
     file = tmp_path / "some.yaml"
     file.write_text("hidden_size: 8\nenergy_loss: nce\nhypergradient: cg\ncost_weight: 2\nenergy_weight: 3\n")

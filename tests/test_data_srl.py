@@ -134,3 +134,13 @@ def test_other_mistakes(tmp_path):
         load_srl("user/srl")
     with pytest.raises(DataError, match="'nowhere' not found: .* Give a path[.]$"):  # roles have no embedded data set
         load_srl("nowhere")
+
+
+def test_of_one_file_no_sentence_is_in_two_splits(tmp_path):
+    """Else the propositions of test sentences would be known from training."""
+    texts = [TWO.replace("He", f"He{i}") for i in range(40)]
+    (tmp_path / "one.srl").write_text("\n".join(texts), encoding="utf-8")
+    for data in (load_srl(str(tmp_path / "one.srl")), load_tags(str(tmp_path / "one.srl"))):
+        splits = [{row["words"][0] for row in getattr(data, split)} for split in ("train", "validation", "test")]
+        assert [len(split) for split in splits] == [32, 4, 4] and len(set.union(*splits)) == 40
+        assert len(data.train) == 64 and any("64 / 8 / 8 rows" in note for note in data.notes)

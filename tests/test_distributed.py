@@ -168,8 +168,10 @@ def test_ranks_stay_equal_with_dropout_samples_and_a_batch_that_is_not_whole(ran
 
 
 @pytest.mark.skipif(not CAN_RESUME, reason="stock transformers 4.57 cannot resume under two gloo processes")
-def test_two_processes_resume_to_the_bit(ranks):
-    """Interrupted in the middle of an epoch; dropout, samples and accumulation on."""
+@pytest.mark.parametrize("name", train_script.RESUMED)
+def test_two_processes_resume_to_the_bit(name, ranks):
+    """Interrupted in the middle of an epoch; dropout, samples, and accumulation or repeats on."""
     for rank in ranks:
-        assert rank["resumed"]["steps"] == rank["whole"]["steps"] > 4
-        assert torch.equal(rank["resumed"]["parameters"], rank["whole"]["parameters"])
+        whole, steps = rank[name]["steps"]
+        assert whole == steps > 4
+        assert torch.equal(rank[name]["parameters"], rank[name]["whole"])

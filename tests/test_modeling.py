@@ -101,12 +101,19 @@ def test_mlp_for_data_comes_back(mode, tmp_path):
     assert torch.equal(alone(**tiny_inputs("mlp")).logits, seal(**tiny_inputs("mlp")).logits)
 
 
-def test_features_are_for_a_saved_mlp_and_no_model_of_texts(bert, tmp_path):
+def test_features_are_for_a_saved_mlp_and_no_model_of_texts(bert, tmp_path, caplog):
     data = SimpleNamespace(**vars(FEATURES), label_rates=np.full(len(LABELS), 0.3))
     first = SealForMultiLabel.for_data(data, hidden_size=8).eval()
     first.save_pretrained(tmp_path / "mlp")
     again = SealForMultiLabel.for_data(data, tmp_path / "mlp")
     assert_equal_nets(first, again, tiny_inputs("mlp"))
+    with caplog.at_level("WARNING", "seal_hf"):
+        again = SealForMultiLabel.for_data(data, tmp_path / "mlp", hidden_size=64, dropout=0.7)
+    assert "The saved task-net has hidden_size 8, and keeps it; 64 was asked for." in caplog.text
+    again.save_pretrained(tmp_path / "again")
+    for seal in (again, SealForMultiLabel.from_pretrained(tmp_path / "again")):
+        assert seal.config.dropout == 0.7 and seal.config.hidden_size == 8
+        assert {net.encoder.dropout.p for net in (seal.task_net, seal.loss_net)} == {0.7}
     with pytest.raises(ValueError, match="/bert', a model of type 'bert', but 'rows' is feature data, .* --dataset"):
         SealForMultiLabel.for_data(data, bert)
     wider = SimpleNamespace(**{**vars(data), "num_features": 7})

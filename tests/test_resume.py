@@ -21,6 +21,7 @@ RUNS = {
     "accumulation": dict(batch=8, accumulation=2),
     "accumulation, fresh outputs": dict(batch=8, accumulation=2, loss_net_fresh_outputs=True, loss="regression_s"),
     "repeats": dict(batch_repeats=2, num_train_epochs=2),
+    "repeats, in the second epoch": dict(batch_repeats=2, num_rows=42),
     "repeats, accumulation, a batch that is not whole": dict(batch=8, accumulation=2, batch_repeats=3, num_rows=42),
     "workers": dict(dataloader_num_workers=1),
     "evaluation and clipping": dict(eval_strategy="steps", eval_steps=3, loss_net_max_grad_norm=0.1),

@@ -5,7 +5,7 @@ import tiny_run
 import torch
 from transformers import TrainerCallback
 
-from seal_hf import SealTrainer, TensorRows
+from seal_hf import SealForMultiLabel, SealTrainer, TensorRows
 from seal_hf.energy_losses import ENERGY_LOSSES
 from seal_hf.saving import load_loss_net
 
@@ -220,3 +220,24 @@ def test_cross_entropy_takes_no_trained_loss_net(tmp_path):
     with pytest.raises(ValueError, match="`loss_net_path` is .*, but energy_loss='ce' trains without a loss-net"):
         load_loss_net(tmp_path, nets.task_net, "ce")
     load_loss_net(tmp_path, nets.task_net, "nce")
+
+
+def test_a_loss_net_that_is_given_stands_in_the_place_of_the_models_own(tmp_path):
+    nets, other = tiny_run.model(), tiny_run.model().loss_net
+    for loss, expected in (("nce", other), ("ce", None)):
+        args = tiny_run.arguments(tmp_path, loss, loss_net_steps=0, max_steps=2)
+        trainer = SealTrainer(nets, args, train_dataset=tiny_run.table(48), loss_net=other)
+        trainer.train()
+        assert trainer.loss_net is expected and trainer.model is nets.task_net
+
+
+def test_training_forgets_the_threshold_of_the_net_as_it_was(tmp_path):
+    """A run of no step leaves it, as the net."""
+    for epochs, expected in ((0, 0.3), (1, None)):
+        nets = tiny_run.model()
+        nets.config.threshold = 0.3
+        trainer, _ = tiny_run.make(tmp_path, nets=nets, num_train_epochs=epochs)
+        trainer.train()
+        trainer.save_model()
+        again = SealForMultiLabel.from_pretrained(tmp_path)
+        assert getattr(again.config, "threshold", None) == expected

@@ -240,6 +240,11 @@ def test_both_nets_come_back_with_the_crf(tmp_path, folder, kind, encoder):
     with torch.no_grad():
         assert torch.equal(again.energy(y, mask, **inputs), both.energy(y, mask, **inputs))
     assert again.config.crf and not torch.equal(again.predict(mask, **inputs)[1], again(**inputs).logits.argmax(-1))
+    if kind == "bert":
+        with pytest.raises(ValueError, match="`mask` is missing: .* True at the first sub-word of each word"):
+            again.predict(**inputs)
+    else:
+        assert torch.equal(again.predict(**inputs)[1], again.predict(mask, **inputs)[1])
     plain = SealForTokenClassification.from_pretrained(tmp_path, crf=False)
     assert torch.equal(plain.predict(mask, **inputs)[1], both(**inputs).logits.argmax(-1)) and not plain.config.crf
     fresh = with_crf(plain.task_net).crf

@@ -102,3 +102,11 @@ def test_scheme_of(names, scheme):
 def test_plain_tags_have_no_spans():
     with pytest.raises(ValueError, match="bio and bioes; found 'plain'"):
         spans(["N"], "plain")
+
+
+def test_bilou_is_bioes_in_other_letters():
+    letters = str.maketrans({"E": "L", "S": "U"})
+    for tags in sequences("bioes"):
+        bilou = [tag.translate(letters) if tag.endswith("-X") else tag for tag in tags]
+        assert spans(bilou, "bioes") == spans(tags, "bioes")
+        assert is_well_formed(bilou, "bioes") == is_well_formed(tags, "bioes")

@@ -150,21 +150,27 @@ def run_all(folder, world, resume):
         results["compiled"] = train(folder, world, **CASES["accumulation"], **compiled)
     results["filled up"] = train(folder, world, loss="regression", num_rows=42)
     if resume:
-        options |= dict(accumulation=2, save_strategy="steps", save_steps=4)
-        results["whole"] = train(f"{folder}/whole", world, **options)
-        torch.manual_seed(1)  # nothing but the checkpoint may bring the noise back
-        options = {name: value for name, value in options.items() if name not in ("num_rows", "accumulation")}
-        trainer, nets = tiny_run.make(
-            f"{folder}/part",
-            rows=numbered(37),
-            batch=ROWS_PER_UPDATE // 2 // world,
-            accumulation=2,
-            remove_unused_columns=False,
-            **options,
-        )
-        trainer.train(resume_from_checkpoint=f"{folder}/whole/checkpoint-4")
-        results["resumed"] = {"parameters": tiny_run.parameters(nets), "steps": trainer.state.global_step}
+        options |= dict(save_strategy="steps", save_steps=4)
+        for name, more in RESUMED.items():
+            results[name] = resumed(f"{folder}/{name}", world, **options, **more)
     return results
+
+
+RESUMED = {  # in the middle of the second epoch, of 3 and of 6 updates
+    "resumed": dict(step=4, accumulation=2),
+    "resumed, repeats": dict(step=8, batch_repeats=2),
+}
+
+
+def resumed(folder, world, num_rows, step, accumulation=1, **options):
+    """A run as it is, and from one of its checkpoints on: parameters and steps of both."""
+    whole = train(f"{folder}/whole", world, num_rows, accumulation, **options)
+    torch.manual_seed(1)  # nothing but the checkpoint may bring the noise back
+    batch = dict(batch=ROWS_PER_UPDATE // accumulation // world, accumulation=accumulation, remove_unused_columns=False)
+    trainer, nets = tiny_run.make(f"{folder}/part", rows=numbered(num_rows), **batch, **options)
+    trainer.train(resume_from_checkpoint=f"{folder}/whole/checkpoint-{step}")
+    parameters = {"whole": whole["parameters"], "parameters": tiny_run.parameters(nets)}
+    return {**parameters, "steps": [whole["steps"], trainer.state.global_step]}
 
 
 if __name__ == "__main__":

@@ -191,8 +191,9 @@ class Comparison:
             program = self.programs[self.methods[name].program]
             _, model_args, args = program.parse([], {**settings, "output_dir": str(folder)})
             make_trainer, first = partial(self._trainer, name, settings, search=True), vars(model_args) | vars(args)
-            found = search(make_trainer, space, first, name, self.budget, folder, self.say, self.metric)
-            self.runs.save_settings(name, found | {"seed": seed} | self._sought(name))
+            sought = {"seed": seed} | self._sought(name)
+            found = search(make_trainer, space, first, name, self.budget, folder, self.say, self.metric, sought)
+            self.runs.save_settings(name, found | sought)
         return found["settings"] if found else {}
 
     def _sought(self, name: str) -> dict[str, dict[str, str]]:

@@ -12,6 +12,7 @@ from .methods import Choice, LogUniform
 from .runs import METRIC
 
 STARTUP = 4
+SOUGHT = "sought"  # attribute of a study
 
 
 class BestSoFar:
@@ -34,6 +35,7 @@ def search(
     folder: str | Path,
     say: Callable[[str], None] = print,
     metric: str = METRIC,
+    sought: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Trials until `budget` of them are finished; those of an earlier start, which was cut off, count.
 
@@ -48,6 +50,7 @@ def search(
         folder: for Optuna's data base and the trials' checkpoints, which are deleted.
         say: takes a line per trial.
         metric: what trials are chosen by, as the trainer's `compute_metrics` names it.
+        sought: what the search is of, texts and numbers; the trials of another one of that name are deleted.
 
     Returns:
         `settings` of the best trial, its `value` (the metric on validation, in [0, 1]), `trials`, and the `metric`'s
@@ -63,7 +66,7 @@ def search(
     folder.mkdir(parents=True, exist_ok=True)
     trials = folder / f"trials_{name}"
     storage = f"sqlite:///{folder / 'search.db'}"
-    study = optuna.create_study(storage=storage, study_name=name, direction="maximize", load_if_exists=True)
+    study = _study(storage, name, dict(sought or {}))
     while (done := _finished(study)) < budget:
         if not any(trial.state.name in ("COMPLETE", "WAITING") for trial in study.trials):  # also if it was cut off
             study.enqueue_trial({key: values.read(first[key]) for key, values in space.items() if key in first})
@@ -87,6 +90,18 @@ def search(
         last = study.trials[-1]
         say(f"{name}: trial {done + 1} of {budget}: {100 * last.value:.2f}, best {100 * study.best_value:.2f}")
     return {"settings": study.best_params, "value": study.best_value, "trials": _finished(study), "metric": metric}
+
+
+def _study(storage: str, name: str, sought: dict[str, Any]):
+    """The study of that name, with its trials if it was of the same search."""
+    import optuna
+
+    study = optuna.create_study(storage=storage, study_name=name, direction="maximize", load_if_exists=True)
+    if study.trials and study.user_attrs.get(SOUGHT, {}) != sought:
+        optuna.delete_study(study_name=name, storage=storage)
+        study = optuna.create_study(storage=storage, study_name=name, direction="maximize")
+    study.set_user_attr(SOUGHT, sought)
+    return study
 
 
 def _finished(study) -> int:

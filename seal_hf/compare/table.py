@@ -50,8 +50,8 @@ def comparison(
         `decoder`, `metric`, `best_baseline`, `reference`, `lost`, the seeds of runs that diverged, by method, and
         `methods`: for each with a finished run its `seeds`, mean and deviation under every decoder, and `validation`,
         the mean there under `decoder`, and `seconds`, the median over seeds of those of training per epoch, over that
-        of `reference`; and, but for the best baseline, `difference`, `interval`, `p_rows` (below `least_p_rows` where
-        0) and `p_seeds`. NaN where there is nothing to say.
+        of `reference`; and, but for the best baseline and what has no seed in common with it, `difference`, `interval`,
+        `p_rows` (below `least_p_rows` where 0) and `p_seeds`. NaN where there is nothing to say.
     """
     lost = {name: [run["seed"] for run in results if LOST in run] for name, results in runs.items()}
     runs = {name: [run for run in results if LOST not in run] for name, results in runs.items()}
@@ -72,10 +72,12 @@ def comparison(
 
 
 def _against(results, baseline, decoder: str) -> dict[str, Any]:
-    """Differences to the best baseline, paired."""
+    """Differences to the best baseline, over the seeds that both have; nothing where there is none."""
     a, b = ({run["seed"]: run[f"test_{decoder}"] for run in r} for r in (results, baseline))
     both = sorted(a.keys() & b.keys())
-    pairs = [[run for run in r if run["seed"] in both or not both] for r in (results, baseline)]
+    if not both:
+        return {}
+    pairs = [[run for run in r if run["seed"] in both] for r in (results, baseline)]
     ours, theirs = (np.stack([from_thousandths(run["test_rows"][decoder]) for run in r]) for r in pairs)
     by_rows = paired_bootstrap(ours, theirs)
     return {
@@ -83,7 +85,7 @@ def _against(results, baseline, decoder: str) -> dict[str, Any]:
         "interval": [by_rows.low, by_rows.high],
         "p_rows": by_rows.p_value,
         "least_p_rows": 1 / by_rows.num_resamples,
-        "p_seeds": paired_test([a[seed] for seed in both], [b[seed] for seed in both]) if both else math.nan,
+        "p_seeds": paired_test([a[seed] for seed in both], [b[seed] for seed in both]),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -121,6 +121,12 @@ def random_split(num_rows: int, fractions: Sequence[float], seed: int) -> list[n
     order = np.random.default_rng(seed).permutation(num_rows)
     bounds = np.cumsum([round(fraction * num_rows) for fraction in fractions[:-1]])
     return [np.sort(part) for part in np.split(order, bounds)]
+
+
+def groups_of(values: Iterable[Hashable]) -> np.ndarray:
+    """The number of the group of each value, counting from 0: equal values are a group."""
+    known: dict[Hashable, int] = {}
+    return np.array([known.setdefault(value, len(known)) for value in values], dtype=np.int64)
 
 
 def check_finite(features: np.ndarray, names: Sequence[str], source: str) -> None:

@@ -20,7 +20,7 @@ from datasets import Dataset
 from ..tags import SCHEMES, convert, scheme_of, split_tag
 from ..wording import did_you_mean
 from .columns import Rows, read_columns, take
-from .common import SPLITS, DataError, check_splits, find_data, random_split
+from .common import SPLITS, DataError, check_splits, find_data, groups_of, random_split
 from .references import is_references, read_references
 from .srl import read_srl
 from .tables import SPLIT_WORDS, TABLES, read_tables
@@ -190,7 +190,11 @@ def _read_path(path: Path, reader: Reader | None, reading: Reading, seed: int, n
         notes += found
     if "all" in splits:
         kind = "references" if reader is None and is_references(files["all"]) else "columns"
-        parts = random_split(len(splits["all"]["words"]), PARTS[kind], seed)
+        words = splits["all"]["words"]
+        # a sentence's propositions stay together: else the test sentences would be known from training
+        groups = groups_of(map(tuple, words)) if "predicate" in splits["all"] else np.arange(len(words))
+        parts = random_split(groups.max(initial=-1) + 1, PARTS[kind], seed)
+        parts = [np.flatnonzero(np.isin(groups, part)) for part in parts]
         notes.append(
             f"one file: {' / '.join(str(len(part)) for part in parts)} rows for train, validation, test (seed {seed})."
         )

@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ..tags import CORE_ROLE, is_well_formed, scheme_of, spans
+from ..tags import CORE_ROLE, PREDICATE, is_well_formed, scheme_of, spans
 
 KINDS = ("plain", "bio", "bioes", "srl")
-PREDICATE = "V"  # given, not predicted: its spans do not count
 Tags = Sequence[Sequence[str]]
 
 

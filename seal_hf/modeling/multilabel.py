@@ -8,11 +8,14 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForSequenceClassification, PretrainedConfig
 from transformers.modeling_outputs import SequenceClassifierOutput
+from transformers.utils import logging
 
 from ..backbones import LIBRARIES
 from ..encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
 from ..spaces import SPARSE_FROM, MultiLabelSpace
 from .base import SealModel, check_unread, label_maps, set_bias
+
+logger = logging.get_logger(__name__)
 
 
 class MLPForMultiLabel(MLPPreTrainedModel):
@@ -70,9 +73,9 @@ class SealForMultiLabel(SealModel):
         energy: str | None = None,
         energy_options: dict[str, Any] | None = None,
         global_size: int = 200,
-        hidden_size: int = 400,
-        num_layers: int = 2,
-        dropout: float = 0.0,
+        hidden_size: int | None = None,
+        num_layers: int | None = None,
+        dropout: float | None = None,
         label_bias: bool | None = None,
         **kwargs,
     ) -> SealForMultiLabel:
@@ -81,10 +84,11 @@ class SealForMultiLabel(SealModel):
         Args:
             data: has `kind` and `label_names`; `num_features` and `scaling` for features; `label_rates` where the
                 output layer has a bias.
-            model_name_or_path: a Hugging Face encoder or classifier, for text data; or a saved MLP, for features.
+            model_name_or_path: a Hugging Face encoder or classifier, for text data; or a saved MLP, for features, whose
+                sizes and normalisation stay as they were saved.
             loss_net_encoder, adapter: see [`from_pretrained`]; features take `separate` or `shared`, and no adapter.
             energy, energy_options, global_size: of the loss-net, see `ENERGIES`.
-            hidden_size, num_layers, dropout: of the MLPs, for feature data.
+            hidden_size, num_layers, dropout: of the MLPs, for feature data; default: 400, 2 and 0, or as saved.
             label_bias: whether the MLP task-net has a bias, which starts at the labels' log-odds; default: from
                 `SPARSE_FROM` labels on, where samples must hold few of them.
 
@@ -98,7 +102,7 @@ class SealForMultiLabel(SealModel):
         if model_name_or_path is not None:
             if data.kind == "features":
                 _check_reads_features(data, model_name_or_path, kwargs)
-            return cls.from_pretrained(
+            seal = cls.from_pretrained(
                 model_name_or_path,
                 loss_net_encoder=loss_net_encoder,
                 adapter=adapter,
@@ -108,6 +112,9 @@ class SealForMultiLabel(SealModel):
                 **labels,
                 **kwargs,
             )
+            if data.kind == "features":
+                _as_asked(seal, dropout, hidden_size=hidden_size, num_layers=num_layers)
+            return seal
         if data.kind != "features":
             raise ValueError(
                 f"`model_name_or_path` is missing: {data.name!r} is text and needs a Hugging Face encoder, "
@@ -121,9 +128,9 @@ class SealForMultiLabel(SealModel):
         check_unread(kwargs, "an MLP")
         config = MLPConfig(
             input_size=data.num_features,
-            hidden_size=hidden_size,
-            num_layers=num_layers,
-            dropout=dropout,
+            hidden_size=400 if hidden_size is None else hidden_size,
+            num_layers=2 if num_layers is None else num_layers,
+            dropout=0.0 if dropout is None else dropout,
             label_bias=len(names) >= SPARSE_FROM if label_bias is None else label_bias,
             problem_type=MultiLabelSpace.problem_type,
             **labels,
@@ -136,6 +143,19 @@ class SealForMultiLabel(SealModel):
             for encoder in (net.encoder for net in (task_net, seal.loss_net) if net.encoder is not None):
                 encoder.set_scaling(data.scaling)
         return seal
+
+
+def _as_asked(seal: SealForMultiLabel, dropout: float | None, **sizes: int | None) -> None:
+    """Saved MLPs with another dropout, if one is given; sizes that they do not have are warned of."""
+    for net in (seal.task_net, seal.loss_net) if dropout is not None else ():
+        if net.encoder is not None:
+            net.encoder.dropout.p = net.encoder.config.dropout = dropout
+    if dropout is not None and seal.loss_net.encoder is not None:
+        seal.loss_net.config.encoder_config = {**seal.loss_net.config.encoder_config, "dropout": dropout}
+    for name, size in sizes.items():
+        found = getattr(seal.config, name)
+        if size not in (None, found):
+            logger.warning(f"The saved task-net has {name} {found}, and keeps it; {size} was asked for.")
 
 
 def _check_reads_features(data, model_name_or_path: str, kwargs: dict[str, Any]) -> None:

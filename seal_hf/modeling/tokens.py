@@ -40,9 +40,21 @@ class SealForTokenClassification(SealModel):
         one, and within the tags' scheme, if it was trained with `constrained_decoding`.
 
         Args:
-            mask: (B, T), the positions that count, which a CRF needs; default: the attention mask.
+            mask: (B, T), the positions that count: the first sub-word of each word. Needed where tags are decoded
+                together, by a CRF or a scheme; else, and for the BiLSTM, the attention mask by default.
+
+        Raises:
+            ValueError: no mask where it is needed.
         """
-        logits, space = self.task_net.eval()(**inputs).logits, self.space_class.for_model(self.task_net)
+        space = self.space_class.for_model(self.task_net)
+        together = getattr(self.config, "crf", False) or space.constraints is not None
+        if mask is None and together and not isinstance(self.task_net, BiLSTMForTokenClassification):
+            raise ValueError(
+                "`mask` is missing: the tags of a sentence are decoded together, and which sub-words have one, the "
+                "inputs do not say. Give mask (batch, tokens), True at the first sub-word of each word: where "
+                "`word_ids()` of the tokenizer's output differs from the one before and is not None."
+            )
+        logits = self.task_net.eval()(**inputs).logits
         mask = inputs.get("attention_mask") if mask is None else mask
         return space.relax(logits), space.decode(logits, mask=None if mask is None else mask.bool())
 

@@ -37,6 +37,8 @@ class RewardSpace(TagSequenceSpace):
         label_names, options: as of [`TagSequenceSpace`].
     """
 
+    uncounted = (IGNORED, UNLABELLED)
+
     def __init__(self, reward, label_names: Sequence[str], **options):
         super().__init__(label_names, **options)
         self.reward, self.codes, self.without = reward, None, None

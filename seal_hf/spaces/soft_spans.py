@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor
@@ -33,7 +33,7 @@ class SoftSpanF1:
         ValueError: a tag of another form, or no tag that begins a span.
     """
 
-    def __init__(self, tags: Sequence[str], ignored: Sequence[str] = ()):
+    def __init__(self, tags: Sequence[str], ignored: Collection[str] = ()):
         parts = [("O", "") if tag == "O" else tuple(tag.split("-", 1)) for tag in tags]
         for tag, part in zip(tags, parts, strict=True):
             if len(part) != 2 or part[0] not in tuple("OBIELSU"):

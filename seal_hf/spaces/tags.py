@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..chain import IGNORED, at_least_float32, viterbi
 from ..tag_losses import CRFLoss, TagCrossEntropy, TagTaskLoss
-from ..tags import allowed_transitions
+from ..tags import allowed_transitions, given_types
 from .base import OutputSpace
 from .soft_spans import SoftSpanF1
 
@@ -37,6 +37,7 @@ class TagSequenceSpace(OutputSpace):
     name = "tag_sequence"
     problem_type = None
     structure_dims = 2
+    uncounted = (IGNORED,)  # what labels hold besides ids of tags
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class TagSequenceSpace(OutputSpace):
     ):
         self.label_names = list(label_names)
         self.loss = loss or TagCrossEntropy(self.label_names)
-        self.span_score = SoftSpanF1(self.label_names) if score == "span_f1" else None
+        self.span_score = SoftSpanF1(self.label_names, given_types(self.label_names)) if score == "span_f1" else None
         self.constraints = None
         if constrained:
             allowed = [torch.from_numpy(table) for table in allowed_transitions(self.label_names)]
@@ -81,13 +82,13 @@ class TagSequenceSpace(OutputSpace):
             )
 
     def check_values(self, labels: Tensor, where: str) -> None:
-        """Labels must be ids of tags, or negative where a position does not count.
+        """Labels must be ids of tags, or -100 where a position does not count.
 
         Raises:
             ValueError: naming another value.
         """
         count = len(self.label_names)
-        wrong = labels[labels >= count]
+        wrong = labels[(labels >= count) | (labels < 0) & ~torch.isin(labels, labels.new_tensor(self.uncounted))]
         if len(wrong):
             raise ValueError(
                 f"`labels` of `{where}` holds {wrong[0].item():g}, but there are {count} tags: ids are 0 to "
