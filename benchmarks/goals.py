@@ -36,10 +36,11 @@ but has no gain where `nce` has one."""
 
 
 def best_of(compared: dict, group: str) -> tuple[str, dict] | None:
-    """The method of a group with the highest mean on validation, under the same decoder."""
+    """The method of a group with the highest mean on validation, under the same decoder; of equal ones the cheapest."""
     rows = [(name, row) for name, row in compared["methods"].items() if name in METHODS]
     rows = [(name, row) for name, row in rows if METHODS[name].group == group]
-    return max(rows, key=lambda item: item[1]["validation"], default=None)
+    cost = lambda row: math.inf if math.isnan(row["seconds"]) else row["seconds"]  # noqa: E731
+    return max(rows, key=lambda item: (round(item[1]["validation"], 9), -cost(item[1])), default=None)
 
 
 def goals(tables: dict[str, dict[str, dict]]) -> list[str]:

@@ -49,6 +49,8 @@ def test_the_best_of_a_group_is_that_of_validation_and_variants_count_once(page)
     lines = page.summary(tables)
     assert cells(lines[:9], "genbase") == ["40.00 `ce`", "-", "50.00 `nce`", "+2.00 [+1.00, +3.00]"]
     assert cells(lines[:9], "cal500") == ["40.00 `ce`", "-", "-", "-"]
+    tables["cal500"] = table(nce=row(0.6, 0.5, seconds=3.0), ranking=row(0.6, 0.4, seconds=2.5))
+    assert cells(page.summary(tables)[:9], "cal500")[2] == "40.00 `ranking`"  # of equal ones the cheaper
     assert cells(lines[:9], "mean") == ["", "", "", "+3.00"]  # of 2 and 4, not the identifier's 40
 
 
