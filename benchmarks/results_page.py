@@ -209,7 +209,8 @@ def main() -> None:
             tables[name] = {decoder: comparison(found, METHODS, decoder, metric=metric) for decoder in COMPARED}
     lines = [INTRODUCTION, "## Summary", ""]
     lines += [
-        "The best method of each group is the one that is best on validation under the same decoder, of equal ones the cheapest. The difference is "
+        "The best method of each group is the one that is best on validation under the same decoder, of equal "
+        "ones the cheapest. The difference is "
         "that of the SEAL method to the baseline that is best on test, which may be another than the one shown. The "
         "mean is over data sets: genbase with and without its identifier, and spo_fun with and without its root, count "
         "once.",
