@@ -119,6 +119,14 @@ def test_results_of_an_earlier_run_do_not_stay(trainer, tmp_path):
     assert kept == {"all_results.json", "eval_results.json", "train_results.json", "model.safetensors"}
 
 
+def test_a_figure_is_of_the_split_whose_name_it_begins_with(trainer, tmp_path):
+    metrics = {"test_f1": 0.1, "test_b_f1": 0.2, "eval_f1": 0.3}
+    write_results(trainer, metrics, ["eval", "test_b", "test", "unseen"])
+    found = {file.name: json.loads(file.read_text()) for file in tmp_path.glob("*_results.json")}
+    each = {f"{key.removesuffix('_f1')}_results.json": {key: value} for key, value in metrics.items()}
+    assert found == {"all_results.json": metrics, **each}
+
+
 def test_batches_that_were_not_joined_are_refused(trainer):
     trainer.args.eval_do_concat_batches = False
     with pytest.raises(ValueError, match="`eval_do_concat_batches` is False"):

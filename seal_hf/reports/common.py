@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +25,16 @@ def remove_results(trainer: Trainer) -> None:
         trainer.save_metrics("train", json.loads(train.read_text(encoding="utf-8")))
 
 
-def write_results(trainer: Trainer, metrics: Mapping[str, float]) -> None:
-    """Write `eval_results.json` and `test_results.json`, each with its own figures and the threshold, and merge them
-    into `all_results.json`: the Trainer's own files, in its output folder, written by the main process only."""
+def write_results(trainer: Trainer, metrics: Mapping[str, float], splits: Iterable[str] = ("eval", "test")) -> None:
+    """Write `eval_results.json` and so on, each with the figures of its split, `{split}_{figure}`, and the threshold,
+    if there is one, and merge them into `all_results.json`: the Trainer's own files, in its output folder, written by
+    the main process only."""
     remove_results(trainer)
-    for split in ("eval", "test"):
-        figures = {key: value for key, value in metrics.items() if key.startswith(f"{split}_")}
-        if figures:
-            trainer.save_metrics(split, {**figures, "threshold": metrics["threshold"]})
+    splits = sorted(splits, key=len)  # of `test` and `test_b`, a key of `test_b` is of the longer one
+    of = {key: split for split in splits for key in metrics if key.startswith(f"{split}_")}
+    shared = {"threshold": metrics["threshold"]} if "threshold" in metrics else {}
+    for split in dict.fromkeys(of.values()):
+        trainer.save_metrics(split, {key: metrics[key] for key in of if of[key] == split} | shared)
 
 
 def results_table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -15,7 +15,7 @@ from transformers import Trainer
 from ..files import whole_file
 from ..metrics.tags import Tags, tag_metrics, tag_report
 from ..rows.tokens import IGNORED, WordRows
-from .common import remove_results, results_table
+from .common import results_table, write_results
 
 # key in the result files, without its `eval_` or `test_` -> what a reader calls it
 FIGURES = {
@@ -85,7 +85,7 @@ def close_run(
     metrics, predicted = evaluate_tags(trainer, splits, label_names, kind)
     trainer.card_facts = {"metrics": metrics, **card_facts}
     trainer.save_model()
-    write_tag_results(trainer, metrics)
+    write_results(trainer, metrics, splits)
     trainer.create_model_card()
     if trainer.is_world_process_zero():
         last = "test" if "test" in splits else "eval"
@@ -101,14 +101,6 @@ def close_run(
 def gold_tags(dataset: Dataset, label_names: Sequence[str]) -> list[list[str]]:
     """The names of a data set's tags."""
     return [[label_names[tag] for tag in tags] for tags in dataset["tags"][:]]
-
-
-def write_tag_results(trainer: Trainer, metrics: Mapping[str, float]) -> None:
-    """`eval_results.json`, `test_results.json` and so on, and all together: the Trainer's own files."""
-    remove_results(trainer)
-    for split in _splits_of(metrics):
-        keys = (f"{split}_{figure}" for figure in FIGURES)
-        trainer.save_metrics(split, {key: metrics[key] for key in keys if key in metrics})
 
 
 def _splits_of(metrics: Mapping[str, float]) -> list[str]:
