@@ -65,7 +65,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         data,
         role_args.model_name_or_path,
         loss_net_encoder=args.loss_net_encoder,
-        crf=args.task_loss == "crf",
+        crf=args.task_loss == "crf" or None,  # None: as it was saved
         **nets,
     )
 

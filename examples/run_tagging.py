@@ -15,7 +15,14 @@ from dataclasses import dataclass, field
 from accelerate import PartialState
 from transformers import AutoTokenizer, set_seed
 
-from seal_hf import SealForTokenClassification, SealTrainer, SealTrainingArguments, TagSequenceData, load_tags
+from seal_hf import (
+    BiLSTMConfig,
+    SealForTokenClassification,
+    SealTrainer,
+    SealTrainingArguments,
+    TagSequenceData,
+    load_tags,
+)
 from seal_hf.backbones import METHODS
 from seal_hf.data import TagDataArguments
 from seal_hf.energies import energies_of
@@ -60,12 +67,15 @@ ARGUMENTS = (TagDataArguments, TaggerArguments, SealTrainingArguments)
 def build(data: TagSequenceData, net_args: TaggerArguments, args: SealTrainingArguments):
     """Both nets, a function from a split to the rows they read, and what is saved with them."""
     nets = {name: getattr(net_args, name) for name in ("adapter", "energy", "global_size")}
-    nets |= {"loss_net_encoder": args.loss_net_encoder, "crf": args.task_loss == "crf"}
+    nets |= {"loss_net_encoder": args.loss_net_encoder, "crf": args.task_loss == "crf" or None}
     if net_args.energy == "chain_ge_c":
         nets["energy_options"] = {"language_model_weight": net_args.language_model_weight}
     if net_args.model_name_or_path is not None:
-        tokenizer = AutoTokenizer.from_pretrained(net_args.model_name_or_path, add_prefix_space=True)
         model = SealForTokenClassification.for_data(data, net_args.model_name_or_path, **nets)
+        if model.config.model_type == BiLSTMConfig.model_type:  # a saved one
+            vocabulary = Vocabulary.from_pretrained(net_args.model_name_or_path)
+            return model, lambda split: encode_words(split, vocabulary), vocabulary
+        tokenizer = AutoTokenizer.from_pretrained(net_args.model_name_or_path, add_prefix_space=True)
         limits = {"truncation": net_args.truncation, "config": model.config}
         return model, lambda split: tokenize_words(split, tokenizer, net_args.max_length, **limits), tokenizer
     vectors = load_word_vectors(net_args.word_vectors) if net_args.word_vectors else None

@@ -15,7 +15,7 @@ from transformers import TrainingArguments
 from transformers.trainer_utils import has_length
 from transformers.utils import logging
 
-from .backbones import LossAdapter, library_of
+from .backbones import LossAdapter, check_adapters, library_of
 from .encoders import MLPEncoder
 from .implicit.hypergradient import FINITE_DIFFERENCES
 from .implicit.task_function import FUSED_ATTENTION, select_parameters
@@ -76,18 +76,38 @@ def check_own_loss(args: TrainingArguments, compute_loss_func: Callable | None) 
             )
 
 
+def check_label_names(args: TrainingArguments) -> None:
+    """Raises ValueError for label columns of another name."""
+    if args.label_names not in (None, ["labels"]):
+        raise ValueError(
+            f"`label_names` is {args.label_names!r}, but the gold outputs are read from a column `labels`. Rename the "
+            "column, and leave the argument out."
+        )
+
+
+def check_embeddings(model: nn.Module, args: TrainingArguments) -> None:
+    """Raises ValueError for noise on the embeddings of a net that has none."""
+    if args.neftune_noise_alpha is not None and model.get_input_embeddings() is None:
+        raise ValueError(
+            f"`neftune_noise_alpha` is {args.neftune_noise_alpha}, but the model, {type(model).__name__}, embeds no "
+            "tokens. Leave it out."
+        )
+
+
 def check_task_net(model: nn.Module, space: OutputSpace) -> None:
     """The task-net must be of the space's problem type; where it does not say, it is told, so that pipelines decode it
     rightly.
 
     Raises:
-        ValueError: the model's config says something else, or the model was loaded in shards.
+        ValueError: the model's config says something else, the model was loaded in shards, or has adapters that cannot
+            be saved.
     """
     if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
         raise ValueError(
             "The task-net was loaded in shards (tensor parallelism), which seal_hf does not support: load it without "
             "tp_plan, device_mesh or distributed_config, and let the launcher shard it (FSDP2)."
         )
+    check_adapters(model)
     config = model.config
     if config.problem_type is None or space.problem_type is None:  # or its head has none, and reads it nowhere
         config.problem_type = space.problem_type
@@ -189,9 +209,11 @@ def _has_relus(net: nn.Module) -> bool:
 
 def check_export(model: nn.Module, args: SealTrainingArguments) -> None:
     """Raises ValueError where the task-net's adapters cannot be saved or pushed as the arguments say."""
-    if library_of(model) is None:
+    if library_of(model) is None or not (saves_merged(model, args.adapter_export) and args.push_to_hub):
         return
-    if saves_merged(model, args.adapter_export) and args.push_to_hub and "checkpoint" in args.hub_strategy:
+    if args.hub_strategy != "end":
+        logger.warning("The task-net's adapters are merged at the end of the run: nothing is pushed before.")
+    if "checkpoint" in args.hub_strategy:
         raise ValueError(
             f"`hub_strategy` is {args.hub_strategy.value!r}, but a checkpoint of adapters is no part of a repo with "
             "merged weights. Use adapter_export='adapter', or hub_strategy='end'."

@@ -23,6 +23,13 @@ def perturbed(
     return repeated
 
 
+def train_mode(net: nn.Module, optimizer) -> None:
+    """As the Trainer before its step: the net, and an optimizer whose weights have another mode, such as an average."""
+    net.train()
+    if callable(getattr(optimizer, "train", None)):
+        optimizer.train()
+
+
 @contextlib.contextmanager
 def keeping_statistics(net: nn.Module):
     """Inside, batch normalisation in training mode works as ever, but its running statistics, and the number of batches

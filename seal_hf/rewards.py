@@ -170,13 +170,15 @@ class RuleReward(Reward):
         return [self._codes(words) for words in sentences]
 
     def _codes(self, words: Sequence[str]) -> list[int]:
-        text, ends = " ".join(words), np.cumsum([len(word) + 1 for word in words])  # a word's end, with its space
+        text, lengths = " ".join(words), np.array([len(word) for word in words], dtype=np.int64)
+        ends = (lengths + 1).cumsum() - 1  # without the space behind
+        starts = ends - lengths
         codes = np.zeros(len(words), dtype=np.int64)
         for bit, pattern in enumerate(self.patterns):
             for found in pattern.finditer(text):
-                if found.end() > found.start():
-                    first, last = np.searchsorted(ends, [found.start(), found.end() - 1], side="right")
-                    codes[first : last + 1] |= np.int64(1 << bit)
+                if found.end() > found.start():  # the words of which it has a character
+                    first, last = np.searchsorted(ends, found.start(), "right"), np.searchsorted(starts, found.end())
+                    codes[first:last] |= np.int64(1 << bit)
         return codes.tolist()
 
     def __call__(self, codes: Tensor, y: Tensor, mask: Tensor) -> Tensor:

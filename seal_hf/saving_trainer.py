@@ -30,7 +30,7 @@ from .saving.checkpoints import (
     save_partner,
     written_whole,
 )
-from .saving.export import ADAPTER_FILES, save_nets, saves_merged
+from .saving.export import ADAPTER_FILES, remove_stale, save_nets, saves_merged
 from .saving.renamed import are_renamed, read_renamed
 from .structured_trainer import StructuredTrainer
 
@@ -104,6 +104,16 @@ class SavingTrainer(StructuredTrainer):
         """A checkpoint with adapters is not what is pushed if they are to be merged: that is pushed at the end."""
         if library_of(self.model) is None or not saves_merged(self.model, self.args.adapter_export):
             super()._push_from_checkpoint(checkpoint_folder)
+
+    def push_to_hub(self, *args, token: str | None = None, revision: str | None = None, **kwargs):
+        """As the Trainer's, which leaves the loss-net at home: one in the repo, of an earlier push, is another
+        task-net's and is removed, as is a task-net of the other form, plain or adapters."""
+        token = token if token is not None else self.args.hub_token
+        if self.is_world_process_zero():
+            if self.hub_model_id is None:
+                self.init_hf_repo(token=token)
+            remove_stale(self.hub_model_id, saves_merged(self.model, self.args.adapter_export), token, revision)
+        return super().push_to_hub(*args, token=token, revision=revision, **kwargs)
 
     # --- loading -----------------------------------------------------------------------------------------------------
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 from transformers import Trainer, set_seed
+from transformers.trainer_utils import default_compute_objective
 
-from .checks import check_columns, check_own_loss, check_saving
+from .checks import check_columns, check_embeddings, check_label_names, check_own_loss, check_saving
 from .energy_losses import GOLD, OUTPUT
 from .loss_net import LossNet
 from .meters import Meters
@@ -41,7 +42,9 @@ class StructuredTrainer(Trainer):
     def __init__(self, model, args, data_collator=None, train_dataset=None, eval_dataset=None, **kwargs):
         check_saving(args)
         check_own_loss(args, kwargs.get("compute_loss_func"))
+        check_label_names(args)
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
+        check_embeddings(self.model, args)
         check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
         self._default_collator = self.data_collator if data_collator is None else None
         self.model_accepts_loss_kwargs = False
@@ -61,6 +64,11 @@ class StructuredTrainer(Trainer):
             self._hp_search_setup(trial)
             set_seed(self.args.seed)
         return super().call_model_init(trial)
+
+    def hyperparameter_search(self, hp_space=None, compute_objective=None, *args, **kwargs):
+        """As the Trainer's; its default objective, the loss or the sum of the metrics, is taken without energies, which
+        have no scale."""
+        return super().hyperparameter_search(hp_space, compute_objective or _default_objective, *args, **kwargs)
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
         """The one hook, on both transformers lines, that knows that a run begins, and how long it is."""
@@ -125,6 +133,11 @@ class StructuredTrainer(Trainer):
 
     def _reset_meters(self) -> None:
         self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)
+
+
+def _default_objective(metrics: dict[str, float]) -> float:
+    names = [name for name in metrics if not name.endswith(("_energy_output", "_energy_gold"))]
+    return default_compute_objective({name: metrics[name] for name in names})
 
 
 def encoder_inputs(batch: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -38,7 +38,7 @@ from .launchers import check_crf, check_launcher
 from .learner import frozen
 from .loss_net import LossNet
 from .modeling import SealModel
-from .modes import evaluating, keeping_statistics, perturbed
+from .modes import evaluating, keeping_statistics, perturbed, train_mode
 from .rows.feature_cache import FEATURES
 from .samplers import stateless_noise
 from .spaces import OutputSpace
@@ -54,7 +54,8 @@ class SealTrainer(TwoNetTrainer):
         model: a [`SealForMultiLabel`] or the like, or any model with the right logits together with `loss_net`.
         args: [`SealTrainingArguments`].
         loss_net: a [`LossNet`], in place of the model's own, if it has one; not needed for `energy_loss="ce"`.
-        space: the output space, with its task loss; default: the loss-net's, else label sets, as `args` have them.
+        space: the output space, with its task loss and options in place of those of `args`; default: the loss-net's,
+            else label sets, as `args` have them.
         decode_predictions: evaluation gathers what the space decodes, tag ids (B, T) instead of logits, and gives that
             to `compute_metrics` and `predict`.
         kwargs: as for the Trainer. With `model_init`, the loss-net starts anew with every call.
@@ -86,6 +87,11 @@ class SealTrainer(TwoNetTrainer):
             self.loss_net = None
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
         if decode_predictions:
+            if self.preprocess_logits_for_metrics is not None:
+                raise ValueError(
+                    "`decode_predictions` is True, and `preprocess_logits_for_metrics` is given: both say what becomes "
+                    "of the logits in an evaluation. Leave one of them out."
+                )
             self.preprocess_logits_for_metrics = self._decode
         check_launcher(args, self.accelerator)
         check_crf(args, self.accelerator, self.model)
@@ -119,7 +125,8 @@ class SealTrainer(TwoNetTrainer):
         self._micro_batch = 0 if first else self._micro_batch + 1
         try:
             if first and self._is_loss_net_step:
-                model.train()
+                self._last_phase = self.state.global_step
+                train_mode(model, self.optimizer)
                 window = [self._prepare_inputs(batch) for batch in (self._window or [inputs])]
                 if not self.args.loss_net_fresh_outputs:
                     with self.compute_loss_context_manager():
@@ -179,7 +186,8 @@ class SealTrainer(TwoNetTrainer):
     @property
     def _is_loss_net_step(self) -> bool:
         steps, every = self.args.loss_net_steps, self.args.loss_net_every
-        return self.learner is not None and steps > 0 and self.state.global_step % every == 0
+        repeated = bool(self._window) and self.state.global_step == self._last_phase
+        return self.learner is not None and steps > 0 and self.state.global_step % every == 0 and not repeated
 
     def _run_task_net(self, model: nn.Module, inputs: dict[str, Tensor]):
         shared = self._shares_features or (self.partner is not None and self.partner.reads_features)

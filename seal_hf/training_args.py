@@ -298,6 +298,10 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
         super().__post_init__()
         if self.gradient_checkpointing and self.gradient_checkpointing_kwargs is None:
             self.gradient_checkpointing_kwargs = {"use_reentrant": False}  # the other skips adapters of a frozen base
+        self.check()
+
+    def check(self) -> None:
+        """Raises ValueError for values that cannot be, or do not go together; a hyper-parameter search changes them."""
         self._check_choice("energy_loss", [*ENERGY_LOSSES, CROSS_ENTROPY])
         self._check_choice("task_loss", ALL_TASK_LOSSES)
         self._check_choice("tag_score", TAG_SCORES)

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from transformers.utils import logging
 
 from .checks import check_feature_cache, check_task_net
 from .compat import enable_gradient_checkpointing
@@ -20,11 +21,13 @@ from .modeling import SealModel
 from .optimizers import with_own_rate
 from .reports import run_card
 from .rows.feature_cache import FEATURES, with_features
-from .rows.length_order import in_own_order, longest_first, put_back
+from .rows.length_order import LongestFirst, in_own_order, longest_first, order_of, put_back
 from .samplers import NewEpoch, WindowRepeatSampler
 from .saving_trainer import SavingTrainer
 from .spaces import REWARD_CODES, SPACES, MultiLabelSpace, OutputSpace
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
+
+logger = logging.get_logger(__name__)
 
 
 class TwoNetTrainer(SavingTrainer):
@@ -42,6 +45,7 @@ class TwoNetTrainer(SavingTrainer):
     implicit: Implicit | None = None
     _space_class: type[OutputSpace] = MultiLabelSpace
     _given_loss_net: LossNet | None = None
+    _last_phase = -1  # the step of the last loss-net phase: a short window that ends in no step has none of its own
     _initial_loss_net: dict[str, torch.Tensor] | None = None  # its weights
 
     def _get_train_sampler(self, train_dataset=None):
@@ -58,7 +62,7 @@ class TwoNetTrainer(SavingTrainer):
     def _get_eval_sampler(self, eval_dataset):
         return self._evaluation_order(eval_dataset) or super()._get_eval_sampler(eval_dataset)
 
-    def _evaluation_order(self, dataset) -> list[int] | None:
+    def _evaluation_order(self, dataset) -> LongestFirst | None:
         """By length, unless the order is seen: in metrics or results by batch, or in which rows are left out."""
         args = self.args
         seen = args.batch_eval_metrics or args.dataloader_drop_last or not args.eval_do_concat_batches
@@ -85,6 +89,7 @@ class TwoNetTrainer(SavingTrainer):
         if num_training_steps > 0:
             vars(self.model.config).pop("threshold", None)
         self.learner = self.partner = self.implicit = None  # of this run alone
+        self._last_phase = -1
         if self.args.energy_loss != CROSS_ENTROPY:
             self._build_learner(num_training_steps)
         return scheduler
@@ -117,11 +122,15 @@ class TwoNetTrainer(SavingTrainer):
 
     def _take_arguments(self) -> None:
         """Output space and energy loss."""
+        self.args.check()
         kind = ENERGY_LOSSES.get(self.args.energy_loss)  # none of cross-entropy
         self.energy_loss = kind.from_arguments(self.args) if kind is not None else None
         kind = SPACES[self.loss_net.config.space] if self.loss_net else self._space_class
         self.space = self._given_space or kind.from_arguments(self.args, self.model)
-        self.model.config.update(self.space.decoding_options())
+        options = self.space.decoding_options()
+        for name in (name for name, value in options.items() if not value and getattr(self.model.config, name, False)):
+            logger.warning(f"The task-net was saved with `{name}`, and this run does without: give it to keep it.")
+        self.model.config.update(options)
 
     def call_model_init(self, trial=None) -> nn.Module:
         model = self._take_apart(super().call_model_init(trial))
@@ -154,7 +163,7 @@ class TwoNetTrainer(SavingTrainer):
 
     def evaluation_loop(self, dataloader, *args, **kwargs):
         """By length where the order is not seen, and put back."""
-        order, compute_metrics = self._evaluation_order(dataloader.dataset), self.compute_metrics
+        order, compute_metrics = order_of(dataloader), self.compute_metrics
         if order is not None and compute_metrics is not None:
             self.compute_metrics = in_own_order(compute_metrics, order)
         try:

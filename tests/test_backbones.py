@@ -286,6 +286,26 @@ def test_what_does_not_go_together_is_refused(base, rows, tmp_path):
         SealForMultiLabel.from_pretrained(tmp_path / "plain")
 
 
+def test_training_forgets_the_threshold_of_a_saved_adapter(mode, base, rows, tmp_path):
+    seal = nets(base, mode)
+    seal.config.threshold = 0.2
+    seal.save_pretrained(tmp_path / "first", adapter_export="adapter")
+    seal = SealForMultiLabel.from_pretrained(tmp_path / "first")
+    assert seal.config.threshold == 0.2
+    trainer_of(seal, rows, tmp_path / "out", max_steps=1).train()
+    seal.save_pretrained(tmp_path / "second", adapter_export="adapter")
+    assert getattr(SealForMultiLabel.from_pretrained(tmp_path / "second").config, "threshold", None) is None
+
+
+def test_several_active_adapters_are_refused(base, rows, tmp_path):
+    adapters = pytest.importorskip("adapters")
+    seal = nets(base, "adapters", loss_net_encoder="separate")
+    seal.task_net.add_adapter("language", config="seq_bn")
+    seal.task_net.set_active_adapters(adapters.composition.Stack("language", "task"))
+    with pytest.raises(ValueError, match="has the active adapters language, task, of which the first alone would be"):
+        trainer_of(seal, rows, tmp_path)
+
+
 def test_bottlenecks_cannot_be_merged(base, rows, tmp_path):
     pytest.importorskip("adapters")
     with pytest.raises(ValueError, match="cannot be merged into plain weights. Use 'adapter', or 'auto'"):

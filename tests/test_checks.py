@@ -1,6 +1,8 @@
 """What is refused before a run begins, or at its first step: each mistake gives one error that names it and what to do.
 Nothing is trained or written then."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import tiny_run
@@ -327,3 +329,51 @@ def test_features_of_another_width_are_refused():
 def test_a_length_without_room_for_a_word_is_refused():
     with pytest.raises(ValueError, match="`max_length` is 2; with special tokens a row has at least 3"):
         tokenize(tiny_texts(3), tiny_tokenizer(), 2)
+
+
+def test_adapters_that_would_not_come_back_are_refused(tmp_path):
+    """Of transformers' own integration no weights were left after a save; of another name, PEFT saves elsewhere."""
+    peft = pytest.importorskip("peft")
+    lora = peft.LoraConfig(target_modules=["query"])
+    own, named = (AutoModelForSequenceClassification.from_config(tiny_config("bert")) for _ in range(2))
+    own.add_adapter(lora)
+    named = peft.get_peft_model(named, lora, adapter_name="task")
+    for model, message in ((own, "an adapter by transformers' own integration"), (named, "adapter is called 'task'")):
+        with pytest.raises(ValueError, match=message):
+            SealTrainer(model, tiny_run.arguments(tmp_path, "ce"))
+        with pytest.raises(ValueError, match=message):
+            SealForMultiLabel(model, tiny_run.model().loss_net).save_pretrained(tmp_path / "saved")
+    assert not (tmp_path / "saved").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            dict(neftune_noise_alpha=5.0),
+            "`neftune_noise_alpha` is 5.0, but the model, MLPForMultiLabel, embeds",
+        ),
+        (
+            dict(label_names=["gold"]),
+            r"`label_names` is \['gold'\], but the gold outputs are read from",
+        ),
+    ],
+)
+def test_arguments_of_the_trainer_that_are_not_for_these_nets_are_refused(tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        trainer_with(tmp_path, **options)
+
+
+def test_two_ways_to_read_logits_are_refused(tmp_path):
+    nets, args = tiny_run.model(), tiny_run.arguments(tmp_path)
+    with pytest.raises(ValueError, match="`decode_predictions` is True, and `preprocess_logits_for_metrics` is given"):
+        SealTrainer(nets, args, decode_predictions=True, preprocess_logits_for_metrics=lambda logits, labels: logits)
+
+
+def test_options_of_a_fresh_net_are_refused_beside_a_pretrained_one(tmp_path):
+    texts = SimpleNamespace(name="texts", kind="text", label_names=list("abc"), label_rates=None)
+    with pytest.raises(ValueError, match="`dropout` is of the MLP for features, but 'texts' is text"):
+        SealForMultiLabel.for_data(texts, tmp_path, dropout=0.3)
+    tags = SimpleNamespace(name="tags", label_names=["a", "b"])
+    with pytest.raises(ValueError, match="`vocabulary` is for a fresh BiLSTM, but `model_name_or_path` is"):
+        SealForTokenClassification.for_data(tags, tmp_path, vocabulary=Vocabulary(["<pad>", "<unk>"]))

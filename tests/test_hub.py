@@ -47,6 +47,7 @@ def trainer_of(name, **arguments):
 seal, trainer = trainer_of("seal", hub_strategy="checkpoint")
 trainer.train()
 metrics, _, _ = evaluate_multilabel(trainer, validation, validation)
+seal.push_to_hub("user/seal", include_loss_net=True)  # a loss-net that the trainer's own push does not leave there
 trainer.card_facts = {"dataset": "org/moods", "finetuned_from": "org/encoder", "metrics": metrics}
 trainer.push_to_hub(commit_message="the end", license="apache-2.0", tags="moods")
 results["metrics"] = metrics

@@ -291,6 +291,15 @@ def test_only_safetensors_are_read_and_nothing_is_unpickled(place, bert, tmp_pat
 # --- without seal_hf -------------------------------------------------------------------------------------------------
 
 
+def test_a_saved_loss_net_keeps_its_energy_and_says_so(tmp_path, caplog):
+    SealForMultiLabel.for_data(FEATURES, hidden_size=8, global_size=5).save_pretrained(tmp_path)
+    data = SimpleNamespace(**vars(FEATURES), label_rates=None)
+    with caplog.at_level("WARNING", "seal_hf"):
+        again = SealForMultiLabel.for_data(data, tmp_path, energy="pairwise", global_size=5)
+    assert "has energy 'multilabel' and keeps it; 'pairwise' was asked for." in caplog.text
+    assert again.loss_net.config.energy == "multilabel" and "global_size" not in caplog.text
+
+
 def test_the_saved_root_is_a_plain_model(bert, tmp_path):
     """A pipeline in a process that cannot import seal_hf gives the probabilities, with the labels' names."""
     texts, folders, expected = tiny_texts(3)["text"][:], [], []

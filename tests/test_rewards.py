@@ -171,3 +171,9 @@ def test_the_rules_for_cora_prefer_gold(shared_data):
     found = reward(codes, F.one_hot(rows, len(data.label_names)), mask)
     assert found[:, 0].min() > 0.8
     assert (found.mean(0).diff() < -0.02).all()
+
+
+def test_a_space_belongs_to_no_word():
+    rules = [Rule("words", ["A"], pattern=pattern) for pattern in (r"\s\d+", r"\w+\s", r"in 1", r"\s", r"\b")]
+    reward = RuleReward(rules, ["A"])
+    assert [f"{code:05b}"[::-1] for code in reward.codes([["in", "1999", "x"]])[0]] == ["01100", "11100", "00000"]

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import tiny_tags
 import torch
+from tiny_models import tiny_arguments
 
+from seal_hf.rows.collators import collate_rows
 from seal_hf.rows.length_order import longest_first, put_back
 
 
@@ -71,3 +73,25 @@ def test_order_is_of_what_is_padded_alone():
     values = np.arange(len(order))[:, None] * [1, 10]
     nested = {"a": (values[order], None)}
     assert np.array_equal(put_back(nested, order)["a"][0], values) and put_back(nested, order)["a"][1] is None
+
+
+def test_rows_of_a_loader_in_another_order_stay_in_that(tmp_path, folder):
+    """A subclass' own loader, as it is."""
+    both, rows = tiny_tags.nets("bilstm", folder)
+    trainer = tiny_tags.trainer(tmp_path, both, rows, per_device_eval_batch_size=8, energy_loss="ce")
+    expected = trainer.predict(rows)
+    loader = torch.utils.data.DataLoader(rows, batch_size=8, collate_fn=collate_rows)
+    found = trainer.evaluation_loop(trainer.accelerator.prepare(loader), "own")
+    assert np.array_equal(found.label_ids, expected.label_ids)
+    counts = expected.label_ids != -100
+    np.testing.assert_allclose(found.predictions[counts], expected.predictions[counts], atol=1e-5)
+
+
+def test_rows_are_grouped_by_length_in_training(tmp_path, folder):
+    both, rows = tiny_tags.nets("bilstm", folder)
+    old = "group_by_length" in vars(tiny_arguments(tmp_path))  # of transformers 4
+    option = dict(group_by_length=True) if old else dict(train_sampling_strategy="group_by_length")
+    trainer = tiny_tags.trainer(tmp_path, both, rows, max_steps=2, **option)
+    trainer.processing_class = tiny_tags.Vocabulary.from_data(tiny_tags.sentences())
+    trainer.train()
+    assert trainer.state.global_step == 2

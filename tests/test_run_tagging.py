@@ -138,3 +138,13 @@ def test_a_users_error_is_one_clear_line(program, tmp_path, flags, message):
         run(program, tmp_path, *flags.split())
     assert len(str(error.value).splitlines()) == 1
     assert not list(tmp_path.glob("checkpoint-*"))
+
+
+def test_a_saved_bilstm_is_evaluated_and_keeps_its_crf(program, tmp_path):
+    """Without another step, it has the figures that it was saved with; a loss that leaves the CRF out is refused."""
+    crf = ["--loss", "ce", "--task_loss", "crf", "--word_features", "case"]
+    first = run(program, tmp_path / "first", *crf)
+    again = ["--model_name_or_path", str(tmp_path / "first"), "--num_train_epochs", "0"]
+    assert run(program, tmp_path / "again", *again, *crf) == first
+    with pytest.raises(ValueError, match="CRF"):
+        run(program, tmp_path / "other", *again, "--loss", "ce")

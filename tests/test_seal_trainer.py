@@ -241,3 +241,65 @@ def test_training_forgets_the_threshold_of_the_net_as_it_was(tmp_path):
         trainer.save_model()
         again = SealForMultiLabel.from_pretrained(tmp_path)
         assert getattr(again.config, "threshold", None) == expected
+
+
+class Averaging(torch.optim.SGD):
+    """As schedule-free optimizers: evaluated are other weights than those that are trained."""
+
+    training = True
+
+    def _swap(self, training):
+        if training != self.training:
+            self.training = training
+            for group in self.param_groups:
+                for p in group["params"]:
+                    p.data.mul_(-1)
+
+    def train(self):
+        self._swap(True)
+
+    def eval(self):
+        self._swap(False)
+
+
+def test_an_optimizer_with_modes_is_in_that_of_training_in_every_forward(tmp_path):
+    """An evaluation after every step changes nothing."""
+    ends = []
+    for evaluated in (False, True):
+        nets, rows = tiny_run.model(), TensorRows(tiny_run.table())
+        often = dict(eval_strategy="steps", eval_steps=1) if evaluated else {}
+        args = tiny_run.arguments(tmp_path, max_steps=4, lr_scheduler_type="constant", **often)
+        optimizer = Averaging(nets.task_net.parameters(), lr=0.01)
+        trainer = SealTrainer(nets, args, train_dataset=rows, eval_dataset=rows, optimizers=(optimizer, None))
+        trainer.train()
+        optimizer.train()
+        ends.append(tiny_run.parameters(nets))
+    torch.testing.assert_close(*ends)
+
+
+def test_a_window_that_ends_in_no_step_has_no_phase_of_the_loss_net_beside_that_of_the_step(tmp_path):
+    """Of a stream, whose length is unknown, the Trainer takes the gradients of the last window into the next epoch."""
+    stream = tiny_run.table(10).to_iterable_dataset()
+    trainer, _ = tiny_run.make(tmp_path, rows=stream, batch=2, accumulation=4, max_steps=4, logging_steps=1)
+    phases, phase = [], trainer.loss_net_phase
+    trainer.loss_net_phase = lambda window: phases.append(trainer.state.global_step) or phase(window)
+    trainer.train()
+    assert phases == [0, 1, 2, 3]
+
+
+def test_the_default_objective_of_a_search_is_the_loss_without_energies(tmp_path):
+    pytest.importorskip("optuna")
+    rows, seen = TensorRows(tiny_run.table()), []
+    for metrics, expected in ((None, "eval_loss"), (lambda found: {"f1": 0.25}, "eval_f1")):
+        trainer = SealTrainer(
+            args=tiny_run.arguments(tmp_path, max_steps=2, eval_strategy="steps", eval_steps=2),
+            model_init=lambda trial: tiny_run.model(),
+            train_dataset=rows,
+            eval_dataset=rows,
+            compute_metrics=metrics,
+        )
+        evaluate = trainer.evaluate
+        trainer.evaluate = lambda *args, evaluate=evaluate, **kwargs: seen.append(evaluate(*args, **kwargs)) or seen[-1]
+        space = lambda trial: {"learning_rate": trial.suggest_float("learning_rate", 1e-3, 1e-2)}  # noqa: E731
+        best = trainer.hyperparameter_search(space, n_trials=1, backend="optuna")
+        assert best.objective == pytest.approx(seen[-1][expected])

@@ -245,6 +245,7 @@ def test_both_nets_come_back_with_the_crf(tmp_path, folder, kind, encoder):
             again.predict(**inputs)
     else:
         assert torch.equal(again.predict(**inputs)[1], again.predict(mask, **inputs)[1])
+    assert SealForTokenClassification.for_data(tiny_tags.data(), tmp_path, loss_net_encoder=encoder).config.crf
     plain = SealForTokenClassification.from_pretrained(tmp_path, crf=False)
     assert torch.equal(plain.predict(mask, **inputs)[1], both(**inputs).logits.argmax(-1)) and not plain.config.crf
     fresh = with_crf(plain.task_net).crf

@@ -6,20 +6,46 @@ from typing import Any
 
 from torch import nn
 from transformers import PreTrainedModel
+from transformers.utils import logging
 
 from .base import LOSS_ADAPTER, AdapterLibrary, LossAdapter
 from .bottleneck import Adapters
 from .peft import Peft
 
+logger = logging.get_logger(__name__)
+
 LIBRARIES: dict[str, AdapterLibrary] = {library.mode: library for library in (Peft(), Adapters())}
 METHODS: dict[str, str] = {method: mode for mode, library in LIBRARIES.items() for method in library.methods()}
 
-__all__ = ["LIBRARIES", "LOSS_ADAPTER", "METHODS", "AdapterLibrary", "LossAdapter", "library_of", "with_adapter"]
+__all__ = [
+    "LIBRARIES",
+    "LOSS_ADAPTER",
+    "METHODS",
+    "AdapterLibrary",
+    "LossAdapter",
+    "check_adapters",
+    "library_of",
+    "with_adapter",
+]
 
 
 def library_of(model: nn.Module) -> AdapterLibrary | None:
     """The library whose adapter this task-net trains; None for full fine-tuning."""
     return next((library for library in LIBRARIES.values() if library.owns(model)), None)
+
+
+def check_adapters(model: nn.Module) -> None:
+    """Raises ValueError for adapters that would not come back as they were saved: those of transformers' own PEFT
+    integration, and those that their library saves under another name, or of which it saves one alone."""
+    if getattr(model, "_hf_peft_config_loaded", False):
+        raise ValueError(
+            "The task-net has an adapter by transformers' own integration (add_adapter, or from_pretrained of an "
+            "adapter), whose weights are no part of a plain model. Wrap the plain model by peft.get_peft_model, or "
+            "load it by SealForMultiLabel.from_pretrained(..., adapter='lora') or the like."
+        )
+    library = library_of(model)
+    if library is not None:
+        library.check(model)
 
 
 def with_adapter(
@@ -38,6 +64,9 @@ def with_adapter(
         ValueError: an unknown method, one of another library than `loss_net_encoder` names, or the library is missing.
     """
     if library_of(model) is not None:
+        asked = {"adapter": adapter, "adapter_rank": rank, "adapter_targets": targets}
+        for name in (name for name, value in asked.items() if value is not None):
+            logger.warning(f"The task-net has an adapter and keeps it: `{name}`, {asked[name]!r}, is for a fresh one.")
         return model
     if adapter is None:
         if loss_net_encoder not in LIBRARIES:

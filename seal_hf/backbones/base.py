@@ -99,6 +99,10 @@ class AdapterLibrary(ABC):
         """Whether the model trains an adapter of this library."""
 
     @abstractmethod
+    def check(self, model: nn.Module) -> None:
+        """Raises ValueError where the adapters in use would not come back as they are saved."""
+
+    @abstractmethod
     def wrap(self, model: PreTrainedModel, method: Any, rank: int | None, targets: str | list[str] | None) -> nn.Module:
         """The task-net with a fresh adapter on a frozen base; its classifier stays trainable."""
 

@@ -51,6 +51,13 @@ class Adapters(AdapterLibrary):
     def owns(self, model: nn.Module) -> bool:
         return hasattr(model, "adapters_config") and bool(model.active_adapters)
 
+    def check(self, model: nn.Module) -> None:
+        if len(names := model.active_adapters.flatten()) > 1:
+            raise ValueError(
+                f"The task-net has the active adapters {', '.join(sorted(names))}, of which the first alone would be "
+                "saved. Merge the others into the base, or activate one."
+            )
+
     def wrap(self, model: PreTrainedModel, method: Any, rank: int | None, targets: str | list[str] | None) -> nn.Module:
         import adapters
 

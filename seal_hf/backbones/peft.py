@@ -60,6 +60,13 @@ class Peft(AdapterLibrary):
     def owns(self, model: nn.Module) -> bool:
         return hasattr(model, "peft_config") and hasattr(model, "get_base_model")
 
+    def check(self, model: nn.Module) -> None:
+        if model.active_adapter != "default" and not model.peft_config[model.active_adapter].is_prompt_learning:
+            raise ValueError(
+                f"The task-net's adapter is called {model.active_adapter!r}, under which PEFT saves it in a folder of "
+                "that name, where nothing finds it. Leave adapter_name out, or call it 'default'."
+            )
+
     def wrap(self, model: PreTrainedModel, method: Any, rank: int | None, targets: str | list[str] | None) -> nn.Module:
         import peft
 

@@ -40,11 +40,13 @@ class SealModel(nn.Module):
         auto_class: the Auto class that loads a plain task-net of this kind.
         space_class: the kind of output.
         default_energy: the energy of a fresh loss-net; those of the same space may be asked for.
+        default_global_size: the width of its global term.
     """
 
     auto_class: type
     space_class: type[OutputSpace]
     default_energy: str
+    default_global_size = 200
 
     def __init__(self, task_net: PreTrainedModel, loss_net: LossNet):
         super().__init__()
@@ -93,7 +95,7 @@ class SealModel(nn.Module):
         adapter_targets: str | list[str] | None = None,
         energy: str | None = None,
         energy_options: dict[str, Any] | None = None,
-        global_size: int = 200,
+        global_size: int | None = None,
         label_rates: np.ndarray | None = None,
         **kwargs,
     ) -> SealModel:
@@ -110,7 +112,8 @@ class SealModel(nn.Module):
             adapter_rank: of a LoRA (default 8), or the width of a bottleneck (default: a sixteenth of the encoder's).
             adapter_targets: the modules a LoRA sits in, as PEFT takes them: names, or `all-linear`.
             energy, energy_options: energy network of a fresh loss-net, see `ENERGIES`, and its own arguments.
-            global_size: width of a fresh loss-net's global term.
+            global_size: width of a fresh loss-net's global term; default: `default_global_size`. A saved loss-net keeps
+                its energy, which is warned of.
             label_rates: (L,) share of the training rows with each label, in (0, 1): where a fresh classifier starts, if
                 it has a bias (Lin et al. 2017, §3.3), instead of at one half.
             kwargs: for the task-net's `from_pretrained` (`num_labels`, `id2label`, `revision`, `token`, ...).
@@ -164,6 +167,9 @@ class SealModel(nn.Module):
                 f"{loss_net_encoder or found!r} and {task_net.config.num_labels}. Remove {LOSS_NET_FOLDER}/ to "
                 f"start a fresh one."
             )
+        for option, asked in {"energy": energy, "energy_options": energy_options, "global_size": global_size}.items():
+            if asked not in (None, saved := getattr(loss_net.config, option)):
+                logger.warning(f"The loss-net in {name} has {option} {saved!r} and keeps it; {asked!r} was asked for.")
         return aligned(cls(task_net, loss_net)).eval()
 
     @classmethod
@@ -172,7 +178,7 @@ class SealModel(nn.Module):
         task_net: PreTrainedModel,
         pretrained: str | None,
         mode: str,
-        global_size: int,
+        global_size: int | None = None,
         energy: str | None = None,
         energy_options: dict | None = None,
         hub: dict | None = None,
@@ -180,6 +186,7 @@ class SealModel(nn.Module):
         """A loss-net for this task-net. A separate encoder starts from the same pretrained weights, if there are
         any."""
         energy = energy or cls.default_energy
+        global_size = cls.default_global_size if global_size is None else global_size
         check_energy(cls.space_class.name, energy)
         encoder, config = None, task_net.config
         if mode == "separate" and pretrained is not None:

@@ -72,7 +72,7 @@ class SealForMultiLabel(SealModel):
         adapter: Any = None,
         energy: str | None = None,
         energy_options: dict[str, Any] | None = None,
-        global_size: int = 200,
+        global_size: int | None = None,
         hidden_size: int | None = None,
         num_layers: int | None = None,
         dropout: float | None = None,
@@ -100,8 +100,11 @@ class SealForMultiLabel(SealModel):
         labels = label_maps(names)
         loss_net = {"energy": energy, "energy_options": energy_options, "global_size": global_size}
         if model_name_or_path is not None:
+            own = {"hidden_size": hidden_size, "num_layers": num_layers, "label_bias": label_bias}
             if data.kind == "features":
                 _check_reads_features(data, model_name_or_path, kwargs)
+            elif (name := next((k for k, v in {**own, "dropout": dropout}.items() if v is not None), None)) is not None:
+                raise ValueError(f"`{name}` is of the MLP for features, but {data.name!r} is text. Leave it out.")
             seal = cls.from_pretrained(
                 model_name_or_path,
                 loss_net_encoder=loss_net_encoder,
@@ -113,7 +116,7 @@ class SealForMultiLabel(SealModel):
                 **kwargs,
             )
             if data.kind == "features":
-                _as_asked(seal, dropout, hidden_size=hidden_size, num_layers=num_layers)
+                _as_asked(seal, dropout, own)
             return seal
         if data.kind != "features":
             raise ValueError(
@@ -145,17 +148,17 @@ class SealForMultiLabel(SealModel):
         return seal
 
 
-def _as_asked(seal: SealForMultiLabel, dropout: float | None, **sizes: int | None) -> None:
-    """Saved MLPs with another dropout, if one is given; sizes that they do not have are warned of."""
+def _as_asked(seal: SealForMultiLabel, dropout: float | None, options: dict[str, Any]) -> None:
+    """Saved MLPs with another dropout, if one is given; other options that they do not have are warned of."""
     for net in (seal.task_net, seal.loss_net) if dropout is not None else ():
         if net.encoder is not None:
             net.encoder.dropout.p = net.encoder.config.dropout = dropout
     if dropout is not None and seal.loss_net.encoder is not None:
         seal.loss_net.config.encoder_config = {**seal.loss_net.config.encoder_config, "dropout": dropout}
-    for name, size in sizes.items():
+    for name, asked in options.items():
         found = getattr(seal.config, name)
-        if size not in (None, found):
-            logger.warning(f"The saved task-net has {name} {found}, and keeps it; {size} was asked for.")
+        if asked not in (None, found):
+            logger.warning(f"The saved task-net has {name} {found}, and keeps it; {asked} was asked for.")
 
 
 def _check_reads_features(data, model_name_or_path: str, kwargs: dict[str, Any]) -> None:

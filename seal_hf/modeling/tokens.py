@@ -33,6 +33,7 @@ class SealForTokenClassification(SealModel):
     auto_class = AutoModelForTokenClassification
     space_class = TagSequenceSpace
     default_energy = "chain"
+    default_global_size = 128
 
     @torch.no_grad()
     def predict(self, mask: Tensor | None = None, **inputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -85,10 +86,10 @@ class SealForTokenClassification(SealModel):
         vectors: WordVectors | None = None,
         loss_net_encoder: str = "separate",
         adapter: Any = None,
-        crf: bool = False,
+        crf: bool | None = None,
         energy: str | None = None,
         energy_options: dict[str, Any] | None = None,
-        global_size: int = 128,
+        global_size: int | None = None,
         word_size: int = 100,
         hidden_size: int = 200,
         num_layers: int = 1,
@@ -105,7 +106,7 @@ class SealForTokenClassification(SealModel):
             vectors: pretrained word vectors of the BiLSTM, of which both nets have a copy.
             loss_net_encoder, adapter, kwargs: see [`SealModel.from_pretrained`]; the BiLSTM takes `separate` or
                 `shared`, and no adapter.
-            crf: a CRF over the logits, trained by `task_loss="crf"`.
+            crf: a CRF over the logits, trained by `task_loss="crf"`; default: of a saved task-net as it was saved.
             energy, energy_options, global_size: of the loss-net, see `ENERGIES`.
             word_size, hidden_size, num_layers, dropout, train_word_embeddings: of the BiLSTM, see [`BiLSTMConfig`].
 
@@ -115,6 +116,12 @@ class SealForTokenClassification(SealModel):
         labels = label_maps(data.label_names)
         loss_net = {"energy": energy, "energy_options": energy_options, "global_size": global_size}
         if model_name_or_path is not None:
+            own = {"vocabulary": vocabulary, "vectors": vectors}
+            if (name := next((name for name, value in own.items() if value is not None), None)) is not None:
+                raise ValueError(
+                    f"`{name}` is for a fresh BiLSTM, but `model_name_or_path` is {str(model_name_or_path)!r}. Leave "
+                    "one of them out."
+                )
             names = {"num_labels": len(data.label_names), **labels}
             options = {"loss_net_encoder": loss_net_encoder, "adapter": adapter, **loss_net, **names, **kwargs}
             return cls.from_pretrained(model_name_or_path, crf=crf, **options)

@@ -15,7 +15,19 @@ from transformers import EvalPrediction
 from .collators import TensorRows
 
 
-def longest_first(dataset) -> list[int] | None:
+class LongestFirst(list):
+    """Indices of rows, the sampler of a loader whose order this is."""
+
+
+def order_of(loader) -> LongestFirst | None:
+    """The order of a loader that takes the longest rows first, however it was wrapped; None of any other."""
+    sampler = getattr(loader, "batch_sampler", None)
+    while sampler is not None and not isinstance(sampler, LongestFirst):
+        sampler = getattr(sampler, "batch_sampler", getattr(sampler, "sampler", None))
+    return sampler
+
+
+def longest_first(dataset) -> LongestFirst | None:
     """Indices of [`TensorRows`], longest row first; None where all are equally long, and for other data sets."""
     if not isinstance(dataset, TensorRows):
         return None
@@ -23,7 +35,7 @@ def longest_first(dataset) -> list[int] | None:
     if not lengths or len(dataset) == 0:
         return None
     lengths = np.max([length.numpy() for length in lengths], axis=0)
-    return None if np.ptp(lengths) == 0 else np.argsort(-lengths, kind="stable").tolist()
+    return None if np.ptp(lengths) == 0 else LongestFirst(np.argsort(-lengths, kind="stable").tolist())
 
 
 def put_back(values: Any, order: Sequence[int]) -> Any:

@@ -48,6 +48,7 @@ class Vocabulary:
     lowercase: bool = True
     zero_digits: bool = False
     word_width: int = 20
+    model_input_names = ("input_ids",)  # what the Trainer takes the length of, where it groups rows by it
 
     def __post_init__(self):
         if self.word_width < 1:

@@ -255,10 +255,10 @@ def load_loss_net(folder: str | Path, task_net: nn.Module, energy_loss: str | No
             f"The loss-net in {folder} has {found[0]} labels and {found[1] or 'no'} input features, the task-net "
             f"{expected[0]} and {expected[1] or 'none'}. Train it on the same data, with the same options."
         )
-    for name in TABLES if "char_vocab_size" in options else ():
-        if own.get(name) != options[name]:
+    for name in TABLES if "char_vocab_size" in options else ("vocab_size",):
+        if own.get(name) != options.get(name):
             raise ValueError(
-                f"The loss-net in {folder} has `{name}` {own.get(name)}, the task-net {options[name]}: they read "
+                f"The loss-net in {folder} has `{name}` {own.get(name)}, the task-net {options.get(name)}: they read "
                 "different ids. Train it on the same data, with the same options."
             )
     if config.id2label != task_net.config.id2label:

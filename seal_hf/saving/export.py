@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 from pathlib import Path
 
+from huggingface_hub import HfApi
 from torch import nn
 
-from ..backbones import LIBRARIES, AdapterLibrary, library_of
+from ..backbones import LIBRARIES, AdapterLibrary, check_adapters, library_of
 from ..loss_net import LossNet, encoder_options, without_pooler
-from .checkpoints import save_loss_net
+from .checkpoints import LOSS_NET_FOLDER, save_loss_net
 
 ADAPTER_EXPORTS = ("auto", "merged", "adapter")
 PLAIN_FILES = ("config.json", "model.safetensors")
@@ -47,13 +48,16 @@ def save_nets(
         adapter_export: `merged`, `adapter`, or `auto`, merged where that is possible. Without adapters, no matter.
         kwargs: for the task-net's `save_pretrained`, where it is plain.
     """
+    check_adapters(task_net)
     library = library_of(task_net)
     merged = saves_merged(task_net, adapter_export)
     if not merged:
         library.save(task_net, folder)
         if loss_net is not None:  # no configuration of the task-net lies beside an adapter
-            found = {name: getattr(task_net.config, name, None) for name in DECISIONS}
-            loss_net.config.update({name: value for name, value in found.items() if value is not None})
+            for name in DECISIONS:
+                vars(loss_net.config).pop(name, None)
+                if (value := getattr(task_net.config, name, None)) is not None:
+                    setattr(loss_net.config, name, value)
     elif library is None:
         task_net.save_pretrained(folder, **kwargs)
     else:
@@ -63,6 +67,17 @@ def save_nets(
     for name in ADAPTER_FILES if merged else PLAIN_FILES:
         Path(folder, name).unlink(missing_ok=True)
     save_loss_net(loss_net, folder)
+
+
+def remove_stale(repo_id: str, merged: bool, token: str | None = None, revision: str | None = None) -> None:
+    """Delete a loss-net from a repo, and the files of the form in which the task-net will not be pushed."""
+    api = HfApi(token=token)
+    others = ADAPTER_FILES if merged else PLAIN_FILES
+    there = api.list_repo_files(repo_id, revision=revision)
+    stale = [name for name in there if name in others or name.startswith(f"{LOSS_NET_FOLDER}/")]
+    if stale:
+        message = "Remove files of an earlier push"
+        api.delete_files(repo_id, delete_patterns=stale, revision=revision, commit_message=message)
 
 
 def _with_own_encoder(loss_net: LossNet, library: AdapterLibrary) -> LossNet:
