@@ -33,9 +33,10 @@ TITLES = {
 JUDGED = {"mlc": "F1 tuned", "tagging": "span F1", "segmentation": "IoU at 0.5", "rewards": "accuracy"}
 INTRODUCTION = """# Results
 
-What each method reaches on feature data, with equal means: as many trials of search on validation, the same seeds, the
-same five decoders. Written by `python benchmarks/results_page.py` from the raw runs under `results/compare/`. Under
-each table stand the commands that it is made by; started again, they run what is not there yet.
+What each method reaches on feature data, with equal means: as many trials of search on validation (on delicious none),
+the same seeds, the same five decoders. Written by `python benchmarks/results_page.py` from the raw runs under
+`results/compare/`. Under each table stand the commands that it is made by; started again, they run what is not there
+yet.
 
 *Published* are the figures of Lee et al. 2022 at 0.5 (`ranking`: of their draft), on their own folds, so they stand
 beside ours, not under them. On genbase they had the identifier as a feature: `genbase_id` here. On spo_fun they had
@@ -43,6 +44,10 @@ beside ours, not under them. On genbase they had the identifier as a feature: `g
 `spo_fun_root` here; plain `spo_fun`, and `seq_fun`, have no root. The column *seeds* says how many runs a row has; data
 sets and methods that are not here were not run yet.
 """
+
+
+WITHOUT_SEARCH = """No search: every method has the settings of the data set's recipes, which cross-entropy and NCE were once
+searched for, and of its own those that a search would begin with."""
 
 
 RECIPES = """Test figures in percent, mean ± deviation over seeds, of
@@ -200,6 +205,12 @@ def of_recipes() -> list[str]:
     return lines
 
 
+def searched(runs: Runs) -> str:
+    """How much a method was searched."""
+    trials = runs.identity()["budget"]
+    return f"{trials} trials of search for each method." if trials else WITHOUT_SEARCH
+
+
 def main() -> None:
     tables = {}
     for name in DATA:
@@ -224,7 +235,7 @@ def main() -> None:
     for i, (name, by_decoder) in enumerate(tables.items()):
         published = {method: row[name] for method, row in PUBLISHED.items() if name in row}
         lines += [f"## {name}", "", markdown(by_decoder[METRIC], beside=published, legend=i == 0)]
-        lines += commands(name, Runs(COMPARE / name))
+        lines += [searched(Runs(COMPARE / name)), "", *commands(name, Runs(COMPARE / name))]
     lines += of_recipes()
     if any(RESULTS.glob("*_nce_local")):
         lines += ["## What of a gain are dependencies", "", DEPENDENCIES, "", *dependencies(), ""]
