@@ -46,8 +46,8 @@ sets and methods that are not here were not run yet.
 """
 
 
-WITHOUT_SEARCH = """No search: every method has the settings of the data set's recipes, which cross-entropy and NCE were once
-searched for, and of its own those that a search would begin with."""
+WITHOUT_SEARCH = """No search: every method has the settings of the data set's recipes, which were once searched for
+cross-entropy and NCE, and of its own those that a search would begin with."""
 
 
 RECIPES = """Test figures in percent, mean ± deviation over seeds, of
