@@ -1,4 +1,4 @@
-"""Writes recipes/RESULTS.md from the runs of compare_losses.py under recipes/results/compare/; runs nothing.
+"""Writes recipes/RESULTS.md, and a table of README's, from runs under recipes/results/compare/; runs nothing.
 
 python benchmarks/results_page.py
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import mean
 
 from goals import ABOUT, BESIDE, NOT_RUN, PUBLISHED, WHY, best_of, goals
-from run_recipes import KINDS, RESULTS, cell, runs_of, table
+from run_recipes import KINDS, RESULTS, cell, runs_of, table, write_readme
 
 from seal_hf.compare import COMPARED, METHODS, METRIC, Method, Runs, comparison, markdown
 from seal_hf.compare.methods import BASELINE, ENERGY, SEAL
@@ -87,19 +87,40 @@ def summary(tables: dict[str, dict[str, dict]]) -> list[str]:
                 found = best_of(by_decoder[decoder], group)
                 cells.append(f"{100 * found[1][decoder][0]:.2f} `{found[0]}`" if found else "-")
             found = best_of(by_decoder[decoder], SEAL)
-            if found and "difference" in found[1]:
-                row = found[1]
-                if VARIANTS.get(name) not in tables:
-                    gains.append(row["difference"])
-                low, high = row["interval"]
-                cells.append(f"{100 * row['difference']:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]")
-            else:
-                cells.append("-")
+            if found and "difference" in found[1] and VARIANTS.get(name) not in tables:
+                gains.append(found[1]["difference"])
+            cells.append(_difference(found[1]) if found else "-")
             lines.append(f"| {' | '.join(cells)} |")
         if gains:
             lines.append(f"| mean | | | | {100 * mean(gains):+.2f} |")
         lines.append("")
     return lines
+
+
+def readme_table(tables: dict[str, dict[str, dict]]) -> list[str]:
+    """The best baseline and the best SEAL method of each data set, under both decoders, in one table."""
+    head = [f"{part}, {meaning}" for meaning in COMPARED.values() for part in ("baseline", "loss-net", "difference")]
+    lines = [f"| data | {' | '.join(head)} |", "|---" * (1 + len(head)) + "|"]
+    for name, by_decoder in tables.items():
+        cells = [name]
+        for decoder in COMPARED:
+            found = [best_of(by_decoder[decoder], group) for group in (BASELINE, SEAL)]
+            if None in found:
+                cells += ["-"] * 3
+                continue
+            for method, row in found:
+                figure, deviation = (100 * value for value in row[decoder])
+                cells.append(f"`{method}` {figure:.2f} ± {deviation:.2f} ({len(row['seeds'])})")
+            cells.append(_difference(found[1][1]))
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _difference(row: dict) -> str:
+    if "difference" not in row:
+        return "-"
+    low, high = row["interval"]
+    return f"{100 * row['difference']:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]"
 
 
 def dependencies() -> list[str]:
@@ -246,6 +267,7 @@ def main() -> None:
             lines += [MASKS, "", *pairs, ""]
     lines += ["## Implicit gradients", "", IMPLICIT, "", *implicit(), "", f"Published: {BESIDE['implicit']}", ""]
     (ROOT / "recipes" / "RESULTS.md").write_text("\n".join(lines), encoding="utf-8")
+    write_readme("compared", readme_table(tables))
 
 
 if __name__ == "__main__":

@@ -133,8 +133,15 @@ def write_heads() -> None:
             recipe.write_text(f"{title}\n{head}{rest}", encoding="utf-8")
 
 
-def write_readme() -> None:
-    """README's table of F1, cross-entropy beside NCE."""
+def write_readme(mark: str, lines: list[str]) -> None:
+    """README's table behind `<!-- mark -->`."""
+    readme, found = ROOT / "README.md", rf"(<!-- {mark} -->\n)(?:\|.*\n)*"
+    text = readme.read_text(encoding="utf-8")
+    readme.write_text(re.sub(found, lambda mark: mark[1] + "\n".join(lines) + "\n", text), encoding="utf-8")
+
+
+def readme_table() -> list[str]:
+    """F1, cross-entropy beside NCE."""
     _, figures = KINDS["mlc"]
     lines = ["| data | ce at 0.5 | nce at 0.5 | ce tuned | nce tuned |", "|---|---|---|---|---|"]
     for name in sorted(recipe.stem.removesuffix("_ce") for recipe in (ROOT / "recipes" / "mlc").glob("*_ce.yaml")):
@@ -142,9 +149,7 @@ def write_readme() -> None:
             cell(runs_of(f"{name}_{loss}"), figures[key]) for key in ("F1 at 0.5", "F1 tuned") for loss in ("ce", "nce")
         ]
         lines.append("| " + " | ".join([name, *cells]) + " |")
-    readme, found = ROOT / "README.md", r"(<!-- results -->\n)(?:\|.*\n)*"
-    text = readme.read_text(encoding="utf-8")
-    readme.write_text(re.sub(found, lambda mark: mark[1] + "\n".join(lines) + "\n", text), encoding="utf-8")
+    return lines
 
 
 def main() -> None:
@@ -171,7 +176,7 @@ def main() -> None:
                 found = {name: f"{100 * result[key]:.2f}" for name, key in figures.items() if key in result}
                 print(f"{recipe.stem} seed {seed}: {found}", flush=True)
     write_heads()
-    write_readme()
+    write_readme("results", readme_table())
     for kind in dict.fromkeys(recipe.parent.name for recipe in options.recipes) or KINDS:
         print(table(kind), end="\n\n")
 
