@@ -14,36 +14,24 @@ structured_trainer.py is what all trainers here share.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
-from .checks import (
-    check_export,
-    check_hypergradient,
-    check_label_values,
-    check_loss_net,
-    check_repeats,
-    check_task_net,
-)
 from .encoders import last_features, task_features
 from .energy_losses import GOLD, OUTPUT, SAMPLES, Candidates
 from .energy_weight import SCHEDULES, balanced
 from .implicit.phase import ImplicitTerm, MicroBatch
-from .launchers import check_crf, check_launcher
 from .learner import frozen
-from .loss_net import LossNet
-from .modeling import SealModel
 from .modes import evaluating, keeping_statistics, perturbed, train_mode
 from .rows.feature_cache import FEATURES
 from .samplers import stateless_noise
 from .spaces import OutputSpace
 from .structured_trainer import encoder_inputs
-from .training_args import CROSS_ENTROPY, SealTrainingArguments
 from .two_nets import TwoNetTrainer
 
 
@@ -64,53 +52,9 @@ class SealTrainer(TwoNetTrainer):
         ValueError: no loss-net, a task-net or launcher that is not supported, or a data set without a `labels` column.
     """
 
-    def __init__(
-        self,
-        model: SealModel | PreTrainedModel | None = None,
-        args: SealTrainingArguments | None = None,
-        data_collator=None,
-        train_dataset=None,
-        eval_dataset=None,
-        *,
-        loss_net: LossNet | None = None,
-        space: OutputSpace | None = None,
-        decode_predictions: bool = False,
-        **kwargs,
-    ):
-        args = args if args is not None else SealTrainingArguments(output_dir="trainer_output")
-        check_launcher(args)
-        self.loss_net = self._given_loss_net = loss_net
-        self._initial_loss_net = {k: v.clone() for k, v in loss_net.state_dict().items()} if loss_net else None
-        self._given_space = space
-        model = self._take_apart(model)
-        if args.energy_loss == CROSS_ENTROPY:
-            self.loss_net = None
-        super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
-        if decode_predictions:
-            if self.preprocess_logits_for_metrics is not None:
-                raise ValueError(
-                    "`decode_predictions` is True, and `preprocess_logits_for_metrics` is given: both say what becomes "
-                    "of the logits in an evaluation. Leave one of them out."
-                )
-            self.preprocess_logits_for_metrics = self._decode
-        check_launcher(args, self.accelerator)
-        check_crf(args, self.accelerator, self.model)
-        check_task_net(self.model, self.space)
-        check_loss_net(self.loss_net, args, self.model)
-        check_export(self.model, args)
-        if self.energy_loss is not None:
-            self.space.check_loss(self.energy_loss, self.model.config.num_labels)
-        self.space.check_cost(args.margin_cost)
-        check_hypergradient(args, self.model, self.loss_net, self.space, self.accelerator.distributed_type)
-        check_repeats(args, train_dataset)
-        check_label_values(self.space, train_dataset=train_dataset, eval_dataset=eval_dataset)
-        if self.loss_net is not None:
-            self.loss_net.to(args.device)
-            self._cache_features()
-        self.card_facts: dict[str, Any] = {}  # what only the user knows of the card: arguments of `reports.run_card`
-        self._window: list[dict[str, Tensor]] = []
-        self._micro_batch = 0  # which of the window
-        self._pending = None  # the task-net's outputs with gradients, between training_step and compute_loss
+    _window: Sequence[dict[str, Tensor]] = ()  # the micro-batches of this update
+    _micro_batch = 0  # which of them
+    _pending: Any = None  # the task-net's outputs with gradients, between training_step and compute_loss
 
     # --- the algorithm -----------------------------------------------------------------------------------------------
 
@@ -311,10 +255,6 @@ class SealTrainer(TwoNetTrainer):
         """Stateless: depends on (seed, step, update, rank, micro-batch) alone, so resume is exact and ranks differ."""
         key = (self.args.seed, self.state.global_step, update, self.args.process_index, micro_batch)
         return stateless_noise(self.args.device, *key)
-
-    def _decode(self, logits: Tensor | tuple[Tensor, ...], labels: Tensor | None) -> Tensor:
-        logits = logits[0] if isinstance(logits, tuple) else logits
-        return self.space.decode(logits, mask=None if labels is None else self.space.gold(labels)[1])
 
     def _meter_loss_net(self, loss: Tensor, energies: Tensor, candidates: Candidates) -> None:
         self.meters.watch("loss-net", loss, self.state.global_step)

@@ -6,15 +6,25 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from transformers import PreTrainedModel
 from transformers.utils import logging
 
-from .checks import check_feature_cache, check_task_net
+from .checks import (
+    check_export,
+    check_feature_cache,
+    check_hypergradient,
+    check_label_values,
+    check_loss_net,
+    check_repeats,
+    check_task_net,
+)
 from .compat import enable_gradient_checkpointing
 from .energy_losses import ENERGY_LOSSES, EnergyLoss
 from .implicit.hypergradient import Hypergradient
 from .implicit.phase import Implicit
 from .infnet import CostAugmentedInference
+from .launchers import check_crf, check_launcher
 from .learner import Learner, reduces_sparse
 from .loss_net import LossNet
 from .modeling import SealModel
@@ -45,8 +55,58 @@ class TwoNetTrainer(SavingTrainer):
     implicit: Implicit | None = None
     _space_class: type[OutputSpace] = MultiLabelSpace
     _given_loss_net: LossNet | None = None
+    _initial_loss_net: dict[str, Tensor] | None = None  # its weights
     _last_phase = -1  # the step of the last loss-net phase: a short window that ends in no step has none of its own
-    _initial_loss_net: dict[str, torch.Tensor] | None = None  # its weights
+
+    def __init__(
+        self,
+        model: SealModel | PreTrainedModel | None = None,
+        args: SealTrainingArguments | None = None,
+        data_collator=None,
+        train_dataset=None,
+        eval_dataset=None,
+        *,
+        loss_net: LossNet | None = None,
+        space: OutputSpace | None = None,
+        decode_predictions: bool = False,
+        **kwargs,
+    ):
+        args = args if args is not None else SealTrainingArguments(output_dir="trainer_output")
+        check_launcher(args)
+        self.loss_net = self._given_loss_net = loss_net
+        self._initial_loss_net = {k: v.clone() for k, v in loss_net.state_dict().items()} if loss_net else None
+        self._given_space = space
+        model = self._take_apart(model)
+        if args.energy_loss == CROSS_ENTROPY:
+            self.loss_net = None
+        super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
+        if decode_predictions:
+            if self.preprocess_logits_for_metrics is not None:
+                raise ValueError(
+                    "`decode_predictions` is True, and `preprocess_logits_for_metrics` is given: both say what becomes "
+                    "of the logits in an evaluation. Leave one of them out."
+                )
+            self.preprocess_logits_for_metrics = self._decode
+        self._check_run()
+        if self.loss_net is not None:
+            self.loss_net.to(args.device)
+            self._cache_features()
+        self.card_facts: dict[str, Any] = {}  # what only the user knows of the card: arguments of `reports.run_card`
+
+    def _check_run(self) -> None:
+        """Raises ValueError for what of nets, arguments, launcher and data does not go together."""
+        args, data = self.args, {"train_dataset": self.train_dataset, "eval_dataset": self.eval_dataset}
+        check_launcher(args, self.accelerator)
+        check_crf(args, self.accelerator, self.model)
+        check_task_net(self.model, self.space)
+        check_loss_net(self.loss_net, args, self.model)
+        check_export(self.model, args)
+        if self.energy_loss is not None:
+            self.space.check_loss(self.energy_loss, self.model.config.num_labels)
+        self.space.check_cost(args.margin_cost)
+        check_hypergradient(args, self.model, self.loss_net, self.space, self.accelerator.distributed_type)
+        check_repeats(args, self.train_dataset)
+        check_label_values(self.space, **data)
 
     def _get_train_sampler(self, train_dataset=None):
         train_dataset = train_dataset if train_dataset is not None else self.train_dataset
@@ -175,6 +235,10 @@ class TwoNetTrainer(SavingTrainer):
         return output._replace(
             predictions=put_back(output.predictions, order), label_ids=put_back(output.label_ids, order)
         )
+
+    def _decode(self, logits: Tensor | tuple[Tensor, ...], labels: Tensor | None) -> Tensor:
+        logits = logits[0] if isinstance(logits, tuple) else logits
+        return self.space.decode(logits, mask=None if labels is None else self.space.gold(labels)[1])
 
     def create_model_card(self, **facts) -> None:
         """README.md of the output folder, written anew on every push: our card in place of the Trainer's draft."""
