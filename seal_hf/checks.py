@@ -37,6 +37,15 @@ HEADS = {"ForTokenClassification": "tag_sequence", "ForSemanticSegmentation": "b
 LOOKED_AT = 1000  # rows of a data set that is no tensor
 
 
+def check_given_space(space: OutputSpace | None, model_init: Callable | None) -> None:
+    """Raises ValueError for a space with the CRF of one net, where `model_init` makes others."""
+    if model_init is not None and getattr(getattr(space, "loss", None), "crf", None) is not None:
+        raise ValueError(
+            "`space` decodes by the CRF of one net, but `model_init` makes new ones. Leave `space` out, and set "
+            "task_loss='crf' in the arguments; or give the nets as `model`."
+        )
+
+
 def check_repeats(args: SealTrainingArguments, train_dataset) -> None:
     """Raises ValueError for batch repeats over a data set without rows by index, or in another order than shuffled."""
     if args.batch_repeats == 1:

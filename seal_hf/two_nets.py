@@ -13,6 +13,7 @@ from transformers.utils import logging
 from .checks import (
     check_export,
     check_feature_cache,
+    check_given_space,
     check_hypergradient,
     check_label_values,
     check_loss_net,
@@ -97,6 +98,7 @@ class TwoNetTrainer(SavingTrainer):
         """Raises ValueError for what of nets, arguments, launcher and data does not go together."""
         args, data = self.args, {"train_dataset": self.train_dataset, "eval_dataset": self.eval_dataset}
         check_launcher(args, self.accelerator)
+        check_given_space(self._given_space, self.model_init)
         check_crf(args, self.accelerator, self.model)
         check_task_net(self.model, self.space)
         check_loss_net(self.loss_net, args, self.model)

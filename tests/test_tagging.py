@@ -305,6 +305,9 @@ def test_what_does_not_go_together_is_refused(tmp_path, folder):
         ValueError, match="`task_loss` is 'cross_entropy', but the task-net has a CRF, which only 'crf'"
     ):
         tiny_tags.trainer(tmp_path, both, rows)
+    options = dict(energy_loss="ce", task_loss="crf", space=both.space, model_init=lambda: with_a_crf(folder)[0])
+    with pytest.raises(ValueError, match="`space` decodes by the CRF of one net, but `model_init` makes new ones"):
+        tiny_tags.trainer(tmp_path, None, rows, **options)
 
 
 def test_a_crf_beside_adapters_is_refused(folder):

@@ -50,7 +50,7 @@ def nets(kind, folder, encoder="separate", seed=0, **options):
     )
 
 
-def trainer(folder, both, rows, callbacks=None, decode_predictions=False, model_init=None, **options):
+def trainer(folder, both, rows, callbacks=None, decode_predictions=False, model_init=None, space=None, **options):
     """A silent trainer of 16 rows per batch."""
     options = {"per_device_train_batch_size": 16, "learning_rate": 1e-2, "loss_net_learning_rate": 1e-2} | options
     if both is not None:
@@ -63,6 +63,7 @@ def trainer(folder, both, rows, callbacks=None, decode_predictions=False, model_
         callbacks=callbacks,
         decode_predictions=decode_predictions,
         model_init=model_init,
+        space=space,
     )
     made.remove_callback(PrinterCallback)
     return made
