@@ -5,6 +5,7 @@ python benchmarks/results_page.py
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from statistics import mean
@@ -110,7 +111,8 @@ def readme_table(tables: dict[str, dict[str, dict]]) -> list[str]:
                 continue
             for method, row in found:
                 figure, deviation = (100 * value for value in row[decoder])
-                cells.append(f"`{method}` {figure:.2f} ± {deviation:.2f} ({len(row['seeds'])})")
+                spread = "" if math.isnan(deviation) else f" ± {deviation:.2f}"
+                cells.append(f"`{method}` {figure:.2f}{spread} ({len(row['seeds'])})")
             cells.append(_difference(found[1][1]))
         lines.append(f"| {' | '.join(cells)} |")
     return lines
@@ -242,7 +244,7 @@ def main() -> None:
     lines = [INTRODUCTION, "## Summary", ""]
     lines += [
         "The best method of each group is the one that is best on validation under the same decoder, of equal "
-        "ones the cheapest. The difference is "
+        "ones the cheapest; methods of one seed stand aside. The difference is "
         "that of the SEAL method to the baseline that is best on test, which may be another than the one shown. The "
         "mean is over data sets: genbase with and without its identifier, and spo_fun with and without its root, count "
         "once.",
