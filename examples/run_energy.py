@@ -67,8 +67,9 @@ def build(data, model_args: ModelArguments, trial=None) -> SealForMultiLabel:
     known = vars(model_args)
     options = known | {name: value for name, value in trial.params.items() if name in known} if trial else known
     if model_args.task_net_path is None:
-        sizes = {name: options[name] for name in ("hidden_size", "num_layers", "dropout", "energy", "global_size")}
-        return SealForMultiLabel.for_data(data, model_args.model_name_or_path, **sizes)
+        sizes = ("hidden_size", "num_layers", "dropout") if data.kind == "features" else ()
+        nets = {name: options[name] for name in (*sizes, "energy", "global_size")}
+        return SealForMultiLabel.for_data(data, model_args.model_name_or_path, **nets)
     network = {name: options[name] for name in ("energy", "global_size")}
     nets = SealForMultiLabel.from_pretrained(model_args.task_net_path, **network)
     if list(nets.config.id2label.values()) != list(data.label_names):
