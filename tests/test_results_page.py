@@ -66,6 +66,14 @@ def test_readmes_table_has_the_best_of_both_groups_under_both_decoders(page):
     assert cells(page.readme_table({"bibtex": one}), "bibtex") == expected * 2
 
 
+def test_one_method_for_all_is_measured_by_cross_entropy(page):
+    gains = {"bibtex": 0.04, "cal500": -0.01, "genbase": 0.0, "seq_fun": 0.01, "genbase_id": 0.9}
+    tables = {name: table(ce=row(0.5, 0.4), nce=row(0.6, 0.4 + gain)) for name, gain in gains.items()}
+    tables["spo_fun"] = table(ce=row(0.5, 0.4), asymmetric=row(0.6, 0.5))
+    (line,) = page.one_for_all(tables)[2:]  # `asymmetric` has one data set; a variant does not count
+    assert line == "| `nce` | spo_fun | +1.00 (-1.00) | +1.00 (-1.00) | 2.00 |"
+
+
 def test_goals_are_reached_by_their_figures(page):
     tables = {
         "bibtex": table(nce=row(0.6, 0.49, half=0.446, difference=0.03, seconds=2.5)),  # 44.76 ± 0.17 and 48.6
