@@ -15,6 +15,7 @@ from run_recipes import KINDS, RESULTS, cell, runs_of, table, write_readme
 
 from seal_hf.compare import COMPARED, METHODS, METRIC, Method, Runs, comparison, markdown
 from seal_hf.compare.methods import BASELINE, ENERGY, SEAL
+from seal_hf.compare.runs import LOST
 from seal_hf.compare.statistics import paired_test
 from seal_hf.recipes import read_recipe
 
@@ -76,6 +77,10 @@ the recipes: `python benchmarks/run_recipes.py recipes/mlc/NAME_nce.yaml --data_
 --global_size 0`; and with one of pairs of labels, `--suffix _pairwise --extra --energy pairwise`. Test example F1 at
 the threshold tuned on validation, in percent; p by a paired t-test over the seeds that both NCE rows have. Where
 `local` gains as much as `nce`, the gain is not what the energy has learned of label sets."""
+
+
+GLOBAL_TERMS = """The same in the comparisons above, each with its own search: `nce` beside `nce_local`, `nce_balanced`
+beside `nce_balanced_local`, over the seeds that both have."""
 
 
 def summary(tables: dict[str, dict[str, dict]]) -> list[str]:
@@ -172,6 +177,25 @@ def dependencies() -> list[str]:
         *cells, pairwise = (cell(found, key) for found in runs)
         p = "-" if p is None else f"{p:.2g}"
         lines.append(f"| {name} | {len(seeds)} | {' | '.join(cells)} | {p} | {pairwise} |")
+    return lines
+
+
+def global_terms(tables: dict[str, dict[str, dict]]) -> list[str]:
+    """Methods with the whole energy and with its local term alone, seed by seed, of the searched comparisons."""
+    lines = ["| data | seeds | method | whole | local | difference | p |", "|---" * 7 + "|"]
+    for name in tables:
+        runs = Runs(COMPARE / name).all()
+        for method in ("nce", "nce_balanced"):
+            both = [
+                {run["seed"]: run for run in runs.get(other, ()) if LOST not in run}
+                for other in (method, f"{method}_local")
+            ]
+            if seeds := sorted(both[0].keys() & both[1].keys()):
+                values = [[found[seed][f"test_{METRIC}"] for seed in seeds] for found in both]
+                cells = [f"{100 * value:.2f}" for value in map(mean, values)]
+                p = f"{paired_test(*values):.2g}" if len(seeds) > 1 else "-"
+                difference = f"{100 * (mean(values[0]) - mean(values[1])):+.2f}"
+                lines.append(f"| {name} | {len(seeds)} | `{method}` | {' | '.join(cells)} | {difference} | {p} |")
     return lines
 
 
@@ -297,6 +321,7 @@ def main() -> None:
     lines += of_recipes()
     if any(RESULTS.glob("*_nce_local")):
         lines += ["## What of a gain are dependencies", "", DEPENDENCIES, "", *dependencies(), ""]
+        lines += [GLOBAL_TERMS, "", *global_terms(tables), ""]
     for kind, title in TITLES.items():
         if len(rows := table(kind).split("\n")) > 2:
             lines += [f"## {title}", "", RECIPES.format(kind=kind), "", *rows, "", f"Published: {BESIDE[kind]}", ""]

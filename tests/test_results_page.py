@@ -74,6 +74,17 @@ def test_one_method_for_all_is_measured_by_cross_entropy(page):
     assert line == "| `nce` | spo_fun | +1.00 (-1.00) | +1.00 (-1.00) | 2.00 |"
 
 
+def test_whole_energies_are_compared_with_local_ones_seed_by_seed(page, tmp_path, monkeypatch):
+    runs = Runs(tmp_path / "bibtex")
+    for method, figures in {"nce": [0.4, 0.5, 0.7], "nce_local": [0.39, 0.47], "nce_balanced": [0.4]}.items():
+        for seed, value in enumerate(figures):
+            runs.save(method, seed, {"seed": seed, f"test_{METRIC}": value})
+    monkeypatch.setattr(page, "COMPARE", tmp_path)
+    (line,) = page.global_terms({"bibtex": {}})[2:]
+    p = f"{ttest_rel([0.4, 0.5], [0.39, 0.47]).pvalue:.2g}"
+    assert line == f"| bibtex | 2 | `nce` | 45.00 | 43.00 | +2.00 | {p} |"
+
+
 def test_goals_are_reached_by_their_figures(page):
     tables = {
         "bibtex": table(nce=row(0.6, 0.49, half=0.446, difference=0.03, seconds=2.5)),  # 44.76 ± 0.17 and 48.6
