@@ -299,7 +299,7 @@ def test_training_forgets_the_threshold_of_a_saved_adapter(mode, base, rows, tmp
 
 def test_several_active_adapters_are_refused(base, rows, tmp_path):
     adapters = pytest.importorskip("adapters")
-    seal = nets(base, "adapters", loss_net_encoder="separate")
+    seal = nets(base, "separate", adapter="pfeiffer")
     seal.task_net.add_adapter("language", config="seq_bn")
     seal.task_net.set_active_adapters(adapters.composition.Stack("language", "task"))
     with pytest.raises(ValueError, match="has the active adapters language, task, of which the first alone would be"):
