@@ -34,7 +34,7 @@ the methods that validation chooses gain by more than chance on seq_fun alone, w
 between labels gains as much (`nce_balanced_local`); on bibtex it does with a fixed λ1 and not with one by gradient
 norms: see below. On delicious nothing was searched: λ1 is that of one data set's recipe, and where it has another
 meaning (`nce_balanced`) it is far off. *Seconds per epoch*: of the samples' energies; `nce_balanced_cheap` is below 3
-and above cross-entropy wherever it was searched (next section), though validation does not choose it."""
+and not below cross-entropy wherever it was searched (next section), though validation does not choose it."""
 
 
 def best_of(compared: dict, group: str) -> tuple[str, dict] | None:
