@@ -5,7 +5,6 @@ python benchmarks/results_page.py
 
 from __future__ import annotations
 
-import math
 import re
 from pathlib import Path
 from statistics import mean, median
@@ -17,6 +16,7 @@ from seal_hf.compare import COMPARED, METHODS, METRIC, Method, Runs, comparison,
 from seal_hf.compare.methods import BASELINE, ENERGY, SEAL
 from seal_hf.compare.runs import LOST
 from seal_hf.compare.statistics import paired_test
+from seal_hf.compare.table import difference, percent
 from seal_hf.recipes import read_recipe
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -54,8 +54,8 @@ cross-entropy and NCE, and of its own those that a search would begin with."""
 
 LEAST_SETS = 4  # that a method has runs on, to be one for all
 ONE_FOR_ALL = """What a method would give who takes it everywhere: its test example F1 less that of cross-entropy, in
-points, mean over the data sets that it was run on, and in brackets the least of them; each as in the tables below, with
-its own search. Methods with runs on four data sets or more; the median of their time per epoch, over cross-entropy's.
+points, mean over the data sets that it was searched on, and in brackets the least of them; each as in the tables below.
+Methods with runs on four data sets or more; the median of their time per epoch, over cross-entropy's.
 No test of significance is made here."""
 
 
@@ -102,7 +102,7 @@ def summary(tables: dict[str, dict[str, dict]]) -> list[str]:
             found = best_of(by_decoder[decoder], SEAL)
             if found and "difference" in found[1] and VARIANTS.get(name) not in tables:
                 gains.append(found[1]["difference"])
-            cells.append(_difference(found[1]) if found else "-")
+            cells.append(difference(found[1]) if found else "-")
             lines.append(f"| {' | '.join(cells)} |")
         if gains:
             lines.append(f"| mean | | | | {100 * mean(gains):+.2f} |")
@@ -149,19 +149,10 @@ def readme_table(tables: dict[str, dict[str, dict]]) -> list[str]:
                 cells += ["-"] * 3
                 continue
             for method, row in found:
-                figure, deviation = (100 * value for value in row[decoder])
-                spread = "" if math.isnan(deviation) else f" ± {deviation:.2f}"
-                cells.append(f"`{method}` {figure:.2f}{spread} ({len(row['seeds'])})")
-            cells.append(_difference(found[1][1]))
+                cells.append(f"`{method}` {percent(*row[decoder])} ({len(row['seeds'])})")
+            cells.append(difference(found[1][1]))
         lines.append(f"| {' | '.join(cells)} |")
     return lines
-
-
-def _difference(row: dict) -> str:
-    if "difference" not in row:
-        return "-"
-    low, high = row["interval"]
-    return f"{100 * row['difference']:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]"
 
 
 def dependencies() -> list[str]:
@@ -194,8 +185,8 @@ def global_terms(tables: dict[str, dict[str, dict]]) -> list[str]:
                 values = [[found[seed][f"test_{METRIC}"] for seed in seeds] for found in both]
                 cells = [f"{100 * value:.2f}" for value in map(mean, values)]
                 p = f"{paired_test(*values):.2g}" if len(seeds) > 1 else "-"
-                difference = f"{100 * (mean(values[0]) - mean(values[1])):+.2f}"
-                lines.append(f"| {name} | {len(seeds)} | `{method}` | {' | '.join(cells)} | {difference} | {p} |")
+                gain = f"{100 * (mean(values[0]) - mean(values[1])):+.2f}"
+                lines.append(f"| {name} | {len(seeds)} | `{method}` | {' | '.join(cells)} | {gain} | {p} |")
     return lines
 
 
@@ -313,7 +304,8 @@ def main() -> None:
     open_goals = sum(line.endswith(NOT_RUN) for line in reached)
     lines += ["## Goals", "", f"{ABOUT} {open_goals} further ones have no run yet.", ""]
     lines += [*(line for line in reached if not line.endswith(NOT_RUN)), "", WHY, ""]
-    lines += ["## One method for all", "", ONE_FOR_ALL, "", *one_for_all(tables), ""]
+    with_search = {name: table for name, table in tables.items() if Runs(COMPARE / name).identity()["budget"]}
+    lines += ["## One method for all", "", ONE_FOR_ALL, "", *one_for_all(with_search), ""]
     for i, (name, by_decoder) in enumerate(tables.items()):
         published = {method: row[name] for method, row in PUBLISHED.items() if name in row}
         lines += [f"## {name}", "", markdown(by_decoder[METRIC], beside=published, legend=i == 0)]

@@ -75,6 +75,10 @@ class EnergyTrainingArguments(CheckedArguments, TrainingArguments):
 
     def __post_init__(self):
         super().__post_init__()
+        self.check()
+
+    def check(self) -> None:
+        """Raises ValueError for values that cannot be, or do not go together; a hyper-parameter search changes them."""
         self._check_choice("energy_method", ENERGY_METHODS)
         self._check_choice("margin_cost", COSTS)
         self._check_choice("regression_samples", REGRESSION_SAMPLES)

@@ -173,6 +173,7 @@ class EnergyTrainer(SavingTrainer):
         """Output space, method and inference."""
         check_energy_network(self.model)  # which `model_init` may have made
         args, has_task_net = self.args, self.task_net is not None
+        args.check()
         self.space = self._given_space or SPACES[self.model.config.space]()
         _check_task_net(self.task_net, self.model, self.space, args)
         self.space.check_cost(args.margin_cost)

@@ -377,3 +377,16 @@ def test_options_of_a_fresh_net_are_refused_beside_a_pretrained_one(tmp_path):
     tags = SimpleNamespace(name="tags", label_names=["a", "b"])
     with pytest.raises(ValueError, match="`vocabulary` is for a fresh BiLSTM, but `model_name_or_path` is"):
         SealForTokenClassification.for_data(tags, tmp_path, vocabulary=Vocabulary(["<pad>", "<unk>"]))
+
+
+def test_values_that_a_search_sets_are_checked(tmp_path):
+    """The Trainer writes them into the arguments, past their constructor."""
+    trainer = trainer_with(tmp_path, max_steps=1)
+    trainer.args.margin_cost = "hamming"
+    with pytest.raises(ValueError, match="`margin_cost` is 'hamming'"):
+        trainer.train()
+    args = EnergyTrainingArguments(str(tmp_path), energy_method="dvn", use_cpu=True, report_to=[], max_steps=1)
+    energy = EnergyTrainer(tiny_run.model().loss_net, args, train_dataset=TensorRows(tiny_run.table(48)))
+    energy.args.inference_optimizer = "newton"
+    with pytest.raises(ValueError, match="`inference_optimizer` is 'newton'"):
+        energy.train()

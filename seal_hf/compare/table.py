@@ -113,11 +113,9 @@ def markdown(
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for name, row in sorted(compared["methods"].items(), key=lambda item: -item[1][decoder][0]):
         cells = [f"`{name}` {methods[name].about}" if name in methods else f"`{name}`", str(len(row["seeds"]))]
-        cells += [_percent(*row[key]) for key in DECODERS]
+        cells += [percent(*row[key]) for key in DECODERS]
         if "difference" in row:
-            low, high = row["interval"]
-            cells += [f"{100 * row['difference']:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]"]
-            cells += [_p(row["p_rows"], row["least_p_rows"]), _p(row["p_seeds"])]
+            cells += [difference(row), _p(row["p_rows"], row["least_p_rows"]), _p(row["p_seeds"])]
         else:
             cells += ["-", "-", "-"]
         cells.append("-" if math.isnan(row["seconds"]) else f"{row['seconds']:.2f}")
@@ -126,6 +124,14 @@ def markdown(
     lost = [f"`{name}` with seed {', '.join(map(str, seeds))}" for name, seeds in compared["lost"].items()]
     notes = [f"Lost, as the loss was no longer finite: {'; '.join(lost)}.", ""] if lost else []
     return "\n".join([*lines, "", *notes, *([_legend(compared), ""] if legend else [])])
+
+
+def difference(row: Mapping[str, Any]) -> str:
+    """A row's difference to the best baseline, with its interval, in percent; `-` where it has none."""
+    if "difference" not in row:
+        return "-"
+    low, high = row["interval"]
+    return f"{100 * row['difference']:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]"
 
 
 def _legend(compared: Mapping[str, Any]) -> str:
@@ -147,7 +153,7 @@ def _legend(compared: Mapping[str, Any]) -> str:
     return text
 
 
-def _percent(mean: float, std: float) -> str:
+def percent(mean: float, std: float) -> str:
     return f"{100 * mean:.2f}" if math.isnan(std) else f"{100 * mean:.2f} ± {100 * std:.2f}"
 
 
