@@ -18,6 +18,7 @@ INSTALL_REQUIRES = [
     "liac-arff>=2.5",  # Mulan and Clus files; scipy's reader refuses sparse ARFF
     "pyyaml>=6.0.1",  # recipes
     "huggingface_hub>=0.34",  # push and load; 0.x goes with transformers 4.57, 1.31 and later with 5
+    "filelock>=3.18",  # one comparison at a time in a folder; huggingface_hub and torch need it too
     "numpy>=2.0",  # metrics and loaders work on arrays
     "pyarrow>=21.0",  # the tables under datasets.Dataset, read and built without a copy per row
     "scipy>=1.15",  # a sigmoid that does not overflow
@@ -30,7 +31,10 @@ EXTRAS_REQUIRE = {
     "adapters": ["adapters>=1.3"],  # two adapters on one frozen base; pins transformers ~= 4.57.6
     "tensorboard": ["tensorboard>=2.20"],  # report_to="tensorboard"
     "trackio": ["trackio>=0.43"],  # report_to="trackio", on transformers 5: it needs huggingface_hub 1.10 or later
-    "optuna": ["optuna>=4.0"],  # trainer.hyperparameter_search, compare_losses.py --budget
+    "optuna": [
+        "optuna>=4.0",  # trainer.hyperparameter_search, compare_losses.py --budget
+        "sqlalchemy>=2.0.40",  # Optuna's own: addresses of data bases; before 2.1 not in a folder with `?` in its name
+    ],
     "plot": ["matplotlib>=3.10"],  # the plots of compare_losses.py and the benchmarks
     "vision": ["pillow>=12"],  # image files, and transformers' image processors
     "test": [

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from seal_hf.compare import METHODS, METRIC
 from seal_hf.compare.methods import SEAL
-from seal_hf.compare.table import DECODERS
+from seal_hf.compare.table import DECODERS, several
 
 FILE = json.loads((Path(__file__).resolve().parents[1] / "recipes" / "published.json").read_text(encoding="utf-8"))
 PUBLISHED, BEST, BESIDE = FILE["figures"], FILE["best"], FILE["beside"]
@@ -40,11 +40,11 @@ and not below cross-entropy wherever it was searched (next section), though vali
 def best_of(compared: dict, group: str) -> tuple[str, dict] | None:
     """The method of a group with the highest mean on validation, under the same decoder; of equal ones the cheapest.
     Those of one seed stand aside where others have more."""
-    rows = [(name, row) for name, row in compared["methods"].items() if name in METHODS]
-    rows = [(name, row) for name, row in rows if METHODS[name].group == group]
-    several = [item for item in rows if len(item[1].get("seeds", ())) > 1]
+    rows = {name: row for name, row in compared["methods"].items() if name in METHODS and METHODS[name].group == group}
     cost = lambda row: math.inf if math.isnan(row["seconds"]) else row["seconds"]  # noqa: E731
-    return max(several or rows, key=lambda item: (round(item[1]["validation"], 9), -cost(item[1])), default=None)
+    order = lambda name: (round(rows[name]["validation"], 9), -cost(rows[name]))  # noqa: E731
+    best = max(several({name: row["seeds"] for name, row in rows.items()}), key=order, default=None)
+    return None if best is None else (best, rows[best])
 
 
 def goals(tables: dict[str, dict[str, dict]]) -> list[str]:

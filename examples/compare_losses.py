@@ -26,8 +26,8 @@ from transformers.utils import logging as hf_logging
 
 from seal_hf import load_multilabel
 from seal_hf.compare import EVERY_RUN, METHODS, METRIC, METRICS, Comparison, Method, Program, Runs
-from seal_hf.compare.methods import BASELINE, SEAL, own_keys
-from seal_hf.compare.runs import write_json
+from seal_hf.compare.methods import of_recipe, own_keys
+from seal_hf.compare.runs import METHOD, write_json
 from seal_hf.compare.table import comparison, markdown, plot, tested
 from seal_hf.data import kind_of
 from seal_hf.recipes import packaged_recipe, read_recipe, recipe_keys
@@ -36,14 +36,14 @@ PROGRAMS = {
     "mlc": Program(run_mlc.parse, run_mlc.make_trainer, recipe_keys(run_mlc.ARGUMENTS)),
     "energy": Program(run_energy.parse, run_energy.make_trainer, recipe_keys(run_energy.ARGUMENTS)),
 }
-DATA_KEYS = recipe_keys(run_mlc.DataArguments)
+DATA_KEYS = recipe_keys(run_mlc.DataArguments) | {"data_seed"}  # which splits a file that is not split
 NAMES_HERE = {"metric_for_best_model": "metric", "seed": "seeds"}
 USUAL = ("constant", "ce", "asymmetric", "zlpr", "nce")  # what is compared if nothing is said
 LOSS_KEYS = ("energy_loss", "loss", "task_loss", "energy_method")  # a method says them
 
 
 def from_recipes(files: list[Path], metric: str) -> dict[str, Method]:
-    """A method per recipe, as it is; each chooses its epoch by `metric`."""
+    """A method per recipe, as it is, but that each chooses its epoch by `metric`."""
     methods: dict[str, Method] = {}
     for file in files:
         if file.stem in methods:
@@ -53,44 +53,55 @@ def from_recipes(files: list[Path], metric: str) -> dict[str, Method]:
         own = settings.get("metric_for_best_model", metric)
         if own not in (metric, f"eval_{metric}"):
             raise ValueError(f"{file}: `metric_for_best_model` is {own!r}, but --metric is {metric!r}. Change either.")
-        loss = settings.get("energy_loss", settings.get("loss", "nce"))
-        methods[file.stem] = Method(BASELINE if loss == "ce" else SEAL, f"({loss})", settings)
+        for key, value in EVERY_RUN.items():
+            if str(settings.get(key, value)) != str(value):
+                print(f"{file}: {key} is {value} here, as in every run of a comparison, not {settings.pop(key)}")
+        methods[file.stem] = of_recipe(settings)
     return methods
 
 
-def shared_settings(recipe: Path | None, flags: list[str], recipes: Mapping[str, Method]) -> tuple[dict, dict]:
-    """Recipe keys that hold for all methods: the recipe's, or the packaged one's, without those that make a method
-    what it is; and the flags."""
-    names, values = flags[::2], flags[1::2]
+def pairs(flags: list[str]) -> dict[str, str]:
+    """name -> value of the other flags, `--name value` or `--name=value`."""
+    words = [word for flag in flags for word in (flag.split("=", 1) if flag.startswith("--") else [flag])]
+    names, values = words[::2], words[1::2]
     if len(names) != len(values) or not all(name.startswith("--") for name in names):
         raise ValueError(f"other flags are pairs of --name value, as of run_mlc.py; found {' '.join(flags)}")
-    given: dict[str, object] = {n[2:].replace("-", "_"): v for n, v in zip(names, values, strict=True)}
+    return {name[2:].replace("-", "_"): value for name, value in zip(names, values, strict=True)}
+
+
+def shared_settings(recipe: Path | None, given: Mapping[str, str], recipes: Mapping[str, Method]) -> dict:
+    """Recipe keys that hold for all methods: the recipe's, or the packaged one's, without those that make a method
+    what it is."""
     for key in LOSS_KEYS:
         if key in given:
             raise ValueError(f"--{key} is what is compared: name the methods with --losses, or give --recipes")
     for key, name in NAMES_HERE.items():
         if key in given:
             raise ValueError(f"--{key} is called --{name} here, for all methods")
-    for key in () if recipes else EVERY_RUN:
+    for key in EVERY_RUN:
         if key in given:
             raise ValueError(f"--{key} is {EVERY_RUN[key]} in every run of a comparison: leave it out")
     if recipes:
         parts = [{k: v for k, v in method.settings.items() if k in DATA_KEYS} for method in recipes.values()]
         if any(part != parts[0] for part in parts):
             raise ValueError(f"the recipes read different data, so their figures do not compare: {parts}")
-        return parts[0], given
+        return parts[0]
     named = dict(read_recipe(recipe)) if recipe else {}
     dataset, data_dir = ({**named, **given}.get(key) for key in ("dataset", "data_dir"))
     shared = named or dict(read_recipe(packaged_recipe(kind_of(dataset, data_dir))))
     dropped = sorted(own_keys() & named.keys() - {*LOSS_KEYS})
     if dropped:
         print(f"{recipe}: {', '.join(dropped)} left out: methods say that themselves (a flag says it for all)")
-    return {key: value for key, value in shared.items() if key not in (*LOSS_KEYS, *dropped)}, given
+    return {key: value for key, value in shared.items() if key not in (*LOSS_KEYS, *dropped)}
 
 
 def write_table(runs: Runs, methods: Mapping[str, Method], title: str, metric: str) -> None:
     """results.json, table.md and, with matplotlib, a plot, of all runs that are there."""
     found = runs.all()
+    if not found:
+        return
+    recipes = {name: of_recipe(results[0][METHOD]) for name, results in found.items() if METHOD in results[0]}
+    methods = {**recipes, **methods}  # of an earlier command, too
     tables = [comparison(found, methods, decoder, metric=metric) for decoder in tested(metric)]
     write_json(runs.folder / "results.json", {table["decoder"]: table for table in tables})
     text = f"# {title}\n\n" + "\n".join(markdown(table, methods) for table in tables)
@@ -126,7 +137,8 @@ def main(argv: list[str] | None = None) -> Runs:
     for file in options.recipes:  # what is wrong in any of them ends it here
         run_mlc.parse(["--recipe", str(file), "--output_dir", "runs"])
     recipes = from_recipes(options.recipes, options.metric)
-    shared, given = shared_settings(options.recipe, flags, recipes)
+    given = pairs(flags)
+    shared = shared_settings(options.recipe, given, recipes)
     for method in recipes.values():
         method.settings.update(given)  # flags win over a recipe, as everywhere
     methods = recipes or METHODS
@@ -143,7 +155,7 @@ def main(argv: list[str] | None = None) -> Runs:
             print(f"--{key} is not for {', '.join(own)}, of which it is a part")
     compared = Comparison(runs, data, shared, PROGRAMS, methods, options.budget, flags=given, metric=options.metric)
     title = f"{data.name}: losses compared"
-    compared.run(names, options.seeds, after_seed=lambda: write_table(runs, methods, title, options.metric))
+    compared.run(names, options.seeds, write=lambda: write_table(runs, methods, title, options.metric))
     print((runs.folder / "table.md").read_text(encoding="utf-8"))
     return runs
 
@@ -152,6 +164,8 @@ if __name__ == "__main__":
     hf_logging.set_verbosity_error()
     hf_logging.disable_progress_bar()
     datasets.disable_progress_bars()
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a table has λ and ±, which not every terminal can show
     logging.getLogger("seal_hf").setLevel(logging.ERROR)  # that a fresh loss-net was built is no news here
     try:
         main()

@@ -54,11 +54,11 @@ ARGUMENTS = (DataArguments, ModelArguments, SealTrainingArguments)
 
 def parse(argv: list[str] | None = None, recipe: dict | None = None):
     """Data, model and training arguments: flags over a recipe, `--recipe FILE`, `recipe` or the packaged one."""
-    return parse_recipe(
-        ARGUMENTS,
-        argv,
-        default_recipe=lambda given: recipe or packaged_recipe(kind_of(given.dataset, given.data_dir)),
-    )
+
+    def default(given):
+        return packaged_recipe(kind_of(given.dataset, given.data_dir)) if recipe is None else recipe
+
+    return parse_recipe(ARGUMENTS, argv, default_recipe=default)
 
 
 def build(data, model_args: ModelArguments, args: SealTrainingArguments, trial=None) -> SealForMultiLabel:

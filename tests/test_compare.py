@@ -108,6 +108,30 @@ def test_seeds_are_paired_and_one_seed_has_no_deviation():
     assert any("| - | - | - |" in line for line in markdown(compared, TOY).splitlines() if "`ours`" in line)
 
 
+def test_one_run_of_a_baseline_is_no_standard_where_others_have_several():
+    rows = [np.full(60, value) for value in (0.2, 0.4, 0.6)]
+    untimed = [{key: value for key, value in run.items() if "seconds" not in key} for run in runs_with(rows)]
+    runs = {"weak": runs_with(rows), "strong": runs_with([rows[2] + 0.1]), "ours": runs_with(rows)}
+    compared = comparison({**runs, "constant": untimed}, {**TOY, "constant": Method(BASELINE, "")})
+    assert compared["best_baseline"] == "weak" and compared["methods"]["ours"]["p_seeds"] == 1
+    alone = {"strong": runs["strong"], "ours": runs["ours"], "constant": [{**run} for run in untimed[:2]]}
+    compared = comparison(alone, {**TOY, "constant": Method(BASELINE, "")})
+    assert compared["best_baseline"] == compared["reference"] == "strong"  # frequencies, which cost nothing, set none
+    best = comparison({"constant": runs_with([rows[2]] * 3), **runs}, {**TOY, "constant": Method(BASELINE, "")})
+    assert best["best_baseline"] == "constant"
+    no_time = {"constant": [{**run} for run in untimed], "ours": runs["ours"]}
+    compared = comparison(no_time, {**TOY, "constant": Method(BASELINE, "")})
+    assert compared["reference"] is None and "Seconds" not in markdown(compared, TOY)
+
+
+def test_a_small_test_split_is_said():
+    for num_rows, said in ((20, True), (60, False)):
+        runs = {name: runs_with([np.linspace(0, 1, num_rows)]) for name in ("strong", "ours")}
+        compared = comparison(runs, TOY)
+        assert compared["test_rows"] == num_rows
+        assert (f"The test split has {num_rows} rows, so few" in markdown(compared, TOY)) == said
+
+
 def test_f1_of_rows_is_kept_to_a_thousandth():
     f1 = np.array([0.0, 1 / 3, 2 / 3, 1.0])
     np.testing.assert_allclose(from_thousandths(thousandths(f1)), f1, atol=5e-4)
@@ -261,11 +285,12 @@ def test_a_comparison_that_is_cut_off_goes_on_and_repeats_nothing(program, tmp_p
     started, cut_at = [], [2, 7]  # in the search of nce, and in the first trial after that of ce
     trainer_of = program.Comparison._trainer
 
-    def counted(self, name, *arguments, **keywords):
-        started.append(name)
-        if len(started) in cut_at:
-            raise KeyboardInterrupt
-        return trainer_of(self, name, *arguments, **keywords)
+    def counted(self, name, settings, folder, **keywords):
+        if folder != str(self.runs.work("check")):  # which is built before anything begins, and not trained
+            started.append(name)
+            if len(started) in cut_at:
+                raise KeyboardInterrupt
+        return trainer_of(self, name, settings, folder, **keywords)
 
     monkeypatch.setattr(program.Comparison, "_trainer", counted)
     for _ in cut_at:
@@ -329,7 +354,9 @@ def test_data_of_the_same_name_and_size_with_other_labels_is_other_data(program,
     (tmp_path / "copy").mkdir()
     shutil.copy(tmp_path / "here" / "mine.csv", tmp_path / "copy")
     options = ["--losses", "constant", "--output_dir", str(tmp_path / "out"), "--dataset"]
-    first = program.main([*options, str(tmp_path / "here" / "mine.csv")]).all()
+    runs = program.main([*options, str(tmp_path / "here" / "mine.csv")])
+    runs.save("ce", 1, runs.load("constant", 1))  # constant alone took no work, and is given up
+    first = runs.all()
     assert program.main([*options, str(tmp_path / "copy" / "mine.csv")]).all() == first  # where it lies does not matter
     with pytest.raises(ValueError, match="holds results with contents = '[0-9a-f]{16}', not '[0-9a-f]{16}'"):
         program.main([*options, str(tmp_path / "there" / "mine.csv")])

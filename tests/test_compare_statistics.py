@@ -51,6 +51,13 @@ def test_a_constant_shift_is_below_the_resolution_and_no_difference_is_certain()
     assert str(PairedDifference(-0.02, -0.05, 0.01, 0.1234, 500)) == "-0.0200 [-0.0500, +0.0100], p = 0.12"
 
 
+@pytest.mark.parametrize("num_examples", [1, 2, 3, 6, 10])
+def test_few_examples_prove_no_more_than_their_signs_can(num_examples):
+    """The exact sign-flip test of N differences has 2^N arrangements, of which two are as extreme as all alike."""
+    b = np.zeros(num_examples)
+    assert paired_bootstrap(b + 0.3, b).p_value == 2.0 ** (1 - num_examples)
+
+
 @pytest.mark.parametrize("test", [lambda a, b: paired_bootstrap(a, b, num_resamples=400).p_value, paired_test])
 def test_without_an_effect_p_values_are_uniform(test):
     p_values = [test(*normal_pair(60, 0.0, seed)) for seed in range(400)]

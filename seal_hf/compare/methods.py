@@ -196,6 +196,12 @@ METHODS: dict[str, Method] = {
 }
 
 
+def of_recipe(settings: Mapping[str, Any]) -> Method:
+    """A recipe as a method, as it is; without a loss-net it is a baseline."""
+    loss = settings.get("energy_loss", settings.get("loss", "nce"))
+    return Method(BASELINE if loss == "ce" else SEAL, f"({loss})", settings)
+
+
 def space_of(method: Method, kind: str) -> dict[str, LogUniform | Choice]:
     """What is searched of a method on `features` or `text`: a pretrained encoder wants small rates, and has a dropout
     of its own."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import logging
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -10,17 +10,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from transformers import set_seed
 from transformers.trainer_callback import PrinterCallback
 
 from ..meters import EpochClock, NonFiniteLossError
 from ..metrics.decoding import constant_probabilities
 from ..reports.multilabel import predict_multilabel, score_decoders
+from .identity import check_identity, check_methods, fingerprint, texts
 from .methods import CONSTANT, METHODS, Method, first_of, space_of, with_requirements
-from .runs import LOST, METRIC, METRICS, Runs, thousandths
-from .search import search
+from .runs import LOST, METHOD, METRIC, METRICS, Runs, thousandths
+from .search import begun, check_optuna, search
 from .table import tested
+
+logger = logging.getLogger(__name__)
 
 EVERY_RUN = {  # the epoch is chosen on validation by one metric; nothing else is written
     "eval_strategy": "epoch",
@@ -34,7 +36,6 @@ EVERY_RUN = {  # the epoch is chosen on validation by one metric; nothing else i
 
 
 PLACES = ("output_dir", "data_dir", "dataset")  # where things lie is no setting
-METHOD = "method"  # key of a run's file: its method's settings
 
 
 class Program(NamedTuple):
@@ -95,23 +96,35 @@ class Comparison:
         self.methods, self.budget, self.say = methods, budget, say
         self.flags, self.metric = flags or {}, metric
 
-    def run(self, names: Iterable[str], seeds: Iterable[int], after_seed: Callable[[], Any] = lambda: None) -> None:
-        """Everything that is not there yet, seed by seed, so that a table of few seeds comes early: by `after_seed`.
+    def run(self, names: Iterable[str], seeds: Iterable[int], write: Callable[[], Any] = lambda: None) -> None:
+        """Everything that is not there yet, seed by seed, so that a table of few seeds comes early: by `write`, after
+        each seed and where it is cut off.
 
-        A run whose loss is no longer finite is on file as lost, and what takes its net is left out.
+        A run whose loss is no longer finite is on file as lost, and what takes its net is left out. A method that fails
+        otherwise is left out too, but tried again by the next call.
 
         Raises:
-            ValueError: an unknown method, or results of other settings in the folder.
+            ValueError: an unknown method or a seed below 0, settings that a method cannot be run with, results of other
+                settings in the folder, or another process at work there; nothing was begun. At the end: what failed.
         """
         names, seeds = with_requirements(list(names), self.methods), list(dict.fromkeys(seeds))
-        self._check_identity()
-        self._check_methods(names)
-        progress = self._progress(names, seeds)
-        for seed in seeds:
-            for name in names:
-                if self.runs.load(name, seed) is None:
-                    self.say(f"{name}, seed {seed}: {self._attempt(name, seed)}  {progress(name, seed)}")
-            after_seed()
+        with self.runs.locked():
+            self._check_start(names, seeds)
+            check_identity(self.runs, self._identity())
+            check_methods(self.runs, {name: (self._own(name), self._sought(name)) for name in names})
+            progress, self.failed = self._progress(names, seeds), {}
+            try:
+                for seed in seeds:
+                    for name in names:
+                        if self.runs.load(name, seed) is None:
+                            self.say(f"{name}, seed {seed}: {self._attempt(name, seed)}  {progress(name, seed)}")
+                    write()
+            except BaseException:
+                write()
+                raise
+        if self.failed:
+            those = "; ".join(f"{name}: {error}" for name, error in self.failed.items())
+            raise ValueError(f"{those}. Started again, it tries these anew; all else is in {self.runs.folder}.")
 
     def settings(self, name: str, seed: int, searched: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The recipe keys of a run, each over those before: the data set's, the method's first values, the user's
@@ -140,7 +153,10 @@ class Comparison:
 
     def _attempt(self, name: str, seed: int) -> str:
         """One run, on file: its figures, or that it was lost; in words."""
-        for other in with_requirements([name], self.methods)[:-1]:
+        *needed, _ = with_requirements([name], self.methods)
+        for other in (*needed, name):
+            if other in self.failed:
+                return f"left out, as {other} failed"
             if LOST in (self.runs.load(other, seed) or {}):
                 return f"left out, as {other}, whose net it takes, was lost"
         try:
@@ -150,6 +166,10 @@ class Comparison:
             searched = (self.runs.settings(name) or {}).get("settings", {})
             self.runs.save(name, seed, {"seed": seed, LOST: str(error), "searched": searched, METHOD: self._own(name)})
             return f"lost: {error}"
+        except Exception as error:
+            logger.error("%s, seed %d, failed", name, seed, exc_info=True)
+            self.failed[name] = f"{type(error).__name__}: {error}"
+            return f"failed: {error}"
         self.runs.save(name, seed, figures)
         return f"test F1 {100 * figures[f'test_{METRIC}']:.2f} tuned"
 
@@ -161,7 +181,7 @@ class Comparison:
         """The settings that make a method what it is: without a search, where it begins too."""
         method = self.methods[name]
         own = {**({} if self.budget else method.first), **method.settings}
-        return _texts({key: value for key, value in own.items() if key not in PLACES})
+        return texts({key: value for key, value in own.items() if key not in PLACES})
 
     def _train(self, name: str, seed: int) -> dict[str, Any]:
         method = self.methods[name]
@@ -187,11 +207,12 @@ class Comparison:
         """The best settings of a method; found once, on the first seed that it is run with."""
         space, found = space_of(self.methods[name], self.data.kind), self.runs.settings(name)
         if self.budget and space and found is None:
-            settings, folder = self.settings(name, seed), self.runs.work("search")
-            program = self.programs[self.methods[name].program]
+            folder, sought = self.runs.work("search"), self._sought(name)
+            seed = begun(folder, name, sought).get("seed", seed)  # that of trials which are there
+            settings, program = self.settings(name, seed), self.programs[self.methods[name].program]
             _, model_args, args = program.parse([], {**settings, "output_dir": str(folder)})
             make_trainer, first = partial(self._trainer, name, settings, search=True), vars(model_args) | vars(args)
-            sought = {"seed": seed} | self._sought(name)
+            sought = {"seed": seed} | sought
             found = search(make_trainer, space, first, name, self.budget, folder, self.say, self.metric, sought)
             self.runs.save_settings(name, found | sought)
         return found["settings"] if found else {}
@@ -201,8 +222,8 @@ class Comparison:
         method, kind = self.methods[name], self.data.kind
         return {
             METHOD: self._own(name),
-            "space": _texts(space_of(method, kind)),
-            "first": _texts(first_of(method, kind)),
+            "space": texts(space_of(method, kind)),
+            "first": texts(first_of(method, kind)),
         }
 
     def _trainer(self, name: str, settings: Mapping[str, Any], folder: str, search: bool = False):
@@ -223,45 +244,36 @@ class Comparison:
             self._one(name, seed)
         return folder
 
-    def _check_identity(self) -> None:
-        """Results of one folder are of one data set, its settings, one budget and one metric."""
+    def _identity(self) -> dict[str, Any]:
+        """What all results of the folder have in common: data, settings, one budget and one metric."""
         sizes = {split: len(getattr(self.data, split)) for split in ("train", "validation", "test")}
-        base = {**self.base, **self.flags}
-        base = _texts({key: value for key, value in base.items() if key not in PLACES})
-        ours = {"data": self.data.name, "labels": len(self.data.label_names), **sizes, "budget": self.budget, **base}
+        base = {key: value for key, value in {**self.base, **self.flags}.items() if key not in PLACES}
         first = {key for method in self.methods.values() for key in method.first}
-        ours |= {"metric": self.metric, "flags": " ".join(sorted(first & self.flags.keys()))}  # over a method's first
-        theirs = self.runs.identity()
-        ours["contents"] = fingerprint(self.data)
-        if theirs is not None:  # perhaps a file of before these were said
-            theirs = {"metric": METRIC, "flags": ours["flags"], "contents": ours["contents"], **theirs}
-        if theirs is None or not (theirs == ours or self.runs.any()):  # of a command that was mistaken
-            shutil.rmtree(self.runs.work(), ignore_errors=True)  # perhaps a search of other settings
-            self.runs.save_identity(ours)
-            return
-        for key in sorted(ours.keys() | theirs.keys(), key=lambda key: (key == "contents", key)):  # a hash says least
-            if ours.get(key) != theirs.get(key):
-                raise ValueError(
-                    f"{self.runs.folder} holds results with {key} = {theirs.get(key)!r}, not {ours.get(key)!r}: they "
-                    "do not belong in one table. Choose another --output_dir, or the same settings."
-                )
+        return {
+            **{"data": self.data.name, "labels": len(self.data.label_names), **sizes, "budget": self.budget},
+            **texts(base),
+            **{"metric": self.metric, "flags": " ".join(sorted(first & self.flags.keys()))},  # over a method's first
+            "contents": fingerprint(self.data),
+        }
 
-    def _check_methods(self, names: Iterable[str]) -> None:
-        """The runs of one method have one setting, and come from one search: a recipe or method may have been edited
-        since. Where a file does not say, it is taken as it is."""
-        finished = self.runs.all()
-        for name in names:
-            found = self.runs.settings(name) or {}
-            said = [(f"a run (seed {run['seed']})", run.get(METHOD), self._own(name)) for run in finished.get(name, ())]
-            said += [(f"a search ({key})", found.get(key), ours) for key, ours in self._sought(name).items()]
-            for what, theirs, ours in said:
-                for key in sorted(ours.keys() | theirs.keys()) if theirs is not None else ():
-                    if ours.get(key) != theirs.get(key):
-                        raise ValueError(
-                            f"{self.runs.folder / name} holds {what} with {key} = {theirs.get(key)!r}, not "
-                            f"{ours.get(key)!r}: the two are not one method. Delete that folder, choose another "
-                            "--output_dir, or give the method another name."
-                        )
+    def _check_start(self, names: list[str], seeds: list[int]) -> None:
+        """What would end it later, before anything is on file: the seeds, Optuna, the settings of every method that is
+        to be run, and one trainer of each program."""
+        if wrong := [seed for seed in seeds if seed < 0]:
+            raise ValueError(f"`seeds` has {wrong[0]}; a seed is a number, at least 0.")
+        if self.budget and any(self.methods[name].space and self.runs.settings(name) is None for name in names):
+            check_optuna()
+        folder, built = self.runs.work("check"), {CONSTANT}
+        for name in (name for name in names if any(self.runs.load(name, seed) is None for seed in seeds)):
+            method = self.methods[name]
+            if method.program == CONSTANT or method.takes:  # which need nets that are not there
+                continue
+            settings = self.settings(name, seeds[0])
+            self.programs[method.program].parse([], {**settings, "output_dir": str(folder)})
+            if method.program not in built:
+                self._trainer(name, settings, str(folder))
+                built.add(method.program)
+        shutil.rmtree(folder, ignore_errors=True)
 
     def _constant(self):
         for rows in (self.data.validation, self.data.test):
@@ -272,19 +284,3 @@ class Comparison:
         metrics, rows = score_decoders(*validation, *test)
         rows = {key: thousandths(rows[key]) for key in tested(self.metric)}
         return {"seed": seed, "searched": dict(searched), **metrics, "test_rows": rows}
-
-
-def fingerprint(data) -> str:
-    """16 digits that differ for other labels or inputs of any split, or another order of rows."""
-    digest = hashlib.sha256(" ".join(data.label_names).encode())
-    for rows in (data.train, data.validation, data.test):
-        for name, values in sorted(rows.with_format("numpy")[:].items()):
-            values = np.asarray(values)
-            kind = {"f": np.float32, "b": np.int64, "i": np.int64, "u": np.int64}.get(values.dtype.kind)
-            digest.update(name.encode())
-            digest.update(repr(values.tolist()).encode() if kind is None else np.ascontiguousarray(values, dtype=kind))
-    return digest.hexdigest()[:16]
-
-
-def _texts(settings: Mapping[str, Any]) -> dict[str, str]:
-    return {key: str(value) for key, value in settings.items()}

@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 
 from ..files import whole_file
+from .methods import CONSTANT
 
 METRIC = "f1_example_tuned"  # epochs and trials are chosen by it, on validation, if nothing else is said
 METRICS = (METRIC, "f1_example", "f1_micro", "f1_macro", "map")  # by what they may be chosen
+METHOD = "method"  # key of a run: its method's settings
 LOST = "lost"  # key of a run whose loss was no longer finite: why; it has no figures
 COMPARED = {
     METRIC: "one tuned threshold",
@@ -73,8 +78,29 @@ class Runs:
         return {method: sorted(runs, key=lambda run: run["seed"]) for method, runs in found.items()}
 
     def any(self) -> bool:
-        """Whether something was found: a run, or the settings of a method."""
-        return any(next(self.folder.glob(files), None) for files in ("*/seed*.json", "*/settings.json"))
+        """Whether there is what took work: a run of a method that is trained, or what its search found."""
+        files = (file for files in ("*/seed*.json", "*/settings.json") for file in self.folder.glob(files))
+        return any(file.parent.name != CONSTANT for file in files)
+
+    def clear(self) -> None:
+        """Removes what took no work, and what need not be kept."""
+        for folder in (self.work(), self.folder / CONSTANT):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """For this process alone: a second one would take the first one's trials.
+
+        Raises:
+            ValueError: another process has it.
+        """
+        try:
+            with FileLock(self.folder / ".lock", blocking=False):
+                yield
+        except Timeout:
+            raise ValueError(
+                f"another process writes to {self.folder}. Wait until it ends, or choose another --output_dir."
+            ) from None
 
     def _file(self, method: str, seed: int) -> Path:
         return self.folder / method / f"seed{seed}.json"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -56,17 +57,15 @@ def search(
         `settings` of the best trial, its `value` (the metric on validation, in [0, 1]), `trials`, and the `metric`'s
         name.
     """
-    try:
-        import optuna
-    except ImportError as error:
-        raise ValueError("a search needs Optuna: pip install 'seal_hf[optuna]', or --budget 0 for none") from error
+    check_optuna()
+    import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     trials = folder / f"trials_{name}"
-    storage = f"sqlite:///{folder / 'search.db'}"
-    study = _study(storage, name, dict(sought or {}))
+    storage = _storage(folder)
+    study = _study(storage, name, dict(sought or {}), say)
     while (done := _finished(study)) < budget:
         if not any(trial.state.name in ("COMPLETE", "WAITING") for trial in study.trials):  # also if it was cut off
             study.enqueue_trial({key: values.read(first[key]) for key, values in space.items() if key in first})
@@ -92,12 +91,50 @@ def search(
     return {"settings": study.best_params, "value": study.best_value, "trials": _finished(study), "metric": metric}
 
 
-def _study(storage: str, name: str, sought: dict[str, Any]):
+def check_optuna() -> None:
+    """Raises ValueError where Optuna is missing."""
+    if find_spec("optuna") is None:
+        raise ValueError("a search needs Optuna: pip install 'seal_hf[optuna]', or --budget 0 for none")
+
+
+def has_trials(folder: str | Path) -> bool:
+    """Whether a search in this folder has finished a trial."""
+    return any(_finished(study) for study in _studies(folder))
+
+
+def begun(folder: str | Path, name: str, sought: Mapping[str, Any]) -> dict[str, Any]:
+    """What the search of that name that is there is of, if it has trials and is of what is `sought`; else nothing."""
+    for study in _studies(folder):
+        theirs = study.user_attrs.get(SOUGHT, {})
+        if study.study_name == name and study.trials and all(theirs.get(key) == sought[key] for key in sought):
+            return theirs
+    return {}
+
+
+def _studies(folder: str | Path) -> list:
+    if not (Path(folder) / "search.db").is_file():
+        return []
+    check_optuna()
+    import optuna
+
+    storage = _storage(folder)
+    return [optuna.load_study(study_name=name, storage=storage) for name in optuna.get_all_study_names(storage)]
+
+
+def _storage(folder: str | Path) -> str:
+    """An address, in which `?` and `%` of a folder's name have another meaning."""
+    from sqlalchemy import URL  # comes with Optuna
+
+    return str(URL.create("sqlite", database=str(Path(folder) / "search.db")))
+
+
+def _study(storage: str, name: str, sought: dict[str, Any], say: Callable[[str], None]):
     """The study of that name, with its trials if it was of the same search."""
     import optuna
 
     study = optuna.create_study(storage=storage, study_name=name, direction="maximize", load_if_exists=True)
     if study.trials and study.user_attrs.get(SOUGHT, {}) != sought:
+        say(f"{name}: {_finished(study)} trials of an earlier search, which was another, are given up")
         optuna.delete_study(study_name=name, storage=storage)
         study = optuna.create_study(storage=storage, study_name=name, direction="maximize")
     study.set_user_attr(SOUGHT, sought)

@@ -15,8 +15,8 @@ _BLOCK = 1 << 21  # elements handled at once
 
 
 class PairedDifference(NamedTuple):
-    """A mean difference a - b, its 95 % interval, and the two-sided p-value of no difference, a multiple of
-    1 / `num_resamples`: 0 stands for less than that."""
+    """A mean difference a - b, its 95 % interval, and the two-sided p-value of no difference, where it is 0
+    less than 1 / `num_resamples`."""
 
     difference: float
     low: float
@@ -35,7 +35,8 @@ def paired_bootstrap(a: np.ndarray, b: np.ndarray, num_resamples: int = 10_000, 
 
     The interval is that of percentiles, 2.5 % to 97.5 %. The p-value is the share of resamples that are at least as far
     from the difference found as this is from 0 (Efron & Tibshirani 1993, ch. 16: resamples moved to the null
-    hypothesis). With fewer than some 50 examples both are a little too sure, as a normal test is beside a t-test.
+    hypothesis), but at least 2^(1-N), the least that a test by the signs of N differences can give. With fewer than
+    some 50 examples both are a little too sure, as a normal test is beside a t-test.
 
     Args:
         a, b: (N,) figure of each example, such as its F1 (`reports.score_decoders`), or (seeds, N), which is averaged
@@ -61,6 +62,8 @@ def paired_bootstrap(a: np.ndarray, b: np.ndarray, num_resamples: int = 10_000, 
     low, high = np.quantile(resampled, [0.025, 0.975])
     # to rounding: where all resamples are equal, their sums may still differ in the last place
     p_value = (np.abs(resampled - found) >= np.abs(found) - 1e-12).mean() if abs(found) > 1e-12 else 1.0
+    if (least := 2.0 ** (1 - len(differences))) >= 1 / num_resamples:
+        p_value = max(p_value, least)
     return PairedDifference(float(found), float(low), float(high), float(p_value), num_resamples)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .methods import BASELINE, METHODS, Method
+from .methods import BASELINE, CONSTANT, METHODS, Method
 from .runs import COMPARED, LOST, METRIC, from_thousandths
 from .statistics import mean_std, paired_bootstrap, paired_test
 
@@ -21,6 +21,7 @@ DECODERS = {
     "f1_example_calibrated": "calibrated",
 }
 SECONDS = "train_seconds_per_epoch"
+FEW_ROWS = 50  # of a test split, for a bootstrap over them
 
 
 def tested(metric: str = METRIC) -> list[str]:
@@ -37,28 +38,33 @@ def comparison(
 ) -> dict[str, Any]:
     """The figures of a table from the runs of each method (`Runs.all`).
 
-    The best baseline is the one with the highest test mean under `decoder`, so the hardest to beat. Against it: the
-    mean difference with its 95 % interval and p-value by a bootstrap over the test rows (which rows are in the split),
-    and the p-value of a paired t-test over the seeds that both have (which seed a net was trained with).
+    The best baseline is the one with the highest test mean under `decoder`, so the hardest to beat; one of a single
+    seed only where none has several. Against it: the mean difference with its 95 % interval and p-value by a bootstrap
+    over the test rows (which rows are in the split), and the p-value of a paired t-test over the seeds that both have
+    (which seed a net was trained with).
 
     Args:
         decoder: one of `tested(metric)`.
-        reference: the method whose seconds are 1; where it has no run, the best baseline.
+        reference: the method whose seconds are 1; where it has none, the best baseline, or any that has.
         metric: what trials and epochs were chosen by, on validation.
 
     Returns:
-        `decoder`, `metric`, `best_baseline`, `reference`, `lost`, the seeds of runs that diverged, by method, and
-        `methods`: for each with a finished run its `seeds`, mean and deviation under every decoder, and `validation`,
-        the mean there under `decoder`, and `seconds`, the median over seeds of those of training per epoch, over that
-        of `reference`; and, but for the best baseline and what has no seed in common with it, `difference`, `interval`,
-        `p_rows` (below `least_p_rows` where 0) and `p_seeds`. NaN where there is nothing to say.
+        `decoder`, `metric`, `best_baseline`, `reference`, `test_rows`, their number, `lost`, the seeds of runs that
+        diverged, by method, and `methods`: for each with a finished run its `seeds`, mean and deviation under every
+        decoder, `validation`, the mean there under `decoder`, and `seconds`, the median over seeds of those of training
+        per epoch, over that of `reference`; and, but for the best baseline and what has no seed in common with it,
+        `difference`, `interval`, `p_rows` (below `least_p_rows` where 0) and `p_seeds`. NaN where there is nothing to
+        say.
     """
     lost = {name: [run["seed"] for run in results if LOST in run] for name, results in runs.items()}
     runs = {name: [run for run in results if LOST not in run] for name, results in runs.items()}
     runs = {name: results for name, results in runs.items() if results}
-    baselines = [name for name in runs if name in methods and methods[name].group == BASELINE]
-    best = max(baselines, key=lambda name: _figures(runs[name], decoder).mean(), default=None)
-    reference = reference if reference in runs else best
+    baselines = {name: runs[name] for name in runs if name in methods and methods[name].group == BASELINE}
+    trained = {name: results for name, results in baselines.items() if name != CONSTANT}
+    standards = [*several(trained), *(baselines.keys() - trained.keys())]
+    best = max(standards, key=lambda name: _figures(runs[name], decoder).mean(), default=None)
+    timed = [name for name in (reference, best, *baselines) if any(SECONDS in run for run in runs.get(name, ()))]
+    reference = timed[0] if timed else None
     rows: dict[str, Any] = {}
     for name, results in runs.items():
         rows[name] = {"seeds": [run["seed"] for run in results]}
@@ -68,7 +74,13 @@ def comparison(
         if best is not None and name != best:
             rows[name] |= _against(results, runs[best], decoder)
     said = {"decoder": decoder, "metric": metric, "best_baseline": best, "reference": reference}
+    said["test_rows"] = len(next(iter(runs.values()))[0]["test_rows"][decoder].split()) if runs else 0
     return said | {"lost": {name: seeds for name, seeds in lost.items() if seeds}, "methods": rows}
+
+
+def several(runs: Mapping[str, Sequence]) -> Mapping[str, Sequence]:
+    """Those of several seeds, if there are any: one run, which may be a lucky one, is no standard."""
+    return {name: results for name, results in runs.items() if len(results) > 1} or runs
 
 
 def _against(results, baseline, decoder: str) -> dict[str, Any]:
@@ -148,6 +160,11 @@ def _legend(compared: Mapping[str, Any]) -> str:
             "over the seeds of both, with a 95 % interval over test rows; p by a bootstrap over rows and by a paired "
             "t-test over seeds, not corrected for the number of methods."
         )
+        if compared["test_rows"] < FEW_ROWS:
+            text += (
+                f" The test split has {compared['test_rows']} rows, so few that intervals and p over rows look surer "
+                "than they are."
+            )
     if reference is not None:
         text += f" Seconds of training per epoch, the median over seeds, are relative to {reference}."
     return text

@@ -1,0 +1,93 @@
+"""What the results of one folder have in common, so that they belong in one table."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .runs import METHOD, METRIC, Runs
+from .search import has_trials
+
+Settings = Mapping[str, Any]
+
+
+def check_identity(runs: Runs, ours: Settings) -> None:
+    """Results of one folder are of one data set, its settings, one budget and one metric. Those of a command that was
+    mistaken, and left no run and no trial, are forgotten.
+
+    Raises:
+        ValueError: results of other settings, and which differs.
+    """
+    theirs = runs.identity()
+    if theirs is not None:  # perhaps a file of before these were said
+        theirs = {"metric": METRIC, "flags": ours["flags"], "contents": ours["contents"], **theirs}
+        key = _difference(theirs, ours)
+        if key is None:
+            return
+        if runs.any() or has_trials(runs.work("search")):
+            raise ValueError(
+                f"{runs.folder} holds results with {key} = {theirs.get(key)!r}, not {ours.get(key)!r}: they "
+                "do not belong in one table. Choose another --output_dir, or the same settings."
+            )
+    runs.clear()
+    runs.save_identity(ours)
+
+
+def check_methods(runs: Runs, methods: Mapping[str, tuple[Settings, Mapping[str, Settings]]]) -> None:
+    """The runs of one method have one setting, and come from one search: a recipe or method may have been edited
+    since. Where a file does not say, it is taken as it is.
+
+    Args:
+        methods: by name, the settings that make a method what it is, and what a search of it is, by part.
+
+    Raises:
+        ValueError: what differs.
+    """
+    finished = runs.all()
+    for name, (own, sought) in methods.items():
+        found = runs.settings(name) or {}
+        said = [(f"a search ({part})", found.get(part), ours) for part, ours in sought.items()]
+        for run in finished.get(name, ()):
+            said.append((f"a run (seed {run['seed']})", run.get(METHOD), own))
+            if found:
+                said.append((f"a run (seed {run['seed']})", texts(run["searched"]), texts(found["settings"])))
+        for what, theirs, ours in said:
+            if theirs is not None and (key := _difference(theirs, ours)):
+                raise ValueError(
+                    f"{runs.folder / name} holds {what} with {key} = {theirs.get(key)!r}, not {ours.get(key)!r}: the "
+                    "two are not one method. Delete that folder, choose another --output_dir, or give the method "
+                    "another name."
+                )
+
+
+def fingerprint(data) -> str:
+    """16 digits that differ for other labels or inputs of any split, or another order of rows."""
+    digest = hashlib.sha256(" ".join(data.label_names).encode())
+    for rows in (data.train, data.validation, data.test):
+        for name, values in sorted(rows.with_format("numpy")[:].items()):
+            values = np.asarray(values)
+            kind = {"f": np.float32, "b": np.int64, "i": np.int64, "u": np.int64}.get(values.dtype.kind)
+            digest.update(name.encode())
+            digest.update(repr(values.tolist()).encode() if kind is None else np.ascontiguousarray(values, dtype=kind))
+    return digest.hexdigest()[:16]
+
+
+def texts(settings: Settings) -> dict[str, str]:
+    return {key: str(value) for key, value in settings.items()}
+
+
+def _difference(theirs: Settings, ours: Settings) -> str | None:
+    """The first key with another value; that of the contents last, as a hash says least."""
+    keys = sorted(ours.keys() | theirs.keys(), key=lambda key: (key == "contents", key))
+    return next((key for key in keys if not _same(theirs.get(key), ours.get(key))), None)
+
+
+def _same(a: Any, b: Any) -> bool:
+    """0.001 and 1e-3 are one number, in whatever words."""
+    try:
+        return a == b or float(a) == float(b)
+    except (TypeError, ValueError):
+        return False

@@ -1,0 +1,225 @@
+"""What a folder holds: results that belong in one table, trials that are not lost, one process at a time."""
+
+import json
+import sys
+from dataclasses import replace
+
+import pytest
+from filelock import FileLock
+from programs import EXAMPLES, example
+
+from seal_hf import load_multilabel
+from seal_hf.compare import METHODS, Comparison, LogUniform, Runs
+from seal_hf.compare.search import has_trials
+
+SMALL = "--max_train_rows 150 --num_train_epochs 1 --hidden_size 16 --per_device_train_batch_size 50".split()
+
+
+@pytest.fixture
+def program(monkeypatch):
+    """`compare_losses.py`, with `run_mlc.py` and `run_energy.py` beside it."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    with example("compare_losses") as module:
+        yield module
+    for name in ("run_mlc", "run_energy"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_multilabel(max_train_rows=20)
+
+
+def test_a_mistaken_command_leaves_nothing_that_refuses_the_next(program, tmp_path):
+    constant = ["--losses", "constant", "--output_dir", str(tmp_path)]
+    with pytest.raises(ValueError, match="unknown method 'cee'"):
+        program.main(["--losses", "cee", "--hidden_size", "8", "--output_dir", str(tmp_path)])
+    assert Runs(tmp_path).identity() is None
+    Runs(tmp_path).save_identity({"data": "another", "hidden_size": "8"})  # as of a run that ended at once
+    (tmp_path / "work" / "search").mkdir(parents=True)
+    runs = program.main([*constant, "--hidden_size", "16"])
+    assert runs.identity()["hidden_size"] == "16" and not (tmp_path / "work").exists()
+    program.main([*constant, "--hidden_size", "8", "--seeds", "2"])  # frequencies took no work
+    assert [run["seed"] for run in runs.all()["constant"]] == [2]
+    runs.save("ce", 2, runs.load("constant", 2))
+    with pytest.raises(ValueError, match="holds results with hidden_size = '8', not '16'"):
+        program.main([*constant, "--hidden_size", "16"])
+    same = [*constant, "--hidden_size", "8", "--seeds", "2", "--learning_rate"]
+    Runs(tmp_path).save_identity({**runs.identity(), "learning_rate": "0.001", "flags": "learning_rate"})
+    program.main([*same, "1e-3"])  # one number, in other words
+    with pytest.raises(ValueError, match="holds results with learning_rate = '0.001', not '2e-3'"):
+        program.main([*same, "2e-3"])
+
+
+def test_files_of_before_metric_and_flags_were_said_are_taken_as_they_are(digits, tmp_path):
+    runs = Runs(tmp_path)
+    make = lambda **options: Comparison(runs, digits, {}, {}, say=str, **options)  # noqa: E731
+    make().run(["constant"], [1])
+    runs.save("ce", 1, runs.load("constant", 1))
+    old = {key: value for key, value in runs.identity().items() if key not in ("metric", "flags")}
+    runs.save_identity(old)
+    make().run(["constant"], [1])
+    with pytest.raises(ValueError, match="holds results with metric = 'f1_example_tuned', not 'f1_example'"):
+        make(metric="f1_example").run(["constant"], [1])
+    with pytest.raises(ValueError, match="`metric` is 'loss'; it must be one of f1_example_tuned, f1_example,"):
+        make(metric="loss")
+
+
+def test_a_search_of_another_space_is_not_taken_for_that_of_the_method(digits, tmp_path):
+    runs, methods = Runs(tmp_path), dict(METHODS)
+    compared = Comparison(runs, digits, {}, {}, methods, budget=2, say=str)
+    found = {"settings": {"learning_rate": 0.1}, "trials": 2, "value": 0.5}
+    runs.save_settings("nce", found)
+    compared.run(["nce"], [])  # of before spaces were stored
+    runs.save_settings("nce", found | compared._sought("nce"))
+    compared.run(["nce"], [])
+    nce = METHODS["nce"]
+    for changed, words in (
+        ({"space": {**nce.space, "energy_weight": LogUniform(1, 2)}}, "a search .space. with energy_weight = 'LogUni"),
+        ({"space": {"dropout": nce.space["dropout"]}}, "a search .space. with energy_weight = .* not None"),
+        ({"first": {**nce.first, "energy_weight": 9.0}}, "a search .first. with energy_weight = '0.3', not '9.0'"),
+        ({"settings": {**nce.settings, "num_samples": 3}}, "a search .method. with num_samples = None, not '3'"),
+    ):
+        methods["nce"] = replace(nce, **changed)
+        with pytest.raises(ValueError, match=words):
+            compared.run(["nce"], [])
+
+
+def test_what_a_first_command_got_wrong_can_be_put_right_in_its_folder(program, tmp_path, monkeypatch):
+    """The remedy that the message names is not refused for what the mistaken command left."""
+    rows = "\n".join(f"{text},{label}" for text, label in [("a b", "x"), ("c d", "y")] * 20)
+    (tmp_path / "mine.csv").write_text(f"text,labels\n{rows}\n")
+    own = ["--dataset", str(tmp_path / "mine.csv"), "--losses", "constant", "ce", "--output_dir", str(tmp_path / "own")]
+    with pytest.raises(ValueError, match="`model_name_or_path` is missing"):
+        program.main(own)
+    with pytest.raises(OSError, match="nowhere"):  # not that the folder holds other results
+        program.main([*own, "--model_name_or_path", str(tmp_path / "nowhere")])
+    usual = [*SMALL, "--losses", "constant", "ce", "--output_dir", str(tmp_path / "digits")]
+    with pytest.raises(ValueError, match="`seeds` has -1"):
+        program.main([*usual, "--seeds", "-1"])
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.modules["seal_hf.compare.search"], "find_spec", lambda name: None)
+        with pytest.raises(ValueError, match=r"a search needs Optuna: .*, or --budget 0 for none"):
+            program.main([*usual, "--budget", "2"])
+    assert not list((tmp_path / "digits").glob("*/*.json"))
+    assert set(program.main(usual).all()) == {"constant", "ce"}
+
+
+def test_flags_with_an_equals_sign_are_flags(program, tmp_path):
+    runs = program.main([*SMALL, "--num_train_epochs=2", "--losses", "ce", "--output_dir", str(tmp_path)])
+    assert runs.load("ce", 1)["epochs"] == 2 and runs.identity()["num_train_epochs"] == "2"
+    for flags, message in (
+        (["--energy_loss=nce", "--hidden_size=8"], "--energy_loss is what is compared"),
+        (["--seed=3", "--hidden_size=8"], "--seed is called --seeds here"),
+        (["--eval_strategy=steps", "--hidden_size=8"], "--eval_strategy is epoch in every run"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            program.main([*flags, "--output_dir", str(tmp_path)])
+
+
+def test_a_second_process_is_refused(program, tmp_path):
+    with (
+        FileLock(tmp_path / ".lock"),
+        pytest.raises(ValueError, match="another process writes to .*another --output_dir"),
+    ):
+        program.main([*SMALL, "--losses", "constant", "--output_dir", str(tmp_path)])
+    assert set(program.main([*SMALL, "--losses", "constant", "--output_dir", str(tmp_path)]).all()) == {"constant"}
+
+
+def test_finished_trials_are_not_given_up_for_other_settings_or_seeds(program, tmp_path, monkeypatch):
+    """Also in a folder whose name has a meaning in an address."""
+    pytest.importorskip("optuna")
+    folder = tmp_path / "q?u%20ü"
+    options = [*SMALL, "--losses", "ce", "--budget", "3", "--output_dir", str(folder)]
+    trainer_of, made = program.Comparison._trainer, []
+
+    def counted(self, name, settings, folder, **keywords):
+        if "check" not in folder:
+            made.append(settings["seed"])
+            if len(made) == 3:
+                raise KeyboardInterrupt
+        return trainer_of(self, name, settings, folder, **keywords)
+
+    monkeypatch.setattr(program.Comparison, "_trainer", counted)
+    with pytest.raises(KeyboardInterrupt):
+        program.main([*options, "--seeds", "7"])
+    assert has_trials(folder / "work" / "search") and [file.name for file in tmp_path.iterdir()] == [folder.name]
+    with pytest.raises(ValueError, match="holds results with budget = 3, not 4"):
+        program.main([*options, "--budget", "4"])
+    runs = program.main([*options, "--seeds", "1", "7"])
+    assert made == [7, 7, 7, 7, 1, 7] and runs.settings("ce")["seed"] == 7  # the third trial, then a run of each seed
+
+
+def test_a_method_that_fails_is_left_out_and_tried_again(program, tmp_path, monkeypatch, capsys):
+    options = [*SMALL, "--losses", "ce", "nce", "static_nce", "--seeds", "1", "2", "--output_dir", str(tmp_path)]
+    trainer_of = program.Comparison._trainer
+
+    def failing(self, name, settings, folder, **keywords):
+        if name == "nce" or (name == "gbi_nce" and settings["seed"] == 2):
+            raise RuntimeError("no memory is left")
+        return trainer_of(self, name, settings, folder, **keywords)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(program.Comparison, "_trainer", failing)
+        with pytest.raises(ValueError, match="nce: RuntimeError: no memory is left; gbi_nce: .*Started again"):
+            program.main(options)
+    said, runs = capsys.readouterr().out, Runs(tmp_path)
+    assert "nce, seed 1: failed: no memory is left" in said and "nce, seed 2: left out, as nce failed" in said
+    assert "static_nce, seed 2: left out, as gbi_nce failed" in said
+    seeds = {name: [run["seed"] for run in found] for name, found in runs.all().items()}
+    assert seeds == {"ce": [1, 2], "gbi_nce": [1], "static_nce": [1]}
+    assert set(json.loads((tmp_path / "results.json").read_text())["f1_example_tuned"]["methods"]) == set(seeds)
+    program.main(options)
+    assert all([run["seed"] for run in found] == [1, 2] for found in runs.all().values()) and len(runs.all()) == 4
+
+
+def test_a_table_is_written_of_what_was_done_when_it_is_cut_off(program, tmp_path, monkeypatch):
+    def cut(self, name, seed):
+        if name == "ce":
+            raise KeyboardInterrupt
+        return of(self, name, seed)
+
+    of = program.Comparison._one
+    monkeypatch.setattr(program.Comparison, "_one", cut)
+    with pytest.raises(KeyboardInterrupt):
+        program.main([*SMALL, "--losses", "constant", "ce", "--output_dir", str(tmp_path)])
+    assert "`constant`" in (tmp_path / "table.md").read_text()
+
+
+# --- recipes ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_recipe_that_is_added_later_is_tested_against_the_baselines_that_are_there(program, tmp_path):
+    for name, loss in (("plain", "ce"), ("taught", "margin"), ("third", "nce")):
+        text = f"hidden_size: 16\nmax_train_rows: 150\nnum_train_epochs: 1\nenergy_loss: {loss}\n"
+        (tmp_path / f"{name}.yaml").write_text(text)
+    for names in (("plain", "taught"), ("third",)):
+        files = [str(tmp_path / f"{name}.yaml") for name in names]
+        program.main(["--recipes", *files, "--output_dir", str(tmp_path / "out")])
+    table = json.loads((tmp_path / "out" / "results.json").read_text())["f1_example_tuned"]
+    assert table["best_baseline"] == "plain" and set(table["methods"]) == {"plain", "taught", "third"}
+    assert "difference" in table["methods"]["third"] and "difference" in table["methods"]["taught"]
+
+
+def test_recipes_choose_their_epoch_as_every_run_and_read_their_own_data(program, tmp_path, monkeypatch, capsys):
+    text = "hidden_size: 16\nnum_train_epochs: 1\nsave_strategy: 'no'\nmax_train_rows: 150\ndata_seed: 7\n"
+    (tmp_path / "own.yaml").write_text(text)
+    loaded, load = {}, program.load_multilabel
+    monkeypatch.setattr(program, "load_multilabel", lambda *a, **options: loaded.update(options) or load(*a, **options))
+    program.main(["--recipes", str(tmp_path / "own.yaml"), "--output_dir", str(tmp_path / "out")])
+    assert "own.yaml: save_strategy is epoch here, as in every run of a comparison, not no" in capsys.readouterr().out
+    assert (loaded["normalize"], loaded["seed"]) == ("none", 7)  # as by run_mlc.py, not by the packaged recipe
+    (tmp_path / "other.yaml").write_text(text.replace("7", "8"))
+    with pytest.raises(ValueError, match="the recipes read different data"):
+        program.main(["--recipes", str(tmp_path / "own.yaml"), str(tmp_path / "other.yaml")])
+    with pytest.raises(ValueError, match="--save_strategy is epoch in every run"):
+        program.main(["--recipes", str(tmp_path / "own.yaml"), "--save_strategy", "no"])
+
+
+def test_runs_of_two_searches_are_not_one_method(digits, tmp_path):
+    runs = Runs(tmp_path)
+    compared = Comparison(runs, digits, {}, {}, budget=2, say=str)
+    runs.save_settings("nce", {"settings": {"learning_rate": 0.1}, "trials": 2, "value": 0.5})
+    runs.save("nce", 1, {"seed": 1, "searched": {"learning_rate": 0.2}})
+    with pytest.raises(ValueError, match=r"a run \(seed 1\) with learning_rate = '0.2', not '0.1'"):
+        compared.run(["nce"], [])
