@@ -14,6 +14,7 @@ from pathlib import Path
 
 from accelerate import PartialState
 from transformers import AutoTokenizer, set_seed
+from transformers.utils import logging
 
 from seal_hf import (
     EnergyTrainer,
@@ -30,6 +31,8 @@ from seal_hf.metrics import multilabel_compute_metrics
 from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
 from seal_hf.reports import closing_table, evaluate_multilabel, write_predictions, write_results
 
+logger = logging.get_logger("seal_hf.run_energy")
+
 
 @dataclass
 class ModelArguments:
@@ -37,7 +40,10 @@ class ModelArguments:
 
     task_net_path: str | None = field(
         default=None,
-        metadata={"help": "Folder of a task-net, saved by run_mlc.py --loss ce: the network's encoder starts as its."},
+        metadata={
+            "help": "Folder of a task-net, saved by run_mlc.py: the network's encoder starts as its, and has "
+            "its sizes and dropout."
+        },
     )
     model_name_or_path: str | None = field(default=None, metadata={"help": "Encoder, for text without a task-net."})
     max_length: int = field(default=128, metadata={"help": "Longest text, in tokens."})
@@ -50,6 +56,7 @@ class ModelArguments:
 
 
 ARGUMENTS = (DataArguments, ModelArguments, EnergyTrainingArguments)
+SIZES = ("hidden_size", "num_layers", "dropout")
 
 
 def parse(argv: list[str] | None = None, recipe: dict | None = None):
@@ -66,12 +73,15 @@ def build(data, model_args: ModelArguments, trial=None) -> SealForMultiLabel:
     """The energy network is the loss-net of both; of a hyper-parameter search's trial, as it says."""
     known = vars(model_args)
     options = known | {name: value for name, value in trial.params.items() if name in known} if trial else known
-    if model_args.task_net_path is None:
-        sizes = ("hidden_size", "num_layers", "dropout") if data.kind == "features" else ()
-        nets = {name: options[name] for name in (*sizes, "energy", "global_size")}
-        return SealForMultiLabel.for_data(data, model_args.model_name_or_path, **nets)
-    network = {name: options[name] for name in ("energy", "global_size")}
-    nets = SealForMultiLabel.from_pretrained(model_args.task_net_path, **network)
+    network, path = {name: options[name] for name in ("energy", "global_size")}, model_args.task_net_path
+    if path is None:
+        sizes = {name: options[name] for name in SIZES} if data.kind == "features" else {}
+        return SealForMultiLabel.for_data(data, model_args.model_name_or_path, **network, **sizes)
+    nets = SealForMultiLabel.from_pretrained(path, **network, fresh_loss_net=True)
+    for name in (*SIZES, "model_name_or_path"):
+        asked, found = options[name], getattr(nets.config, name, path)
+        if asked not in (getattr(ModelArguments, name), found):
+            logger.warning(f"The network starts as the task-net in {path}, whose `{name}` is {found!r}, not {asked!r}.")
     if list(nets.config.id2label.values()) != list(data.label_names):
         raise ValueError(f"`task_net_path`: {model_args.task_net_path} has other labels than {data.name}.")
     return nets

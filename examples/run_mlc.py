@@ -24,7 +24,7 @@ from seal_hf.energies import energies_of
 from seal_hf.metrics import multilabel_compute_metrics
 from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
 from seal_hf.reports import closing_table, evaluate_multilabel, write_predictions, write_results
-from seal_hf.saving import load_loss_net
+from seal_hf.saving import take_loss_net
 
 
 @dataclass
@@ -71,8 +71,7 @@ def build(data, model_args: ModelArguments, args: SealTrainingArguments, trial=N
     )
     nets = {name: options[name] for name in names} | {"loss_net_encoder": args.loss_net_encoder}
     model = SealForMultiLabel.for_data(data, model_args.model_name_or_path, **nets)
-    if model_args.loss_net_path is not None:
-        model.loss_net = load_loss_net(model_args.loss_net_path, model.task_net, args.energy_loss)
+    take_loss_net(model, model_args.loss_net_path, args)
     return model
 
 

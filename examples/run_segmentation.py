@@ -23,7 +23,7 @@ from seal_hf.modeling.fcn import fcn_image_processor, set_test_crops
 from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
 from seal_hf.reports import check_picture, evaluate_masks, mask_table, write_masks, write_results
 from seal_hf.rows.crops import CROP_SIZE, check_scaling, pixel_scaling, resize_to
-from seal_hf.saving import load_loss_net
+from seal_hf.saving import take_loss_net
 
 
 @dataclass
@@ -61,8 +61,8 @@ def build(data, model_args: ModelArguments, args: SealTrainingArguments):
     model = SealForSegmentation.for_data(data, name, **options)
     processor = fcn_image_processor() if name is None else AutoImageProcessor.from_pretrained(name)
     resize_to(processor, data.image_size)
+    take_loss_net(model, model_args.loss_net_path, args)
     if model_args.loss_net_path is not None:
-        model.loss_net = load_loss_net(model_args.loss_net_path, model.task_net, args.energy_loss)
         check_scaling(model_args.loss_net_path, processor)
     return model, processor
 

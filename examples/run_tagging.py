@@ -32,7 +32,7 @@ from seal_hf.reports import close_run
 from seal_hf.rows.tokens import encode_words, tokenize_words
 from seal_hf.rows.vocabulary import Vocabulary
 from seal_hf.rows.word_vectors import load_word_vectors
-from seal_hf.saving import load_loss_net
+from seal_hf.saving import take_loss_net
 
 
 @dataclass
@@ -100,8 +100,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     for note in data.notes:
         print(f"{data.name}: {note}")
     model, rows_of, words = build(data, net_args, args)
-    if net_args.loss_net_path is not None:
-        model.loss_net = load_loss_net(net_args.loss_net_path, model.task_net, args.energy_loss)
+    take_loss_net(model, net_args.loss_net_path, args)
     splits = {"eval": data.validation, "test": data.test, **data.extra_tests}
     splits = {split: (rows_of(dataset), dataset) for split, dataset in splits.items() if dataset is not None}
     trainer = SealTrainer(

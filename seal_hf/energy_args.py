@@ -79,6 +79,12 @@ class EnergyTrainingArguments(CheckedArguments, TrainingArguments):
 
     def check(self) -> None:
         """Raises ValueError for values that cannot be, or do not go together; a hyper-parameter search changes them."""
+        for name in ("bf16", "fp16"):
+            if getattr(self, f"{name}_full_eval"):
+                raise ValueError(
+                    f"`{name}_full_eval` is set, but an energy is never computed in half precision, where inference "
+                    f"would not see the differences that it follows. Use {name}=True: the encoder alone then is."
+                )
         self._check_choice("energy_method", ENERGY_METHODS)
         self._check_choice("margin_cost", COSTS)
         self._check_choice("regression_samples", REGRESSION_SAMPLES)

@@ -54,6 +54,7 @@ class EnergyTrainer(SavingTrainer):
     """
 
     model_role = ROLE
+    _drawn = (-1, 0)  # step, and micro-batches of it that have drawn their noise
 
     def __init__(
         self,
@@ -80,7 +81,6 @@ class EnergyTrainer(SavingTrainer):
         check_label_values(self.space, train_dataset=train_dataset, eval_dataset=eval_dataset)
         if task_net is not None:
             task_net.to(args.device).eval().requires_grad_(False)
-        self._drawn = (-1, 0)  # step, and micro-batches of it that have drawn their noise
         self._eval_batches = 0
 
     # --- the algorithm -----------------------------------------------------------------------------------------------
@@ -136,6 +136,13 @@ class EnergyTrainer(SavingTrainer):
         starts = self._starts(self.inference, shape, logits, self._noise(EVALUATION, self._eval_batches))
         self._eval_batches += 1
         return self.inference(lambda y: self.model.energies(features, y), starts)[0], features
+
+    def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
+        """A run draws as any other of its seed; a threshold was tuned for the network as it was."""
+        self._drawn = (-1, 0)
+        if num_training_steps > 0:
+            vars(self.model.config).pop("threshold", None)
+        return super().create_scheduler(num_training_steps, optimizer)
 
     # --- its parts ---------------------------------------------------------------------------------------------------
 

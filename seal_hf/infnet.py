@@ -85,6 +85,7 @@ class CostAugmentedInference:
         self.energy_loss, self.space = energy_loss, space
         self.energy_weight, self.task_weight = energy_weight, task_weight
         self.reads_features = net.kind == "shared"
+        self._begins = True  # an update of F; its gradients are those of none
 
     @classmethod
     def beside(cls, task_net: nn.Module, loss_net, accelerator, args, energy_loss: InfNetPlus, space: OutputSpace):
@@ -122,24 +123,25 @@ class CostAugmentedInference:
         logits: Tensor,
         labels: Tensor,
         energies_of: Callable[[Tensor, Tensor | None], Tensor],
-        place: tuple[int, int],
+        window: int,
+        last: bool,
     ) -> Tensor:
         """One micro-batch of F's update: minimise - λ1 v(F(x)) + its cross-entropy.
 
         Args:
             features: A's, with their graph, for `shared`.
             energies_of: candidates (B, S, ...) and mask -> energies (B, S) of the frozen loss-net.
-            place: which micro-batch this is, from 0, of a window of how many; F is updated after the last.
+            window: of how many micro-batches this is one; F's loss is their mean.
+            last: whether the task-net is updated after this one, and so F.
 
         Returns:
             a scalar of value 0 whose gradient is what F's objective asks of the features that it shares with A.
         """
-        micro_batch, window = place
-        last = micro_batch == window - 1
         gold, mask = self.space.gold(labels)
         leaf = features.detach().requires_grad_() if self.reads_features else None
-        if micro_batch == 0:
+        if self._begins:
             self.learner.zero_grad()
+        self._begins = last
         with self.learner.accumulate(synchronise=last):
             found = self.learner(inputs, leaf, self.space.relax(logits), gold)
             y = self.space.join([self.space.output(found), self.space.candidate(gold)])

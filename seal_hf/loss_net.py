@@ -107,6 +107,11 @@ class LossNet(PreTrainedModel):
             nn.init.kaiming_uniform_(module.weight, nonlinearity="relu")
             nn.init.zeros_(module.bias)
 
+    def get_input_embeddings(self) -> nn.Module | None:
+        """The encoder's, if it has one of its own."""
+        own = isinstance(self.encoder, PreTrainedModel)
+        return self.encoder.get_input_embeddings() if own else None
+
     def attach(self, adapter: LossAdapter) -> LossNet:
         """Encode with this adapter in the task-net's base (`peft`, `adapters`): its parameters, not the base, are
         trained and saved with the loss-net."""

@@ -100,9 +100,14 @@ class SavingTrainer(StructuredTrainer):
             if self.partner is not None:
                 save_partner(self.partner.learner, output_dir)
 
+    @property
+    def _adapter_export(self) -> str:
+        """Of a model that may have adapters; an energy network has none."""
+        return getattr(self.args, "adapter_export", "auto")
+
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
         """A checkpoint with adapters is not what is pushed if they are to be merged: that is pushed at the end."""
-        if library_of(self.model) is None or not saves_merged(self.model, self.args.adapter_export):
+        if library_of(self.model) is None or not saves_merged(self.model, self._adapter_export):
             super()._push_from_checkpoint(checkpoint_folder)
 
     def push_to_hub(self, *args, token: str | None = None, revision: str | None = None, **kwargs):
@@ -112,7 +117,7 @@ class SavingTrainer(StructuredTrainer):
         if self.is_world_process_zero():
             if self.hub_model_id is None:
                 self.init_hf_repo(token=token)
-            remove_stale(self.hub_model_id, saves_merged(self.model, self.args.adapter_export), token, revision)
+            remove_stale(self.hub_model_id, saves_merged(self.model, self._adapter_export), token, revision)
         return super().push_to_hub(*args, token=token, revision=revision, **kwargs)
 
     # --- loading -----------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from transformers.trainer_utils import has_length
 
 from .encoders import last_features, task_features
 from .energy_losses import GOLD, OUTPUT, SAMPLES, Candidates
@@ -69,7 +70,6 @@ class SealTrainer(TwoNetTrainer):
         self._micro_batch = 0 if first else self._micro_batch + 1
         try:
             if first and self._is_loss_net_step:
-                self._last_phase = self.state.global_step
                 train_mode(model, self.optimizer)
                 window = [self._prepare_inputs(batch) for batch in (self._window or [inputs])]
                 if not self.args.loss_net_fresh_outputs:
@@ -130,8 +130,14 @@ class SealTrainer(TwoNetTrainer):
     @property
     def _is_loss_net_step(self) -> bool:
         steps, every = self.args.loss_net_steps, self.args.loss_net_every
-        repeated = bool(self._window) and self.state.global_step == self._last_phase
-        return self.learner is not None and steps > 0 and self.state.global_step % every == 0 and not repeated
+        return self.learner is not None and steps > 0 and self.state.global_step % every == 0 and self._ends_in_step
+
+    @property
+    def _ends_in_step(self) -> bool:
+        """Not so the last window of a stream, if it is short: the Trainer, which did not know that the stream would
+        end, adds its gradients to those of the next epoch's first window."""
+        whole = len(self._window) in (0, self.args.gradient_accumulation_steps)
+        return whole or has_length(self.callback_handler.train_dataloader)
 
     def _run_task_net(self, model: nn.Module, inputs: dict[str, Tensor]):
         shared = self._shares_features or (self.partner is not None and self.partner.reads_features)
@@ -226,8 +232,8 @@ class SealTrainer(TwoNetTrainer):
                 return self.loss_net.energies(encoded, y, mask)
 
         shared = self._partner_features(outputs, inputs)
-        place = (self._micro_batch, max(len(self._window), 1))
-        return self.partner.step(encoder_inputs(inputs), shared, outputs.logits, inputs["labels"], energies, place)
+        batch, size = (encoder_inputs(inputs), shared, outputs.logits, inputs["labels"]), max(len(self._window), 1)
+        return self.partner.step(*batch, energies, size, last=self._ends_in_step and self._micro_batch == size - 1)
 
     @property
     def _energy_weight(self) -> float:

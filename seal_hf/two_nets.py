@@ -57,7 +57,6 @@ class TwoNetTrainer(SavingTrainer):
     _space_class: type[OutputSpace] = MultiLabelSpace
     _given_loss_net: LossNet | None = None
     _initial_loss_net: dict[str, Tensor] | None = None  # its weights
-    _last_phase = -1  # the step of the last loss-net phase: a short window that ends in no step has none of its own
 
     def __init__(
         self,
@@ -151,7 +150,6 @@ class TwoNetTrainer(SavingTrainer):
         if num_training_steps > 0:
             vars(self.model.config).pop("threshold", None)
         self.learner = self.partner = self.implicit = None  # of this run alone
-        self._last_phase = -1
         if self.args.energy_loss != CROSS_ENTROPY:
             self._build_learner(num_training_steps)
         return scheduler

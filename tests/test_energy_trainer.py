@@ -1,7 +1,10 @@
 """EnergyTrainer. Oracles: all 2^L label sets of small problems, the losses' closed forms, uninterrupted runs."""
 
 import itertools
+import os
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ import tiny_run
 import torch
 from datasets import Dataset
 from energy_script import CASES, make, run_all
+from fake_hub import FakeHub
 from launching import finish, free_port, results, start
 from tiny_models import tiny_config, tiny_features, tiny_inputs, tiny_texts, tiny_tokenizer
 from transformers import AutoModelForSequenceClassification
@@ -317,7 +321,7 @@ def test_a_trained_network_is_a_loss_net_of_seal(tmp_path):
     assert all(torch.equal(a, b) for a, b in pairs)
 
 
-def test_the_example_trains_saves_and_starts_from_a_task_net(tmp_path, capsys):
+def test_the_example_trains_saves_and_starts_from_a_task_net(tmp_path, capsys, caplog):
     program = runpy.run_path(str(ROOT / "examples" / "run_energy.py"))["main"]
     quiet = "--use_cpu --max_train_rows 64 --num_train_epochs 1 --save_strategy no --report_to none".split()
     quiet += ["--disable_tqdm", "true", "--inference_steps_eval", "2", "--output_dir"]
@@ -334,9 +338,52 @@ def test_the_example_trains_saves_and_starts_from_a_task_net(tmp_path, capsys):
     loaded = load_energy_network(tmp_path / "nce")
     for name, value in nets.task_net.encoder.state_dict().items():  # with the normalisation that goes with its weights
         assert torch.equal(loaded.encoder.state_dict()[name], value)
+    nets.loss_net.encoder.layers[0].weight.data.zero_()
+    nets.save_pretrained(tmp_path / "both")  # with a loss-net, that is no start of this network
+    both = [*unmoved[:-1], str(tmp_path / "both"), "--dropout", "0.5", "--hidden_size", "77"]
+    with caplog.at_level("WARNING"):
+        program([*quiet, str(tmp_path / "from_both"), *both])
+    again = load_energy_network(tmp_path / "from_both").encoder.state_dict()
+    assert all(torch.equal(again[name], value) for name, value in nets.task_net.encoder.state_dict().items())
+    assert "whose `dropout` is 0.0, not 0.5" in caplog.text and "whose `hidden_size` is 12, not 77" in caplog.text
     MLPForMultiLabel(MLPConfig(input_size=192, num_labels=18)).save_pretrained(tmp_path / "other")
     with pytest.raises(ValueError, match="has other labels than digits"):
         program([*quiet, str(tmp_path / "x"), "--energy_method", "nce", "--task_net_path", str(tmp_path / "other")])
+
+
+def test_a_second_run_draws_as_the_first_and_forgets_the_threshold(tmp_path, monkeypatch):
+    net, keys = network(tiny_run.FEATURES, tiny_run.LABELS), []
+    trainer = make(tmp_path, net, digits_like(), energy_method="spen", inference_start="random", max_steps=1)
+    noise = trainer._noise
+    monkeypatch.setattr(trainer, "_noise", lambda *key: keys.append(key) or noise(*key))
+    for _ in range(2):
+        net.config.threshold = 0.07
+        trainer.train()
+        assert getattr(net.config, "threshold", None) is None
+    assert len(keys) >= 2 and keys[: len(keys) // 2] == keys[len(keys) // 2 :]
+
+
+PUSHED = """
+import sys
+sys.path[:0] = [sys.argv[1]]
+import run_energy
+from seal_hf import load_energy_network
+quiet = "--use_cpu --max_train_rows 64 --num_train_epochs 1 --report_to none --disable_tqdm true".split()
+quiet += ["--inference_steps_eval", "2", "--hidden_size", "16", "--output_dir", "out"]
+run_energy.main([*quiet, "--push_to_hub", "true", "--hub_model_id", "user/energy"])
+assert load_energy_network("user/energy").config.feature_size == 16
+"""
+
+
+def test_an_energy_network_is_pushed_and_loaded_back(tmp_path):
+    with FakeHub() as hub:
+        environment = {**hub.environment(tmp_path), "CUDA_VISIBLE_DEVICES": ""}
+        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+        command = [sys.executable, "-c", PUSHED, str(ROOT / "examples")]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert {"config.json", "model.safetensors"} <= hub.files("user/energy").keys()
+    assert (tmp_path / "out" / "test_results.json").is_file()
 
 
 # --- mistakes --------------------------------------------------------------------------------------------------------
@@ -365,6 +412,8 @@ def test_the_example_trains_saves_and_starts_from_a_task_net(tmp_path, capsys):
         ),
         ({"dvn_points": ["start"]}, "`dvn_points` is of energy_method='dvn', but it is 'spen'"),
         ({"energy_method": "dvn", "dvn_gold_starts": 1.5}, "`dvn_gold_starts` is 1.5"),
+        ({"bf16_full_eval": True}, "`bf16_full_eval` is set, but an energy is never .* Use bf16=True"),
+        ({"neftune_noise_alpha": 1.0}, "`neftune_noise_alpha` is 1.0, but the model, LossNet, embeds no tokens"),
     ],
 )
 def test_arguments_are_refused_by_name(tmp_path, options, message):

@@ -15,6 +15,7 @@ from seal_hf import ENERGY_LOSSES, TagSequenceSpace, TensorRows
 from seal_hf.energies import ChainForwardEnergy
 from seal_hf.energy_losses import MARGINS
 from seal_hf.infnet import PARAMETERIZATIONS
+from seal_hf.learner import Learner
 
 PLUS = dict(loss="infnet_plus")
 STOP = 5
@@ -158,6 +159,26 @@ def test_accumulation_changes_nothing(tmp_path, kind):
     split, two = tiny_run.run(tmp_path, batch=4, accumulation=4, **PLUS | options)
     torch.testing.assert_close(split, whole, rtol=0, atol=2e-6)
     torch.testing.assert_close(flat(two.partner.net), flat(one.partner.net), rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("kind", PARAMETERIZATIONS)
+def test_f_takes_a_step_with_every_one_of_the_task_net_and_no_other(tmp_path, kind, monkeypatch):
+    """The last window of a stream's epoch ends in no step: its gradients join those of the next, of both networks."""
+    for rows, batch, accumulation in ((10, 2, 4), (14, 2, 2), (12, 2, 2)):
+        stream = tiny_run.table(rows).to_iterable_dataset()
+        options = dict(batch=batch, accumulation=accumulation, max_steps=5, cost_augmented_network=kind)
+        trainer, _ = tiny_run.make(tmp_path, rows=stream, **PLUS | options)
+        steps, apply = [], Learner.apply
+
+        def watched(self, steps=steps, trainer=trainer, apply=apply):
+            if self is trainer.partner.learner:
+                steps.append(trainer.state.global_step)
+            apply(self)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Learner, "apply", watched)
+            trainer.train()
+        assert steps == [0, 1, 2, 3, 4]
 
 
 def test_the_loss_net_moves_on_every_kth_step_alone(tmp_path):

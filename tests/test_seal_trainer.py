@@ -7,7 +7,7 @@ from transformers import TrainerCallback
 
 from seal_hf import SealForMultiLabel, SealTrainer, TensorRows
 from seal_hf.energy_losses import ENERGY_LOSSES
-from seal_hf.saving import load_loss_net
+from seal_hf.saving import load_loss_net, take_loss_net
 
 
 def count_forwards(module):
@@ -130,6 +130,26 @@ def test_loss_nets_that_cannot_teach_are_refused(tmp_path):
     nets.task_net.config.num_labels = 7
     with pytest.raises(ValueError, match="has 6 labels and 20 input features, the task-net 7 and 20"):
         load_loss_net(tmp_path / "six", nets.task_net)
+
+
+def test_a_fresh_loss_net_that_is_never_trained_is_refused_by_the_programs(tmp_path, caplog):
+    nets, args = tiny_run.model(), tiny_run.arguments(tmp_path, loss_net_steps=0)
+    with pytest.raises(ValueError, match="`loss_net_steps` is 0, .* but it is a fresh one.* --loss_net_path"):
+        take_loss_net(nets, None, args)
+    nets.save_pretrained(tmp_path / "trained")
+    saved = nets.loss_net
+    take_loss_net(nets, tmp_path / "trained", args)
+    assert nets.loss_net is not saved and "keeps it" not in caplog.text
+    take_loss_net(nets, None, args)  # a loaded one teaches
+    take_loss_net(SealForMultiLabel.from_pretrained(tmp_path / "trained"), None, args)
+    again = SealForMultiLabel.from_pretrained(tmp_path / "trained", fresh_loss_net=True, energy="pairwise")
+    assert again.loss_net.config.energy == "pairwise"
+    with pytest.raises(ValueError, match="fresh one"):
+        take_loss_net(again, None, args)
+    take_loss_net(again, None, tiny_run.arguments(tmp_path, "ce", loss_net_steps=0))
+    with caplog.at_level("WARNING"):
+        take_loss_net(again, tmp_path / "trained", args)
+    assert "has energy 'multilabel' and keeps it, not 'pairwise'" in caplog.text
 
 
 def test_the_log_says_what_the_loss_net_does(tmp_path):
@@ -279,12 +299,17 @@ def test_an_optimizer_with_modes_is_in_that_of_training_in_every_forward(tmp_pat
 
 def test_a_window_that_ends_in_no_step_has_no_phase_of_the_loss_net_beside_that_of_the_step(tmp_path):
     """Of a stream, whose length is unknown, the Trainer takes the gradients of the last window into the next epoch."""
-    stream = tiny_run.table(10).to_iterable_dataset()
-    trainer, _ = tiny_run.make(tmp_path, rows=stream, batch=2, accumulation=4, max_steps=4, logging_steps=1)
-    phases, phase = [], trainer.loss_net_phase
-    trainer.loss_net_phase = lambda window: phases.append(trainer.state.global_step) or phase(window)
-    trainer.train()
-    assert phases == [0, 1, 2, 3]
+    for rows, sizes in ((tiny_run.table(10).to_iterable_dataset(), [4, 4, 4, 4]), (tiny_run.table(10), [4, 1, 4, 1])):
+        trainer, _ = tiny_run.make(tmp_path, rows=rows, batch=2, accumulation=4, max_steps=4, logging_steps=1)
+        phases, phase = [], trainer.loss_net_phase
+
+        def watched(window, trainer=trainer, phases=phases, phase=phase):
+            phases.append((trainer.state.global_step, len(window)))
+            phase(window)
+
+        trainer.loss_net_phase = watched
+        trainer.train()
+        assert phases == list(enumerate(sizes))
 
 
 def test_the_default_objective_of_a_search_is_the_loss_without_energies(tmp_path):

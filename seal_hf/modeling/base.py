@@ -97,6 +97,7 @@ class SealModel(nn.Module):
         energy_options: dict[str, Any] | None = None,
         global_size: int | None = None,
         label_rates: np.ndarray | None = None,
+        fresh_loss_net: bool = False,
         **kwargs,
     ) -> SealModel:
         """Both nets from a saved SEAL folder or repo; or a plain encoder or classifier, with a fresh loss-net, which
@@ -116,6 +117,7 @@ class SealModel(nn.Module):
                 its energy, which is warned of.
             label_rates: (L,) share of the training rows with each label, in (0, 1): where a fresh classifier starts, if
                 it has a bias (Lin et al. 2017, §3.3), instead of at one half.
+            fresh_loss_net: build a fresh loss-net, also where one was saved.
             kwargs: for the task-net's `from_pretrained` (`num_labels`, `id2label`, `revision`, `token`, ...).
 
         Raises:
@@ -151,12 +153,14 @@ class SealModel(nn.Module):
             ) from error
         if label_rates is not None:
             _start_at_rates(task_net, loading, label_rates)
-        folder = _find_loss_net(name, hub)
+        folder = None if fresh_loss_net else _find_loss_net(name, hub)
         if folder is None or LossNetConfig.from_pretrained(folder).encoder_mode not in LIBRARIES:
             task_net = with_adapter(task_net, loss_net_encoder, adapter, adapter_rank, adapter_targets)
         if folder is None:
             mode = loss_net_encoder or "separate"
-            logger.warning(f"No {LOSS_NET_FOLDER}/ in {model_name_or_path}: built a fresh loss-net (encoder: {mode}).")
+            if not fresh_loss_net:
+                said = f"No {LOSS_NET_FOLDER}/ in {model_name_or_path}: built a fresh loss-net (encoder: {mode})."
+                logger.warning(said)
             loss_net = cls._fresh_loss_net(task_net, name, mode, global_size, energy, energy_options, hub)
             return aligned(cls(task_net, loss_net)).eval()
         loss_net = _load_loss_net(task_net, folder)
@@ -164,8 +168,8 @@ class SealModel(nn.Module):
         if loss_net_encoder not in (None, found) or labels != task_net.config.num_labels:
             raise ValueError(
                 f"The loss-net in {model_name_or_path} has encoder {found!r} and {labels} labels; asked for "
-                f"{loss_net_encoder or found!r} and {task_net.config.num_labels}. Remove {LOSS_NET_FOLDER}/ to "
-                f"start a fresh one."
+                f"{loss_net_encoder or found!r} and {task_net.config.num_labels}. Remove {LOSS_NET_FOLDER}/, "
+                "or give fresh_loss_net=True, to start a fresh one."
             )
         for option, asked in {"energy": energy, "energy_options": energy_options, "global_size": global_size}.items():
             if asked not in (None, saved := getattr(loss_net.config, option)):
