@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from statistics import mean, median
 
-from goals import ABOUT, BESIDE, NOT_RUN, PUBLISHED, WHY, best_of, goals
+from goals import ABOUT, BESIDE, NOT_RUN, PUBLISHED, SEARCHED, WHY, best_of, goals
 from run_recipes import KINDS, RESULTS, cell, runs_of, table, write_readme
 
 from seal_hf.compare import COMPARED, METHODS, METRIC, Runs, comparison, markdown
@@ -21,8 +21,18 @@ from seal_hf.recipes import read_recipe
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPARE = ROOT / "recipes" / "results" / "compare"
-DATA = ("bibtex", "delicious", "genbase", "genbase_id", "cal500", "spo_fun", "spo_fun_root", "seq_fun")
-VARIANTS = {"genbase_id": "genbase", "spo_fun_root": "spo_fun"}  # of a data set that counts once in a mean
+DATA = (
+    "bibtex",
+    "delicious",
+    *SEARCHED.values(),
+    "genbase",
+    "genbase_id",
+    "cal500",
+    "spo_fun",
+    "spo_fun_root",
+    "seq_fun",
+)
+VARIANTS = {"genbase_id": "genbase", "spo_fun_root": "spo_fun", **SEARCHED}  # of what counts in a mean in their place
 # of a comparison's identity, what is no flag of its command
 NO_FLAGS = {"data", "labels", "train", "validation", "test", "contents", "budget", "metric", "flags"}
 TITLES = {
@@ -295,8 +305,8 @@ def main() -> None:
         "The best method of each group is the one that is best on validation under the same decoder, of equal "
         "ones the cheapest; methods of one seed stand aside. The difference is "
         "that of the SEAL method to the baseline that is best on test, which may be another than the one shown. The "
-        "mean is over data sets: genbase with and without its identifier, and spo_fun with and without its root, count "
-        "once.",
+        "mean is over data sets: genbase with and without its identifier, spo_fun with and without its root, and "
+        "delicious with and without a search, count once.",
         "",
     ]
     lines += summary(tables)
@@ -307,7 +317,8 @@ def main() -> None:
     with_search = {name: table for name, table in tables.items() if Runs(COMPARE / name).identity()["budget"]}
     lines += ["## One method for all", "", ONE_FOR_ALL, "", *one_for_all(with_search), ""]
     for i, (name, by_decoder) in enumerate(tables.items()):
-        published = {method: row[name] for method, row in PUBLISHED.items() if name in row}
+        known = next((data for data, searched in SEARCHED.items() if searched == name), name)
+        published = {method: row[known] for method, row in PUBLISHED.items() if known in row}
         lines += [f"## {name}", "", markdown(by_decoder[METRIC], beside=published, legend=i == 0)]
         lines += [searched(Runs(COMPARE / name)), "", *commands(name, Runs(COMPARE / name))]
     lines += of_recipes()
