@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import mean
+from types import MappingProxyType
 
 from scipy.stats import norm
 
@@ -19,11 +21,11 @@ SIX = ("bibtex", "delicious", "genbase", "cal500", "spo_fun", "seq_fun")
 SEARCHED = {"delicious": "delicious_searched"}  # where a search came later, of the methods that it is worth most for
 CHOSEN = "best SEAL method by validation"
 NOT_RUN = "| not run |"  # how the line of a goal ends that has no run yet
-ABOUT = """What was aimed at. *SEAL's row*: the published figure, less its deviation, by ours at 0.5 (or only at the
-tuned threshold). *Best published*: by ours under that of the two decoders of the summary that is better on
-validation; figures without a name are not traced to a source.
-*Seconds per epoch*: over those of cross-entropy. *Mean gain*: over the baseline that is best on test, over the data
-sets that were run; its interval and p-value are over test rows, by a normal approximation, not over seeds."""
+ABOUT = """What was aimed at. *SEAL's row*: the published figure, less its deviation, by ours at 0.5, of the tables
+below, or of those whose trials and epochs were chosen at 0.5 too (or only at the tuned threshold). *Best published*: by
+ours under that of the two decoders of the summary that is better on validation; figures without a name are not traced
+to a source. *Seconds per epoch*: over those of cross-entropy. *Mean gain*: over the baseline that is best on test, over
+the data sets that were run; its interval and p-value are over test rows, by a normal approximation, not over seeds."""
 
 
 WHY = """Why a goal is missed, as far as it was tested. *SEAL's rows at 0.5*: right probabilities of rare labels are
@@ -48,8 +50,9 @@ def best_of(compared: dict, group: str) -> tuple[str, dict] | None:
     return None if best is None else (best, rows[best])
 
 
-def goals(tables: dict[str, dict[str, dict]]) -> list[str]:
-    """Markdown rows of all goals, from the tables by data set and decoder; searched ones where there are such."""
+def goals(tables: dict[str, dict[str, dict]], at_half: Mapping[str, dict] = MappingProxyType({})) -> list[str]:
+    """Markdown rows of all goals, from the tables by data set and decoder; searched ones where there are such. And from
+    those at 0.5, by data set, of what was chosen there too."""
     rows = {name: table[METRIC]["methods"] for name, table in tables.items()}
     for name, searched in SEARCHED.items():
         rows[name] = rows.get(name, {}) | rows.get(searched, {})
@@ -58,7 +61,12 @@ def goals(tables: dict[str, dict[str, dict]]) -> list[str]:
     return [
         "| goal | data | method | ours | goal's figure | reached |",
         "|---" * 6 + "|",
-        *(line for method in PUBLISHED if METHODS[method].group == SEAL for line in _published_row(method, rows)),
+        *(
+            line
+            for method in PUBLISHED
+            if METHODS[method].group == SEAL
+            for line in _published_row(method, rows, at_half)
+        ),
         *(_best_published(name, decoded.get(name, {})) for name in BEST),
         *(_seconds(name, tables) for name in SIX),
         _mean_gain(tables),
@@ -69,7 +77,7 @@ def _line(goal: str, name: str, method: str = "-", ours: str = "-", aim: str = "
     return f"| {goal} | {name} | {method} | {ours} | {aim} | {reached} |"
 
 
-def _published_row(method: str, rows: dict[str, dict]):
+def _published_row(method: str, rows: dict[str, dict], at_half: Mapping[str, dict]):
     """SEAL's figures of one method, by data set."""
     for name, text in PUBLISHED[method].items():
         row = rows.get(name, {}).get(method)
@@ -80,6 +88,9 @@ def _published_row(method: str, rows: dict[str, dict]):
         least = value - sum(deviation)
         half, tuned = (100 * row[key][0] for key in ("f1_example", METRIC))
         reached = "yes" if half >= least else "tuned only" if tuned >= least else "no"
+        chosen = at_half.get(name, {"methods": {}})["methods"].get(method)
+        if reached != "yes" and chosen is not None and 100 * chosen["f1_example"][0] >= least:
+            half, reached = 100 * chosen["f1_example"][0], "chosen at 0.5"
         yield _line("SEAL's row", name, f"`{method}`", f"{half:.2f}, tuned {tuned:.2f}", text, reached)
 
 

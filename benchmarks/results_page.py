@@ -33,6 +33,7 @@ DATA = (
     "seq_fun",
 )
 VARIANTS = {"genbase_id": "genbase", "spo_fun_root": "spo_fun", **SEARCHED}  # of what counts in a mean in their place
+HALF = "_half"  # of a comparison that is chosen at 0.5
 # of a comparison's identity, what is no flag of its command
 NO_FLAGS = {"data", "labels", "train", "validation", "test", "contents", "budget", "metric", "flags"}
 TITLES = {
@@ -67,6 +68,10 @@ ONE_FOR_ALL = """What a method would give who takes it everywhere: its test exam
 the same seeds, in points, mean over the data sets that it was searched on, and in brackets the least of them. Methods
 with runs on four data sets or more; the median of their time per epoch, over cross-entropy's.
 No test of significance is made here."""
+
+
+AT_HALF = """As the papers, which have no other threshold: trials and epochs chosen by example F1 at 0.5 on validation,
+and compared there. Figures under other decoders are those of the nets so chosen."""
 
 
 RECIPES = """Test figures in percent, mean ± deviation over seeds, of
@@ -245,7 +250,7 @@ def masks() -> list[str]:
     return lines
 
 
-def commands(name: str, runs: Runs) -> list[str]:
+def commands(runs: Runs) -> list[str]:
     """What the runs of a comparison were made by, as Markdown: one command for the methods with the same seeds."""
     identity, by_seeds = runs.identity(), {}
     for method, results in runs.all().items():
@@ -266,7 +271,7 @@ def commands(name: str, runs: Runs) -> list[str]:
         words = [
             "OMP_NUM_THREADS=1 python examples/compare_losses.py",
             "--data_dir PATH",
-            f"--output_dir recipes/results/compare/{name}",
+            f"--output_dir recipes/results/compare/{runs.folder.name}",
         ]
         lines.append(" ".join([*words, *head, *ordered, "--seeds", *map(str, seeds)]))
     return [*lines, "```", ""]
@@ -283,8 +288,20 @@ def of_recipes() -> list[str]:
         for decoder, meaning in COMPARED.items():
             table = comparison(found, methods, decoder)
             lines += [f"Differences under {meaning}:", "", markdown(table, methods, legend=False)]
-        lines += commands(folder.name, Runs(folder))
+        lines += commands(Runs(folder))
     return lines
+
+
+def chosen_at_half() -> dict[str, dict]:
+    """The comparisons whose trials and epochs were chosen at 0.5, under that decoder, by data set."""
+    found = {folder.name.removesuffix(HALF): Runs(folder).all() for folder in sorted(COMPARE.glob(f"*{HALF}"))}
+    return {name: comparison(runs, METHODS, "f1_example", metric="f1_example") for name, runs in found.items()}
+
+
+def published_of(name: str) -> dict[str, str]:
+    """Published figures of a data set, searched later or not, by method."""
+    known = next((data for data, later in SEARCHED.items() if later == name), name)
+    return {method: row[known] for method, row in PUBLISHED.items() if known in row}
 
 
 def searched(runs: Runs) -> str:
@@ -310,17 +327,21 @@ def main() -> None:
         "",
     ]
     lines += summary(tables)
-    reached = goals(tables)
+    at_half = chosen_at_half()
+    reached = goals(tables, at_half)
     open_goals = sum(line.endswith(NOT_RUN) for line in reached)
     lines += ["## Goals", "", f"{ABOUT} {open_goals} further ones have no run yet.", ""]
     lines += [*(line for line in reached if not line.endswith(NOT_RUN)), "", WHY, ""]
     with_search = {name: table for name, table in tables.items() if Runs(COMPARE / name).identity()["budget"]}
     lines += ["## One method for all", "", ONE_FOR_ALL, "", *one_for_all(with_search), ""]
     for i, (name, by_decoder) in enumerate(tables.items()):
-        known = next((data for data, searched in SEARCHED.items() if searched == name), name)
-        published = {method: row[known] for method, row in PUBLISHED.items() if known in row}
-        lines += [f"## {name}", "", markdown(by_decoder[METRIC], beside=published, legend=i == 0)]
-        lines += [searched(Runs(COMPARE / name)), "", *commands(name, Runs(COMPARE / name))]
+        runs = Runs(COMPARE / name)
+        lines += [f"## {name}", "", markdown(by_decoder[METRIC], beside=published_of(name), legend=i == 0)]
+        lines += [searched(runs), "", *commands(runs)]
+    for name, compared in at_half.items():
+        runs, published = Runs(COMPARE / f"{name}{HALF}"), published_of(name)
+        lines += [f"## {name}, chosen at 0.5", "", AT_HALF, "", markdown(compared, beside=published, legend=False)]
+        lines += [searched(runs), "", *commands(runs)]
     lines += of_recipes()
     if any(RESULTS.glob("*_nce_local")):
         lines += ["## What of a gain are dependencies", "", DEPENDENCIES, "", *dependencies(), ""]
