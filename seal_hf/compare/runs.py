@@ -7,7 +7,7 @@ import math
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -94,9 +94,14 @@ class Runs:
         Raises:
             ValueError: another process has it.
         """
+        file = self.folder / ".lock"
         try:
-            with FileLock(self.folder / ".lock", blocking=False):
-                yield
+            with FileLock(file, blocking=False):
+                try:
+                    yield
+                finally:
+                    with suppress(OSError):  # Windows removes no file that is open
+                        file.unlink()
         except Timeout:
             raise ValueError(
                 f"another process writes to {self.folder}. Wait until it ends, or choose another --output_dir."
