@@ -118,12 +118,10 @@ def test_flags_with_an_equals_sign_are_flags(program, tmp_path):
 
 
 def test_a_second_process_is_refused(program, tmp_path):
-    with (
-        FileLock(tmp_path / ".lock"),
-        pytest.raises(ValueError, match="another process writes to .*another --output_dir"),
-    ):
-        program.main([*SMALL, "--losses", "constant", "--output_dir", str(tmp_path)])
-    assert set(program.main([*SMALL, "--losses", "constant", "--output_dir", str(tmp_path)]).all()) == {"constant"}
+    options = [*SMALL, "--losses", "constant", "--output_dir", str(tmp_path)]
+    with FileLock(tmp_path / ".lock"), pytest.raises(ValueError, match="another process writes to .* --output_dir"):
+        program.main(options)
+    assert set(program.main(options).all()) == {"constant"} and not (tmp_path / ".lock").exists()
 
 
 def test_finished_trials_are_not_given_up_for_other_settings_or_seeds(program, tmp_path, monkeypatch):
