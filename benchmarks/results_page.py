@@ -131,11 +131,14 @@ def one_for_all(tables: dict[str, dict[str, dict]]) -> list[str]:
     sets = [name for name in tables if VARIANTS.get(name) not in tables]
     rows = []
     for method in METHODS:
-        found = {name: tables[name] for name in sets if method in tables[name][METRIC]["methods"]}
+        found = {name: pairs for name in sets if (pairs := with_cross_entropy(name, method))}
         if method in ("constant", "ce") or len(found) < LEAST_SETS:
             continue
-        gains = {decoder: [gain_over_ce(name, method, decoder) for name in found] for decoder in COMPARED}
-        seconds = [table[METRIC]["methods"][method]["seconds"] for table in found.values()]
+        gains = {
+            decoder: [mean(a[f"test_{decoder}"] - b[f"test_{decoder}"] for a, b in pairs) for pairs in found.values()]
+            for decoder in COMPARED
+        }
+        seconds = [tables[name][METRIC]["methods"][method]["seconds"] for name in found]
         cells = [f"{100 * mean(values):+.2f} ({100 * min(values):+.2f})" for values in gains.values()]
         missing = [name for name in sets if name not in found]
         rows.append(
@@ -146,11 +149,11 @@ def one_for_all(tables: dict[str, dict[str, dict]]) -> list[str]:
     return lines + [f"| {' | '.join(cells)} |" for _, cells in sorted(rows, key=lambda row: row[0])]
 
 
-def gain_over_ce(name: str, method: str, decoder: str) -> float:
-    """Mean over the seeds that both have."""
-    ours, theirs = ({run["seed"]: run for run in Runs(COMPARE / name).all()[each]} for each in (method, "ce"))
-    key = f"test_{decoder}"
-    return mean(ours[seed][key] - theirs[seed][key] for seed in ours.keys() & theirs.keys())
+def with_cross_entropy(name: str, method: str) -> list[tuple[dict, dict]]:
+    """A method's runs on a data set, each with that of cross-entropy with the same seed."""
+    runs = Runs(COMPARE / name).all()
+    ours, theirs = ({run["seed"]: run for run in runs.get(each, ()) if LOST not in run} for each in (method, "ce"))
+    return [(ours[seed], theirs[seed]) for seed in sorted(ours.keys() & theirs.keys())]
 
 
 def readme_table(tables: dict[str, dict[str, dict]]) -> list[str]:

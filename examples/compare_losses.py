@@ -26,7 +26,7 @@ from transformers.utils import logging as hf_logging
 
 from seal_hf import load_multilabel
 from seal_hf.compare import EVERY_RUN, METHODS, METRIC, METRICS, Comparison, Method, Program, Runs
-from seal_hf.compare.methods import of_recipe, own_keys
+from seal_hf.compare.methods import CONSTANT, of_recipe, own_keys
 from seal_hf.compare.runs import METHOD, write_json
 from seal_hf.compare.table import comparison, markdown, plot, tested
 from seal_hf.data import kind_of
@@ -49,13 +49,15 @@ def from_recipes(files: list[Path], metric: str) -> dict[str, Method]:
         if file.stem in methods:
             both = " and ".join(str(other) for other in files if other.stem == file.stem)
             raise ValueError(f"--recipes: {both} have one name, by which results are told apart. Rename a file.")
+        if file.stem == CONSTANT:
+            raise ValueError(f"--recipes: {file} has the name of the labels' frequencies in a table. Rename it.")
         settings = dict(read_recipe(file))
         own = settings.get("metric_for_best_model", metric)
         if own not in (metric, f"eval_{metric}"):
             raise ValueError(f"{file}: `metric_for_best_model` is {own!r}, but --metric is {metric!r}. Change either.")
         for key, value in EVERY_RUN.items():
             if str(settings.get(key, value)) != str(value):
-                print(f"{file}: {key} is {value} here, as in every run of a comparison, not {settings.pop(key)}")
+                print(f"{file}: {key} is {value} here, as in every run of a comparison, not {settings[key]}")
         methods[file.stem] = of_recipe(settings)
     return methods
 

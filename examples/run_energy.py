@@ -79,9 +79,9 @@ def build(data, model_args: ModelArguments, trial=None) -> SealForMultiLabel:
         return SealForMultiLabel.for_data(data, model_args.model_name_or_path, **network, **sizes)
     nets = SealForMultiLabel.from_pretrained(path, **network, fresh_loss_net=True)
     for name in (*SIZES, "model_name_or_path"):
-        asked, found = options[name], getattr(nets.config, name, path)
-        if asked not in (getattr(ModelArguments, name), found):
-            logger.warning(f"The network starts as the task-net in {path}, whose `{name}` is {found!r}, not {asked!r}.")
+        found = getattr(nets.config, name, None) if data.kind == "features" else None
+        if options[name] not in (getattr(ModelArguments, name), found):
+            logger.warning(f"`{name}` {options[name]!r} is left aside: the network starts as the task-net in {path}.")
     if list(nets.config.id2label.values()) != list(data.label_names):
         raise ValueError(f"`task_net_path`: {model_args.task_net_path} has other labels than {data.name}.")
     return nets

@@ -19,6 +19,7 @@ from transformers import AutoTokenizer, set_seed
 
 from seal_hf import SealForMultiLabel, SealTrainer, SealTrainingArguments, TensorRows, load_multilabel, tokenize
 from seal_hf.backbones import METHODS
+from seal_hf.checks import check_was_trained
 from seal_hf.data import DataArguments, kind_of
 from seal_hf.energies import energies_of
 from seal_hf.metrics import multilabel_compute_metrics
@@ -72,6 +73,7 @@ def build(data, model_args: ModelArguments, args: SealTrainingArguments, trial=N
     nets = {name: options[name] for name in names} | {"loss_net_encoder": args.loss_net_encoder}
     model = SealForMultiLabel.for_data(data, model_args.model_name_or_path, **nets)
     take_loss_net(model, model_args.loss_net_path, args)
+    check_was_trained(model.loss_net, args)
     return model
 
 

@@ -33,6 +33,7 @@ from seal_hf import (
     reward_rows,
     tokenize_words,
 )
+from seal_hf.checks import check_was_trained
 from seal_hf.data import TagDataArguments
 from seal_hf.metrics import tagging_compute_metrics
 from seal_hf.recipes import packaged_recipe, parse_recipe
@@ -99,6 +100,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         raise ValueError(f"{data.name} has no unlabelled rows; load it with `num_labelled` (--num_labelled 10).")
     reward = make_reward(net_args, data.label_names, argv)
     seal, rows_of, words = build(data, net_args, args)
+    check_was_trained(seal.loss_net, args)
     space = RewardSpace.from_arguments(args, seal.task_net, reward)
     rows = reward_rows(data, rows_of, reward, repeat_labelled=net_args.repeat_labelled)
     args.task_weight /= rows.gold_share  # of the mean over the tagged rows

@@ -17,6 +17,7 @@ from accelerate import PartialState
 from transformers import AutoImageProcessor, set_seed
 
 from seal_hf import MaskRows, NewCrops, SealForSegmentation, SealTrainer, SealTrainingArguments, load_masks
+from seal_hf.checks import check_was_trained
 from seal_hf.data import MaskDataArguments
 from seal_hf.metrics import mask_compute_metrics
 from seal_hf.modeling.fcn import fcn_image_processor, set_test_crops
@@ -62,6 +63,7 @@ def build(data, model_args: ModelArguments, args: SealTrainingArguments):
     processor = fcn_image_processor() if name is None else AutoImageProcessor.from_pretrained(name)
     resize_to(processor, data.image_size)
     take_loss_net(model, model_args.loss_net_path, args)
+    check_was_trained(model.loss_net, args)
     if model_args.loss_net_path is not None:
         check_scaling(model_args.loss_net_path, processor)
     return model, processor

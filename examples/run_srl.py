@@ -16,6 +16,7 @@ from transformers import AutoTokenizer, set_seed
 
 from seal_hf import SealForTokenClassification, SealTrainer, SealTrainingArguments, load_srl, tokenize_words
 from seal_hf.backbones import METHODS
+from seal_hf.checks import check_was_trained
 from seal_hf.energies import energies_of
 from seal_hf.metrics import tagging_compute_metrics
 from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
@@ -68,6 +69,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         crf=args.task_loss == "crf" or None,  # None: as it was saved
         **nets,
     )
+
+    check_was_trained(model.loss_net, args)
 
     def rows_of(dataset):
         limits = {"truncation": role_args.truncation, "predicate_marker": role_args.predicate_marker}

@@ -24,6 +24,7 @@ from seal_hf import (
     load_tags,
 )
 from seal_hf.backbones import METHODS
+from seal_hf.checks import check_was_trained
 from seal_hf.data import TagDataArguments
 from seal_hf.energies import energies_of
 from seal_hf.metrics import tagging_compute_metrics
@@ -101,6 +102,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         print(f"{data.name}: {note}")
     model, rows_of, words = build(data, net_args, args)
     take_loss_net(model, net_args.loss_net_path, args)
+    check_was_trained(model.loss_net, args)
     splits = {"eval": data.validation, "test": data.test, **data.extra_tests}
     splits = {split: (rows_of(dataset), dataset) for split, dataset in splits.items() if dataset is not None}
     trainer = SealTrainer(

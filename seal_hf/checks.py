@@ -170,6 +170,16 @@ def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model:
         )
 
 
+def check_was_trained(loss_net: LossNet, args: SealTrainingArguments) -> None:
+    """For programs, whose loss-nets are fresh or loaded: raises ValueError where a fresh one is not to be trained."""
+    if args.loss_net_steps == 0 and args.energy_loss != CROSS_ENTROPY and not loss_net.name_or_path:
+        raise ValueError(
+            "`loss_net_steps` is 0, which leaves the loss-net as it is, but it is a fresh one, whose energies mean "
+            "nothing. Name a trained one (--loss_net_path, of the programs that have it, or a --model_name_or_path of "
+            "both), or leave --loss_net_steps out."
+        )
+
+
 def check_hypergradient(
     args: SealTrainingArguments,
     model: nn.Module,

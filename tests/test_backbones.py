@@ -219,6 +219,7 @@ def test_adapters_alone_are_saved_on_request(mode, base, rows, tmp_path):
     trainer.save_model(tmp_path / "saved")
     again, inputs = SealForMultiLabel.from_pretrained(tmp_path / "saved"), tiny_inputs("bert")
     assert again.config.threshold == 0.3
+    assert again.loss_net.name_or_path and not seal.loss_net.name_or_path  # `check_was_trained` tells them apart
     assert again.config.id2label == seal.config.id2label == dict(enumerate(LABELS))
     seal.eval()
     with torch.no_grad():

@@ -114,11 +114,13 @@ def test_one_run_of_a_baseline_is_no_standard_where_others_have_several():
     runs = {"weak": runs_with(rows), "strong": runs_with([rows[2] + 0.1]), "ours": runs_with(rows)}
     compared = comparison({**runs, "constant": untimed}, {**TOY, "constant": Method(BASELINE, "")})
     assert compared["best_baseline"] == "weak" and compared["methods"]["ours"]["p_seeds"] == 1
-    alone = {"strong": runs["strong"], "ours": runs["ours"], "constant": [{**run} for run in untimed[:2]]}
-    compared = comparison(alone, {**TOY, "constant": Method(BASELINE, "")})
+    assert compared["aside"] == ["strong"] and "weak (strong, of one seed, stand aside)" in markdown(compared, TOY)
+    toy = {**TOY, "constant": Method(BASELINE, "")}
+    alone = {"strong": runs["strong"], "ours": runs["ours"], "constant": untimed[:2]}
+    compared = comparison(alone, toy)
     assert compared["best_baseline"] == compared["reference"] == "strong"  # frequencies, which cost nothing, set none
-    best = comparison({"constant": runs_with([rows[2]] * 3), **runs}, {**TOY, "constant": Method(BASELINE, "")})
-    assert best["best_baseline"] == "constant"
+    for seeds, best in ((3, "constant"), (1, "weak")):  # the best by far
+        assert comparison({"constant": runs_with([rows[2] + 0.3] * seeds), **runs}, toy)["best_baseline"] == best
     no_time = {"constant": [{**run} for run in untimed], "ours": runs["ours"]}
     compared = comparison(no_time, {**TOY, "constant": Method(BASELINE, "")})
     assert compared["reference"] is None and "Seconds" not in markdown(compared, TOY)

@@ -221,3 +221,15 @@ def test_runs_of_two_searches_are_not_one_method(digits, tmp_path):
     runs.save("nce", 1, {"seed": 1, "searched": {"learning_rate": 0.2}})
     with pytest.raises(ValueError, match=r"a run \(seed 1\) with learning_rate = '0.2', not '0.1'"):
         compared.run(["nce"], [])
+
+
+def test_what_is_in_every_run_is_no_setting_of_an_earlier_one(program, tmp_path):
+    (tmp_path / "plain.yaml").write_text("hidden_size: 16\nmax_train_rows: 150\nnum_train_epochs: 1\nenergy_loss: ce\n")
+    (tmp_path / "constant.yaml").write_text("hidden_size: 16\n")
+    options = ["--recipes", str(tmp_path / "plain.yaml"), "--output_dir", str(tmp_path / "out")]
+    runs = program.main(options)
+    run = runs.load("plain", 1)
+    runs.save("plain", 1, {**run, "method": {**run["method"], "save_total_limit": "2"}})  # of before it was overruled
+    assert [run["seed"] for run in program.main([*options, "--seeds", "2"]).all()["plain"]] == [1, 2]
+    with pytest.raises(ValueError, match="constant.yaml has the name of the labels' frequencies"):
+        program.main(["--recipes", str(tmp_path / "constant.yaml")])

@@ -168,17 +168,23 @@ def test_f_takes_a_step_with_every_one_of_the_task_net_and_no_other(tmp_path, ki
         stream = tiny_run.table(rows).to_iterable_dataset()
         options = dict(batch=batch, accumulation=accumulation, max_steps=5, cost_augmented_network=kind)
         trainer, _ = tiny_run.make(tmp_path, rows=stream, **PLUS | options)
-        steps, apply = [], Learner.apply
+        calls = {name: [] for name in ("zero_grad", "apply")}
 
-        def watched(self, steps=steps, trainer=trainer, apply=apply):
-            if self is trainer.partner.learner:
-                steps.append(trainer.state.global_step)
-            apply(self)
+        def watch(name, calls=calls, trainer=trainer):
+            call = getattr(Learner, name)
+
+            def watched(self):
+                if trainer.partner is not None and self is trainer.partner.learner:
+                    calls[name].append(trainer.state.global_step)
+                call(self)
+
+            return watched
 
         with monkeypatch.context() as patch:
-            patch.setattr(Learner, "apply", watched)
+            for name in calls:
+                patch.setattr(Learner, name, watch(name))
             trainer.train()
-        assert steps == [0, 1, 2, 3, 4]
+        assert calls == dict.fromkeys(calls, [0, 1, 2, 3, 4])  # gradients are dropped as often as they are used
 
 
 def test_the_loss_net_moves_on_every_kth_step_alone(tmp_path):

@@ -6,6 +6,7 @@ import torch
 from transformers import TrainerCallback
 
 from seal_hf import SealForMultiLabel, SealTrainer, TensorRows
+from seal_hf.checks import check_was_trained
 from seal_hf.energy_losses import ENERGY_LOSSES
 from seal_hf.saving import load_loss_net, take_loss_net
 
@@ -134,19 +135,19 @@ def test_loss_nets_that_cannot_teach_are_refused(tmp_path):
 
 def test_a_fresh_loss_net_that_is_never_trained_is_refused_by_the_programs(tmp_path, caplog):
     nets, args = tiny_run.model(), tiny_run.arguments(tmp_path, loss_net_steps=0)
-    with pytest.raises(ValueError, match="`loss_net_steps` is 0, .* but it is a fresh one.* --loss_net_path"):
-        take_loss_net(nets, None, args)
+    with pytest.raises(ValueError, match="`loss_net_steps` is 0, .* but it is a fresh one.*--loss_net_path"):
+        check_was_trained(nets.loss_net, args)
     nets.save_pretrained(tmp_path / "trained")
     saved = nets.loss_net
     take_loss_net(nets, tmp_path / "trained", args)
     assert nets.loss_net is not saved and "keeps it" not in caplog.text
-    take_loss_net(nets, None, args)  # a loaded one teaches
-    take_loss_net(SealForMultiLabel.from_pretrained(tmp_path / "trained"), None, args)
+    check_was_trained(nets.loss_net, args)  # a loaded one teaches
+    check_was_trained(SealForMultiLabel.from_pretrained(tmp_path / "trained").loss_net, args)
     again = SealForMultiLabel.from_pretrained(tmp_path / "trained", fresh_loss_net=True, energy="pairwise")
     assert again.loss_net.config.energy == "pairwise"
     with pytest.raises(ValueError, match="fresh one"):
-        take_loss_net(again, None, args)
-    take_loss_net(again, None, tiny_run.arguments(tmp_path, "ce", loss_net_steps=0))
+        check_was_trained(again.loss_net, args)
+    check_was_trained(again.loss_net, tiny_run.arguments(tmp_path, "ce", loss_net_steps=0))
     with caplog.at_level("WARNING"):
         take_loss_net(again, tmp_path / "trained", args)
     assert "has energy 'multilabel' and keeps it, not 'pairwise'" in caplog.text

@@ -4,8 +4,9 @@ Every method gets the same number of trials on validation, the same seeds, the s
 best baseline on the same test rows. `examples/compare_losses.py` is the program.
 """
 
+from .identity import EVERY_RUN
 from .methods import METHODS, Choice, LogUniform, Method, Uniform
-from .runner import EVERY_RUN, Comparison, Program
+from .runner import Comparison, Program
 from .runs import COMPARED, METRIC, METRICS, Runs
 from .search import search
 from .table import comparison, markdown, plot, tested

@@ -12,6 +12,15 @@ from .runs import METHOD, METRIC, Runs
 from .search import has_trials
 
 Settings = Mapping[str, Any]
+EVERY_RUN = {  # the epoch is chosen on validation by one metric; nothing else is written
+    "eval_strategy": "epoch",
+    "save_strategy": "epoch",
+    "save_total_limit": 1,
+    "save_only_model": True,
+    "load_best_model_at_end": True,
+    "report_to": "none",
+    "disable_tqdm": True,
+}
 
 
 def check_identity(runs: Runs, ours: Settings) -> None:
@@ -51,7 +60,10 @@ def check_methods(runs: Runs, methods: Mapping[str, tuple[Settings, Mapping[str,
         found = runs.settings(name) or {}
         said = [(f"a search ({part})", found.get(part), ours) for part, ours in sought.items()]
         for run in finished.get(name, ()):
-            said.append((f"a run (seed {run['seed']})", run.get(METHOD), own))
+            theirs = run.get(METHOD)
+            if theirs is not None:  # perhaps a file of before these were the same in every run
+                theirs = {key: value for key, value in theirs.items() if key not in EVERY_RUN}
+            said.append((f"a run (seed {run['seed']})", theirs, own))
             if found:
                 said.append((f"a run (seed {run['seed']})", texts(run["searched"]), texts(found["settings"])))
         for what, theirs, ours in said:

@@ -16,24 +16,13 @@ from transformers.trainer_callback import PrinterCallback
 from ..meters import EpochClock, NonFiniteLossError
 from ..metrics.decoding import constant_probabilities
 from ..reports.multilabel import predict_multilabel, score_decoders
-from .identity import check_identity, check_methods, fingerprint, texts
+from .identity import EVERY_RUN, check_identity, check_methods, fingerprint, texts
 from .methods import CONSTANT, METHODS, Method, first_of, space_of, with_requirements
 from .runs import LOST, METHOD, METRIC, METRICS, Runs, thousandths
 from .search import begun, check_optuna, search
 from .table import tested
 
 logger = logging.getLogger(__name__)
-
-EVERY_RUN = {  # the epoch is chosen on validation by one metric; nothing else is written
-    "eval_strategy": "epoch",
-    "save_strategy": "epoch",
-    "save_total_limit": 1,
-    "save_only_model": True,
-    "load_best_model_at_end": True,
-    "report_to": "none",
-    "disable_tqdm": True,
-}
-
 
 PLACES = ("output_dir", "data_dir", "dataset")  # where things lie is no setting
 
@@ -128,12 +117,13 @@ class Comparison:
 
     def settings(self, name: str, seed: int, searched: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The recipe keys of a run, each over those before: the data set's, the method's first values, the user's
-        flags, the method's own, those of the search, and the nets that it takes from other methods."""
+        flags, the method's own, what every run has, those of the search, and the folders of the nets that it takes from
+        other methods."""
         method = self.methods[name]
-        nets = {key: str(self._trained_net(other, seed)) for key, other in method.takes.items()}
+        nets = {key: str(self._net(other, seed)) for key, other in method.takes.items()}
         given = {**self.base, **first_of(method, self.data.kind), **self.flags}
         given = {key: value for key, value in given.items() if key in self.programs[method.program].keys}
-        fixed = {**EVERY_RUN, "metric_for_best_model": self.metric, **method.settings}
+        fixed = {**method.settings, **EVERY_RUN, "metric_for_best_model": self.metric}
         return {**given, **fixed, **(searched or {}), **nets, "seed": seed}
 
     def _progress(self, names: list[str], seeds: list[int]) -> Callable[[str, int], str]:
@@ -181,12 +171,14 @@ class Comparison:
         """The settings that make a method what it is: without a search, where it begins too."""
         method = self.methods[name]
         own = {**({} if self.budget else method.first), **method.settings}
-        return texts({key: value for key, value in own.items() if key not in PLACES})
+        return texts({key: value for key, value in own.items() if key not in (*PLACES, *EVERY_RUN)})
 
     def _train(self, name: str, seed: int) -> dict[str, Any]:
         method = self.methods[name]
         if method.program == CONSTANT:
             return self._figures(seed, {}, *self._constant())
+        for other in method.takes.values():
+            self._train_net(other, seed)
         found = self._search(name, seed)
         settings = self.settings(name, seed, found)
         folder = self._net(name, seed)
@@ -209,6 +201,8 @@ class Comparison:
         if self.budget and space and found is None:
             folder, sought = self.runs.work("search"), self._sought(name)
             seed = begun(folder, name, sought).get("seed", seed)  # that of trials which are there
+            for other in self.methods[name].takes.values():
+                self._train_net(other, seed)
             settings, program = self.settings(name, seed), self.programs[self.methods[name].program]
             _, model_args, args = program.parse([], {**settings, "output_dir": str(folder)})
             make_trainer, first = partial(self._trainer, name, settings, search=True), vars(model_args) | vars(args)
@@ -237,12 +231,10 @@ class Comparison:
     def _net(self, name: str, seed: int) -> Path:
         return self.runs.work(name, f"seed{seed}")
 
-    def _trained_net(self, name: str, seed: int) -> Path:
-        """The folder of a net that another method takes; trained anew where `work/` was deleted."""
-        folder = self._net(name, seed)
-        if not (folder / "model.safetensors").is_file():
+    def _train_net(self, name: str, seed: int) -> None:
+        """A net that another method takes, trained anew where `work/` was deleted."""
+        if not (self._net(name, seed) / "model.safetensors").is_file():
             self._one(name, seed)
-        return folder
 
     def _identity(self) -> dict[str, Any]:
         """What all results of the folder have in common: data, settings, one budget and one metric."""
@@ -266,11 +258,11 @@ class Comparison:
         folder, built = self.runs.work("check"), {CONSTANT}
         for name in (name for name in names if any(self.runs.load(name, seed) is None for seed in seeds)):
             method = self.methods[name]
-            if method.program == CONSTANT or method.takes:  # which need nets that are not there
+            if method.program == CONSTANT:
                 continue
             settings = self.settings(name, seeds[0])
             self.programs[method.program].parse([], {**settings, "output_dir": str(folder)})
-            if method.program not in built:
+            if method.program not in built and not method.takes:  # nets that are perhaps not there
                 self._trainer(name, settings, str(folder))
                 built.add(method.program)
         shutil.rmtree(folder, ignore_errors=True)

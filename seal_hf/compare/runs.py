@@ -95,17 +95,19 @@ class Runs:
             ValueError: another process has it.
         """
         file = self.folder / ".lock"
+        lock = FileLock(file)
         try:
-            with FileLock(file, blocking=False):
-                try:
-                    yield
-                finally:
-                    with suppress(OSError):  # Windows removes no file that is open
-                        file.unlink()
+            lock.acquire(blocking=False)
         except Timeout:
             raise ValueError(
                 f"another process writes to {self.folder}. Wait until it ends, or choose another --output_dir."
             ) from None
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # Windows removes no file that is open
+                file.unlink()
+            lock.release()
 
     def _file(self, method: str, seed: int) -> Path:
         return self.folder / method / f"seed{seed}.json"

@@ -49,19 +49,18 @@ def comparison(
         metric: what trials and epochs were chosen by, on validation.
 
     Returns:
-        `decoder`, `metric`, `best_baseline`, `reference`, `test_rows`, their number, `lost`, the seeds of runs that
-        diverged, by method, and `methods`: for each with a finished run its `seeds`, mean and deviation under every
-        decoder, `validation`, the mean there under `decoder`, and `seconds`, the median over seeds of those of training
-        per epoch, over that of `reference`; and, but for the best baseline and what has no seed in common with it,
-        `difference`, `interval`, `p_rows` (below `least_p_rows` where 0) and `p_seeds`. NaN where there is nothing to
-        say.
+        `decoder`, `metric`, `best_baseline`, `aside`, the baselines of one seed where others have several, `reference`,
+        `test_rows`, their number, `lost`, the seeds of runs that diverged, by method, and `methods`: for each with a
+        finished run its `seeds`, mean and deviation under every decoder, `validation`, the mean there under `decoder`,
+        and `seconds`, the median over seeds of those of training per epoch, over that of `reference`; and, but for the
+        best baseline and what has no seed in common with it, `difference`, `interval`, `p_rows` (below `least_p_rows`
+        where 0) and `p_seeds`. NaN where there is nothing to say.
     """
     lost = {name: [run["seed"] for run in results if LOST in run] for name, results in runs.items()}
     runs = {name: [run for run in results if LOST not in run] for name, results in runs.items()}
     runs = {name: results for name, results in runs.items() if results}
     baselines = {name: runs[name] for name in runs if name in methods and methods[name].group == BASELINE}
-    trained = {name: results for name, results in baselines.items() if name != CONSTANT}
-    standards = [*several(trained), *(baselines.keys() - trained.keys())]
+    standards = several(baselines)
     best = max(standards, key=lambda name: _figures(runs[name], decoder).mean(), default=None)
     timed = [name for name in (reference, best, *baselines) if any(SECONDS in run for run in runs.get(name, ()))]
     reference = timed[0] if timed else None
@@ -74,13 +73,15 @@ def comparison(
         if best is not None and name != best:
             rows[name] |= _against(results, runs[best], decoder)
     said = {"decoder": decoder, "metric": metric, "best_baseline": best, "reference": reference}
+    said["aside"] = [name for name in baselines if name not in standards]
     said["test_rows"] = len(next(iter(runs.values()))[0]["test_rows"][decoder].split()) if runs else 0
     return said | {"lost": {name: seeds for name, seeds in lost.items() if seeds}, "methods": rows}
 
 
 def several(runs: Mapping[str, Sequence]) -> Mapping[str, Sequence]:
-    """Those of several seeds, if there are any: one run, which may be a lucky one, is no standard."""
-    return {name: results for name, results in runs.items() if len(results) > 1} or runs
+    """Those of several seeds, if any that is trained has several: one run, which may be a lucky one, is no standard."""
+    least = min(2, max((len(results) for name, results in runs.items() if name != CONSTANT), default=1))
+    return {name: results for name, results in runs.items() if len(results) >= least}
 
 
 def _against(results, baseline, decoder: str) -> dict[str, Any]:
@@ -154,11 +155,12 @@ def _legend(compared: Mapping[str, Any]) -> str:
         "deviation over seeds, under five decoders: 0.5, one threshold and one per label tuned on validation, the "
         "highest expected F1, and the same with calibrated probabilities."
     )
+    aside = f" ({', '.join(compared['aside'])}, of one seed, stand aside)" if compared["aside"] else ""
     if best is not None:
         text += (
-            f" Differences are under *{DECODERS[compared['decoder']]}*, to the baseline that is best there, {best}, "
-            "over the seeds of both, with a 95 % interval over test rows; p by a bootstrap over rows and by a paired "
-            "t-test over seeds, not corrected for the number of methods."
+            f" Differences are under *{DECODERS[compared['decoder']]}*, to the baseline that is best there, "
+            f"{best}{aside}, over the seeds of both, with a 95 % interval over test rows; p by a bootstrap over rows "
+            "and by a paired t-test over seeds, not corrected for the number of methods."
         )
         if compared["test_rows"] < FEW_ROWS:
             text += (

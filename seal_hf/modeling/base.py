@@ -346,6 +346,7 @@ def _load_loss_net(task_net: nn.Module, folder: str) -> LossNet:
         )
     loss_net = LossNet(config).attach(library.loss_adapter(task_net, config.encoder_config))
     load_loss_net_weights(loss_net, Path(folder).parent)
+    loss_net.name_or_path = str(folder)  # as of one that transformers loads
     return loss_net
 
 

@@ -271,10 +271,10 @@ def load_loss_net(folder: str | Path, task_net: nn.Module, energy_loss: str | No
 
 def take_loss_net(nets: nn.Module, folder: str | Path | None, args) -> None:
     """The programs' `--loss_net_path`: the trained loss-net of `folder` in place of that of `nets`, a [`SealModel`]; it
-    keeps its energy. Without a folder, `nets` stay as they are.
+    keeps its energy, which is said where it is another. Without a folder, `nets` stay as they are.
 
     Raises:
-        ValueError: as [`load_loss_net`]; or there is none, and a fresh one is not to be trained.
+        ValueError: as [`load_loss_net`].
     """
     if folder is not None:
         fresh = nets.loss_net.config
@@ -283,11 +283,6 @@ def take_loss_net(nets: nn.Module, folder: str | Path | None, args) -> None:
             saved, asked = getattr(nets.loss_net.config, name), getattr(fresh, name)
             if saved != asked:
                 logger.warning(f"The loss-net in {folder} has {name} {saved!r} and keeps it, not {asked!r}.")
-    elif args.loss_net_steps == 0 and args.energy_loss != "ce" and not nets.loss_net.name_or_path:
-        raise ValueError(
-            "`loss_net_steps` is 0, which leaves the loss-net as it is, but it is a fresh one, whose energies mean "
-            "nothing. Name a trained one with --loss_net_path, or leave --loss_net_steps out."
-        )
 
 
 def load_loss_net_weights(loss_net: LossNet, folder: str | Path) -> None:
