@@ -84,6 +84,7 @@ class Comparison:
         self.runs, self.data, self.base, self.programs = runs, data, base, programs
         self.methods, self.budget, self.say = methods, budget, say
         self.flags, self.metric = flags or {}, metric
+        self.failed: dict[str, str] = {}  # methods of this run, and why
 
     def run(self, names: Iterable[str], seeds: Iterable[int], write: Callable[[], Any] = lambda: None) -> None:
         """Everything that is not there yet, seed by seed, so that a table of few seeds comes early: by `write`, after
@@ -177,8 +178,7 @@ class Comparison:
         method = self.methods[name]
         if method.program == CONSTANT:
             return self._figures(seed, {}, *self._constant())
-        for other in method.takes.values():
-            self._train_net(other, seed)
+        self._train_nets(name, seed)
         found = self._search(name, seed)
         settings = self.settings(name, seed, found)
         folder = self._net(name, seed)
@@ -201,8 +201,7 @@ class Comparison:
         if self.budget and space and found is None:
             folder, sought = self.runs.work("search"), self._sought(name)
             seed = begun(folder, name, sought).get("seed", seed)  # that of trials which are there
-            for other in self.methods[name].takes.values():
-                self._train_net(other, seed)
+            self._train_nets(name, seed)
             settings, program = self.settings(name, seed), self.programs[self.methods[name].program]
             _, model_args, args = program.parse([], {**settings, "output_dir": str(folder)})
             make_trainer, first = partial(self._trainer, name, settings, search=True), vars(model_args) | vars(args)
@@ -231,10 +230,11 @@ class Comparison:
     def _net(self, name: str, seed: int) -> Path:
         return self.runs.work(name, f"seed{seed}")
 
-    def _train_net(self, name: str, seed: int) -> None:
-        """A net that another method takes, trained anew where `work/` was deleted."""
-        if not (self._net(name, seed) / "model.safetensors").is_file():
-            self._one(name, seed)
+    def _train_nets(self, name: str, seed: int) -> None:
+        """Those that a method takes from others, trained anew where `work/` was deleted."""
+        for other in self.methods[name].takes.values():
+            if not (self._net(other, seed) / "model.safetensors").is_file():
+                self._one(other, seed)
 
     def _identity(self) -> dict[str, Any]:
         """What all results of the folder have in common: data, settings, one budget and one metric."""
