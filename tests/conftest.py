@@ -1,9 +1,11 @@
 """Fixtures shared by all tests: where the real data sets are, and a quiet, offline environment."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
+from programs import EXAMPLES, example
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -19,6 +21,16 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"the real data sets are not at {folder} (set SEAL_HF_DATA to their folder)")
     return folder
+
+
+@pytest.fixture
+def program(monkeypatch):
+    """`compare_losses.py`, with `run_mlc.py` and `run_energy.py` beside it."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    with example("compare_losses") as module:
+        yield module
+    for name in ("run_mlc", "run_energy"):
+        sys.modules.pop(name, None)
 
 
 @pytest.fixture(autouse=True)

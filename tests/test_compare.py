@@ -1,13 +1,11 @@
 """Comparisons: statistics on runs with a known answer, the search against its own data base, a comparison that is cut
 off against one that is not."""
 
-import importlib.util
 import json
 import math
 import re
 import shutil
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,20 +30,7 @@ from seal_hf.compare.runs import from_thousandths, thousandths
 from seal_hf.compare.search import BestSoFar
 from seal_hf.compare.table import DECODERS
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 SMALL = "--max_train_rows 150 --num_train_epochs 2 --hidden_size 16 --per_device_train_batch_size 50".split()
-
-
-@pytest.fixture
-def program(monkeypatch):
-    """`compare_losses.py`, with `run_mlc.py` and `run_energy.py` beside it."""
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    spec = importlib.util.spec_from_file_location("compare_losses", EXAMPLES / "compare_losses.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module
-    for name in ("run_mlc", "run_energy"):
-        sys.modules.pop(name, None)
 
 
 # --- the table -------------------------------------------------------------------------------------------------------

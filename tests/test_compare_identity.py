@@ -6,23 +6,12 @@ from dataclasses import replace
 
 import pytest
 from filelock import FileLock
-from programs import EXAMPLES, example
 
 from seal_hf import load_multilabel
 from seal_hf.compare import METHODS, Comparison, LogUniform, Runs
 from seal_hf.compare.search import has_trials
 
 SMALL = "--max_train_rows 150 --num_train_epochs 1 --hidden_size 16 --per_device_train_batch_size 50".split()
-
-
-@pytest.fixture
-def program(monkeypatch):
-    """`compare_losses.py`, with `run_mlc.py` and `run_energy.py` beside it."""
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    with example("compare_losses") as module:
-        yield module
-    for name in ("run_mlc", "run_energy"):
-        sys.modules.pop(name, None)
 
 
 @pytest.fixture(scope="module")

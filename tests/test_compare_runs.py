@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from programs import EXAMPLES, example
+from programs import EXAMPLES
 from tiny_models import tiny_config, tiny_texts, tiny_tokenizer
 from transformers import BertModel
 
@@ -44,16 +44,6 @@ def counted(self, name, settings, folder, **options):
 compare_losses.Comparison._trainer = counted
 compare_losses.main(sys.argv[2:])
 """
-
-
-@pytest.fixture
-def program(monkeypatch):
-    """`compare_losses.py`, with `run_mlc.py` and `run_energy.py` beside it."""
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    with example("compare_losses") as module:
-        yield module
-    for name in ("run_mlc", "run_energy"):
-        sys.modules.pop(name, None)
 
 
 def figures(runs):

@@ -15,8 +15,8 @@ _BLOCK = 1 << 21  # elements handled at once
 
 
 class PairedDifference(NamedTuple):
-    """A mean difference a - b, its 95 % interval, and the two-sided p-value of no difference, where it is 0
-    less than 1 / `num_resamples`."""
+    """A mean difference a - b, its 95 % interval, and the two-sided p-value of no difference; 0 stands
+    for less than 1 / `num_resamples`."""
 
     difference: float
     low: float
