@@ -55,7 +55,8 @@ def main() -> None:
         inference = GradientBasedInference(steps, start="random", num_starts=num_starts)
         features = nets.loss_net.encode(x)
         starts = inference.starts(shape, generator=torch.Generator().manual_seed(0))
-        return inference(lambda y: nets.loss_net.energies(features, y), starts)[0]
+        with nets.loss_net.energies_at(features) as energy:
+            return inference(energy, starts)[0]
 
     @torch.no_grad()
     def forward() -> torch.Tensor:

@@ -95,8 +95,7 @@ class EnergyTrainer(SavingTrainer):
         found = []
 
         def candidates(features: Tensor) -> Tensor:
-            energy = lambda y: self.model.energies(features, y, mask)  # noqa: E731
-            with evaluating(self.model):
+            with evaluating(self.model), self.model.energies_at(features, mask) as energy:
                 found.append(self.method.candidates(Problem(self.space, energy, labels, starts, logits, noise)))
             return found[0].y
 
@@ -135,7 +134,8 @@ class EnergyTrainer(SavingTrainer):
         logits = self._task_logits(x, features.new_empty(shape))
         starts = self._starts(self.inference, shape, logits, self._noise(EVALUATION, self._eval_batches))
         self._eval_batches += 1
-        return self.inference(lambda y: self.model.energies(features, y), starts)[0], features
+        with self.model.energies_at(features) as energy:
+            return self.inference(energy, starts)[0], features
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
         """A run draws as any other of its seed; a threshold was tuned for the network as it was."""

@@ -207,10 +207,27 @@ class LossNet(PreTrainedModel):
         """As `forward`, from T_E(x), what `encode` returns: (B, S). In evaluation mode too it has derivatives in y:
         those of a static loss-net, or of inference by gradients."""
         evaluated = not self.energy.training and torch.is_grad_enabled()
+        with self._exact(features.device, evaluated):
+            return self.energy(at_least_float32(features), _exact_sets(y), mask)
+
+    @contextlib.contextmanager
+    def energies_at(self, features: Tensor, mask: Tensor | None = None):
+        """Inside, E(x, ·) of one batch, for the many structures of an inference: y (B, S, ...) -> what `energies` has,
+        (B, S), with derivatives in y alone. What depends on x alone is computed once."""
+        with self._exact(features.device, not self.energy.training):
+            energies = self.energy.at(at_least_float32(features), mask)
+            yield lambda y: energies(_exact_sets(y))
+
+    @contextlib.contextmanager
+    def _exact(self, device: torch.device, evaluated: bool):
+        """Inside, the energy has the precision of its arguments, and in evaluation mode all derivatives."""
         exact = second_order(self.energy) if self._differentiated_twice or evaluated else contextlib.nullcontext()
-        with exact, torch.autocast(y.device.type, enabled=False):
-            y = y.float() if isinstance(y, LabelSets) else at_least_float32(y)
-            return self.energy(at_least_float32(features), y, mask)
+        with exact, torch.autocast(device.type, enabled=False):
+            yield
+
+
+def _exact_sets(y: Tensor | LabelSets) -> Tensor | LabelSets:
+    return y.float() if isinstance(y, LabelSets) else at_least_float32(y)
 
 
 def encoder_options(config) -> dict:

@@ -66,6 +66,23 @@ def test_pixels_that_do_not_count_do_not_matter(energy, batch):
     assert not torch.allclose(energy(x, other), energy(x, y))
 
 
+def test_the_energy_at_an_image_is_that_energy_with_the_image_read_once(energy, batch):
+    x, y = batch
+    mask = torch.rand(2, 24, 24) < 0.8
+    reads = []
+    energy.from_image.register_forward_hook(lambda *_: reads.append(1))
+    at, y = energy.at(x, mask), y.clone().requires_grad_()
+    found = [at(y), at(1 - y)]
+    assert len(reads) == 1
+    for value, candidates in zip(found, (y, 1 - y), strict=True):
+        torch.testing.assert_close(value, energy(x, candidates, mask))
+    (gradient,) = torch.autograd.grad(found[0].sum(), y)
+    (wanted,) = torch.autograd.grad(energy(x, y, mask).sum(), y)
+    torch.testing.assert_close(gradient, wanted)
+    with pytest.raises(ValueError, match=r"shape \(2, 3, 24, 24\) and the candidates \(2, 3, 20, 24\)"):
+        at(y[:, :, :20])
+
+
 def test_gradient_in_the_mask_by_finite_differences(energy, batch):
     energy = energy.double()
     x, y = (tensor[:1].double() for tensor in batch)

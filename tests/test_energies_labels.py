@@ -12,6 +12,7 @@ from torch import nn
 
 from seal_hf import ENERGIES, LossNet, LossNetConfig, SealForMultiLabel
 from seal_hf.energies import Energy, PairwiseEnergy, energies_of
+from seal_hf.label_sets import from_dense
 from seal_hf.spaces import SPACES
 
 L, H, G, B = 6, 4, 5, 3
@@ -56,6 +57,26 @@ def test_no_pairs_without_a_global_term():
     y = torch.rand(B, 2, L)
     expected = -torch.einsum("bsl,bl->bs", y, features @ energy.label_embeddings.weight.T)
     torch.testing.assert_close(energy(features, y), expected)
+
+
+@pytest.mark.parametrize("name", ["multilabel", "pairwise", "size"])
+@pytest.mark.parametrize("global_size", [G, 0])
+def test_the_energy_at_an_input_is_that_energy_with_derivatives_in_the_structure_alone(name, global_size):
+    torch.manual_seed(0)
+    energy = {**ENERGIES, "size": SizeEnergy}[name](L, H, global_size)
+    energy.reset_parameters()
+    features, y = torch.randn(B, H, requires_grad=True), torch.rand(B, 2, L, requires_grad=True)
+    at, expected = energy.at(features), energy(features, y)
+    torch.testing.assert_close(at(y), expected)
+    torch.testing.assert_close(at(y.detach() / 2), energy(features, y / 2))  # more than once
+    (wanted,) = torch.autograd.grad(expected.sum(), y)
+    at(y).sum().backward()
+    torch.testing.assert_close(y.grad, wanted)
+    assert features.grad is None
+    if name != "size":  # which does not have a part of its own for x, and differentiates what it always does
+        assert all(parameter.grad is None for parameter in energy.label_embeddings.parameters())
+        sets = from_dense((y.detach() > 0.5).float())
+        torch.testing.assert_close(at(sets), energy(features, sets).detach())
 
 
 def test_every_energy_says_its_space():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 from torch import Tensor, nn
 
@@ -43,3 +44,9 @@ class Energy(nn.Module, ABC):
                 `label_sets.dot` and `sum_rows`.
             mask: (B, ...) bool, the positions that count, or None: all. The others must have no influence.
         """
+
+    def at(self, features: Tensor, mask: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+        """E(x, ·) of one batch, for the many structures of an inference: y -> what `forward` has, with derivatives in y
+        alone. An energy with a part that depends on x alone computes it here, once."""
+        features = features.detach()
+        return lambda y: self(features, y, mask)

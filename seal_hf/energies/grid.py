@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -76,17 +77,36 @@ class GridEnergy(Energy):
         Raises:
             ValueError: images and masks of other shapes.
         """
-        if features.dim() != 4 or y.dim() != 4 or (len(y), *y.shape[2:]) != (len(features), *features.shape[2:]):
-            raise ValueError(
-                f"The images have shape {tuple(features.shape)} and the candidates {tuple(y.shape)}; expected (batch, "
-                "channels, height, width) and (batch, candidates, height, width): masks have the size of their images."
-            )
+        _check_shapes(features, y)
+        return self._energies(self.from_image(features), y, mask)
+
+    def at(self, features: Tensor, mask: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+        """As of every energy; the image's part of the first convolution is computed once."""
+        with torch.no_grad():
+            seen = self.from_image(features)
+
+        def energies(y: Tensor) -> Tensor:
+            _check_shapes(features, y)
+            return self._energies(seen, y, mask)
+
+        return energies
+
+    def _energies(self, seen: Tensor, y: Tensor, mask: Tensor | None) -> Tensor:
+        """With the image's part of the first layer, (B, 64, H, W)."""
         if mask is not None:
             y = y.masked_fill(~mask.unsqueeze(1), 0)
         drawn = self.from_mask(y.flatten(0, 1).unsqueeze(1))  # (B S, 64, H, W)
-        hidden = self.from_image(features).unsqueeze(1) + drawn.unflatten(0, y.shape[:2])  # (B, S, 64, H, W)
+        hidden = seen.unsqueeze(1) + drawn.unflatten(0, y.shape[:2])  # (B, S, 64, H, W)
         hidden = F.relu(hidden).flatten(0, 1).contiguous(memory_format=torch.channels_last)  # faster convolutions
         hidden = self.convolutions(hidden)  # (B S, 128, H/4, W/4)
         if hidden.shape[-2:] != (CELLS, CELLS):
             hidden = F.adaptive_avg_pool2d(hidden, CELLS)
         return -self.linear(hidden.flatten(1)).view(y.shape[:2])
+
+
+def _check_shapes(images: Tensor, y: Tensor) -> None:
+    if images.dim() != 4 or y.dim() != 4 or (len(y), *y.shape[2:]) != (len(images), *images.shape[2:]):
+        raise ValueError(
+            f"The images have shape {tuple(images.shape)} and the candidates {tuple(y.shape)}; expected (batch, "
+            "channels, height, width) and (batch, candidates, height, width): masks have the size of their images."
+        )

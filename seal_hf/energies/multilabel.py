@@ -47,8 +47,18 @@ class LabelEnergy(Energy):
         def rows(table: nn.Embedding) -> Tensor:
             return table.weight if labels is None else table(labels)
 
-        score = dot(y, features @ rows(self.label_embeddings).T)
-        return -(score + self.global_term(y, rows)) if self.has_global_term else -score
+        return self._energies(features @ rows(self.label_embeddings).T, y, rows)
+
+    def at(self, features: Tensor, mask: Tensor | None = None) -> Callable[[Tensor | LabelSets], Tensor]:
+        """As of every energy; the scores of the labels, b_iᵀ T(x), are computed once."""
+        with torch.no_grad():
+            scores = features @ self.label_embeddings.weight.T
+        return lambda y: self._energies(scores, y, lambda table: table.weight.detach())
+
+    def _energies(self, scores: Tensor, y: Tensor | LabelSets, rows: Callable[[nn.Embedding], Tensor]) -> Tensor:
+        """Of label sets over U labels with the scores b_iᵀ T(x), (B, U): (B, S)."""
+        local = dot(y, scores)
+        return -(local + self.global_term(y, rows)) if self.has_global_term else -local
 
     @abstractmethod
     def global_term(self, y: Tensor | LabelSets, rows: Callable[[nn.Embedding], Tensor]) -> Tensor:
