@@ -20,6 +20,7 @@ from seal_hf import (
     EnergyTrainer,
     EnergyTrainingArguments,
     MultiLabelSpace,
+    NonFiniteLossError,
     SealForMultiLabel,
     TensorRows,
     load_multilabel,
@@ -46,10 +47,12 @@ class ModelArguments:
         },
     )
     model_name_or_path: str | None = field(default=None, metadata={"help": "Encoder, for text without a task-net."})
-    max_length: int = field(default=128, metadata={"help": "Longest text, in tokens."})
-    hidden_size: int = field(default=400, metadata={"help": "Width of the MLP, for feature data."})
-    num_layers: int = field(default=2, metadata={"help": "Layers of the MLP."})
-    dropout: float = field(default=0.2, metadata={"help": "Dropout of the MLP."})
+    max_length: int | None = field(default=None, metadata={"help": "Longest text, in tokens; default: 128."})
+    hidden_size: int | None = field(
+        default=None, metadata={"help": "Width of the MLP, for feature data; default: 400."}
+    )
+    num_layers: int | None = field(default=None, metadata={"help": "Layers of the MLP; default: 2."})
+    dropout: float | None = field(default=None, metadata={"help": "Dropout of the MLP; default: 0.2."})
     energy: str = field(default="multilabel", metadata={"help": f"One of {', '.join(energies_of('multi_label'))}."})
     global_size: int = field(default=200, metadata={"help": "Width of the energy's global term; 0: none."})
     patience: int = field(default=0, metadata={"help": "Stop after so many evaluations without gain; 0: never."})
@@ -57,6 +60,7 @@ class ModelArguments:
 
 ARGUMENTS = (DataArguments, ModelArguments, EnergyTrainingArguments)
 SIZES = ("hidden_size", "num_layers", "dropout")
+MAX_LENGTH, DROPOUT = 128, 0.2  # of texts, of a fresh MLP
 
 
 def parse(argv: list[str] | None = None, recipe: dict | None = None):
@@ -74,8 +78,12 @@ def build(data, model_args: ModelArguments, trial=None) -> SealForMultiLabel:
     known = vars(model_args)
     options = known | {name: value for name, value in trial.params.items() if name in known} if trial else known
     network, path = {name: options[name] for name in ("energy", "global_size")}, model_args.task_net_path
+    if data.kind == "features" and model_args.max_length is not None:
+        raise ValueError(f"`max_length` is of texts, but {data.name!r} is feature data. Leave it out.")
     if path is None:
-        sizes = {name: options[name] for name in SIZES} if data.kind == "features" else {}
+        sizes = {name: options[name] for name in SIZES}
+        if data.kind == "features" and sizes["dropout"] is None:
+            sizes["dropout"] = DROPOUT
         return SealForMultiLabel.for_data(data, model_args.model_name_or_path, **network, **sizes)
     nets = SealForMultiLabel.from_pretrained(path, **network, fresh_loss_net=True)
     for name in (*SIZES, "model_name_or_path"):
@@ -95,7 +103,7 @@ def make_trainer(
     tokenizer, prepare = None, TensorRows
     if data.kind == "text":
         tokenizer = AutoTokenizer.from_pretrained(model_args.task_net_path or model_args.model_name_or_path)
-        prepare = lambda rows: tokenize(rows, tokenizer, model_args.max_length)  # noqa: E731
+        prepare = lambda rows: tokenize(rows, tokenizer, model_args.max_length or MAX_LENGTH)  # noqa: E731
     trainer = EnergyTrainer(
         model=None if search else nets.loss_net,
         model_init=(lambda trial: build(data, model_args, trial).loss_net) if search else None,
@@ -140,5 +148,5 @@ if __name__ == "__main__":
     try:
         main()
         PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, OSError, ImportError, NonFiniteLossError) as error:
         sys.exit(f"run_energy.py: {error}")

@@ -14,7 +14,15 @@ from dataclasses import dataclass, field
 from accelerate import PartialState
 from transformers import AutoImageProcessor, AutoModelForSemanticSegmentation, set_seed
 
-from seal_hf import EnergyTrainingArguments, MaskEnergyTrainer, MaskRows, NewCrops, SealForSegmentation, load_masks
+from seal_hf import (
+    EnergyTrainingArguments,
+    MaskEnergyTrainer,
+    MaskRows,
+    NewCrops,
+    NonFiniteLossError,
+    SealForSegmentation,
+    load_masks,
+)
 from seal_hf.data import MaskDataArguments
 from seal_hf.metrics import mask_compute_metrics
 from seal_hf.modeling.fcn import fcn_image_processor
@@ -88,5 +96,5 @@ if __name__ == "__main__":
     try:
         main()
         PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, OSError, ImportError, NonFiniteLossError) as error:
         sys.exit(f"run_mask_energy.py: {error}")

@@ -17,7 +17,15 @@ from pathlib import Path
 from accelerate import PartialState
 from transformers import AutoTokenizer, set_seed
 
-from seal_hf import SealForMultiLabel, SealTrainer, SealTrainingArguments, TensorRows, load_multilabel, tokenize
+from seal_hf import (
+    NonFiniteLossError,
+    SealForMultiLabel,
+    SealTrainer,
+    SealTrainingArguments,
+    TensorRows,
+    load_multilabel,
+    tokenize,
+)
 from seal_hf.backbones import METHODS
 from seal_hf.checks import check_was_trained
 from seal_hf.data import DataArguments, kind_of
@@ -36,10 +44,12 @@ class ModelArguments:
     adapter: str | None = field(default=None, metadata={"help": f"Train an adapter only: {', '.join(METHODS)}."})
     adapter_rank: int | None = field(default=None, metadata={"help": "Rank of a LoRA, width of a bottleneck."})
     adapter_targets: str | None = field(default=None, metadata={"help": "Modules of a LoRA: a name or all-linear."})
-    max_length: int = field(default=128, metadata={"help": "Longest text, in tokens."})
-    hidden_size: int = field(default=400, metadata={"help": "Width of the MLPs, for feature data."})
-    num_layers: int = field(default=2, metadata={"help": "Layers of the MLPs."})
-    dropout: float = field(default=0.2, metadata={"help": "Dropout of the MLPs."})
+    max_length: int | None = field(default=None, metadata={"help": "Longest text, in tokens; default: 128."})
+    hidden_size: int | None = field(
+        default=None, metadata={"help": "Width of the MLPs, for feature data; default: 400, or as saved."}
+    )
+    num_layers: int | None = field(default=None, metadata={"help": "Layers of the MLPs; default: 2, or as saved."})
+    dropout: float | None = field(default=None, metadata={"help": "Dropout of the MLPs; default: 0.2, or as saved."})
     energy: str = field(
         default="multilabel", metadata={"help": f"Of the loss-net: {', '.join(energies_of('multi_label'))}."}
     )
@@ -51,6 +61,7 @@ class ModelArguments:
 
 
 ARGUMENTS = (DataArguments, ModelArguments, SealTrainingArguments)
+MAX_LENGTH, DROPOUT = 128, 0.2  # of texts, of fresh MLPs
 
 
 def parse(argv: list[str] | None = None, recipe: dict | None = None):
@@ -66,11 +77,13 @@ def build(data, model_args: ModelArguments, args: SealTrainingArguments, trial=N
     """Both nets; of a hyper-parameter search's trial, as it says."""
     known = vars(model_args)
     options = known | {name: value for name, value in trial.params.items() if name in known} if trial else known
-    names = ["adapter", "energy", "global_size"]
-    names += (
-        ["hidden_size", "num_layers", "dropout"] if data.kind == "features" else ["adapter_rank", "adapter_targets"]
-    )
+    names = "adapter adapter_rank adapter_targets energy global_size hidden_size num_layers dropout".split()
     nets = {name: options[name] for name in names} | {"loss_net_encoder": args.loss_net_encoder}
+    if data.kind == "features":
+        if model_args.max_length is not None:
+            raise ValueError(f"`max_length` is of texts, but {data.name!r} is feature data. Leave it out.")
+        if model_args.model_name_or_path is None and nets["dropout"] is None:
+            nets["dropout"] = DROPOUT
     model = SealForMultiLabel.for_data(data, model_args.model_name_or_path, **nets)
     take_loss_net(model, model_args.loss_net_path, args)
     check_was_trained(model.loss_net, args)
@@ -83,7 +96,7 @@ def make_trainer(data, model_args: ModelArguments, args: SealTrainingArguments, 
     tokenizer, prepare = None, TensorRows
     if data.kind == "text":
         tokenizer = AutoTokenizer.from_pretrained(model_args.model_name_or_path)
-        prepare = lambda rows: tokenize(rows, tokenizer, model_args.max_length)  # noqa: E731
+        prepare = lambda rows: tokenize(rows, tokenizer, model_args.max_length or MAX_LENGTH)  # noqa: E731
     trainer = SealTrainer(
         model=None if search else nets,
         model_init=partial(build, data, model_args, args) if search else None,
@@ -130,5 +143,5 @@ if __name__ == "__main__":
     try:
         main()
         PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, OSError, ImportError, NonFiniteLossError) as error:
         sys.exit(f"run_mlc.py: {error}")

@@ -21,6 +21,7 @@ from transformers import AutoTokenizer, set_seed
 
 from seal_hf import (
     FunctionReward,
+    NonFiniteLossError,
     RewardSpace,
     RuleReward,
     SealForTokenClassification,
@@ -126,5 +127,5 @@ if __name__ == "__main__":
     try:
         main()
         PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, OSError, ImportError, NonFiniteLossError) as error:
         sys.exit(f"run_rewards.py: {error}")

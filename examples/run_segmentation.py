@@ -16,7 +16,15 @@ from dataclasses import dataclass, field
 from accelerate import PartialState
 from transformers import AutoImageProcessor, set_seed
 
-from seal_hf import MaskRows, NewCrops, SealForSegmentation, SealTrainer, SealTrainingArguments, load_masks
+from seal_hf import (
+    MaskRows,
+    NewCrops,
+    NonFiniteLossError,
+    SealForSegmentation,
+    SealTrainer,
+    SealTrainingArguments,
+    load_masks,
+)
 from seal_hf.checks import check_was_trained
 from seal_hf.data import MaskDataArguments
 from seal_hf.metrics import mask_compute_metrics
@@ -114,5 +122,5 @@ if __name__ == "__main__":
     try:
         main()
         PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, OSError, ImportError, NonFiniteLossError) as error:
         sys.exit(f"run_segmentation.py: {error}")

@@ -14,7 +14,14 @@ from dataclasses import dataclass, field
 from accelerate import PartialState
 from transformers import AutoTokenizer, set_seed
 
-from seal_hf import SealForTokenClassification, SealTrainer, SealTrainingArguments, load_srl, tokenize_words
+from seal_hf import (
+    NonFiniteLossError,
+    SealForTokenClassification,
+    SealTrainer,
+    SealTrainingArguments,
+    load_srl,
+    tokenize_words,
+)
 from seal_hf.backbones import METHODS
 from seal_hf.checks import check_was_trained
 from seal_hf.energies import energies_of
@@ -101,5 +108,5 @@ if __name__ == "__main__":
     try:
         main()
         PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, OSError, ImportError, NonFiniteLossError) as error:
         sys.exit(f"run_srl.py: {error}")

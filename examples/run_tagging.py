@@ -13,10 +13,11 @@ import sys
 from dataclasses import dataclass, field
 
 from accelerate import PartialState
-from transformers import AutoTokenizer, set_seed
+from transformers import AutoTokenizer, PretrainedConfig, set_seed
 
 from seal_hf import (
     BiLSTMConfig,
+    NonFiniteLossError,
     SealForTokenClassification,
     SealTrainer,
     SealTrainingArguments,
@@ -65,6 +66,16 @@ class TaggerArguments:
 ARGUMENTS = (TagDataArguments, TaggerArguments, SealTrainingArguments)
 
 
+def _is_bilstm(name: str | None) -> bool:
+    """Fresh, or a saved one."""
+    if name is None:
+        return True
+    try:
+        return PretrainedConfig.get_config_dict(name)[0].get("model_type") == BiLSTMConfig.model_type
+    except OSError:  # an adapter's folder; or none, which the loader says
+        return False
+
+
 def build(data: TagSequenceData, net_args: TaggerArguments, args: SealTrainingArguments):
     """Both nets, a function from a split to the rows they read, and what is saved with them."""
     nets = {name: getattr(net_args, name) for name in ("adapter", "energy", "global_size")}
@@ -94,7 +105,9 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     data_args, net_args, args = parse_recipe(
         ARGUMENTS,
         argv,
-        default_recipe=lambda given: packaged_recipe("tagging_text" if given.model_name_or_path else "tagging"),
+        default_recipe=lambda given: packaged_recipe(
+            "tagging" if _is_bilstm(given.model_name_or_path) else "tagging_text"
+        ),
     )
     set_seed(args.seed)
     data = load_tags(**vars(data_args), seed=args.data_seed or 0)
@@ -125,5 +138,5 @@ if __name__ == "__main__":
     try:
         main()
         PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, OSError, ImportError, NonFiniteLossError) as error:
         sys.exit(f"run_tagging.py: {error}")

@@ -15,7 +15,10 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback
 
-REMEDIES = {"loss-net": "`loss_net_learning_rate`", "task-net": "`learning_rate` or `energy_weight`"}
+REMEDIES = {
+    "loss-net": "`loss_net_learning_rate`, or `learning_rate`, as it reads the task-net's outputs",
+    "task-net": "`learning_rate` or `energy_weight`",
+}
 
 
 class NonFiniteLossError(RuntimeError):

@@ -169,6 +169,17 @@ def _values(recipe: str | Path | Mapping[str, Any] | None) -> Mapping[str, Any]:
     return read_recipe(recipe)
 
 
+class _SafeLoader(yaml.SafeLoader):
+    """The safe loader, which would let the last of two equal keys win in silence."""
+
+    def construct_mapping(self, node, deep=False):
+        keys = [self.construct_object(key) for key, _ in node.value]
+        twice = next((key for key in keys if keys.count(key) > 1), None)
+        if twice is not None:
+            raise yaml.constructor.ConstructorError(problem=f"key {twice!r} twice", problem_mark=node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
 def read_recipe(file: str | Path) -> Mapping[str, Any]:
     """The keys and values of a recipe file, as they stand there; `parse_recipe` checks them.
 
@@ -179,7 +190,7 @@ def read_recipe(file: str | Path) -> Mapping[str, Any]:
     if not path.is_file():
         raise FileNotFoundError(f"no recipe file {file}")
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = yaml.load(path.read_text(encoding="utf-8"), Loader=_SafeLoader)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"{file}: not a YAML file: {error}") from error
     if values is None:  # an empty file, or comments only

@@ -114,6 +114,7 @@ class SavingTrainer(StructuredTrainer):
         """As the Trainer's, which leaves the loss-net at home: one in the repo, of an earlier push, is another
         task-net's and is removed, as is a task-net of the other form, plain or adapters."""
         token = token if token is not None else self.args.hub_token
+        revision = revision if revision is not None else self.args.hub_revision
         if self.is_world_process_zero():
             if self.hub_model_id is None:
                 self.init_hf_repo(token=token)

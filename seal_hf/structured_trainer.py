@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import torch
 from torch import Tensor, nn
+from torch.utils.data import Subset
 from transformers import Trainer, set_seed
 from transformers.trainer_utils import default_compute_objective
 
@@ -83,14 +86,27 @@ class StructuredTrainer(Trainer):
     def get_eval_dataloader(self, eval_dataset=None):
         dataset = eval_dataset if eval_dataset is not None else self.eval_dataset
         self._take_collator(self.eval_dataset[dataset] if isinstance(dataset, str) else dataset)
-        return super().get_eval_dataloader(eval_dataset)
+        with self._whole_evaluation():
+            return super().get_eval_dataloader(eval_dataset)
 
     def get_test_dataloader(self, test_dataset):
         self._take_collator(test_dataset)
-        return super().get_test_dataloader(test_dataset)
+        with self._whole_evaluation():
+            return super().get_test_dataloader(test_dataset)
+
+    @contextlib.contextmanager
+    def _whole_evaluation(self):
+        """`dataloader_drop_last` is for training: a figure, and predictions, are of all rows."""
+        asked, self.args.dataloader_drop_last = self.args.dataloader_drop_last, False
+        try:
+            yield
+        finally:
+            self.args.dataloader_drop_last = asked
 
     def _take_collator(self, dataset) -> None:
         if self._default_collator is not None:
+            while isinstance(dataset, Subset):  # gives whole batches too, as what it is of does
+                dataset = dataset.dataset
             self.data_collator = collate_rows if isinstance(dataset, TensorRows) else self._default_collator
 
     def evaluate(self, *args, **kwargs):

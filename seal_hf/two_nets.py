@@ -124,9 +124,9 @@ class TwoNetTrainer(SavingTrainer):
         return self._evaluation_order(eval_dataset) or super()._get_eval_sampler(eval_dataset)
 
     def _evaluation_order(self, dataset) -> LongestFirst | None:
-        """By length, unless the order is seen: in metrics or results by batch, or in which rows are left out."""
+        """By length, unless the order is seen, in metrics or results by batch."""
         args = self.args
-        seen = args.batch_eval_metrics or args.dataloader_drop_last or not args.eval_do_concat_batches
+        seen = args.batch_eval_metrics or not args.eval_do_concat_batches
         return None if seen or getattr(args, "use_legacy_prediction_loop", False) else longest_first(dataset)
 
     def _set_signature_columns_if_needed(self) -> None:

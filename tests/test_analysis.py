@@ -138,6 +138,8 @@ def test_pairs_of_labels_to_look_at():
     constant = np.ones(40, dtype=int)
     associated, unrelated = label_pairs(np.stack([constant, a, b, c], axis=1), 2)
     assert associated == [(2, 1), (1, 2)] and unrelated[0] == (3, 1)
+    with pytest.raises(ValueError, match="Pairs of labels were asked for, but the data has 1"):
+        label_pairs(a[:, None], 2)
 
 
 @pytest.fixture(scope="module")

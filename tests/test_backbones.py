@@ -228,6 +228,22 @@ def test_adapters_alone_are_saved_on_request(mode, base, rows, tmp_path):
     trainer_of(again, rows, tmp_path / "on").train()  # and it goes on training
 
 
+def test_an_adapter_without_a_loss_net_has_its_labels_and_threshold(mode, base, rows, tmp_path):
+    trainer = trainer_of(nets(base, mode), rows, tmp_path, adapter_export="adapter", energy_loss="ce", max_steps=1)
+    trainer.train()
+    trainer.model.config.threshold = 0.3
+    trainer.save_model()
+    assert not (tmp_path / "_loss_net").exists()
+    again = SealForMultiLabel.from_pretrained(tmp_path)
+    assert again.config.threshold == 0.3 and list(again.config.id2label.values()) == list(LABELS)
+    names = dict(enumerate(LABELS))
+    kept = SealForMultiLabel.from_pretrained(tmp_path, id2label=names, num_labels=len(LABELS))
+    assert kept.config.id2label == names
+    names = dict(enumerate(reversed(LABELS)))
+    with pytest.raises(ValueError, match="has the labels asked for in another order"):
+        SealForMultiLabel.from_pretrained(tmp_path, id2label=names, num_labels=len(LABELS))
+
+
 def test_the_librarys_own_users_load_what_is_saved(mode, base, rows, tmp_path):
     seal = nets(base, mode)
     seal.save_pretrained(tmp_path / "saved", adapter_export="adapter")

@@ -233,6 +233,16 @@ def test_an_attribute_of_different_values_is_an_identifier(tmp_path, kind):
     assert "identifier attribute key kept as an integer." in kept.notes
 
 
+def test_strings_that_identify_rows_are_numbered_in_one_file_alone(tmp_path):
+    for part in ("train", "test"):
+        folder = write(
+            tmp_path, ["key string", *ATTRIBUTES], [f"{part}{i},{i},0,1" for i in range(20)], name=f"toy-{part}"
+        )
+    assert load(folder).feature_names == ["x"]
+    with pytest.raises(DataError, match="toy-test.arff: the identifier 'key' is a string, which `keep_id` numbers in "):
+        load(folder, keep_id=True)
+
+
 def test_without_folds_rows_are_split_at_random_by_seed(tmp_path):
     folder = write(tmp_path, ATTRIBUTES, [f"{i},{i % 2},1" for i in range(50)])
     one, again, other = load(folder, seed=3), load(folder, seed=3), load(folder, seed=4)
@@ -329,6 +339,26 @@ def test_a_byte_order_mark_windows_lines_and_indentation_are_read(tmp_path):
     (folder / "toy.arff").write_bytes(text.replace("\n", "\r\n").encode("utf-8-sig"))
     for a, b in zip(stacked(load(folder)), expected, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_tabs_after_keywords_are_read(tmp_path):
+    folder = write(tmp_path, ATTRIBUTES, ROWS, folds=FILE_ORDER)
+    expected, text = stacked(load(folder)), (folder / "toy.arff").read_text()
+    (folder / "toy.arff").write_text(text.replace("@attribute ", "@attribute\t").replace("@relation ", "@relation\t"))
+    for a, b in zip(stacked(load(folder)), expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_file_that_is_not_utf_8(tmp_path):
+    folder = write(tmp_path, ATTRIBUTES, ROWS)
+    (folder / "toy.arff").write_bytes((folder / "toy.arff").read_bytes().replace(b"toy", "tö".encode("latin-1"), 1))
+    assert "toy.arff: not UTF-8" in error_of(folder)
+
+
+def test_options_of_texts_are_refused(tmp_path):
+    assert "`label_format` is an option of texts, but" in error_of(
+        write(tmp_path, ATTRIBUTES, ROWS), label_format="names"
+    )
 
 
 @pytest.mark.parametrize(

@@ -84,13 +84,14 @@ GOLD = {"t0": {0, 2}, "t1": set(), "t2": {1}}
 CELLS = {
     "ids": [["0,2", "", "1"], ["0;2", "", "1"], ["0|2", "", "1"], ["[0, 2]", "[]", "[1]"]],
     "names": [["a,c", "", "b"], ["a ; c", "", " b "], ["a|c", "", "b"], ['["a", "c"]', "[]", '["b"]'],
-              ["['a', 'c']", "[]", "['b']"]],
+              ["['a', 'c']", "[]", "['b']"], ["('a', 'c')", "()", "('b',)"], ["{'c', 'a'}", "", "{'b'}"],
+              ["['a ', '', 'c']", "['']", "['b', None]"]],
     "multi_hot": [["1,0,1", "0,0,0", "0,1,0"], ["[1, 0, 1]", "[0, 0, 0]", "[0, 1, 0]"],
                   ["[1.0, 0.0, 1.0]", "[0.0, 0.0, 0.0]", "[0.0, 1.0, 0.0]"]],
 }  # fmt: skip
 JSON_CELLS = {
-    "ids": [[[0, 2], [], [1]], [["0", "2"], None, 1]],
-    "names": [[["a", "c"], [], ["b"]], ["a,c", None, "b"]],
+    "ids": [[[0, 2], [], [1]], [["0", "2"], None, 1], [["0", "2"], [""], ["1", ""]]],
+    "names": [[["a", "c"], [], ["b"]], ["a,c", None, "b"], [["a", " c"], [float("nan")], ["b", None]]],
     "multi_hot": [[[1, 0, 1], [0, 0, 0], [0, 1, 0]], [[True, False, True], [False] * 3, [False, True, False]]],
 }
 
@@ -216,6 +217,12 @@ NOT_BINARY = [("a", "1,0,0"), ("b", "0,0,2")] * 10
         ("d.jsonl", "[1]\n", {}, ["d.jsonl, line 1", "not a JSON object"]),
         ("d.jsonl", jsonl([{"text": "a", "labels": [0]}, {"text": "b"}]), {}, ["line 2", "expected ['labels', "]),
         ("d.jsonl", jsonl([{"text": "a", "labels": [[0, 1]]}] * 10), {}, ["row 0", "[0, 1] is neither a name nor"]),
+        ("d.jsonl", jsonl([{"text": ["a", "b"], "labels": [0]}] * 10), {}, ["row 0", "a list; expected a string"]),
+        ("d.jsonl", jsonl([{"text": "hi \ud83d", "labels": [0]}] * 10), {}, ["row 0", "'hi \\ud83d'", "no valid text"]),
+        ("d.jsonl", jsonl([{"text": "hi", "labels": ["\ud83d"]}] * 10), {}, ["row 0", "'\\ud83d'", "no valid text"]),
+        ("d.csv", labelled([("a", "-1")] * 10), {}, ["no row has a label", "the first value found is '-1'"]),
+        ("d.csv", labelled(OK), {"normalize": "standard"}, ["`normalize` is an option of features", "holds texts"]),
+        ("d.csv", labelled(OK), {"keep_id": True}, ["`keep_id` is an option of features"]),
         ("d.csv", labelled([*OK, ("v", "-1")]), {}, ["row 20", "'-1'", "range 0..1"]),
         ("d.csv", labelled([*OK, ("v", "--5")]), {"label_format": "ids"}, ["row 20", "'--5'", "range 0..1"]),
         ("d.csv", labelled([*OK, ("v", "20240131")]), {}, ["label id 20240131", "--label_column"]),
@@ -242,6 +249,14 @@ def test_a_bad_file_is_one_clear_error(tmp_path, name, content, arguments, words
 def test_a_file_that_is_not_utf_8(tmp_path):
     (tmp_path / "d.csv").write_bytes("text,labels\ncafé,0\n".encode("latin-1"))
     assert "d.csv: not UTF-8" in error_of(tmp_path / "d.csv")
+    (tmp_path / "d.csv").write_text(labelled(OK))
+    (tmp_path / "labels.txt").write_bytes("café\n".encode("latin-1"))
+    assert "labels.txt: not UTF-8" in error_of(tmp_path / "d.csv")
+
+
+def test_a_name_in_brackets_is_a_name(tmp_path):
+    path = write(tmp_path, d_csv=labelled([("x", "(other)"), ("y", "{a}|(1)")] * 10)) / "d.csv"
+    assert load_multilabel(str(path)).label_names == ["(1)", "(other)", "{a}"]
 
 
 HEADED = {"train_csv": labelled(OK), "dev_csv": labelled(OK[:2])}
@@ -353,4 +368,4 @@ def test_a_hub_data_set_without_validation_split(tmp_path):
         labels == [float(int(t[1:]) % 2 == i) for i in (0, 1)] for part in lists["rows"].values() for t, labels in part
     )
     for name in ("user/none", "user/data:again"):
-        assert f"Hub data set {name!r} could not be loaded" in found[name]
+        assert f"Hub data set {name!r} could not be loaded, and there is no such file" in found[name]

@@ -251,15 +251,16 @@ def biases(seal):
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 
-def test_another_loss_net_than_asked_for_is_refused(bert, tmp_path):
+def test_a_saved_loss_net_keeps_its_encoder_and_number_of_labels(bert, tmp_path, caplog):
+    """The trainer refuses another encoder than its arguments say, where a loss-net is trained at all."""
     SealForMultiLabel.from_pretrained(bert, loss_net_encoder="shared").save_pretrained(tmp_path / "saved")
-    with pytest.raises(
-        ValueError, match="encoder 'shared' and 4 labels; asked for 'separate' and 4. Remove _loss_net/"
-    ):
-        SealForMultiLabel.from_pretrained(tmp_path / "saved", loss_net_encoder="separate")
+    with caplog.at_level("WARNING", "seal_hf"):
+        seal = SealForMultiLabel.from_pretrained(tmp_path / "saved", loss_net_encoder="separate")
+    assert "has loss_net_encoder 'shared' and keeps it; 'separate' was asked for." in caplog.text
+    assert seal.loss_net.config.encoder_mode == "shared"
     with pytest.raises(ValueError, match="num_labels=6"):
         SealForMultiLabel.from_pretrained(tmp_path / "saved", num_labels=6)
-    with pytest.raises(ValueError, match="encoder 'shared' and 4 labels; asked for 'shared' and 6"):
+    with pytest.raises(ValueError, match="loss-net in .* has 4 labels, the task-net 6. Give fresh_loss_net=True"):
         SealForMultiLabel.from_pretrained(tmp_path / "saved", num_labels=6, ignore_mismatched_sizes=True)
     with pytest.raises(ValueError, match="`encoder_mode` is 'own'; it must be one of"):
         SealForMultiLabel.from_pretrained(bert, loss_net_encoder="own")

@@ -110,6 +110,7 @@ def test_command_line_flags_win(recipe):
         ("eval_strategy: often", "'eval_strategy' is 'often' .*expected one of no, steps, epoch"),
         ("bf16: 3", r"'bf16' is 3 \(int\), expected bool"),
         ("bf16: perhaps", "expected bool"),
+        ("learning_rate: 1\nlearning_rate: 2", "not a YAML file: key 'learning_rate' twice"),
         ("- a\n- b", "expected lines of `key: value`, found a list"),
         ("a: [", "not a YAML file"),
         ("a: !!python/object/apply:os.getcwd []", "not a YAML file"),

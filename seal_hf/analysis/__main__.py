@@ -228,7 +228,7 @@ def holds_energy_network(folder: str) -> bool:
 
 def load_nets(kind: type, folder: str):
     """Both nets of a saved folder, frozen, for evaluation."""
-    if not Path(folder, LOSS_NET_FOLDER).is_dir():
+    if not Path(folder, LOSS_NET_FOLDER, CONFIG_NAME).is_file():
         raise ValueError(
             f"{folder} has no {LOSS_NET_FOLDER}/, so no energy to look at. Give the output_dir, or a checkpoint, of a "
             "run with a loss-net; `hessian` and `gradients` take that of an energy network too."

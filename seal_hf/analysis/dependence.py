@@ -159,7 +159,12 @@ def label_pairs(labels: np.ndarray, num_pairs: int) -> tuple[list[tuple[int, int
 
     Returns:
         The associated pairs and the unrelated pairs.
+
+    Raises:
+        ValueError: fewer than two labels.
     """
+    if np.shape(labels)[1] < 2:
+        raise ValueError(f"Pairs of labels were asked for, but the data has {np.shape(labels)[1]}.")
     counts, pmi = np.asarray(labels).sum(0), label_pmi(labels)
     varies = np.minimum(counts, len(labels) - counts)
     varied = varies >= 5 if (varies >= 5).sum() > 1 else np.ones(len(counts), dtype=bool)

@@ -72,6 +72,8 @@ def load_multilabel(
     if keep_root and (path is None or not _is_arff(path)):
         name = dataset or "digits"
         raise DataError(f"`keep_root` is set, but {name} is no Clus ARFF with a class hierarchy. Leave it out.")
+    features = dataset in (None, "digits") or (path is not None and _is_arff(path))
+    _check_kind(dataset or "digits", features, normalize, keep_id, columns)
     if dataset in (None, "digits"):
         return load_digit_groups(normalize, **common)
     if path is None:
@@ -79,6 +81,16 @@ def load_multilabel(
     if _is_arff(path):
         return load_arff_folder(path, normalize=normalize, keep_id=keep_id, keep_root=keep_root, **common)
     return load_text(path, **columns, **common)
+
+
+def _check_kind(name: str, features: bool, normalize: str, keep_id: bool, columns: dict) -> None:
+    """Raises DataError for options of features beside texts, or of texts beside features."""
+    of_texts = {"text_column": None, "label_column": "labels", "label_format": "auto"}
+    wrong = [option for option, default in of_texts.items() if features and columns[option] != default]
+    wrong += [] if features else ["normalize"] * (normalize != "none") + ["keep_id"] * keep_id
+    if wrong:
+        kind, other = ("features", "texts") if features else ("texts", "features")
+        raise DataError(f"`{wrong[0]}` is an option of {other}, but {name} holds {kind}. Leave it out.")
 
 
 def kind_of(dataset: str | None, data_dir: str | None = None) -> str:

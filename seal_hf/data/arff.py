@@ -54,8 +54,12 @@ def read_arff(path: Path, keep_id: bool = False, identifiers: Sequence[str] | No
     Raises:
         DataError: a file that ends early or is not ARFF, naming the line.
     """
-    text = path.read_text(encoding="utf-8-sig", errors="replace")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 text ({error}). Save the file as UTF-8.") from error
     header, marker, body = _split(text, path)
+    header = re.sub(r"(?im)^[ \t]*(@\w+)[ \t]+", r"\1 ", header)  # liac-arff takes no tab there
     names = [unescape(match.group(1)) for match in ATTRIBUTE.finditer(header)]
     clus = HIERARCHICAL.search(header)
     hierarchy = [node.strip() for node in clus.group(3).split(",")] if clus else []
@@ -64,7 +68,7 @@ def read_arff(path: Path, keep_id: bool = False, identifiers: Sequence[str] | No
     try:
         plain = HIERARCHICAL.sub(r"\1 string", header)
         parsed = arff.loads(plain + marker + body, return_type=arff.LOD if sparse else arff.DENSE)
-    except arff.ArffException as error:
+    except (arff.ArffException, ValueError) as error:
         raise DataError(f"{path}: not readable as ARFF: {error}") from error
     rows, kinds = parsed["data"], [kind for _, kind in parsed["attributes"]]
     if not rows:
@@ -127,6 +131,11 @@ def _numbers(
                 found.append(name)
                 if not keep_id:
                     continue
+                if not nominal and identifiers is not None:
+                    raise DataError(
+                        f"{path}: the identifier {name!r} is a string, which `keep_id` numbers in each file anew: one "
+                        "number would stand for two values. Declare its values as {a,b,...}, or leave `keep_id` out."
+                    )
                 codes = {value: i for i, value in enumerate(kind if nominal else dict.fromkeys(column))}
             elif not nominal:
                 raise DataError(

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import ast
 import csv
 import json
 import re
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import datasets
-import numpy as np
 
 from ..wording import did_you_mean
 from .common import DataError, MultiLabelData, check_splits, empty_rows_note, make_dataset, random_split
+from .label_cells import is_number, label_cell, label_matrix, place_of, valid_text
 
 SUFFIXES = (".csv", ".tsv", ".jsonl")
 SPLIT_NAMES = {"train": ("train", "training"), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
-FORMATS = ("auto", "ids", "names", "multi_hot")
-MAX_IDS = 100_000  # beyond, a column of ids without a list of names is a year, a date or a key
 Rows = dict[str, list[Any]]
 
 
@@ -71,7 +67,9 @@ def load_hub(
     try:
         loaded = datasets.load_dataset(repo, configuration or None)
     except Exception as error:  # the library raises a dozen kinds; the user needs the name and the reason
-        raise DataError(f"Hub data set {name!r} could not be loaded: {error}") from error
+        raise DataError(
+            f"Hub data set {name!r} could not be loaded, and there is no such file or folder here: {error}"
+        ) from error
     splits: dict[str, Rows] = {}
     names = None
     for split, words in SPLIT_NAMES.items():
@@ -118,7 +116,10 @@ def _split_files(folder: Path) -> dict[str, Path]:
 
 
 def _read_label_list(path: Path) -> list[str]:
-    names = [name.strip() for name in path.read_text(encoding="utf-8-sig").strip().split("\n")]
+    try:
+        names = [name.strip() for name in path.read_text(encoding="utf-8-sig").strip().split("\n")]
+    except UnicodeDecodeError as error:
+        raise _not_utf8(path, error) from error
     wrong = [name for name in names if not name or names.count(name) > 1]
     if wrong:  # ids are line numbers: skipping a line would shift all labels behind it
         raise DataError(f"{path}: expected one label per line, each once; found {wrong[0]!r} among {len(names)} lines.")
@@ -132,7 +133,11 @@ def _read(path: Path, has_label_list: bool, label_column: str) -> Rows:
             return _read_jsonl(path)
         return _read_table(path, has_label_list, label_column)
     except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 text ({error}). Save the file as UTF-8.") from error
+        raise _not_utf8(path, error) from error
+
+
+def _not_utf8(path: Path, error: UnicodeDecodeError) -> DataError:
+    return DataError(f"{path}: not UTF-8 text ({error}). Save the file as UTF-8.")
 
 
 def _read_table(path: Path, has_label_list: bool, label_column: str) -> Rows:
@@ -201,13 +206,13 @@ def _build(
     name, splits, source, text_column, label_column, label_format, names, max_train_rows, seed, notes
 ) -> MultiLabelData:
     for split, rows in splits.items():
-        _need_column(label_column, rows, "label_column", _place(source, split))
+        _need_column(label_column, rows, "label_column", place_of(source, split))
     text_column = text_column or _find_text_column(next(iter(splits.values())), label_column, source)
     cells, texts = {}, {}
     for split, rows in splits.items():
-        _need_column(text_column, rows, "text_column", _place(source, split))
-        texts[split] = ["" if text is None else str(text) for text in rows[text_column]]
-        cells[split] = [_cell(v, _place(source, split, row)) for row, v in enumerate(rows[label_column])]
+        _need_column(text_column, rows, "text_column", place_of(source, split))
+        texts[split] = [_text(v, place_of(source, split, row)) for row, v in enumerate(rows[text_column])]
+        cells[split] = [label_cell(v, place_of(source, split, row)) for row, v in enumerate(rows[label_column])]
     labels, label_names = label_matrix(cells, names, label_format, source)
     if "all" in splits:
         parts = random_split(len(texts["all"]), (0.8, 0.1, 0.1), seed)
@@ -244,7 +249,7 @@ def _find_text_column(rows: Rows, label_column: str, source: str) -> str:
     strings = [
         name
         for name, values in rows.items()
-        if name != label_column and any(isinstance(v, str) and not _is_number(v) for v in values[:100])
+        if name != label_column and any(isinstance(v, str) and not is_number(v) for v in values[:100])
     ]
     if len(strings) == 1:
         return strings[0]
@@ -256,142 +261,7 @@ def _find_text_column(rows: Rows, label_column: str, source: str) -> str:
     raise DataError(f"{source} has {found}. Name the one to classify with --text_column.")
 
 
-def _is_number(value: str) -> bool:
-    try:
-        float(value)
-        return True
-    except ValueError:
-        return False
-
-
-def _place(source: str, split: str, row: int | None = None) -> str:
-    """Where a mistake is: `source, train split, row 3`; a single file has no splits yet."""
-    place = source if split == "all" else f"{source}, {split} split"
-    return place if row is None else f"{place}, row {row} (counting from 0)"
-
-
-def _cell(value: Any, place: str) -> list:
-    """A label cell as a list: of a list, a JSON or Python list, a number, or values separated by , ; or |."""
-    if value is None or (isinstance(value, float) and value != value):  # NaN is how tables write "none"
-        return []
-    if isinstance(value, str):
-        value = value.strip()
-        if not value.startswith("["):
-            if re.fullmatch(r"[0-9]+( +[0-9]+)+", value):
-                raise DataError(
-                    f"{place}: label cell {value[:60]!r} has spaces between numbers: it would be read as one name. "
-                    "Separate ids, or 0 and 1, by comma, semicolon or bar."
-                )
-            separator = next((mark for mark in "|;," if mark in value), None)
-            parts = value.split(separator) if separator else [value]
-            return [part.strip() for part in parts if part.strip()]
-        try:
-            value = json.loads(value)
-        except ValueError:
-            try:
-                value = ast.literal_eval(value)  # what pandas writes; literals only
-            except (ValueError, SyntaxError) as error:
-                raise DataError(f"{place}: label cell {value[:60]!r} begins like a list but is not one.") from error
-    values = list(value) if isinstance(value, (list, tuple, np.ndarray)) else [value]
-    for v in values:
-        if not isinstance(v, (str, int, float, np.number, np.bool_)):
-            raise DataError(f"{place}: label {v!r} is neither a name nor a number.")
-    return [int(v) if isinstance(v, (bool, np.bool_)) else v for v in values]
-
-
-def label_matrix(
-    cells: dict[str, list[list]], names: list[str] | None, label_format: str, source: str
-) -> tuple[dict[str, np.ndarray], list[str]]:
-    """Label cells by split -> multi-hot matrices (N, L) by split, and the L names.
-
-    `auto`: `names` where some value is not a number; else `multi_hot` where only 0 and 1 occur and some row has a
-    value twice (no list of ids has), or all rows have the same length of two or more (as ids, they would all be equal);
-    else `ids`. Without `names`, ids count from 0 to the largest, and names are sorted.
-
-    Raises:
-        DataError: an unknown name, an id outside the range, a ragged or non-binary multi-hot row, no label at all.
-    """
-    if label_format not in FORMATS:
-        raise DataError(f"`label_format` is {label_format!r}; it must be one of {', '.join(FORMATS)}.")
-    values = [cell for rows in cells.values() for cell in rows]
-    guessed = label_format == "auto"
-    if guessed:
-        label_format = _guess_format(values, len(names) if names else None)
-    if label_format == "multi_hot":
-        return _multi_hot(cells, names, source)
-    if label_format == "names":
-        known = names or sorted({str(v) for cell in values for v in cell})
-        index = {name: i for i, name in enumerate(known)}
-    else:
-        largest = max((_as_id(v) for cell in values for v in cell), default=-1)
-        if not names and largest >= MAX_IDS:
-            raise DataError(
-                f"{source}: label id {largest} would need {largest + 1} labels. Is the label column the right one "
-                f"(--label_column)? If these are names, set --label_format names."
-            )
-        known = names or [str(i) for i in range(largest + 1)]
-    if not known:
-        raise DataError(
-            f"{source}: no row has a label (read as {label_format}). Is the label column the right one "
-            f"(--label_column)?"
-        )
-    matrices = {}
-    for split, rows in cells.items():
-        matrix = np.zeros((len(rows), len(known)), dtype=np.float32)
-        for row, cell in enumerate(rows):
-            if guessed and label_format == "ids" and len(set(cell)) < len(cell):
-                raise DataError(
-                    f"{_place(source, split, row)}: {cell[:20]} repeats an id, and is no multi-hot list of 0 and 1. "
-                    f"Correct it, or say what it is with --label_format."
-                )
-            for value in cell:
-                i = index.get(str(value), -1) if label_format == "names" else _as_id(value)
-                if not 0 <= i < len(known):
-                    raise DataError(_unknown_label(value, known, label_format, _place(source, split, row)))
-                matrix[row, i] = 1
-        matrices[split] = matrix
-    return matrices, list(known)
-
-
-def _as_id(value: Any) -> int:
-    """-1 for what is no id."""
-    return int(value) if re.fullmatch(r"[0-9]+", str(value)) else -1
-
-
-def _guess_format(values: list[list], num_labels: int | None) -> str:
-    flat = [str(v) for cell in values for v in cell]
-    if not all(re.fullmatch(r"-?[0-9]+", v) for v in flat):
-        return "names" if not all(_is_number(v) for v in flat) else "multi_hot"
-    if not set(flat) <= {"0", "1"}:
-        return "ids"
-    lengths = {len(cell) for cell in values}
-    same = len(lengths) == 1 and min(lengths) > 1 and (num_labels is None or lengths == {num_labels})
-    repeats = any(len(cell) != len(set(map(str, cell))) for cell in values)
-    return "multi_hot" if same or repeats else "ids"
-
-
-def _multi_hot(cells, names, source):
-    counts = Counter(len(cell) for rows in cells.values() for cell in rows)
-    expected = len(names) if names else counts.most_common(1)[0][0] if counts else 0
-    if not expected:
-        raise DataError(f"{source}: the multi-hot labels are empty.")
-    matrices = {}
-    for split, rows in cells.items():
-        matrix = np.zeros((len(rows), expected), dtype=np.float32)
-        for row, cell in enumerate(rows):
-            place = _place(source, split, row)
-            if len(cell) != expected:
-                raise DataError(f"{place}: the multi-hot labels have {len(cell)} entries, expected {expected}.")
-            wrong = [v for v in cell if str(v) not in ("0", "1", "0.0", "1.0")]
-            if wrong:
-                raise DataError(f"{place}: multi-hot labels must be 0 or 1, found {wrong[0]!r}.")
-            matrix[row] = [float(v) for v in cell]
-        matrices[split] = matrix
-    return matrices, list(names) if names else [str(i) for i in range(expected)]
-
-
-def _unknown_label(value, known, label_format, place) -> str:
-    if label_format == "ids":
-        return f"{place}: label {value!r} is no id in the range 0..{len(known) - 1} of {len(known)} labels."
-    hint = did_you_mean(str(value), known)
-    return f"{place}: label {value!r} is not one of the {len(known)} known labels.{hint}"
+def _text(value: Any, place: str) -> str:
+    if not isinstance(value, (str, int, float, type(None))):
+        raise DataError(f"{place}: the text is {str(value)[:60]!r}, a {type(value).__name__}; expected a string.")
+    return "" if value is None else valid_text(str(value), place)

@@ -22,8 +22,8 @@ from ..backbones import LIBRARIES, library_of, with_adapter
 from ..encoders import task_features
 from ..energies import check_energy
 from ..loss_net import LossNet, LossNetConfig, aligned, encoder_options, without_pooler
-from ..saving.checkpoints import CONFIG, LOSS_NET_FOLDER, load_loss_net_weights
-from ..saving.export import ADAPTER_FILES, DECISIONS, PLAIN_FILES, save_nets
+from ..saving.checkpoints import LOSS_NET_FOLDER, load_loss_net_weights
+from ..saving.export import ADAPTER_FILES, DECISIONS, PLAIN_FILES, read_decisions, save_nets
 from ..spaces import OutputSpace
 
 logger = logging.get_logger(__name__)
@@ -105,8 +105,7 @@ class SealModel(nn.Module):
 
         Args:
             model_name_or_path: folder or Hub id.
-            loss_net_encoder: `separate` (default for a fresh loss-net), `shared`, `peft` or `adapters`; a saved
-                loss-net of another kind is refused.
+            loss_net_encoder: of a fresh loss-net: `separate` (default), `shared`, `peft` or `adapters`.
             adapter: train an adapter on a frozen base, not the whole task-net: `lora`, `dora`, `ia3` or a PEFT
                 configuration; `pfeiffer`, `houlsby`, `parallel` with the `adapters` library. With `peft` and `adapters`
                 the loss-net has a second one of the same kind in the same base; the first of its list is the default.
@@ -114,7 +113,7 @@ class SealModel(nn.Module):
             adapter_targets: the modules a LoRA sits in, as PEFT takes them: names, or `all-linear`.
             energy, energy_options: energy network of a fresh loss-net, see `ENERGIES`, and its own arguments.
             global_size: width of a fresh loss-net's global term; default: `default_global_size`. A saved loss-net keeps
-                its energy, which is warned of.
+                its encoder and energy, which is warned of.
             label_rates: (L,) share of the training rows with each label, in (0, 1): where a fresh classifier starts, if
                 it has a bias (Lin et al. 2017, §3.3), instead of at one half.
             fresh_loss_net: build a fresh loss-net, also where one was saved.
@@ -161,19 +160,21 @@ class SealModel(nn.Module):
             if not fresh_loss_net:
                 said = f"No {LOSS_NET_FOLDER}/ in {model_name_or_path}: built a fresh loss-net (encoder: {mode})."
                 logger.warning(said)
+            if library_of(task_net) is not None and (base := task_net.config._name_or_path) not in ("", name):
+                name, hub = base, {}  # of a saved adapter
             loss_net = cls._fresh_loss_net(task_net, name, mode, global_size, energy, energy_options, hub)
             return aligned(cls(task_net, loss_net)).eval()
         loss_net = _load_loss_net(task_net, folder)
-        found, labels = loss_net.config.encoder_mode, loss_net.config.num_labels
-        if loss_net_encoder not in (None, found) or labels != task_net.config.num_labels:
+        if (labels := loss_net.config.num_labels) != task_net.config.num_labels:
             raise ValueError(
-                f"The loss-net in {model_name_or_path} has encoder {found!r} and {labels} labels; asked for "
-                f"{loss_net_encoder or found!r} and {task_net.config.num_labels}. Remove {LOSS_NET_FOLDER}/, "
-                "or give fresh_loss_net=True, to start a fresh one."
+                f"The loss-net in {name} has {labels} labels, the task-net {task_net.config.num_labels}. Give "
+                "fresh_loss_net=True to start a fresh one."
             )
-        for option, asked in {"energy": energy, "energy_options": energy_options, "global_size": global_size}.items():
-            if asked not in (None, saved := getattr(loss_net.config, option)):
-                logger.warning(f"The loss-net in {name} has {option} {saved!r} and keeps it; {asked!r} was asked for.")
+        asked = {"encoder_mode": loss_net_encoder, "energy": energy, "energy_options": energy_options}
+        for option, wanted in {**asked, "global_size": global_size}.items():
+            if wanted not in (None, saved := getattr(loss_net.config, option)):
+                said = "loss_net_encoder" if option == "encoder_mode" else option
+                logger.warning(f"The loss-net in {name} has {said} {saved!r} and keeps it; {wanted!r} was asked for.")
         return aligned(cls(task_net, loss_net)).eval()
 
     @classmethod
@@ -278,14 +279,10 @@ def _check_label_order(name: str, asked: dict[int, str] | None, hub: dict) -> No
     Raises:
         ValueError: the labels asked for are the same in another order. Other labels are said, and trained from there.
     """
-    try:
-        config = PretrainedConfig.get_config_dict(name, **hub)[0] if asked else {}
-    except OSError:  # an adapter's folder; or none, which the loader says
-        return
-    if not any("For" in architecture for architecture in config.get("architectures") or ()):  # no classifier
+    if not asked or not (config := _saved_classifier(name, hub)):
         return
     saved = [label for _, label in sorted((config.get("id2label") or {}).items(), key=lambda item: int(item[0]))]
-    labels = [asked[i] for i in sorted(asked)] if asked else []
+    labels = [asked[i] for i in sorted(asked)]
     if saved == labels or len(saved) != len(labels) or all(x == f"LABEL_{i}" for i, x in enumerate(saved)):
         return
     shown = ", ".join(saved[:5]) + (", ..." if len(saved) > 5 else "")
@@ -295,6 +292,17 @@ def _check_label_order(name: str, asked: dict[int, str] | None, hub: dict) -> No
             "this order, or start from an encoder without a classifier."
         )
     logger.warning(f"The classifier in {name} was trained for other labels ({shown}): training starts from its rows.")
+
+
+def _saved_classifier(name: str, hub: dict) -> dict:
+    """The configuration that says which labels a saved classifier's rows are of; empty where there is none."""
+    try:
+        config = PretrainedConfig.get_config_dict(name, **hub)[0]
+    except OSError:  # transformers 4 of an adapter's folder; or none is there, which the loader says
+        config = {}
+    if not config:  # an adapter's folder
+        return read_decisions(name, hub)
+    return config if any("For" in architecture for architecture in config.get("architectures") or ()) else {}
 
 
 def _start_at_rates(task_net: PreTrainedModel, loading: dict, rates: np.ndarray) -> None:
@@ -318,17 +326,19 @@ def _load_task_net(auto_class: type, name: str, kwargs: dict, hub: dict) -> tupl
     """The task-net of a folder or repo, and what transformers says of the loading: plain, or adapters on their base."""
     if find_adapter_config_file(name, **hub) is None:
         return auto_class.from_pretrained(name, **kwargs, output_loading_info=True)
-    patterns, decisions = [*ADAPTER_FILES, f"{LOSS_NET_FOLDER}/config.json"], {}
-    folder = Path(name) if Path(name).is_dir() else Path(snapshot_download(name, allow_patterns=patterns, **hub))
-    if (folder / LOSS_NET_FOLDER / CONFIG).is_file():  # no configuration lies beside an adapter: what it would say does
-        saved = LossNetConfig.from_pretrained(folder / LOSS_NET_FOLDER)
-        kwargs = {"id2label": saved.id2label, "label2id": saved.label2id, **kwargs}
-        decisions = {name: getattr(saved, name) for name in DECISIONS if hasattr(saved, name)}
+    said = read_decisions(name, hub)
+    if names := said.get("id2label"):
+        kwargs = {**label_maps([names[key] for key in sorted(names, key=int)]), **kwargs}
+    decisions = {name: said[name] for name in DECISIONS if name in said}
+    folder = Path(name)
+    if not folder.is_dir():
+        folder = Path(snapshot_download(name, allow_patterns=list(ADAPTER_FILES), **hub))
     options = {key: value for key, value in kwargs.items() if key not in ("revision", "token")}  # they are the folder's
     for library in LIBRARIES.values():
         task_net = library.from_folder(folder, auto_class, **options)
         if task_net is not None:
-            task_net.config.update(decisions)
+            in_order = dict(sorted(task_net.config.id2label.items()))  # `adapters` has them by name
+            task_net.config.update({**decisions, "id2label": in_order})
             return task_net, {"missing_keys": [], "mismatched_keys": []}
     raise OSError(f"{name} has an adapter_config.json, but no adapter's weights as safetensors beside it.")
 

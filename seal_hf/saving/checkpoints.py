@@ -32,6 +32,7 @@ from .renamed import are_renamed
 LOSS_NET_FOLDER = "_loss_net"  # the Trainer's push to the Hub skips names that begin with an underscore
 CONFIG, WEIGHTS, STATE = "config.json", "model.safetensors", "learner.pt"
 PARTNER = "cost_augmented"  # of the network of InfNet+ that is trained beside: weights and the state of its learner
+ONE_FILE = "1000GB"  # of a shard: weights of a loss-net are one file, however large
 COMPLETE = "complete.json"  # the marker: names and sizes, in bytes, of all other files of the checkpoint
 TABLES = ("vocab_size", "char_vocab_size", "feature_sizes", "predicate_size")  # of a BiLSTM: made from its data
 
@@ -194,10 +195,13 @@ def save_loss_net(loss_net: LossNet | None, folder: str | Path) -> None:
     """Write the loss-net's config and weights to `folder/_loss_net/`. Without a loss-net, one of an earlier run in the
     same folder is removed: it belongs to another task-net than the one just saved there."""
     if loss_net is not None:
-        loss_net.save_pretrained(Path(folder) / LOSS_NET_FOLDER)
+        loss_net.save_pretrained(Path(folder) / LOSS_NET_FOLDER, max_shard_size=ONE_FILE)
         return
+    path = Path(folder, LOSS_NET_FOLDER)
     for name in (CONFIG, WEIGHTS, STATE, f"{PARTNER}.safetensors", f"{PARTNER}.pt"):
-        Path(folder, LOSS_NET_FOLDER, name).unlink(missing_ok=True)
+        Path(path, name).unlink(missing_ok=True)
+    if path.is_dir() and not any(path.iterdir()):
+        path.rmdir()
 
 
 def check_resumable(loss_net: LossNet, folder: str | Path) -> None:

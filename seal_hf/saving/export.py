@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 
 from huggingface_hub import HfApi
 from torch import nn
+from transformers.utils import cached_file
 
 from ..backbones import LIBRARIES, AdapterLibrary, check_adapters, library_of
 from ..loss_net import LossNet, encoder_options, without_pooler
@@ -15,7 +17,8 @@ from .checkpoints import LOSS_NET_FOLDER, save_loss_net
 ADAPTER_EXPORTS = ("auto", "merged", "adapter")
 PLAIN_FILES = ("config.json", "model.safetensors")
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors", "adapter.safetensors")
-ADAPTER_FILES += ("head_config.json", "model_head.safetensors")
+DECISIONS_FILE = "decisions.json"  # what of the task-net's config has no place beside an adapter
+ADAPTER_FILES += ("head_config.json", "model_head.safetensors", DECISIONS_FILE)
 DECISIONS = ("threshold", "constrained_decoding")  # of a task-net's config: how its predictions are made
 
 
@@ -53,11 +56,7 @@ def save_nets(
     merged = saves_merged(task_net, adapter_export)
     if not merged:
         library.save(task_net, folder)
-        if loss_net is not None:  # no configuration of the task-net lies beside an adapter
-            for name in DECISIONS:
-                vars(loss_net.config).pop(name, None)
-                if (value := getattr(task_net.config, name, None)) is not None:
-                    setattr(loss_net.config, name, value)
+        _write_decisions(task_net, folder)
     elif library is None:
         task_net.save_pretrained(folder, **kwargs)
     else:
@@ -67,6 +66,24 @@ def save_nets(
     for name in ADAPTER_FILES if merged else PLAIN_FILES:
         Path(folder, name).unlink(missing_ok=True)
     save_loss_net(loss_net, folder)
+
+
+def _write_decisions(task_net: nn.Module, folder: str | Path) -> None:
+    """Label names and decisions of a task-net that is saved as an adapter: a configuration beside one would make a
+    plain model of the folder."""
+    config = task_net.config
+    said = {name: value for name in DECISIONS if (value := getattr(config, name, None)) is not None}
+    text = json.dumps({"id2label": config.id2label, **said}, indent=1, ensure_ascii=False)
+    Path(folder, DECISIONS_FILE).write_text(text + "\n", encoding="utf-8")
+
+
+def read_decisions(name: str, hub: dict) -> dict:
+    """What [`save_nets`] wrote beside an adapter, of a folder or repo; empty where there is nothing of the kind."""
+    try:
+        path = cached_file(name, DECISIONS_FILE, **hub)
+    except OSError:
+        return {}
+    return json.loads(Path(path).read_text(encoding="utf-8"))
 
 
 def remove_stale(repo_id: str, merged: bool, token: str | None = None, revision: str | None = None) -> None:

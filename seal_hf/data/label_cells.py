@@ -1,0 +1,182 @@
+"""Label sets as the cells of a column have them, and the matrix that they make."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from ..wording import did_you_mean
+from .common import DataError
+
+FORMATS = ("auto", "ids", "names", "multi_hot")
+MAX_IDS = 100_000  # beyond, a column of ids without a list of names is a year, a date or a key
+
+
+def place_of(source: str, split: str, row: int | None = None) -> str:
+    """Where a mistake is: `source, train split, row 3`; a single file has no splits yet."""
+    place = source if split == "all" else f"{source}, {split} split"
+    return place if row is None else f"{place}, row {row} (counting from 0)"
+
+
+def valid_text(text: str, place: str) -> str:
+    """A text that can be written; JSON may hold half of a pair, as of a text that was cut by bytes."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise DataError(f"{place}: {text[:60]!r} is no valid text ({error.reason}). Correct or remove it.") from error
+    return text
+
+
+def label_cell(value: Any, place: str) -> list:
+    """A label cell as a list: of a list, a JSON or Python list, a number, or values separated by , ; or |. What is
+    empty, or NaN, is no label."""
+    if value is None:
+        return []
+    if isinstance(value, str):
+        value = value.strip()
+        value = _literal(value) if value.startswith(("(", "{")) else value
+    if isinstance(value, str):
+        if not value.startswith("["):
+            if re.fullmatch(r"[0-9]+( +[0-9]+)+", value):
+                raise DataError(
+                    f"{place}: label cell {value[:60]!r} has spaces between numbers: it would be read as one name. "
+                    "Separate ids, or 0 and 1, by comma, semicolon or bar."
+                )
+            separator = next((mark for mark in "|;," if mark in value), None)
+            parts = value.split(separator) if separator else [value]
+            return [valid_text(part.strip(), place) for part in parts if part.strip()]
+        try:
+            value = json.loads(value)
+        except ValueError:
+            try:
+                value = ast.literal_eval(value)  # what pandas writes; literals only
+            except (ValueError, SyntaxError) as error:
+                raise DataError(f"{place}: label cell {value[:60]!r} begins like a list but is not one.") from error
+    values = list(value) if isinstance(value, (list, tuple, set, np.ndarray)) else [value]
+    for v in values:
+        if not isinstance(v, (str, int, float, np.number, np.bool_, type(None))):
+            raise DataError(f"{place}: label {v!r} is neither a name nor a number.")
+    values = [v.strip() if isinstance(v, str) else v for v in values if v is not None and v == v]  # NaN: "none"
+    values = [valid_text(v, place) if isinstance(v, str) else v for v in values if v != ""]
+    return [int(v) if isinstance(v, (bool, np.bool_)) else v for v in values]
+
+
+def _literal(text: str) -> Any:
+    """A tuple or set as Python writes it; other texts, such as a name in brackets, stay as they are."""
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+    return value if isinstance(value, (tuple, set)) else text
+
+
+def label_matrix(
+    cells: dict[str, list[list]], names: list[str] | None, label_format: str, source: str
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Label cells by split -> multi-hot matrices (N, L) by split, and the L names.
+
+    `auto`: `names` where some value is not a number; else `multi_hot` where only 0 and 1 occur and some row has a
+    value twice (no list of ids has), or all rows have the same length of two or more (as ids, they would all be equal);
+    else `ids`. Without `names`, ids count from 0 to the largest, and names are sorted.
+
+    Raises:
+        DataError: an unknown name, an id outside the range, a ragged or non-binary multi-hot row, no label at all.
+    """
+    if label_format not in FORMATS:
+        raise DataError(f"`label_format` is {label_format!r}; it must be one of {', '.join(FORMATS)}.")
+    values = [cell for rows in cells.values() for cell in rows]
+    guessed = label_format == "auto"
+    if guessed:
+        label_format = _guess_format(values, len(names) if names else None)
+    if label_format == "multi_hot":
+        return _multi_hot(cells, names, source)
+    if label_format == "names":
+        known = names or sorted({str(v) for cell in values for v in cell})
+        index = {name: i for i, name in enumerate(known)}
+    else:
+        largest = max((_as_id(v) for cell in values for v in cell), default=-1)
+        if not names and largest >= MAX_IDS:
+            raise DataError(
+                f"{source}: label id {largest} would need {largest + 1} labels. Is the label column the right one "
+                f"(--label_column)? If these are names, set --label_format names."
+            )
+        known = names or [str(i) for i in range(largest + 1)]
+    if not known:
+        found = next((f"; the first value found is {cell[0]!r}" for cell in values if cell), "")
+        raise DataError(
+            f"{source}: no row has a label (read as {label_format}{found}). Is the label column the right one "
+            f"(--label_column)?"
+        )
+    matrices = {}
+    for split, rows in cells.items():
+        matrix = np.zeros((len(rows), len(known)), dtype=np.float32)
+        for row, cell in enumerate(rows):
+            if guessed and label_format == "ids" and len(set(cell)) < len(cell):
+                raise DataError(
+                    f"{place_of(source, split, row)}: {cell[:20]} repeats an id, and is no multi-hot list of 0 and 1. "
+                    f"Correct it, or say what it is with --label_format."
+                )
+            for value in cell:
+                i = index.get(str(value), -1) if label_format == "names" else _as_id(value)
+                if not 0 <= i < len(known):
+                    raise DataError(_unknown_label(value, known, label_format, place_of(source, split, row)))
+                matrix[row, i] = 1
+        matrices[split] = matrix
+    return matrices, list(known)
+
+
+def _as_id(value: Any) -> int:
+    """-1 for what is no id."""
+    return int(value) if re.fullmatch(r"[0-9]+", str(value)) else -1
+
+
+def _guess_format(values: list[list], num_labels: int | None) -> str:
+    flat = [str(v) for cell in values for v in cell]
+    if not all(re.fullmatch(r"-?[0-9]+", v) for v in flat):
+        return "names" if not all(is_number(v) for v in flat) else "multi_hot"
+    if not set(flat) <= {"0", "1"}:
+        return "ids"
+    lengths = {len(cell) for cell in values}
+    same = len(lengths) == 1 and min(lengths) > 1 and (num_labels is None or lengths == {num_labels})
+    repeats = any(len(cell) != len(set(map(str, cell))) for cell in values)
+    return "multi_hot" if same or repeats else "ids"
+
+
+def _multi_hot(cells, names, source):
+    counts = Counter(len(cell) for rows in cells.values() for cell in rows)
+    expected = len(names) if names else counts.most_common(1)[0][0] if counts else 0
+    if not expected:
+        raise DataError(f"{source}: the multi-hot labels are empty.")
+    matrices = {}
+    for split, rows in cells.items():
+        matrix = np.zeros((len(rows), expected), dtype=np.float32)
+        for row, cell in enumerate(rows):
+            place = place_of(source, split, row)
+            if len(cell) != expected:
+                raise DataError(f"{place}: the multi-hot labels have {len(cell)} entries, expected {expected}.")
+            wrong = [v for v in cell if str(v) not in ("0", "1", "0.0", "1.0")]
+            if wrong:
+                raise DataError(f"{place}: multi-hot labels must be 0 or 1, found {wrong[0]!r}.")
+            matrix[row] = [float(v) for v in cell]
+        matrices[split] = matrix
+    return matrices, list(names) if names else [str(i) for i in range(expected)]
+
+
+def _unknown_label(value, known, label_format, place) -> str:
+    if label_format == "ids":
+        return f"{place}: label {value!r} is no id in the range 0..{len(known) - 1} of {len(known)} labels."
+    hint = did_you_mean(str(value), known)
+    return f"{place}: label {value!r} is not one of the {len(known)} known labels.{hint}"
+
+
+def is_number(value: str) -> bool:
+    try:
+        float(value)
+        return True
+    except ValueError:
+        return False
