@@ -37,6 +37,7 @@ from seal_hf import (
 from seal_hf.checks import check_was_trained
 from seal_hf.data import TagDataArguments
 from seal_hf.metrics import tagging_compute_metrics
+from seal_hf.modeling import is_bilstm
 from seal_hf.recipes import packaged_recipe, parse_recipe
 from seal_hf.reports import close_run
 from seal_hf.rewards import Reward, read_function
@@ -55,11 +56,14 @@ class RewardArguments:
     model_name_or_path: str | None = field(default=None, metadata={"help": "Hugging Face encoder; default: a BiLSTM."})
     energy: str = field(default="chain", metadata={"help": "Of the loss-net."})
     word_vectors: str | None = field(default=None, metadata={"help": "BiLSTM: a file of vectors, or a package's name."})
-    hidden_size: int = field(default=200, metadata={"help": "BiLSTM: width, both directions together."})
-    dropout: float = field(default=0.3, metadata={"help": "BiLSTM: dropout."})
+    hidden_size: int | None = field(
+        default=None, metadata={"help": "BiLSTM: width, both directions together; default: 200."}
+    )
+    dropout: float | None = field(default=None, metadata={"help": "BiLSTM: dropout; default: 0.3."})
 
 
 ARGUMENTS = (TagDataArguments, RewardArguments, SealTrainingArguments)
+DROPOUT = 0.3  # of a BiLSTM
 
 
 def make_reward(net_args: RewardArguments, label_names: list[str], argv: list[str]) -> Reward:
@@ -76,16 +80,23 @@ def make_reward(net_args: RewardArguments, label_names: list[str], argv: list[st
 def build(data, net_args: RewardArguments, args: SealTrainingArguments):
     """Both nets, a function from a split to the rows they read, and what is saved with them."""
     nets = {"energy": net_args.energy, "loss_net_encoder": args.loss_net_encoder}
-    if net_args.model_name_or_path is not None:
-        tokenizer = AutoTokenizer.from_pretrained(net_args.model_name_or_path, add_prefix_space=True)
-        seal = SealForTokenClassification.for_data(data, net_args.model_name_or_path, **nets)
+    nets |= {"crf": args.task_loss == "crf" or None, "hidden_size": net_args.hidden_size, "dropout": net_args.dropout}
+    name = net_args.model_name_or_path
+    if name is not None and net_args.word_vectors and not is_bilstm(name):
+        raise ValueError(f"`word_vectors` is of a BiLSTM, but `model_name_or_path` is {name!r}. Leave one of them out.")
+    if name is not None:
+        seal = SealForTokenClassification.for_data(data, name, **nets)
+        if is_bilstm(name):
+            vocabulary = Vocabulary.from_pretrained(name)
+            return seal, lambda split: encode_words(split, vocabulary), vocabulary
+        tokenizer = AutoTokenizer.from_pretrained(name, add_prefix_space=True)
         return seal, lambda split: tokenize_words(split, tokenizer, config=seal.config), tokenizer
     vectors = load_word_vectors(net_args.word_vectors) if net_args.word_vectors else None
     seen = concatenate_datasets([rows.select_columns("words") for rows in (data.train, data.unlabelled)])
     vocabulary = Vocabulary.from_data(
         seen, data.other_splits, vectors=vectors, features=["case"], characters=True, zero_digits=vectors is None
     )
-    nets |= {"hidden_size": net_args.hidden_size, "dropout": net_args.dropout}
+    nets["dropout"] = DROPOUT if net_args.dropout is None else net_args.dropout
     seal = SealForTokenClassification.for_data(data, vocabulary=vocabulary, vectors=vectors, **nets)
     return seal, lambda split: encode_words(split, vocabulary), vocabulary
 

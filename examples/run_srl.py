@@ -26,8 +26,9 @@ from seal_hf.backbones import METHODS
 from seal_hf.checks import check_was_trained
 from seal_hf.energies import energies_of
 from seal_hf.metrics import tagging_compute_metrics
+from seal_hf.modeling import is_bilstm
 from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
-from seal_hf.reports import close_run
+from seal_hf.reports import close_run, print_notes
 from seal_hf.rows.tokens import PREDICATE_MARKERS
 
 
@@ -60,6 +61,12 @@ ARGUMENTS = (RoleArguments, SealTrainingArguments)
 def main(argv: list[str] | None = None) -> dict[str, float]:
     role_args, args = parse_recipe(ARGUMENTS, argv, default_recipe=lambda given: packaged_recipe("tagging_text"))
     set_seed(args.seed)
+    if role_args.max_eval_rows is not None and role_args.max_eval_rows < 1:
+        raise ValueError(f"`max_eval_rows` is {role_args.max_eval_rows}; it must be at least 1.")
+    if is_bilstm(role_args.model_name_or_path):
+        raise ValueError(
+            f"{role_args.model_name_or_path} holds a BiLSTM; roles are tagged by a Hugging Face encoder here."
+        )
     read = ("dataset", "data_dir", "scheme", "max_train_rows", "train_subset")
     data = load_srl(**{name: getattr(role_args, name) for name in read}, seed=args.data_seed or 0)
     for note in data.notes:
@@ -85,13 +92,15 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
 
     splits = {"eval": data.validation, "test": data.test}
     splits = {split: (rows_of(dataset), dataset) for split, dataset in splits.items() if dataset is not None}
+    train_rows = rows_of(data.train)
+    print_notes(data.name, train_rows, splits)
     watched = splits["eval"][0]
     if role_args.max_eval_rows is not None:
         watched = rows_of(data.validation.select(range(min(role_args.max_eval_rows, len(data.validation)))))
     trainer = SealTrainer(
         model,
         args,
-        train_dataset=rows_of(data.train),
+        train_dataset=train_rows,
         eval_dataset=watched,
         compute_metrics=tagging_compute_metrics(data.label_names, data.kind),
         decode_predictions=True,

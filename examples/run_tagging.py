@@ -13,10 +13,9 @@ import sys
 from dataclasses import dataclass, field
 
 from accelerate import PartialState
-from transformers import AutoTokenizer, PretrainedConfig, set_seed
+from transformers import AutoTokenizer, set_seed
 
 from seal_hf import (
-    BiLSTMConfig,
     NonFiniteLossError,
     SealForTokenClassification,
     SealTrainer,
@@ -29,8 +28,9 @@ from seal_hf.checks import check_was_trained
 from seal_hf.data import TagDataArguments
 from seal_hf.energies import energies_of
 from seal_hf.metrics import tagging_compute_metrics
+from seal_hf.modeling import is_bilstm
 from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
-from seal_hf.reports import close_run
+from seal_hf.reports import close_run, print_notes
 from seal_hf.rows.tokens import encode_words, tokenize_words
 from seal_hf.rows.vocabulary import Vocabulary
 from seal_hf.rows.word_vectors import load_word_vectors
@@ -51,12 +51,16 @@ class TaggerArguments:
     global_size: int = field(default=128, metadata={"help": "Width of its tag language models or attention."})
     language_model_weight: float = field(default=1.0, metadata={"help": "γ of chain_ge_c."})
     word_vectors: str | None = field(default=None, metadata={"help": "BiLSTM: a file of vectors, or a package's name."})
-    train_word_embeddings: bool = field(default=True, metadata={"help": "BiLSTM: train the word vectors too."})
+    train_word_embeddings: bool | None = field(
+        default=None, metadata={"help": "BiLSTM: train the word vectors too; default: true."}
+    )
     word_features: str = field(default="", metadata={"help": "BiLSTM: columns to read, by commas; and case."})
     characters: bool = field(default=False, metadata={"help": "BiLSTM: read words by their characters too."})
-    hidden_size: int = field(default=200, metadata={"help": "BiLSTM: width, both directions together."})
-    num_layers: int = field(default=1, metadata={"help": "BiLSTM: layers."})
-    dropout: float = field(default=0.3, metadata={"help": "BiLSTM: dropout."})
+    hidden_size: int | None = field(
+        default=None, metadata={"help": "BiLSTM: width, both directions together; default: 200."}
+    )
+    num_layers: int | None = field(default=None, metadata={"help": "BiLSTM: layers; default: 1."})
+    dropout: float | None = field(default=None, metadata={"help": "BiLSTM: dropout; default: 0.3."})
     loss_net_path: str | None = field(
         default=None, metadata={"help": "A trained loss-net to use; frozen with --loss_net_steps 0 (SEAL-static)."}
     )
@@ -64,16 +68,7 @@ class TaggerArguments:
 
 
 ARGUMENTS = (TagDataArguments, TaggerArguments, SealTrainingArguments)
-
-
-def _is_bilstm(name: str | None) -> bool:
-    """Fresh, or a saved one."""
-    if name is None:
-        return True
-    try:
-        return PretrainedConfig.get_config_dict(name)[0].get("model_type") == BiLSTMConfig.model_type
-    except OSError:  # an adapter's folder; or none, which the loader says
-        return False
+SIZES, DROPOUT = ("hidden_size", "num_layers", "dropout", "train_word_embeddings"), 0.3  # of a BiLSTM
 
 
 def build(data: TagSequenceData, net_args: TaggerArguments, args: SealTrainingArguments):
@@ -82,33 +77,41 @@ def build(data: TagSequenceData, net_args: TaggerArguments, args: SealTrainingAr
     nets |= {"loss_net_encoder": args.loss_net_encoder, "crf": args.task_loss == "crf" or None}
     if net_args.energy == "chain_ge_c":
         nets["energy_options"] = {"language_model_weight": net_args.language_model_weight}
-    if net_args.model_name_or_path is not None:
-        model = SealForTokenClassification.for_data(data, net_args.model_name_or_path, **nets)
-        if model.config.model_type == BiLSTMConfig.model_type:  # a saved one
-            vocabulary = Vocabulary.from_pretrained(net_args.model_name_or_path)
+    sizes = {name: getattr(net_args, name) for name in SIZES}
+    name = net_args.model_name_or_path
+    if name is None or is_bilstm(name):
+        for option in ("max_length", "truncation"):
+            if getattr(net_args, option):
+                raise ValueError(
+                    f"`{option}` is of a Hugging Face encoder, but the task-net is a BiLSTM. Leave it out."
+                )
+    elif given := [option for option in ("word_vectors", "word_features", "characters") if getattr(net_args, option)]:
+        raise ValueError(f"`{given[0]}` is of a BiLSTM, but `model_name_or_path` is {name!r}. Leave one of them out.")
+    if name is not None:
+        model = SealForTokenClassification.for_data(data, name, **sizes, **nets)
+        if is_bilstm(name):
+            vocabulary = Vocabulary.from_pretrained(name)
             return model, lambda split: encode_words(split, vocabulary), vocabulary
-        tokenizer = AutoTokenizer.from_pretrained(net_args.model_name_or_path, add_prefix_space=True)
+        tokenizer = AutoTokenizer.from_pretrained(name, add_prefix_space=True)
         limits = {"truncation": net_args.truncation, "config": model.config}
         return model, lambda split: tokenize_words(split, tokenizer, net_args.max_length, **limits), tokenizer
     vectors = load_word_vectors(net_args.word_vectors) if net_args.word_vectors else None
-    features = [name for name in net_args.word_features.split(",") if name]
+    features = [feature for feature in net_args.word_features.split(",") if feature]
     vocabulary = Vocabulary.from_data(
         data.train, data.other_splits, vectors=vectors, features=features, characters=net_args.characters
     )
-    sizes = {name: getattr(net_args, name) for name in ("hidden_size", "num_layers", "dropout")}
-    sizes["train_word_embeddings"] = net_args.train_word_embeddings
+    sizes["dropout"] = DROPOUT if sizes["dropout"] is None else sizes["dropout"]
     model = SealForTokenClassification.for_data(data, vocabulary=vocabulary, vectors=vectors, **sizes, **nets)
     return model, lambda split: encode_words(split, vocabulary), vocabulary
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
-    data_args, net_args, args = parse_recipe(
-        ARGUMENTS,
-        argv,
-        default_recipe=lambda given: packaged_recipe(
-            "tagging" if _is_bilstm(given.model_name_or_path) else "tagging_text"
-        ),
-    )
+
+    def default(given):
+        name = given.model_name_or_path
+        return packaged_recipe("tagging" if name is None or is_bilstm(name) else "tagging_text")
+
+    data_args, net_args, args = parse_recipe(ARGUMENTS, argv, default_recipe=default)
     set_seed(args.seed)
     data = load_tags(**vars(data_args), seed=args.data_seed or 0)
     for note in data.notes:
@@ -118,10 +121,12 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     check_was_trained(model.loss_net, args)
     splits = {"eval": data.validation, "test": data.test, **data.extra_tests}
     splits = {split: (rows_of(dataset), dataset) for split, dataset in splits.items() if dataset is not None}
+    train_rows = rows_of(data.train)
+    print_notes(data.name, train_rows, splits)
     trainer = SealTrainer(
         model,
         args,
-        train_dataset=rows_of(data.train),
+        train_dataset=train_rows,
         eval_dataset=splits["eval"][0],
         compute_metrics=tagging_compute_metrics(data.label_names, data.kind),
         decode_predictions=True,

@@ -128,6 +128,15 @@ def check_task_net(model: nn.Module, space: OutputSpace) -> None:
         )
 
 
+def check_balance(args: SealTrainingArguments, space: OutputSpace) -> None:
+    """Raises ValueError for gradients that are to be balanced with those of a task loss that most batches lack."""
+    if args.energy_weight_balance and not space.has_all_gold:
+        raise ValueError(
+            "`energy_weight_balance` makes the energy pull as hard as the task loss, which rows with a reward in the "
+            "place of gold tags have not: they would teach nothing. Leave it out, and set `energy_weight`."
+        )
+
+
 def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model: nn.Module) -> None:
     """Raises ValueError where an energy loss has no loss-net, or the loss-net is of another kind than the arguments
     say, has another number of labels than the task-net, or sits as an adapter in another task-net."""

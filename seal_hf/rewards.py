@@ -26,6 +26,7 @@ joined by single spaces, without regard to case: a word matches where it shares 
 from __future__ import annotations
 
 import importlib
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -290,8 +291,21 @@ class FunctionReward(Reward):
                 continue
             words = [names[code] for code in row[counts].tolist()]
             tags = [[self.label_names[tag] for tag in one[counts].tolist()] for one in candidates]
-            rewards.append([float(self.function(words, one)) for one in tags])
-        rewards = torch.tensor(rewards)
-        if not ((rewards >= 0) & (rewards <= 1)).all():
-            raise ValueError(f"The reward function gave {rewards.min():g} .. {rewards.max():g}; rewards are in [0, 1].")
-        return rewards.to(y.device)
+            rewards.append([self._ask(words, one) for one in tags])
+        return torch.tensor(rewards).to(y.device)
+
+    def _ask(self, words: list[str], tags: list[str]) -> float:
+        """Raises ValueError where the function fails, or gives anything but a number in [0, 1]."""
+        found, error = None, None
+        try:
+            found = self.function(words, tags)
+            reward = float(found)
+        except Exception as caught:  # the user's own code may raise anything
+            reward, error = math.nan, caught
+        if 0 <= reward <= 1:
+            return reward
+        what = f"gave {found!r}" if found is not None or error is None else f"failed ({type(error).__name__}: {error})"
+        raise ValueError(
+            f"The reward function {getattr(self.function, '__name__', '')} {what} for the words {words} with the tags "
+            f"{tags}. It must take these two lists and give a number in [0, 1]."
+        ) from error

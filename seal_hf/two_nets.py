@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 from transformers.utils import logging
 
 from .checks import (
+    check_balance,
     check_export,
     check_feature_cache,
     check_given_space,
@@ -104,6 +105,7 @@ class TwoNetTrainer(SavingTrainer):
         check_export(self.model, args)
         if self.energy_loss is not None:
             self.space.check_loss(self.energy_loss, self.model.config.num_labels)
+            check_balance(args, self.space)
         self.space.check_cost(args.margin_cost)
         check_hypergradient(args, self.model, self.loss_net, self.space, self.accelerator.distributed_type)
         check_repeats(args, self.train_dataset)

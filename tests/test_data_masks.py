@@ -121,6 +121,7 @@ IMAGES, MASKS = pictures(8)
         (change(masks=np.where(MASKS == 1, 0.5, 0)), r"row 0: .* such as 0.5"),
         (change(masks=MASKS[:, :5]), r"row 0: the image is 6 x 5 pixels and its mask 5 x 5"),
         (change(masks=MASKS[:7]), "8 images, but 7 masks"),
+        (change(images=np.array(3), masks=np.array(1)), r"images of shape \(\) and masks of shape \(\); expected"),
         (change(images=IMAGES / 255), r"type float64; expected uint8 \(H, W, 3\)"),
         (change(images=IMAGES.reshape(8, -1)), r"row 0: the image has shape \(90,\)"),
         (change(masks=np.stack([MASKS, 1 - MASKS], 3)), "channels that differ"),

@@ -207,6 +207,7 @@ def test_train_subsets(tmp_path):
         ({"train": "a\nb\n"}, {}, r"line 1: 1 columns, and `word_column` is 0"),
         ({"train": SENTENCE}, {"tag_column": 2}, r"2 columns, and `tag_column` is 2"),
         ({"train": SENTENCE}, {"tag_column": "ner"}, r"`tag_column` is 'ner'; columns of this format have numbers"),
+        ({"train": SENTENCE}, {"tag_column": 0}, r"`word_column` and `tag_column` are both column 0 of 2"),
         ({"train": ""}, {}, r"train.conll: no sentence"),
         ({}, {}, r"no file for the train split, expected train or training in its name; found dev.conll"),
         ({"train": SENTENCE, "x.training": SENTENCE}, {}, "two files for the train split"),
@@ -301,6 +302,16 @@ def test_tables_of_a_folder(tmp_path, monkeypatch):
         DataError, match=r"row 0 \(counting from 0\): words and tags must be lists of one length; found 1 and 2"
     ):
         load_tags(str(tmp_path / "bad.jsonl"))
+    (tmp_path / "empty.jsonl").write_text("")
+    with pytest.raises(DataError, match="empty.jsonl is empty"):
+        load_tags(str(tmp_path / "empty.jsonl"))
+    (tmp_path / "cut.jsonl").write_text('{"tokens": ["a"], "tags": ["O"]}\n' * 20 + '{"tokens": ["a"')
+    with pytest.raises(DataError, match="cut.jsonl' could not be loaded: (?!An error occurred)."):
+        load_tags(str(tmp_path / "cut.jsonl"))
+    row = {"tokens": ["a", "b"], "tags": ["O", "X"], "pos": ["N", "V"], "id": "7", "short": ["N"]}
+    (tmp_path / "pos.jsonl").write_text((json.dumps(row) + "\n") * 20)
+    with_pos = load_tags(str(tmp_path / "pos.jsonl"))
+    assert set(with_pos.train.column_names) == {"words", "tags", "pos"} and with_pos.train[0]["pos"] == ["N", "V"]
     with pytest.raises(DataError, match="`tag_column` is 2; columns of tables have names: tokens, kind"):
         load_tags(str(tmp_path / "all.jsonl"), tag_column=2)
 

@@ -126,6 +126,32 @@ def test_push_while_training_and_after_and_load_back(tmp_path):
         check_card(files["README.md"].decode(), results["metrics"])
 
 
+BRANCH = """
+import sys
+from pathlib import Path
+from huggingface_hub import HfApi
+import tiny_run
+home = Path(sys.argv[1])
+tiny_run.model().push_to_hub("user/seal", include_loss_net=True)
+HfApi().create_branch("user/seal", branch="dev")
+trainer, _ = tiny_run.make(home, push_to_hub=True, hub_model_id="user/seal", hub_revision="dev", num_train_epochs=1)
+trainer.train()
+trainer.push_to_hub()
+"""
+
+
+def test_a_push_to_a_branch_changes_that_branch_alone(tmp_path):
+    with FakeHub() as hub:
+        environment = {**hub.environment(tmp_path), "CUDA_VISIBLE_DEVICES": ""}
+        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+        command = [sys.executable, "-c", BRANCH, str(tmp_path / "run")]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        main, branch = hub.files("user/seal"), hub.files("user/seal", "dev")
+    assert "_loss_net/model.safetensors" in main and main["model.safetensors"] != branch["model.safetensors"]
+    assert not [name for name in branch if name.startswith("_loss_net")]  # it is of another task-net
+
+
 def check_card(text, metrics):
     data = ModelCard(text).data
     assert (data.base_model, data.datasets, data.license) == ("org/encoder", ["org/moods"], "apache-2.0")

@@ -103,9 +103,15 @@ def test_a_function_gets_words_and_tags():
     codes = torch.tensor(reward.codes([["a", "b", "c"]]))
     y = F.one_hot(torch.tensor([[[0, 0, 1], [0, 1, 1]]]), 2)
     assert reward(codes, y, torch.tensor([[False, True, True]])).tolist() == [[1.0, 0.0]]
-    with pytest.raises(ValueError, match=r"gave 2 \.\. 2; rewards are in"):
-        too_much = FunctionReward(lambda words, tags: 2, ["x", "y"])
-        too_much(torch.tensor(too_much.codes([["a", "b", "c"]])), y, torch.ones(1, 3).bool())
+    for function, found in (
+        (lambda words, tags: 2, "<lambda> gave 2 for the words"),
+        (lambda words, tags: None, "gave None for|failed .TypeError"),
+        (lambda words, tags: 1 / 0, "failed .ZeroDivisionError: division by zero. for the words"),
+        (lambda words: 1, "failed .TypeError: .*takes 1 positional argument"),
+    ):
+        wrong = FunctionReward(function, ["x", "y"])
+        with pytest.raises(ValueError, match=f"The reward function .*({found}).*a number in"):
+            wrong(torch.tensor(wrong.codes([["a", "b", "c"]])), y, torch.ones(1, 3).bool())
 
 
 def test_a_file_of_rules(tmp_path):

@@ -8,6 +8,7 @@ import tiny_run
 import torch
 from datasets import Array2D, Dataset, Features, List, Value, concatenate_datasets
 from tiny_models import tiny_tokenizer
+from torch.utils.data import Subset
 
 from seal_hf import SealTrainer, TensorRows, collate_rows
 
@@ -204,3 +205,27 @@ def test_a_collator_that_is_given_gets_every_batch(tmp_path):
     trainer = SealTrainer(tiny_run.model(), tiny_run.arguments(tmp_path, "ce"), **options)
     with pytest.raises(ValueError, match="8 single rows.*Wrap every data set of the trainer in TensorRows, or none"):
         trainer.evaluate(tiny_run.table(40))
+
+
+def test_a_subset_of_tensor_rows_is_collated_as_they_are(tmp_path):
+    rows = TensorRows(tiny_run.table())
+    part = Subset(Subset(rows, range(10, 60)), range(0, 50, 2))
+    trainer, nets = tiny_run.make(tmp_path, rows=part)
+    trainer.train()
+    torch.testing.assert_close(
+        torch.from_numpy(trainer.predict(part).predictions), nets(**inputs_of(rows, range(10, 60, 2))).logits.detach()
+    )
+
+
+def inputs_of(rows, indices):
+    return {"features": rows.batch(list(indices))["features"]}
+
+
+def test_an_evaluation_has_all_rows_whatever_training_drops(tmp_path):
+    trainer, _ = tiny_run.make(tmp_path, dataloader_drop_last=True, per_device_eval_batch_size=36)  # of 96
+    assert len(trainer.get_train_dataloader()) == 6 and trainer.args.dataloader_drop_last
+    assert len(trainer.predict(trainer.eval_dataset).predictions) == 96
+    seen = []
+    trainer.compute_metrics = lambda prediction: seen.append(len(prediction.label_ids)) or {}
+    trainer.evaluate()
+    assert seen == [96]

@@ -105,6 +105,23 @@ def test_long_rows_are_refused_or_cut_and_counted(marker):
         assert whole.num_cut == 0
 
 
+@pytest.mark.parametrize("marker, least", [("token_type", 3), ("segment", 5)])
+def test_a_limit_without_room_for_a_word_is_refused(marker, least):
+    tokenizer, dataset = paired_tokenizer(), sentences()
+    for limit in (-1, 0, least - 1):
+        with pytest.raises(
+            ValueError, match=f"`max_length` is {limit}; with special tokens a row has at least {least}"
+        ):
+            tokenize_words(dataset, tokenizer, limit, predicate_marker=marker, truncation=True)
+    row = {"words": [["good"] * 9 + ["films"]], "tags": [[0] * 10], "predicate": [9]}
+    pieces = len(tokenizer("films", add_special_tokens=False)["input_ids"])
+    if marker == "segment" and pieces > 1:
+        with pytest.raises(ValueError, match="`max_length` is 5, but with the predicate 'films' as its second segment"):
+            tokenize_words(Dataset.from_dict(row), tokenizer, 5, predicate_marker=marker, truncation=True)
+    rows = tokenize_words(Dataset.from_dict(row), tokenizer, least + pieces, predicate_marker=marker, truncation=True)
+    assert (rows.batch([0])["labels"] >= 0).any()
+
+
 def test_the_limit_is_the_least_of_the_callers_the_tokenizers_and_the_encoders():
     tokenizer, dataset = tiny_tokenizer(), sentences(longest=60, words=WORDS).remove_columns("predicate")
     with pytest.raises(ValueError, match="more than 32 tokens"):

@@ -14,7 +14,7 @@ from transformers import AutoModel, pipeline
 from seal_hf import LossNet, SealForTokenClassification, Vocabulary
 from seal_hf.metrics import tag_metrics
 
-SMALL = "--max_train_rows 64 --num_train_epochs 2 --hidden_size 16 --use_cpu true --disable_tqdm true".split()
+SMALL = "--max_train_rows 64 --num_train_epochs 2 --use_cpu true --disable_tqdm true".split()
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,9 @@ def program():
 
 
 def run(program, folder, *flags):
-    return program.main(["--output_dir", str(folder), *SMALL, *flags])
+    """On a small BiLSTM, unless another model is named."""
+    size = [] if "--model_name_or_path" in flags else ["--hidden_size", "16"]
+    return program.main(["--output_dir", str(folder), *SMALL, *size, *flags])
 
 
 def columns(folder, *splits):
@@ -131,6 +133,11 @@ def test_a_loss_net_of_an_earlier_run_teaches_as_it_is(program, tmp_path):
         ("--loss_net_path nowhere", "nowhere has no loss-net: there is neither"),
         ("--word_vectors nowhere.txt", "nowhere.txt"),
         ("--word_features pos", "has no column `pos`"),
+        ("--num_layers 0", "`num_layers` is 0; it must be at least 1"),
+        ("--energy tag_attention --global_size 0", "`global_size` is 0; this energy needs at least 1"),
+        ("--energy chain_ge_a --global_size 0", "`global_size` is 0; this energy needs at least 1"),
+        ("--max_length 9", "`max_length` is of a Hugging Face encoder, but the task-net is a BiLSTM"),
+        ("--crf_learning_rate 0.1", "`crf_learning_rate` is set, but the task-net has no CRF"),
     ],
 )
 def test_a_users_error_is_one_clear_line(program, tmp_path, flags, message):
@@ -148,3 +155,57 @@ def test_a_saved_bilstm_is_evaluated_and_keeps_its_crf(program, tmp_path):
     assert run(program, tmp_path / "again", *again, *crf) == first
     with pytest.raises(ValueError, match="CRF"):
         run(program, tmp_path / "other", *again, "--loss", "ce")
+
+
+def test_a_saved_bilstm_is_evaluated_by_the_recipe_that_trained_it(program, tmp_path):
+    first = run(program, tmp_path / "first")
+    again = ["--model_name_or_path", str(tmp_path / "first"), "--num_train_epochs", "0"]
+    figures = run(program, tmp_path / "again", *again, "--loss", "ce")
+    assert figures["test_accuracy"] == first["test_accuracy"]
+    assert run(program, tmp_path / "nce", *again)["test_accuracy"] == first["test_accuracy"]  # `separate`, as saved
+
+
+def test_a_classifier_of_other_tags_starts_anew_and_one_that_has_more_is_kept(program, tmp_path, caplog):
+    AutoModel.from_config(tiny_config("bert")).save_pretrained(tmp_path / "bert")
+    tiny_tokenizer().save_pretrained(tmp_path / "bert")
+    data = columns(tmp_path / "data", "train", "dev", "test")
+    common = ["--max_steps", "1", "--task_loss", "crf", "--loss", "ce", "--model_name_or_path"]
+    run(program, tmp_path / "first", "--dataset", data, *common, str(tmp_path / "bert"))
+    for path in (tmp_path / "data").iterdir():
+        text = path.read_text()
+        (tmp_path / f"fewer_{path.name}").write_text(text.replace(TAGS[2], TAGS[1]))
+        (tmp_path / f"other_{path.name}").write_text(
+            text.replace(TAGS[2], "NEW").replace(TAGS[1], "NEWER") + "\na NEWEST\n"
+        )
+    folders = {}
+    for kind in ("fewer", "other"):
+        folders[kind] = tmp_path / kind
+        folders[kind].mkdir()
+        for path in tmp_path.glob(f"{kind}_*"):
+            path.rename(folders[kind] / path.name.removeprefix(f"{kind}_"))
+    saved = [*common, str(tmp_path / "first")]
+    with pytest.raises(ValueError, match=f"has 3 labels, and the data all but {TAGS[2]}. Name all 3 in the data"):
+        run(program, tmp_path / "second", "--dataset", str(folders["fewer"]), *saved)
+    with caplog.at_level("WARNING", "seal_hf"):
+        run(program, tmp_path / "third", "--dataset", str(folders["other"]), "--scheme", "plain", *saved)
+    assert "has 3 labels, the data 4: it starts anew" in caplog.text
+    assert "is of another number of tags: it starts anew" in caplog.text
+
+
+def test_options_of_a_bilstm_beside_an_encoder_are_refused(program, tmp_path):
+    AutoModel.from_config(tiny_config("bert")).save_pretrained(tmp_path / "bert")
+    tiny_tokenizer().save_pretrained(tmp_path / "bert")
+    for option, value in {"hidden_size": "50", "word_vectors": "nope", "characters": "true"}.items():
+        with pytest.raises(ValueError, match=f"`{option}` is "):
+            run(program, tmp_path / "out", "--model_name_or_path", str(tmp_path / "bert"), f"--{option}", value)
+
+
+def test_what_is_cut_is_said(program, tmp_path, capsys):
+    AutoModel.from_config(tiny_config("bert")).save_pretrained(tmp_path / "bert")
+    tiny_tokenizer().save_pretrained(tmp_path / "bert")
+    data = ["--dataset", columns(tmp_path / "data", "train", "dev", "test"), "--max_steps", "1"]
+    data += ["--model_name_or_path", str(tmp_path / "bert"), "--max_length", "4", "--truncation", "true"]
+    run(program, tmp_path / "out", *data)
+    printed = capsys.readouterr().out
+    assert all(f"data, {split}: " in printed for split in ("train", "eval", "test"))
+    assert "words were cut off, and count as tagged by the first tag" in printed

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import tiny_run
 import torch
-from transformers import Trainer, TrainingArguments
+from transformers import PreTrainedModel, Trainer, TrainingArguments
 
-from seal_hf import SealForMultiLabel, SealTrainer, TensorRows
+from seal_hf import LossNet, SealForMultiLabel, SealTrainer, TensorRows
 from seal_hf.rows.collators import collate_rows
 from seal_hf.saving import checkpoints
 from seal_hf.saving.checkpoints import (
@@ -212,3 +212,25 @@ def test_rotation(tmp_path, case):
     rotate(tmp_path, limit, [tmp_path / f"checkpoint-{name}" for name in keep.split()])
     assert names(tmp_path) == {"checkpoint-best"} | {f"checkpoint-{name}" for name in left.split()}
     assert last_complete_checkpoint(tmp_path) is not None
+
+
+def test_weights_of_a_loss_net_are_one_file_where_transformers_would_cut_them(tmp_path, monkeypatch):
+    """transformers 4 cuts at 5 GB."""
+
+    def cut(self, folder, max_shard_size="2KB", **kwargs):
+        PreTrainedModel.save_pretrained(self, folder, max_shard_size=max_shard_size, **kwargs)
+
+    monkeypatch.setattr(LossNet, "save_pretrained", cut)
+    trainer, nets = tiny_run.make(tmp_path, save_strategy="epoch", num_train_epochs=1)
+    trainer.train()
+    again = SealForMultiLabel.from_pretrained(tmp_path / "checkpoint-6")
+    for name, value in nets.loss_net.state_dict().items():
+        assert torch.equal(value, again.loss_net.state_dict()[name])
+    tiny_run.make(tmp_path, save_strategy="epoch", num_train_epochs=2)[0].train(resume_from_checkpoint="last")
+
+
+def test_nothing_is_left_of_a_loss_net_that_a_run_without_one_replaces(tmp_path):
+    tiny_run.make(tmp_path)[0].save_model()
+    assert (tmp_path / "_loss_net" / "config.json").is_file()
+    tiny_run.make(tmp_path, loss="ce")[0].save_model()
+    assert not (tmp_path / "_loss_net").exists()

@@ -28,7 +28,7 @@ from seal_hf import (
     reward_rows,
     tokenize_words,
 )
-from seal_hf.energy_losses import Margin
+from seal_hf.energy_losses import NCE, Margin
 from seal_hf.rewards import read_function
 from seal_hf.spaces import REWARD_CODES
 
@@ -106,6 +106,26 @@ def test_the_task_loss_is_that_of_rows_with_gold_however_a_batch_is_divided():
 def test_a_loss_that_needs_gold_is_refused():
     with pytest.raises(ValueError, match="energy_loss='margin' contrasts .* Use regression, or a loss with samples"):
         RewardSpace(half, TAGS).check_loss(Margin(), 3)
+
+
+def test_gold_is_mixed_in_where_there_is_gold():
+    """Elsewhere the samples are the task-net's own, and so is their probability."""
+    logits, labels, codes = batch()
+    space, plain = RewardSpace(half, TAGS).of({"labels": labels, **codes}), TagSequenceSpace(TAGS)
+    loss = NCE(num_samples=5, gold_mix=0.5)
+    found = loss.candidates(space, logits, labels, torch.Generator().manual_seed(1))
+    own = plain.log_prob(logits, found.y[:, 1:], found.mask)
+    mixed = plain.log_prob(plain.mix(logits, plain.gold(labels)[0], 0.5), found.y[:, 1:], found.mask)
+    torch.testing.assert_close(found.log_noise, torch.stack([mixed[0], own[1], mixed[2]]))
+
+
+def test_a_balance_with_a_task_loss_that_most_rows_lack_is_refused(toy, tmp_path):
+    reward = RuleReward([Rule("words", ("O",), r"w\d+")], toy.label_names)
+    vocabulary = Vocabulary.from_data(toy.train)
+    seal = SealForTokenClassification.for_data(toy, vocabulary=vocabulary, hidden_size=16, word_size=16)
+    rows = reward_rows(toy, lambda split: encode_words(split, vocabulary), reward)
+    with pytest.raises(ValueError, match="`energy_weight_balance` makes .* Leave it out, and set `energy_weight`"):
+        train(toy, seal, rows, tmp_path, RewardSpace(reward, toy.label_names), energy_weight_balance=True)
 
 
 @pytest.fixture(scope="module")

@@ -89,6 +89,11 @@ def read_columns(path: Path, word_column: int = 0, tag_column: int = -1) -> tupl
                 f"word and a tag, separated by {'tabs' if separator else 'white space'}. Is it the right file?"
             )
     word_column, tag_column = word_column % width, tag_column % width
+    if word_column == tag_column:
+        raise DataError(
+            f"{path}: `word_column` and `tag_column` are both column {word_column} of {width}, counting from 0. Name "
+            "the column of the words and that of the tags."
+        )
     known = {line.cells[tag_column] for line in certain if len(line.cells) == width}
     others = [column for column in range(width) if column not in (word_column, tag_column)]
     names = FEATURE_NAMES.get(len(others), [f"column_{column}" for column in others])

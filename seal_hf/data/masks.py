@@ -304,6 +304,11 @@ def _read_npz(file: Path, reader: _Reader) -> SegmentationSplit:
         raise DataError(
             f"{file}: not readable as arrays: {error}. Save it with np.savez(file, images=..., masks=...)."
         ) from error
+    if not images.ndim or not masks.ndim:
+        raise DataError(
+            f"{file}: images of shape {images.shape} and masks of shape {masks.shape}; expected (N, H, W, 3) and "
+            "(N, H, W)."
+        )
     if len(images) != len(masks):
         raise DataError(f"{file}: {len(images)} images, but {len(masks)} masks. Every image needs one mask.")
     return reader.rows(zip(images, masks, strict=True), str(file))

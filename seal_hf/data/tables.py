@@ -44,6 +44,9 @@ def read_tables(
             or has a word that is no text, or a tag that is missing.
     """
     repo, _, configuration = name.partition(":")
+    for file in (files or {}).values():
+        if not file.stat().st_size:
+            raise DataError(f"{file} is empty.")
     try:
         if files is None:
             loaded = datasets.load_dataset(repo, configuration or None)
@@ -52,7 +55,8 @@ def read_tables(
             paths = {"train" if split == "all" else re.sub(r"\W", "_", split): str(f) for split, f in files.items()}
             loaded = datasets.load_dataset(kind, data_files=paths)
     except Exception as error:  # the library raises a dozen kinds; the user needs the name and the reason
-        raise DataError(f"Data set {name!r} could not be loaded: {error}") from error
+        reason = next((str(e) for e in (error.__cause__, error) if e is not None and str(e)), type(error).__name__)
+        raise DataError(f"Data set {name!r} could not be loaded: {reason}") from error
     splits = {}
     for split, words in SPLIT_WORDS.items():
         found = next((loaded[word] for word in words if word in loaded), None)
@@ -85,7 +89,20 @@ def _rows(table: Dataset, word_column: int | str, tag_column: int | str, place: 
                     f"{where}: word {word!r} with tag {tag!r}; expected text and a tag. Leave out splits without tags."
                 )
         rows["tags"].append([names[tag] if names else str(tag) for tag in tags])
-    return rows
+    return rows | _features(table, (words_name, tags_name), [len(words) for words in rows["words"]])
+
+
+def _features(table: Dataset, taken: tuple[str, str], lengths: list[int]) -> Rows:
+    """The other columns of strings, one for each word."""
+    found: Rows = {}
+    for name in table.column_names:
+        kind = getattr(getattr(table.features[name], "feature", None), "dtype", None)
+        if name in taken or kind not in ("string", "large_string") or name in ("words", "tags", "predicate"):
+            continue
+        values = table[name][:]
+        if all(row is not None and len(row) == n and None not in row for row, n in zip(values, lengths, strict=True)):
+            found[name] = values
+    return found
 
 
 def _column_name(table: Dataset, option: str, column: int | str, default: int, place: str) -> str:

@@ -128,6 +128,7 @@ class TagLanguageModel(nn.Module):
 
     def __init__(self, num_labels: int, hidden_size: int, word_size: int = 0, backward: bool = False):
         super().__init__()
+        _check_width(hidden_size)
         self.word_size, self.backward = word_size, backward
         self.lstm = nn.LSTM(num_labels + 1 + word_size, hidden_size, batch_first=True)  # C tags, the start, the word
         self.next_tag = nn.Linear(hidden_size, num_labels + 1)  # C tags and the end
@@ -166,6 +167,7 @@ class TagAttentionEnergy(TagEnergy):
 
     def __init__(self, num_labels: int, feature_size: int, global_size: int, attention_dropout: float = 0.1):
         super().__init__(num_labels, feature_size, global_size)
+        _check_width(global_size)
         self.inputs = nn.Linear(num_labels, global_size)
         self.attention = nn.Linear(global_size, 3 * global_size)  # queries, keys, values
         self.outputs = nn.Linear(global_size, num_labels)
@@ -184,6 +186,11 @@ class TagAttentionEnergy(TagEnergy):
         mixed = F.scaled_dot_product_attention(queries, keys, values, attn_mask=keep[:, None, None, :])
         scores = self.outputs(self.dropout(mixed)).amax(-1)  # (B, S, T)
         return -(scores * mask.unsqueeze(1)).sum(-1)
+
+
+def _check_width(global_size: int) -> None:
+    if global_size < 1:
+        raise ValueError(f"`global_size` is {global_size}; this energy needs at least 1. `chain` has no global term.")
 
 
 def sinusoids(length: int, width: int, like: Tensor) -> Tensor:

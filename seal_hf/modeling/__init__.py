@@ -4,7 +4,7 @@ from ..encoders import MLPConfig
 from .base import SealModel
 from .masks import SealForSegmentation
 from .multilabel import MLPForMultiLabel, SealForMultiLabel
-from .tokens import SealForTokenClassification
+from .tokens import SealForTokenClassification, is_bilstm
 
 __all__ = [
     "MLPConfig",
@@ -13,4 +13,5 @@ __all__ = [
     "SealForSegmentation",
     "SealForTokenClassification",
     "SealModel",
+    "is_bilstm",
 ]

@@ -294,6 +294,26 @@ def _check_label_order(name: str, asked: dict[int, str] | None, hub: dict) -> No
     logger.warning(f"The classifier in {name} was trained for other labels ({shown}): training starts from its rows.")
 
 
+def other_labels(name: str, asked: dict[int, str], hub: dict) -> bool:
+    """Whether a saved classifier has another number of labels than the data, so that it starts anew, which is said.
+
+    Raises:
+        ValueError: the data's labels are some of the classifier's, which are more: it would be lost for nothing.
+    """
+    config = _saved_classifier(name, hub)
+    saved = list((config.get("id2label") or {}).values())
+    if not saved or len(saved) == len(asked):
+        return False
+    missing = [label for label in saved if label not in asked.values()]
+    if len(missing) == len(saved) - len(asked):
+        raise ValueError(
+            f"The classifier in {name} has {len(saved)} labels, and the data all but {', '.join(missing[:5])}. Name "
+            f"all {len(saved)} in the data, in the classifier's order, or start from an encoder without a classifier."
+        )
+    logger.warning(f"The classifier in {name} has {len(saved)} labels, the data {len(asked)}: it starts anew.")
+    return True
+
+
 def _saved_classifier(name: str, hub: dict) -> dict:
     """The configuration that says which labels a saved classifier's rows are of; empty where there is none."""
     try:

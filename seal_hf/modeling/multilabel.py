@@ -13,7 +13,7 @@ from transformers.utils import logging
 from ..backbones import LIBRARIES
 from ..encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
 from ..spaces import SPARSE_FROM, MultiLabelSpace
-from .base import SealModel, check_unread, label_maps, set_bias
+from .base import SealModel, check_unread, label_maps, other_labels, set_bias
 
 logger = logging.get_logger(__name__)
 
@@ -105,16 +105,11 @@ class SealForMultiLabel(SealModel):
                 _check_reads_features(data, model_name_or_path, kwargs)
             elif (name := next((k for k, v in {**own, "dropout": dropout}.items() if v is not None), None)) is not None:
                 raise ValueError(f"`{name}` is of the MLP for features, but {data.name!r} is text. Leave it out.")
-            seal = cls.from_pretrained(
-                model_name_or_path,
-                loss_net_encoder=loss_net_encoder,
-                adapter=adapter,
-                **loss_net,
-                num_labels=len(names),
-                label_rates=data.label_rates,
-                **labels,
-                **kwargs,
-            )
+            options = {"loss_net_encoder": loss_net_encoder, "adapter": adapter, **loss_net, **labels}
+            options |= {"num_labels": len(names), "label_rates": data.label_rates}
+            if other_labels(str(model_name_or_path), labels["id2label"], kwargs):
+                options |= {"ignore_mismatched_sizes": True, "fresh_loss_net": True}
+            seal = cls.from_pretrained(model_name_or_path, **options, **kwargs)
             if data.kind == "features":
                 _as_asked(seal, dropout, own)
             return seal

@@ -34,7 +34,7 @@ class BiLSTMConfig(PretrainedConfig):
         dropout: dropout rate in [0, 1) of the LSTM's inputs, between its layers and before the label table.
 
     Raises:
-        ValueError: `hidden_size` or `char_kernel` cannot be split evenly.
+        ValueError: a size below 1, or `hidden_size` or `char_kernel` that cannot be split evenly.
     """
 
     model_type = "seal_bilstm"
@@ -55,6 +55,9 @@ class BiLSTMConfig(PretrainedConfig):
         dropout: float = 0.0,
         **kwargs,
     ):
+        for name, size in (("hidden_size", hidden_size), ("num_layers", num_layers), ("word_size", word_size)):
+            if size < 1:
+                raise ValueError(f"`{name}` is {size}; it must be at least 1.")
         if hidden_size % 2:
             raise ValueError(f"`hidden_size` is {hidden_size}; each direction has half of it, so it must be even.")
         if char_kernel % 2 == 0:

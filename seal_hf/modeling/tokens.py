@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from huggingface_hub import hf_hub_download
 from safetensors import safe_open
 from torch import Tensor, nn
-from transformers import AutoModelForTokenClassification
+from transformers import AutoModelForTokenClassification, PretrainedConfig
+from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, cached_file, logging
 
 from ..backbones import library_of
 from ..chain import CRF
 from ..rows.vocabulary import Vocabulary
 from ..rows.word_vectors import WordVectors
 from ..spaces import TagSequenceSpace
-from .base import SealModel, check_unread, label_maps
+from .base import SealModel, check_unread, label_maps, other_labels
 from .recurrent import BiLSTMConfig, BiLSTMForTokenClassification
+
+logger = logging.get_logger(__name__)
 
 FEATURE_SIZE = 25  # widths of the BiLSTM's embeddings of features and of the predicate's mark
 
@@ -71,7 +74,7 @@ class SealForTokenClassification(SealModel):
         if saved if crf is None else crf:
             seal = cls(with_crf(seal.task_net), seal.loss_net)
             if saved:
-                seal.task_net.crf.load_state_dict(_saved_crf(str(model_name_or_path), kwargs))
+                _load_crf(seal.task_net.crf, _saved_crf(str(model_name_or_path), kwargs), str(model_name_or_path))
         else:
             seal.config.crf = False
         return seal.eval()
@@ -90,11 +93,11 @@ class SealForTokenClassification(SealModel):
         energy: str | None = None,
         energy_options: dict[str, Any] | None = None,
         global_size: int | None = None,
-        word_size: int = 100,
-        hidden_size: int = 200,
-        num_layers: int = 1,
-        dropout: float = 0.0,
-        train_word_embeddings: bool = True,
+        word_size: int | None = None,
+        hidden_size: int | None = None,
+        num_layers: int | None = None,
+        dropout: float | None = None,
+        train_word_embeddings: bool | None = None,
         **kwargs,
     ) -> SealForTokenClassification:
         """Both nets for a data set of [`load_tags`] or [`load_srl`].
@@ -108,23 +111,24 @@ class SealForTokenClassification(SealModel):
                 `shared`, and no adapter.
             crf: a CRF over the logits, trained by `task_loss="crf"`; default: of a saved task-net as it was saved.
             energy, energy_options, global_size: of the loss-net, see `ENERGIES`.
-            word_size, hidden_size, num_layers, dropout, train_word_embeddings: of the BiLSTM, see [`BiLSTMConfig`].
+            word_size, hidden_size, num_layers, dropout, train_word_embeddings: of a fresh BiLSTM; default: as
+                [`BiLSTMConfig`].
 
         Raises:
             ValueError: neither `model_name_or_path` nor `vocabulary`; adapters, or `kwargs`, for the BiLSTM.
         """
+        sizes = {"word_size": word_size, "hidden_size": hidden_size, "num_layers": num_layers, "dropout": dropout}
+        sizes["train_word_embeddings"] = train_word_embeddings
         labels = label_maps(data.label_names)
         loss_net = {"energy": energy, "energy_options": energy_options, "global_size": global_size}
         if model_name_or_path is not None:
-            own = {"vocabulary": vocabulary, "vectors": vectors}
-            if (name := next((name for name, value in own.items() if value is not None), None)) is not None:
-                raise ValueError(
-                    f"`{name}` is for a fresh BiLSTM, but `model_name_or_path` is {str(model_name_or_path)!r}. Leave "
-                    "one of them out."
-                )
+            own = {"vocabulary": vocabulary, "vectors": vectors, **sizes}
+            _check_own(str(model_name_or_path), own)
             names = {"num_labels": len(data.label_names), **labels}
-            options = {"loss_net_encoder": loss_net_encoder, "adapter": adapter, **loss_net, **names, **kwargs}
-            return cls.from_pretrained(model_name_or_path, crf=crf, **options)
+            options = {"loss_net_encoder": loss_net_encoder, "adapter": adapter, **loss_net, **names}
+            if other_labels(str(model_name_or_path), labels["id2label"], kwargs):
+                options |= {"ignore_mismatched_sizes": True, "fresh_loss_net": True}
+            return cls.from_pretrained(model_name_or_path, crf=crf, **options, **kwargs)
         if vocabulary is None:
             raise ValueError(
                 "`model_name_or_path` is missing, and so is `vocabulary`: give a Hugging Face encoder, or "
@@ -136,17 +140,15 @@ class SealForTokenClassification(SealModel):
                 "base to adapt. Use loss_net_encoder='separate' or 'shared', or give `model_name_or_path`."
             )
         check_unread(kwargs, "a BiLSTM")
+        if vectors is not None:
+            sizes["word_size"] = vectors.matrix.shape[1]
         config = BiLSTMConfig(
             vocab_size=len(vocabulary.words),
-            word_size=word_size if vectors is None else vectors.matrix.shape[1],
-            train_word_embeddings=train_word_embeddings,
             char_vocab_size=len(vocabulary.chars),
             feature_sizes={name: [len(values), FEATURE_SIZE] for name, values in vocabulary.features.items()},
             predicate_size=FEATURE_SIZE if "predicate" in data.train.column_names else 0,
-            hidden_size=hidden_size,
-            num_layers=num_layers,
-            dropout=dropout,
             crf=False,
+            **{name: value for name, value in sizes.items() if value is not None},
             **labels,
         )
         task_net = BiLSTMForTokenClassification(config)
@@ -158,6 +160,29 @@ class SealForTokenClassification(SealModel):
                 if net is not None:
                     net.set_word_vectors(np.ascontiguousarray(matrix))
         return seal
+
+
+def is_bilstm(name: str | Path | None) -> bool:
+    """Whether a folder or repo holds a BiLSTM."""
+    try:
+        config = {} if name is None else PretrainedConfig.get_config_dict(name)[0]
+    except OSError:  # an adapter's folder; or none, which the loader says
+        return False
+    return config.get("model_type") == BiLSTMConfig.model_type
+
+
+def _check_own(name: str, own: dict[str, Any]) -> None:
+    """Raises ValueError for options of a fresh BiLSTM beside a pretrained model; a saved BiLSTM keeps its sizes, which
+    is said."""
+    given = {option: value for option, value in own.items() if value is not None}
+    config = BiLSTMConfig.from_pretrained(name) if given and is_bilstm(name) else None
+    for option, value in given.items():
+        if config is None or not hasattr(config, option):
+            raise ValueError(
+                f"`{option}` is for a fresh BiLSTM, but `model_name_or_path` is {name!r}. Leave one of them out."
+            )
+        if (found := getattr(config, option)) != value:
+            logger.warning(f"The BiLSTM in {name} has {option} {found!r} and keeps it; {value!r} was asked for.")
 
 
 def with_crf(task_net: nn.Module) -> nn.Module:
@@ -173,10 +198,25 @@ def with_crf(task_net: nn.Module) -> nn.Module:
     return task_net
 
 
+def _load_crf(crf: CRF, saved: dict[str, Tensor], name: str) -> None:
+    """Of other tags it starts anew, as the classifier under `ignore_mismatched_sizes`, which is said."""
+    if {key: value.shape for key, value in saved.items()} == {k: v.shape for k, v in crf.state_dict().items()}:
+        crf.load_state_dict(saved)
+    else:
+        logger.warning(f"The CRF in {name} is of another number of tags: it starts anew.")
+
+
 def _saved_crf(name: str, kwargs: dict) -> dict[str, Tensor]:
-    """The CRF's tensors of a folder or repo."""
+    """The CRF's tensors of a folder or repo, whose weights may lie in several files."""
     hub = {key: kwargs[key] for key in ("revision", "token", "cache_dir", "local_files_only") if key in kwargs}
-    file = Path(name, "model.safetensors")
-    file = file if Path(name).is_dir() else hf_hub_download(name, file.name, **hub)
-    with safe_open(file, "pt") as tensors:
-        return {key[4:]: tensors.get_tensor(key) for key in tensors.keys() if key.startswith("crf.")}
+    try:
+        files = {cached_file(name, SAFE_WEIGHTS_NAME, **hub)}
+    except OSError:
+        index = json.loads(Path(cached_file(name, SAFE_WEIGHTS_INDEX_NAME, **hub)).read_text(encoding="utf-8"))
+        names = {file for key, file in index["weight_map"].items() if key.startswith("crf.")}
+        files = {cached_file(name, file, **hub) for file in names}
+    found = {}
+    for file in files:
+        with safe_open(file, "pt") as tensors:
+            found |= {key[4:]: tensors.get_tensor(key) for key in tensors.keys() if key.startswith("crf.")}
+    return found

@@ -4,7 +4,7 @@ from .common import remove_results, results_table, write_results
 from .masks import check_picture, evaluate_masks, mask_table, save_picture, write_masks
 from .model_card import model_card, run_card
 from .multilabel import closing_table, evaluate_multilabel, predict_multilabel, score_decoders, write_predictions
-from .tags import close_run, evaluate_tags, predict_tags, tag_tables, write_tag_predictions
+from .tags import close_run, evaluate_tags, predict_tags, print_notes, tag_tables, write_tag_predictions
 
 __all__ = [
     "check_picture",
@@ -17,6 +17,7 @@ __all__ = [
     "model_card",
     "predict_multilabel",
     "predict_tags",
+    "print_notes",
     "remove_results",
     "results_table",
     "run_card",

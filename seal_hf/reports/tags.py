@@ -65,6 +65,13 @@ def evaluate_tags(
     return metrics, predicted
 
 
+def print_notes(name: str, train_rows: WordRows, splits: Mapping[str, tuple[WordRows, Dataset]]) -> None:
+    """What tokenisation lost of each split, if anything."""
+    for split, rows in {"train": train_rows, **{split: rows for split, (rows, _) in splits.items()}}.items():
+        for note in rows.notes:
+            print(f"{name}, {split}: {note}")
+
+
 def close_run(
     trainer: Trainer,
     splits: Mapping[str, tuple[WordRows, Dataset]],

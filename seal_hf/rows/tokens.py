@@ -46,6 +46,18 @@ class WordRows(TensorRows):
         self.num_cut = num_cut
         self.num_unknown = num_unknown
 
+    @property
+    def notes(self) -> list[str]:
+        """What was lost of the rows, for a user to know."""
+        return [
+            f"{count} of {self.num_words.sum()} words {what}."
+            for count, what in (
+                (self.num_cut, "were cut off, and count as tagged by the first tag"),
+                (self.num_unknown, "are nothing to the tokenizer, and became its unknown token"),
+            )
+            if count
+        ]
+
 
 def encode_words(dataset: Dataset, vocabulary: Vocabulary) -> WordRows:
     """Rows for the BiLSTM: `input_ids`, `attention_mask`, `labels` (B, T); `char_ids` (B, T, W), `<feature>_ids` and
@@ -119,6 +131,9 @@ def tokenize_words(
     check_words(dataset)
     marker = predicate_marker if "predicate" in dataset.column_names else None
     _check_marker(marker, predicate_marker, config)
+    least = tokenizer.num_special_tokens_to_add(pair=marker == "segment") + (2 if marker == "segment" else 1)
+    if max_length is not None and max_length < least:
+        raise ValueError(f"`max_length` is {max_length}; with special tokens a row has at least {least}.")
     limits = (max_length, tokenizer.model_max_length, positions(config))
     limit = min([sys.maxsize, *(value for value in limits if value is not None and value > 0)])
     options = {"limit": limit, "truncation": truncation, "marker": marker}
@@ -155,6 +170,8 @@ def _encode_rows(rows: dict[str, list], tokenizer, limit: int, truncation: bool,
                 )
             words[place] = tokenizer.unk_token
     cut = truncation and max(columns["num_tokens"], default=0) > limit
+    if cut and marker == "segment":
+        _check_room(tokenizer, sentences, places, limit)
     if cut or any(columns["num_unknown"]):
         encoded = _call(tokenizer, sentences, places if marker == "segment" else None, limit if truncation else None)
         columns["num_tokens"] = [len(ids) for ids in encoded["input_ids"]]
@@ -171,6 +188,19 @@ def _encode_rows(rows: dict[str, list], tokenizer, limit: int, truncation: bool,
         if marker == "token_type":
             columns["token_type_ids"].append((ids == places[i]).astype(np.int64))
     return columns
+
+
+def _check_room(tokenizer, sentences: list[list[str]], places: list[int], limit: int) -> None:
+    """Raises ValueError where a predicate, which is never cut, leaves no room for a word."""
+    predicates = [[words[place]] for words, place in zip(sentences, places, strict=True)]
+    ids = tokenizer(predicates, is_split_into_words=True, add_special_tokens=False)["input_ids"]
+    longest = max(range(len(ids)), key=lambda i: len(ids[i]))
+    least = len(ids[longest]) + tokenizer.num_special_tokens_to_add(pair=True) + 1
+    if least > limit:
+        raise ValueError(
+            f"`max_length` is {limit}, but with the predicate {predicates[longest][0]!r} as its second segment and "
+            f"special tokens a row has at least {least}."
+        )
 
 
 def _call(tokenizer, sentences: list[list[str]], places: list[int] | None, limit: int | None = None):

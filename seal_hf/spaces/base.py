@@ -52,6 +52,7 @@ class OutputSpace(ABC):
         fills_box: Whether every point of [0, 1]^n is a relaxed structure: gradient-based inference moves every entry
             for itself.
         costs: The kinds of Δ that `cost` knows.
+        has_all_gold: Whether every row of the data has its gold structure.
         dvn_gold_starts: Share of the rows of a deep value network whose adversarial inference starts from the gold, as
             the authors of SEAL have it.
     """
@@ -61,6 +62,7 @@ class OutputSpace(ABC):
     structure_dims: int
     fills_box = False
     costs: tuple[str, ...] = ("f1", "l1", "l1_mean")
+    has_all_gold = True
     dvn_gold_starts = 0.0
     samples_from_inputs = False  # whether `sample` needs the task-net's outputs at perturbed inputs, see `proposing`
     propose: Callable[[int, torch.Generator], Tensor] | None = None

@@ -19,9 +19,10 @@ from collections.abc import Sequence
 from copy import copy
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from ..chain import IGNORED
+from ..chain import IGNORED, at_least_float32
 from .tags import TagSequenceSpace
 
 UNLABELLED = -1  # the label of a position that counts and has no gold tag
@@ -38,6 +39,7 @@ class RewardSpace(TagSequenceSpace):
     """
 
     uncounted = (IGNORED, UNLABELLED)
+    has_all_gold = False
 
     def __init__(self, reward, label_names: Sequence[str], **options):
         super().__init__(label_names, **options)
@@ -78,6 +80,11 @@ class RewardSpace(TagSequenceSpace):
         place = self.rewards(samples, mask).argmax(1)  # (B,)
         found = samples[torch.arange(len(samples), device=samples.device), place] * mask.unsqueeze(-1)
         return torch.where(self.without.unsqueeze(2), found, gold)
+
+    def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
+        """As of tag sequences; where there is no gold, nothing is mixed in."""
+        own = F.log_softmax(at_least_float32(logits), dim=-1)
+        return torch.where(self.without.unsqueeze(2), own, super().mix(logits, gold, share))
 
     def rewards(self, y: Tensor, mask: Tensor) -> Tensor:
         """(B, S, T, C) -> (B, S). Of rows with gold the reward is asked for no position, and means nothing.

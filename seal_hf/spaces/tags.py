@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..chain import IGNORED, at_least_float32, viterbi
 from ..tag_losses import CRFLoss, TagCrossEntropy, TagTaskLoss
-from ..tags import allowed_transitions, given_types
+from ..tags import allowed_transitions, given_types, scheme_of
 from .base import OutputSpace
 from .soft_spans import SoftSpanF1
 
@@ -61,6 +61,15 @@ class TagSequenceSpace(OutputSpace):
 
     @classmethod
     def from_arguments(cls, args, task_net) -> TagSequenceSpace:
+        if args.crf_learning_rate is not None and getattr(task_net, "crf", None) is None:
+            raise ValueError(
+                "`crf_learning_rate` is set, but the task-net has no CRF. Leave it out, or use task_loss='crf'."
+            )
+        if args.constrained_decoding and scheme_of(_names(task_net)) == "plain":
+            raise ValueError(
+                "`constrained_decoding` keeps to the scheme of tags such as B-PER and I-PER, and these tags have none: "
+                f"{', '.join(_names(task_net)[:5])}. Leave it out."
+            )
         loss = TagTaskLoss.from_arguments(args, _names(task_net), getattr(task_net, "crf", None))
         return cls(_names(task_net), loss, args.tag_score, args.constrained_decoding)
 
