@@ -66,11 +66,11 @@ MAX_LENGTH, DROPOUT = 128, 0.2  # of texts, of a fresh MLP
 def parse(argv: list[str] | None = None, recipe: dict | None = None):
     """Data, model and training arguments: flags over a recipe, `--recipe FILE`, `recipe` or the packaged one."""
     features = lambda given: kind_of(given.dataset, given.data_dir) == "features"  # noqa: E731
-    return parse_recipe(
-        ARGUMENTS,
-        argv,
-        default_recipe=lambda given: recipe or (packaged_recipe("energy") if features(given) else None),
-    )
+    default = lambda given: recipe or (packaged_recipe("energy") if features(given) else None)  # noqa: E731
+    data_args, model_args, args = parse_recipe(ARGUMENTS, argv, default_recipe=default)
+    if model_args.task_net_path is None and features(data_args) and model_args.dropout is None:
+        model_args.dropout = DROPOUT
+    return data_args, model_args, args
 
 
 def build(data, model_args: ModelArguments, trial=None) -> SealForMultiLabel:
@@ -82,8 +82,6 @@ def build(data, model_args: ModelArguments, trial=None) -> SealForMultiLabel:
         raise ValueError(f"`max_length` is of texts, but {data.name!r} is feature data. Leave it out.")
     if path is None:
         sizes = {name: options[name] for name in SIZES}
-        if data.kind == "features" and sizes["dropout"] is None:
-            sizes["dropout"] = DROPOUT
         return SealForMultiLabel.for_data(data, model_args.model_name_or_path, **network, **sizes)
     nets = SealForMultiLabel.from_pretrained(path, **network, fresh_loss_net=True)
     for name in (*SIZES, "model_name_or_path"):

@@ -70,7 +70,11 @@ def parse(argv: list[str] | None = None, recipe: dict | None = None):
     def default(given):
         return packaged_recipe(kind_of(given.dataset, given.data_dir)) if recipe is None else recipe
 
-    return parse_recipe(ARGUMENTS, argv, default_recipe=default)
+    data_args, model_args, args = parse_recipe(ARGUMENTS, argv, default_recipe=default)
+    fresh = model_args.model_name_or_path is None and kind_of(data_args.dataset, data_args.data_dir) == "features"
+    if fresh and model_args.dropout is None:
+        model_args.dropout = DROPOUT
+    return data_args, model_args, args
 
 
 def build(data, model_args: ModelArguments, args: SealTrainingArguments, trial=None) -> SealForMultiLabel:
@@ -79,11 +83,8 @@ def build(data, model_args: ModelArguments, args: SealTrainingArguments, trial=N
     options = known | {name: value for name, value in trial.params.items() if name in known} if trial else known
     names = "adapter adapter_rank adapter_targets energy global_size hidden_size num_layers dropout".split()
     nets = {name: options[name] for name in names} | {"loss_net_encoder": args.loss_net_encoder}
-    if data.kind == "features":
-        if model_args.max_length is not None:
-            raise ValueError(f"`max_length` is of texts, but {data.name!r} is feature data. Leave it out.")
-        if model_args.model_name_or_path is None and nets["dropout"] is None:
-            nets["dropout"] = DROPOUT
+    if data.kind == "features" and model_args.max_length is not None:
+        raise ValueError(f"`max_length` is of texts, but {data.name!r} is feature data. Leave it out.")
     model = SealForMultiLabel.for_data(data, model_args.model_name_or_path, **nets)
     take_loss_net(model, model_args.loss_net_path, args)
     check_was_trained(model.loss_net, args)
