@@ -101,7 +101,8 @@ def make_trainer(
     tokenizer, prepare = None, TensorRows
     if data.kind == "text":
         tokenizer = AutoTokenizer.from_pretrained(model_args.task_net_path or model_args.model_name_or_path)
-        prepare = lambda rows: tokenize(rows, tokenizer, model_args.max_length or MAX_LENGTH)  # noqa: E731
+        max_length = MAX_LENGTH if model_args.max_length is None else model_args.max_length
+        prepare = lambda rows: tokenize(rows, tokenizer, max_length)  # noqa: E731
     trainer = EnergyTrainer(
         model=None if search else nets.loss_net,
         model_init=(lambda trial: build(data, model_args, trial).loss_net) if search else None,

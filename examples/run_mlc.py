@@ -97,7 +97,8 @@ def make_trainer(data, model_args: ModelArguments, args: SealTrainingArguments, 
     tokenizer, prepare = None, TensorRows
     if data.kind == "text":
         tokenizer = AutoTokenizer.from_pretrained(model_args.model_name_or_path)
-        prepare = lambda rows: tokenize(rows, tokenizer, model_args.max_length or MAX_LENGTH)  # noqa: E731
+        max_length = MAX_LENGTH if model_args.max_length is None else model_args.max_length
+        prepare = lambda rows: tokenize(rows, tokenizer, max_length)  # noqa: E731
     trainer = SealTrainer(
         model=None if search else nets,
         model_init=partial(build, data, model_args, args) if search else None,

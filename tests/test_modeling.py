@@ -357,3 +357,16 @@ def test_folders_of_another_kind_are_named(tmp_path):
         SealForMultiLabel.from_pretrained(tmp_path / "masks")
     with pytest.raises(OSError, match="/nowhere: no such folder"):
         SealForMultiLabel.from_pretrained(tmp_path / "nowhere")
+
+
+def test_a_classifier_of_other_labels_starts_anew_and_one_that_has_more_is_kept(bert, tmp_path, caplog):
+    SealForMultiLabel.from_pretrained(bert, **LABELLED).save_pretrained(tmp_path)
+    texts = SimpleNamespace(name="texts", kind="text", label_rates=None, label_names=list(LABELS[:-1]))
+    with pytest.raises(ValueError, match=f"has 4 labels, and the data all but {LABELS[-1]}. Name all 4 in the data"):
+        SealForMultiLabel.for_data(texts, tmp_path)
+    texts.label_names = [*LABELS, "more"]
+    with caplog.at_level("WARNING", "seal_hf"):
+        seal = SealForMultiLabel.for_data(texts, tmp_path)
+    assert "has 4 labels, the data 5: it starts anew." in caplog.text
+    assert seal.config.num_labels == seal.loss_net.config.num_labels == 5
+    assert list(seal.loss_net.config.id2label.values()) == texts.label_names

@@ -127,7 +127,7 @@ class SealModel(nn.Module):
         if cls.space_class.problem_type is not None:
             kwargs.setdefault("problem_type", cls.space_class.problem_type)
         name = str(model_name_or_path)
-        hub = {key: kwargs[key] for key in ("revision", "token", "cache_dir", "local_files_only") if key in kwargs}
+        hub = hub_options(kwargs)
         _check_place(name)
         _check_label_order(name, kwargs.get("id2label"), hub)
         try:
@@ -294,16 +294,21 @@ def _check_label_order(name: str, asked: dict[int, str] | None, hub: dict) -> No
     logger.warning(f"The classifier in {name} was trained for other labels ({shown}): training starts from its rows.")
 
 
-def other_labels(name: str, asked: dict[int, str], hub: dict) -> bool:
-    """Whether a saved classifier has another number of labels than the data, so that it starts anew, which is said.
+def hub_options(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Those of `from_pretrained` that say where, and as whom, to look on the Hub."""
+    return {key: kwargs[key] for key in ("revision", "token", "cache_dir", "local_files_only") if key in kwargs}
+
+
+def for_other_labels(name: str, asked: dict[int, str], kwargs: dict[str, Any]) -> dict[str, bool]:
+    """Options of `from_pretrained` where a saved classifier has another number of labels than the data: it starts anew
+    then, which is said, with the loss-net.
 
     Raises:
         ValueError: the data's labels are some of the classifier's, which are more: it would be lost for nothing.
     """
-    config = _saved_classifier(name, hub)
-    saved = list((config.get("id2label") or {}).values())
-    if not saved or len(saved) == len(asked):
-        return False
+    saved = list((_saved_classifier(name, hub_options(kwargs)).get("id2label") or {}).values())
+    if not saved or len(saved) == len(asked) or "ignore_mismatched_sizes" in kwargs:
+        return {}
     missing = [label for label in saved if label not in asked.values()]
     if len(missing) == len(saved) - len(asked):
         raise ValueError(
@@ -311,7 +316,7 @@ def other_labels(name: str, asked: dict[int, str], hub: dict) -> bool:
             f"all {len(saved)} in the data, in the classifier's order, or start from an encoder without a classifier."
         )
     logger.warning(f"The classifier in {name} has {len(saved)} labels, the data {len(asked)}: it starts anew.")
-    return True
+    return {"ignore_mismatched_sizes": True, "fresh_loss_net": True}
 
 
 def _saved_classifier(name: str, hub: dict) -> dict:

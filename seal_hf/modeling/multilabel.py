@@ -13,7 +13,7 @@ from transformers.utils import logging
 from ..backbones import LIBRARIES
 from ..encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
 from ..spaces import SPARSE_FROM, MultiLabelSpace
-from .base import SealModel, check_unread, label_maps, other_labels, set_bias
+from .base import SealModel, check_unread, for_other_labels, label_maps, set_bias
 
 logger = logging.get_logger(__name__)
 
@@ -107,9 +107,8 @@ class SealForMultiLabel(SealModel):
                 raise ValueError(f"`{name}` is of the MLP for features, but {data.name!r} is text. Leave it out.")
             options = {"loss_net_encoder": loss_net_encoder, "adapter": adapter, **loss_net, **labels}
             options |= {"num_labels": len(names), "label_rates": data.label_rates}
-            if other_labels(str(model_name_or_path), labels["id2label"], kwargs):
-                options |= {"ignore_mismatched_sizes": True, "fresh_loss_net": True}
-            seal = cls.from_pretrained(model_name_or_path, **options, **kwargs)
+            options |= for_other_labels(str(model_name_or_path), labels["id2label"], kwargs) | kwargs
+            seal = cls.from_pretrained(model_name_or_path, **options)
             if data.kind == "features":
                 _as_asked(seal, dropout, own)
             return seal

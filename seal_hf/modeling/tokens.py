@@ -18,7 +18,7 @@ from ..chain import CRF
 from ..rows.vocabulary import Vocabulary
 from ..rows.word_vectors import WordVectors
 from ..spaces import TagSequenceSpace
-from .base import SealModel, check_unread, label_maps, other_labels
+from .base import SealModel, check_unread, for_other_labels, hub_options, label_maps
 from .recurrent import BiLSTMConfig, BiLSTMForTokenClassification
 
 logger = logging.get_logger(__name__)
@@ -126,9 +126,8 @@ class SealForTokenClassification(SealModel):
             _check_own(str(model_name_or_path), own)
             names = {"num_labels": len(data.label_names), **labels}
             options = {"loss_net_encoder": loss_net_encoder, "adapter": adapter, **loss_net, **names}
-            if other_labels(str(model_name_or_path), labels["id2label"], kwargs):
-                options |= {"ignore_mismatched_sizes": True, "fresh_loss_net": True}
-            return cls.from_pretrained(model_name_or_path, crf=crf, **options, **kwargs)
+            options |= for_other_labels(str(model_name_or_path), labels["id2label"], kwargs) | kwargs
+            return cls.from_pretrained(model_name_or_path, crf=crf, **options)
         if vocabulary is None:
             raise ValueError(
                 "`model_name_or_path` is missing, and so is `vocabulary`: give a Hugging Face encoder, or "
@@ -208,7 +207,7 @@ def _load_crf(crf: CRF, saved: dict[str, Tensor], name: str) -> None:
 
 def _saved_crf(name: str, kwargs: dict) -> dict[str, Tensor]:
     """The CRF's tensors of a folder or repo, whose weights may lie in several files."""
-    hub = {key: kwargs[key] for key in ("revision", "token", "cache_dir", "local_files_only") if key in kwargs}
+    hub = hub_options(kwargs)
     try:
         files = {cached_file(name, SAFE_WEIGHTS_NAME, **hub)}
     except OSError:
