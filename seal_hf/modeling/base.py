@@ -305,7 +305,9 @@ def for_other_labels(name: str, asked: dict[int, str], kwargs: dict[str, Any]) -
 
     Raises:
         ValueError: the data's labels are some of the classifier's, which are more: it would be lost for nothing.
+        OSError: no such folder.
     """
+    _check_place(name)
     saved = list((_saved_classifier(name, hub_options(kwargs)).get("id2label") or {}).values())
     if not saved or len(saved) == len(asked) or "ignore_mismatched_sizes" in kwargs:
         return {}

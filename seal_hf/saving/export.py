@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from huggingface_hub import HfApi
+from huggingface_hub.errors import HFValidationError
 from torch import nn
 from transformers.utils import cached_file
 
@@ -81,7 +82,7 @@ def read_decisions(name: str, hub: dict) -> dict:
     """What [`save_nets`] wrote beside an adapter, of a folder or repo; empty where there is nothing of the kind."""
     try:
         path = cached_file(name, DECISIONS_FILE, **hub)
-    except OSError:
+    except (OSError, HFValidationError):  # not there, or neither a folder nor an id, which the loader says
         return {}
     return json.loads(Path(path).read_text(encoding="utf-8"))
 
