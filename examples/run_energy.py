@@ -68,7 +68,7 @@ def parse(argv: list[str] | None = None, recipe: dict | None = None):
     features = lambda given: kind_of(given.dataset, given.data_dir) == "features"  # noqa: E731
     default = lambda given: recipe or (packaged_recipe("energy") if features(given) else None)  # noqa: E731
     data_args, model_args, args = parse_recipe(ARGUMENTS, argv, default_recipe=default)
-    if model_args.task_net_path is None and features(data_args) and model_args.dropout is None:
+    if model_args.task_net_path is None and model_args.dropout is None and features(data_args):
         model_args.dropout = DROPOUT
     return data_args, model_args, args
 

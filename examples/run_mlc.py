@@ -71,8 +71,8 @@ def parse(argv: list[str] | None = None, recipe: dict | None = None):
         return packaged_recipe(kind_of(given.dataset, given.data_dir)) if recipe is None else recipe
 
     data_args, model_args, args = parse_recipe(ARGUMENTS, argv, default_recipe=default)
-    fresh = model_args.model_name_or_path is None and kind_of(data_args.dataset, data_args.data_dir) == "features"
-    if fresh and model_args.dropout is None:
+    fresh = model_args.model_name_or_path is None and model_args.dropout is None
+    if fresh and kind_of(data_args.dataset, data_args.data_dir) == "features":
         model_args.dropout = DROPOUT
     return data_args, model_args, args
 

@@ -81,7 +81,7 @@ def build(data: TagSequenceData, net_args: TaggerArguments, args: SealTrainingAr
     name = net_args.model_name_or_path
     if name is None or is_bilstm(name):
         for option in ("max_length", "truncation"):
-            if getattr(net_args, option):
+            if getattr(net_args, option) not in (None, False):
                 raise ValueError(
                     f"`{option}` is of a Hugging Face encoder, but the task-net is a BiLSTM. Leave it out."
                 )

@@ -173,7 +173,8 @@ class _SafeLoader(yaml.SafeLoader):
     """The safe loader, which would let the last of two equal keys win in silence."""
 
     def construct_mapping(self, node, deep=False):
-        keys = [self.construct_object(key) for key, _ in node.value]
+        merge = "tag:yaml.org,2002:merge"
+        keys = [self.construct_object(key) for key, _ in node.value if key.tag != merge]
         twice = next((key for key in keys if keys.count(key) > 1), None)
         if twice is not None:
             raise yaml.constructor.ConstructorError(problem=f"key {twice!r} twice", problem_mark=node.start_mark)

@@ -26,13 +26,12 @@ joined by single spaces, without regard to case: a word matches where it shares 
 from __future__ import annotations
 
 import importlib
-import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsFloat
 
 import numpy as np
 import torch
@@ -296,15 +295,14 @@ class FunctionReward(Reward):
 
     def _ask(self, words: list[str], tags: list[str]) -> float:
         """Raises ValueError where the function fails, or gives anything but a number in [0, 1]."""
-        found, error = None, None
+        error = None
         try:
             found = self.function(words, tags)
-            reward = float(found)
+            what = f"gave {found!r}"
         except Exception as caught:  # the user's own code may raise anything
-            reward, error = math.nan, caught
-        if 0 <= reward <= 1:
-            return reward
-        what = f"gave {found!r}" if found is not None or error is None else f"failed ({type(error).__name__}: {error})"
+            found, error, what = None, caught, f"failed ({type(caught).__name__}: {caught})"
+        if isinstance(found, SupportsFloat) and 0 <= float(found) <= 1:
+            return float(found)
         raise ValueError(
             f"The reward function {getattr(self.function, '__name__', '')} {what} for the words {words} with the tags "
             f"{tags}. It must take these two lists and give a number in [0, 1]."

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import adapter_script
 import pytest
@@ -242,6 +243,11 @@ def test_an_adapter_without_a_loss_net_has_its_labels_and_threshold(mode, base, 
     names = dict(enumerate(reversed(LABELS)))
     with pytest.raises(ValueError, match="has the labels asked for in another order"):
         SealForMultiLabel.from_pretrained(tmp_path, id2label=names, num_labels=len(LABELS))
+    data = SimpleNamespace(name="texts", kind="text", label_rates=None, label_names=list("wxyz"))
+    assert SealForMultiLabel.for_data(data, tmp_path).config.id2label == dict(enumerate("wxyz"))
+    data.label_names.append("more")
+    with pytest.raises(ValueError, match="it is saved with an adapter, .* Start from the model that the adapter"):
+        SealForMultiLabel.for_data(data, tmp_path)
 
 
 def test_the_librarys_own_users_load_what_is_saved(mode, base, rows, tmp_path):

@@ -351,8 +351,11 @@ def test_tabs_after_keywords_are_read(tmp_path):
 
 def test_a_file_that_is_not_utf_8(tmp_path):
     folder = write(tmp_path, ATTRIBUTES, ROWS)
-    (folder / "toy.arff").write_bytes((folder / "toy.arff").read_bytes().replace(b"toy", "tö".encode("latin-1"), 1))
-    assert "toy.arff: not UTF-8" in error_of(folder)
+    whole = (folder / "toy.arff").read_bytes()
+    (folder / "toy.arff").write_bytes("% café\n".encode("latin-1") + whole)
+    load(folder)  # a comment is nobody's loss
+    (folder / "toy.arff").write_bytes(whole.replace(b"toy", "tö".encode("latin-1"), 1))
+    assert "toy.arff, line 2: not UTF-8" in error_of(folder)
 
 
 def test_options_of_texts_are_refused(tmp_path):

@@ -311,6 +311,12 @@ def test_tables_of_a_folder(tmp_path, monkeypatch):
     row = {"tokens": ["a", "b"], "tags": ["O", "X"], "pos": ["N", "V"], "id": "7", "short": ["N"]}
     (tmp_path / "pos.jsonl").write_text((json.dumps(row) + "\n") * 20)
     with_pos = load_tags(str(tmp_path / "pos.jsonl"))
+    (tmp_path / "partly").mkdir()
+    for split, own in (("train", row), ("dev", {**row, "pos": ["N"]}), ("test", row)):
+        (tmp_path / "partly" / f"{split}.jsonl").write_text((json.dumps(own) + "\n") * 3)
+    partly = load_tags(str(tmp_path / "partly"))
+    assert set(partly.train.column_names) == {"words", "tags"}
+    assert "left out, as not every split has a value for each word: pos." in partly.notes
     assert set(with_pos.train.column_names) == {"words", "tags", "pos"} and with_pos.train[0]["pos"] == ["N", "V"]
     with pytest.raises(DataError, match="`tag_column` is 2; columns of tables have names: tokens, kind"):
         load_tags(str(tmp_path / "all.jsonl"), tag_column=2)

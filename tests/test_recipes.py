@@ -123,6 +123,10 @@ def test_a_wrong_recipe_is_named(recipe, text, message):
     assert argv[1] in str(error.value)
 
 
+def test_a_merge_is_no_key(recipe):
+    assert parse_recipe(SealLike, recipe("<<: {num_samples: 3}\n<<: {num_samples: 4}"))[0].num_samples in (3, 4)
+
+
 def test_wrong_elements_of_a_list_are_named(recipe):
     with pytest.raises(ValueError, match=r"'columns\[1\]' is 3 \(int\), expected str"):
         parse_recipe(Data, recipe("dataset: a\ncolumns: [a, 3]"))

@@ -105,7 +105,7 @@ def test_a_function_gets_words_and_tags():
     assert reward(codes, y, torch.tensor([[False, True, True]])).tolist() == [[1.0, 0.0]]
     for function, found in (
         (lambda words, tags: 2, "<lambda> gave 2 for the words"),
-        (lambda words, tags: None, "gave None for|failed .TypeError"),
+        (lambda words, tags: None, "gave None for the words"),
         (lambda words, tags: 1 / 0, "failed .ZeroDivisionError: division by zero. for the words"),
         (lambda words: 1, "failed .TypeError: .*takes 1 positional argument"),
     ):

@@ -54,10 +54,10 @@ def read_arff(path: Path, keep_id: bool = False, identifiers: Sequence[str] | No
     Raises:
         DataError: a file that ends early or is not ARFF, naming the line.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 text ({error}). Save the file as UTF-8.") from error
+    text = path.read_text(encoding="utf-8-sig", errors="replace")
+    for number, line in enumerate(text.split("\n"), start=1) if "\ufffd" in text else ():
+        if "\ufffd" in line and not line.lstrip().startswith("%"):  # in a comment it does no harm
+            raise DataError(f"{path}, line {number}: not UTF-8 text. Save the file as UTF-8.")
     header, marker, body = _split(text, path)
     header = re.sub(r"(?im)^[ \t]*(@\w+)[ \t]+", r"\1 ", header)  # liac-arff takes no tab there
     names = [unescape(match.group(1)) for match in ATTRIBUTE.finditer(header)]

@@ -55,7 +55,7 @@ def label_cell(value: Any, place: str) -> list:
         except ValueError:
             try:
                 value = ast.literal_eval(value)  # what pandas writes; literals only
-            except (ValueError, SyntaxError) as error:
+            except (ValueError, SyntaxError, TypeError) as error:
                 raise DataError(f"{place}: label cell {value[:60]!r} begins like a list but is not one.") from error
     values = list(value) if isinstance(value, (list, tuple, set, np.ndarray)) else [value]
     for v in values:
@@ -70,7 +70,7 @@ def _literal(text: str) -> Any:
     """A tuple or set as Python writes it; other texts, such as a name in brackets, stay as they are."""
     try:
         value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError):
         return text
     return value if isinstance(value, (tuple, set)) else text
 

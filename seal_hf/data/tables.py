@@ -18,6 +18,7 @@ SPLIT_WORDS = {
     "test": ("test", "testb"),
 }
 TABLES = (".parquet", ".json", ".jsonl")
+STRINGS = ("string", "large_string")
 USUAL = {"word_column": ("words", "tokens"), "tag_column": ("tags", "ner_tags", "pos_tags", "labels")}
 
 
@@ -62,6 +63,11 @@ def read_tables(
         found = next((loaded[word] for word in words if word in loaded), None)
         if found is not None:
             splits[split] = _rows(found, word_column, tag_column, f"{name}, {split} split")
+    whole = set.intersection(*(set(rows) for rows in splits.values())) if splits else set()
+    partly = sorted({name for rows in splits.values() for name in rows} - whole)
+    if partly:
+        notes.append(f"left out, as not every split has a value for each word: {', '.join(partly)}.")
+        splits = {split: {name: rows[name] for name in rows if name in whole} for split, rows in splits.items()}
     if "train" not in splits:
         raise DataError(f"Data set {name!r} has the splits {', '.join(loaded)}, expected train, validation, test.")
     if "validation" not in splits:
@@ -93,15 +99,16 @@ def _rows(table: Dataset, word_column: int | str, tag_column: int | str, place: 
 
 
 def _features(table: Dataset, taken: tuple[str, str], lengths: list[int]) -> Rows:
-    """The other columns of strings, one for each word."""
+    """The other columns of names, one for each word."""
     found: Rows = {}
     for name in table.column_names:
-        kind = getattr(getattr(table.features[name], "feature", None), "dtype", None)
-        if name in taken or kind not in ("string", "large_string") or name in ("words", "tags", "predicate"):
+        kind = getattr(table.features[name], "feature", None)
+        names = getattr(kind, "names", None)
+        if name in (*taken, "words", "tags", "predicate") or not (names or getattr(kind, "dtype", None) in STRINGS):
             continue
         values = table[name][:]
         if all(row is not None and len(row) == n and None not in row for row, n in zip(values, lengths, strict=True)):
-            found[name] = values
+            found[name] = [[names[value] for value in row] for row in values] if names else values
     return found
 
 

@@ -7,7 +7,6 @@ A saved folder is the plain task-net at the root, which any Hugging Face code lo
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from ..loss_net import LossNet, LossNetConfig, aligned, encoder_options, without
 from ..saving.checkpoints import LOSS_NET_FOLDER, load_loss_net_weights
 from ..saving.export import ADAPTER_FILES, DECISIONS, PLAIN_FILES, read_decisions, save_nets
 from ..spaces import OutputSpace
+from .labels import check_label_order, check_place, hub_options, label_maps
 
 logger = logging.get_logger(__name__)
 
@@ -128,8 +128,8 @@ class SealModel(nn.Module):
             kwargs.setdefault("problem_type", cls.space_class.problem_type)
         name = str(model_name_or_path)
         hub = hub_options(kwargs)
-        _check_place(name)
-        _check_label_order(name, kwargs.get("id2label"), hub)
+        check_place(name)
+        check_label_order(name, kwargs.get("id2label"), hub)
         try:
             task_net, loading = _load_task_net(cls.auto_class, name, kwargs, hub)
         except OSError as error:
@@ -161,7 +161,7 @@ class SealModel(nn.Module):
                 said = f"No {LOSS_NET_FOLDER}/ in {model_name_or_path}: built a fresh loss-net (encoder: {mode})."
                 logger.warning(said)
             if library_of(task_net) is not None and (base := task_net.config._name_or_path) not in ("", name):
-                name, hub = base, {}  # of a saved adapter
+                name, hub = base, {key: value for key, value in hub.items() if key != "revision"}  # of a saved adapter
             loss_net = cls._fresh_loss_net(task_net, name, mode, global_size, energy, energy_options, hub)
             return aligned(cls(task_net, loss_net)).eval()
         loss_net = _load_loss_net(task_net, folder)
@@ -261,77 +261,6 @@ def check_unread(kwargs: dict[str, Any], net: str) -> None:
         )
 
 
-def label_maps(names: Sequence[str]) -> dict[str, dict]:
-    """`id2label` and `label2id` of a config."""
-    return {"id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
-
-
-def _check_place(name: str) -> None:
-    """Raises OSError for a path that can be no id on the Hub, and is no folder."""
-    path = Path(name)
-    if not path.exists() and (path.is_absolute() or name.startswith(".") or name.count("/") > 1):
-        raise OSError(f"{name}: no such folder.")
-
-
-def _check_label_order(name: str, asked: dict[int, str] | None, hub: dict) -> None:
-    """A saved classifier's rows are of its own labels, in its order.
-
-    Raises:
-        ValueError: the labels asked for are the same in another order. Other labels are said, and trained from there.
-    """
-    if not asked or not (config := _saved_classifier(name, hub)):
-        return
-    saved = [label for _, label in sorted((config.get("id2label") or {}).items(), key=lambda item: int(item[0]))]
-    labels = [asked[i] for i in sorted(asked)]
-    if saved == labels or len(saved) != len(labels) or all(x == f"LABEL_{i}" for i, x in enumerate(saved)):
-        return
-    shown = ", ".join(saved[:5]) + (", ..." if len(saved) > 5 else "")
-    if sorted(saved) == sorted(labels):
-        raise ValueError(
-            f"The classifier in {name} has the labels asked for in another order: {shown}. Give the data's labels in "
-            "this order, or start from an encoder without a classifier."
-        )
-    logger.warning(f"The classifier in {name} was trained for other labels ({shown}): training starts from its rows.")
-
-
-def hub_options(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Those of `from_pretrained` that say where, and as whom, to look on the Hub."""
-    return {key: kwargs[key] for key in ("revision", "token", "cache_dir", "local_files_only") if key in kwargs}
-
-
-def for_other_labels(name: str, asked: dict[int, str], kwargs: dict[str, Any]) -> dict[str, bool]:
-    """Options of `from_pretrained` where a saved classifier has another number of labels than the data: it starts anew
-    then, which is said, with the loss-net.
-
-    Raises:
-        ValueError: the data's labels are some of the classifier's, which are more: it would be lost for nothing.
-        OSError: no such folder.
-    """
-    _check_place(name)
-    saved = list((_saved_classifier(name, hub_options(kwargs)).get("id2label") or {}).values())
-    if not saved or len(saved) == len(asked) or "ignore_mismatched_sizes" in kwargs:
-        return {}
-    missing = [label for label in saved if label not in asked.values()]
-    if len(missing) == len(saved) - len(asked):
-        raise ValueError(
-            f"The classifier in {name} has {len(saved)} labels, and the data all but {', '.join(missing[:5])}. Name "
-            f"all {len(saved)} in the data, in the classifier's order, or start from an encoder without a classifier."
-        )
-    logger.warning(f"The classifier in {name} has {len(saved)} labels, the data {len(asked)}: it starts anew.")
-    return {"ignore_mismatched_sizes": True, "fresh_loss_net": True}
-
-
-def _saved_classifier(name: str, hub: dict) -> dict:
-    """The configuration that says which labels a saved classifier's rows are of; empty where there is none."""
-    try:
-        config = PretrainedConfig.get_config_dict(name, **hub)[0]
-    except OSError:  # transformers 4 of an adapter's folder; or none is there, which the loader says
-        config = {}
-    if not config:  # an adapter's folder
-        return read_decisions(name, hub)
-    return config if any("For" in architecture for architecture in config.get("architectures") or ()) else {}
-
-
 def _start_at_rates(task_net: PreTrainedModel, loading: dict, rates: np.ndarray) -> None:
     """The bias of the output layer, the last one of L values, becomes the labels' log-odds if no file held it."""
     mismatched = (key if isinstance(key, str) else key[0] for key in loading["mismatched_keys"])  # 5 adds both shapes
@@ -364,8 +293,8 @@ def _load_task_net(auto_class: type, name: str, kwargs: dict, hub: dict) -> tupl
     for library in LIBRARIES.values():
         task_net = library.from_folder(folder, auto_class, **options)
         if task_net is not None:
-            in_order = dict(sorted(task_net.config.id2label.items()))  # `adapters` has them by name
-            task_net.config.update({**decisions, "id2label": in_order})
+            names = kwargs.get("id2label") or task_net.config.id2label  # `adapters` has its own, in another order
+            task_net.config.update({**decisions, **label_maps([names[i] for i in sorted(names)])})
             return task_net, {"missing_keys": [], "mismatched_keys": []}
     raise OSError(f"{name} has an adapter_config.json, but no adapter's weights as safetensors beside it.")
 

@@ -12,8 +12,9 @@ from transformers import AutoModelForSemanticSegmentation
 from ..energies import check_energy
 from ..loss_net import LossNet, LossNetConfig
 from ..spaces import BinaryMaskSpace
-from .base import SealModel, check_unread, label_maps
+from .base import SealModel, check_unread
 from .fcn import FCNConfig, FCNForSemanticSegmentation, check_crops
+from .labels import label_maps
 
 
 class SealForSegmentation(SealModel):

@@ -13,7 +13,8 @@ from transformers.utils import logging
 from ..backbones import LIBRARIES
 from ..encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
 from ..spaces import SPARSE_FROM, MultiLabelSpace
-from .base import SealModel, check_unread, for_other_labels, label_maps, set_bias
+from .base import SealModel, check_unread, set_bias
+from .labels import for_other_labels, label_maps
 
 logger = logging.get_logger(__name__)
 

@@ -18,7 +18,8 @@ from ..chain import CRF
 from ..rows.vocabulary import Vocabulary
 from ..rows.word_vectors import WordVectors
 from ..spaces import TagSequenceSpace
-from .base import SealModel, check_unread, for_other_labels, hub_options, label_maps
+from .base import SealModel, check_unread
+from .labels import for_other_labels, hub_options, label_maps
 from .recurrent import BiLSTMConfig, BiLSTMForTokenClassification
 
 logger = logging.get_logger(__name__)
@@ -123,7 +124,7 @@ class SealForTokenClassification(SealModel):
         loss_net = {"energy": energy, "energy_options": energy_options, "global_size": global_size}
         if model_name_or_path is not None:
             own = {"vocabulary": vocabulary, "vectors": vectors, **sizes}
-            _check_own(str(model_name_or_path), own)
+            _check_own(str(model_name_or_path), own, hub_options(kwargs))
             names = {"num_labels": len(data.label_names), **labels}
             options = {"loss_net_encoder": loss_net_encoder, "adapter": adapter, **loss_net, **names}
             options |= for_other_labels(str(model_name_or_path), labels["id2label"], kwargs) | kwargs
@@ -161,20 +162,20 @@ class SealForTokenClassification(SealModel):
         return seal
 
 
-def is_bilstm(name: str | Path | None) -> bool:
-    """Whether a folder or repo holds a BiLSTM."""
+def is_bilstm(name: str | Path | None, **hub) -> bool:
+    """Whether a folder or repo holds a BiLSTM; `hub` as of `from_pretrained`."""
     try:
-        config = {} if name is None else PretrainedConfig.get_config_dict(name)[0]
+        config = {} if name is None else PretrainedConfig.get_config_dict(name, **hub)[0]
     except OSError:  # an adapter's folder; or none, which the loader says
         return False
     return config.get("model_type") == BiLSTMConfig.model_type
 
 
-def _check_own(name: str, own: dict[str, Any]) -> None:
+def _check_own(name: str, own: dict[str, Any], hub: dict[str, Any]) -> None:
     """Raises ValueError for options of a fresh BiLSTM beside a pretrained model; a saved BiLSTM keeps its sizes, which
     is said."""
     given = {option: value for option, value in own.items() if value is not None}
-    config = BiLSTMConfig.from_pretrained(name) if given and is_bilstm(name) else None
+    config = BiLSTMConfig.from_pretrained(name, **hub) if given and is_bilstm(name, **hub) else None
     for option, value in given.items():
         if config is None or not hasattr(config, option):
             raise ValueError(
@@ -202,7 +203,7 @@ def _load_crf(crf: CRF, saved: dict[str, Tensor], name: str) -> None:
     if {key: value.shape for key, value in saved.items()} == {k: v.shape for k, v in crf.state_dict().items()}:
         crf.load_state_dict(saved)
     else:
-        logger.warning(f"The CRF in {name} is of another number of tags: it starts anew.")
+        logger.warning(f"The CRF in {name} is not of {len(crf.transitions)} tags: it starts anew.")
 
 
 def _saved_crf(name: str, kwargs: dict) -> dict[str, Tensor]:

@@ -5,6 +5,7 @@ In every list, id 0 is padding and id 1 is whatever the list does not have.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections import Counter
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from datasets import Dataset
+from transformers.utils import cached_file
 
 from ..data import DataError
 from .word_vectors import WordVectors
@@ -155,12 +157,15 @@ class Vocabulary:
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Vocabulary:
-        """Read what `save_pretrained` wrote.
+        """Read what `save_pretrained` wrote to a folder, or what was pushed of that to the Hub.
 
         Raises:
             DataError: no such file, or not a vocabulary.
         """
         path = Path(folder, FILE_NAME)
+        if not Path(folder).is_dir():
+            with contextlib.suppress(OSError):
+                path = Path(cached_file(str(folder), FILE_NAME))
         if not path.is_file():
             raise DataError(
                 f"{path} is missing. Save the vocabulary into the model's folder: `save_pretrained(folder)`."

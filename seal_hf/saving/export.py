@@ -18,7 +18,7 @@ from .checkpoints import LOSS_NET_FOLDER, save_loss_net
 ADAPTER_EXPORTS = ("auto", "merged", "adapter")
 PLAIN_FILES = ("config.json", "model.safetensors")
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors", "adapter.safetensors")
-DECISIONS_FILE = "decisions.json"  # what of the task-net's config has no place beside an adapter
+DECISIONS_FILE = "seal_decisions.json"  # what of the task-net's config has no place beside an adapter
 ADAPTER_FILES += ("head_config.json", "model_head.safetensors", DECISIONS_FILE)
 DECISIONS = ("threshold", "constrained_decoding")  # of a task-net's config: how its predictions are made
 
