@@ -35,14 +35,15 @@ five seeds), and both are far behind a loss that moves probabilities up and know
 0.42), and behind themselves at a tuned threshold: what the papers' rows gain there is mostly calibration. On bibtex, so
 chosen, cross-entropy has the published figure (42.39 ± 0.29, two seeds; 42.40) and NCE 43.00 ± 0.12, which is not the
 published 44.76. On delicious, so chosen, without a search and two seeds, `asymmetric` has 36.48 ± 0.04, more than every
-published row, where NCE has 24.22 ± 1.67 and cross-entropy 25.53 ± 0.10: it is calibration there too. *Mean gain, best published*: on genbase all methods are right on nearly every row; on cal500 and
-spo_fun the labels' frequencies alone (`constant`) are within three points of the best method; and against a baseline
-with the same search, dropout included, the methods that validation chooses gain by more than chance on seq_fun alone,
-where an energy without dependencies between labels gains as much (`nce_balanced_local`); on bibtex it does with a fixed
-λ1 and not with one by gradient norms: see below. On delicious the share of λ1 that suits bibtex is far too large
-(`nce_balanced`), and where it was searched (`delicious_searched`), the loss-net gains by more than chance under the
-calibrated decoder alone. *Seconds per epoch*: of the samples' energies; `nce_balanced_cheap` is below 3 (next section),
-though validation does not always choose it."""
+published row, where NCE has 24.22 ± 1.67 and cross-entropy 25.53 ± 0.10: it is calibration there too. *Mean gain, best
+published*: on genbase all methods are right on nearly every row; on cal500 and spo_fun the labels' frequencies alone
+(`constant`) are within three points of the best method; and against a baseline with the same search, dropout included,
+the methods that validation chooses gain by more than chance on seq_fun alone, where an energy without dependencies
+between labels gains as much (`nce_balanced_local`); on bibtex it does with a fixed λ1 and not with one by gradient
+norms: see below. On delicious the share of λ1 that suits bibtex is far too large (`nce_balanced`), and where it was
+searched (`delicious_searched`), the loss-net gains by more than chance under the calibrated decoder alone. *Seconds per
+epoch*: of the samples' energies; `nce_balanced_cheap` is below 3 (next section), though validation does not always
+choose it."""
 
 
 def best_of(compared: dict, group: str) -> tuple[str, dict] | None:
