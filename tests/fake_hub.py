@@ -1,7 +1,7 @@
 """A small Hugging Face Hub on 127.0.0.1, in memory: enough of its HTTP API to create, push, list and load repositories.
 
     with FakeHub() as hub:
-        subprocess.run([sys.executable, "-c", code], env=hub.environment(tmp_path), check=True)
+        hub.run(code, tmp_path)
         hub.files("user/repo")["config.json"]
 
 `HF_ENDPOINT` is read when huggingface_hub is imported, so the client must be a process started with `environment`.
@@ -16,6 +16,8 @@ import hashlib
 import json
 import os
 import re
+import subprocess
+import sys
 import threading
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -104,6 +106,16 @@ class FakeHub:
             "HF_HOME": str(home),
             "NO_PROXY": "127.0.0.1",
         }
+
+    def run(self, code: str, folder: Path, *arguments: str | Path) -> str:
+        """What a client process prints that runs this code in `folder`, with seal_hf and the tests' own modules."""
+        tests = Path(__file__).resolve().parent
+        paths = os.pathsep.join([str(tests.parent), str(tests)])
+        environment = {**self.environment(folder), "PYTHONPATH": paths, "CUDA_VISIBLE_DEVICES": ""}
+        command = [sys.executable, "-c", code, *map(str, arguments)]
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def files(self, repo_id: str, revision: str = "main", kind: str = "model") -> dict[str, bytes]:
         """Path -> content of a repository at a branch or commit. KeyError if there is no such repository."""

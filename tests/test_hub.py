@@ -2,11 +2,7 @@
 the repository's files, and the pushed card's own snippet."""
 
 import json
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from fake_hub import FakeHub
@@ -16,7 +12,6 @@ from transformers import AutoModelForSequenceClassification
 
 from seal_hf import SealTrainer, TensorRows
 
-ROOT = Path(__file__).parents[1]
 CLIENT = """
 import contextlib, io, json, logging, sys
 from pathlib import Path
@@ -103,12 +98,8 @@ print(json.dumps(results))
 
 def test_push_while_training_and_after_and_load_back(tmp_path):
     with FakeHub() as hub:
-        environment = {**hub.environment(tmp_path), "CUDA_VISIBLE_DEVICES": ""}
-        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-        command = [sys.executable, "-c", CLIENT, str(tmp_path)]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        results = json.loads(done.stdout.splitlines()[-1])
+        printed = hub.run(CLIENT, tmp_path, tmp_path)
+        results = json.loads(printed.splitlines()[-1])
         assert hub.unknown_requests == []
 
         files, nets = hub.files("user/seal"), {"config.json", "model.safetensors"}
@@ -142,11 +133,7 @@ trainer.push_to_hub()
 
 def test_a_push_to_a_branch_changes_that_branch_alone(tmp_path):
     with FakeHub() as hub:
-        environment = {**hub.environment(tmp_path), "CUDA_VISIBLE_DEVICES": ""}
-        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-        command = [sys.executable, "-c", BRANCH, str(tmp_path / "run")]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+        hub.run(BRANCH, tmp_path, tmp_path / "run")
         main, branch = hub.files("user/seal"), hub.files("user/seal", "dev")
     assert "_loss_net/model.safetensors" in main and main["model.safetensors"] != branch["model.safetensors"]
     assert not [name for name in branch if name.startswith("_loss_net")]  # it is of another task-net

@@ -107,7 +107,11 @@ def _features(table: Dataset, taken: tuple[str, str], lengths: list[int]) -> Row
         if name in (*taken, "words", "tags", "predicate") or not (names or getattr(kind, "dtype", None) in STRINGS):
             continue
         values = table[name][:]
-        if all(row is not None and len(row) == n and None not in row for row, n in zip(values, lengths, strict=True)):
+        whole = (  # -1 is a class that is not said
+            row is not None and len(row) == number and not {None, -1} & set(row)
+            for row, number in zip(values, lengths, strict=True)
+        )
+        if all(whole):
             found[name] = [[names[value] for value in row] for row in values] if names else values
     return found
 
