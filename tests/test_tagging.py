@@ -252,6 +252,14 @@ def test_both_nets_come_back_with_the_crf(tmp_path, folder, kind, encoder):
     assert not any(p.any() for p in fresh.parameters())
 
 
+def test_a_crf_is_read_from_weights_in_several_files(tmp_path, folder):
+    both, _ = with_a_crf(folder)
+    both.task_net.save_pretrained(tmp_path, max_shard_size="2KB")
+    assert (tmp_path / "model.safetensors.index.json").is_file()
+    again = SealForTokenClassification.from_pretrained(tmp_path)
+    assert torch.equal(again.task_net.crf.transitions, both.task_net.crf.transitions)
+
+
 def test_a_fresh_loss_net_is_said(folder, caplog):
     tiny_tags.nets("bert", folder)
     caplog.clear()
