@@ -30,6 +30,7 @@ from seal_hf.compare.methods import CONSTANT, of_recipe, own_keys
 from seal_hf.compare.runs import METHOD, write_json
 from seal_hf.compare.table import comparison, markdown, plot, tested
 from seal_hf.data import kind_of
+from seal_hf.programs import run_program
 from seal_hf.recipes import packaged_recipe, read_recipe, recipe_keys
 
 PROGRAMS = {
@@ -169,7 +170,4 @@ if __name__ == "__main__":
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # a table has λ and ±, which not every terminal can show
     logging.getLogger("seal_hf").setLevel(logging.ERROR)  # that a fresh loss-net was built is no news here
-    try:
-        main()
-    except (ValueError, OSError, ImportError) as error:
-        sys.exit(f"compare_losses.py: {error}")
+    run_program(main)

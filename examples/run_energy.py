@@ -8,11 +8,8 @@ python examples/run_energy.py --energy_method nce --task_net_path task_net
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from accelerate import PartialState
 from transformers import AutoTokenizer, set_seed
 from transformers.utils import logging
 
@@ -20,7 +17,6 @@ from seal_hf import (
     EnergyTrainer,
     EnergyTrainingArguments,
     MultiLabelSpace,
-    NonFiniteLossError,
     SealForMultiLabel,
     TensorRows,
     load_multilabel,
@@ -29,8 +25,10 @@ from seal_hf import (
 from seal_hf.data import DataArguments, kind_of
 from seal_hf.energies import energies_of
 from seal_hf.metrics import multilabel_compute_metrics
-from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
-from seal_hf.reports import closing_table, evaluate_multilabel, write_predictions, write_results
+from seal_hf.modeling import check_owner
+from seal_hf.programs import early_stopping, run_program
+from seal_hf.recipes import packaged_recipe, parse_recipe
+from seal_hf.reports import close_multilabel
 
 logger = logging.get_logger("seal_hf.run_energy")
 
@@ -78,8 +76,8 @@ def build(data, model_args: ModelArguments, trial=None) -> SealForMultiLabel:
     known = vars(model_args)
     options = known | {name: value for name, value in trial.params.items() if name in known} if trial else known
     network, path = {name: options[name] for name in ("energy", "global_size")}, model_args.task_net_path
-    if data.kind == "features" and model_args.max_length is not None:
-        raise ValueError(f"`max_length` is of texts, but {data.name!r} is feature data. Leave it out.")
+    if data.kind == "features":
+        check_owner({"max_length": model_args.max_length}, "texts", f"{data.name!r} is feature data")
     if path is None:
         sizes = {name: options[name] for name in SIZES}
         return SealForMultiLabel.for_data(data, model_args.model_name_or_path, **network, **sizes)
@@ -128,24 +126,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     trainer = make_trainer(data, model_args, args)
     result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
     trainer.save_metrics("train", result.metrics)
-    metrics, probabilities, labels = evaluate_multilabel(trainer, trainer.eval_dataset, trainer.test_dataset)
-    trainer.save_model()
-    write_results(trainer, metrics)
-
-    folder, main_process = Path(args.output_dir), trainer.is_world_process_zero()
-    if probabilities is not None:
-        threshold = metrics["threshold"]
-        write_predictions(
-            folder / "_predictions.jsonl", probabilities, labels, data.label_names, threshold, main_process=main_process
-        )
-    if main_process:
-        print(closing_table(metrics))
-    return metrics
+    return close_multilabel(trainer, data)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-        PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
-    except (ValueError, OSError, ImportError, NonFiniteLossError) as error:
-        sys.exit(f"run_energy.py: {error}")
+    run_program(main)

@@ -8,10 +8,8 @@ python examples/run_segmentation.py --loss regression --loss_net_path runs/mask_
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 
-from accelerate import PartialState
 from transformers import AutoImageProcessor, AutoModelForSemanticSegmentation, set_seed
 
 from seal_hf import (
@@ -19,15 +17,15 @@ from seal_hf import (
     MaskEnergyTrainer,
     MaskRows,
     NewCrops,
-    NonFiniteLossError,
     SealForSegmentation,
     load_masks,
 )
 from seal_hf.data import MaskDataArguments
 from seal_hf.metrics import mask_compute_metrics
 from seal_hf.modeling.fcn import fcn_image_processor
-from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
-from seal_hf.reports import check_picture, evaluate_masks, mask_table, write_masks, write_results
+from seal_hf.programs import early_stopping, run_program
+from seal_hf.recipes import packaged_recipe, parse_recipe
+from seal_hf.reports import check_picture, close_masks
 from seal_hf.rows.crops import CROP_SIZE, crop_offsets, pixel_scaling
 
 
@@ -83,18 +81,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     )
     result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
     trainer.save_metrics("train", result.metrics)
-    metrics, probabilities = evaluate_masks(trainer, splits, data.train)
-    trainer.save_model()
-    write_results(trainer, metrics)
-    if trainer.is_world_process_zero():
-        write_masks(args.output_dir, data, probabilities, model_args.picture)
-        print(mask_table(metrics))
-    return metrics
+    return close_masks(trainer, splits, data, picture=model_args.picture)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-        PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
-    except (ValueError, OSError, ImportError, NonFiniteLossError) as error:
-        sys.exit(f"run_mask_energy.py: {error}")
+    run_program(main)

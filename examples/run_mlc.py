@@ -9,16 +9,12 @@ python examples/run_mlc.py --dataset tweets.csv --text_column text --model_name_
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
-from accelerate import PartialState
 from transformers import AutoTokenizer, set_seed
 
 from seal_hf import (
-    NonFiniteLossError,
     SealForMultiLabel,
     SealTrainer,
     SealTrainingArguments,
@@ -31,8 +27,10 @@ from seal_hf.checks import check_was_trained
 from seal_hf.data import DataArguments, kind_of
 from seal_hf.energies import energies_of
 from seal_hf.metrics import multilabel_compute_metrics
-from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
-from seal_hf.reports import closing_table, evaluate_multilabel, write_predictions, write_results
+from seal_hf.modeling import check_owner
+from seal_hf.programs import early_stopping, run_program
+from seal_hf.recipes import packaged_recipe, parse_recipe
+from seal_hf.reports import close_multilabel
 from seal_hf.saving import take_loss_net
 
 
@@ -83,8 +81,8 @@ def build(data, model_args: ModelArguments, args: SealTrainingArguments, trial=N
     options = known | {name: value for name, value in trial.params.items() if name in known} if trial else known
     names = "adapter adapter_rank adapter_targets energy global_size hidden_size num_layers dropout".split()
     nets = {name: options[name] for name in names} | {"loss_net_encoder": args.loss_net_encoder}
-    if data.kind == "features" and model_args.max_length is not None:
-        raise ValueError(f"`max_length` is of texts, but {data.name!r} is feature data. Leave it out.")
+    if data.kind == "features":
+        check_owner({"max_length": model_args.max_length}, "texts", f"{data.name!r} is feature data")
     model = SealForMultiLabel.for_data(data, model_args.model_name_or_path, **nets)
     take_loss_net(model, model_args.loss_net_path, args)
     check_was_trained(model.loss_net, args)
@@ -122,28 +120,9 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     trainer = make_trainer(data, model_args, args)
     result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
     trainer.save_metrics("train", result.metrics)
-    metrics, probabilities, labels = evaluate_multilabel(trainer, trainer.eval_dataset, trainer.test_dataset)
-    trainer.card_facts = {"metrics": metrics, "dataset": data.name, "finetuned_from": model_args.model_name_or_path}
-    trainer.save_model()
-    write_results(trainer, metrics)
-
-    folder, main_process = Path(args.output_dir), trainer.is_world_process_zero()
-    if probabilities is not None:
-        threshold = metrics["threshold"]
-        write_predictions(
-            folder / "_predictions.jsonl", probabilities, labels, data.label_names, threshold, main_process=main_process
-        )
-    trainer.create_model_card()
-    if main_process:
-        print(closing_table(metrics))
-    if args.push_to_hub:
-        trainer.push_to_hub()
-    return metrics
+    facts = {"dataset": data.name, "finetuned_from": model_args.model_name_or_path}
+    return close_multilabel(trainer, data, facts)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-        PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
-    except (ValueError, OSError, ImportError, NonFiniteLossError) as error:
-        sys.exit(f"run_mlc.py: {error}")
+    run_program(main)

@@ -15,13 +15,11 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 
-from accelerate import PartialState
 from datasets import concatenate_datasets
 from transformers import AutoTokenizer, set_seed
 
 from seal_hf import (
     FunctionReward,
-    NonFiniteLossError,
     RewardSpace,
     RuleReward,
     SealForTokenClassification,
@@ -37,9 +35,10 @@ from seal_hf import (
 from seal_hf.checks import check_was_trained
 from seal_hf.data import TagDataArguments
 from seal_hf.metrics import tagging_compute_metrics
-from seal_hf.modeling import is_bilstm
+from seal_hf.modeling import check_owner, is_bilstm
+from seal_hf.programs import run_program
 from seal_hf.recipes import packaged_recipe, parse_recipe
-from seal_hf.reports import close_run
+from seal_hf.reports import close_tags
 from seal_hf.rewards import Reward, read_function
 
 
@@ -82,22 +81,23 @@ def build(data, net_args: RewardArguments, args: SealTrainingArguments):
     nets = {"energy": net_args.energy, "loss_net_encoder": args.loss_net_encoder}
     nets |= {"crf": args.task_loss == "crf" or None, "hidden_size": net_args.hidden_size, "dropout": net_args.dropout}
     name = net_args.model_name_or_path
-    if name is not None and net_args.word_vectors and not is_bilstm(name):
-        raise ValueError(f"`word_vectors` is of a BiLSTM, but `model_name_or_path` is {name!r}. Leave one of them out.")
-    if name is not None:
+    words = {"word_vectors": net_args.word_vectors}
+    if name is not None and not is_bilstm(name):
+        check_owner(words, "a BiLSTM", f"`model_name_or_path` is {name!r}")
         seal = SealForTokenClassification.for_data(data, name, **nets)
-        if is_bilstm(name):
-            vocabulary = Vocabulary.from_pretrained(name)
-            return seal, lambda split: encode_words(split, vocabulary), vocabulary
         tokenizer = AutoTokenizer.from_pretrained(name, add_prefix_space=True)
         return seal, lambda split: tokenize_words(split, tokenizer, config=seal.config), tokenizer
-    vectors = load_word_vectors(net_args.word_vectors) if net_args.word_vectors else None
-    seen = concatenate_datasets([rows.select_columns("words") for rows in (data.train, data.unlabelled)])
-    vocabulary = Vocabulary.from_data(
-        seen, data.other_splits, vectors=vectors, features=["case"], characters=True, zero_digits=vectors is None
-    )
-    nets["dropout"] = DROPOUT if net_args.dropout is None else net_args.dropout
-    seal = SealForTokenClassification.for_data(data, vocabulary=vocabulary, vectors=vectors, **nets)
+    if name is not None:
+        vocabulary = Vocabulary.from_pretrained(name, asked=words)
+        seal = SealForTokenClassification.for_data(data, name, **nets)
+    else:
+        vectors = load_word_vectors(net_args.word_vectors) if net_args.word_vectors else None
+        seen = concatenate_datasets([rows.select_columns("words") for rows in (data.train, data.unlabelled)])
+        vocabulary = Vocabulary.from_data(
+            seen, data.other_splits, vectors=vectors, features=["case"], characters=True, zero_digits=vectors is None
+        )
+        nets["dropout"] = DROPOUT if net_args.dropout is None else net_args.dropout
+        seal = SealForTokenClassification.for_data(data, vocabulary=vocabulary, vectors=vectors, **nets)
     return seal, lambda split: encode_words(split, vocabulary), vocabulary
 
 
@@ -131,12 +131,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
     trainer.save_metrics("train", result.metrics)
     facts = {"dataset": data.name, "finetuned_from": net_args.model_name_or_path}
-    return close_run(trainer, splits, data.label_names, data.kind, **facts)
+    return close_tags(trainer, splits, data.label_names, data.kind, facts)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-        PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
-    except (ValueError, OSError, ImportError, NonFiniteLossError) as error:
-        sys.exit(f"run_rewards.py: {error}")
+    run_program(main)

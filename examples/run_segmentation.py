@@ -10,16 +10,13 @@ python examples/run_segmentation.py --dataset path/to/images_and_masks --model_n
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 
-from accelerate import PartialState
 from transformers import AutoImageProcessor, set_seed
 
 from seal_hf import (
     MaskRows,
     NewCrops,
-    NonFiniteLossError,
     SealForSegmentation,
     SealTrainer,
     SealTrainingArguments,
@@ -29,8 +26,9 @@ from seal_hf.checks import check_was_trained
 from seal_hf.data import MaskDataArguments
 from seal_hf.metrics import mask_compute_metrics
 from seal_hf.modeling.fcn import fcn_image_processor, set_test_crops
-from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
-from seal_hf.reports import check_picture, evaluate_masks, mask_table, write_masks, write_results
+from seal_hf.programs import early_stopping, run_program
+from seal_hf.recipes import packaged_recipe, parse_recipe
+from seal_hf.reports import check_picture, close_masks
 from seal_hf.rows.crops import CROP_SIZE, check_scaling, pixel_scaling, resize_to
 from seal_hf.saving import take_loss_net
 
@@ -105,22 +103,9 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     )
     result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
     trainer.save_metrics("train", result.metrics)
-    metrics, probabilities = evaluate_masks(trainer, splits, data.train)
-    trainer.card_facts = {"metrics": metrics, "dataset": data.name, "finetuned_from": model_args.model_name_or_path}
-    trainer.save_model()
-    write_results(trainer, metrics)
-    trainer.create_model_card()
-    if trainer.is_world_process_zero():
-        write_masks(args.output_dir, data, probabilities, model_args.picture)
-        print(mask_table(metrics))
-    if args.push_to_hub:
-        trainer.push_to_hub()
-    return metrics
+    facts = {"dataset": data.name, "finetuned_from": model_args.model_name_or_path}
+    return close_masks(trainer, splits, data, facts, picture=model_args.picture)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-        PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
-    except (ValueError, OSError, ImportError, NonFiniteLossError) as error:
-        sys.exit(f"run_segmentation.py: {error}")
+    run_program(main)

@@ -8,14 +8,11 @@ python examples/run_srl.py ... --loss ce --task_loss crf
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 
-from accelerate import PartialState
 from transformers import AutoTokenizer, set_seed
 
 from seal_hf import (
-    NonFiniteLossError,
     SealForTokenClassification,
     SealTrainer,
     SealTrainingArguments,
@@ -27,8 +24,9 @@ from seal_hf.checks import check_was_trained
 from seal_hf.energies import energies_of
 from seal_hf.metrics import tagging_compute_metrics
 from seal_hf.modeling import is_bilstm
-from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
-from seal_hf.reports import close_run, print_notes
+from seal_hf.programs import early_stopping, run_program
+from seal_hf.recipes import packaged_recipe, parse_recipe
+from seal_hf.reports import close_tags, print_notes
 from seal_hf.rows.tokens import PREDICATE_MARKERS
 
 
@@ -110,12 +108,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
     trainer.save_metrics("train", result.metrics)
     facts = {"dataset": data.name, "finetuned_from": role_args.model_name_or_path}
-    return close_run(trainer, splits, data.label_names, data.kind, **facts)
+    return close_tags(trainer, splits, data.label_names, data.kind, facts)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-        PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
-    except (ValueError, OSError, ImportError, NonFiniteLossError) as error:
-        sys.exit(f"run_srl.py: {error}")
+    run_program(main)

@@ -9,14 +9,11 @@ python examples/run_tagging.py --dataset path/to/conll --model_name_or_path dist
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 
-from accelerate import PartialState
 from transformers import AutoTokenizer, set_seed
 
 from seal_hf import (
-    NonFiniteLossError,
     SealForTokenClassification,
     SealTrainer,
     SealTrainingArguments,
@@ -28,9 +25,10 @@ from seal_hf.checks import check_was_trained
 from seal_hf.data import TagDataArguments
 from seal_hf.energies import energies_of
 from seal_hf.metrics import tagging_compute_metrics
-from seal_hf.modeling import is_bilstm
-from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
-from seal_hf.reports import close_run, print_notes
+from seal_hf.modeling import check_owner, is_bilstm
+from seal_hf.programs import early_stopping, run_program
+from seal_hf.recipes import packaged_recipe, parse_recipe
+from seal_hf.reports import close_tags, print_notes
 from seal_hf.rows.tokens import encode_words, tokenize_words
 from seal_hf.rows.vocabulary import Vocabulary
 from seal_hf.rows.word_vectors import load_word_vectors
@@ -79,29 +77,26 @@ def build(data: TagSequenceData, net_args: TaggerArguments, args: SealTrainingAr
         nets["energy_options"] = {"language_model_weight": net_args.language_model_weight}
     sizes = {name: getattr(net_args, name) for name in SIZES}
     name = net_args.model_name_or_path
-    if name is None or is_bilstm(name):
-        for option in ("max_length", "truncation"):
-            if getattr(net_args, option) not in (None, False):
-                raise ValueError(
-                    f"`{option}` is of a Hugging Face encoder, but the task-net is a BiLSTM. Leave it out."
-                )
-    elif given := [option for option in ("word_vectors", "word_features", "characters") if getattr(net_args, option)]:
-        raise ValueError(f"`{given[0]}` is of a BiLSTM, but `model_name_or_path` is {name!r}. Leave one of them out.")
-    if name is not None:
-        model = SealForTokenClassification.for_data(data, name, **sizes, **nets)
-        if is_bilstm(name):
-            vocabulary = Vocabulary.from_pretrained(name)
-            return model, lambda split: encode_words(split, vocabulary), vocabulary
-        tokenizer = AutoTokenizer.from_pretrained(name, add_prefix_space=True)
-        limits = {"truncation": net_args.truncation, "config": model.config}
-        return model, lambda split: tokenize_words(split, tokenizer, net_args.max_length, **limits), tokenizer
-    vectors = load_word_vectors(net_args.word_vectors) if net_args.word_vectors else None
     features = [feature for feature in net_args.word_features.split(",") if feature]
-    vocabulary = Vocabulary.from_data(
-        data.train, data.other_splits, vectors=vectors, features=features, characters=net_args.characters
-    )
-    sizes["dropout"] = DROPOUT if sizes["dropout"] is None else sizes["dropout"]
-    model = SealForTokenClassification.for_data(data, vocabulary=vocabulary, vectors=vectors, **sizes, **nets)
+    words = {"word_vectors": net_args.word_vectors, "word_features": features, "characters": net_args.characters}
+    cuts = {"max_length": net_args.max_length, "truncation": net_args.truncation}
+    if name is not None and not is_bilstm(name):
+        check_owner(words, "a BiLSTM", f"`model_name_or_path` is {name!r}")
+        model = SealForTokenClassification.for_data(data, name, **sizes, **nets)
+        tokenizer = AutoTokenizer.from_pretrained(name, add_prefix_space=True)
+        return model, lambda split: tokenize_words(split, tokenizer, config=model.config, **cuts), tokenizer
+    check_owner(cuts, "a Hugging Face encoder", "the task-net is a BiLSTM")
+    if name is not None:
+        vocabulary = Vocabulary.from_pretrained(name, asked=words)
+        model = SealForTokenClassification.for_data(data, name, **sizes, **nets)
+    else:
+        vectors = load_word_vectors(net_args.word_vectors) if net_args.word_vectors else None
+        characters = net_args.characters
+        vocabulary = Vocabulary.from_data(
+            data.train, data.other_splits, vectors=vectors, features=features, characters=characters
+        )
+        sizes["dropout"] = DROPOUT if sizes["dropout"] is None else sizes["dropout"]
+        model = SealForTokenClassification.for_data(data, vocabulary=vocabulary, vectors=vectors, **sizes, **nets)
     return model, lambda split: encode_words(split, vocabulary), vocabulary
 
 
@@ -136,12 +131,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
     trainer.save_metrics("train", result.metrics)
     facts = {"dataset": data.name, "finetuned_from": net_args.model_name_or_path}
-    return close_run(trainer, splits, data.label_names, data.kind, **facts)
+    return close_tags(trainer, splits, data.label_names, data.kind, facts)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-        PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
-    except (ValueError, OSError, ImportError, NonFiniteLossError) as error:
-        sys.exit(f"run_tagging.py: {error}")
+    run_program(main)

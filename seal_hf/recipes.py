@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import yaml
-from transformers import EarlyStoppingCallback, HfArgumentParser, TrainerCallback, TrainingArguments
+from transformers import HfArgumentParser, TrainingArguments
 
 from .wording import did_you_mean
 
@@ -96,31 +96,6 @@ def _check_program(args: TrainingArguments, said: set[str]) -> None:
 def recipe_keys(dataclass_types: type | Iterable[type]) -> set[str]:
     """The keys that a recipe for these dataclasses may have, aliases included."""
     return set(_fields(HfArgumentParser(dataclass_types)))
-
-
-def early_stopping(args: TrainingArguments, patience: int) -> list[TrainerCallback]:
-    """The callback of the programs' `--patience`, the evaluations without gain after which a run stops; 0: none.
-
-    Raises:
-        ValueError: a negative number; or a run without evaluations, or without a metric, that could gain.
-    """
-    if patience < 0:
-        raise ValueError(f"`patience` is {patience}; it is a number of evaluations, or 0: never stop early.")
-    without = [
-        f"{name} is {found!r}"
-        for name, found, missing in (
-            ("eval_strategy", str(getattr(args.eval_strategy, "value", args.eval_strategy)), "no"),
-            ("metric_for_best_model", args.metric_for_best_model, None),
-        )
-        if found == missing
-    ]
-    if patience and without:
-        raise ValueError(
-            f"`patience` is {patience}, but {' and '.join(without)}: there is nothing to wait for. Give "
-            "--eval_strategy epoch --save_strategy epoch --load_best_model_at_end true and a --metric_for_best_model, "
-            "or leave --patience out."
-        )
-    return [EarlyStoppingCallback(patience)] if patience else []
 
 
 def packaged_recipe(name: str) -> Path:

@@ -30,7 +30,7 @@ from .saving.checkpoints import (
     save_partner,
     written_whole,
 )
-from .saving.export import ADAPTER_FILES, remove_stale, save_nets, saves_merged
+from .saving.export import ADAPTER_FILES, make_branch, remove_stale, save_nets, saves_merged
 from .saving.renamed import are_renamed, read_renamed
 from .structured_trainer import StructuredTrainer
 
@@ -110,6 +110,12 @@ class SavingTrainer(StructuredTrainer):
         if library_of(self.model) is None or not saves_merged(self.model, self._adapter_export):
             super()._push_from_checkpoint(checkpoint_folder)
 
+    def init_hf_repo(self, token: str | None = None, **kwargs) -> None:
+        """As the Trainer's, which leaves a branch that is not there to fail at every push."""
+        super().init_hf_repo(token=token, **kwargs)
+        if self.is_world_process_zero():
+            make_branch(self.hub_model_id, self.args.hub_revision, token or self.args.hub_token)
+
     def push_to_hub(self, *args, token: str | None = None, revision: str | None = None, **kwargs):
         """As the Trainer's, which leaves the loss-net at home: one in the repo, of an earlier push, is another
         task-net's and is removed, as is a task-net of the other form, plain or adapters."""
@@ -118,6 +124,7 @@ class SavingTrainer(StructuredTrainer):
         if self.is_world_process_zero():
             if self.hub_model_id is None:
                 self.init_hf_repo(token=token)
+            make_branch(self.hub_model_id, revision, token)
             remove_stale(self.hub_model_id, saves_merged(self.model, self._adapter_export), token, revision)
         return super().push_to_hub(*args, token=token, revision=revision, **kwargs)
 

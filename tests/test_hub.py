@@ -139,6 +139,38 @@ def test_a_push_to_a_branch_changes_that_branch_alone(tmp_path):
     assert not [name for name in branch if name.startswith("_loss_net")]  # it is of another task-net
 
 
+TAGGER = """
+import sys
+from pathlib import Path
+from huggingface_hub import HfApi
+from programs import example
+from seal_hf import SealForTokenClassification, Vocabulary
+
+home = Path(sys.argv[1])
+common = "--loss ce --max_train_rows 32 --use_cpu true --disable_tqdm true".split()
+with example("run_tagging") as program:
+    push = ["--push_to_hub", "true", "--hub_model_id", "user/tagger", "--hub_revision", "dev", "--hidden_size", "16"]
+    first = program.main(["--output_dir", str(home / "first"), *common, "--max_steps", "2", *push])
+    branch = {"revision": "dev"}
+    assert not [name for name in HfApi().list_repo_files("user/tagger") if "vocabulary" in name]
+    vocabulary = Vocabulary.from_pretrained("user/tagger", **branch)
+    assert vocabulary == Vocabulary.from_pretrained(home / "first")
+    seal = SealForTokenClassification.from_pretrained("user/tagger", **branch)
+    assert seal.config.model_type == "seal_bilstm"
+    seal.push_to_hub("user/tagger")
+    HfApi().upload_file(path_or_fileobj=home / "first/vocabulary.json", path_in_repo="vocabulary.json",
+                        repo_id="user/tagger")
+    again = ["--model_name_or_path", "user/tagger", "--num_train_epochs", "0"]
+    assert program.main(["--output_dir", str(home / "again"), *common, *again]) == first
+"""
+
+
+def test_a_bilstm_and_its_vocabulary_come_back_from_a_branch_and_into_the_program(tmp_path):
+    with FakeHub() as hub:
+        hub.run(TAGGER, tmp_path, tmp_path)
+        assert hub.unknown_requests == []
+
+
 def check_card(text, metrics):
     data = ModelCard(text).data
     assert (data.base_model, data.datasets, data.license) == ("org/encoder", ["org/moods"], "apache-2.0")

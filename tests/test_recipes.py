@@ -9,7 +9,8 @@ import pytest
 from transformers import HfArgumentParser, TrainingArguments
 
 from seal_hf import EnergyTrainingArguments, SealTrainingArguments
-from seal_hf.recipes import early_stopping, packaged_recipe, parse_recipe
+from seal_hf.programs import early_stopping
+from seal_hf.recipes import packaged_recipe, parse_recipe
 
 
 class Colour(Enum):

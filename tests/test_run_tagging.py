@@ -157,11 +157,22 @@ def test_a_saved_bilstm_is_evaluated_and_keeps_its_crf(program, tmp_path):
         run(program, tmp_path / "other", *again, "--loss", "ce")
 
 
-def test_a_saved_bilstm_is_evaluated_by_the_recipe_that_trained_it(program, tmp_path):
-    first = run(program, tmp_path / "first")
+def test_a_saved_bilstm_is_evaluated_by_the_recipe_that_trained_it(program, tmp_path, caplog):
+    """What it reads stays as saved; a recipe that asks for something else is told so."""
+    first = run(program, tmp_path / "first", "--word_features", "case")
     again = ["--model_name_or_path", str(tmp_path / "first"), "--num_train_epochs", "0"]
-    figures = run(program, tmp_path / "again", *again, "--loss", "ce")
+    with caplog.at_level("WARNING", "seal_hf.rows"):
+        figures = run(program, tmp_path / "again", *again, "--loss", "ce", "--word_features", "case")
+        assert caplog.text == ""
+        other = ["--word_vectors", "glove", "--word_features", "pos", "--characters", "true"]
+        assert run(program, tmp_path / "other", *again, "--loss", "ce", *other) == figures
     assert figures["test_accuracy"] == first["test_accuracy"]
+    for stays in (
+        "`word_vectors` 'glove' is not read",
+        "['case'], and keeps them, not ['pos']",
+        "reads no `characters`",
+    ):
+        assert stays in caplog.text
     assert run(program, tmp_path / "nce", *again)["test_accuracy"] == first["test_accuracy"]  # `separate`, as saved
 
 

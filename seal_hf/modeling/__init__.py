@@ -4,6 +4,7 @@ from ..encoders import MLPConfig
 from .base import SealModel
 from .masks import SealForSegmentation
 from .multilabel import MLPForMultiLabel, SealForMultiLabel
+from .options import check_owner
 from .tokens import SealForTokenClassification, is_bilstm
 
 __all__ = [
@@ -13,5 +14,6 @@ __all__ = [
     "SealForSegmentation",
     "SealForTokenClassification",
     "SealModel",
+    "check_owner",
     "is_bilstm",
 ]

@@ -251,16 +251,6 @@ class SealModel(nn.Module):
         return str(url)
 
 
-def check_unread(kwargs: dict[str, Any], net: str) -> None:
-    """Raises ValueError for what only `from_pretrained` reads, where a fresh net is built without it."""
-    given = [name for name, value in kwargs.items() if value is not None]
-    if given:
-        raise ValueError(
-            f"`{given[0]}` is {kwargs[given[0]]!r}, but without `model_name_or_path` the task-net is {net}, which has "
-            "no such option. Leave it out, check its spelling, or name a pretrained model."
-        )
-
-
 def _start_at_rates(task_net: PreTrainedModel, loading: dict, rates: np.ndarray) -> None:
     """The bias of the output layer, the last one of L values, becomes the labels' log-odds if no file held it."""
     mismatched = (key if isinstance(key, str) else key[0] for key in loading["mismatched_keys"])  # 5 adds both shapes

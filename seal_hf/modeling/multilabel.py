@@ -13,8 +13,9 @@ from transformers.utils import logging
 from ..backbones import LIBRARIES
 from ..encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
 from ..spaces import SPARSE_FROM, MultiLabelSpace
-from .base import SealModel, check_unread, set_bias
+from .base import SealModel, set_bias
 from .labels import for_other_labels, label_maps
+from .options import check_owner, check_unread
 
 logger = logging.get_logger(__name__)
 
@@ -104,8 +105,8 @@ class SealForMultiLabel(SealModel):
             own = {"hidden_size": hidden_size, "num_layers": num_layers, "label_bias": label_bias}
             if data.kind == "features":
                 _check_reads_features(data, model_name_or_path, kwargs)
-            elif (name := next((k for k, v in {**own, "dropout": dropout}.items() if v is not None), None)) is not None:
-                raise ValueError(f"`{name}` is of the MLP for features, but {data.name!r} is text. Leave it out.")
+            else:
+                check_owner({**own, "dropout": dropout}, "the MLP for features", f"{data.name!r} is text")
             options = {"loss_net_encoder": loss_net_encoder, "adapter": adapter, **loss_net, **labels}
             options |= {"num_labels": len(names), "label_rates": data.label_rates}
             options |= for_other_labels(str(model_name_or_path), labels["id2label"], kwargs) | kwargs

@@ -1,14 +1,23 @@
 """What a run leaves for people: predictions, result files, the closing table, pictures, the model card."""
 
 from .common import remove_results, results_table, write_results
-from .masks import check_picture, evaluate_masks, mask_table, save_picture, write_masks
+from .masks import check_picture, close_masks, evaluate_masks, mask_table, save_picture, write_masks
 from .model_card import model_card, run_card
-from .multilabel import closing_table, evaluate_multilabel, predict_multilabel, score_decoders, write_predictions
-from .tags import close_run, evaluate_tags, predict_tags, print_notes, tag_tables, write_tag_predictions
+from .multilabel import (
+    close_multilabel,
+    closing_table,
+    evaluate_multilabel,
+    predict_multilabel,
+    score_decoders,
+    write_predictions,
+)
+from .tags import close_tags, evaluate_tags, predict_tags, print_notes, tag_tables, write_tag_predictions
 
 __all__ = [
     "check_picture",
-    "close_run",
+    "close_masks",
+    "close_multilabel",
+    "close_tags",
     "closing_table",
     "evaluate_masks",
     "evaluate_multilabel",

@@ -13,7 +13,7 @@ from transformers import Trainer
 from ..metrics.masks import mask_metrics, mask_probabilities, tune_mask_threshold
 from ..metrics.multilabel import first_output
 from ..spaces.masks import IGNORE
-from .common import results_table
+from .common import results_table, write_results
 
 FIGURES = {
     "mean_iou": "mean IoU at 0.5",
@@ -76,6 +76,40 @@ def mask_table(metrics: Mapping[str, float]) -> str:
         if f"eval_{key}" in metrics
     ]
     return f"{results_table(rows)}\n\nthreshold tuned on validation: {metrics['threshold']:g}"
+
+
+def close_masks(
+    trainer: Trainer,
+    splits: Mapping[str, Any],
+    data: Any,
+    card_facts: Mapping[str, Any] | None = None,
+    *,
+    picture: int = 0,
+) -> dict[str, float]:
+    """What every segmentation program does after training: evaluate, save, write results, the card and the files of
+    [`write_masks`], print the table, push where the arguments say so.
+
+    Args:
+        splits, data: as of [`evaluate_masks`] and [`write_masks`].
+        card_facts: of [`SealTrainer.card_facts`], beside the figures; None: an energy network's, which has no card.
+        picture: so many test images are drawn.
+
+    Returns:
+        the figures of [`evaluate_masks`].
+    """
+    metrics, probabilities = evaluate_masks(trainer, splits, data.train)
+    if card_facts is not None:
+        trainer.card_facts = {"metrics": metrics, **card_facts}
+    trainer.save_model()
+    write_results(trainer, metrics)
+    if card_facts is not None:
+        trainer.create_model_card()
+    if trainer.is_world_process_zero():
+        write_masks(trainer.args.output_dir, data, probabilities, picture)
+        print(mask_table(metrics))
+    if trainer.args.push_to_hub:
+        trainer.push_to_hub()
+    return metrics
 
 
 def write_masks(folder: str | Path, data, probabilities: Mapping[str, np.ndarray], picture: int = 0) -> None:

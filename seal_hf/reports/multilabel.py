@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from transformers import Trainer
 from ..files import whole_file
 from ..metrics.decoding import decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
 from ..metrics.multilabel import example_f1, first_output, multilabel_metrics, sigmoid, tune_threshold
-from .common import results_table
+from .common import results_table, write_results
 
 # key in the result files, without its `eval_` or `test_` -> what a reader calls it
 FIGURES = {
@@ -137,6 +138,35 @@ def evaluate_multilabel(
     metrics, _ = score_decoders(*predicted["eval"], *test)
     trainer.accelerator.unwrap_model(trainer.model).config.threshold = metrics["threshold"]
     return metrics, *test
+
+
+def close_multilabel(trainer: Trainer, data: Any, card_facts: Mapping[str, Any] | None = None) -> dict[str, float]:
+    """What every multi-label program does after training: evaluate under all decoders, save, write results, the card
+    and `_predictions.jsonl` of the test split, print the table, push where the arguments say so.
+
+    Args:
+        trainer: has `eval_dataset` and, as the programs set it, `test_dataset`, which may be None.
+        data: has `label_names`.
+        card_facts: of [`SealTrainer.card_facts`], beside the figures; None: an energy network's, which has no card.
+
+    Returns:
+        the figures of [`evaluate_multilabel`].
+    """
+    metrics, probabilities, labels = evaluate_multilabel(trainer, trainer.eval_dataset, trainer.test_dataset)
+    if card_facts is not None:
+        trainer.card_facts = {"metrics": metrics, **card_facts}
+    trainer.save_model()
+    write_results(trainer, metrics)
+    if card_facts is not None:
+        trainer.create_model_card()
+    if trainer.is_world_process_zero():
+        if probabilities is not None:
+            path = Path(trainer.args.output_dir) / "_predictions.jsonl"
+            write_predictions(path, probabilities, labels, data.label_names, metrics["threshold"])
+        print(closing_table(metrics))
+    if trainer.args.push_to_hub:
+        trainer.push_to_hub()
+    return metrics
 
 
 def write_predictions(

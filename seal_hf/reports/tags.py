@@ -72,12 +72,12 @@ def print_notes(name: str, train_rows: WordRows, splits: Mapping[str, tuple[Word
             print(f"{name}, {split}: {note}")
 
 
-def close_run(
+def close_tags(
     trainer: Trainer,
     splits: Mapping[str, tuple[WordRows, Dataset]],
     label_names: Sequence[str],
     kind: str,
-    **card_facts: Any,
+    card_facts: Mapping[str, Any],
 ) -> dict[str, float]:
     """What every tagging program does after training: evaluate, save both nets, write results, the card and
     `_predictions_SPLIT.jsonl`, print the tables of the last of `eval` and `test`, push where the arguments say so.

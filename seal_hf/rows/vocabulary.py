@@ -9,17 +9,20 @@ import contextlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from datasets import Dataset
-from transformers.utils import cached_file
+from transformers.utils import cached_file, logging
 
 from ..data import DataError
 from .word_vectors import WordVectors
+
+logger = logging.get_logger(__name__)
 
 FILE_NAME = "vocabulary.json"
 SPECIAL = ["<pad>", "<unk>"]  # ids 0 and 1
@@ -156,8 +159,13 @@ class Vocabulary:
         Path(folder, FILE_NAME).write_text(json.dumps(asdict(self), ensure_ascii=False, indent=1), encoding="utf-8")
 
     @classmethod
-    def from_pretrained(cls, folder: str | Path) -> Vocabulary:
+    def from_pretrained(cls, folder: str | Path, *, asked: Mapping[str, Any] | None = None, **hub) -> Vocabulary:
         """Read what `save_pretrained` wrote to a folder, or what was pushed of that to the Hub.
+
+        Args:
+            hub: `revision`, `token` and so on, as of any `from_pretrained`.
+            asked: the `word_vectors`, `word_features` and `characters` that a program was called with: a saved net
+                keeps what it reads, and where that is something else, it is said.
 
         Raises:
             DataError: no such file, or not a vocabulary.
@@ -165,7 +173,7 @@ class Vocabulary:
         path = Path(folder, FILE_NAME)
         if not Path(folder).is_dir():
             with contextlib.suppress(OSError):
-                path = Path(cached_file(str(folder), FILE_NAME))
+                path = Path(cached_file(str(folder), FILE_NAME, **hub))
         if not path.is_file():
             raise DataError(
                 f"{path} is missing. Save the vocabulary into the model's folder: `save_pretrained(folder)`."
@@ -190,9 +198,21 @@ class Vocabulary:
         if wrong:
             raise DataError(f"{path}: `{wrong[0]}` has another type than in a vocabulary. Save the vocabulary again.")
         try:
-            return cls(**found)
+            vocabulary = cls(**found)
         except ValueError as error:
             raise DataError(f"{path}: {error}") from error
+        vocabulary._say_what_stays(str(folder), asked or {})
+        return vocabulary
+
+    def _say_what_stays(self, folder: str, asked: Mapping[str, Any]) -> None:
+        if vectors := asked.get("word_vectors"):
+            logger.warning(f"The BiLSTM in {folder} keeps its word table: `word_vectors` {vectors!r} is not read.")
+        features = list(asked.get("word_features") or [])
+        if features and set(features) != self.features.keys():
+            found = list(self.features)
+            logger.warning(f"The BiLSTM in {folder} has `word_features` {found}, and keeps them, not {features}.")
+        if asked.get("characters") and not self.chars:
+            logger.warning(f"The BiLSTM in {folder} reads no `characters`, and that stays so.")
 
 
 def column(dataset: Dataset, name: str) -> list[list]:

@@ -87,6 +87,12 @@ def read_decisions(name: str, hub: dict) -> dict:
     return json.loads(Path(path).read_text(encoding="utf-8"))
 
 
+def make_branch(repo_id: str, revision: str | None, token: str | None = None) -> None:
+    """A branch to push to, if it is not there: as `PreTrainedModel.push_to_hub` does, and the Trainer does not."""
+    if revision is not None and not revision.startswith("refs/"):
+        HfApi(token=token).create_branch(repo_id, branch=revision, exist_ok=True)
+
+
 def remove_stale(repo_id: str, merged: bool, token: str | None = None, revision: str | None = None) -> None:
     """Delete a loss-net from a repo, and the files of the form in which the task-net will not be pushed."""
     api = HfApi(token=token)
