@@ -17,6 +17,7 @@ https://arxiv.org/abs/1911.02891 (equation numbers as printed there).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
@@ -38,7 +39,8 @@ class Candidates:
     Attributes:
         y: (B, 2 + K, ...) relaxed output, gold, samples; of large label spaces sparse, as [`LabelSets`].
         mask: positions that count, or None.
-        log_noise: log P_N of gold and samples, up to a constant per input, (B, 1 + K); only for losses that use it.
+        log_noise: log P_N of gold and samples, up to a constant per input, (B, 1 + K), or of distinct samples the
+            logarithm of their inclusion probability; only for losses that use it.
         repeated: which of gold and samples equals an earlier one, (B, 1 + K) bool; only where they are to be distinct.
         score: s(y, y*) of every candidate, (B, 2 + K), in [0, 1]; only for losses that use it.
         cost: Δ(y, y*), (B, 1) of the output that a margin is for, (B, 1 + K) of gold and samples for `nce` and
@@ -203,6 +205,9 @@ class NCE(Ranking):
         s(y) = -E(x, y) - log P_N(y | x) + α Δ(y, y*),     L_E as of `ranking`
 
     The gold is in the denominator: it is one of the K + 1 candidates among which it must be recognised.
+
+    With `distinct_samples` a structure stands in the row once, however often it was drawn: in place of P_N comes the
+    probability 1 - (1 - P_N)^K that it is among K draws (the inclusion probability of Horvitz & Thompson 1952).
     """
 
     name = "nce"
@@ -210,8 +215,15 @@ class NCE(Ranking):
 
     def annotate(self, space: OutputSpace, logits: Tensor, gold: Tensor, candidates: Candidates) -> None:
         super().annotate(space, logits, gold, candidates)
-        noise = self.noise(space, logits, gold)
-        candidates.log_noise = space.log_noise(noise, candidates.y[:, CONTRAST], candidates.mask)
+        noise, y = self.noise(space, logits, gold), candidates.y[:, CONTRAST]
+        log_p = space.log_noise(noise, y, candidates.mask, normalized=self.distinct_samples)
+        candidates.log_noise = log_inclusion(log_p, self.num_samples) if self.distinct_samples else log_p
+
+
+def log_inclusion(log_p: Tensor, num_draws: int) -> Tensor:
+    """log(1 - (1 - P)^K), that a structure is among K independent draws, from log P; of rare ones log K P."""
+    missed = torch.log1p(-log_p.clamp(-15, -1e-7).exp())
+    return torch.where(log_p < -15, log_p + math.log(num_draws), torch.log(-torch.expm1(num_draws * missed)))
 
 
 class ContrastiveDivergence(EnergyLoss):

@@ -154,10 +154,13 @@ def hashes(y: LabelSets) -> Tensor:
     The sum of a hash of each label (multiplications and shifts of SplitMix64, Steele et al. 2014), in any order.
     """
 
+    def shifted(label: Tensor) -> Tensor:
+        return (label >> 31) & 0x1FFFFFFFF  # the sign does not move in
+
     def mixed(label: Tensor) -> Tensor:
         for factor in (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15):  # 0xBF58476D1CE4E5B9 and 0x94D049BB133111EB, signed
-            label = (label ^ (label >> 31)) * factor
-        return label ^ (label >> 31)
+            label = (label ^ shifted(label)) * factor
+        return label ^ shifted(label)
 
     golden = -0x61C8864680B583EB  # 0x9E3779B97F4A7C15, signed: labels lie far from each other, and none is 0
     return torch.cat([(mixed((i + 1) * golden) * (value > 0)).sum(-1) for i, value in y.blocks], dim=1)

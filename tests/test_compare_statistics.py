@@ -56,6 +56,11 @@ def test_few_examples_prove_no_more_than_their_signs_can(num_examples):
     """The exact sign-flip test of N differences has 2^N arrangements, of which two are as extreme as all alike."""
     b = np.zeros(num_examples)
     assert paired_bootstrap(b + 0.3, b).p_value == 2.0 ** (1 - num_examples)
+    ties = np.zeros(100)
+    few = np.concatenate([b + 0.3, ties])
+    assert paired_bootstrap(few, np.zeros(len(few))).p_value >= 2.0 ** (1 - num_examples)
+    if num_examples > 1:
+        assert paired_test(b + 0.3, b) == 2.0 ** (1 - num_examples)
 
 
 @pytest.mark.parametrize("test", [lambda a, b: paired_bootstrap(a, b, num_resamples=400).p_value, paired_test])
@@ -85,7 +90,7 @@ def test_the_paired_test_is_scipys_and_knows_its_ends():
     t = (a - b).mean() / ((a - b).std(ddof=1) / 2)
     assert paired_test(a, b) == pytest.approx(2 * stats.t.sf(t, 3))
     assert np.isnan(paired_test(a[:1], b[:1]))
-    assert paired_test(a, a) == 1 and paired_test(a + 0.1, a) == 0
+    assert paired_test(a, a) == 1 and paired_test(a + 0.1, a) == 2.0 ** (1 - len(a))  # as signs alone
 
 
 def test_mean_and_deviation():

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from seal_hf import ENERGY_LOSSES, MultiLabelEnergy, MultiLabelSpace
+from seal_hf.energy_losses import log_inclusion
 
 L, H = 4, 5
 SPACE = MultiLabelSpace()
@@ -92,13 +93,16 @@ def test_nce_is_cross_entropy_over_gold_and_samples(problem):
     assert loss(energies, candidates).item() == pytest.approx(sum(rows) / 3, rel=1e-5)
 
 
-def test_nce_is_minimised_where_the_energy_is_the_negative_log_likelihood_of_the_data():
-    """With data from a known P and much noise, gradient of the exact expectation vanishes at E = -log P + const."""
+@pytest.mark.parametrize("num_samples, distinct", [(400, False), (20, True), (4, True)])
+def test_nce_is_minimised_where_the_energy_is_the_negative_log_likelihood_of_the_data(num_samples, distinct):
+    """With data from a known P and much noise, gradient of the exact expectation vanishes at E = -log P + const. Of
+    distinct samples, too, however often the likeliest are drawn."""
     torch.manual_seed(0)
     target = torch.softmax(torch.randn(2**L), 0)
     energies = torch.zeros(2**L, requires_grad=True)
     logits = torch.randn(1, L)
-    loss, optimizer = make("nce", num_samples=400), torch.optim.Adam([energies], lr=0.05)
+    loss = make("nce", num_samples=num_samples, distinct_samples=distinct)
+    optimizer = torch.optim.Adam([energies], lr=0.05)
     weights = 2 ** torch.arange(L - 1, -1, -1)
     for step in range(400):
         gold = SETS[torch.multinomial(target, 256, replacement=True, generator=generator(step))]
@@ -112,7 +116,7 @@ def test_nce_is_minimised_where_the_energy_is_the_negative_log_likelihood_of_the
 
 @pytest.mark.parametrize("name", ["nce", "ranking"])
 def test_the_options_of_a_contrast_are_those_of_its_formula(name, problem):
-    """-log exp s(y*) / Σ exp s(y), s = -E - log P_N + α Δ over the different candidates, in loops over the batch."""
+    """-log exp s(y*) / Σ exp s(y), s = -E - log P(drawn) + α Δ over the different candidates, in loops over rows."""
     logits, features, labels, energy = problem
     loss = make(name, num_samples=30, cost_weight=1.5, margin_cost="l1", distinct_samples=True, gold_mix=0.4)
     candidates = loss.candidates(SPACE, logits, labels, generator())
@@ -123,12 +127,23 @@ def test_the_options_of_a_contrast_are_those_of_its_formula(name, problem):
         terms = {}
         for y in candidates.y[b, 1:]:
             s = -energy(features[b : b + 1], y.view(1, 1, L)).item() + 1.5 * (y - labels[b]).abs().sum().item()
-            log_noise = torch.where(y > 0, p, 1 - p).log().sum().item()
-            terms[tuple(y.tolist())] = s - (log_noise if name == "nce" else 0.0)
+            noise = torch.where(y > 0, p, 1 - p).prod().item()
+            drawn = math.log(1 - (1 - noise) ** 30)  # at least once in 30 draws
+            terms[tuple(y.tolist())] = s - (drawn if name == "nce" else 0.0)
         sizes.append(len(terms))
         rows.append(-terms[tuple(labels[b].tolist())] + math.log(sum(math.exp(s) for s in terms.values())))
     assert value == pytest.approx(sum(rows) / 3, rel=1e-4)
     assert max(sizes) < 31  # some were drawn twice
+
+
+def test_the_probability_to_be_among_k_draws_is_exact_at_all_sizes():
+    """Against doubles; of rare structures K P, of certain ones 1."""
+    log_p = torch.tensor([-300.0, -40.0, -15.001, -14.999, -8.0, -1.0, -1e-3, -1e-9, 0.0])
+    expected = [-300 + math.log(7)] + [
+        math.log(-math.expm1(7 * math.log1p(-math.exp(v)))) for v in log_p[1:-2].tolist()
+    ]
+    torch.testing.assert_close(log_inclusion(log_p, 7), torch.tensor([*expected, 0.0, 0.0]), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(log_inclusion(log_p, 1), log_p, rtol=1e-5, atol=2e-7)
 
 
 def test_discrete_structures_of_regression_s_are_drawn_from_the_task_net(problem):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from sklearn.metrics import f1_score
 
-from seal_hf import MultiLabelSpace
+from seal_hf import BinaryMaskSpace, MultiLabelSpace, TagSequenceSpace
 
 L = 4
 SETS = torch.tensor(list(itertools.product([0.0, 1.0], repeat=L)))  # (16, 4), every label set
@@ -44,6 +44,22 @@ def test_samples_follow_the_task_nets_distribution(logits):
         frequency = torch.bincount(codes[row], minlength=2**L)[set_codes] / 40_000
         exact = SPACE.log_prob(logits[row : row + 1], SETS.unsqueeze(0)).exp()[0]
         assert (frequency - exact).abs().max() < 0.012  # 5 standard errors of the largest cell
+
+
+@pytest.mark.parametrize("kind", ["multi_label", "binary_mask", "tag_sequence"])
+def test_what_is_next_to_impossible_is_never_drawn_by_a_random_number_of_zero(kind, monkeypatch):
+    """`torch.rand` gives 0 once in 2^24 numbers, whatever the probability that it is compared with."""
+    sure = torch.full((1, 2, 3), 30.0)  # (B, T, C), (B, H, W), or label sets of 3 in 2 rows
+    space = {"multi_label": MultiLabelSpace, "binary_mask": BinaryMaskSpace}.get(
+        kind, lambda: TagSequenceSpace("ABC")
+    )()
+    monkeypatch.setattr(torch, "rand", lambda *shape, dtype=None, **_: torch.zeros(*shape, dtype=dtype))
+    if kind == "tag_sequence":
+        sure[..., 0] = -30.0
+        assert not space.sample(sure, 4, generator())[..., 0].any()
+    else:
+        sure = sure[0] if kind == "multi_label" else sure
+        assert not space.sample(-sure, 4, generator()).any() and space.sample(sure, 4, generator()).all()
 
 
 def test_samples_depend_on_the_generator_alone(logits):

@@ -35,8 +35,8 @@ def paired_bootstrap(a: np.ndarray, b: np.ndarray, num_resamples: int = 10_000, 
 
     The interval is that of percentiles, 2.5 % to 97.5 %. The p-value is the share of resamples that are at least as far
     from the difference found as this is from 0 (Efron & Tibshirani 1993, ch. 16: resamples moved to the null
-    hypothesis), but at least 2^(1-N), the least that a test by the signs of N differences can give. With fewer than
-    some 50 examples both are a little too sure, as a normal test is beside a t-test.
+    hypothesis), but at least 2^(1-k), the least that a test by the signs of k differences can give, k of them not 0.
+    With fewer than some 50 examples both are a little too sure, as a normal test is beside a t-test.
 
     Args:
         a, b: (N,) figure of each example, such as its F1 (`reports.score_decoders`), or (seeds, N), which is averaged
@@ -62,7 +62,8 @@ def paired_bootstrap(a: np.ndarray, b: np.ndarray, num_resamples: int = 10_000, 
     low, high = np.quantile(resampled, [0.025, 0.975])
     # to rounding: where all resamples are equal, their sums may still differ in the last place
     p_value = (np.abs(resampled - found) >= np.abs(found) - 1e-12).mean() if abs(found) > 1e-12 else 1.0
-    if (least := 2.0 ** (1 - len(differences))) >= 1 / num_resamples:
+    least = _least(np.count_nonzero(np.abs(differences) > 1e-12))
+    if least >= 1 / num_resamples:
         p_value = max(p_value, least)
     return PairedDifference(float(found), float(low), float(high), float(p_value), num_resamples)
 
@@ -74,7 +75,8 @@ def paired_test(a: np.ndarray, b: np.ndarray) -> float:
         a, b: (seeds,) figure of each run, in the same order of seeds.
 
     Returns:
-        p in [0, 1]. NaN for fewer than 2 seeds; 1 where all pairs are equal, 0 where all differ by the same amount.
+        p in [0, 1]. NaN for fewer than 2 seeds; 1 where all pairs are equal. Where all differ by the same amount, which
+        happens to figures of few rows, 2^(1-n): what the signs of n differences can prove.
 
     Raises:
         ValueError: different numbers of runs, or values that are not finite.
@@ -88,8 +90,13 @@ def paired_test(a: np.ndarray, b: np.ndarray) -> float:
     if len(a) < 2:
         return float("nan")
     if np.ptp(differences) < 1e-12:  # no variance: the t-value is 0/0 or infinite
-        return 1.0 if abs(differences.mean()) < 1e-12 else 0.0
+        return 1.0 if abs(differences.mean()) < 1e-12 else _least(len(a))
     return float(ttest_rel(a, b).pvalue)
+
+
+def _least(num_differences: int) -> float:
+    """The least p-value of an exact two-sided test by the signs of so many differences."""
+    return 2.0 ** (1 - max(num_differences, 1))
 
 
 def mean_std(values: np.ndarray) -> tuple[float, float]:

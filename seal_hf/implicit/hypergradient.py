@@ -156,9 +156,10 @@ def cross_product(
 
 def finite_step(parameters: Parameters, direction: Tensor) -> Tensor:
     """ε of a central difference: with it φ moves by 5e-3 (1 + ‖φ‖ / √n) in all, so that ε does not depend on the
-    length of `direction`. The cube root of float32's precision balances rounding and curvature."""
+    length of `direction`, however short. The cube root of float32's precision balances rounding and curvature."""
     size = flatten(list(parameters.values())).square().mean().sqrt()
-    return 5e-3 * (1 + size) / direction.norm().clamp_min(torch.finfo(torch.float32).tiny)
+    longest = direction.abs().max().clamp_min(torch.finfo(torch.float32).tiny)  # whose square is 0
+    return 5e-3 * (1 + size) / (longest * (direction / longest).norm()).clamp_min(1e-36)
 
 
 # --- the hypergradient -----------------------------------------------------------------------------------------------

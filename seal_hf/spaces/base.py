@@ -21,6 +21,12 @@ def ratio(part: Tensor, whole: Tensor) -> Tensor:
     return torch.where(whole > 0, part / whole.clamp_min(torch.finfo(whole.dtype).tiny), torch.ones_like(whole))
 
 
+def drawable(p: Tensor) -> Tensor:
+    """Probabilities for `torch.rand(...) < p`: what is below 2⁻²⁴ becomes 0. Numbers of `rand` in float32 are multiples
+    of that, 0 among them, so that all of these would be drawn at its rate, and divided by their own."""
+    return F.threshold(p, 2**-24, 0.0)
+
+
 def mixed_odds(odds: Tensor, gold: Tensor, share: float) -> Tensor:
     """The log-odds of (1 - m) σ(z) + m y*, m = `share` in (0, 1), gold y* in {0, 1} of the shape of the odds z."""
     sign = 2 * gold - 1
@@ -192,8 +198,9 @@ class OutputSpace(ABC):
     def log_prob(self, logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """log P(y | logits) under the task-net's factorised distribution, closed form: (B, S), in (-inf, 0]."""
 
-    def log_noise(self, logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """log P(y | logits) up to a constant per input, for losses that compare candidates of one input: (B, S)."""
+    def log_noise(self, logits: Tensor, y: Tensor, mask: Tensor | None = None, *, normalized: bool = False) -> Tensor:
+        """log P(y | logits) of what `sample` draws from, for losses that compare candidates of one input: (B, S). Up to
+        a constant per input, unless `normalized`."""
         return self.log_prob(logits, y, mask)
 
     @abstractmethod

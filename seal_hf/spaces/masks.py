@@ -39,7 +39,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .base import OutputSpace, mixed_odds, ratio, repeated_bits
+from .base import OutputSpace, drawable, mixed_odds, ratio, repeated_bits
 
 IGNORE = 255  # label of a pixel that does not count, as in Pascal VOC and Hugging Face's segmentation heads
 COHERENCE = ("none", "field", "patches", "inputs")
@@ -182,7 +182,7 @@ class BinaryMaskSpace(OutputSpace):
         p = self.relax(logits).unsqueeze(1)  # (B, 1, H, W)
         shape = (p.shape[0], num_samples, *p.shape[2:])
         if self.sample_coherence == "none":
-            return (torch.rand(shape, device=p.device, generator=generator) < p).float()
+            return (torch.rand(shape, device=p.device, generator=generator) < drawable(p)).float()
         return (self.noise(shape, p.device, generator) < torch.special.ndtri(p)).float()
 
     @torch.no_grad()
@@ -236,7 +236,7 @@ class BinaryMaskSpace(OutputSpace):
         return _dot(y, _counted(z, mask)) - constant
 
     @torch.no_grad()
-    def log_noise(self, logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
+    def log_noise(self, logits: Tensor, y: Tensor, mask: Tensor | None = None, *, normalized: bool = False) -> Tensor:
         """log P_N(y) of hard masks under what `sample` draws from: exact, in [-inf, 0], (B, S).
 
         Raises:

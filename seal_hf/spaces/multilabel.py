@@ -13,7 +13,7 @@ from torch import Tensor
 from .. import label_sets
 from ..label_sets import LabelSets, dot, total
 from ..task_losses import CrossEntropy, TaskLoss
-from .base import OutputSpace, mixed_odds, ratio, repeated_bits
+from .base import OutputSpace, drawable, mixed_odds, ratio, repeated_bits
 
 SPARSE_FROM = 2000  # labels: sparse is 3 times as fast at 1000 already (benchmarks/label_scale.json), dense is exact
 
@@ -131,7 +131,7 @@ class MultiLabelSpace(OutputSpace):
         """y_k ~ Bernoulli(sigmoid(logits)), k = 1..K, all at once; a sample may equal the gold. Float32 (B, K, L)."""
         if self.is_sparse(logits.shape[-1]):
             return label_sets.sample_bernoulli(logits, num_samples, generator)
-        p = self.relax(logits).unsqueeze(1)  # (B, 1, L)
+        p = drawable(self.relax(logits)).unsqueeze(1)  # (B, 1, L)
         noise = torch.rand(p.shape[0], num_samples, p.shape[2], device=p.device, generator=generator)
         return (noise < p).float()
 
@@ -166,9 +166,14 @@ class MultiLabelSpace(OutputSpace):
         logits = logits.float()
         return dot(y, logits) - F.softplus(logits).sum(-1, keepdim=True)
 
-    def log_noise(self, logits: Tensor, y: Tensor | LabelSets, mask: Tensor | None = None) -> Tensor:
-        """Sparse: Σ_j y_j logit_j alone, without the pass over all labels that the constant would cost."""
-        return dot(y, logits.float()) if isinstance(y, LabelSets) else self.log_prob(logits, y)
+    def log_noise(
+        self, logits: Tensor, y: Tensor | LabelSets, mask: Tensor | None = None, *, normalized: bool = False
+    ) -> Tensor:
+        """Sparse: Σ_j y_j logit_j alone, unless `normalized`, without the pass over all labels that the constant would
+        cost."""
+        if isinstance(y, LabelSets) and not normalized:
+            return dot(y, logits.float())
+        return self.log_prob(logits, y)
 
     def score(self, y_hat: Tensor | LabelSets, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """Soft F1 = 2 I / (I + U), I = Σ min(ŷ, y), U = Σ max(ŷ, y) (Gygli et al. 2017; SEAL, footnote 2): (B, S).

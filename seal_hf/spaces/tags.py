@@ -125,7 +125,8 @@ class TagSequenceSpace(OutputSpace):
         batch, length, _ = logits.shape
         shape = (length, batch, num_samples)  # T first: further padding leaves what the other positions draw as it is
         noise = torch.rand(shape, device=logits.device, dtype=cumulative.dtype, generator=generator).transpose(0, 1)
-        noise = noise.contiguous() * cumulative[..., -1:]  # whose last value may be a bit off 1
+        noise = noise.contiguous().clamp_min_(torch.finfo(noise.dtype).eps / 2)  # at 0, a first tag of any p is drawn
+        noise *= cumulative[..., -1:]  # whose last value may be a bit off 1
         tags = torch.searchsorted(cumulative, noise, right=True).clamp_max(logits.shape[-1] - 1)  # (B, T, K)
         return F.one_hot(tags.transpose(1, 2), logits.shape[-1]).to(cumulative.dtype)
 
