@@ -59,6 +59,8 @@ def from_recipes(files: list[Path], metric: str) -> dict[str, Method]:
         for key, value in EVERY_RUN.items():
             if str(settings.get(key, value)) != str(value):
                 print(f"{file}: {key} is {value} here, as in every run of a comparison, not {settings[key]}")
+        if "seed" in settings:
+            print(f"{file}: seed is left out, as --seeds says it")
         methods[file.stem] = of_recipe(settings)
     return methods
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from .implicit.hypergradient import FINITE_DIFFERENCES
 from .implicit.task_function import FUSED_ATTENTION, select_parameters
 from .loss_net import LossNet
 from .rows.collators import TensorRows
+from .samplers import NewEpoch
 from .saving.export import saves_merged
 from .spaces import OutputSpace
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
@@ -176,6 +177,25 @@ def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model:
             f"The loss-net (loss_net_encoder={args.loss_net_encoder!r}) is an adapter in another task-net than this "
             f"`model`. Build both together: {NETS[loss_net.config.space]}.for_data or from_pretrained, also in "
             "`model_init`."
+        )
+
+
+def check_begun(learner: object, args: SealTrainingArguments) -> None:
+    """Raises ValueError in the first step of a run whose beginning a subclass has kept from the trainer."""
+    if learner is None and args.energy_loss != CROSS_ENTROPY:
+        raise ValueError(
+            f"energy_loss={args.energy_loss!r}, but the loss-net has no learner: it is made in `create_scheduler`, "
+            "which a subclass, or its `create_optimizer_and_scheduler`, overrides. Call super().create_scheduler(...) "
+            "there; give your own schedule as `optimizers=(optimizer, scheduler)`."
+        )
+
+
+def check_repeated(args: SealTrainingArguments, callbacks: Iterable) -> None:
+    """Raises ValueError where a run begins with another sampler than that of batch repeats."""
+    if args.batch_repeats > 1 and not any(isinstance(callback, NewEpoch) for callback in callbacks):
+        raise ValueError(
+            f"`batch_repeats` is {args.batch_repeats}, but a `get_train_dataloader` or `_get_train_sampler` of one's "
+            "own is used, which does not repeat. Leave one of them out."
         )
 
 

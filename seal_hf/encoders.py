@@ -137,7 +137,7 @@ def last_features(outputs, inputs: dict[str, Tensor], model_name: str, pooled: b
     """The task-net's last hidden state, (B, H), or unpooled (B, T, H), with its graph.
 
     Raises:
-        ValueError: the task-net returned no hidden states.
+        ValueError: the task-net returned no hidden states, or some of other positions than its input's.
     """
     states = getattr(outputs, "hidden_states", None)
     if not states:
@@ -146,7 +146,14 @@ def last_features(outputs, inputs: dict[str, Tensor], model_name: str, pooled: b
             f"{model_name} returned none for output_hidden_states=True. Use loss_net_encoder='separate', "
             "cost_augmented_network='stacked'."
         )
-    return pool(states[-1], inputs.get("attention_mask")) if pooled else states[-1]
+    mask, hidden = inputs.get("attention_mask"), states[-1]
+    if mask is not None and hidden.dim() == 3 and hidden.shape[1] != mask.shape[1]:
+        raise ValueError(
+            f"A shared network (loss_net_encoder or cost_augmented_network) reads the task-net's hidden states, but "
+            f"those of {model_name} have {hidden.shape[1]} positions, its input {mask.shape[1]}, as with virtual "
+            "tokens. Use loss_net_encoder='separate', cost_augmented_network='stacked'."
+        )
+    return pool(hidden, mask) if pooled else hidden
 
 
 AutoConfig.register(MLPConfig.model_type, MLPConfig)

@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
+from transformers.utils import ModelOutput
 
 from .checks import NETS, check_label_values, check_task_net
 from .energy_args import EnergyTrainingArguments
@@ -102,7 +103,7 @@ class EnergyTrainer(SavingTrainer):
         energies = model(candidates, mask, x)
         loss = self.method.loss(energies, found[0])
         self._meter(loss, energies.detach())
-        return (loss, {"energies": energies}) if return_outputs else loss
+        return (loss, ModelOutput(energies=energies)) if return_outputs else loss
 
     def prediction_step(self, model, inputs, prediction_loss_only: bool, ignore_keys=None):
         """Gradient-based inference on one batch: (loss or None, logits, labels or None)."""

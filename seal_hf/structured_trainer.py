@@ -50,6 +50,7 @@ class StructuredTrainer(Trainer):
         check_embeddings(self.model, args)
         check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
         self._default_collator = self.data_collator if data_collator is None else None
+        self._take_collator(train_dataset)  # for loaders of a subclass, which read the attribute
         self.model_accepts_loss_kwargs = False
         self.label_names = ["labels"]
         self._reset_meters()

@@ -22,7 +22,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from transformers.trainer_utils import has_length
+from transformers.utils import ModelOutput
 
+from .checks import check_begun
 from .encoders import last_features, task_features
 from .energy_losses import GOLD, OUTPUT, SAMPLES, Candidates
 from .energy_weight import SCHEDULES, balanced
@@ -54,7 +56,7 @@ class SealTrainer(TwoNetTrainer):
     """
 
     _window: Sequence[dict[str, Tensor]] = ()  # the micro-batches of this update
-    _micro_batch = 0  # which of them
+    _micro_batch = _next_micro_batch = 0  # which of them, by number: a subclass may hand on copies
     _pending: Any = None  # the task-net's outputs with gradients, between training_step and compute_loss
 
     # --- the algorithm -----------------------------------------------------------------------------------------------
@@ -62,16 +64,17 @@ class SealTrainer(TwoNetTrainer):
     def get_batch_samples(self, epoch_iterator, num_batches, device):
         """Keep the whole accumulation window: the loss-net phase runs over all of it."""
         self._window, num_items = super().get_batch_samples(epoch_iterator, num_batches, device)
+        self._next_micro_batch = 0
         return self._window, num_items
 
     def training_step(self, model: nn.Module, inputs: dict[str, Tensor], num_items_in_batch=None) -> Tensor:
         """On the first micro-batch of a window: loss-net phase. Then the Trainer's own step: task-net phase."""
-        first = not self._window or inputs is self._window[0]
-        self._micro_batch = 0 if first else self._micro_batch + 1
+        self._micro_batch = self._next_micro_batch if self._window else 0
+        self._next_micro_batch += 1
         try:
-            if first and self._is_loss_net_step:
+            if self._micro_batch == 0 and self._is_loss_net_step:
                 train_mode(model, self.optimizer)
-                window = [self._prepare_inputs(batch) for batch in (self._window or [inputs])]
+                window = [self._prepare_inputs(batch) for batch in (inputs, *self._window[1:])]
                 if not self.args.loss_net_fresh_outputs:
                     with self.compute_loss_context_manager():
                         self._pending = self._run_task_net(model, window[0])
@@ -114,7 +117,7 @@ class SealTrainer(TwoNetTrainer):
             task_loss = self.space.task_loss(outputs.logits, inputs["labels"], noise)
             if not model.training:
                 self._meter_evaluation(outputs, inputs)
-                return (task_loss, {"logits": outputs.logits}) if return_outputs else task_loss
+                return (task_loss, ModelOutput(logits=outputs.logits)) if return_outputs else task_loss
             loss = self.args.task_weight * task_loss
             if self.learner is not None:
                 encoded = self._encode(outputs, inputs)
@@ -129,6 +132,7 @@ class SealTrainer(TwoNetTrainer):
 
     @property
     def _is_loss_net_step(self) -> bool:
+        check_begun(self.learner, self.args)
         steps, every = self.args.loss_net_steps, self.args.loss_net_every
         return self.learner is not None and steps > 0 and self.state.global_step % every == 0 and self._ends_in_step
 

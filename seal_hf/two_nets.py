@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils import logging
@@ -18,6 +19,7 @@ from .checks import (
     check_hypergradient,
     check_label_values,
     check_loss_net,
+    check_repeated,
     check_repeats,
     check_task_net,
 )
@@ -57,6 +59,7 @@ class TwoNetTrainer(SavingTrainer):
     implicit: Implicit | None = None
     _space_class: type[OutputSpace] = MultiLabelSpace
     _given_loss_net: LossNet | None = None
+    _positions: Tensor | None = None  # which are decoded of a batch without labels
     _initial_loss_net: dict[str, Tensor] | None = None  # its weights
 
     def __init__(
@@ -88,15 +91,17 @@ class TwoNetTrainer(SavingTrainer):
                     "of the logits in an evaluation. Leave one of them out."
                 )
             self.preprocess_logits_for_metrics = self._decode
-        self._check_run()
+        self._check_arguments()
+        check_repeats(args, self.train_dataset)
+        check_label_values(self.space, train_dataset=self.train_dataset, eval_dataset=self.eval_dataset)
         if self.loss_net is not None:
             self.loss_net.to(args.device)
             self._cache_features()
         self.card_facts: dict[str, Any] = {}  # what only the user knows of the card: arguments of `reports.run_card`
 
-    def _check_run(self) -> None:
-        """Raises ValueError for what of nets, arguments, launcher and data does not go together."""
-        args, data = self.args, {"train_dataset": self.train_dataset, "eval_dataset": self.eval_dataset}
+    def _check_arguments(self) -> None:
+        """Raises ValueError for what of nets, arguments and launcher does not go together."""
+        args = self.args
         check_launcher(args, self.accelerator)
         check_given_space(self._given_space, self.model_init)
         check_crf(args, self.accelerator, self.model)
@@ -108,8 +113,6 @@ class TwoNetTrainer(SavingTrainer):
             check_balance(args, self.space)
         self.space.check_cost(args.margin_cost)
         check_hypergradient(args, self.model, self.loss_net, self.space, self.accelerator.distributed_type)
-        check_repeats(args, self.train_dataset)
-        check_label_values(self.space, **data)
 
     def _get_train_sampler(self, train_dataset=None):
         train_dataset = train_dataset if train_dataset is not None else self.train_dataset
@@ -149,7 +152,10 @@ class TwoNetTrainer(SavingTrainer):
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
         """The learner's schedule needs the length of the run too; a threshold was tuned for the nets as they were."""
         scheduler = super().create_scheduler(num_training_steps, optimizer)
+        if self._trial is not None:  # a search has changed the arguments
+            self._check_arguments()
         if num_training_steps > 0:
+            check_repeated(self.args, self.callback_handler.callbacks)
             vars(self.model.config).pop("threshold", None)
         self.learner = self.partner = self.implicit = None  # of this run alone
         if self.args.energy_loss != CROSS_ENTROPY:
@@ -238,9 +244,17 @@ class TwoNetTrainer(SavingTrainer):
             predictions=put_back(output.predictions, order), label_ids=put_back(output.label_ids, order)
         )
 
+    def prediction_step(self, model, inputs, *args, **kwargs):
+        if self.preprocess_logits_for_metrics == self._decode and "labels" not in inputs:
+            self._positions = self.space.positions(self.model, self._prepare_inputs(inputs))
+        return super().prediction_step(model, inputs, *args, **kwargs)
+
     def _decode(self, logits: Tensor | tuple[Tensor, ...], labels: Tensor | None) -> Tensor:
         logits = logits[0] if isinstance(logits, tuple) else logits
-        return self.space.decode(logits, mask=None if labels is None else self.space.gold(labels)[1])
+        mask = self._positions if labels is None else self.space.gold(labels)[1]
+        if mask is not None and labels is None:  # which is not padded to the width of other processes, as labels are
+            mask = F.pad(mask, (0, logits.shape[1] - mask.shape[1]))
+        return self.space.decode(logits, mask=mask)
 
     def create_model_card(self, **facts) -> None:
         """README.md of the output folder, written anew on every push: our card in place of the Trainer's draft."""

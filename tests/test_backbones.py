@@ -281,6 +281,24 @@ def test_a_task_net_may_train_adapters_alone(method, encoder, base, rows, tmp_pa
     assert now.keys() == before.keys() and all(not torch.equal(now[name], before[name]) for name in now)
 
 
+def test_virtual_tokens_are_trained_saved_and_read(base, rows, tmp_path):
+    """By PEFT's prompt tuning, which cannot be merged, and which a shared loss-net cannot read."""
+    peft = pytest.importorskip("peft")
+    prompt = peft.PromptTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=3)
+    seal = nets(base, "separate", adapter=prompt)
+    trainer = trainer_of(seal, rows, tmp_path / "run")
+    trainer.train()
+    trainer.save_model(tmp_path / "saved")
+    again = SealForMultiLabel.from_pretrained(tmp_path / "saved")
+    inputs = tiny_inputs("bert")
+    with torch.no_grad():
+        assert torch.equal(again.eval()(**inputs).logits, seal.eval()(**inputs).logits)
+    names = {name for name, p in seal.task_net.named_parameters() if p.requires_grad}
+    assert names == {name for name, p in again.task_net.named_parameters() if p.requires_grad}
+    with pytest.raises(ValueError, match="positions, its input .*, as with virtual tokens"):
+        trainer_of(nets(base, "shared", adapter=copy.deepcopy(prompt)), rows, tmp_path / "shared").train()
+
+
 class Features:
     name, kind, num_features, label_names, scaling = "tiny", "features", 6, LABELS, None
 

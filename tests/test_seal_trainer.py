@@ -313,6 +313,28 @@ def test_a_window_that_ends_in_no_step_has_no_phase_of_the_loss_net_beside_that_
         assert phases == list(enumerate(sizes))
 
 
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        ({"sparse_labels_from": 2, "energy_loss": "infnet"}, "needs the cost of all 6 labels"),
+        ({"loss_net_encoder": "shared"}, "but the loss-net was built as 'separate'"),
+        ({"margin_cost": "iou"}, "margin_cost"),
+    ],
+)
+def test_a_search_is_refused_what_the_constructor_is(values, message, tmp_path):
+    pytest.importorskip("optuna")
+    rows = TensorRows(tiny_run.table())
+    trainer = SealTrainer(
+        args=tiny_run.arguments(tmp_path, max_steps=1, eval_strategy="steps", eval_steps=1),
+        model_init=lambda trial: tiny_run.model(),
+        train_dataset=rows,
+        eval_dataset=rows,
+    )
+    space = lambda trial: {name: trial.suggest_categorical(name, [value]) for name, value in values.items()}  # noqa: E731
+    with pytest.raises(ValueError, match=message):
+        trainer.hyperparameter_search(space, n_trials=1, backend="optuna")
+
+
 def test_the_default_objective_of_a_search_is_the_loss_without_energies(tmp_path):
     pytest.importorskip("optuna")
     rows, seen = TensorRows(tiny_run.table()), []

@@ -207,6 +207,25 @@ def test_decoded_predictions_need_no_labels(tmp_path, folder):
     assert np.array_equal(trainer.predict(rows).predictions, expected)
 
 
+@pytest.mark.parametrize("kind", ["bert", "bilstm"])
+def test_tags_that_are_decoded_together_are_asked_which_positions_count(tmp_path, folder, kind):
+    """Of words it is the attention mask; of sub-words, without labels, nothing says it."""
+    both, rows = tiny_tags.nets(kind, folder)
+    both.task_net.classifier.bias.data[tiny_tags.TAGS.index("I-X")] = 9.0  # where no sequence may begin
+    options = dict(energy_loss="ce", constrained_decoding=True)
+    trainer = tiny_tags.trainer(tmp_path, both, rows, decode_predictions=True, **options)
+    expected = predict_tags(trainer, rows, tiny_tags.TAGS)
+    lengths = [len(row) for row in expected]
+    del rows.padding["labels"], rows.ragged["labels"]
+    if kind == "bert":
+        with pytest.raises(ValueError, match="`mask` is missing.* A trainer takes it from `labels`"):
+            trainer.predict(rows)
+    else:
+        found = trainer.predict(rows).predictions
+        tags = [[tiny_tags.TAGS[tag] for tag in row[:length]] for row, length in zip(found, lengths, strict=True)]
+        assert tags == expected
+
+
 def test_decoded_predictions_follow_model_init(tmp_path, folder):
     """The CRF that decodes is that of the net just trained, not of the one the trainer began with."""
     rows, calls = with_a_crf(folder)[1], []

@@ -110,6 +110,12 @@ class Peft(AdapterLibrary):
 
         base = json.loads(file.read_text(encoding="utf-8"))["base_model_name_or_path"]
         model = auto_class.from_pretrained(base, **kwargs)
+        config = peft.PeftConfig.from_pretrained(folder)
+        if config.is_prompt_learning:  # which PEFT loads for inference alone
+            config.inference_mode = False
+            model = peft.get_peft_model(model, config)
+            self.load(model, folder)
+            return model
         return peft.PeftModel.from_pretrained(model, folder, is_trainable=True, use_safetensors=True)
 
 

@@ -18,6 +18,8 @@ EVERY_RUN = {  # the epoch is chosen on validation by one metric; nothing else i
     "save_total_limit": 1,
     "save_only_model": True,
     "load_best_model_at_end": True,
+    "greater_is_better": True,
+    "push_to_hub": False,
     "report_to": "none",
     "disable_tqdm": True,
 }

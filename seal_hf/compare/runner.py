@@ -172,7 +172,7 @@ class Comparison:
         """The settings that make a method what it is: without a search, where it begins too."""
         method = self.methods[name]
         own = {**({} if self.budget else method.first), **method.settings}
-        return texts({key: value for key, value in own.items() if key not in (*PLACES, *EVERY_RUN)})
+        return texts({key: value for key, value in own.items() if key not in (*PLACES, *EVERY_RUN, "seed")})
 
     def _train(self, name: str, seed: int) -> dict[str, Any]:
         method = self.methods[name]

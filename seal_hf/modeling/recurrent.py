@@ -267,6 +267,8 @@ class BiLSTMEncoder(BiLSTMPreTrainedModel):
 class BiLSTMForTokenClassification(BiLSTMPreTrainedModel):
     """The recurrent task-net: a tag for each token."""
 
+    reads_words = True  # every position of its attention mask is a word, which has a tag
+
     def __init__(self, config: BiLSTMConfig):
         super().__init__(config)
         self.encoder = BiLSTMEncoder(config)

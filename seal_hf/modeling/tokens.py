@@ -53,16 +53,9 @@ class SealForTokenClassification(SealModel):
             ValueError: no mask where it is needed.
         """
         space = self.space_class.for_model(self.task_net)
-        together = getattr(self.config, "crf", False) or space.constraints is not None
-        if mask is None and together and not isinstance(self.task_net, BiLSTMForTokenClassification):
-            raise ValueError(
-                "`mask` is missing: the tags of a sentence are decoded together, and which sub-words have one, the "
-                "inputs do not say. Give mask (batch, tokens), True at the first sub-word of each word: where "
-                "`word_ids()` of the tokenizer's output differs from the one before and is not None."
-            )
+        mask = space.positions(self.task_net, inputs) if mask is None else mask.bool()
         logits = self.task_net.eval()(**inputs).logits
-        mask = inputs.get("attention_mask") if mask is None else mask
-        return space.relax(logits), space.decode(logits, mask=None if mask is None else mask.bool())
+        return space.relax(logits), space.decode(logits, mask=mask)
 
     @classmethod
     def from_pretrained(cls, model_name_or_path: str | Path, *, crf: bool | None = None, **kwargs) -> SealModel:

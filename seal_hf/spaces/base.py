@@ -216,6 +216,10 @@ class OutputSpace(ABC):
         """The task-net's own loss: summed over the structure, averaged over the batch (λ1 has meaning only with that).
         A training step gives the generator of its noise, an evaluation none. Scalar."""
 
+    def positions(self, task_net, inputs: dict[str, Tensor]) -> Tensor | None:
+        """Which positions are decoded where no labels say it, (B, ...), or None for all. `inputs`: of the task-net."""
+        return None
+
     @abstractmethod
     def decode(self, logits: Tensor, threshold: float = 0.5, mask: Tensor | None = None) -> Tensor:
         """Hard decisions from logits, int64: 0 and 1 of label sets and masks (B, ...), tag ids (B, T). `threshold` is a

@@ -187,6 +187,23 @@ class TagSequenceSpace(OutputSpace):
         """The chosen task loss: summed over the positions that count, mean over the batch."""
         return self.loss(logits, labels)
 
+    def positions(self, task_net, inputs: dict[str, Tensor]) -> Tensor | None:
+        """The attention mask.
+
+        Raises:
+            ValueError: tags are decoded together, and the task-net reads sub-words, of which not all have a tag.
+        """
+        together = getattr(self.loss, "crf", None) is not None or self.constraints is not None
+        if together and not getattr(task_net, "reads_words", False):
+            raise ValueError(
+                "`mask` is missing: the tags of a sentence are decoded together, and which sub-words have one, the "
+                "inputs do not say. Give mask (batch, tokens), True at the first sub-word of each word: where "
+                "`word_ids()` of the tokenizer's output differs from the one before and is not None. A trainer takes "
+                "it from `labels`: 0 there, and -100 elsewhere."
+            )
+        mask = inputs.get("attention_mask")
+        return None if mask is None else mask.bool()
+
     def decode(self, logits: Tensor, threshold: float = 0.5, mask: Tensor | None = None) -> Tensor:
         """Tags, int64 (B, T): the likeliest at every position; with a CRF or constraints the likeliest sequence of the
         positions that count, by Viterbi's algorithm, -100 elsewhere."""

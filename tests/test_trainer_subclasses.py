@@ -1,0 +1,84 @@
+"""What users' subclasses of a Trainer do: hooks overridden, batches copied, loaders and schedules of their own. Oracle:
+the trainer itself, or a refusal."""
+
+import pytest
+import tiny_run
+import torch
+from torch.utils.data import DataLoader
+from transformers import get_scheduler
+
+from seal_hf import SealTrainer, TensorRows
+
+
+class Prepares(SealTrainer):
+    def training_step(self, model, inputs, num_items_in_batch=None):
+        return super().training_step(model, self._prepare_inputs(dict(inputs)), num_items_in_batch)
+
+
+class Copies(SealTrainer):
+    def get_batch_samples(self, epoch_iterator, num_batches, device):
+        batches, num_items = super().get_batch_samples(epoch_iterator, num_batches, device)
+        return [dict(batch) for batch in batches], num_items
+
+
+class Regularised(SealTrainer):
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        loss, outputs = super().compute_loss(model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch)
+        loss = loss + 0.0 * outputs.logits.square().mean()
+        return (loss, outputs) if return_outputs else loss
+
+
+class OwnLoader(SealTrainer):
+    def get_train_dataloader(self):
+        generator = torch.Generator().manual_seed(0)
+        sampler = torch.utils.data.RandomSampler(self.train_dataset, generator=generator)
+        return self.accelerator.prepare(
+            DataLoader(self.train_dataset, batch_size=16, sampler=sampler, collate_fn=self.data_collator)
+        )
+
+
+class OwnSchedule(SealTrainer):
+    def create_scheduler(self, num_training_steps, optimizer=None):
+        self.lr_scheduler = get_scheduler("cosine", optimizer or self.optimizer, 0, num_training_steps)
+        return self.lr_scheduler
+
+
+def make(kind, folder, rows=None, **options):
+    rows = TensorRows(tiny_run.table()) if rows is None else rows
+    args = tiny_run.arguments(folder, num_train_epochs=1, **options)
+    return kind(tiny_run.model(), args, train_dataset=rows, eval_dataset=rows)
+
+
+def weights(trainer):
+    nets = (trainer.model, trainer.loss_net)
+    return torch.cat([p.detach().flatten() for net in nets for p in net.parameters()])
+
+
+@pytest.mark.parametrize("kind", [Prepares, Copies, Regularised])
+@pytest.mark.parametrize("accumulation", [1, 3])
+def test_batches_may_be_copied_and_losses_added_to(kind, accumulation, tmp_path):
+    trainers = [make(cls, tmp_path / cls.__name__, accumulation=accumulation) for cls in (SealTrainer, kind)]
+    for trainer in trainers:
+        trainer.train()
+    assert torch.equal(*map(weights, trainers))
+    assert "loss_net_loss" in trainers[1].state.log_history[0]
+    assert trainers[1].evaluate()["eval_loss"] == trainers[0].evaluate()["eval_loss"]
+
+
+def test_a_loader_of_ones_own_finds_the_collator_of_the_rows(tmp_path):
+    trainer = make(OwnLoader, tmp_path)
+    trainer.train()
+    assert trainer.state.global_step == 6
+
+
+def test_a_loader_of_ones_own_does_not_repeat_batches_in_silence(tmp_path):
+    with pytest.raises(ValueError, match="`batch_repeats` is 3, but a `get_train_dataloader`"):
+        make(OwnLoader, tmp_path, batch_repeats=3).train()
+
+
+def test_a_schedule_that_keeps_the_beginning_of_a_run_from_the_trainer_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="energy_loss='nce', but the loss-net has no learner: .* super"):
+        make(OwnSchedule, tmp_path).train()
+    trainer = make(OwnSchedule, tmp_path, loss="ce")
+    trainer.train()
+    assert trainer.state.global_step == 6
