@@ -345,8 +345,9 @@ def main() -> None:
     lines += [
         "The best method of each group is the one that is best on validation under the same decoder, of equal "
         "ones the cheapest; methods of one seed stand aside. The difference is "
-        "that of the SEAL method to the baseline that is best on test, which may be another than the one shown. The "
-        "mean is over data sets: genbase with and without its identifier, spo_fun with and without its root, and "
+        "that of the SEAL method to the baseline that is best on test, which may be another than the one shown, "
+        "over the seeds that both have. The mean is over data sets: genbase with and without its identifier, "
+        "spo_fun with and without its root, and "
         "delicious with and without a search, count once.",
         "",
     ]

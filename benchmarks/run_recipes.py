@@ -65,10 +65,16 @@ def said(extra: list[str]) -> list[str]:
     return [Path(word).name if "/" in word else word for word in extra]
 
 
+def flags(words: list[str]) -> list[str]:
+    """`--extra` without order, and without where it reports."""
+    given = " ".join(words).replace("=", " ").split("--")
+    return sorted(flag.strip() for flag in given if flag.strip() and not flag.startswith("report_to "))
+
+
 def check_extra(name: str, seeds: list[int], extra: list[str]) -> None:
     """Ends the program where the folder has runs of another `--extra` than this one: a name is of one method."""
     missing = any(not (RESULTS / name / f"seed{seed}.json").is_file() for seed in seeds)
-    others = [run for run in runs_of(name) if run.get("extra", []) != said(extra)]
+    others = [run for run in runs_of(name) if flags(run.get("extra", [])) != flags(said(extra))]
     if others and (extra or missing):
         sys.exit(
             f"recipes/results/{name} has runs with --extra {' '.join(others[0].get('extra', [])) or '(nothing)'}, not "
@@ -153,30 +159,38 @@ def readme_table() -> list[str]:
 
 
 def main() -> None:
+    global RESULTS
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("recipes", nargs="*", type=Path)
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--data_dir", help="folder of the named data sets; default: $SEAL_HF_DATA")
     parser.add_argument("--extra", nargs=argparse.REMAINDER, default=[], help="further flags of the example, last")
     parser.add_argument("--suffix", default="", help="of the results' name; a new --extra needs one")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of raw runs; default: recipes/results")
     options = parser.parse_args()
+    RESULTS, published = options.results, options.results == RESULTS
     for recipe in options.recipes:
         name = recipe.stem + options.suffix
         if options.extra and not options.suffix and not runs_of(name):
             parser.error("--extra makes it another method than the recipe's: name it by --suffix _NAME, before it.")
         check_extra(name, options.seeds, options.extra)
     for recipe in options.recipes:
-        for seed in options.seeds:
-            file = RESULTS / (recipe.stem + options.suffix) / f"seed{seed}.json"
-            if not file.is_file():
-                result = run(recipe, seed, options.data_dir, options.extra)
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(json.dumps(result, indent=1) + "\n")
-                _, figures = KINDS[recipe.parent.name]
-                found = {name: f"{100 * result[key]:.2f}" for name, key in figures.items() if key in result}
-                print(f"{recipe.stem} seed {seed}: {found}", flush=True)
-    write_heads()
-    write_readme("results", readme_table())
+        folder = RESULTS / (recipe.stem + options.suffix)
+        there = [seed for seed in options.seeds if (folder / f"seed{seed}.json").is_file()]
+        if there:
+            seeds = " ".join(map(str, there))
+            print(f"{folder} has seeds {seeds}, which are not trained again; --results FOLDER trains all.", flush=True)
+        for seed in (seed for seed in options.seeds if seed not in there):
+            result = run(recipe, seed, options.data_dir, options.extra)
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"seed{seed}.json").write_text(json.dumps(result, indent=1) + "\n")
+            _, figures = KINDS[recipe.parent.name]
+            found = {name: f"{100 * result[key]:.2f}" for name, key in figures.items() if key in result}
+            print(f"{recipe.stem} seed {seed}: {found}", flush=True)
+    if published:
+        write_heads()
+        write_readme("results", readme_table())
+    RESULTS.mkdir(parents=True, exist_ok=True)
     for kind in dict.fromkeys(recipe.parent.name for recipe in options.recipes) or KINDS:
         print(table(kind), end="\n\n")
 

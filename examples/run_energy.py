@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from transformers import AutoTokenizer, set_seed
+from transformers import set_seed
 from transformers.utils import logging
 
 from seal_hf import (
@@ -29,6 +29,7 @@ from seal_hf.modeling import check_owner
 from seal_hf.programs import early_stopping, run_program
 from seal_hf.recipes import packaged_recipe, parse_recipe
 from seal_hf.reports import close_multilabel
+from seal_hf.rows.tokens import load_tokenizer
 
 logger = logging.get_logger("seal_hf.run_energy")
 
@@ -98,7 +99,7 @@ def make_trainer(
     nets = build(data, model_args)
     tokenizer, prepare = None, TensorRows
     if data.kind == "text":
-        tokenizer = AutoTokenizer.from_pretrained(model_args.task_net_path or model_args.model_name_or_path)
+        tokenizer = load_tokenizer(model_args.task_net_path or model_args.model_name_or_path)
         max_length = MAX_LENGTH if model_args.max_length is None else model_args.max_length
         prepare = lambda rows: tokenize(rows, tokenizer, max_length)  # noqa: E731
     trainer = EnergyTrainer(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 
-from transformers import AutoTokenizer, set_seed
+from transformers import set_seed
 
 from seal_hf import (
     SealForMultiLabel,
@@ -31,7 +31,9 @@ from seal_hf.modeling import check_owner
 from seal_hf.programs import early_stopping, run_program
 from seal_hf.recipes import packaged_recipe, parse_recipe
 from seal_hf.reports import close_multilabel
+from seal_hf.rows.tokens import load_tokenizer
 from seal_hf.saving import take_loss_net
+from seal_hf.unread import check_flags
 
 
 @dataclass
@@ -94,7 +96,7 @@ def make_trainer(data, model_args: ModelArguments, args: SealTrainingArguments, 
     nets = build(data, model_args, args)
     tokenizer, prepare = None, TensorRows
     if data.kind == "text":
-        tokenizer = AutoTokenizer.from_pretrained(model_args.model_name_or_path)
+        tokenizer = load_tokenizer(model_args.model_name_or_path)
         max_length = MAX_LENGTH if model_args.max_length is None else model_args.max_length
         prepare = lambda rows: tokenize(rows, tokenizer, max_length)  # noqa: E731
     trainer = SealTrainer(
@@ -113,6 +115,7 @@ def make_trainer(data, model_args: ModelArguments, args: SealTrainingArguments, 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
     data_args, model_args, args = parse(argv)
+    check_flags(args, argv, "multi_label")
     set_seed(args.seed)
     data = load_multilabel(**vars(data_args), seed=args.data_seed or 0)
     for note in data.notes:

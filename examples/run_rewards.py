@@ -16,7 +16,7 @@ import sys
 from dataclasses import dataclass, field
 
 from datasets import concatenate_datasets
-from transformers import AutoTokenizer, set_seed
+from transformers import set_seed
 
 from seal_hf import (
     FunctionReward,
@@ -40,6 +40,8 @@ from seal_hf.programs import run_program
 from seal_hf.recipes import packaged_recipe, parse_recipe
 from seal_hf.reports import close_tags
 from seal_hf.rewards import Reward, read_function
+from seal_hf.rows.tokens import load_tokenizer
+from seal_hf.unread import check_flags
 
 
 @dataclass
@@ -85,7 +87,7 @@ def build(data, net_args: RewardArguments, args: SealTrainingArguments):
     if name is not None and not is_bilstm(name):
         check_owner(words, "a BiLSTM", f"`model_name_or_path` is {name!r}")
         seal = SealForTokenClassification.for_data(data, name, **nets)
-        tokenizer = AutoTokenizer.from_pretrained(name, add_prefix_space=True)
+        tokenizer = load_tokenizer(name, add_prefix_space=True)
         return seal, lambda split: tokenize_words(split, tokenizer, config=seal.config), tokenizer
     if name is not None:
         vocabulary = Vocabulary.from_pretrained(name, asked=words)
@@ -104,6 +106,7 @@ def build(data, net_args: RewardArguments, args: SealTrainingArguments):
 def main(argv: list[str] | None = None) -> dict[str, float]:
     argv = sys.argv[1:] if argv is None else argv
     data_args, net_args, args = parse_recipe(ARGUMENTS, argv, default_recipe=lambda given: packaged_recipe("rewards"))
+    check_flags(args, argv, "tag_sequence")
     set_seed(args.seed)
     data = load_tags(**vars(data_args), seed=args.data_seed or 0)
     for note in data.notes:

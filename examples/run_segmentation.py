@@ -31,6 +31,7 @@ from seal_hf.recipes import packaged_recipe, parse_recipe
 from seal_hf.reports import check_picture, close_masks
 from seal_hf.rows.crops import CROP_SIZE, check_scaling, pixel_scaling, resize_to
 from seal_hf.saving import take_loss_net
+from seal_hf.unread import check_flags
 
 
 @dataclass
@@ -78,6 +79,7 @@ def build(data, model_args: ModelArguments, args: SealTrainingArguments):
 def main(argv: list[str] | None = None) -> dict[str, float]:
     default_recipe = lambda given: packaged_recipe("segmentation")  # noqa: E731
     data_args, model_args, args = parse_recipe(ARGUMENTS, argv, default_recipe=default_recipe)
+    check_flags(args, argv, "binary_mask")
     check_picture(model_args.picture)
     set_seed(args.seed)
     data = load_masks(**vars(data_args), seed=args.data_seed or 0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from transformers import AutoTokenizer, set_seed
+from transformers import set_seed
 
 from seal_hf import (
     SealForTokenClassification,
@@ -27,7 +27,8 @@ from seal_hf.modeling import is_bilstm
 from seal_hf.programs import early_stopping, run_program
 from seal_hf.recipes import packaged_recipe, parse_recipe
 from seal_hf.reports import close_tags, print_notes
-from seal_hf.rows.tokens import PREDICATE_MARKERS
+from seal_hf.rows.tokens import PREDICATE_MARKERS, load_tokenizer
+from seal_hf.unread import check_flags
 
 
 @dataclass
@@ -58,6 +59,7 @@ ARGUMENTS = (RoleArguments, SealTrainingArguments)
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
     role_args, args = parse_recipe(ARGUMENTS, argv, default_recipe=lambda given: packaged_recipe("tagging_text"))
+    check_flags(args, argv, "tag_sequence")
     set_seed(args.seed)
     if role_args.max_eval_rows is not None and role_args.max_eval_rows < 1:
         raise ValueError(f"`max_eval_rows` is {role_args.max_eval_rows}; it must be at least 1.")
@@ -70,7 +72,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     for note in data.notes:
         print(f"{data.name}: {note}")
 
-    tokenizer = AutoTokenizer.from_pretrained(role_args.model_name_or_path, add_prefix_space=True)
+    tokenizer = load_tokenizer(role_args.model_name_or_path, add_prefix_space=True)
     nets = {name: getattr(role_args, name) for name in ("adapter", "energy", "global_size")}
     if role_args.energy == "chain_ge_c":
         nets["energy_options"] = {"language_model_weight": role_args.language_model_weight}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from transformers import AutoTokenizer, set_seed
+from transformers import set_seed
 
 from seal_hf import (
     SealForTokenClassification,
@@ -29,10 +29,11 @@ from seal_hf.modeling import check_owner, is_bilstm
 from seal_hf.programs import early_stopping, run_program
 from seal_hf.recipes import packaged_recipe, parse_recipe
 from seal_hf.reports import close_tags, print_notes
-from seal_hf.rows.tokens import encode_words, tokenize_words
+from seal_hf.rows.tokens import encode_words, load_tokenizer, tokenize_words
 from seal_hf.rows.vocabulary import Vocabulary
 from seal_hf.rows.word_vectors import load_word_vectors
 from seal_hf.saving import take_loss_net
+from seal_hf.unread import check_flags
 
 
 @dataclass
@@ -83,7 +84,7 @@ def build(data: TagSequenceData, net_args: TaggerArguments, args: SealTrainingAr
     if name is not None and not is_bilstm(name):
         check_owner(words, "a BiLSTM", f"`model_name_or_path` is {name!r}")
         model = SealForTokenClassification.for_data(data, name, **sizes, **nets)
-        tokenizer = AutoTokenizer.from_pretrained(name, add_prefix_space=True)
+        tokenizer = load_tokenizer(name, add_prefix_space=True)
         return model, lambda split: tokenize_words(split, tokenizer, config=model.config, **cuts), tokenizer
     check_owner(cuts, "a Hugging Face encoder", "the task-net is a BiLSTM")
     if name is not None:
@@ -107,6 +108,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         return packaged_recipe("tagging" if name is None or is_bilstm(name) else "tagging_text")
 
     data_args, net_args, args = parse_recipe(ARGUMENTS, argv, default_recipe=default)
+    check_flags(args, argv, "tag_sequence")
     set_seed(args.seed)
     data = load_tags(**vars(data_args), seed=args.data_seed or 0)
     for note in data.notes:

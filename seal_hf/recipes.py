@@ -12,10 +12,11 @@ import types
 from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
 
 import yaml
 from transformers import HfArgumentParser, TrainingArguments
+from transformers.integrations import get_available_reporting_integrations
 
 from .wording import did_you_mean
 
@@ -51,6 +52,7 @@ def parse_recipe(
     """
     argv = list(sys.argv[1:] if argv is None else argv)
     parser = HfArgumentParser(dataclass_types, allow_abbrev=False)
+    parser.error = _refuse
     parser.add_argument("--recipe", metavar="FILE.yaml", help="YAML file of defaults; command-line flags win.")
 
     before = ArgumentParser(add_help=False, allow_abbrev=False)
@@ -77,8 +79,23 @@ def parse_recipe(
     return tuple(instances)
 
 
+def _refuse(message: str) -> NoReturn:
+    """In place of a hundred lines of usage."""
+    raise ValueError(f"{message}. All flags: --help.")
+
+
 def _check_program(args: TrainingArguments, said: set[str]) -> None:
     """Raises ValueError for what the Trainer's arguments can say and the programs do not do."""
+    if Path(args.output_dir).is_file():
+        raise ValueError(f"`output_dir` is {args.output_dir!r}, which is a file. Give a folder: --output_dir FOLDER.")
+    for name in ("per_device_train_batch_size", "per_device_eval_batch_size", "gradient_accumulation_steps"):
+        if getattr(args, name) < 1:
+            raise ValueError(f"`{name}` is {getattr(args, name)}; it must be at least 1.")
+    if args.num_train_epochs < 0 and args.max_steps <= 0:
+        raise ValueError(f"`num_train_epochs` is {args.num_train_epochs}; it must be 0 or more.")
+    known = get_available_reporting_integrations()
+    for name in (name for name in args.report_to if name not in (*known, "none", "all")):
+        raise ValueError(f"`report_to` is {name!r}, which is not installed. Install it, or give --report_to none.")
     for name in ("do_train", "do_eval", "do_predict"):
         if name in said and not getattr(args, name):
             raise ValueError(
@@ -168,7 +185,7 @@ def read_recipe(file: str | Path) -> Mapping[str, Any]:
     try:
         values = yaml.load(path.read_text(encoding="utf-8"), Loader=_SafeLoader)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{file}: not a YAML file: {error}") from error
+        raise ValueError(f"{file}: not a YAML file: {' '.join(str(error).split())}") from error
     if values is None:  # an empty file, or comments only
         return {}
     if not isinstance(values, Mapping):

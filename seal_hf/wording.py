@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 def closest(name: str, known: Iterable[str]) -> str | None:
     """The known name that is most like `name`, if one is close."""
-    return next(iter(difflib.get_close_matches(name, list(known), 1, 0.5)), None)
+    return next(iter(difflib.get_close_matches(name, list(known), 1, 0.6)), None)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -84,7 +84,10 @@ def test_cal500_equals_liac_arff_row_by_row(shared_data):
 def test_genbase_identifier_is_dropped_or_kept(shared_data):
     folder = shared_data / "mlc" / "genbase"
     dropped, kept = real(folder), load_multilabel(str(folder), keep_id=True)
-    assert dropped.notes == ["identifier attribute protein dropped."]
+    assert dropped.notes == [
+        "identifier attribute protein dropped.",
+        "1 of 27 labels occur outside train only (kept): PDOC00653.",
+    ]
     assert kept.feature_names == ["protein", *dropped.feature_names]
     (x, y), (x_id, y_id) = stacked(dropped), stacked(kept)
     np.testing.assert_array_equal(np.sort(x_id[:, 0]), np.arange(662))

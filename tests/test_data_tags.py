@@ -137,7 +137,7 @@ def test_columns_by_hand(tmp_path):
     notes = " ".join(data.notes)
     assert "train.conll: 2 comment lines skipped." in notes
     assert "4 tags rewritten as well-formed bio" in notes  # I-ORG, I-MISC, I-PER, I-LOC
-    assert "1 tags of 1 words occur outside train only (kept): B-LOC." in notes
+    assert "tags that occur outside train only (kept): B-LOC (1 words)." in notes
 
 
 def test_other_columns(tmp_path):
@@ -363,7 +363,7 @@ def test_flags_are_the_arguments():
 def test_gold_that_train_lacks_is_counted(tmp_path):
     data = load_tags(folder(tmp_path, train="a\tB-X\n", dev="a\tB-Y\nb\tI-Y\n\nc\tB-Y\n"))
     assert data.label_names == ["O", "B-X", "B-Y", "I-Y"][1:]
-    assert "2 tags of 3 words occur outside train only (kept): B-Y, I-Y." in data.notes
+    assert "tags that occur outside train only (kept): B-Y, I-Y (3 words)." in data.notes
     counts = defaultdict(int)
     for _, tags in rows(data, "validation"):
         for tag in tags:

@@ -369,3 +369,24 @@ def test_a_hub_data_set_without_validation_split(tmp_path):
     )
     for name in ("user/none", "user/data:again"):
         assert f"Hub data set {name!r} could not be loaded, and there is no such file" in found[name]
+
+
+def test_texts_that_are_empty_and_labels_that_train_has_not_are_noted(tmp_path):
+    for split, rows in {
+        "train": [("a", "x"), (" ", "y"), ("b", "x|y")],
+        "dev": [("c", "x|z"), ("", "y")],
+        "test": [("d", "w")],
+    }.items():
+        (tmp_path / f"{split}.csv").write_text(labelled(rows))
+    notes = load_multilabel(str(tmp_path)).notes
+    assert "2 of 6 texts are empty (kept)." in notes
+    assert "2 of 4 labels occur outside train only (kept): w, z." in notes
+    (tmp_path / "test.csv").write_text(labelled([("", "x"), (" ", "y")]))
+    with pytest.raises(DataError, match="test.*: all 2 texts are empty or null, in column 'text'"):
+        load_multilabel(str(tmp_path))
+
+
+def test_a_table_with_semicolons_is_named(tmp_path):
+    (tmp_path / "mine.csv").write_text("text;labels\na;x\nb;y\n")
+    with pytest.raises(DataError, match="its header, 'text;labels', is separated by semicolons"):
+        load_multilabel(str(tmp_path / "mine.csv"))

@@ -119,6 +119,11 @@ def test_features_are_for_a_saved_mlp_and_no_model_of_texts(bert, tmp_path, capl
     wider = SimpleNamespace(**{**vars(data), "num_features": 7})
     with pytest.raises(ValueError, match="/mlp', which reads 6 features, but 'rows' has 7. Give the data"):
         SealForMultiLabel.for_data(wider, tmp_path / "mlp")
+    texts = SimpleNamespace(**{**vars(data), "kind": "text"})
+    with pytest.raises(
+        ValueError, match="/mlp', an MLP that reads 6 features, but 'rows' is text. Give a Hugging Face"
+    ):
+        SealForMultiLabel.for_data(texts, tmp_path / "mlp")
 
 
 def test_both_nets_carry_the_normalisation_of_their_data(tmp_path):

@@ -140,7 +140,7 @@ def test_missing_file_and_unknown_flag(recipe):
         parse_recipe(Method, ["--recipe", "nowhere.yaml"])
     with pytest.raises(ValueError, match="unknown command-line argument '--los'. Did you mean '--loss'?"):
         parse_recipe(Method, ["--los", "ce"])
-    with pytest.raises(SystemExit):  # a required field that neither sets
+    with pytest.raises(ValueError, match="arguments are required: --dataset"):  # which neither sets
         parse_recipe((Data, Method), recipe("rate: 1"))
 
 
@@ -252,3 +252,24 @@ def test_what_the_programs_do_not_do_is_refused(kind, tmp_path):
     for name, value in (("prediction_loss_only", True), ("eval_do_concat_batches", False)):
         with pytest.raises(ValueError, match=f"`{name}` is {value}, but the programs score the predictions of all"):
             parse_recipe(kind, [*where, f"--{name}", str(value)])
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        ("--num_train_epochs -1", "`num_train_epochs` is -1.0; it must be 0 or more"),
+        ("--per_device_train_batch_size 0", "`per_device_train_batch_size` is 0; it must be at least 1"),
+        ("--report_to nowhere", "`report_to` is 'nowhere', which is not installed"),
+        ("--learning_rate fast", "argument --learning_rate.*: invalid float value: 'fast'. All flags: --help"),
+    ],
+)
+def test_what_no_run_can_do_is_said_in_one_line(flags, message, tmp_path):
+    with pytest.raises(ValueError, match=message) as error:
+        parse_recipe(SealTrainingArguments, ["--output_dir", str(tmp_path), *flags.split()])
+    assert "\n" not in str(error.value)
+
+
+def test_an_output_folder_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="`output_dir` is '.*file', which is a file"):
+        parse_recipe(SealTrainingArguments, ["--output_dir", str(tmp_path / "file")])

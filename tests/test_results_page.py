@@ -45,7 +45,7 @@ def test_a_search_that_came_later_stands_for_the_data_set_and_leaves_its_other_r
     tables = {"delicious": first, "delicious_searched": later}
     assert cells(page.summary(tables)[:9], "mean") == ["", "", "", "+2.00"]
     lines = page.goals(tables)
-    assert cells(lines, "seconds per epoch", "delicious")[1] == "2.50"
+    assert cells(lines, "seconds per epoch", "delicious_searched")[1] == "2.50"
     assert cells(lines, "SEAL's row", "delicious", "`nce`")[0] == "50.00, tuned 50.00"
     assert cells(lines, "mean gain over the best baseline", "1 of 6")[1].startswith("+2.00")
 
@@ -239,5 +239,10 @@ def test_runs_of_other_flags_are_not_filed_as_the_recipes_own(run_recipes, tmp_p
         "bibtex_nce": 2,
         "bibtex_nce_local": 2,
     }
-    assert run_recipes("--seeds 1 --suffix _local") == []  # what is there is shown
-    assert "| bibtex_nce_local | 2 | 50.00 ± 0.00 |" in capsys.readouterr().out
+    same = "--seeds 1 --suffix _local --extra --report_to none --model_name_or_path=model --global_size 0"
+    assert run_recipes(same) == run_recipes("--seeds 1 --suffix _local") == []  # what is there is shown
+    printed = capsys.readouterr().out
+    assert (
+        "| bibtex_nce_local | 2 | 50.00 ± 0.00 |" in printed and "has seeds 1, which are not trained again" in printed
+    )
+    assert run_recipes(f"--results {tmp_path / 'anew'} --seeds 1") == [("bibtex_nce", 1)]

@@ -7,11 +7,11 @@ import torch
 from datasets import Dataset, Features, List, Value, concatenate_datasets
 from tiny_models import SPECIAL, WORDS, tiny_config, tiny_tokenizer
 from tokenizers.processors import TemplateProcessing
-from transformers import AutoModelForTokenClassification, Trainer, TrainingArguments
+from transformers import AutoModel, AutoModelForTokenClassification, Trainer, TrainingArguments
 
 from seal_hf import DataError, TensorRows, collate_rows
 from seal_hf.modeling.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
-from seal_hf.rows.tokens import encode_words, tokenize_words
+from seal_hf.rows.tokens import encode_words, load_tokenizer, tokenize_words
 from seal_hf.rows.vocabulary import Vocabulary
 
 NOTHING = [" ", "", "\u2003\n"]  # words of which the tokenizer makes no sub-word
@@ -299,3 +299,11 @@ def test_rows_that_do_not_fit_their_words_are_refused(change, message):
     if "pos" not in change:
         with pytest.raises(DataError, match=message):
             tokenize_words(wrong, tiny_tokenizer())
+
+
+def test_a_folder_without_a_tokenizer_is_refused(tmp_path):
+    AutoModel.from_config(tiny_config("bert")).save_pretrained(tmp_path)
+    with pytest.raises((ValueError, OSError), match="tokenizer"):  # transformers 4 finds none itself
+        load_tokenizer(str(tmp_path))
+    tiny_tokenizer().save_pretrained(tmp_path)
+    assert len(load_tokenizer(str(tmp_path))) == len(tiny_tokenizer())

@@ -126,7 +126,7 @@ def test_the_pipeline_predicts_what_the_example_measured(tmp_path, program, data
         (["--loss", "nce", "--sample_coherence", "field"], "Use energy_loss='ranking'"),
         (["--sample_coherence", "field"], "energy_loss='regression' draws no samples .* Use one of nce, ranking, "),
         (["--loss_net_encoder", "shared"], "`loss_net_encoder` is 'shared', but the energy of masks"),
-        (["--loss_net_path", "nowhere"], "nowhere has no loss-net"),
+        (["--loss_net_path", "nowhere"], "there is no folder nowhere"),
         (["--dataset", "horses"], "Data set 'horses' not found"),
         (["--sample_coherense", "field"], "Did you mean '--sample_coherence'?"),
     ],

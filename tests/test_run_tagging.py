@@ -130,7 +130,7 @@ def test_a_loss_net_of_an_earlier_run_teaches_as_it_is(program, tmp_path):
         ("--loss ence", "`energy_loss` is 'ence'; it must be one of nce, ranking"),
         ("--dataset nowhere/at/all.conll", "nowhere/at/all.conll"),
         ("--loss_net_encoder peft", "a BiLSTM has no pretrained base to adapt"),
-        ("--loss_net_path nowhere", "nowhere has no loss-net: there is neither"),
+        ("--loss_net_path nowhere", "there is no folder nowhere"),
         ("--word_vectors nowhere.txt", "nowhere.txt"),
         ("--word_features pos", "has no column `pos`"),
         ("--num_layers 0", "`num_layers` is 0; it must be at least 1"),

@@ -189,7 +189,7 @@ def feature_data(
     for split, (x, _) in splits.items():
         check_finite(x, feature_names, f"{source}, {split} split")
     tables = {split: make_dataset(y, features=x) for split, (x, y) in splits.items() if len(y)}
-    notes = [*notes, *empty_rows_note({split: y for split, (_, y) in splits.items()})]
+    notes = [*notes, *label_notes({split: y for split, (_, y) in splits.items()}, label_names)]
     return MultiLabelData(
         name,
         "features",
@@ -203,8 +203,14 @@ def feature_data(
     )
 
 
-def empty_rows_note(labels: dict[str, np.ndarray]) -> list[str]:
-    """Rows without labels are kept, and counted."""
+def label_notes(labels: dict[str, np.ndarray], names: Sequence[str]) -> list[str]:
+    """Rows without labels, and labels that no training row has, are kept, and counted."""
     empty = sum(int((y.sum(1) == 0).sum()) for y in labels.values())
     total = sum(len(y) for y in labels.values())
-    return [f"{empty} of {total} rows have no label (kept)."] if empty else []
+    notes = [f"{empty} of {total} rows have no label (kept)."] if empty else []
+    held_out = sum((y.sum(0) for split, y in labels.items() if split != "train"), np.zeros(len(names)))
+    unseen = [names[i] for i in np.flatnonzero((held_out > 0) & (labels["train"].sum(0) == 0))]
+    if unseen:
+        shown = ", ".join(unseen[:5]) + (", ..." if len(unseen) > 5 else "")
+        notes.append(f"{len(unseen)} of {len(names)} labels occur outside train only (kept): {shown}.")
+    return notes

@@ -12,7 +12,7 @@ from typing import Any
 import datasets
 
 from ..wording import did_you_mean
-from .common import DataError, MultiLabelData, check_splits, empty_rows_note, make_dataset, random_split
+from .common import DataError, MultiLabelData, check_splits, label_notes, make_dataset, random_split
 from .label_cells import is_number, label_cell, label_matrix, place_of, valid_text
 
 SUFFIXES = (".csv", ".tsv", ".jsonl")
@@ -213,6 +213,7 @@ def _build(
         _need_column(text_column, rows, "text_column", place_of(source, split))
         texts[split] = [_text(v, place_of(source, split, row)) for row, v in enumerate(rows[text_column])]
         cells[split] = [label_cell(v, place_of(source, split, row)) for row, v in enumerate(rows[label_column])]
+    notes += _empty_texts_note(texts, text_column, source)
     labels, label_names = label_matrix(cells, names, label_format, source)
     if "all" in splits:
         parts = random_split(len(texts["all"]), (0.8, 0.1, 0.1), seed)
@@ -229,13 +230,32 @@ def _build(
         texts["train"], labels["train"] = texts["train"][:max_train_rows], labels["train"][:max_train_rows]
     check_splits({split: len(y) for split, y in labels.items()}, source)
     tables = {split: make_dataset(labels[split], texts=texts[split]) for split in labels if len(labels[split])}
-    notes += empty_rows_note(labels)
+    notes += label_notes(labels, label_names)
     return MultiLabelData(
         name, "text", tables["train"], tables["validation"], tables.get("test"), label_names, [], notes
     )
 
 
+def _empty_texts_note(texts: dict[str, list[str]], column: str, source: str) -> list[str]:
+    """Rows with a label and no word are kept, and counted.
+
+    Raises:
+        DataError: a split has no others.
+    """
+    empty = {split: sum(not text.strip() for text in rows) for split, rows in texts.items()}
+    for split, rows in texts.items():
+        if rows and empty[split] == len(rows):
+            raise DataError(
+                f"{place_of(source, split)}: all {len(rows)} texts are empty or null, in column {column!r}. Name the "
+                "column with the text by --text_column, or fill it in."
+            )
+    total = sum(map(len, texts.values()))
+    return [f"{sum(empty.values())} of {total} texts are empty (kept)."] if any(empty.values()) else []
+
+
 def _need_column(name: str, rows: Rows, argument: str, source: str) -> None:
+    if len(rows) == 1 and ";" in (only := next(iter(rows))) and name in only.split(";"):
+        raise DataError(f"{source}: its header, {only!r}, is separated by semicolons. Save the file with commas.")
     if name not in rows:
         raise DataError(
             f"{source} has no column {name!r}; its columns are {', '.join(rows)}.{did_you_mean(name, rows)} Name the "

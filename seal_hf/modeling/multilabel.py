@@ -14,7 +14,7 @@ from ..backbones import LIBRARIES
 from ..encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
 from ..spaces import SPARSE_FROM, MultiLabelSpace
 from .base import SealModel, set_bias
-from .labels import for_other_labels, label_maps
+from .labels import for_other_labels, hub_options, label_maps
 from .options import check_owner, check_unread
 
 logger = logging.get_logger(__name__)
@@ -106,6 +106,7 @@ class SealForMultiLabel(SealModel):
             if data.kind == "features":
                 _check_reads_features(data, model_name_or_path, kwargs)
             else:
+                _check_reads_texts(data, model_name_or_path, kwargs)
                 check_owner({**own, "dropout": dropout}, "the MLP for features", f"{data.name!r} is text")
             options = {"loss_net_encoder": loss_net_encoder, "adapter": adapter, **loss_net, **labels}
             options |= {"num_labels": len(names), "label_rates": data.label_rates}
@@ -155,6 +156,22 @@ def _as_asked(seal: SealForMultiLabel, dropout: float | None, options: dict[str,
         found = getattr(seal.config, name)
         if asked not in (None, found):
             logger.warning(f"The saved task-net has {name} {found}, and keeps it; {asked} was asked for.")
+
+
+def _check_reads_texts(data, model_name_or_path: str, kwargs: dict[str, Any]) -> None:
+    """Raises ValueError for a saved MLP."""
+    if (config := _saved_config(model_name_or_path, kwargs)).get("model_type") == MLPConfig.model_type:
+        raise ValueError(
+            f"`model_name_or_path` is {str(model_name_or_path)!r}, an MLP that reads {config['input_size']} features, "
+            f"but {data.name!r} is text. Give a Hugging Face encoder."
+        )
+
+
+def _saved_config(model_name_or_path: str, kwargs: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return PretrainedConfig.get_config_dict(model_name_or_path, **hub_options(kwargs))[0]
+    except OSError:  # an adapter's folder; or none, which the loader says
+        return {}
 
 
 def _check_reads_features(data, model_name_or_path: str, kwargs: dict[str, Any]) -> None:

@@ -60,7 +60,7 @@ class MaskRows(TensorRows):
         if crop_size is not None and not 1 <= crop_size <= min(height, width):
             raise ValueError(
                 f"`crop_size` is {crop_size}, but the images are {height} x {width} pixels. Take smaller crops, or "
-                "None for whole images."
+                "None (--crop_size 0) for whole images."
             )
         self.crop_size, self.seed = crop_size, seed
         self.set_epoch(0)

@@ -11,6 +11,7 @@ from itertools import chain
 
 import numpy as np
 from datasets import Dataset, Features, List, Value
+from transformers import AutoTokenizer
 
 from ..chain import IGNORED
 from ..data import DataError
@@ -24,6 +25,21 @@ POSITIONS_AFTER_PADDING = frozenset(  # encoders whose first position is `pad_to
     "xlm-roberta xlm-roberta-xl xmod".split()
 )
 PADDING = {"input_ids": 0, "attention_mask": 0, "token_type_ids": 0, "char_ids": 0, "labels": IGNORED}
+
+
+def load_tokenizer(name: str, **kwargs):
+    """`AutoTokenizer.from_pretrained`, which in transformers 5 gives one without words where a folder has none.
+
+    Raises:
+        ValueError: there is no tokenizer.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(name, **kwargs)
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):
+        raise ValueError(
+            f"{name} holds no tokenizer: all words would be unknown. Save the one that the model was trained with "
+            "there, tokenizer.save_pretrained(folder)."
+        )
+    return tokenizer
 
 
 class WordRows(TensorRows):

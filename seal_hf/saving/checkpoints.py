@@ -239,6 +239,10 @@ def load_loss_net(folder: str | Path, task_net: nn.Module, energy_loss: str | No
             f"`loss_net_path` is {str(folder)!r}, but energy_loss='ce' trains without a loss-net. Leave it out, or "
             "name the loss that it was trained by (--loss nce)."
         )
+    if not Path(folder).is_dir():
+        raise ValueError(
+            f"`loss_net_path`: there is no folder {folder}. Give one that a run with a loss-net has saved."
+        )
     path = Path(folder) / LOSS_NET_FOLDER
     path = path if (path / CONFIG).is_file() else Path(folder)
     if not (path / CONFIG).is_file():
@@ -256,8 +260,8 @@ def load_loss_net(folder: str | Path, task_net: nn.Module, energy_loss: str | No
     expected = (task_net.config.num_labels, options.get("input_size"))
     if found != expected:
         raise ValueError(
-            f"The loss-net in {folder} has {found[0]} labels and {found[1] or 'no'} input features, the task-net "
-            f"{expected[0]} and {expected[1] or 'none'}. Train it on the same data, with the same options."
+            f"The loss-net in {folder} ({config.space}) has {found[0]} labels and {found[1] or 'no'} input features, "
+            f"the task-net {expected[0]} and {expected[1] or 'none'}. Train it on the same data, with the same options."
         )
     for name in TABLES if "char_vocab_size" in options else ("vocab_size",):
         if own.get(name) != options.get(name):
