@@ -103,7 +103,7 @@ def test_further_test_sets_have_their_own_figures_whatever_their_names(program, 
     metrics = run(program, tmp_path / "out", "--dataset", data, "--max_steps", "1", "--loss", "ce")
     splits = ["eval", "test", *(f"{name}.conll" for name in further)]
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["figure", *splits] in lines
+    assert ["figure", "validation", *splits[1:]] in lines
     (printed,) = (line[1:] for line in lines if line[:1] == ["accuracy"])
     assert len(printed) == len(splits) and len(set(printed)) > 1
     for split in splits:
@@ -218,5 +218,5 @@ def test_what_is_cut_is_said(program, tmp_path, capsys):
     data += ["--model_name_or_path", str(tmp_path / "bert"), "--max_length", "4", "--truncation", "true"]
     run(program, tmp_path / "out", *data)
     printed = capsys.readouterr().out
-    assert all(f"data, {split}: " in printed for split in ("train", "eval", "test"))
+    assert all(f"data, {split}: " in printed for split in ("train", "validation", "test"))
     assert "words were cut off, and count as tagged by the first tag" in printed

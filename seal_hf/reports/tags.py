@@ -27,6 +27,8 @@ FIGURES = {
     "core_role_violations": "propositions that repeat a core role",
 }
 
+SHOWN = {"eval": "validation"}  # key of a split in the result files -> what a reader calls it
+
 
 def predict_tags(trainer: Trainer, rows: WordRows, label_names: Sequence[str]) -> list[list[str]]:
     """A tag for every word of every row; a word that was cut off has the first tag.
@@ -69,7 +71,7 @@ def print_notes(name: str, train_rows: WordRows, splits: Mapping[str, tuple[Word
     """What tokenisation lost of each split, if anything."""
     for split, rows in {"train": train_rows, **{split: rows for split, (rows, _) in splits.items()}}.items():
         for note in rows.notes:
-            print(f"{name}, {split}: {note}")
+            print(f"{name}, {SHOWN.get(split, split)}: {note}")
 
 
 def close_tags(
@@ -132,7 +134,7 @@ def tag_tables(metrics: Mapping[str, float], predicted: Tags | None = None, gold
     """The tables an example ends with: a line per figure, and, with predictions, one per span type or tag."""
     splits = _splits_of(metrics)
     rows = [
-        {"figure": figure} | {split: metrics.get(f"{split}_{figure}") for split in splits}
+        {"figure": figure} | {SHOWN.get(split, split): metrics.get(f"{split}_{figure}") for split in splits}
         for figure in FIGURES
         if any(f"{split}_{figure}" in metrics for split in splits)
     ]
