@@ -355,7 +355,7 @@ def main() -> None:
     at_half = chosen_at_half()
     reached = goals(tables, at_half)
     open_goals = sum(line.endswith(NOT_RUN) for line in reached)
-    lines += ["## Goals", "", f"{ABOUT} {open_goals} further ones have no run yet.", ""]
+    lines += ["## Goals", "", f"{ABOUT} Goals without a run yet: {open_goals}.", ""]
     lines += [*(line for line in reached if not line.endswith(NOT_RUN)), "", WHY, ""]
     with_search = {name: table for name, table in tables.items() if Runs(COMPARE / name).identity()["budget"]}
     lines += [
