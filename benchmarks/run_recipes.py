@@ -77,7 +77,7 @@ def check_extra(name: str, seeds: list[int], extra: list[str]) -> None:
     others = [run for run in runs_of(name) if flags(run.get("extra", [])) != flags(said(extra))]
     if others and (extra or missing):
         sys.exit(
-            f"recipes/results/{name} has runs with --extra {' '.join(others[0].get('extra', [])) or '(nothing)'}, not "
+            f"{RESULTS.name}/{name} has runs with --extra {' '.join(others[0].get('extra', [])) or '(nothing)'}, not "
             f"{' '.join(said(extra)) or '(nothing)'}: give another --suffix, before --extra."
         )
 
@@ -171,7 +171,7 @@ def main() -> None:
     RESULTS, published = options.results, options.results == RESULTS
     for recipe in options.recipes:
         name = recipe.stem + options.suffix
-        if options.extra and not options.suffix and not runs_of(name):
+        if published and options.extra and not options.suffix and not runs_of(name):
             parser.error("--extra makes it another method than the recipe's: name it by --suffix _NAME, before it.")
         check_extra(name, options.seeds, options.extra)
     for recipe in options.recipes:

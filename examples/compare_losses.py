@@ -140,7 +140,7 @@ def main(argv: list[str] | None = None) -> Runs:
     if options.recipes and options.recipe:
         raise ValueError("--recipes are run as they are, each with its own data; leave --recipe out.")
     for file in options.recipes:  # what is wrong in any of them ends it here
-        run_mlc.parse(["--recipe", str(file), "--output_dir", "runs"])
+        run_mlc.parse(["--recipe", str(file), "--output_dir", "runs", "--report_to", "none"])
     recipes = from_recipes(options.recipes, options.metric)
     given = pairs(flags)
     shared = shared_settings(options.recipe, given, recipes)

@@ -25,11 +25,11 @@ from seal_hf import (
 from seal_hf.data import DataArguments, kind_of
 from seal_hf.energies import energies_of
 from seal_hf.metrics import multilabel_compute_metrics
-from seal_hf.modeling import check_owner
 from seal_hf.programs import early_stopping, run_program
 from seal_hf.recipes import packaged_recipe, parse_recipe
 from seal_hf.reports import close_multilabel
 from seal_hf.rows.tokens import load_tokenizer
+from seal_hf.wording import check_owner
 
 logger = logging.get_logger("seal_hf.run_energy")
 

@@ -34,14 +34,15 @@ from seal_hf import (
 )
 from seal_hf.checks import check_was_trained
 from seal_hf.data import TagDataArguments
+from seal_hf.flags import check_flags
 from seal_hf.metrics import tagging_compute_metrics
-from seal_hf.modeling import check_owner, is_bilstm
+from seal_hf.modeling import is_bilstm
 from seal_hf.programs import run_program
 from seal_hf.recipes import packaged_recipe, parse_recipe
 from seal_hf.reports import close_tags
 from seal_hf.rewards import Reward, read_function
 from seal_hf.rows.tokens import load_tokenizer
-from seal_hf.unread import check_flags
+from seal_hf.wording import check_owner
 
 
 @dataclass

@@ -22,13 +22,13 @@ from seal_hf import (
 from seal_hf.backbones import METHODS
 from seal_hf.checks import check_was_trained
 from seal_hf.energies import energies_of
+from seal_hf.flags import check_flags
 from seal_hf.metrics import tagging_compute_metrics
 from seal_hf.modeling import is_bilstm
 from seal_hf.programs import early_stopping, run_program
 from seal_hf.recipes import packaged_recipe, parse_recipe
 from seal_hf.reports import close_tags, print_notes
 from seal_hf.rows.tokens import PREDICATE_MARKERS, load_tokenizer
-from seal_hf.unread import check_flags
 
 
 @dataclass

@@ -24,8 +24,9 @@ from seal_hf.backbones import METHODS
 from seal_hf.checks import check_was_trained
 from seal_hf.data import TagDataArguments
 from seal_hf.energies import energies_of
+from seal_hf.flags import check_flags
 from seal_hf.metrics import tagging_compute_metrics
-from seal_hf.modeling import check_owner, is_bilstm
+from seal_hf.modeling import is_bilstm
 from seal_hf.programs import early_stopping, run_program
 from seal_hf.recipes import packaged_recipe, parse_recipe
 from seal_hf.reports import close_tags, print_notes
@@ -33,7 +34,7 @@ from seal_hf.rows.tokens import encode_words, load_tokenizer, tokenize_words
 from seal_hf.rows.vocabulary import Vocabulary
 from seal_hf.rows.word_vectors import load_word_vectors
 from seal_hf.saving import take_loss_net
-from seal_hf.unread import check_flags
+from seal_hf.wording import check_owner
 
 
 @dataclass

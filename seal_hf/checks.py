@@ -180,18 +180,14 @@ def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model:
         )
 
 
-def check_begun(learner: object, args: SealTrainingArguments) -> None:
-    """Raises ValueError in the first step of a run whose beginning a subclass has kept from the trainer."""
+def check_begun(learner: object, args: SealTrainingArguments, callbacks: Iterable) -> None:
+    """Raises ValueError in a step of a run whose beginning, or order of rows, a subclass has kept from the trainer."""
     if learner is None and args.energy_loss != CROSS_ENTROPY:
         raise ValueError(
             f"energy_loss={args.energy_loss!r}, but the loss-net has no learner: it is made in `create_scheduler`, "
             "which a subclass, or its `create_optimizer_and_scheduler`, overrides. Call super().create_scheduler(...) "
             "there; give your own schedule as `optimizers=(optimizer, scheduler)`."
         )
-
-
-def check_repeated(args: SealTrainingArguments, callbacks: Iterable) -> None:
-    """Raises ValueError where a run begins with another sampler than that of batch repeats."""
     if args.batch_repeats > 1 and not any(isinstance(callback, NewEpoch) for callback in callbacks):
         raise ValueError(
             f"`batch_repeats` is {args.batch_repeats}, but a `get_train_dataloader` or `_get_train_sampler` of one's "

@@ -207,7 +207,8 @@ class NCE(Ranking):
     The gold is in the denominator: it is one of the K + 1 candidates among which it must be recognised.
 
     With `distinct_samples` a structure stands in the row once, however often it was drawn: in place of P_N comes the
-    probability 1 - (1 - P_N)^K that it is among K draws (the inclusion probability of Horvitz & Thompson 1952).
+    probability 1 - (1 - P_N)^K that it is among K draws (the inclusion probability of Horvitz & Thompson 1952; to a
+    good approximation, as the other candidates of a row are not independent of it).
     """
 
     name = "nce"
@@ -216,8 +217,11 @@ class NCE(Ranking):
     def annotate(self, space: OutputSpace, logits: Tensor, gold: Tensor, candidates: Candidates) -> None:
         super().annotate(space, logits, gold, candidates)
         noise, y = self.noise(space, logits, gold), candidates.y[:, CONTRAST]
-        log_p = space.log_noise(noise, y, candidates.mask, normalized=self.distinct_samples)
-        candidates.log_noise = log_inclusion(log_p, self.num_samples) if self.distinct_samples else log_p
+        if self.distinct_samples:
+            log_p = space.log_noise(noise, y, candidates.mask, normalized=True)
+            candidates.log_noise = log_inclusion(log_p, self.num_samples)
+        else:
+            candidates.log_noise = space.log_noise(noise, y, candidates.mask)
 
 
 def log_inclusion(log_p: Tensor, num_draws: int) -> Tensor:

@@ -56,6 +56,7 @@ def parse_recipe(
     parser.add_argument("--recipe", metavar="FILE.yaml", help="YAML file of defaults; command-line flags win.")
 
     before = ArgumentParser(add_help=False, allow_abbrev=False)
+    before.error = _refuse
     before.add_argument("--recipe")
     recipe = before.parse_known_args(argv)[0].recipe
     if recipe is None and default_recipe is not None:
@@ -93,8 +94,8 @@ def _check_program(args: TrainingArguments, said: set[str]) -> None:
             raise ValueError(f"`{name}` is {getattr(args, name)}; it must be at least 1.")
     if args.num_train_epochs < 0 and args.max_steps <= 0:
         raise ValueError(f"`num_train_epochs` is {args.num_train_epochs}; it must be 0 or more.")
-    known = get_available_reporting_integrations()
-    for name in (name for name in args.report_to if name not in (*known, "none", "all")):
+    installed = (*get_available_reporting_integrations(), "flyte", "azure_ml", "none", "all")  # two are never listed
+    for name in (name for name in args.report_to if name not in installed):
         raise ValueError(f"`report_to` is {name!r}, which is not installed. Install it, or give --report_to none.")
     for name in ("do_train", "do_eval", "do_predict"):
         if name in said and not getattr(args, name):

@@ -56,7 +56,8 @@ class SealTrainer(TwoNetTrainer):
     """
 
     _window: Sequence[dict[str, Tensor]] = ()  # the micro-batches of this update
-    _micro_batch = _next_micro_batch = 0  # which of them, by number: a subclass may hand on copies
+    _micro_batch = 0  # which of them is trained on, by number: a subclass may hand on copies
+    _next_micro_batch = 0  # the counter
     _pending: Any = None  # the task-net's outputs with gradients, between training_step and compute_loss
 
     # --- the algorithm -----------------------------------------------------------------------------------------------
@@ -71,6 +72,7 @@ class SealTrainer(TwoNetTrainer):
         """On the first micro-batch of a window: loss-net phase. Then the Trainer's own step: task-net phase."""
         self._micro_batch = self._next_micro_batch if self._window else 0
         self._next_micro_batch += 1
+        check_begun(self.learner, self.args, self.callback_handler.callbacks)
         try:
             if self._micro_batch == 0 and self._is_loss_net_step:
                 train_mode(model, self.optimizer)
@@ -132,7 +134,6 @@ class SealTrainer(TwoNetTrainer):
 
     @property
     def _is_loss_net_step(self) -> bool:
-        check_begun(self.learner, self.args)
         steps, every = self.args.loss_net_steps, self.args.loss_net_every
         return self.learner is not None and steps > 0 and self.state.global_step % every == 0 and self._ends_in_step
 

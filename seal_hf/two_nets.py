@@ -19,7 +19,6 @@ from .checks import (
     check_hypergradient,
     check_label_values,
     check_loss_net,
-    check_repeated,
     check_repeats,
     check_task_net,
 )
@@ -155,7 +154,6 @@ class TwoNetTrainer(SavingTrainer):
         if self._trial is not None:  # a search has changed the arguments
             self._check_arguments()
         if num_training_steps > 0:
-            check_repeated(self.args, self.callback_handler.callbacks)
             vars(self.model.config).pop("threshold", None)
         self.learner = self.partner = self.implicit = None  # of this run alone
         if self.args.energy_loss != CROSS_ENTROPY:

@@ -295,6 +295,15 @@ def test_virtual_tokens_are_trained_saved_and_read(base, rows, tmp_path):
         assert torch.equal(again.eval()(**inputs).logits, seal.eval()(**inputs).logits)
     names = {name for name, p in seal.task_net.named_parameters() if p.requires_grad}
     assert names == {name for name, p in again.task_net.named_parameters() if p.requires_grad}
+    tuned = peft.PromptEncoderConfig(task_type="SEQ_CLS", num_virtual_tokens=3, encoder_hidden_size=8)
+    for kind, config in {
+        "P-tuning": tuned,
+        "prefix tuning with a projection": peft.PrefixTuningConfig(
+            task_type="SEQ_CLS", num_virtual_tokens=3, prefix_projection=True, encoder_hidden_size=8
+        ),
+    }.items():
+        with pytest.raises(ValueError, match=f"The adapter is {kind}, whose prompt encoder PEFT does not save"):
+            trainer_of(nets(base, "separate", adapter=config), rows, tmp_path / "other")
     with pytest.raises(ValueError, match="positions, its input .*, as with virtual tokens"):
         trainer_of(nets(base, "shared", adapter=copy.deepcopy(prompt)), rows, tmp_path / "shared").train()
 

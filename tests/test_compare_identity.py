@@ -200,7 +200,7 @@ def test_recipes_choose_their_epoch_as_every_run_and_read_their_own_data(program
     with pytest.raises(ValueError, match="the recipes read different data"):
         program.main(["--recipes", str(tmp_path / "own.yaml"), str(tmp_path / "other.yaml")])
     recipe = tmp_path / "worst.yaml"
-    recipe.write_text(f"{text}greater_is_better: false\npush_to_hub: true\nseed: 9\n")
+    recipe.write_text(f"{text}greater_is_better: false\npush_to_hub: true\nseed: 9\nreport_to: wandb\n")
     program.main(["--recipes", str(recipe), "--output_dir", str(tmp_path / "best")])
     said = capsys.readouterr().out
     assert (

@@ -137,7 +137,7 @@ def test_columns_by_hand(tmp_path):
     notes = " ".join(data.notes)
     assert "train.conll: 2 comment lines skipped." in notes
     assert "4 tags rewritten as well-formed bio" in notes  # I-ORG, I-MISC, I-PER, I-LOC
-    assert "tags that occur outside train only (kept): B-LOC (1 words)." in notes
+    assert "tags that occur outside train only (kept): B-LOC (1 word)." in notes
 
 
 def test_other_columns(tmp_path):

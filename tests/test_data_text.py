@@ -387,6 +387,7 @@ def test_texts_that_are_empty_and_labels_that_train_has_not_are_noted(tmp_path):
 
 
 def test_a_table_with_semicolons_is_named(tmp_path):
-    (tmp_path / "mine.csv").write_text("text;labels\na;x\nb;y\n")
-    with pytest.raises(DataError, match="its header, 'text;labels', is separated by semicolons"):
-        load_multilabel(str(tmp_path / "mine.csv"))
+    for text in ("text;labels\na, b;x\nb;y\n", '"text";"labels"\n"a";"x"\n'):
+        (tmp_path / "mine.csv").write_text(text)
+        with pytest.raises(DataError, match="its header, '.*text.*;.*labels.*', is separated by semicolons"):
+            load_multilabel(str(tmp_path / "mine.csv"))

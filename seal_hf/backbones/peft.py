@@ -61,6 +61,7 @@ class Peft(AdapterLibrary):
         return hasattr(model, "peft_config") and hasattr(model, "get_base_model")
 
     def check(self, model: nn.Module) -> None:
+        _check_prompts(model.peft_config[model.active_adapter])
         if model.active_adapter != "default" and not model.peft_config[model.active_adapter].is_prompt_learning:
             raise ValueError(
                 f"The task-net's adapter is called {model.active_adapter!r}, under which PEFT saves it in a folder of "
@@ -111,12 +112,24 @@ class Peft(AdapterLibrary):
         base = json.loads(file.read_text(encoding="utf-8"))["base_model_name_or_path"]
         model = auto_class.from_pretrained(base, **kwargs)
         config = peft.PeftConfig.from_pretrained(folder)
+        _check_prompts(config)
         if config.is_prompt_learning:  # which PEFT loads for inference alone
             config.inference_mode = False
             model = peft.get_peft_model(model, config)
             self.load(model, folder)
             return model
         return peft.PeftModel.from_pretrained(model, folder, is_trainable=True, use_safetensors=True)
+
+
+def _check_prompts(config) -> None:
+    """Raises ValueError for prompts from an encoder that PEFT does not save: read back, they would pass through a fresh
+    one."""
+    if config.peft_type == "P_TUNING" or getattr(config, "prefix_projection", False):
+        kind = "P-tuning" if config.peft_type == "P_TUNING" else "prefix tuning with a projection"
+        raise ValueError(
+            f"The adapter is {kind}, whose prompt encoder PEFT does not save, so that training could not go on from a "
+            "folder. Use PromptTuningConfig, or PrefixTuningConfig without prefix_projection."
+        )
 
 
 def _jsonable(config) -> dict[str, Any]:

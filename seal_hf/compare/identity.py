@@ -64,7 +64,7 @@ def check_methods(runs: Runs, methods: Mapping[str, tuple[Settings, Mapping[str,
         for run in finished.get(name, ()):
             theirs = run.get(METHOD)
             if theirs is not None:  # perhaps a file of before these were the same in every run
-                theirs = {key: value for key, value in theirs.items() if key not in EVERY_RUN}
+                theirs = {key: value for key, value in theirs.items() if key not in (*EVERY_RUN, "seed")}
             said.append((f"a run (seed {run['seed']})", theirs, own))
             if found:
                 said.append((f"a run (seed {run['seed']})", texts(run["searched"]), texts(found["settings"])))

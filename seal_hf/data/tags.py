@@ -269,7 +269,7 @@ def _build(name, splits, source, scheme, max_train_rows, train_subset, num_label
     unseen = [tag for tag in label_names if tag not in seen]
     if unseen:
         words = sum(tag not in seen for rows in splits.values() for row in rows["tags"] for tag in row)
-        notes.append(f"tags that occur outside train only (kept): {_few(unseen)} ({words} words).")
+        notes.append(f"tags that occur outside train only (kept): {_few(unseen)} ({words} word{'s' * (words > 1)}).")
     ids = {tag: i for i, tag in enumerate(label_names)}
     tables = {split: _dataset(rows, ids) for split, rows in splits.items() if rows["words"]}
     extra = {split: table for split, table in tables.items() if split not in SPLITS}

@@ -145,6 +145,10 @@ def _read_table(path: Path, has_label_list: bool, label_column: str) -> Rows:
     quoting = csv.QUOTE_NONE if path.suffix == ".tsv" else csv.QUOTE_MINIMAL  # tsv texts hold stray quotes
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     with open(path, encoding="utf-8-sig", newline="") as file:
+        header = file.readline()
+        if delimiter == "," and ";" in header and "," not in header:
+            raise DataError(f"{path}: its header, {header.strip()!r}, is separated by semicolons. Save it with commas.")
+        file.seek(0)
         reader = csv.reader(file, delimiter=delimiter, quoting=quoting, strict=True)
         try:
             rows = [(reader.line_num, row) for row in reader if row]
@@ -254,8 +258,6 @@ def _empty_texts_note(texts: dict[str, list[str]], column: str, source: str) -> 
 
 
 def _need_column(name: str, rows: Rows, argument: str, source: str) -> None:
-    if len(rows) == 1 and ";" in (only := next(iter(rows))) and name in only.split(";"):
-        raise DataError(f"{source}: its header, {only!r}, is separated by semicolons. Save the file with commas.")
     if name not in rows:
         raise DataError(
             f"{source} has no column {name!r}; its columns are {', '.join(rows)}.{did_you_mean(name, rows)} Name the "

@@ -4,7 +4,6 @@ from ..encoders import MLPConfig
 from .base import SealModel
 from .masks import SealForSegmentation
 from .multilabel import MLPForMultiLabel, SealForMultiLabel
-from .options import check_owner
 from .tokens import SealForTokenClassification, is_bilstm
 
 __all__ = [
@@ -14,6 +13,5 @@ __all__ = [
     "SealForSegmentation",
     "SealForTokenClassification",
     "SealModel",
-    "check_owner",
     "is_bilstm",
 ]

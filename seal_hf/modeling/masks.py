@@ -12,10 +12,10 @@ from transformers import AutoModelForSemanticSegmentation
 from ..energies import check_energy
 from ..loss_net import LossNet, LossNetConfig
 from ..spaces import BinaryMaskSpace
+from ..wording import check_unread
 from .base import SealModel
 from .fcn import FCNConfig, FCNForSemanticSegmentation, check_crops
 from .labels import label_maps
-from .options import check_unread
 
 
 class SealForSegmentation(SealModel):

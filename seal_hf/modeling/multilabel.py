@@ -13,9 +13,9 @@ from transformers.utils import logging
 from ..backbones import LIBRARIES
 from ..encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
 from ..spaces import SPARSE_FROM, MultiLabelSpace
+from ..wording import check_owner, check_unread
 from .base import SealModel, set_bias
 from .labels import for_other_labels, hub_options, label_maps
-from .options import check_owner, check_unread
 
 logger = logging.get_logger(__name__)
 

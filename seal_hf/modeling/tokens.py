@@ -18,9 +18,9 @@ from ..chain import CRF
 from ..rows.vocabulary import Vocabulary
 from ..rows.word_vectors import WordVectors
 from ..spaces import TagSequenceSpace
+from ..wording import check_unread
 from .base import SealModel
 from .labels import for_other_labels, hub_options, label_maps
-from .options import check_unread
 from .recurrent import BiLSTMConfig, BiLSTMForTokenClassification
 
 logger = logging.get_logger(__name__)

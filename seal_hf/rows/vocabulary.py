@@ -163,9 +163,9 @@ class Vocabulary:
         """Read what `save_pretrained` wrote to a folder, or what was pushed of that to the Hub.
 
         Args:
-            hub: `revision`, `token` and so on, as of any `from_pretrained`.
             asked: the `word_vectors`, `word_features` and `characters` that a program was called with: a saved net
                 keeps what it reads, and where that is something else, it is said.
+            hub: `revision`, `token` and so on, as of any `from_pretrained`.
 
         Raises:
             DataError: no such file, or not a vocabulary.

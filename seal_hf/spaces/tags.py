@@ -191,7 +191,8 @@ class TagSequenceSpace(OutputSpace):
         """The attention mask.
 
         Raises:
-            ValueError: tags are decoded together, and the task-net reads sub-words, of which not all have a tag.
+            ValueError: tags are decoded together, and the task-net reads sub-words, of which not all have a tag: it has
+                no `reads_words`, which is True of a net whose positions are words.
         """
         together = getattr(self.loss, "crf", None) is not None or self.constraints is not None
         if together and not getattr(task_net, "reads_words", False):

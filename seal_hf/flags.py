@@ -1,12 +1,14 @@
 """Flags of the command line that nothing of the run would read: they are refused, not left aside in silence. A recipe
 may hold them, so that one file serves several losses; and cross-entropy (`--loss ce`) takes those of energy losses, so
-that the baseline is one flag away from any command."""
+that the baseline is one flag away."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
 
+from .energy_losses import ENERGY_LOSSES
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
 
 # flags -> the argument that says whether they are read, and the values under which they are
@@ -43,15 +45,22 @@ def check_flags(args: SealTrainingArguments, argv: Sequence[str] | None, output:
     """
     words = sys.argv[1:] if argv is None else argv
     given = {word[2:].split("=")[0].replace("-", "_") for word in words if word.startswith("--")}
+    given -= {field.name for field in fields(args) if getattr(args, field.name) == field.default}  # as not given
     for names, (kind, program) in OUTPUTS.items():
         for name in given.intersection(names.split()) if output != kind else ():
             raise ValueError(f"`{name}` is of another kind of output, {kind} ({program}). Leave it out.")
     for names, (switch, values) in READERS.items():
         found = getattr(args, switch)
-        if found in values or (switch == "energy_loss" and found == CROSS_ENTROPY):
+        if found in values or (switch == "energy_loss" and _takes(found, values)):
             continue
         for name in given.intersection(names.split()):
             raise ValueError(
                 f"`{name}` is read with {switch} {' or '.join(values)}, but {switch} is {found!r}. Leave it out, or "
                 f"give --{switch}."
             )
+
+
+def _takes(energy_loss: str, readers: Sequence[str]) -> bool:
+    """Whether it is cross-entropy, or a subclass of one of the readers under a name of its own."""
+    kinds = tuple(ENERGY_LOSSES[name] for name in readers)
+    return energy_loss == CROSS_ENTROPY or issubclass(ENERGY_LOSSES[energy_loss], kinds)
