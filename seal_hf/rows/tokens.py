@@ -28,13 +28,16 @@ PADDING = {"input_ids": 0, "attention_mask": 0, "token_type_ids": 0, "char_ids":
 
 
 def load_tokenizer(name: str, **kwargs):
-    """`AutoTokenizer.from_pretrained`, which in transformers 5 gives one without words where a folder has none.
+    """`AutoTokenizer.from_pretrained`, which gives one without words where a folder has none (transformers 4: fails).
 
     Raises:
         ValueError: there is no tokenizer.
     """
-    tokenizer = AutoTokenizer.from_pretrained(name, **kwargs)
-    if len(tokenizer) <= len(tokenizer.all_special_tokens):
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name, **kwargs)
+    except TypeError:  # the name of a vocabulary's file is None
+        tokenizer = None
+    if tokenizer is None or len(tokenizer) <= len(tokenizer.all_special_tokens):
         raise ValueError(
             f"{name} holds no tokenizer: all words would be unknown. Save the one that the model was trained with "
             "there, tokenizer.save_pretrained(folder)."
