@@ -281,11 +281,11 @@ def test_a_task_net_may_train_adapters_alone(method, encoder, base, rows, tmp_pa
     assert now.keys() == before.keys() and all(not torch.equal(now[name], before[name]) for name in now)
 
 
-def test_virtual_tokens_are_trained_saved_and_read(base, rows, tmp_path):
-    """By PEFT's prompt tuning, which cannot be merged, and which a shared loss-net cannot read."""
+@pytest.mark.parametrize("kind", ["PromptTuningConfig", "PrefixTuningConfig"])
+def test_virtual_tokens_are_trained_saved_and_read(kind, base, rows, tmp_path):
+    """By PEFT, which cannot merge them."""
     peft = pytest.importorskip("peft")
-    prompt = peft.PromptTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=3)
-    seal = nets(base, "separate", adapter=prompt)
+    seal = nets(base, "separate", adapter=getattr(peft, kind)(task_type="SEQ_CLS", num_virtual_tokens=3))
     trainer = trainer_of(seal, rows, tmp_path / "run")
     trainer.train()
     trainer.save_model(tmp_path / "saved")
@@ -295,17 +295,22 @@ def test_virtual_tokens_are_trained_saved_and_read(base, rows, tmp_path):
         assert torch.equal(again.eval()(**inputs).logits, seal.eval()(**inputs).logits)
     names = {name for name, p in seal.task_net.named_parameters() if p.requires_grad}
     assert names == {name for name, p in again.task_net.named_parameters() if p.requires_grad}
-    tuned = peft.PromptEncoderConfig(task_type="SEQ_CLS", num_virtual_tokens=3, encoder_hidden_size=8)
+
+
+def test_prompts_whose_encoder_is_lost_and_shared_features_with_virtual_tokens_are_refused(base, rows, tmp_path):
+    peft = pytest.importorskip("peft")
+    size = dict(task_type="SEQ_CLS", num_virtual_tokens=3)
     for kind, config in {
-        "P-tuning": tuned,
+        "P-tuning": peft.PromptEncoderConfig(**size, encoder_hidden_size=8),
         "prefix tuning with a projection": peft.PrefixTuningConfig(
-            task_type="SEQ_CLS", num_virtual_tokens=3, prefix_projection=True, encoder_hidden_size=8
+            **size, prefix_projection=True, encoder_hidden_size=8
         ),
     }.items():
         with pytest.raises(ValueError, match=f"The adapter is {kind}, whose prompt encoder PEFT does not save"):
             trainer_of(nets(base, "separate", adapter=config), rows, tmp_path / "other")
+    shared = nets(base, "shared", adapter=peft.PromptTuningConfig(**size))
     with pytest.raises(ValueError, match="positions, its input .*, as with virtual tokens"):
-        trainer_of(nets(base, "shared", adapter=copy.deepcopy(prompt)), rows, tmp_path / "shared").train()
+        trainer_of(shared, rows, tmp_path / "shared").train()
 
 
 class Features:

@@ -37,6 +37,22 @@ def write_results(trainer: Trainer, metrics: Mapping[str, float], splits: Iterab
         trainer.save_metrics(split, {key: metrics[key] for key in of if of[key] == split} | shared)
 
 
+def save_run(
+    trainer: Trainer,
+    metrics: Mapping[str, float],
+    card_facts: Mapping[str, Any] | None = None,
+    splits: Iterable[str] = ("eval", "test"),
+) -> None:
+    """The nets and the result files of a run that is evaluated, and its card, which an energy network (`card_facts`
+    None) has not. The figures are known to the card that a save pushes, too."""
+    if card_facts is not None:
+        trainer.card_facts = {"metrics": metrics, **card_facts}
+    trainer.save_model()
+    write_results(trainer, metrics, splits)
+    if card_facts is not None:
+        trainer.create_model_card()
+
+
 def results_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """An aligned plain-text table for the terminal: a column per key, in order of first appearance; numbers to the
     right, floats to 4 decimals, what is missing (or NaN) as `-`. No rows give an empty string."""

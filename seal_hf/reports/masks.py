@@ -13,7 +13,7 @@ from transformers import Trainer
 from ..metrics.masks import mask_metrics, mask_probabilities, tune_mask_threshold
 from ..metrics.multilabel import first_output
 from ..spaces.masks import IGNORE
-from .common import results_table, write_results
+from .common import results_table, save_run
 
 FIGURES = {
     "mean_iou": "mean IoU at 0.5",
@@ -98,12 +98,7 @@ def close_masks(
         the figures of [`evaluate_masks`].
     """
     metrics, probabilities = evaluate_masks(trainer, splits, data.train)
-    if card_facts is not None:
-        trainer.card_facts = {"metrics": metrics, **card_facts}
-    trainer.save_model()
-    write_results(trainer, metrics)
-    if card_facts is not None:
-        trainer.create_model_card()
+    save_run(trainer, metrics, card_facts)
     if trainer.is_world_process_zero():
         write_masks(trainer.args.output_dir, data, probabilities, picture)
         print(mask_table(metrics))

@@ -14,7 +14,7 @@ from transformers import Trainer
 from ..files import whole_file
 from ..metrics.decoding import decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
 from ..metrics.multilabel import example_f1, first_output, multilabel_metrics, sigmoid, tune_threshold
-from .common import results_table, write_results
+from .common import results_table, save_run
 
 # key in the result files, without its `eval_` or `test_` -> what a reader calls it
 FIGURES = {
@@ -153,12 +153,7 @@ def close_multilabel(trainer: Trainer, data: Any, card_facts: Mapping[str, Any] 
         the figures of [`evaluate_multilabel`].
     """
     metrics, probabilities, labels = evaluate_multilabel(trainer, trainer.eval_dataset, trainer.test_dataset)
-    if card_facts is not None:
-        trainer.card_facts = {"metrics": metrics, **card_facts}
-    trainer.save_model()
-    write_results(trainer, metrics)
-    if card_facts is not None:
-        trainer.create_model_card()
+    save_run(trainer, metrics, card_facts)
     if trainer.is_world_process_zero():
         if probabilities is not None:
             path = Path(trainer.args.output_dir) / "_predictions.jsonl"

@@ -15,7 +15,7 @@ from transformers import Trainer
 from ..files import whole_file
 from ..metrics.tags import Tags, tag_metrics, tag_report
 from ..rows.tokens import IGNORED, WordRows
-from .common import results_table, write_results
+from .common import results_table, save_run
 
 # key in the result files, without its `eval_` or `test_` -> what a reader calls it
 FIGURES = {
@@ -92,10 +92,7 @@ def close_tags(
         the figures of [`evaluate_tags`].
     """
     metrics, predicted = evaluate_tags(trainer, splits, label_names, kind)
-    trainer.card_facts = {"metrics": metrics, **card_facts}
-    trainer.save_model()
-    write_results(trainer, metrics, splits)
-    trainer.create_model_card()
+    save_run(trainer, metrics, card_facts, splits)
     if trainer.is_world_process_zero():
         last = "test" if "test" in splits else "eval"
         for split, tags in predicted.items():
