@@ -24,6 +24,7 @@ from seal_hf import (
 )
 from seal_hf.data import DataArguments, kind_of
 from seal_hf.energies import energies_of
+from seal_hf.flags import check_flags
 from seal_hf.metrics import multilabel_compute_metrics
 from seal_hf.programs import early_stopping, run_program
 from seal_hf.recipes import packaged_recipe, parse_recipe
@@ -120,6 +121,7 @@ def make_trainer(
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
     data_args, model_args, args = parse(argv)
+    check_flags(args, argv, "multi_label")
     set_seed(args.seed)
     data = load_multilabel(**vars(data_args), seed=args.data_seed or 0)
     for note in data.notes:

@@ -21,6 +21,7 @@ from seal_hf import (
     load_masks,
 )
 from seal_hf.data import MaskDataArguments
+from seal_hf.flags import check_flags
 from seal_hf.metrics import mask_compute_metrics
 from seal_hf.modeling.fcn import fcn_image_processor
 from seal_hf.programs import early_stopping, run_program
@@ -51,6 +52,7 @@ ARGUMENTS = (MaskDataArguments, ModelArguments, EnergyTrainingArguments)
 def main(argv: list[str] | None = None) -> dict[str, float]:
     default_recipe = lambda given: packaged_recipe("mask_energy")  # noqa: E731
     data_args, model_args, args = parse_recipe(ARGUMENTS, argv, default_recipe=default_recipe)
+    check_flags(args, argv, "binary_mask")
     check_picture(model_args.picture)
     set_seed(args.seed)
     data = load_masks(**vars(data_args), seed=args.data_seed or 0)

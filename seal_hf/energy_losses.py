@@ -10,7 +10,7 @@ cost-augmented network.
 
 A loss is a class with up to four methods: `draw` gives its samples, `annotate` fills in what it reads of the row beside
 the energies (scores, costs, log-probabilities), `__call__` maps energies to a scalar, the mean over the batch (SEAL,
-Eq. 4), and `task_term` is what the task-net minimises in turn.
+Eq. 4), and `task_term` is what the task-net minimises in turn. `options` names the fields that all this reads.
 Sources: SEAL = Lee et al. 2022, https://arxiv.org/abs/2212.01939; InfNet+ = Tu, Pang & Gimpel 2020,
 https://arxiv.org/abs/1911.02891 (equation numbers as printed there).
 """
@@ -58,19 +58,19 @@ class Candidates:
 @dataclass
 class EnergyLoss:
     """Base class; the fields are the options of all losses, named as in [`SealTrainingArguments`], each loss reads its
-    own.
+    own, its `options`.
 
     Attributes:
         num_samples: K, the samples per input.
         margin_cost: which Δ, see the space's `cost`.
-        cost_weight: α, how much of its cost is added to the logit of a sample; for `nce` and `ranking`.
-        distinct_samples: whether a candidate of `nce` and `ranking` that equals an earlier one is left out.
-        gold_mix: m, the share of the gold in the distribution that samples of `nce` and `ranking` come from, in [0, 1).
-        margin_type: one of `MARGINS`, for `margin`, `infnet` and `infnet_plus`.
+        cost_weight: α, how much of its cost is added to the logit of a sample.
+        distinct_samples: whether a candidate that equals an earlier one is left out.
+        gold_mix: m, the share of the gold in the distribution that samples come from, in [0, 1).
+        margin_type: one of `MARGINS`.
         inference_truncation: whether inference networks maximise the hinge, or what it cuts at 0.
         perceptron_weight: λ of `infnet_plus`.
-        regression_samples: `continuous` or `discrete` structures for `regression_s`.
-        perturbation_std: standard deviation of the logit noise of `regression_s`.
+        regression_samples: `continuous` or `discrete` structures.
+        perturbation_std: standard deviation of the logit noise.
     """
 
     num_samples: int = 20
@@ -85,6 +85,7 @@ class EnergyLoss:
     perturbation_std: float = 1.0
 
     name: ClassVar[str]  # of `--loss`
+    options: ClassVar[tuple[str, ...] | None] = None  # the fields that it reads; None: any of them
     needs_gold = False  # whether rows without gold cannot have it, as no sample could stand in for it
     reads_noise = False  # whether it reads log P_N of its samples
     reads_gold = False  # whether `task_term` reads the cost of the task-net's output and the energy of the gold
@@ -103,8 +104,8 @@ class EnergyLoss:
 
     @classmethod
     def from_arguments(cls, args) -> EnergyLoss:
-        """The loss with the options that [`SealTrainingArguments`] has for it."""
-        return cls(**{field.name: getattr(args, field.name) for field in fields(cls)})
+        """The loss with the options that [`SealTrainingArguments`] or [`EnergyTrainingArguments`] have for it."""
+        return cls(**{field.name: getattr(args, field.name) for field in fields(cls) if hasattr(args, field.name)})
 
     def draw(self, space: OutputSpace, logits: Tensor, gold: Tensor, generator: torch.Generator) -> Tensor | None:
         """The K samples, (B, K, ...), or None for a loss that needs none."""
@@ -172,6 +173,7 @@ class Ranking(EnergyLoss):
     """
 
     name = "ranking"
+    options = ("num_samples", "gold_mix", "distinct_samples", "cost_weight", "margin_cost")
     reads_output = False
 
     def noise(self, space: OutputSpace, logits: Tensor, gold: Tensor) -> Tensor:
@@ -242,6 +244,7 @@ class ContrastiveDivergence(EnergyLoss):
     """
 
     name = "contrastive_divergence"
+    options = ("num_samples", "margin_cost")
 
     def draw(self, space: OutputSpace, logits: Tensor, gold: Tensor, generator: torch.Generator) -> Tensor:
         return space.sample(logits, self.num_samples, generator)
@@ -265,6 +268,7 @@ class Margin(EnergyLoss):
     """
 
     name = "margin"
+    options = ("margin_type", "margin_cost")
     needs_gold = True
     augmented = OUTPUT  # the column that the margin is for
 
@@ -296,6 +300,7 @@ class InfNet(Margin):
     """
 
     name = "infnet"
+    options = (*Margin.options, "inference_truncation")
     reads_gold = True
 
     def sought(self, energies: Tensor, cost: Tensor) -> Tensor:
@@ -318,6 +323,7 @@ class InfNetPlus(InfNet):
     """
 
     name = "infnet_plus"
+    options = (*InfNet.options, "perceptron_weight")
     has_partner = True
     augmented = 2  # [A(x), y*, F(x)]
 
@@ -345,6 +351,7 @@ class Regression(EnergyLoss):
     """
 
     name = "regression"
+    options = ()
 
     def annotate(self, space: OutputSpace, logits: Tensor, gold: Tensor, candidates: Candidates) -> None:
         candidates.score = space.score(candidates.y, gold, candidates.mask)
@@ -366,6 +373,7 @@ class RegressionS(Regression):
     its logits, or, `discrete`, samples of its distribution. With K = 1, ŷ alone."""
 
     name = "regression_s"
+    options = ("num_samples", "regression_samples", "perturbation_std")
 
     @property
     def perturbs(self) -> bool:

@@ -45,32 +45,28 @@ class EnergyMethod(ABC):
 
     Args:
         inference: of the training steps.
-        num_samples: K, see the method.
-        margin_cost: Δ, see the method.
+        loss: the energy loss, of `loss_class`; default: with its default options.
 
     Attributes:
-        loss: the energy loss.
+        loss_class: its energy loss.
+        options: of [`EnergyTrainingArguments`], those that it reads beside those of its loss.
         needs_task_net: whether the method is defined with a task-net only.
         extra: what the log calls the mean energies of the columns after ŷ and y*, where there are any.
     """
 
+    loss_class: type[EnergyLoss]
+    options: tuple[str, ...] = ()
     needs_task_net = False
     extra: Mapping[str, slice] = {}
-    loss: EnergyLoss
 
-    def __init__(self, inference: GradientBasedInference, num_samples: int, margin_cost: str):
+    def __init__(self, inference: GradientBasedInference, loss: EnergyLoss | None = None):
         self.inference = inference
-        self.loss = self.make_loss(num_samples, margin_cost)
+        self.loss = self.loss_class() if loss is None else loss
 
     @classmethod
     def from_arguments(cls, args, inference: GradientBasedInference) -> EnergyMethod:
         """The method with the options that [`EnergyTrainingArguments`] has for it."""
-        return cls(inference, args.num_samples, args.margin_cost)
-
-    @staticmethod
-    @abstractmethod
-    def make_loss(num_samples: int, margin_cost: str) -> EnergyLoss:
-        """The energy loss, with the options that it reads."""
+        return cls(inference, cls.loss_class.from_arguments(args))
 
     @classmethod
     def default_start(cls, has_task_net: bool) -> str:
@@ -98,9 +94,8 @@ class SPEN(EnergyMethod):
     `margin_cost` is Δ. The authors of SEAL take 1 - soft F1, and start from a task-net trained by cross-entropy.
     """
 
-    @staticmethod
-    def make_loss(num_samples: int, margin_cost: str) -> EnergyLoss:
-        return Margin(margin_cost=margin_cost)
+    loss_class = Margin
+    options = ("inference_steps",)
 
     def candidates(self, problem: Problem) -> Candidates:
         gold, mask = problem.space.gold(problem.labels)
@@ -125,29 +120,26 @@ class DVN(EnergyMethod):
     Args:
         points: names out of `POINTS`.
         gold_starts: share of the rows whose adversarial inference starts from the gold, in [0, 1]; None: the space's.
-        inference, num_samples, margin_cost: as of the base class.
+        inference, loss: as of the base class.
     """
 
+    loss_class = DeepValue
+    options = ("inference_steps", "dvn_points", "dvn_gold_starts")
     extra = {"energy_adversarial": slice(2, 3), "energy_points": slice(3, None)}
 
     def __init__(
         self,
         inference: GradientBasedInference,
-        num_samples: int = 0,
-        margin_cost: str = "f1",
+        loss: EnergyLoss | None = None,
         points: Sequence[str] = (),
         gold_starts: float | None = None,
     ):
-        super().__init__(inference, num_samples, margin_cost)
+        super().__init__(inference, loss)
         self.points, self.gold_starts = tuple(points), gold_starts
 
     @classmethod
     def from_arguments(cls, args, inference: GradientBasedInference) -> DVN:
         return cls(inference, points=args.dvn_points, gold_starts=args.dvn_gold_starts)
-
-    @staticmethod
-    def make_loss(num_samples: int, margin_cost: str) -> EnergyLoss:
-        return DeepValue()
 
     @classmethod
     def default_start(cls, has_task_net: bool) -> str:
@@ -206,13 +198,9 @@ class FromTaskNet(EnergyMethod):
     constant per x; more samples come closer with the same data (Ma & Collins 2018; SEAL Eq. 8-9).
     """
 
+    loss_class = NCE
     needs_task_net = True
     extra = {"energy_samples": SAMPLES}
-    loss_class: type[EnergyLoss] = NCE
-
-    @classmethod
-    def make_loss(cls, num_samples: int, margin_cost: str) -> EnergyLoss:
-        return cls.loss_class(num_samples=num_samples)
 
     def candidates(self, problem: Problem) -> Candidates:
         return self.loss.candidates(problem.space, problem.logits, problem.labels, problem.noise)
@@ -224,12 +212,6 @@ class FromTaskNetRanking(FromTaskNet):
 
 class FromTaskNetRegression(FromTaskNet):
     loss_class = RegressionS
-
-    @classmethod
-    def from_arguments(cls, args, inference: GradientBasedInference) -> FromTaskNetRegression:
-        method = super().from_arguments(args, inference)
-        method.loss.perturbation_std, method.loss.regression_samples = args.perturbation_std, args.regression_samples
-        return method
 
 
 ENERGY_METHODS: dict[str, type[EnergyMethod]] = {

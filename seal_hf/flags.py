@@ -5,22 +5,19 @@ that the baseline is one flag away."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import fields
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import MISSING, fields
 
-from .energy_losses import ENERGY_LOSSES
+from .energy_args import EnergyTrainingArguments
+from .energy_losses import ENERGY_LOSSES, EnergyLoss
+from .energy_methods import ENERGY_METHODS
+from .tag_losses import TAG_TASK_LOSSES
+from .task_losses import TASK_LOSSES
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
 
-# flags -> the argument that says whether they are read, and the values under which they are
+# flags that no loss names in its `options` -> the argument that says whether they are read, and its values then
 READERS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "perturbation_std regression_samples": ("energy_loss", ("regression_s",)),
-    "cost_weight distinct_samples gold_mix": ("energy_loss", ("nce", "ranking")),
-    "margin_type": ("energy_loss", ("margin", "infnet", "infnet_plus")),
-    "inference_truncation": ("energy_loss", ("infnet", "infnet_plus")),
-    "perceptron_weight cost_augmented_network cost_augmented_task_weight": ("energy_loss", ("infnet_plus",)),
-    "focal_gamma": ("task_loss", ("focal",)),
-    "asymmetric_gamma_negative asymmetric_gamma_positive asymmetric_clip": ("task_loss", ("asymmetric",)),
-    "unique_roles_weight": ("task_loss", ("unique_roles",)),
     "soft_iou_weight": ("task_loss", ("soft_iou",)),
     "hypergradient_terms hypergradient_scale": ("hypergradient", ("neumann", "cg", "unrolled")),
     "hypergradient_damping": ("hypergradient", ("neumann", "cg")),
@@ -29,14 +26,16 @@ READERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "independent_share": ("sample_coherence", ("patches",)),
     "input_noise_std": ("sample_coherence", ("inputs",)),
 }
+PARTNER = ("cost_augmented_network", "cost_augmented_task_weight")  # of a loss that has one
 OUTPUTS = {  # flags of one kind of output -> its program
     "crf_learning_rate tag_score constrained_decoding": ("tag_sequence", "run_tagging.py"),
     "pixel_loss sample_coherence": ("binary_mask", "run_segmentation.py"),
     "sparse_labels_from relaxed_mass relaxed_width": ("multi_label", "run_mlc.py"),
 }
+Readers = dict[str, dict[str, list[str]]]  # flag -> argument -> its values under which the flag is read
 
 
-def check_flags(args: SealTrainingArguments, argv: Sequence[str] | None, output: str) -> None:
+def check_flags(args: SealTrainingArguments | EnergyTrainingArguments, argv: Sequence[str] | None, output: str) -> None:
     """Raises ValueError for a flag that nothing reads.
 
     Args:
@@ -45,22 +44,49 @@ def check_flags(args: SealTrainingArguments, argv: Sequence[str] | None, output:
     """
     words = sys.argv[1:] if argv is None else argv
     given = {word[2:].split("=")[0].replace("-", "_") for word in words if word.startswith("--")}
-    given -= {field.name for field in fields(args) if getattr(args, field.name) == field.default}  # as not given
+    given -= {field.name for field in fields(args) if getattr(args, field.name) == _default(field)}  # as not given
+    if getattr(args, "energy_loss", None) == CROSS_ENTROPY:
+        given -= {name for name, switches in readers(args).items() if "energy_loss" in switches}
     for names, (kind, program) in OUTPUTS.items():
         for name in given.intersection(names.split()) if output != kind else ():
             raise ValueError(f"`{name}` is of another kind of output, {kind} ({program}). Leave it out.")
+    for name, switches in readers(args).items():
+        if name in given and not any(getattr(args, switch) in values for switch, values in switches.items()):
+            read = " or with ".join(f"{switch} {' or '.join(values)}" for switch, values in switches.items())
+            found = " and ".join(f"{switch} is {getattr(args, switch)!r}" for switch in switches)
+            give = " or ".join(f"--{switch}" for switch in switches)
+            raise ValueError(f"`{name}` is read with {read}, but {found}. Leave it out, or give {give}.")
+
+
+def readers(args: SealTrainingArguments | EnergyTrainingArguments) -> Readers:
+    """What each flag that a loss, a method or an option reads depends on."""
+    found: Readers = defaultdict(lambda: defaultdict(list))
+
+    def note(switch: str, value: str, names: Iterable[str]) -> None:
+        for name in names:
+            found[name][switch].append(value)
+
+    if isinstance(args, EnergyTrainingArguments):
+        for value, method in ENERGY_METHODS.items():
+            note("energy_method", value, {*method.options, *_read_by(method.loss_class, args)})
+        return found
+    for value, loss in ENERGY_LOSSES.items():
+        note("energy_loss", value, {*_read_by(loss, args), *(PARTNER if loss.has_partner else ())})
+    for value, loss in (*TASK_LOSSES.items(), *TAG_TASK_LOSSES.items()):
+        note("task_loss", value, loss.options)
     for names, (switch, values) in READERS.items():
-        found = getattr(args, switch)
-        if found in values or (switch == "energy_loss" and _takes(found, values)):
-            continue
-        for name in given.intersection(names.split()):
-            raise ValueError(
-                f"`{name}` is read with {switch} {' or '.join(values)}, but {switch} is {found!r}. Leave it out, or "
-                f"give --{switch}."
-            )
+        for value in values:
+            note(switch, value, names.split())
+    return found
 
 
-def _takes(energy_loss: str, readers: Sequence[str]) -> bool:
-    """Whether it is cross-entropy, or a subclass of one of the readers under a name of its own."""
-    kinds = tuple(ENERGY_LOSSES[name] for name in readers)
-    return energy_loss == CROSS_ENTROPY or issubclass(ENERGY_LOSSES[energy_loss], kinds)
+def _read_by(loss: type[EnergyLoss], args) -> set[str]:
+    """The arguments that an energy loss reads; a cost that is added to logits, only where its weight is not 0."""
+    names = {field.name for field in fields(loss)} if loss.options is None else set(loss.options)
+    if "cost_weight" in names and not getattr(args, "cost_weight", 0):
+        names.discard("margin_cost")
+    return {name for name in names if hasattr(args, name)}
+
+
+def _default(field):
+    return field.default if field.default_factory is MISSING else field.default_factory()

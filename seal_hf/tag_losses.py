@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -34,6 +35,8 @@ class TagTaskLoss:
     tags: Sequence[str] = ()
     crf: CRF | None = None
     unique_roles_weight: float = 1.0
+
+    options: ClassVar[tuple[str, ...]] = ()  # of [`SealTrainingArguments`], those that it reads
 
     def __post_init__(self):
         """Raise ValueError where a task-net of these fields cannot have the loss."""
@@ -80,6 +83,8 @@ class CRFLoss(TagTaskLoss):
         ValueError: without a CRF, or with one of another number of tags.
     """
 
+    options = ("crf_learning_rate",)
+
     def __post_init__(self):
         if self.crf is None:
             raise ValueError(
@@ -107,6 +112,8 @@ class UniqueRoles(TagCrossEntropy):
     Raises:
         ValueError: where no tag begins a core role.
     """
+
+    options = ("unique_roles_weight",)
 
     def __post_init__(self):
         found: dict[str, list[int]] = {}

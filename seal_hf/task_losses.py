@@ -8,6 +8,7 @@ them. All is computed from float32 logits, never from probabilities, and stays f
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +19,7 @@ from .label_sets import LabelSets, dot
 
 @dataclass
 class TaskLoss:
-    """Base class; the fields are the options of all losses, each loss reads its own.
+    """Base class; the fields are the options of all losses, each loss reads its own, its `options`.
 
     Attributes:
         num_samples: K, the label sets per input that `ranking` draws from the task-net.
@@ -33,6 +34,7 @@ class TaskLoss:
     asymmetric_gamma_positive: float = 0.0
     asymmetric_clip: float = 0.05
 
+    options: ClassVar[tuple[str, ...]] = ()  # the fields that it reads
     draws = False  # whether it trains on samples of the task-net's distribution
 
     @classmethod
@@ -70,6 +72,8 @@ class Focal(TaskLoss):
     -Σ_j (1 - q_j)^γ log q_j,     q_j = p_j where y_j = 1, else 1 - p_j
     """
 
+    options = ("focal_gamma",)
+
     def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
         z = logits * (2 * labels - 1)  # q = σ(z)
         return -((self.focal_gamma * F.logsigmoid(-z)).exp() * F.logsigmoid(z)).sum(-1)
@@ -83,6 +87,8 @@ class Asymmetric(TaskLoss):
     The gradient is that of this equation; the authors' code takes the focusing weights for constants unless told
     otherwise. Its default is γ+ = 1, ours 0.
     """
+
+    options = ("asymmetric_gamma_negative", "asymmetric_gamma_positive", "asymmetric_clip")
 
     def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
         log_p, log_q = F.logsigmoid(logits), F.logsigmoid(-logits)
@@ -121,6 +127,7 @@ class Ranking(CrossEntropy):
     calls it, it is cross-entropy.
     """
 
+    options = ("num_samples",)
     draws = True
 
     def __call__(self, logits: Tensor, labels: Tensor, samples: Tensor | LabelSets | None = None) -> Tensor:

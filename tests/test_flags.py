@@ -3,8 +3,17 @@
 from dataclasses import fields
 
 import pytest
+import torch
 
-from seal_hf import ENERGY_LOSSES, SPACES, SealTrainingArguments
+from seal_hf import (
+    ENERGY_LOSSES,
+    ENERGY_METHODS,
+    SPACES,
+    EnergyTrainingArguments,
+    MultiLabelSpace,
+    SealTrainingArguments,
+)
+from seal_hf.energy_losses import EnergyLoss
 from seal_hf.flags import OUTPUTS, READERS, check_flags
 
 
@@ -47,6 +56,96 @@ def test_a_flag_that_nothing_reads_is_refused(words, options, message):
         check(words, **options)
 
 
+@pytest.mark.parametrize(
+    "words, options, message",
+    [
+        (
+            "--margin_cost l1",
+            {"energy_loss": "regression", "margin_cost": "l1"},
+            "read with energy_loss margin or infnet",
+        ),
+        ("--margin_cost l1", {"energy_loss": "nce", "margin_cost": "l1"}, "but energy_loss is 'nce'"),  # no cost_weight
+        (
+            "--num_samples 5",
+            {"energy_loss": "margin", "num_samples": 5},
+            "contrastive_divergence or with task_loss ranking, but energy_loss is 'margin' and task_loss is 'cross_en",
+        ),
+        ("--cost_augmented_network shared", {"cost_augmented_network": "shared"}, "read with energy_loss infnet_plus"),
+        ("--crf_learning_rate 0.1", {"crf_learning_rate": 0.1}, "read with task_loss crf"),
+    ],
+)
+def test_what_the_loss_does_not_name_among_its_options_is_refused(words, options, message):
+    with pytest.raises(ValueError, match=message):
+        check(words, "tag_sequence", **options)
+
+
+def test_what_some_reader_takes_is_taken():
+    check("--num_samples 5", energy_loss="margin", task_loss="ranking", num_samples=5)
+    check("--margin_cost l1 --cost_weight 1", energy_loss="nce", margin_cost="l1", cost_weight=1.0)
+    check("--num_samples 5 --margin_cost l1", energy_loss="ce", num_samples=5, margin_cost="l1")
+
+
+@pytest.mark.parametrize(
+    "method, words, message",
+    [
+        (
+            "nce",
+            "--inference_steps 9",
+            "`inference_steps` is read with energy_method spen or dvn, but energy_method is",
+        ),
+        ("spen", "--num_samples 5", "read with energy_method nce or ranking or regression_s, but"),
+        ("dvn", "--margin_cost l1", "read with energy_method spen, but energy_method is 'dvn'"),
+        ("ranking", "--margin_cost l1", "read with energy_method spen, but"),
+        ("nce", "--regression_samples discrete", "read with energy_method regression_s, but"),
+        ("spen", "--margin_cost l1 --inference_steps 9", None),
+        ("regression_s", "--num_samples 5 --perturbation_std 2", None),
+        ("dvn", "--inference_steps 9 --dvn_points start --inference_start zeros", None),
+    ],
+)
+def test_flags_of_an_energy_network_on_its_own(method, words, message):
+    names, values = words.split()[::2], words.split()[1::2]
+    known = {name[2:]: int(value) if value.isdigit() else value for name, value in zip(names, values, strict=True)}
+    known |= {"dvn_points": [known["dvn_points"]]} if "dvn_points" in known else {}
+    args = EnergyTrainingArguments("runs", use_cpu=True, energy_method=method, **known)
+    if message is None:
+        return check_flags(args, words.split(), "multi_label")
+    with pytest.raises(ValueError, match=message):
+        check_flags(args, words.split(), "multi_label")
+
+
+class Recorded:
+    """The names of the options that were read, of a loss whose class this mixes in."""
+
+    def __getattribute__(self, name):
+        if name in {field.name for field in fields(ENERGY_LOSSES["nce"])}:
+            object.__getattribute__(self, "read").add(name)
+        return object.__getattribute__(self, name)
+
+
+@pytest.mark.parametrize("name", ENERGY_LOSSES)
+def test_the_options_of_an_energy_loss_are_the_fields_that_it_reads(name):
+    kind, logits, labels = ENERGY_LOSSES[name], torch.randn(3, 4), torch.eye(3, 4)
+    read = set()
+    for options in ({}, {"cost_weight": 1.0, "gold_mix": 0.3, "distinct_samples": True}):
+        loss = kind(**options)
+        loss.read = read
+        loss.__class__ = type("Recording", (Recorded, kind), {})
+        partner = logits.flip(1) if loss.has_partner else None
+        candidates = loss.candidates(MultiLabelSpace(), logits, labels, torch.Generator().manual_seed(0), partner)
+        energies = torch.randn(candidates.y.shape[:2])
+        loss(energies, candidates)
+        if loss.reads_gold:
+            loss.task_term(energies[:, :2], torch.rand(3, 1))
+        else:
+            loss.task_term(energies[:, :1])
+    assert read == set(kind.options)
+
+
+def test_every_method_and_option_that_is_named_is_there():
+    arguments = {field.name for field in fields(EnergyTrainingArguments)}
+    assert {name for method in ENERGY_METHODS.values() for name in method.options} <= arguments
+
+
 def test_a_flag_that_is_read_or_waits_for_an_energy_loss_is_taken():
     check("--perturbation_std 3", energy_loss="regression_s", perturbation_std=3)
     given = dict(gold_mix=0.3, perturbation_std=3.0, margin_type="slack")
@@ -54,6 +153,11 @@ def test_a_flag_that_is_read_or_waits_for_an_energy_loss_is_taken():
     check("--asymmetric_clip 0.1", task_loss="asymmetric", asymmetric_clip=0.1)
     check("--distinct_samples false", energy_loss="margin")  # its default
     check("--coherence_size 3", "binary_mask", sample_coherence="field", coherence_size=3)
+
+
+def test_a_loss_that_names_no_options_may_read_any(monkeypatch):
+    monkeypatch.setitem(ENERGY_LOSSES, "mine", type("Mine", (EnergyLoss,), {"name": "mine"}))
+    check("--gold_mix 0.3 --margin_type slack", energy_loss="mine", gold_mix=0.3, margin_type="slack")
 
 
 def test_a_loss_of_ones_own_reads_what_its_class_reads(monkeypatch):
