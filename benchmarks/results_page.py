@@ -46,16 +46,16 @@ TITLES = {
 JUDGED = {"mlc": "F1 tuned", "tagging": "span F1", "segmentation": "IoU at 0.5", "rewards": "accuracy"}
 INTRODUCTION = """# Results
 
-What each method reaches on feature data, with equal means: as many trials of search on validation (on delicious none;
-some methods have them in `delicious_searched`), the same seeds, the same five decoders. Written by
-`python benchmarks/results_page.py` from the raw runs under `results/compare/`. Under each table stand the commands that
-it is made by; started again, they run what is not there yet.
+What each method reaches on feature data, on each data set with equal means: as many trials of search on validation (on
+delicious none; some methods have them in `delicious_searched`), seeds from 1 to as many as its row says, the same five
+decoders. Written by `python benchmarks/results_page.py` from the raw runs under `results/compare/`. Under each table
+stand the commands that it is made by; started again, they run what is not there yet.
 
 *Published* are the figures of Lee et al. 2022 at 0.5 (`ranking`: of their draft), on their own folds, so they stand
-beside ours, not under them. On genbase they had the identifier as a feature: `genbase_id` here. On spo_fun they had
-500 labels, with the root of the class hierarchy, which is on for every row, and alone scores 23.02 on test:
-`spo_fun_root` here; plain `spo_fun`, and `seq_fun`, have no root. The column *seeds* says how many runs a row has; data
-sets and methods that are not here were not run yet.
+beside ours, not under them. On genbase they had the identifier as a feature: `genbase_id` here. On spo_fun they had 500
+labels, with the root of the class hierarchy, which is on for every row, and alone scores 23.02 on test: `spo_fun_root`
+here; plain `spo_fun`, and `seq_fun`, have no root. The column *seeds* says how many runs a row has; data sets and
+methods that are not here were not run yet.
 """
 
 
