@@ -45,7 +45,8 @@ seq_fun alone, where an energy without dependencies between labels gains as much
 does with a fixed λ1, and by gradient norms the two searches ended at shares of 0.5 and 0.03, which do not compare: see
 below. On delicious the share of λ1 that suits bibtex is far too large (`nce_balanced`), and where it was searched
 (`delicious_searched`), the loss-net gains by more than chance under the calibrated decoder alone. *Seconds per epoch*:
-of the samples' energies; `nce_balanced_cheap` is below 3 (next section), though validation does not always choose it."""
+of the samples' energies; `nce_balanced_cheap` is below 3 (next section), though validation does not always choose
+it."""
 
 
 def best_of(compared: dict, group: str) -> tuple[str, dict] | None:
