@@ -83,8 +83,6 @@ class CRFLoss(TagTaskLoss):
         ValueError: without a CRF, or with one of another number of tags.
     """
 
-    options = ("crf_learning_rate",)
-
     def __post_init__(self):
         if self.crf is None:
             raise ValueError(

@@ -71,7 +71,6 @@ def test_a_flag_that_nothing_reads_is_refused(words, options, message):
             "contrastive_divergence or with task_loss ranking, but energy_loss is 'margin' and task_loss is 'cross_en",
         ),
         ("--cost_augmented_network shared", {"cost_augmented_network": "shared"}, "read with energy_loss infnet_plus"),
-        ("--crf_learning_rate 0.1", {"crf_learning_rate": 0.1}, "read with task_loss crf"),
     ],
 )
 def test_what_the_loss_does_not_name_among_its_options_is_refused(words, options, message):
