@@ -6,6 +6,7 @@ python benchmarks/results_page.py
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, median
 
@@ -123,12 +124,19 @@ def summary(tables: dict[str, dict[str, dict]]) -> list[str]:
             found = best_of(by_decoder[decoder], SEAL)
             if found and "difference" in found[1] and VARIANTS.get(name) not in tables:
                 gains.append(found[1]["difference"])
-            cells.append(difference(found[1]) if found else "-")
+            shown = best_of(by_decoder[decoder], BASELINE)
+            cells.append(gain(by_decoder[decoder], found[1], shown and shown[0]) if found else "-")
             lines.append(f"| {' | '.join(cells)} |")
         if gains:
             lines.append(f"| mean | | | | {100 * mean(gains):+.2f} |")
         lines.append("")
     return lines
+
+
+def gain(compared: dict, row: dict, shown: str | None) -> str:
+    """A row's difference to the best baseline, which is named where it is not the one shown."""
+    best = compared.get("best_baseline")
+    return difference(row) + (f" to `{best}`" if best not in (None, shown) else "")
 
 
 def one_for_all(tables: dict[str, dict[str, dict]]) -> list[str]:
@@ -175,9 +183,16 @@ def readme_table(tables: dict[str, dict[str, dict]]) -> list[str]:
                 continue
             for method, row in found:
                 cells.append(f"`{method}` {percent(*row[decoder])} ({len(row['seeds'])})")
-            cells.append(difference(found[1][1]))
+            cells.append(gain(by_decoder[decoder], found[1][1], found[0][0]))
         lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def _of_same_seeds(name: str, losses: Sequence[str]) -> tuple[list[int], list[list[dict]]]:
+    """A data set's runs by each of these, of the seeds that all have which have any."""
+    runs = [runs_of(f"{name}_{loss}") for loss in losses]
+    seeds = set.intersection(*({run["seed"] for run in found} for found in runs if found))
+    return sorted(seeds), [[run for run in found if run["seed"] in seeds] for found in runs]
 
 
 def dependencies() -> list[str]:
@@ -186,12 +201,10 @@ def dependencies() -> list[str]:
     lines = ["| data | seeds | ce | nce | local | p, nce and local | pairwise |", "|---" * 7 + "|"]
     for folder in sorted(RESULTS.glob("*_nce_local")):
         name = folder.name.removesuffix("_nce_local")
-        runs = [runs_of(f"{name}_{loss}") for loss in ("ce", "nce", "nce_local", "nce_pairwise")]
-        of_seed = [{run["seed"]: run[key] for run in found} for found in runs[1:3]]
-        seeds = sorted(of_seed[0].keys() & of_seed[1].keys())
-        p = paired_test(*([values[seed] for seed in seeds] for values in of_seed)) if len(seeds) > 1 else None
+        seeds, runs = _of_same_seeds(name, ("ce", "nce", "nce_local", "nce_pairwise"))
+        nce, local = ([run[key] for run in found] for found in runs[1:3])
+        p = f"{paired_test(nce, local):.2g}" if len(seeds) > 1 else "-"
         *cells, pairwise = (cell(found, key) for found in runs)
-        p = "-" if p is None else f"{p:.2g}"
         lines.append(f"| {name} | {len(seeds)} | {' | '.join(cells)} | {p} | {pairwise} |")
     return lines
 
@@ -202,11 +215,9 @@ def one_share() -> list[str]:
     lines = ["| data | ce | nce | share 0.1 | difference to ce | p |", "|---" * 6 + "|"]
     for folder in sorted(RESULTS.glob("*_nce_share01")):
         name = folder.name.removesuffix("_nce_share01")
-        runs = [runs_of(f"{name}_{loss}") for loss in ("ce", "nce", "nce_share01")]
-        theirs, _, ours = ({run["seed"]: run[key] for run in found} for found in runs)
-        seeds = sorted(ours.keys() & theirs.keys())
-        values = [[figures[seed] for seed in seeds] for figures in (ours, theirs)]
-        gain, p = mean(values[0]) - mean(values[1]), paired_test(*values)
+        _, runs = _of_same_seeds(name, ("ce", "nce", "nce_share01"))
+        theirs, _, ours = ([run[key] for run in found] for found in runs)
+        gain, p = mean(ours) - mean(theirs), paired_test(ours, theirs)
         lines.append(f"| {name} | {' | '.join(cell(found, key) for found in runs)} | {100 * gain:+.2f} | {p:.2g} |")
     return lines
 

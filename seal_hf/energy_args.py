@@ -9,14 +9,14 @@ from transformers import TrainingArguments
 from .energy_losses import REGRESSION_SAMPLES
 from .energy_methods import ENERGY_METHODS, POINTS
 from .inference import OPTIMIZERS, STARTS, GradientBasedInference
+from .options import Checked
 from .spaces import COSTS
-from .training_args import CheckedArguments
 
 AUTO = "auto"
 
 
 @dataclass
-class EnergyTrainingArguments(CheckedArguments, TrainingArguments):
+class EnergyTrainingArguments(Checked, TrainingArguments):
     """[`~transformers.TrainingArguments`], whose optimizer trains the energy network, and the arguments of the method.
 
     Parameters that control the training:
@@ -44,6 +44,7 @@ class EnergyTrainingArguments(CheckedArguments, TrainingArguments):
         inference_start (`str`, default `"auto"`): `zeros`, `uniform` (1/2), `random`, or `task_net`, its relaxed
             output. `auto`: zeros for `dvn`; else the task-net's output if there is one, or uniform.
         inference_num_starts (`int`, default 1): starts per input, those after the first random; the best is taken.
+            What is random is drawn by batch: another evaluation batch size has other starts.
     """
 
     energy_method: str = field(

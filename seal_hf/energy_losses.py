@@ -18,7 +18,7 @@ https://arxiv.org/abs/1911.02891 (equation numbers as printed there).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -26,10 +26,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .label_sets import LabelSets
+from .options import Checked, fields_from
 from .spaces import OutputSpace
 
 OUTPUT, GOLD, SAMPLES = 0, 1, slice(2, None)  # columns of a candidate row
 CONTRAST = slice(1, None)  # gold first, then the samples
+MARGINS = ("rescaled", "slack", "contrastive", "perceptron")
+REGRESSION_SAMPLES = ("continuous", "discrete")
 
 
 @dataclass
@@ -56,7 +59,7 @@ class Candidates:
 
 
 @dataclass
-class EnergyLoss:
+class EnergyLoss(Checked):
     """Base class; the fields are the options of all losses, named as in [`SealTrainingArguments`], each loss reads its
     own, its `options`.
 
@@ -92,6 +95,15 @@ class EnergyLoss:
     has_partner = False  # whether a cost-augmented network is trained beside the task-net
     reads_output = True  # whether L_E depends on ŷ, and so on the task-net's parameters: implicit gradients need that
 
+    def __post_init__(self):
+        """Raise ValueError for values that cannot be."""
+        self._check_choice("margin_type", MARGINS)
+        self._check_choice("regression_samples", REGRESSION_SAMPLES)
+        for name, least in {"num_samples": 1, "cost_weight": 0, "gold_mix": 0, "perturbation_std": 0}.items():
+            self._check_range(name, least)
+        if self.gold_mix >= 1:
+            raise ValueError(f"`gold_mix` is {self.gold_mix}; it is a share below 1: at 1 every sample is the gold.")
+
     @property
     def perturbs(self) -> bool:
         """Whether its samples are relaxed structures, from logits with noise."""
@@ -105,7 +117,7 @@ class EnergyLoss:
     @classmethod
     def from_arguments(cls, args) -> EnergyLoss:
         """The loss with the options that [`SealTrainingArguments`] or [`EnergyTrainingArguments`] have for it."""
-        return cls(**{field.name: getattr(args, field.name) for field in fields(cls) if hasattr(args, field.name)})
+        return cls(**fields_from(cls, args))
 
     def draw(self, space: OutputSpace, logits: Tensor, gold: Tensor, generator: torch.Generator) -> Tensor | None:
         """The K samples, (B, K, ...), or None for a loss that needs none."""
@@ -404,9 +416,6 @@ class DeepValue(Regression):
     def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
         return self.pointwise(energies, candidates.score).sum(1).mean()
 
-
-MARGINS = ("rescaled", "slack", "contrastive", "perceptron")
-REGRESSION_SAMPLES = ("continuous", "discrete")
 
 ENERGY_LOSSES: dict[str, type[EnergyLoss]] = {
     loss.name: loss

@@ -81,7 +81,7 @@ class EnergyMethod(ABC):
         """[ŷ, y*, further points], of the ŷ that was found; (B, 1, ...) each."""
         gold, mask = problem.space.gold(problem.labels)
         candidates = Candidates(problem.space.join([found, problem.space.candidate(gold), *further]), mask)
-        self.loss.annotate(problem.space, None, gold, candidates)
+        self.loss.annotate(problem.space, problem.logits, gold, candidates)
         return candidates
 
 
@@ -207,10 +207,14 @@ class FromTaskNet(EnergyMethod):
 
 
 class FromTaskNetRanking(FromTaskNet):
+    """`ranking` on the same samples."""
+
     loss_class = Ranking
 
 
 class FromTaskNetRegression(FromTaskNet):
+    """`regression_s` around the task-net's output."""
+
     loss_class = RegressionS
 
 

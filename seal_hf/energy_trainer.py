@@ -45,7 +45,8 @@ class EnergyTrainer(SavingTrainer):
     Args:
         model: a [`LossNet`] with `encoder_mode="separate"`; for example `SealForMultiLabel.for_data(data).loss_net`.
         args: [`EnergyTrainingArguments`].
-        task_net: a trained task-net, which is frozen: the noise of `nce`, and a start of inference. Not saved.
+        task_net: a trained task-net, which is frozen: the noise of `nce`, `ranking` and `regression_s`, and a start of
+            inference. Not saved.
         space: the output space; default: the network's.
         kwargs: as for the Trainer.
 

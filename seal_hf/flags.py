@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, fields
 
 from .energy_args import EnergyTrainingArguments
-from .energy_losses import ENERGY_LOSSES, EnergyLoss
+from .energy_losses import ENERGY_LOSSES
 from .energy_methods import ENERGY_METHODS
+from .options import options_read
 from .tag_losses import TAG_TASK_LOSSES
 from .task_losses import TASK_LOSSES
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
@@ -19,13 +20,15 @@ from .training_args import CROSS_ENTROPY, SealTrainingArguments
 # flags that no loss names in its `options` -> the argument that says whether they are read, and its values then
 READERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "soft_iou_weight": ("task_loss", ("soft_iou",)),
-    "hypergradient_terms hypergradient_scale": ("hypergradient", ("neumann", "cg", "unrolled")),
+    "hypergradient_terms": ("hypergradient", ("neumann", "cg", "unrolled")),
+    "hypergradient_scale": ("hypergradient", ("neumann", "unrolled")),
     "hypergradient_damping": ("hypergradient", ("neumann", "cg")),
     "hypergradient_product hypergradient_parameters": ("hypergradient", ("neumann", "cg", "unrolled")),
     "coherence_size": ("sample_coherence", ("field", "patches")),
     "independent_share": ("sample_coherence", ("patches",)),
     "input_noise_std": ("sample_coherence", ("inputs",)),
 }
+OF_ENERGY_LOSSES = {"energy_loss", "hypergradient", "sample_coherence"}
 PARTNER = ("cost_augmented_network", "cost_augmented_task_weight")  # of a loss that has one
 OUTPUTS = {  # flags of one kind of output -> its program
     "crf_learning_rate tag_score constrained_decoding": ("tag_sequence", "run_tagging.py"),
@@ -46,7 +49,7 @@ def check_flags(args: SealTrainingArguments | EnergyTrainingArguments, argv: Seq
     given = {word[2:].split("=")[0].replace("-", "_") for word in words if word.startswith("--")}
     given -= {field.name for field in fields(args) if getattr(args, field.name) == _default(field)}  # as not given
     if getattr(args, "energy_loss", None) == CROSS_ENTROPY:
-        given -= {name for name, switches in readers(args).items() if "energy_loss" in switches}
+        given -= {name for name, switches in readers(args).items() if switches.keys() & OF_ENERGY_LOSSES}
     for names, (kind, program) in OUTPUTS.items():
         for name in given.intersection(names.split()) if output != kind else ():
             raise ValueError(f"`{name}` is of another kind of output, {kind} ({program}). Leave it out.")
@@ -68,24 +71,16 @@ def readers(args: SealTrainingArguments | EnergyTrainingArguments) -> Readers:
 
     if isinstance(args, EnergyTrainingArguments):
         for value, method in ENERGY_METHODS.items():
-            note("energy_method", value, {*method.options, *_read_by(method.loss_class, args)})
+            note("energy_method", value, {*method.options, *options_read(method.loss_class, args)})
         return found
     for value, loss in ENERGY_LOSSES.items():
-        note("energy_loss", value, {*_read_by(loss, args), *(PARTNER if loss.has_partner else ())})
+        note("energy_loss", value, {*options_read(loss, args), *(PARTNER if loss.has_partner else ())})
     for value, loss in (*TASK_LOSSES.items(), *TAG_TASK_LOSSES.items()):
         note("task_loss", value, loss.options)
     for names, (switch, values) in READERS.items():
         for value in values:
             note(switch, value, names.split())
     return found
-
-
-def _read_by(loss: type[EnergyLoss], args) -> set[str]:
-    """The arguments that an energy loss reads; a cost that is added to logits, only where its weight is not 0."""
-    names = {field.name for field in fields(loss)} if loss.options is None else set(loss.options)
-    if "cost_weight" in names and not getattr(args, "cost_weight", 0):
-        names.discard("margin_cost")
-    return {name for name in names if hasattr(args, name)}
 
 
 def _default(field):

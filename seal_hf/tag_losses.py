@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .chain import CRF, IGNORED, at_least_float32
+from .options import fields_from
 from .tags import CORE_ROLE, split_tag
 
 BEGINS = ("B", "S", "U")  # prefixes of a span's first word
@@ -57,7 +58,8 @@ class TagTaskLoss:
                 f"`task_loss` is {args.task_loss!r}, but the task-net has a CRF, which only 'crf' trains and decodes "
                 "with. Set task_loss='crf', or load the task-net with crf=False."
             )
-        return TAG_TASK_LOSSES[args.task_loss](tags, crf, args.unique_roles_weight)
+        kind = TAG_TASK_LOSSES[args.task_loss]
+        return kind(tags, crf, **fields_from(kind, args))
 
     def __call__(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Logits (B, T, C) and labels (B, T) -> scalar."""

@@ -1,13 +1,14 @@
 """Task losses: what the task-net minimises by itself, each equation once, beside its source.
 
 Notation: logits s_j, probabilities p_j = σ(s_j), labels y_j in {0, 1}, for one input over L labels. A loss maps logits
-(B, L) and labels (B, L) to a scalar: summed over labels, mean over the batch, so that λ1 means the same beside each of
-them. All is computed from float32 logits, never from probabilities, and stays finite for any logit.
+(B, L) and labels (B, L) to a scalar, the mean over the batch of a sum over labels; ZLPR and the ranking loss have one
+term per input instead, and beside them λ1 is searched anew. All is computed from float32 logits, never from
+probabilities, and stays finite for any logit.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -15,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .label_sets import LabelSets, dot
+from .options import fields_from
 
 
 @dataclass
@@ -48,7 +50,8 @@ class TaskLoss:
             raise ValueError(
                 f"`task_loss` is {args.task_loss!r}; for label sets it must be one of {', '.join(TASK_LOSSES)}."
             )
-        return TASK_LOSSES[args.task_loss](**{option.name: getattr(args, option.name) for option in fields(cls)})
+        kind = TASK_LOSSES[args.task_loss]
+        return kind(**fields_from(kind, args))
 
     def __call__(self, logits: Tensor, labels: Tensor, samples: Tensor | LabelSets | None = None) -> Tensor:
         """Logits and 0/1 labels (B, L) -> scalar; `samples` (B, K, L), without gradient, where the loss `draws`."""

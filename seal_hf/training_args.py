@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +13,7 @@ from .energy_losses import ENERGY_LOSSES, MARGINS, REGRESSION_SAMPLES
 from .energy_weight import SCHEDULES
 from .implicit.hypergradient import METHODS, PRODUCTS, Hypergradient
 from .infnet import PARAMETERIZATIONS
+from .options import Checked
 from .saving.export import ADAPTER_EXPORTS
 from .spaces import COSTS, SPARSE_FROM, TAG_SCORES
 from .spaces.masks import COHERENCE, MASK_TASK_LOSSES, PIXEL_LOSSES
@@ -24,25 +24,15 @@ LOSS_NET_ENCODERS = (*ENCODER_MODES, *LIBRARIES)
 CROSS_ENTROPY = "ce"  # the same trainer with no loss-net
 # of transformers: these step by a metric, or take arguments of their own, which the loss-net's schedule has not
 DEMANDING_SCHEDULES = "reduce_lr_on_plateau greedy warmup_stable_decay cosine_with_min_lr cosine_warmup_with_min_lr"
-ALL_TASK_LOSSES = list(dict.fromkeys([*TASK_LOSSES, *TAG_TASK_LOSSES, *MASK_TASK_LOSSES]))  # of labels, tags and masks
 
 
-class CheckedArguments:
-    """Checks of a field by its name, for dataclasses of arguments."""
-
-    def _check_choice(self, name: str, choices) -> None:
-        value = getattr(self, name)
-        if value not in choices:
-            raise ValueError(f"`{name}` is {value!r}; it must be one of {', '.join(choices)}.")
-
-    def _check_range(self, name: str, least: float) -> None:
-        value = getattr(self, name)
-        if value is not None and not (math.isfinite(value) and value >= least):
-            raise ValueError(f"`{name}` is {value}; it must be a finite number, at least {least}.")
+def all_task_losses() -> list[str]:
+    """Names of the task losses of labels, tags and masks, as they are registered now."""
+    return list(dict.fromkeys([*TASK_LOSSES, *TAG_TASK_LOSSES, *MASK_TASK_LOSSES]))
 
 
 @dataclass
-class SealTrainingArguments(CheckedArguments, TrainingArguments):
+class SealTrainingArguments(Checked, TrainingArguments):
     """[`~transformers.TrainingArguments`], and the arguments of the method. Sources: SEAL = Lee et al. 2022.
 
     Parameters that control the energy loss, and how strongly it teaches:
@@ -217,7 +207,7 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
     gold_mix: float = field(default=0.0, metadata={"help": "Share of the gold in the samples, below 1."})
 
     task_loss: str = field(
-        default="cross_entropy", metadata={"help": f"The task-net's own loss: {', '.join(ALL_TASK_LOSSES)}."}
+        default="cross_entropy", metadata={"help": f"The task-net's own loss: {', '.join(all_task_losses())}."}
     )
     focal_gamma: float = field(default=TaskLoss.focal_gamma, metadata={"help": "γ of the focal loss."})
     asymmetric_gamma_negative: float = field(
@@ -303,7 +293,7 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
     def check(self) -> None:
         """Raises ValueError for values that cannot be, or do not go together; a hyper-parameter search changes them."""
         self._check_choice("energy_loss", [*ENERGY_LOSSES, CROSS_ENTROPY])
-        self._check_choice("task_loss", ALL_TASK_LOSSES)
+        self._check_choice("task_loss", all_task_losses())
         self._check_choice("tag_score", TAG_SCORES)
         self._check_choice("pixel_loss", PIXEL_LOSSES)
         self._check_choice("sample_coherence", COHERENCE)
@@ -365,6 +355,8 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
 
     def _check_coherence(self) -> None:
         """Raises ValueError where samples are to be coherent, but the energy loss draws none."""
+        if self.energy_loss == CROSS_ENTROPY:  # it leaves what is of energy losses aside
+            return
         drawing = [name for name, loss in ENERGY_LOSSES.items() if loss.draws()]
         if self.sample_coherence != "none" and self.energy_loss not in drawing:
             raise ValueError(
@@ -374,7 +366,7 @@ class SealTrainingArguments(CheckedArguments, TrainingArguments):
 
     def _check_hypergradient(self) -> None:
         """Raises ValueError for what implicit gradients do not go together with."""
-        if self.hypergradient == "none":
+        if self.hypergradient == "none" or self.energy_loss == CROSS_ENTROPY:
             return
         those = [name for name, loss in ENERGY_LOSSES.items() if loss.reads_output and not loss.reads_gold]
         if self.energy_loss not in those:

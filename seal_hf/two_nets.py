@@ -110,8 +110,8 @@ class TwoNetTrainer(SavingTrainer):
         if self.energy_loss is not None:
             self.space.check_loss(self.energy_loss, self.model.config.num_labels)
             check_balance(args, self.space)
+            check_hypergradient(args, self.model, self.loss_net, self.space, self.accelerator.distributed_type)
         self.space.check_cost(args.margin_cost)
-        check_hypergradient(args, self.model, self.loss_net, self.space, self.accelerator.distributed_type)
 
     def _get_train_sampler(self, train_dataset=None):
         train_dataset = train_dataset if train_dataset is not None else self.train_dataset

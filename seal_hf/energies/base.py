@@ -12,8 +12,9 @@ class Energy(nn.Module, ABC):
     """E(x, y) of S candidate structures y for each input x, lower = better.
 
     A new one is a subclass in a file here and its class in `ENERGIES`; the loss-nets of its output space may then have
-    it, by its name there. It is exact on structures (entries 0 and 1) and differentiable in relaxed ones, whose entries
-    lie in between.
+    it, by its name there. Its constructor takes `(num_labels, feature_size, global_size, **energy_options)`, or it has
+    a `from_config` of its own. It is exact on structures (entries 0 and 1) and differentiable in relaxed ones, whose
+    entries lie in between.
 
     Attributes:
         space: the output space whose structures it reads, by its name in `SPACES`.

@@ -58,11 +58,11 @@ class LabelEnergy(Energy):
     def _energies(self, scores: Tensor, y: Tensor | LabelSets, rows: Callable[[nn.Embedding], Tensor]) -> Tensor:
         """Of label sets over U labels with the scores b_iᵀ T(x), (B, U): (B, S)."""
         local = dot(y, scores)
-        return -(local + self.global_term(y, rows)) if self.has_global_term else -local
+        return self.global_term(y, rows) - local if self.has_global_term else -local
 
     @abstractmethod
     def global_term(self, y: Tensor | LabelSets, rows: Callable[[nn.Embedding], Tensor]) -> Tensor:
-        """Of label sets, higher = better: (B, S). `rows` gives a table's rows of the labels that `y` is over."""
+        """Of label sets, lower = better: (B, S). `rows` gives a table's rows of the labels that `y` is over."""
 
 
 class MultiLabelEnergy(LabelEnergy):
@@ -92,7 +92,7 @@ class MultiLabelEnergy(LabelEnergy):
 
     def global_term(self, y: Tensor | LabelSets, rows: Callable[[nn.Embedding], Tensor]) -> Tensor:
         hidden = F.softplus(sum_rows(y, rows(self.projection)) + self.bias)  # (B, S, G)
-        return self.direction(hidden).squeeze(-1)
+        return -self.direction(hidden).squeeze(-1)
 
     @torch.no_grad()
     def truncation_bound(self, features: Tensor, dropped: Tensor) -> Tensor:
@@ -143,4 +143,4 @@ class PairwiseEnergy(LabelEnergy):
         table = rows(self.projection)
         squares = (table**2) @ self.direction  # W_ii: (L,)
         together = sum_rows(y, table) ** 2 @ self.direction  # (B, S)
-        return (together - sum_rows(squared(y), squares.unsqueeze(1)).squeeze(-1)) / 2
+        return (sum_rows(squared(y), squares.unsqueeze(1)).squeeze(-1) - together) / 2

@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -15,18 +16,22 @@ from huggingface_hub import EvalResult, ModelCardData
 from transformers import Trainer
 
 from ..backbones import library_of
+from ..energy_losses import ENERGY_LOSSES
 from ..modeling.fcn import FCNConfig
 from ..modeling.recurrent import BiLSTMConfig
+from ..options import options_read
 from ..saving.export import saves_merged
 from ..spaces import BinaryMaskSpace, OutputSpace, TagSequenceSpace
+from ..tag_losses import TAG_TASK_LOSSES
+from ..task_losses import TASK_LOSSES
+from ..training_args import CROSS_ENTROPY
 from .card_kinds import KINDS, CardKind
 
 TEMPLATE = Path(__file__).parent / "model_card_template.md"
 MAX_LABELS = 100  # in the card's table; config.json has them all
-CARD_ARGUMENTS = (  # the last ones belong to the loss-net
-    "learning_rate per_device_train_batch_size gradient_accumulation_steps num_train_epochs seed "
-    "energy_weight num_samples loss_net_steps batch_repeats loss_net_learning_rate"
-).split()
+CARD_ARGUMENTS = ("learning_rate", "per_device_train_batch_size", "gradient_accumulation_steps", "seed")
+LOSS_NET_ARGUMENTS = ("energy_weight", "loss_net_steps", "batch_repeats")
+IF_CHANGED = ("task_weight", "energy_weight_balance", "energy_weight_schedule", "loss_net_every", "hypergradient")
 
 
 def model_card(
@@ -151,7 +156,7 @@ def run_card(
         base_model=finetuned_from or model.config._name_or_path or None,
         dataset=dataset if dataset is None or isinstance(dataset, str) else ", ".join(dataset),
         loss=args.energy_loss,
-        task_loss=args.task_loss,
+        task_loss=_task_loss(trainer),
         loss_net_encoder=args.loss_net_encoder,
         metrics=metrics,
         threshold=getattr(model.config, "threshold", None),
@@ -159,11 +164,35 @@ def run_card(
         library_snippet=_library_snippet(model, args.adapter_export, trainer.space),
         crf=getattr(model.config, "crf", False),
         constrained_decoding=getattr(model.config, "constrained_decoding", False),
-        hyperparameters={
-            name: getattr(args, name) for name in (CARD_ARGUMENTS if args.energy_loss != "ce" else CARD_ARGUMENTS[:5])
-        },
+        hyperparameters=_settings(trainer),
         **{name: facts.get(name) for name in ("language", "license", "tags")},
     )
+
+
+def _task_loss(trainer) -> str:
+    """The name of the task loss that trains, or its class's if it has none; of masks it has no class."""
+    kind = type(getattr(trainer.space, "loss", None))
+    if kind is type(None):
+        return trainer.args.task_loss
+    names = {loss: name for name, loss in (*TASK_LOSSES.items(), *TAG_TASK_LOSSES.items())}
+    return names.get(kind, kind.__name__)
+
+
+def _settings(trainer) -> dict[str, Any]:
+    """What the run was trained with and for how long; of the losses and the loss-net, what was read."""
+    args, state, loss = trainer.args, trainer.state, getattr(trainer.space, "loss", None)
+    settings = {name: getattr(args, name) for name in CARD_ARGUMENTS}
+    if state.global_step:
+        settings |= {"epochs": round(state.epoch, 2), "steps": state.global_step}
+    settings |= {name: getattr(loss, name) for name in getattr(loss, "options", ()) if hasattr(loss, name)}
+    if args.energy_loss != CROSS_ENTROPY:
+        settings |= {name: getattr(args, name) for name in LOSS_NET_ARGUMENTS}
+        defaults = {field.name: field.default for field in fields(args)}
+        settings |= {name: getattr(args, name) for name in IF_CHANGED if getattr(args, name) != defaults[name]}
+        settings |= {name: getattr(args, name) for name in sorted(options_read(ENERGY_LOSSES[args.energy_loss], args))}
+        if args.loss_net_steps:
+            settings["loss_net_learning_rate"] = args.loss_net_learning_rate
+    return settings
 
 
 def _library_snippet(model, adapter_export: str, space: OutputSpace) -> str:

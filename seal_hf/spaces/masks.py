@@ -281,6 +281,7 @@ class BinaryMaskSpace(OutputSpace):
     def cost(self, y_hat: Tensor, y: Tensor, kind: str = "l1", mask: Tensor | None = None) -> Tensor:
         """Δ: `iou` = 1 - soft IoU, `f1` = 1 - soft F1 (Dice), `l1` = Σ|ŷ - y|, `l1_mean` = the same per pixel that
         counts. (B, S)."""
+        self.check_cost(kind)
         overlap, total = self._sums(y_hat, y, mask)
         if kind == "iou":
             return 1 - ratio(overlap, total - overlap)

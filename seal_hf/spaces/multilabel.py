@@ -41,6 +41,8 @@ class MultiLabelSpace(OutputSpace):
         relaxed_width: int = 256,
         loss: TaskLoss | None = None,
     ):
+        if not 0 < relaxed_mass <= 1:
+            raise ValueError(f"`relaxed_mass` is {relaxed_mass}; it is a share, above 0 and at most 1.")
         self.sparse_from, self.relaxed_mass, self.relaxed_width = sparse_from, relaxed_mass, relaxed_width
         self.loss = loss or CrossEntropy()
 
@@ -185,6 +187,7 @@ class MultiLabelSpace(OutputSpace):
 
     def cost(self, y_hat: Tensor | LabelSets, y: Tensor, kind: str = "f1", mask: Tensor | None = None) -> Tensor:
         """Δ: `f1` = 1 - soft F1 (SPEN), `l1` = Σ|ŷ - y| (InfNet+), `l1_mean` = the same per label. (B, S)."""
+        self.check_cost(kind)
         if kind == "f1":
             return 1 - self.score(y_hat, y)
         distance = total(y_hat) + y.sum(-1, keepdim=True) - 2 * dot(y_hat, y)  # |ŷ - y| = ŷ + y - 2 ŷ y for y in {0, 1}

@@ -82,7 +82,8 @@ class RewardSpace(TagSequenceSpace):
         return torch.where(self.without.unsqueeze(2), found, gold)
 
     def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
-        """As of tag sequences; where there is no gold, nothing is mixed in."""
+        """As of tag sequences; where there is no gold, nothing is mixed in. Raises ValueError as `rewards` does."""
+        self._check_codes()
         own = F.log_softmax(at_least_float32(logits), dim=-1)
         return torch.where(self.without.unsqueeze(2), own, super().mix(logits, gold, share))
 
@@ -92,12 +93,15 @@ class RewardSpace(TagSequenceSpace):
         Raises:
             ValueError: the batch has no codes for the reward.
         """
+        self._check_codes()
+        return self.reward(self.codes, y, mask & self.without).to(y.dtype)
+
+    def _check_codes(self) -> None:
         if self.codes is None:
             raise ValueError(
                 f"The batch has no column `{REWARD_CODES}`, which the reward reads. Make the training rows with "
                 "`reward_rows`."
             )
-        return self.reward(self.codes, y, mask & self.without).to(y.dtype)
 
     def score(self, y_hat: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """The score against the gold `y` (B, T, C), or of rows without gold the reward: (B, S)."""

@@ -46,6 +46,8 @@ class TagSequenceSpace(OutputSpace):
         score: str = "accuracy",
         constrained: bool = False,
     ):
+        if score not in TAG_SCORES:
+            raise ValueError(f"`score` of tags is {score!r}; it must be one of {', '.join(TAG_SCORES)}.")
         self.label_names = list(label_names)
         self.loss = loss or TagCrossEntropy(self.label_names)
         self.span_score = SoftSpanF1(self.label_names, given_types(self.label_names)) if score == "span_f1" else None
@@ -176,6 +178,7 @@ class TagSequenceSpace(OutputSpace):
     def cost(self, y_hat: Tensor, y: Tensor, kind: str = "f1", mask: Tensor | None = None) -> Tensor:
         """Δ: `f1` = 1 - agreement, `l1` = Σ_t Σ_c |ŷ - y| (InfNet+), in [0, 2 T], `l1_mean` = the same per position
         that counts. (B, S)."""
+        self.check_cost(kind)
         if kind == "f1":
             return 1 - self.agreement(y_hat, y, mask)
         counted, gold = self._counted(y_hat, mask), self._counted(y, mask).to(y_hat.dtype)

@@ -1,0 +1,162 @@
+"""Losses, energies and options of one's own, as CONTRIBUTING.md says, and what the constructors refuse."""
+
+import tempfile
+from dataclasses import dataclass
+
+import pytest
+import tiny_run
+import torch
+import torch.nn.functional as F
+
+from seal_hf import (
+    TASK_LOSSES,
+    BinaryMaskSpace,
+    MultiLabelSpace,
+    SealTrainer,
+    SealTrainingArguments,
+    TagSequenceSpace,
+    TensorRows,
+)
+from seal_hf.energies import ENERGIES
+from seal_hf.energies.multilabel import LabelEnergy, MultiLabelEnergy
+from seal_hf.energy_losses import NCE, Margin, Ranking, RegressionS
+from seal_hf.reports import run_card
+from seal_hf.spaces import RewardSpace
+from seal_hf.tag_losses import TAG_TASK_LOSSES, TagCrossEntropy
+from seal_hf.task_losses import Focal, TaskLoss
+
+
+@dataclass
+class Arguments(SealTrainingArguments):
+    temperature: float = 1.0
+
+
+def arguments(**options):
+    return Arguments(tempfile.gettempdir(), use_cpu=True, report_to="none", **options)
+
+
+def trainer_of(folder, loss, **options):
+    return tiny_run.make(folder, loss, **options)[0]
+
+
+def test_an_option_of_ones_own_reaches_the_loss():
+    @dataclass
+    class Tempered(Ranking):
+        temperature: float = 2.0
+
+        options = (*Ranking.options, "temperature")
+
+        def __call__(self, energies, candidates):
+            return super().__call__(energies / self.temperature, candidates)
+
+    given = arguments(temperature=7.0, num_samples=3)
+    loss = Tempered.from_arguments(given)
+    assert (loss.temperature, loss.num_samples) == (7.0, 3)
+
+
+def test_an_option_that_is_no_field_is_named():
+    class Tempered(Ranking):
+        temperature: float = 2.0
+
+        options = (*Ranking.options, "temperature")
+
+    with pytest.raises(TypeError, match="Tempered.options names 'temperature', which is no field .* a dataclass"):
+        Tempered.from_arguments(arguments(temperature=7.0))
+
+
+def test_a_tag_loss_of_ones_own_has_its_options(monkeypatch):
+    @dataclass
+    class Smoothed(TagCrossEntropy):
+        temperature: float = 1.0
+
+        options = ("temperature",)
+
+    monkeypatch.setitem(TAG_TASK_LOSSES, "smoothed", Smoothed)
+    loss = Smoothed.from_arguments(arguments(task_loss="smoothed", temperature=5.0), ["O", "B-X"])
+    assert isinstance(loss, Smoothed) and loss.temperature == 5.0 and list(loss.tags) == ["O", "B-X"]
+
+
+def test_a_task_loss_that_is_registered_is_an_argument(monkeypatch, tmp_path):
+    class Hinge(TaskLoss):
+        def per_example(self, logits, labels):
+            return F.relu(1 - (2 * labels - 1) * logits).sum(-1)
+
+    monkeypatch.setitem(TASK_LOSSES, "hinge", Hinge)
+    trainer = trainer_of(tmp_path, "ce", task_loss="hinge", max_steps=1)
+    trainer.train()
+    logits, labels = torch.tensor([[2.0, -0.5]]), torch.tensor([[1.0, 1.0]])
+    assert trainer.space.task_loss(logits, labels).item() == 1.5
+    assert "hinge" in run_card(trainer)
+
+
+def test_the_global_term_of_labels_is_an_energy(monkeypatch):
+    """+3 per label that is on makes a label set of two labels worse by 6."""
+
+    class Few(LabelEnergy):
+        def global_term(self, y, rows):
+            return 3 * y.sum(-1)
+
+    monkeypatch.setitem(ENERGIES, "few", Few)
+    torch.manual_seed(0)
+    few, plain, features = Few(4, 5, 1), MultiLabelEnergy(4, 5, 0), torch.randn(1, 5)
+    plain.label_embeddings.load_state_dict(few.label_embeddings.state_dict())
+    y = torch.tensor([[[1.0, 0, 1, 0]]])
+    torch.testing.assert_close(few(features, y) - plain(features, y), torch.tensor([[6.0]]))
+
+
+def test_the_card_names_what_was_read_and_how_long_it_trained(tmp_path):
+    options = dict(energy_weight_balance=True, task_weight=2.0, max_steps=2, num_train_epochs=9)
+    trainer = trainer_of(tmp_path, "margin", loss_net_steps=0, **options)
+    trainer.train()
+    card = run_card(trainer)
+    read = {"energy_weight_balance": True, "task_weight": 2.0, "steps": 2, "margin_type": "rescaled"}
+    for name, value in read.items():
+        assert f"| {name} | {value} |" in card.replace("\\_", "_"), name
+    for absent in ("num_samples", "num_train_epochs", "loss_net_learning_rate", "energy_weight_schedule"):
+        assert absent not in card.replace("\\_", "_")
+
+
+def test_the_card_names_the_task_loss_of_a_given_space(tmp_path):
+    space = MultiLabelSpace(loss=Focal(focal_gamma=3))
+    rows = TensorRows(tiny_run.table())
+    card = run_card(SealTrainer(tiny_run.model(), tiny_run.arguments(tmp_path, "ce"), train_dataset=rows, space=space))
+    assert "the focal task loss" in card and "focal\\_gamma | 3 |" in card
+
+
+@pytest.mark.parametrize("loss", [{"hypergradient": "cg"}, {"sample_coherence": "field"}])
+def test_cross_entropy_leaves_aside_what_is_of_energy_losses(loss, tmp_path):
+    args = arguments(energy_loss="ce", **loss)
+    assert args.energy_loss == "ce"
+    if "hypergradient" in loss:
+        trainer_of(tmp_path, "ce", max_steps=1, **loss).train()
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: Margin(margin_type="slck"), "`margin_type` is 'slck'; it must be one of rescaled, slack"),
+        (lambda: RegressionS(regression_samples="x"), "`regression_samples` is 'x'"),
+        (lambda: NCE(num_samples=0), "`num_samples` is 0; it must be a finite number, at least 1"),
+        (lambda: NCE(gold_mix=1.0), "`gold_mix` is 1.0; it is a share below 1"),
+        (
+            lambda: TagSequenceSpace(["O"], score="spanf1"),
+            "`score` of tags is 'spanf1'; it must",
+        ),
+        (lambda: MultiLabelSpace(relaxed_mass=5.0), "`relaxed_mass` is 5.0; it is a share, above 0 and at most 1"),
+        (lambda: MultiLabelSpace().cost(torch.ones(1, 1, 2), torch.ones(1, 2), "iou"), "`margin_cost` is 'iou'"),
+        (lambda: BinaryMaskSpace().cost(torch.ones(1, 1, 2, 2), torch.ones(1, 2, 2), "L1"), "`margin_cost` is 'L1'"),
+        (
+            lambda: TagSequenceSpace(["O"]).cost(torch.ones(1, 1, 2, 1), torch.ones(1, 2, 1), "L1"),
+            "`margin_cost` is 'L1'",
+        ),
+    ],
+)
+def test_a_typo_in_a_constructor_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_batch_without_codes_is_named_with_gold_mixed_in_too():
+    space = RewardSpace(None, ["O", "B-X"])
+    with pytest.raises(ValueError, match="no column `reward_codes`"):
+        space.mix(torch.zeros(1, 3, 2), torch.zeros(1, 3, 2), 0.3)
