@@ -293,7 +293,6 @@ def test_adapters_of_both_nets_in_one_base(tmp_path):
     "options, message",
     [
         (dict(energy_loss="nce"), "takes a loss of the task-net's output.*contrastive_divergence"),
-        (dict(energy_loss="ce"), "energy_loss='ce' is none"),
         (dict(energy_loss="margin", energy_weight_balance=True), "energy_weight_balance"),
         (dict(energy_loss="margin", loss_net_torch_compile=True), "finite_differences"),
         (dict(energy_loss="margin", loss_net_steps=0), "loss_net_steps.*never updated"),

@@ -241,7 +241,6 @@ def test_the_pipeline_runs_on_a_trained_fcn(tmp_path):
         (dict(loss="ranking", sample_coherence="inputs", input_noise_std=-1.0), "`input_noise_std` is -1.0"),
         (dict(pixel_loss="max"), "`pixel_loss` is 'max'; it must be one of sum, mean"),
         (dict(sample_coherence="smooth"), "`sample_coherence` is 'smooth'"),
-        (dict(loss="ce", sample_coherence="field"), "energy_loss='ce' draws no samples that could be coherent"),
         (dict(coherence_size=0), "`coherence_size` is 0"),
         (dict(independent_share=-0.5), "`independent_share` is -0.5"),
         (dict(independent_share=1.5), "`independent_share` is 1.5"),
