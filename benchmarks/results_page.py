@@ -217,8 +217,8 @@ def one_share() -> list[str]:
         name = folder.name.removesuffix("_nce_share01")
         _, runs = _of_same_seeds(name, ("ce", "nce", "nce_share01"))
         theirs, _, ours = ([run[key] for run in found] for found in runs)
-        gain, p = mean(ours) - mean(theirs), paired_test(ours, theirs)
-        lines.append(f"| {name} | {' | '.join(cell(found, key) for found in runs)} | {100 * gain:+.2f} | {p:.2g} |")
+        more, p = mean(ours) - mean(theirs), paired_test(ours, theirs)
+        lines.append(f"| {name} | {' | '.join(cell(found, key) for found in runs)} | {100 * more:+.2f} | {p:.2g} |")
     return lines
 
 

@@ -19,6 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from seal_hf.compare.statistics import paired_test
+
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "recipes" / "results"
 MASKS = {"IoU at 0.5": "test_mean_iou", "IoU tuned": "test_mean_iou_tuned"}
@@ -147,14 +149,23 @@ def write_readme(mark: str, lines: list[str]) -> None:
 
 
 def readme_table() -> list[str]:
-    """F1, cross-entropy beside NCE."""
+    """F1, cross-entropy beside NCE, and the difference over the seeds that both have, with p by a paired t-test."""
     _, figures = KINDS["mlc"]
-    lines = ["| data | ce at 0.5 | nce at 0.5 | ce tuned | nce tuned |", "|---|---|---|---|---|"]
+    key = figures["F1 tuned"]
+    head = "| data | seeds | ce at 0.5 | nce at 0.5 | ce tuned | nce tuned | difference, tuned | p |"
+    lines = [head, "|---" * 8 + "|"]
     for name in sorted(recipe.stem.removesuffix("_ce") for recipe in (ROOT / "recipes" / "mlc").glob("*_ce.yaml")):
         cells = [
             cell(runs_of(f"{name}_{loss}"), figures[key]) for key in ("F1 at 0.5", "F1 tuned") for loss in ("ce", "nce")
         ]
-        lines.append("| " + " | ".join([name, *cells]) + " |")
+        of_seed = [{r["seed"]: r[key] for r in runs_of(f"{name}_{loss}") if key in r} for loss in ("ce", "nce")]
+        seeds = sorted(of_seed[0].keys() & of_seed[1].keys())
+        if len(seeds) > 1:
+            ce, nce = ([values[seed] for seed in seeds] for values in of_seed)
+            difference = [f"{100 * (statistics.mean(nce) - statistics.mean(ce)):+.2f}", f"{paired_test(nce, ce):.2g}"]
+        else:
+            difference = ["-", "-"]
+        lines.append("| " + " | ".join([name, str(len(seeds)), *cells, *difference]) + " |")
     return lines
 
 

@@ -48,12 +48,13 @@ def check_flags(args: SealTrainingArguments | EnergyTrainingArguments, argv: Seq
     words = sys.argv[1:] if argv is None else argv
     given = {word[2:].split("=")[0].replace("-", "_") for word in words if word.startswith("--")}
     given -= {field.name for field in fields(args) if getattr(args, field.name) == _default(field)}  # as not given
+    read_by = readers(args)
     if getattr(args, "energy_loss", None) == CROSS_ENTROPY:
-        given -= {name for name, switches in readers(args).items() if switches.keys() & OF_ENERGY_LOSSES}
+        given -= {name for name, switches in read_by.items() if switches.keys() & OF_ENERGY_LOSSES}
     for names, (kind, program) in OUTPUTS.items():
         for name in given.intersection(names.split()) if output != kind else ():
             raise ValueError(f"`{name}` is of another kind of output, {kind} ({program}). Leave it out.")
-    for name, switches in readers(args).items():
+    for name, switches in read_by.items():
         if name in given and not any(getattr(args, switch) in values for switch, values in switches.items()):
             read = " or with ".join(f"{switch} {' or '.join(values)}" for switch, values in switches.items())
             found = " and ".join(f"{switch} is {getattr(args, switch)!r}" for switch in switches)
