@@ -23,18 +23,11 @@ from .loss_net import LossNet
 from .rows.collators import TensorRows
 from .samplers import NewEpoch
 from .saving.export import saves_merged
-from .spaces import OutputSpace
+from .spaces import SPACES, MultiLabelSpace, OutputSpace
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
 from .wording import closest
 
 logger = logging.get_logger(__name__)
-# the classes that hold both nets, and the ends of their task-nets' names: for messages
-NETS = {
-    "multi_label": "SealForMultiLabel",
-    "tag_sequence": "SealForTokenClassification",
-    "binary_mask": "SealForSegmentation",
-}
-HEADS = {"ForTokenClassification": "tag_sequence", "ForSemanticSegmentation": "binary_mask"}
 LOOKED_AT = 1000  # rows of a data set that is no tensor
 
 
@@ -144,10 +137,11 @@ def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model:
     if args.energy_loss == CROSS_ENTROPY:
         return
     if loss_net is None:
-        kind = next((kind for end, kind in HEADS.items() if type(model).__name__.endswith(end)), "multi_label")
+        like = (space for space in SPACES.values() if space.head and type(model).__name__.endswith(space.head))
+        space = next(like, MultiLabelSpace)
         raise ValueError(
-            f"energy_loss={args.energy_loss!r} needs a loss-net. Pass a {NETS[kind]} as `model`, or `loss_net=`; or "
-            "train with energy_loss='ce'."
+            f"energy_loss={args.energy_loss!r} needs a loss-net. Pass a {space.model_name} as `model`, or "
+            "`loss_net=`; or train with energy_loss='ce'."
         )
     if loss_net.config.encoder_mode != args.loss_net_encoder:
         raise ValueError(
@@ -173,10 +167,10 @@ def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model:
             "recompute. Leave it out, or give the loss-net a transformer encoder (loss_net_encoder='separate')."
         )
     if isinstance(loss_net.encoder, LossAdapter) and loss_net.encoder.model is not model:
+        built_by = SPACES[loss_net.config.space].model_name
         raise ValueError(
             f"The loss-net (loss_net_encoder={args.loss_net_encoder!r}) is an adapter in another task-net than this "
-            f"`model`. Build both together: {NETS[loss_net.config.space]}.for_data or from_pretrained, also in "
-            "`model_init`."
+            f"`model`. Build both together: {built_by}.for_data or from_pretrained, also in `model_init`."
         )
 
 

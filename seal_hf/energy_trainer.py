@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
-from .checks import NETS, check_label_values, check_task_net
+from .checks import check_label_values, check_task_net
 from .energy_args import EnergyTrainingArguments
 from .energy_losses import GOLD, OUTPUT
 from .energy_methods import ENERGY_METHODS, Problem
@@ -250,11 +250,10 @@ def _check_task_net(task_net, model: LossNet, space: OutputSpace, args: EnergyTr
         needed = ENERGY_METHODS[args.energy_method].needs_task_net
         name = f"energy_method={args.energy_method!r}" if needed else "inference_start='task_net'"
         if needed or args.inference_start == "task_net":
-            program = "run_mask_energy.py" if space.name == "binary_mask" else "run_energy.py"
             raise ValueError(
                 f"{name} needs a trained task-net, of a run with energy_loss='ce'. Pass `task_net=`, for example "
-                f"{NETS.get(space.name, 'SealModel')}.from_pretrained(folder).task_net; or --task_net_path FOLDER to "
-                f"{program}."
+                f"{space.model_name}.from_pretrained(folder).task_net; or --task_net_path FOLDER to "
+                f"{space.energy_program}."
             )
         return
     check_task_net(task_net, space)

@@ -1,6 +1,6 @@
 """What a run leaves for people: predictions, result files, the closing table, pictures, the model card."""
 
-from .common import remove_results, results_table, write_results
+from .common import close_run, remove_results, results_table, write_results
 from .masks import check_picture, close_masks, evaluate_masks, mask_table, save_picture, write_masks
 from .model_card import model_card, run_card
 from .multilabel import (
@@ -17,6 +17,7 @@ __all__ = [
     "check_picture",
     "close_masks",
     "close_multilabel",
+    "close_run",
     "close_tags",
     "closing_table",
     "evaluate_masks",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,20 +37,37 @@ def write_results(trainer: Trainer, metrics: Mapping[str, float], splits: Iterab
         trainer.save_metrics(split, {key: metrics[key] for key in of if of[key] == split} | shared)
 
 
-def save_run(
+def close_run(
     trainer: Trainer,
     metrics: Mapping[str, float],
+    report: Callable[[Path], str],
     card_facts: Mapping[str, Any] | None = None,
     splits: Iterable[str] = ("eval", "test"),
-) -> None:
-    """The nets and the result files of a run that is evaluated, and its card, which an energy network (`card_facts`
-    None) has not. The figures are known to the card that a save pushes, too."""
+) -> dict[str, float]:
+    """What every program does with a run that is evaluated: save the nets, write results and the card, which an energy
+    network (`card_facts` None) has not, report, push where the arguments say so. The figures are known to the card that
+    a save pushes, too.
+
+    Args:
+        metrics: the figures, `{split}_{figure}`.
+        report: writes predictions into the output folder and gives the table that is printed; for the main process.
+        card_facts: of [`SealTrainer.card_facts`], beside the figures.
+        splits: that the figures are of.
+
+    Returns:
+        `metrics`.
+    """
     if card_facts is not None:
         trainer.card_facts = {"metrics": metrics, **card_facts}
     trainer.save_model()
     write_results(trainer, metrics, splits)
     if card_facts is not None:
         trainer.create_model_card()
+    if trainer.is_world_process_zero():
+        print(report(Path(trainer.args.output_dir)))
+    if trainer.args.push_to_hub:
+        trainer.push_to_hub()
+    return dict(metrics)
 
 
 def results_table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -13,7 +13,7 @@ from transformers import Trainer
 from ..metrics.masks import mask_metrics, mask_probabilities, tune_mask_threshold
 from ..metrics.multilabel import first_output
 from ..spaces.masks import IGNORE
-from .common import results_table, save_run
+from .common import close_run, results_table
 
 FIGURES = {
     "mean_iou": "mean IoU at 0.5",
@@ -98,13 +98,12 @@ def close_masks(
         the figures of [`evaluate_masks`].
     """
     metrics, probabilities = evaluate_masks(trainer, splits, data.train)
-    save_run(trainer, metrics, card_facts)
-    if trainer.is_world_process_zero():
-        write_masks(trainer.args.output_dir, data, probabilities, picture)
-        print(mask_table(metrics))
-    if trainer.args.push_to_hub:
-        trainer.push_to_hub()
-    return metrics
+
+    def report(folder: Path) -> str:
+        write_masks(folder, data, probabilities, picture)
+        return mask_table(metrics)
+
+    return close_run(trainer, metrics, report, card_facts)
 
 
 def write_masks(folder: str | Path, data, probabilities: Mapping[str, np.ndarray], picture: int = 0) -> None:

@@ -14,7 +14,7 @@ from transformers import Trainer
 from ..files import whole_file
 from ..metrics.decoding import decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
 from ..metrics.multilabel import example_f1, first_output, multilabel_metrics, sigmoid, tune_threshold
-from .common import results_table, save_run
+from .common import close_run, results_table
 
 # key in the result files, without its `eval_` or `test_` -> what a reader calls it
 FIGURES = {
@@ -153,15 +153,14 @@ def close_multilabel(trainer: Trainer, data: Any, card_facts: Mapping[str, Any] 
         the figures of [`evaluate_multilabel`].
     """
     metrics, probabilities, labels = evaluate_multilabel(trainer, trainer.eval_dataset, trainer.test_dataset)
-    save_run(trainer, metrics, card_facts)
-    if trainer.is_world_process_zero():
+
+    def report(folder: Path) -> str:
         if probabilities is not None:
-            path = Path(trainer.args.output_dir) / "_predictions.jsonl"
+            path = folder / "_predictions.jsonl"
             write_predictions(path, probabilities, labels, data.label_names, metrics["threshold"])
-        print(closing_table(metrics))
-    if trainer.args.push_to_hub:
-        trainer.push_to_hub()
-    return metrics
+        return closing_table(metrics)
+
+    return close_run(trainer, metrics, report, card_facts)
 
 
 def write_predictions(

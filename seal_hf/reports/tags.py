@@ -15,7 +15,7 @@ from transformers import Trainer
 from ..files import whole_file
 from ..metrics.tags import Tags, tag_metrics, tag_report
 from ..rows.tokens import IGNORED, WordRows
-from .common import results_table, save_run
+from .common import close_run, results_table
 
 # key in the result files, without its `eval_` or `test_` -> what a reader calls it
 FIGURES = {
@@ -92,16 +92,14 @@ def close_tags(
         the figures of [`evaluate_tags`].
     """
     metrics, predicted = evaluate_tags(trainer, splits, label_names, kind)
-    save_run(trainer, metrics, card_facts, splits)
-    if trainer.is_world_process_zero():
-        last = "test" if "test" in splits else "eval"
+
+    def report(folder: Path) -> str:
         for split, tags in predicted.items():
-            path = Path(trainer.args.output_dir) / f"_predictions_{split}.jsonl"
-            write_tag_predictions(path, splits[split][1], tags, label_names)
-        print(tag_tables(metrics, predicted[last], gold_tags(splits[last][1], label_names), kind))
-    if trainer.args.push_to_hub:
-        trainer.push_to_hub()
-    return metrics
+            write_tag_predictions(folder / f"_predictions_{split}.jsonl", splits[split][1], tags, label_names)
+        last = "test" if "test" in splits else "eval"
+        return tag_tables(metrics, predicted[last], gold_tags(splits[last][1], label_names), kind)
+
+    return close_run(trainer, metrics, report, card_facts, splits)
 
 
 def gold_tags(dataset: Dataset, label_names: Sequence[str]) -> list[list[str]]:

@@ -5,8 +5,8 @@ energy losses need not know of label sets, tag sequences and masks. All methods 
 candidates S; nothing loops over examples, and nothing waits for the device but the widths of sparse label sets.
 
 A new one is a file here and its class in `SPACES`, then an energy that reads its structures (`energies/`), a
-[`SealModel`] that builds both nets (`modeling/`) and the name of that class in `checks.NETS`. What people read of it
-has its own rooms: figures (`metrics/`), files and the model card (`reports/`).
+[`SealModel`] that builds both nets (`modeling/`), by whose name messages call it (`model_name`). What people read of
+it has its own rooms: figures (`metrics/`), files and the model card (`reports/`).
 """
 
 from __future__ import annotations

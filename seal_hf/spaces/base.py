@@ -54,6 +54,9 @@ class OutputSpace(ABC):
     Attributes:
         name: Key in `SPACES`; stored in the loss-net's config.
         problem_type: The `config.problem_type` a task-net of this space has; None where its head has none.
+        model_name: Of the [`SealModel`] that builds both nets, as messages name it.
+        head: How the class of a task-net of this space is called at its end; "": like none of the others.
+        energy_program: Which program trains an energy network on its own.
         structure_dims: Dimensions of one structure, without the batch: 1 of a label set, 2 of a tag sequence.
         fills_box: Whether every point of [0, 1]^n is a relaxed structure: gradient-based inference moves every entry
             for itself.
@@ -65,6 +68,9 @@ class OutputSpace(ABC):
 
     name: str
     problem_type: str | None
+    model_name = "SealModel"
+    head = ""
+    energy_program = "run_energy.py"
     structure_dims: int
     fills_box = False
     costs: tuple[str, ...] = ("f1", "l1", "l1_mean")

@@ -68,6 +68,9 @@ class BinaryMaskSpace(OutputSpace):
     """
 
     name = "binary_mask"
+    model_name = "SealForSegmentation"
+    head = "ForSemanticSegmentation"
+    energy_program = "run_mask_energy.py"
     fills_box = True
     problem_type = None  # Hugging Face has none for segmentation
     structure_dims = 2

@@ -30,6 +30,7 @@ class MultiLabelSpace(OutputSpace):
     """
 
     name = "multi_label"
+    model_name = "SealForMultiLabel"
     fills_box = True
     problem_type = "multi_label_classification"
     structure_dims = 1

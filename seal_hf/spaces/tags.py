@@ -35,6 +35,8 @@ class TagSequenceSpace(OutputSpace):
     """
 
     name = "tag_sequence"
+    model_name = "SealForTokenClassification"
+    head = "ForTokenClassification"
     problem_type = None
     structure_dims = 2
     uncounted = (IGNORED,)  # what labels hold besides ids of tags
