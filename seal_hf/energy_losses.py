@@ -18,8 +18,9 @@ https://arxiv.org/abs/1911.02891 (equation numbers as printed there).
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -89,6 +90,7 @@ class EnergyLoss(Checked):
 
     name: ClassVar[str]  # of `--loss`
     options: ClassVar[tuple[str, ...] | None] = None  # the fields that it reads; None: any of them
+    idle: ClassVar[Mapping[str, tuple[str, Any]]] = {}  # of them -> another, under whose value it is not read
     needs_gold = False  # whether rows without gold cannot have it, as no sample could stand in for it
     reads_noise = False  # whether it reads log P_N of its samples
     reads_gold = False  # whether `task_term` reads the cost of the task-net's output and the energy of the gold
@@ -186,6 +188,7 @@ class Ranking(EnergyLoss):
 
     name = "ranking"
     options = ("num_samples", "gold_mix", "distinct_samples", "cost_weight", "margin_cost")
+    idle = {"margin_cost": ("cost_weight", 0.0)}
     reads_output = False
 
     def noise(self, space: OutputSpace, logits: Tensor, gold: Tensor) -> Tensor:
@@ -281,6 +284,7 @@ class Margin(EnergyLoss):
 
     name = "margin"
     options = ("margin_type", "margin_cost")
+    idle = {"margin_cost": ("margin_type", "perceptron")}
     needs_gold = True
     augmented = OUTPUT  # the column that the margin is for
 
@@ -386,6 +390,7 @@ class RegressionS(Regression):
 
     name = "regression_s"
     options = ("num_samples", "regression_samples", "perturbation_std")
+    idle = {"perturbation_std": ("regression_samples", "discrete")}
 
     @property
     def perturbs(self) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import MISSING, fields
 from .energy_args import EnergyTrainingArguments
 from .energy_losses import ENERGY_LOSSES
 from .energy_methods import ENERGY_METHODS
-from .options import options_read
+from .options import options_idle, options_read
 from .tag_losses import TAG_TASK_LOSSES
 from .task_losses import TASK_LOSSES
 from .training_args import CROSS_ENTROPY, SealTrainingArguments
@@ -54,6 +54,10 @@ def check_flags(args: SealTrainingArguments | EnergyTrainingArguments, argv: Seq
     for names, (kind, program) in OUTPUTS.items():
         for name in given.intersection(names.split()) if output != kind else ():
             raise ValueError(f"`{name}` is of another kind of output, {kind} ({program}). Leave it out.")
+    for name, other in idle(args).items():
+        if name in given and other in vars(args):
+            found = getattr(args, other)
+            raise ValueError(f"`{name}` is not read where {other} is {found!r}. Leave it out, or give --{other}.")
     for name, switches in read_by.items():
         if name in given and not any(getattr(args, switch) in values for switch, values in switches.items()):
             read = " or with ".join(f"{switch} {' or '.join(values)}" for switch, values in switches.items())
@@ -82,6 +86,13 @@ def readers(args: SealTrainingArguments | EnergyTrainingArguments) -> Readers:
         for value in values:
             note(switch, value, names.split())
     return found
+
+
+def idle(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str, str]:
+    """What the loss of these arguments would read if another one, which is named, had another value."""
+    if isinstance(args, EnergyTrainingArguments):
+        return options_idle(ENERGY_METHODS[args.energy_method].loss_class, args)
+    return {} if args.energy_loss == CROSS_ENTROPY else options_idle(ENERGY_LOSSES[args.energy_loss], args)
 
 
 def _default(field):

@@ -37,8 +37,12 @@ def fields_from(kind: type, args) -> dict[str, Any]:
 
 
 def options_read(kind: type, args) -> set[str]:
-    """The arguments that an energy loss's class reads; a cost that is added to logits, only if its weight is not 0."""
+    """The arguments that an energy loss's class reads, with the values that they have."""
     names = {field.name for field in fields(kind)} if kind.options is None else set(kind.options)
-    if "cost_weight" in names and not getattr(args, "cost_weight", 0):
-        names.discard("margin_cost")
-    return {name for name in names if hasattr(args, name)}
+    return {name for name in names - options_idle(kind, args).keys() if hasattr(args, name)}
+
+
+def options_idle(kind: type, args) -> dict[str, str]:
+    """Those of its options that an energy loss's class does not read, each with the one by whose value it is so."""
+    values = {field.name: getattr(args, field.name, field.default) for field in fields(kind)}
+    return {name: other for name, (other, value) in kind.idle.items() if values[other] == value}

@@ -64,7 +64,21 @@ def test_a_flag_that_nothing_reads_is_refused(words, options, message):
             {"energy_loss": "regression", "margin_cost": "l1"},
             "read with energy_loss margin or infnet",
         ),
-        ("--margin_cost l1", {"energy_loss": "nce", "margin_cost": "l1"}, "but energy_loss is 'nce'"),  # no cost_weight
+        (
+            "--margin_cost l1",
+            {"energy_loss": "nce", "margin_cost": "l1"},
+            "`margin_cost` is not read where cost_weight is 0.0. Leave it out, or give --cost_weight",
+        ),
+        (
+            "--margin_cost l1 --margin_type perceptron",
+            {"energy_loss": "infnet", "margin_cost": "l1", "margin_type": "perceptron"},
+            "`margin_cost` is not read where margin_type is 'perceptron'",
+        ),
+        (
+            "--perturbation_std 2",
+            {"energy_loss": "regression_s", "regression_samples": "discrete", "perturbation_std": 2.0},
+            "`perturbation_std` is not read where regression_samples is 'discrete'",
+        ),
         (
             "--num_samples 5",
             {"energy_loss": "margin", "num_samples": 5},
@@ -98,6 +112,7 @@ def test_what_some_reader_takes_is_taken():
         ("nce", "--regression_samples discrete", "read with energy_method regression_s, but"),
         ("spen", "--margin_cost l1 --inference_steps 9", None),
         ("regression_s", "--num_samples 5 --perturbation_std 2", None),
+        ("regression_s", "--perturbation_std 2 --regression_samples discrete", "read where regression_samples is 'dis"),
         ("dvn", "--inference_steps 9 --dvn_points start --inference_start zeros", None),
     ],
 )
@@ -138,6 +153,27 @@ def test_the_options_of_an_energy_loss_are_the_fields_that_it_reads(name):
         else:
             loss.task_term(energies[:, :1])
     assert read == set(kind.options)
+
+
+OTHERS = {"margin_cost": ("f1", "l1"), "perturbation_std": (1.0, 3.0)}  # two values of options that may be idle
+READ_AGAIN = {"cost_weight": 1.0, "margin_type": "rescaled", "regression_samples": "continuous"}
+
+
+@pytest.mark.parametrize("name", [name for name, kind in ENERGY_LOSSES.items() if kind.idle])
+def test_an_idle_option_changes_no_loss_and_one_that_is_read_does(name):
+    kind = ENERGY_LOSSES[name]
+
+    def value(**options):
+        loss, logits, labels = kind(**options), torch.linspace(-2, 2, 12).view(3, 4), torch.eye(3, 4)
+        partner = logits.flip(1) if loss.has_partner else None
+        candidates = loss.candidates(MultiLabelSpace(), logits, labels, torch.Generator().manual_seed(0), partner)
+        energies = torch.arange(candidates.y[..., 0].numel()).view(candidates.y.shape[:2]).remainder(5).float() / 5
+        return loss(energies, candidates)
+
+    for option, (other, idle) in kind.idle.items():
+        one, two = ({option: choice} for choice in OTHERS[option])
+        assert torch.equal(value(**one, **{other: idle}), value(**two, **{other: idle}))
+        assert not torch.equal(value(**one, **{other: READ_AGAIN[other]}), value(**two, **{other: READ_AGAIN[other]}))
 
 
 def test_every_method_and_option_that_is_named_is_there():
