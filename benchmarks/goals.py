@@ -49,7 +49,7 @@ does with a fixed λ1, and by gradient norms the two searches ended at shares of
 below. On delicious the share of λ1 that suits bibtex is far too large (`nce_balanced`), and where it was searched
 (`delicious_searched`), the loss-net gains by more than chance under the calibrated decoder alone. The search of `nce`
 begins at λ1 0.3 and stayed there; the recipes of bibtex and seq_fun have 3 and 2, found by hand on validation, and gain
-1.39 and 1.14 (README, "Measured"): a search of so few trials finds less than there is. *Seconds per epoch*:
+1.04 and 0.99 (README, "Measured"): a search of so few trials finds less than there is. *Seconds per epoch*:
 of the samples' energies; `nce_balanced_cheap` is below 3 (next section), though validation does not always choose
 it."""
 
