@@ -38,11 +38,15 @@ def fields_from(kind: type, args) -> dict[str, Any]:
 
 def options_read(kind: type, args) -> set[str]:
     """The arguments that an energy loss's class reads, with the values that they have."""
-    names = {field.name for field in fields(kind)} if kind.options is None else set(kind.options)
-    return {name for name in names - options_idle(kind, args).keys() if hasattr(args, name)}
+    return {name for name in _options(kind) - options_idle(kind, args).keys() if hasattr(args, name)}
 
 
 def options_idle(kind: type, args) -> dict[str, str]:
     """Those of its options that an energy loss's class does not read, each with the one by whose value it is so."""
     values = {field.name: getattr(args, field.name, field.default) for field in fields(kind)}
-    return {name: other for name, (other, value) in kind.idle.items() if values[other] == value}
+    idle = {name: by for name, by in kind.idle.items() if {name, by[0]} <= _options(kind)}
+    return {name: other for name, (other, value) in idle.items() if values[other] == value}
+
+
+def _options(kind: type) -> set[str]:
+    return {field.name for field in fields(kind)} if kind.options is None else set(kind.options)

@@ -195,6 +195,12 @@ def test_a_loss_that_names_no_options_may_read_any(monkeypatch):
     check("--gold_mix 0.3 --margin_type slack", energy_loss="mine", gold_mix=0.3, margin_type="slack")
 
 
+def test_an_option_is_idle_only_by_another_of_the_same_loss(monkeypatch):
+    own = {"name": "mine", "options": ("num_samples", "margin_cost")}  # no `cost_weight`, by which `ranking` reads it
+    monkeypatch.setitem(ENERGY_LOSSES, "mine", type("Mine", (ENERGY_LOSSES["ranking"],), own))
+    check("--margin_cost l1", energy_loss="mine", margin_cost="l1")
+
+
 def test_a_loss_of_ones_own_reads_what_its_class_reads(monkeypatch):
     monkeypatch.setitem(ENERGY_LOSSES, "mine", type("Mine", (ENERGY_LOSSES["nce"],), {"name": "mine"}))
     check("--gold_mix 0.3", energy_loss="mine", gold_mix=0.3)
