@@ -37,23 +37,23 @@ test rows, by a normal approximation, not over seeds."""
 WHY = """Why a goal is missed, as far as it was tested. *SEAL's rows at 0.5*: right probabilities of rare labels are
 below one half, so a net with a low cross-entropy gives few labels there; at its tuned threshold it reaches the row.
 Chosen at 0.5, as the papers do it, NCE is ahead of cross-entropy there on cal500 (38.69 ± 0.54 beside 36.81 ± 0.84,
-five seeds), and both are far behind a loss that moves probabilities up and knows no dependencies (`asymmetric`, 46.34 ±
-0.42), and behind themselves at a tuned threshold: what the papers' rows gain there is mostly calibration. On bibtex, so
-chosen, cross-entropy has the published figure (42.39 ± 0.29, two seeds; 42.40) and NCE 43.00 ± 0.12, which is not the
-published 44.76. On delicious, so chosen, without a search and two seeds, `asymmetric` has 36.48 ± 0.04, more than every
-published row, where NCE has 24.22 ± 1.67 and cross-entropy 25.53 ± 0.10: it is calibration there too. *Mean gain, best
-published*: on genbase all methods but `constant` and `nce_alone` are right on nearly every row; on cal500 and spo_fun
-the labels' frequencies alone (`constant`) are within three points of the best method at a tuned threshold; and against
-a baseline with the same search, dropout included, the methods that validation chooses gain by more than chance on
-seq_fun alone (over test rows), where an energy without dependencies between labels gains as much (`nce_balanced_local`); on bibtex it
-does with a fixed λ1, and by gradient norms the two searches ended at shares of 0.5 and 0.03, which do not compare: see
-below. On delicious the share of λ1 that suits bibtex is far too large (`nce_balanced`), and where it was searched
-(`delicious_searched`), the loss-net gains by more than chance under the calibrated decoder alone. The search of `nce`
-begins at λ1 0.3 and stayed there; the recipes of bibtex and seq_fun have 3 and 2, found by hand on validation, and gain
-1.04 and 0.99 (README, "Measured"). Twenty trials find 5.0 and 5.8, and gain 0.67 and 0.43 over the best baseline: what
-suits the one seed by which trials are scored suits others less, for baselines too. *Seconds per epoch*:
-of the samples' energies; `nce_balanced_cheap` is below 3 (next section), though validation does not always choose
-it."""
+five seeds), and both are far behind a loss that moves probabilities up and knows no dependencies (`asymmetric`, 46.34
+± 0.42), and behind themselves at a tuned threshold: what the papers' rows gain there is mostly calibration. On bibtex,
+so chosen, cross-entropy has the published figure (42.39 ± 0.29, two seeds; 42.40) and NCE 43.00 ± 0.12, which is not
+the published 44.76. On delicious, so chosen, without a search and two seeds, `asymmetric` has 36.48 ± 0.04, more than
+every published row, where NCE has 24.22 ± 1.67 and cross-entropy 25.53 ± 0.10: it is calibration there too. *Mean
+gain, best published*: on genbase all methods but `constant` and `nce_alone` are right on nearly every row; on cal500
+and spo_fun the labels' frequencies alone (`constant`) are within three points of the best method at a tuned threshold;
+and against a baseline with the same search, dropout included, the methods that validation chooses gain by more than
+chance on seq_fun alone (over test rows), where an energy without dependencies between labels gains as much
+(`nce_balanced_local`); on bibtex it does with a fixed λ1, and by gradient norms the two searches ended at shares of
+0.5 and 0.03, which do not compare: see below. On delicious the share of λ1 that suits bibtex is far too large
+(`nce_balanced`), and where it was searched (`delicious_searched`), the loss-net gains by more than chance under the
+calibrated decoder alone. The search of `nce` begins at λ1 0.3 and stayed there; the recipes of bibtex and seq_fun have
+3 and 2, found by hand on validation, and gain 1.04 and 0.99 (README, "Measured"). Twenty trials find 5.0 and 5.8, and
+gain 0.67 and 0.43 over the best baseline: what suits the one seed by which trials are scored suits others less, for
+baselines too. *Seconds per epoch*: of the samples' energies; `nce_balanced_cheap` is below 3 (next section), though
+validation does not always choose it."""
 
 
 def best_of(compared: dict, group: str) -> tuple[str, dict] | None:
