@@ -28,7 +28,7 @@ COUNTED_AS = {"genbase_id": "genbase", "spo_fun_root": "spo_fun"}  # what counts
 VARIANTS = COUNTED_AS | LATER
 HALF = "_half"  # of a comparison that is chosen at 0.5
 # of a comparison's identity, what is no flag of its command
-NO_FLAGS = {"data", "labels", "train", "validation", "test", "contents", "budget", "metric", "flags"}
+NO_FLAGS = {"data", "labels", "train", "validation", "test", "contents", "budget", "finalists", "metric", "flags"}
 TITLES = {
     "tagging": "Tagging",
     "srl": "Semantic roles",
@@ -297,7 +297,9 @@ def commands(runs: Runs) -> list[str]:
         settings = {key: str(value) for key, value in read_recipe(ROOT / recipe).items()}
         flags = {key: value for key, value in identity.items() if key not in NO_FLAGS and settings.get(key) != value}
         flags |= {"budget": identity["budget"], "metric": identity.get("metric", METRIC)}
-        flags = [f"--{key} {value}" for key, value in flags.items() if (key, value) != ("metric", METRIC)]
+        flags |= {"finalists": identity.get("finalists", 1)}
+        usual = {("metric", METRIC), ("finalists", 1)}
+        flags = [f"--{key} {value}" for key, value in flags.items() if (key, value) not in usual]
         head = [f"--recipe {recipe}", *flags, "--losses"]
     else:
         head = ["--recipes"]

@@ -220,8 +220,8 @@ def test_a_search_starts_at_the_given_values_also_when_it_was_cut_off_there(tmp_
 
     options = (space, {"x": 50.0, "kind": "a", "other": 1}, "toy", 12, tmp_path, lambda line: None)
     with pytest.raises(KeyboardInterrupt):
-        search(lambda folder: Trainer(lambda found: value(found, cut=True)), *options)
-    found = search(lambda folder: Trainer(value), *options)
+        search(lambda folder, seed: Trainer(lambda found: value(found, cut=True)), *options)
+    found = search(lambda folder, seed: Trainer(value), *options)
     assert seen[0] == seen[1] == {"x": 10.0, "kind": "a"} and len(seen) == 13 and found["trials"] == 12
     best = max(seen[1:], key=lambda tried: -abs(math.log(tried["x"] / 3)) - (tried["kind"] == "a"))
     assert found["settings"] == best and len({tried["x"] for tried in seen[2:]}) == 11
@@ -236,17 +236,54 @@ def test_a_trial_whose_loss_is_not_finite_counts_and_is_not_chosen(tmp_path):
         return 0.5
 
     options = ({"x": LogUniform(0.1, 10.0)}, {"x": 2.0}, "toy", 6, tmp_path, lambda line: None)
-    found = search(lambda folder: Trainer(value), *options)
+    found = search(lambda folder, seed: Trainer(value), *options)
     assert found["trials"] == 6 and found["value"] == 0.5 and found["settings"]["x"] <= 1
 
 
 def test_trials_of_another_search_of_that_name_do_not_count(tmp_path):
     pytest.importorskip("optuna")
     tried, options = [], dict(name="toy", budget=3, folder=tmp_path, say=lambda line: None)
-    make = lambda folder: Trainer(lambda found: tried.append(found) or 0.5)  # noqa: E731
+    make = lambda folder, seed: Trainer(lambda found: tried.append(found) or 0.5)  # noqa: E731
     for sought, expected in (({"space": "x"}, 3), ({"space": "x"}, 3), ({"space": "x, wider"}, 6)):
         found = search(make, {"x": LogUniform(0.1, 10.0)}, {"x": 2.0}, **options, sought=sought)
         assert found["trials"] == 3 and len(tried) == expected
+
+
+@pytest.mark.parametrize("cut", [0, 3, 7, 9, 12])
+def test_of_the_best_trials_the_one_with_the_best_mean_over_seeds_is_chosen(tmp_path, cut):
+    """By a brute force over what every seed says of every trial, also where it was cut off, there too."""
+    pytest.importorskip("optuna")
+    run, budget, finalists = [], 6, 3
+    score = lambda x, seed: math.sin(7 * x + 5 * seed)  # noqa: E731 - each seed likes another x
+
+    def make(folder, seed):
+        def value(found):
+            run.append((found["x"], seed))
+            if len(run) == cut:
+                raise KeyboardInterrupt
+            return score(found["x"], seed)
+
+        return Trainer(value)
+
+    options = ({"x": LogUniform(0.1, 10.0)}, {"x": 2.0}, "toy", budget, tmp_path, lambda line: None)
+    more = {"finalists": finalists, "seeds": (1, 2, 3)}
+    if cut:
+        with pytest.raises(KeyboardInterrupt):
+            search(make, *options, **more)
+    found = search(make, *options, **more)
+    assert len(run) == budget + 2 * finalists + (cut > 0)  # what was cut off is run again, nothing else
+    tried = list(dict.fromkeys(x for x, seed in run if seed == 1))
+    best = sorted(tried, key=lambda x: -score(x, 1))[:finalists]
+    means = {x: sum(score(x, seed) for seed in (1, 2, 3)) / 3 for x in best}
+    assert found["settings"] == {"x": max(means, key=means.get)} and found["value"] == pytest.approx(
+        max(means.values())
+    )
+    assert {one["settings"]["x"]: one["values"] for one in found["tried"]} == {
+        x: pytest.approx([score(x, seed) for seed in ((1, 2, 3) if x in best else (1,))]) for x in tried
+    }
+    assert found["trials"] == budget and search(make, *options, **more) == found and len(run) == 12 + (cut > 0)
+    search(make, *options, finalists=4)  # of other finalists: theirs are run again, the trials are not
+    assert len(run) == 12 + (cut > 0) + 2 * 4
 
 
 def test_a_pretrained_encoder_is_searched_at_small_rates_without_dropout():
@@ -309,6 +346,24 @@ def test_a_comparison_that_is_cut_off_goes_on_and_repeats_nothing(program, tmp_p
     assert found["trials"] == 2 and set(found["settings"]) == set(METHODS["nce"].space)
 
 
+def test_finalists_are_run_by_two_more_seeds_as_the_runs_of_these_seeds_are(program, tmp_path):
+    """What a finalist has by another seed is what the table's run of that seed has; its nets are of that seed too."""
+    pytest.importorskip("optuna")
+    options = [*SMALL, "--losses", "ce", "static_margin", "--budget", "3", "--output_dir", str(tmp_path)]
+    runs = program.main([*options, "--finalists", "2", "--seeds", "1", "2", "3"])
+    for name, (first, *more) in runs.all().items():
+        tried = runs.settings(name)["tried"]
+        assert sorted(len(one["values"]) for one in tried) == [1, 3, 3]
+        values = next(one["values"] for one in tried if one["settings"] == first["searched"])
+        assert values == pytest.approx([run[f"eval_{METRIC}"] for run in (first, *more)], abs=1e-9), name
+    for flags, message in (
+        (["--finalists", "3"], "holds results with finalists = 2, not 3"),
+        ([], "holds results with finalists = 2, not 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            program.main([*options, *flags])
+
+
 def test_recipes_are_compared_as_they_are(program, tmp_path):
     for name, more in (("plain", "energy_loss: ce"), ("taught", "energy_loss: margin\nenergy_weight: 0.5")):
         (tmp_path / f"{name}.yaml").write_text(f"hidden_size: 16\nlearning_rate: 0.01\nmax_train_rows: 150\n{more}\n")
@@ -360,6 +415,8 @@ def test_data_of_the_same_name_and_size_with_other_labels_is_other_data(program,
         (["--hidden_size"], "pairs of --name value"),
         (["--energy_loss", "nce"], "--energy_loss is what is compared"),
         (["--budget", "-1"], "`budget` is -1"),
+        (["--finalists", "0"], "`finalists` is 0; .* from 1 .none. to `budget`, which is 0"),
+        (["--budget", "2", "--finalists", "3"], "`finalists` is 3; .* to `budget`, which is 2"),
         (["--recipes", "a.yaml", "--budget", "2"], "--recipes are run as they are"),
         (["--dataset", "nowhere.csv"], "nowhere.csv"),
     ],

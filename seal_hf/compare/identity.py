@@ -26,7 +26,7 @@ EVERY_RUN = {  # the epoch is chosen on validation by one metric; nothing else i
 
 
 def check_identity(runs: Runs, ours: Settings) -> None:
-    """Results of one folder are of one data set, its settings, one budget and one metric. Those of a command that was
+    """Results of one folder are of one data set, its settings, one search and one metric. Those of a command that was
     mistaken, and left no run and no trial, are forgotten.
 
     Raises:
@@ -34,7 +34,7 @@ def check_identity(runs: Runs, ours: Settings) -> None:
     """
     theirs = runs.identity()
     if theirs is not None:  # perhaps a file of before these were said
-        theirs = {"metric": METRIC, "flags": ours["flags"], "contents": ours["contents"], **theirs}
+        theirs = {"finalists": 1, "metric": METRIC, "flags": ours["flags"], "contents": ours["contents"], **theirs}
         key = _difference(theirs, ours)
         if key is None:
             return

@@ -24,6 +24,7 @@ from .table import tested
 
 logger = logging.getLogger(__name__)
 
+FURTHER = 2  # seeds of finalists beside that of all trials
 PLACES = ("output_dir", "data_dir", "dataset")  # where things lie is no setting
 
 
@@ -55,9 +56,11 @@ class Comparison:
         say: takes a line of progress.
         flags: recipe keys that the user gave: over `base`, and over where a method begins.
         metric: one of `METRICS`: the figure on validation that trials and epochs are chosen by.
+        finalists: how many of a search's best trials are run by two more seeds, 1 (none) to `budget`: the best mean of
+            the three is chosen.
 
     Raises:
-        ValueError: no test split with labels; a budget or a metric that cannot be.
+        ValueError: no test split with labels; a budget, finalists or a metric that cannot be.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class Comparison:
         say: Callable[[str], None] = print,
         flags: Mapping[str, Any] | None = None,
         metric: str = METRIC,
+        finalists: int = 1,
     ):
         if data.test is None or "labels" not in data.test.column_names:
             raise ValueError(
@@ -79,11 +83,16 @@ class Comparison:
             )
         if budget < 0:
             raise ValueError(f"`budget` is {budget}; it is a number of trials, at least 0.")
+        if not 1 <= finalists <= max(budget, 1):
+            raise ValueError(
+                f"`finalists` is {finalists}; so many of the best trials of a search are run by two more seeds, from 1 "
+                f"(none) to `budget`, which is {budget}."
+            )
         if metric not in METRICS:
             raise ValueError(f"`metric` is {metric!r}; it must be one of {', '.join(METRICS)}.")
         self.runs, self.data, self.base, self.programs = runs, data, base, programs
         self.methods, self.budget, self.say = methods, budget, say
-        self.flags, self.metric = flags or {}, metric
+        self.flags, self.metric, self.finalists = flags or {}, metric, finalists
         self.failed: dict[str, str] = {}  # methods of this run, and why
 
     def run(self, names: Iterable[str], seeds: Iterable[int], write: Callable[[], Any] = lambda: None) -> None:
@@ -130,9 +139,10 @@ class Comparison:
     def _progress(self, names: list[str], seeds: list[int]) -> Callable[[str, int], str]:
         """(method, seed) that is done -> which run that was, and the time left by the mean of a trial and a run."""
         costs: dict[tuple[str, int], int] = {}
+        trials = self.budget + (FURTHER * self.finalists if self.finalists > 1 else 0)
         for name, seed in ((name, seed) for seed in seeds for name in names if self.runs.load(name, seed) is None):
             searched = self.runs.settings(name) is not None or any(name == other for other, _ in costs)
-            costs[name, seed] = 1 if searched or not self.methods[name].space else 1 + self.budget
+            costs[name, seed] = 1 if searched or not self.methods[name].space else 1 + trials
         start, total, done = time.monotonic(), sum(costs.values()), []
 
         def progress(name: str, seed: int) -> str:
@@ -201,14 +211,20 @@ class Comparison:
         if self.budget and space and found is None:
             folder, sought = self.runs.work("search"), self._sought(name)
             seed = begun(folder, name, sought).get("seed", seed)  # that of trials which are there
-            self._train_nets(name, seed)
             settings, program = self.settings(name, seed), self.programs[self.methods[name].program]
             _, model_args, args = program.parse([], {**settings, "output_dir": str(folder)})
-            make_trainer, first = partial(self._trainer, name, settings, search=True), vars(model_args) | vars(args)
-            sought = {"seed": seed} | sought
-            found = search(make_trainer, space, first, name, self.budget, folder, self.say, self.metric, sought)
+            sought, seeds = {"seed": seed} | sought, range(seed, seed + 1 + FURTHER)
+            found = search(
+                *(partial(self._trial, name), space, vars(model_args) | vars(args), name, self.budget, folder),
+                *(self.say, self.metric, sought, self.finalists, seeds),
+            )
             self.runs.save_settings(name, found | sought)
         return found["settings"] if found else {}
+
+    def _trial(self, name: str, folder: str, seed: int):
+        """What a trial of that seed is run with."""
+        self._train_nets(name, seed)
+        return self._trainer(name, self.settings(name, seed), folder, search=True)
 
     def _sought(self, name: str) -> dict[str, dict[str, str]]:
         """What a search of the method is: the method, what is searched of it, and where it begins."""
@@ -237,12 +253,13 @@ class Comparison:
                 self._one(other, seed)
 
     def _identity(self) -> dict[str, Any]:
-        """What all results of the folder have in common: data, settings, one budget and one metric."""
+        """What all results of the folder have in common: data, settings, one way to search and one metric."""
         sizes = {split: len(getattr(self.data, split)) for split in ("train", "validation", "test")}
         base = {key: value for key, value in {**self.base, **self.flags}.items() if key not in PLACES}
         first = {key for method in self.methods.values() for key in method.first}
         return {
             **{"data": self.data.name, "labels": len(self.data.label_names), **sizes, "budget": self.budget},
+            **{"finalists": self.finalists},
             **texts(base),
             **{"metric": self.metric, "flags": " ".join(sorted(first & self.flags.keys()))},  # over a method's first
             "contents": fingerprint(self.data),

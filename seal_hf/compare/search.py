@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from ..meters import NonFiniteLossError
@@ -28,7 +30,7 @@ class BestSoFar:
 
 
 def search(
-    make_trainer: Callable[[str], Any],
+    make_trainer: Callable[[str, int], Any],
     space: Mapping[str, LogUniform | Choice],
     first: Mapping[str, Any],
     name: str,
@@ -37,11 +39,14 @@ def search(
     say: Callable[[str], None] = print,
     metric: str = METRIC,
     sought: Mapping[str, Any] | None = None,
+    finalists: int = 1,
+    seeds: Sequence[int] = (1, 2, 3),
 ) -> dict[str, Any]:
-    """Trials until `budget` of them are finished; those of an earlier start, which was cut off, count.
+    """Trials until `budget` of them are finished; those of an earlier start, which was cut off, count. Then the best
+    of them once more by other seeds, as what one seed likes best may be luck.
 
     Args:
-        make_trainer: output folder -> a trainer with a `model_init`, made anew for each trial.
+        make_trainer: (output folder, seed) -> a trainer with a `model_init`, made anew for each trial.
         space: what is searched, by recipe key: by a tree-structured Parzen estimator (Optuna's default) after `STARTUP`
             trials, the given first one and random ones, with the number of finished ones as seed, so that a trial that
             was cut off is repeated. Every trial runs to its end; one whose loss is no longer finite has the value 0.
@@ -52,23 +57,43 @@ def search(
         say: takes a line per trial.
         metric: what trials are chosen by, as the trainer's `compute_metrics` names it.
         sought: what the search is of, texts and numbers; the trials of another one of that name are deleted.
+        finalists: how many of the best trials are run by every seed, >= 1; the highest mean wins. 1: none is run again.
+        seeds: the first is that of all trials, the others are the finalists'.
 
     Returns:
-        `settings` of the best trial, its `value` (the metric on validation, in [0, 1]), `trials`, and the `metric`'s
-        name.
+        `settings` of the best trial, its `value` (the metric on validation, in [0, 1]; of finalists the mean over
+        seeds), `trials`, the `metric`'s name, and `tried`: `settings` and `values`, by seed, of each trial.
     """
+    first = {key: values.read(first[key]) for key, values in space.items() if key in first}
+    run = partial(_trials, space=space, folder=Path(folder), say=say, metric=metric)
+    trials = run(partial(make_trainer, seed=seeds[0]), name, budget, [first], sought=dict(sought or {}))
+    tried = [{"settings": trial.params, "values": [trial.value]} for trial in trials]
+    best = sorted(tried, key=lambda one: -one["values"][0])[:finalists]
+    again = [one["settings"] for one in best]
+    for seed in seeds[1:] if finalists > 1 else ():
+        of_these = {**(sought or {}), "seed": seed, "finalists": again}
+        trials = run(partial(make_trainer, seed=seed), f"{name}_seed{seed}", len(again), again, sought=of_these)
+        for one, trial in zip(best, trials, strict=True):
+            one["values"].append(trial.value)
+    won = max(best, key=lambda one: mean(one["values"]))
+    value = mean(won["values"])
+    return {"settings": won["settings"], "value": value, "trials": budget, "metric": metric, "tried": tried}
+
+
+def _trials(make_trainer, name, number, given, space, folder, say, metric, sought) -> list:
+    """`number` finished trials of a study, the first ones of what is `given`, in that order."""
     check_optuna()
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     trials = folder / f"trials_{name}"
     storage = _storage(folder)
-    study = _study(storage, name, dict(sought or {}), say)
-    while (done := _finished(study)) < budget:
-        if not any(trial.state.name in ("COMPLETE", "WAITING") for trial in study.trials):  # also if it was cut off
-            study.enqueue_trial({key: values.read(first[key]) for key, values in space.items() if key in first})
+    study = _study(storage, name, sought, say)
+    while (done := len(_finished(study))) < number:
+        waiting = any(trial.state.name == "WAITING" for trial in study.trials)
+        if done < len(given) and not waiting:  # also if it was cut off
+            study.enqueue_trial(given[done])
         try:
             make_trainer(str(trials)).hyperparameter_search(
                 hp_space=lambda trial: {key: values.suggest(trial, key) for key, values in space.items()},
@@ -87,8 +112,8 @@ def search(
             study.add_trial(optuna.trial.create_trial(params=lost.params, distributions=lost.distributions, value=0.0))
         shutil.rmtree(trials, ignore_errors=True)
         last = study.trials[-1]
-        say(f"{name}: trial {done + 1} of {budget}: {100 * last.value:.2f}, best {100 * study.best_value:.2f}")
-    return {"settings": study.best_params, "value": study.best_value, "trials": _finished(study), "metric": metric}
+        say(f"{name}: trial {done + 1} of {number}: {100 * last.value:.2f}, best {100 * study.best_value:.2f}")
+    return _finished(study)[:number]
 
 
 def check_optuna() -> None:
@@ -134,12 +159,12 @@ def _study(storage: str, name: str, sought: dict[str, Any], say: Callable[[str],
 
     study = optuna.create_study(storage=storage, study_name=name, direction="maximize", load_if_exists=True)
     if study.trials and study.user_attrs.get(SOUGHT, {}) != sought:
-        say(f"{name}: {_finished(study)} trials of an earlier search, which was another, are given up")
+        say(f"{name}: {len(_finished(study))} trials of an earlier search, which was another, are given up")
         optuna.delete_study(study_name=name, storage=storage)
         study = optuna.create_study(storage=storage, study_name=name, direction="maximize")
     study.set_user_attr(SOUGHT, sought)
     return study
 
 
-def _finished(study) -> int:
-    return sum(trial.state.name == "COMPLETE" for trial in study.trials)
+def _finished(study) -> list:
+    return [trial for trial in study.trials if trial.state.name == "COMPLETE"]
