@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, median
 
-from goals import ABOUT, BESIDE, LATER, LONGER, NOT_RUN, PUBLISHED, SEARCHED, WHY, best_of, goals
+from goals import ABOUT, BESIDE, LONGER, NOT_RUN, PUBLISHED, SEARCHED, WHY, best_of, goals, with_later
 from run_recipes import KINDS, RESULTS, cell, runs_of, table, write_readme
 
 from seal_hf.compare import COMPARED, METHODS, METRIC, Runs, comparison, markdown
@@ -23,9 +23,8 @@ from seal_hf.recipes import read_recipe
 ROOT = Path(__file__).resolve().parents[1]
 COMPARE = ROOT / "recipes" / "results" / "compare"
 SETS = ("bibtex", "delicious", "genbase", "genbase_id", "cal500", "spo_fun", "spo_fun_root", "seq_fun")
-DATA = tuple(each for name in SETS for each in (name, LATER.get(name)) if each)
+DATA = tuple(each for name in SETS for each in with_later(name))
 COUNTED_AS = {"genbase_id": "genbase", "spo_fun_root": "spo_fun"}  # what counts in a mean in their place
-VARIANTS = COUNTED_AS | LATER
 HALF = "_half"  # of a comparison that is chosen at 0.5
 # of a comparison's identity, what is no flag of its command
 NO_FLAGS = {"data", "labels", "train", "validation", "test", "contents", "budget", "finalists", "metric", "flags"}
@@ -40,10 +39,10 @@ JUDGED = {"mlc": "F1 tuned", "tagging": "span F1", "segmentation": "IoU at 0.5",
 INTRODUCTION = """# Results
 
 What each method reaches on feature data, on each data set with equal means: as many trials of search on validation (on
-delicious none; some methods have them in `delicious_searched`, and some have more in those called `long`), seeds from 1
-to as many as its row says, the same five decoders. Written by `python benchmarks/results_page.py` from the raw runs
-under `results/compare/`. Under each table stand the commands that it is made by; started again, they run what is not
-there yet.
+delicious none; some methods have them in `delicious_searched`, some more in those called `long`, and in `finals` the
+best trials by three seeds), seeds from 1 to as many as its row says, the same five decoders. Written by
+`python benchmarks/results_page.py` from the raw runs under `results/compare/`. Under each table stand the commands that
+it is made by; started again, they run what is not there yet.
 
 *Published* are the figures of Lee et al. 2022 at 0.5 (`ranking`: of their draft), on their own folds, so they stand
 beside ours, not under them. On genbase they had the identifier as a feature: `genbase_id` here. On spo_fun they had 500
@@ -121,7 +120,8 @@ def summary(tables: dict[str, dict[str, dict]]) -> list[str]:
                 found = best_of(by_decoder[decoder], group)
                 cells.append(f"{100 * found[1][decoder][0]:.2f} `{found[0]}`" if found else "-")
             found = best_of(by_decoder[decoder], SEAL)
-            if found and "difference" in found[1] and VARIANTS.get(name) not in tables:
+            later = [COUNTED_AS.get(name), *with_later(name)[1:]]
+            if found and "difference" in found[1] and not any(each in tables for each in later):
                 gains.append(found[1]["difference"])
             shown = best_of(by_decoder[decoder], BASELINE)
             cells.append(gain(by_decoder[decoder], found[1], shown and shown[0]) if found else "-")
@@ -338,14 +338,17 @@ def chosen_at_half() -> dict[str, dict]:
 
 def published_of(name: str) -> dict[str, str]:
     """Published figures of a data set, searched later or not, by method."""
-    known = next((data for data, later in LATER.items() if later == name), name)
+    known = next(data for data in SETS if name in with_later(data))
     return {method: row[known] for method, row in PUBLISHED.items() if known in row}
 
 
 def searched(runs: Runs) -> str:
     """How much a method was searched."""
-    trials = runs.identity()["budget"]
-    return f"{trials} trials of search for each method." if trials else WITHOUT_SEARCH
+    trials, finalists = runs.identity()["budget"], runs.identity().get("finalists", 1)
+    if not trials:
+        return WITHOUT_SEARCH
+    more = f", the best {finalists} of them run by two more seeds, of which the best mean was taken" * (finalists > 1)
+    return f"{trials} trials of search for each method{more}."
 
 
 def main() -> None:
@@ -361,8 +364,8 @@ def main() -> None:
         "ones the cheapest; methods of one seed stand aside. The difference is "
         "that of the SEAL method to the baseline that is best on test, which may be another than the one shown, "
         "over the seeds that both have. The mean is over data sets: genbase with and without its identifier, "
-        "spo_fun with and without its root, delicious with and without a search, and bibtex and seq_fun with a "
-        "short and a long one, count once, as the longer search.",
+        "spo_fun with and without its root, delicious with and without a search, and bibtex and seq_fun with "
+        "three, count once, as the most thorough search.",
         "",
     ]
     lines += summary(tables)

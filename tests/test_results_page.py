@@ -58,6 +58,10 @@ def test_a_longer_search_of_few_methods_counts_in_the_mean_alone(page):
     assert cells(lines, "seconds per epoch", "bibtex")[1] == "2.00"
     assert cells(lines, "SEAL's row", "bibtex", "`nce`")[0] == "30.00, tuned 30.00"
     assert cells(lines, "mean gain over the best baseline", "1 of 6")[1].startswith("+2.00")
+    tables["bibtex_finals"] = table(nce=row(0.6, 0.5, difference=0.03))  # more thorough still
+    assert cells(page.summary(tables)[:10], "mean") == ["", "", "", "+3.00"]
+    assert cells(page.goals(tables), "mean gain over the best baseline", "1 of 6")[1].startswith("+3.00")
+    assert page.published_of("bibtex_finals") == page.published_of("bibtex") != {}
 
 
 def test_the_best_of_a_group_is_that_of_validation_and_variants_count_once(page):
@@ -169,7 +173,8 @@ def test_commands_say_methods_seeds_and_settings_of_the_runs(page, tmp_path):
     runs = Runs(tmp_path / "spo_fun_root")
     sizes = {"labels": 500, "train": 1, "validation": 1, "test": 1, "contents": "0a1b", "flags": ""}
     recipe = {key: str(value) for key, value in page.read_recipe(page.ROOT / "recipes/mlc/spo_fun_ce.yaml").items()}
-    runs.save_identity({"data": "spo_fun", **sizes, "budget": 8, "metric": "f1_example", **recipe, "keep_root": "true"})
+    identity = {"data": "spo_fun", **sizes, "budget": 8, "metric": "f1_example", **recipe, "keep_root": "true"}
+    runs.save_identity(identity)
     for method, seeds in (("nce", (1, 2)), ("ce", (1, 2)), ("focal", (1,))):
         for seed in seeds:
             runs.save(method, seed, {"seed": seed})
@@ -177,6 +182,10 @@ def test_commands_say_methods_seeds_and_settings_of_the_runs(page, tmp_path):
     flags = "--recipe recipes/mlc/spo_fun_ce.yaml --keep_root true --budget 8 --metric f1_example"
     assert both.endswith(f"compare/spo_fun_root {flags} --losses ce nce --seeds 1 2")
     assert one.endswith(f"{flags} --losses focal --seeds 1")
+    assert page.searched(runs) == "8 trials of search for each method."
+    runs.save_identity({**identity, "finalists": 3})
+    assert page.commands(runs)[2].endswith(f"{flags} --finalists 3 --losses focal --seeds 1")
+    assert "the best 3 of them run by two more seeds" in page.searched(runs)
 
 
 def test_the_page_has_all_raw_runs(page, monkeypatch):
