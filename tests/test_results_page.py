@@ -17,7 +17,7 @@ def page(monkeypatch):
     import results_page
 
     yield results_page
-    for name in ("results_page", "goals", "run_recipes"):
+    for name in ("results_page", "results_texts", "goals", "run_recipes"):
         sys.modules.pop(name, None)
 
 
