@@ -21,8 +21,9 @@ SIX = ("bibtex", "delicious", "genbase", "cal500", "spo_fun", "seq_fun")
 # comparisons that came later, of the methods that they are worth most for: with a search, with a longer one, with one
 # whose best trials were run by more seeds
 SEARCHED = {"delicious": "delicious_searched"}
-LONGER = {"bibtex": "bibtex_long", "bibtex_long": "bibtex_finals", "seq_fun": "seq_fun_long"}
-LONGER |= {"seq_fun_long": "seq_fun_finals"}
+LONGER = {"bibtex": "bibtex_long", "bibtex_long": "bibtex_finals"}
+LONGER |= {"seq_fun": "seq_fun_long", "seq_fun_long": "seq_fun_finals"}
+LONGER |= {name: f"{name}_finals" for name in ("genbase", "cal500", "spo_fun")}
 LATER = SEARCHED | LONGER
 CHOSEN = "best SEAL method by validation"
 NOT_RUN = "| not run |"  # how the line of a goal ends that has no run yet
