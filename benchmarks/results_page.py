@@ -41,7 +41,8 @@ DATA = tuple(each for name in SETS for each in with_later(name))
 COUNTED_AS = {"genbase_id": "genbase", "spo_fun_root": "spo_fun"}  # what counts in a mean in their place
 HALF = "_half"  # of a comparison that is chosen at 0.5
 # of a comparison's identity, what is no flag of its command
-NO_FLAGS = {"data", "labels", "train", "validation", "test", "contents", "budget", "finalists", "metric", "flags"}
+NO_FLAGS = {"data", "labels", "train", "validation", "test", "contents", "flags"}
+NO_FLAGS |= {"budget", "finalists", "metric", "held"}  # said last
 TITLES = {
     "tagging": "Tagging",
     "srl": "Semantic roles",
@@ -247,8 +248,8 @@ def commands(runs: Runs) -> list[str]:
         settings = {key: str(value) for key, value in read_recipe(ROOT / recipe).items()}
         flags = {key: value for key, value in identity.items() if key not in NO_FLAGS and settings.get(key) != value}
         flags |= {"budget": identity["budget"], "metric": identity.get("metric", METRIC)}
-        flags |= {"finalists": identity.get("finalists", 1)}
-        usual = {("metric", METRIC), ("finalists", 1)}
+        flags |= {"finalists": identity.get("finalists", 1), "hold": identity.get("held", "")}
+        usual = {("metric", METRIC), ("finalists", 1), ("hold", "")}
         flags = [f"--{key} {value}" for key, value in flags.items() if (key, value) not in usual]
         head = [f"--recipe {recipe}", *flags, "--losses"]
     else:
@@ -298,7 +299,9 @@ def searched(runs: Runs) -> str:
     if not trials:
         return WITHOUT_SEARCH
     more = f", the best {finalists} of them run by two more seeds, of which the best mean was taken" * (finalists > 1)
-    return f"{trials} trials of search for each method{more}."
+    held = runs.identity().get("held", "").replace(" ", " and ")
+    kept = f"; {held} stayed as given, so that a method without more to search was not searched" * bool(held)
+    return f"{trials} trials of search for each method{more}{kept}."
 
 
 def main() -> None:

@@ -9,7 +9,8 @@ Started again with the same --output_dir, it goes on where it was stopped. All o
 hold for every method, though what --budget searches only begins with them, and what makes a method what it is stays
 (which is said). Trials and epochs are chosen on validation by --metric, example F1 at the threshold tuned there. All
 trials have one seed, which may like what others do not: --finalists 5 runs the best five by two more, and takes the
-best mean.
+best mean. To learn what a loss-net adds to a model that is tuned already, give its settings and --hold them:
+--learning_rate 3e-4 --dropout 0.5 --hold learning_rate dropout.
 """
 
 from __future__ import annotations
@@ -133,6 +134,9 @@ def main(argv: list[str] | None = None) -> Runs:
     parser.add_argument(
         "--finalists", type=int, default=1, help="best trials that two more seeds choose among; 1: none"
     )
+    parser.add_argument(
+        "--hold", nargs="+", default=[], metavar="KEY", help="not searched: stay as the recipe or a flag has them"
+    )
     parser.add_argument("--metric", default=METRIC, help=f"chooses trials and epochs: {', '.join(METRICS)}")
     parser.add_argument("--output_dir", help="default: runs/compare/ and the data set's name")
     options, flags = parser.parse_known_args(argv)
@@ -164,6 +168,7 @@ def main(argv: list[str] | None = None) -> Runs:
         if own := [f"{name} ({methods[name].settings[key]})" for name in theirs]:
             print(f"--{key} is not for {', '.join(own)}, of which it is a part")
     search = {"budget": options.budget, "metric": options.metric, "finalists": options.finalists}
+    search["held"] = options.hold
     compared = Comparison(runs, data, shared, PROGRAMS, methods, flags=given, **search)
     title = f"{data.name}: losses compared"
     compared.run(names, options.seeds, write=lambda: write_table(runs, methods, title, options.metric))

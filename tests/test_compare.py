@@ -364,6 +364,27 @@ def test_finalists_are_run_by_two_more_seeds_as_the_runs_of_these_seeds_are(prog
             program.main([*options, *flags])
 
 
+def test_what_is_held_is_not_searched_and_stays_as_it_was_given(program, tmp_path):
+    pytest.importorskip("optuna")
+    options = [*SMALL, "--losses", "ce", "nce", "--budget", "3", "--output_dir", str(tmp_path / "out")]
+    given = ["--learning_rate", "0.004", "--dropout", "0.1"]
+    with pytest.raises(ValueError, match="`hold` has 'drop', which no method searches; they search .*dropout,"):
+        program.main([*options, *given, "--hold", "learning_rate", "drop"])
+    with pytest.raises(ValueError, match="dropout cannot be held, as nothing is searched: `budget` is 0"):
+        program.main([*SMALL, "--hold", "dropout", "--output_dir", str(tmp_path / "out")])
+    runs = program.main([*options, *given, "--hold", "learning_rate", "dropout"])
+    assert runs.settings("ce") is None
+    assert all(
+        set(one["settings"]) == {"energy_weight", "loss_net_learning_rate"} for one in runs.settings("nce")["tried"]
+    )
+    first = ["--losses", "ce", "--budget", "1", "--output_dir", str(tmp_path / "first")]  # its trial is what was given
+    (alone,), (held,) = (found.all()["ce"] for found in (program.main([*SMALL, *given, *first]), runs))
+    assert alone["searched"] == {"learning_rate": 0.004, "dropout": 0.1} and held["searched"] == {}
+    assert held["test_rows"] == alone["test_rows"]
+    with pytest.raises(ValueError, match="holds results with held = 'dropout learning_rate', not ''"):
+        program.main([*options, *given])
+
+
 def test_recipes_are_compared_as_they_are(program, tmp_path):
     for name, more in (("plain", "energy_loss: ce"), ("taught", "energy_loss: margin\nenergy_weight: 0.5")):
         (tmp_path / f"{name}.yaml").write_text(f"hidden_size: 16\nlearning_rate: 0.01\nmax_train_rows: 150\n{more}\n")

@@ -186,6 +186,9 @@ def test_commands_say_methods_seeds_and_settings_of_the_runs(page, tmp_path):
     runs.save_identity({**identity, "finalists": 3})
     assert page.commands(runs)[2].endswith(f"{flags} --finalists 3 --losses focal --seeds 1")
     assert "the best 3 of them run by two more seeds" in page.searched(runs)
+    runs.save_identity({**identity, "held": "dropout learning_rate"})
+    assert page.commands(runs)[2].endswith(f"{flags} --hold dropout learning_rate --losses focal --seeds 1")
+    assert "; dropout and learning_rate stayed as given" in page.searched(runs)
 
 
 def test_the_page_has_all_raw_runs(page, monkeypatch):

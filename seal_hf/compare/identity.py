@@ -34,7 +34,8 @@ def check_identity(runs: Runs, ours: Settings) -> None:
     """
     theirs = runs.identity()
     if theirs is not None:  # perhaps a file of before these were said
-        theirs = {"finalists": 1, "metric": METRIC, "flags": ours["flags"], "contents": ours["contents"], **theirs}
+        ever = {"finalists": 1, "held": "", "metric": METRIC}
+        theirs = {**ever, "flags": ours["flags"], "contents": ours["contents"], **theirs}
         key = _difference(theirs, ours)
         if key is None:
             return

@@ -9,8 +9,8 @@ Of a loss-net that learns no more, only the pull towards a high cost would be le
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 BASELINE, SEAL, ENERGY, ABLATION = "baseline", "SEAL", "energy network", "ablation"  # groups, as the table says them
@@ -213,6 +213,24 @@ def space_of(method: Method, kind: str) -> dict[str, LogUniform | Choice]:
 def first_of(method: Method, kind: str) -> dict[str, Any]:
     """Where a method begins on `features` or `text`: the rates of a pretrained encoder are its recipe's."""
     return {key: value for key, value in method.first.items() if kind == "features" or key not in TEXT}
+
+
+def hold(keys: Collection[str], methods: Mapping[str, Method] = METHODS) -> dict[str, Method]:
+    """The methods, of which these keys are not searched, so that they stay where a method begins.
+
+    Raises:
+        ValueError: a key that no method searches.
+    """
+    searched = {key for method in methods.values() for key in method.space}
+    for key in keys:
+        if key not in searched:
+            raise ValueError(
+                f"`hold` has {key!r}, which no method searches; they search {', '.join(sorted(searched))}."
+            )
+    free = {
+        name: {key: method.space[key] for key in method.space if key not in keys} for name, method in methods.items()
+    }
+    return {name: replace(method, space=free[name]) for name, method in methods.items()}
 
 
 def own_keys(methods: Mapping[str, Method] = METHODS) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from ..meters import EpochClock, NonFiniteLossError
 from ..metrics.decoding import constant_probabilities
 from ..reports.multilabel import predict_multilabel, score_decoders
 from .identity import EVERY_RUN, check_identity, check_methods, fingerprint, texts
-from .methods import CONSTANT, METHODS, Method, first_of, space_of, with_requirements
+from .methods import CONSTANT, METHODS, Method, first_of, hold, space_of, with_requirements
 from .runs import LOST, METHOD, METRIC, METRICS, Runs, thousandths
 from .search import begun, check_optuna, search
 from .table import tested
@@ -58,9 +58,11 @@ class Comparison:
         metric: one of `METRICS`: the figure on validation that trials and epochs are chosen by.
         finalists: how many of a search's best trials are run by two more seeds, 1 (none) to `budget`: the best mean of
             the three is chosen.
+        held: keys that are not searched, so that they stay as `flags` or where a method begins: those of the task-net,
+            say, of which a search without a loss-net is done.
 
     Raises:
-        ValueError: no test split with labels; a budget, finalists or a metric that cannot be.
+        ValueError: no test split with labels; a budget, finalists, a metric or held keys that cannot be.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Comparison:
         flags: Mapping[str, Any] | None = None,
         metric: str = METRIC,
         finalists: int = 1,
+        held: Collection[str] = (),
     ):
         if data.test is None or "labels" not in data.test.column_names:
             raise ValueError(
@@ -88,11 +91,13 @@ class Comparison:
                 f"`finalists` is {finalists}; so many of the best trials of a search are run by two more seeds, from 1 "
                 f"(none) to `budget`, which is {budget}."
             )
+        if held and not budget:
+            raise ValueError(f"{', '.join(held)} cannot be held, as nothing is searched: `budget` is 0.")
         if metric not in METRICS:
             raise ValueError(f"`metric` is {metric!r}; it must be one of {', '.join(METRICS)}.")
         self.runs, self.data, self.base, self.programs = runs, data, base, programs
-        self.methods, self.budget, self.say = methods, budget, say
-        self.flags, self.metric, self.finalists = flags or {}, metric, finalists
+        self.methods, self.budget, self.say = hold(held, methods) if held else methods, budget, say
+        self.flags, self.metric, self.finalists, self.held = flags or {}, metric, finalists, held
         self.failed: dict[str, str] = {}  # methods of this run, and why
 
     def run(self, names: Iterable[str], seeds: Iterable[int], write: Callable[[], Any] = lambda: None) -> None:
@@ -259,7 +264,7 @@ class Comparison:
         first = {key for method in self.methods.values() for key in method.first}
         return {
             **{"data": self.data.name, "labels": len(self.data.label_names), **sizes, "budget": self.budget},
-            **{"finalists": self.finalists},
+            **{"finalists": self.finalists, "held": " ".join(sorted(self.held))},
             **texts(base),
             **{"metric": self.metric, "flags": " ".join(sorted(first & self.flags.keys()))},  # over a method's first
             "contents": fingerprint(self.data),
