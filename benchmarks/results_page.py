@@ -6,13 +6,14 @@ python benchmarks/results_page.py
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean, median
 
 from goals import ABOUT, BESIDE, LONGER, NOT_RUN, PUBLISHED, SEARCHED, WHY, best_of, goals, with_later
 from results_texts import (
     AT_HALF,
+    BESIDE_TUNED,
     DEPENDENCIES,
     GLOBAL_TERMS,
     IMPLICIT,
@@ -28,7 +29,7 @@ from results_texts import (
 from run_recipes import KINDS, RESULTS, cell, runs_of, table, write_readme
 
 from seal_hf.compare import COMPARED, METHODS, METRIC, Runs, comparison, markdown
-from seal_hf.compare.methods import BASELINE, ENERGY, SEAL, of_recipe
+from seal_hf.compare.methods import BASELINE, ENERGY, SEAL, Method, of_recipe
 from seal_hf.compare.runs import LOST
 from seal_hf.compare.statistics import paired_test
 from seal_hf.compare.table import difference, percent
@@ -40,6 +41,7 @@ SETS = ("bibtex", "delicious", "genbase", "genbase_id", "cal500", "spo_fun", "sp
 DATA = tuple(each for name in SETS for each in with_later(name))
 COUNTED_AS = {"genbase_id": "genbase", "spo_fun_root": "spo_fun"}  # what counts in a mean in their place
 HALF = "_half"  # of a comparison that is chosen at 0.5
+HELD = "_held"  # of one that searches the loss-net's settings alone
 # of a comparison's identity, what is no flag of its command
 NO_FLAGS = {"data", "labels", "train", "validation", "test", "contents", "flags"}
 NO_FLAGS |= {"budget", "finalists", "metric", "held"}  # said last
@@ -270,14 +272,28 @@ def of_recipes() -> list[str]:
     """The comparisons of recipes as they are."""
     lines = []
     for folder in sorted(COMPARE.glob("*_recipes")):
-        found, methods = Runs(folder).all(), {}
-        for name in found:
-            methods[name] = of_recipe(read_recipe(ROOT / "recipes" / "mlc" / f"{name}.yaml"))
+        recipes = {name: read_recipe(ROOT / "recipes" / "mlc" / f"{name}.yaml") for name in Runs(folder).all()}
+        methods = {name: of_recipe(recipe) for name, recipe in recipes.items()}
         lines += [f"## {folder.name.removesuffix('_recipes')}, recipes as they are", ""]
-        for decoder, meaning in COMPARED.items():
-            table = comparison(found, methods, decoder)
-            lines += [f"Differences under {meaning}:", "", markdown(table, methods, legend=False)]
-        lines += commands(Runs(folder))
+        lines += [*by_decoders(folder, methods), *commands(Runs(folder))]
+    return lines
+
+
+def of_tuned_models() -> list[str]:
+    """The comparisons in which the task-net's settings are those that are best without a loss-net."""
+    lines = []
+    for folder in sorted(COMPARE.glob(f"*{HELD}")):
+        name, runs = folder.name.removesuffix(HELD), Runs(folder)
+        lines += [f"## {name}, a loss-net beside a tuned model", "", BESIDE_TUNED, "", *by_decoders(folder, METHODS)]
+        lines += [searched(runs), "", *commands(runs)]
+    return lines
+
+
+def by_decoders(folder: Path, methods: Mapping[str, Method]) -> list[str]:
+    lines = []
+    for decoder, meaning in COMPARED.items():
+        table = comparison(Runs(folder).all(), methods, decoder)
+        lines += [f"Differences under {meaning}:", "", markdown(table, methods, legend=False)]
     return lines
 
 
@@ -347,7 +363,7 @@ def main() -> None:
         runs, published = Runs(COMPARE / f"{name}{HALF}"), published_of(name)
         lines += [f"## {name}, chosen at 0.5", "", AT_HALF, "", markdown(compared, beside=published, legend=False)]
         lines += [searched(runs), "", *commands(runs)]
-    lines += of_recipes()
+    lines += [*of_tuned_models(), *of_recipes()]
     if any(RESULTS.glob("*_nce_local")):
         lines += ["## What of a gain are dependencies", "", DEPENDENCIES, "", *dependencies(), ""]
         lines += [GLOBAL_TERMS, "", *global_terms(tables), ""]

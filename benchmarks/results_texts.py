@@ -37,6 +37,11 @@ AT_HALF = """As the papers, which have no other threshold: trials and epochs cho
 and compared there. Figures under other decoders are those of the nets so chosen."""
 
 
+BESIDE_TUNED = """Learning rate and dropout are those that twenty trials and five finalists found for cross-entropy,
+and of a method with a loss-net only its own settings are searched: what a loss-net adds to a model that is tuned
+already."""
+
+
 ONE_SHARE = """One λ1 for all data sets, without a search: the runs of the recipes beside `nce_balanced_cheap` with a
 share of 0.1, `python benchmarks/run_recipes.py recipes/mlc/NAME_nce.yaml --data_dir PATH --suffix _share01 --extra
 --energy_weight_balance true --energy_weight 0.1 --num_samples 5 --global_size 50 --loss_net_every 2`. Test example F1

@@ -50,12 +50,14 @@ def test_a_search_that_came_later_stands_for_the_data_set_and_leaves_its_other_r
     assert cells(lines, "mean gain over the best baseline", "1 of 6")[1].startswith("+2.00")
 
 
-def test_a_longer_search_of_few_methods_counts_in_the_mean_alone(page):
+def test_a_longer_search_of_few_methods_counts_in_the_mean_and_lines_of_its_own(page):
     first = table(ce=row(0.5, 0.4), nce=row(0.9, 0.3, difference=-0.1))
     tables = {"bibtex": first, "bibtex_long": table(nce=row(0.6, 0.5, difference=0.02, seconds=2.5))}
     assert cells(page.summary(tables)[:9], "mean") == ["", "", "", "+2.00"]
     lines = page.goals(tables)
     assert cells(lines, "seconds per epoch", "bibtex")[1] == "2.00"
+    assert cells(lines, "seconds per epoch", "bibtex_long")[1] == "2.50"
+    assert [cells(lines, "best published", name)[1] for name in ("bibtex", "bibtex_long")] == ["30.00", "50.00"]
     assert cells(lines, "SEAL's row", "bibtex", "`nce`")[0] == "30.00, tuned 30.00"
     assert cells(lines, "mean gain over the best baseline", "1 of 6")[1].startswith("+2.00")
     tables["bibtex_finals"] = table(nce=row(0.6, 0.5, difference=0.03))  # more thorough still
