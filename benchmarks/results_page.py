@@ -24,6 +24,7 @@ from results_texts import (
     ONE_SHARE,
     RECIPES,
     SUMMARY,
+    THIRTY,
     WITHOUT_SEARCH,
 )
 from run_recipes import KINDS, RESULTS, cell, runs_of, table, write_readme
@@ -41,7 +42,10 @@ SETS = ("bibtex", "delicious", "genbase", "genbase_id", "cal500", "spo_fun", "sp
 DATA = tuple(each for name in SETS for each in with_later(name))
 COUNTED_AS = {"genbase_id": "genbase", "spo_fun_root": "spo_fun"}  # what counts in a mean in their place
 HALF = "_half"  # of a comparison that is chosen at 0.5
-HELD = "_held"  # of one that searches the loss-net's settings alone
+APART = {  # ends of the names of comparisons that count in no summary: title, text
+    "_held": ("a loss-net beside a tuned model", BESIDE_TUNED),
+    "_thirty": ("more trials for cross-entropy", THIRTY),
+}
 # of a comparison's identity, what is no flag of its command
 NO_FLAGS = {"data", "labels", "train", "validation", "test", "contents", "flags"}
 NO_FLAGS |= {"budget", "finalists", "metric", "held"}  # said last
@@ -279,13 +283,14 @@ def of_recipes() -> list[str]:
     return lines
 
 
-def of_tuned_models() -> list[str]:
-    """The comparisons in which the task-net's settings are those that are best without a loss-net."""
+def apart() -> list[str]:
+    """The comparisons of one question, which count in no summary."""
     lines = []
-    for folder in sorted(COMPARE.glob(f"*{HELD}")):
-        name, runs = folder.name.removesuffix(HELD), Runs(folder)
-        lines += [f"## {name}, a loss-net beside a tuned model", "", BESIDE_TUNED, "", *by_decoders(folder, METHODS)]
-        lines += [searched(runs), "", *commands(runs)]
+    for end, (title, text) in APART.items():
+        for folder in sorted(COMPARE.glob(f"*{end}")):
+            name, runs = folder.name.removesuffix(end), Runs(folder)
+            lines += [f"## {name}, {title}", "", text, "", *by_decoders(folder, METHODS)]
+            lines += [searched(runs), "", *commands(runs)]
     return lines
 
 
@@ -363,7 +368,7 @@ def main() -> None:
         runs, published = Runs(COMPARE / f"{name}{HALF}"), published_of(name)
         lines += [f"## {name}, chosen at 0.5", "", AT_HALF, "", markdown(compared, beside=published, legend=False)]
         lines += [searched(runs), "", *commands(runs)]
-    lines += [*of_tuned_models(), *of_recipes()]
+    lines += [*apart(), *of_recipes()]
     if any(RESULTS.glob("*_nce_local")):
         lines += ["## What of a gain are dependencies", "", DEPENDENCIES, "", *dependencies(), ""]
         lines += [GLOBAL_TERMS, "", *global_terms(tables), ""]

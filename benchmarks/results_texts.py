@@ -42,6 +42,9 @@ and of a method with a loss-net only its own settings are searched: what a loss-
 already."""
 
 
+THIRTY = """Whether cross-entropy gains by the trials that a loss-net beside a tuned model has more."""
+
+
 ONE_SHARE = """One λ1 for all data sets, without a search: the runs of the recipes beside `nce_balanced_cheap` with a
 share of 0.1, `python benchmarks/run_recipes.py recipes/mlc/NAME_nce.yaml --data_dir PATH --suffix _share01 --extra
 --energy_weight_balance true --energy_weight 0.1 --num_samples 5 --global_size 50 --loss_net_every 2`. Test example F1

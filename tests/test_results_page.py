@@ -203,7 +203,9 @@ def test_the_page_has_all_raw_runs(page, monkeypatch):
     text = written["RESULTS.md"]
     assert written["README.md"] == (page.ROOT / "README.md").read_text(encoding="utf-8")  # as it was written last
     titles, folders = re.findall("^## (.*)$", text, re.M), [folder.name for folder in page.COMPARE.iterdir()]
-    said = [name.replace("_recipes", ", recipes as they are").replace("_half", ", chosen at 0.5") for name in folders]
+    ends = {"_recipes": "recipes as they are", "_half": "chosen at 0.5"}
+    ends |= {end: title for end, (title, _) in page.APART.items()}
+    said = [re.sub(f"({'|'.join(ends)})$", lambda end: f", {ends[end[0]]}", name) for name in folders]
     assert {"Summary", "Goals", *said} <= {*titles}
     assert all(f"--output_dir recipes/results/compare/{name} " in text for name in folders)
     assert text.count(f"chosen by `{METRIC}`") == 1  # how to read the tables, once
