@@ -202,3 +202,13 @@ def test_own_texts_are_compared(program, tmp_path):
     found = runs.all()
     assert set(found) == {*methods, "gbi_nce"}  # whose network static_nce takes
     assert all(0 <= run["test_f1_example_tuned"] <= 1 and run["seed"] == 1 for (run,) in found.values())
+
+
+@pytest.mark.parametrize("content, found", [('{"seed": 1, "f1', "Unterminated"), ("[1]", "list"), ("", "Expecting")])
+@pytest.mark.parametrize("name", ["comparison.json", "ce/seed1.json", "ce/settings.json"])
+def test_a_file_that_is_no_result_is_named(program, tmp_path, name, content, found):
+    (tmp_path / "ce").mkdir()
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=rf"{name} is no result of a comparison, .*: {found}.* Delete it, and what it"):
+        program.main([*SMALL, "--losses", "ce", "constant", "--output_dir", str(tmp_path)])
+    assert (tmp_path / name).read_text() == content

@@ -48,24 +48,21 @@ class Runs:
 
     def load(self, method: str, seed: int) -> dict[str, Any] | None:
         """The figures of a finished run, or why it was lost, or None."""
-        file = self._file(method, seed)
-        return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+        return _read(self._file(method, seed))
 
     def save(self, method: str, seed: int, figures: Mapping[str, Any]) -> None:
         write_json(self._file(method, seed), figures)
 
     def settings(self, method: str) -> dict[str, Any] | None:
         """What the search of a method found (`settings`, `trials`, `value`) and what it searched, or None."""
-        file = self.folder / method / "settings.json"
-        return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+        return _read(self.folder / method / "settings.json")
 
     def save_settings(self, method: str, found: Mapping[str, Any]) -> None:
         write_json(self.folder / method / "settings.json", found)
 
     def identity(self) -> dict[str, Any] | None:
         """What all results of the folder have in common: data, settings, budget; None before the first run."""
-        file = self.folder / "comparison.json"
-        return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+        return _read(self.folder / "comparison.json")
 
     def save_identity(self, identity: Mapping[str, Any]) -> None:
         write_json(self.folder / "comparison.json", identity)
@@ -74,7 +71,7 @@ class Runs:
         """Every run of every method, by seed, the lost ones too."""
         found: dict[str, list[dict[str, Any]]] = {}
         for file in sorted(self.folder.glob("*/seed*.json")):
-            found.setdefault(file.parent.name, []).append(json.loads(file.read_text(encoding="utf-8")))
+            found.setdefault(file.parent.name, []).append(_read(file))
         return {method: sorted(runs, key=lambda run: run["seed"]) for method, runs in found.items()}
 
     def any(self) -> bool:
@@ -118,6 +115,27 @@ def write_json(file: Path, content: Any) -> None:
     text = json.dumps(_without_nan(content), indent=1, allow_nan=False) + "\n"
     with whole_file(file) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    """What `write_json` wrote; None where there is no file.
+
+    Raises:
+        ValueError: another content, such as that of a copy which was cut off.
+    """
+    if not file.is_file():
+        return None
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        found = type(content).__name__
+    except ValueError as error:  # UnicodeDecodeError too
+        content, found = None, error
+    if not isinstance(content, dict):
+        raise ValueError(
+            f"{file} is no result of a comparison, which is one object of JSON: {found}. Delete it, and what it held "
+            "is done again; all else is kept."
+        )
+    return content
 
 
 def _without_nan(content: Any) -> Any:
