@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 from seal_hf.compare import METHODS, METRIC
 from seal_hf.compare.methods import SEAL
-from seal_hf.compare.table import DECODERS, several
+from seal_hf.compare.table import DECODERS, best_on_validation
 
 FILE = json.loads((Path(__file__).resolve().parents[1] / "recipes" / "published.json").read_text(encoding="utf-8"))
 PUBLISHED, BEST, BESIDE = FILE["figures"], FILE["best"], FILE["beside"]
@@ -63,10 +63,11 @@ then, tuned (98.69; `asymmetric` 98.99), and cross-entropy and NCE 99.19 calibra
 validation does not choose; on spo_fun the loss-net falls behind (-0.45, p = 0.003 over rows), as its four settings
 share the trials that cross-entropy has for two. Where the settings of the task-net are those of cross-entropy and the
 loss-net's alone are searched ("a loss-net beside a tuned model"; not in the mean), `nce_balanced` gains 0.87 on
-seq_fun (p = 0.0004 over seeds; calibrated 0.63), 0.68 on bibtex, and is level on spo_fun: there the search, not the
-method, was what limited it, and on the small sets nothing is left to gain. *Seconds per epoch*: of the samples'
-energies; `nce_balanced_cheap` is below 3 (next section; beside a tuned model it keeps 0.72 of 0.87 on seq_fun, at
-2.31), though validation does not always choose it."""
+seq_fun (p = 0.0004 over seeds; calibrated 0.63), 0.68 on bibtex, is level on spo_fun, and 0.52 behind on cal500 (p =
+0.0002), where its cheap form is not: on the first two the search, not the method, was what limited it, and on the
+others, where validation chooses cross-entropy, nothing is left to gain. *Seconds per epoch*: of the samples' energies;
+`nce_balanced_cheap` is below 3 (next section; beside a tuned model it keeps 0.72 of 0.87 on seq_fun, at 2.31), though
+validation does not always choose it."""
 
 
 def with_later(name: str) -> list[str]:
@@ -75,13 +76,9 @@ def with_later(name: str) -> list[str]:
 
 
 def best_of(compared: dict, group: str) -> tuple[str, dict] | None:
-    """The method of a group with the highest mean on validation, under the same decoder; of equal ones the cheapest.
-    Those of one seed stand aside where others have more."""
-    rows = {name: row for name, row in compared["methods"].items() if name in METHODS and METHODS[name].group == group}
-    cost = lambda row: math.inf if math.isnan(row["seconds"]) else row["seconds"]  # noqa: E731
-    order = lambda name: (round(rows[name]["validation"], 9), -cost(rows[name]))  # noqa: E731
-    best = max(several({name: row.get("seeds", ()) for name, row in rows.items()}), key=order, default=None)
-    return None if best is None else (best, rows[best])
+    """What validation chooses of a group, and its row."""
+    best = best_on_validation(compared, METHODS, group)
+    return None if best is None else (best, compared["methods"][best])
 
 
 def goals(tables: dict[str, dict[str, dict]], at_half: Mapping[str, dict] = MappingProxyType({})) -> list[str]:

@@ -28,7 +28,7 @@ from seal_hf.compare import (
 from seal_hf.compare.methods import BASELINE, SEAL, space_of, with_requirements
 from seal_hf.compare.runs import from_thousandths, thousandths
 from seal_hf.compare.search import BestSoFar
-from seal_hf.compare.table import DECODERS
+from seal_hf.compare.table import DECODERS, best_on_validation
 
 SMALL = "--max_train_rows 150 --num_train_epochs 2 --hidden_size 16 --per_device_train_batch_size 50".split()
 
@@ -129,15 +129,46 @@ def test_the_table_in_words():
     strong = [np.tile([0.4, 0.6], 50), np.tile([0.5, 0.7], 50)]
     runs = {"strong": runs_with(strong, seconds=2.0), "ours": runs_with([strong[0] + 0.1], seconds=5.0)}
     text = markdown(comparison(runs, TOY, reference="strong"), TOY, beside={"ours": "44.20 ± 0.10"})
-    head, _, ours, best, _, legend, *_ = text.split("\n")
+    head, _, ours, best, _, choice, _, legend, *_ = text.split("\n")
     cells = lambda line: [cell.strip() for cell in line.strip("|").split("|")]  # noqa: E731
-    assert cells(head)[0] == "method" and cells(head)[7] == "difference to strong" and cells(head)[-1] == "published"
+    assert cells(head)[0] == "method" and cells(head)[8] == "difference to strong" and cells(head)[-1] == "published"
     figures = ["60.00"] * 5
-    assert cells(ours) == ["`ours`", "1", *figures, "+10.00 [+10.00, +10.00]", "< 0.0001", "-", "2.50", "44.20 ± 0.10"]
-    assert cells(best) == ["`strong`", "2", *["55.00 ± 7.07"] * 5, "-", "-", "-", "1.00", "-"]
+    assert cells(ours) == [
+        "`ours`",
+        "1",
+        "60.00",
+        *figures,
+        "+10.00 [+10.00, +10.00]",
+        "< 0.0001",
+        "-",
+        "2.50",
+        "44.20 ± 0.10",
+    ]
+    assert cells(best) == ["`strong`", "2", "55.00", *["55.00 ± 7.07"] * 5, "-", "-", "-", "1.00", "-"]
     assert "the baseline that is best there, strong, over the seeds of both" in legend
     assert "median over seeds, are relative to strong" in legend and "chosen by `f1_example_tuned`" in legend
     assert legend not in markdown(comparison(runs, TOY), TOY, legend=False)
+
+
+def test_what_validation_chooses_is_said_beside_what_is_best_on_test():
+    rows = [np.full(4, value) for value in (0.5, 0.5)]
+    runs = {name: runs_with(rows) for name in ("weak", "strong", "ours")} | {"same": runs_with([np.full(4, 0.9)])}
+
+    def table(**validation):
+        for name, value in validation.items():
+            for run in runs[name]:
+                run["eval_f1_example_tuned"] = value
+        compared = comparison(runs, TOY)
+        return compared, [line for line in markdown(compared, TOY).split("\n") if "Validation" in line]
+
+    compared, lines = table(weak=0.4, strong=0.6, ours=0.7)
+    assert lines == ["Validation chooses `ours`, 10.00 above `strong`, the best baseline there."]
+    assert best_on_validation(compared, TOY, BASELINE) == "strong"  # and `same`, of one seed, stands aside
+    assert table(weak=0.8)[1] == ["Validation chooses `weak`, a baseline."]
+    for run in runs["weak"]:
+        run["train_seconds_per_epoch"] = 3.0
+    assert best_on_validation(table(strong=0.8)[0], TOY) == "strong"  # as good and cheaper
+    assert best_on_validation(comparison({}, TOY), TOY) is None
 
 
 def test_seconds_are_those_of_the_median_seed():
@@ -152,7 +183,7 @@ def test_a_table_without_a_baseline_has_no_differences():
     text = markdown(compared, TOY)
     assert compared["best_baseline"] is None and "difference to a baseline" in text and "None" not in text
     assert "Differences" not in text and "relative to" not in text
-    assert "| `ours`  | 2 | 50.00 ± 0.00 |" in text and "| `same`  | 1 | 25.00 |" in text
+    assert "| `ours`  | 2 | 50.00 | 50.00 ± 0.00 |" in text and "| `same`  | 1 | 25.00 | 25.00 |" in text
     assert text.split("\n")[2].endswith("| - | - | - | - |")
 
 

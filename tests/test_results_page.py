@@ -22,7 +22,7 @@ def page(monkeypatch):
 
 
 def row(validation, tuned, half=None, difference=None, seconds=2.0, width=0.02):
-    figures = {"validation": validation, **{key: (tuned, 0.001) for key in COMPARED}, "seconds": seconds}
+    figures = {"seeds": [], "validation": validation, **{key: (tuned, 0.001) for key in COMPARED}, "seconds": seconds}
     figures["f1_example"] = (tuned if half is None else half, 0.001)
     if difference is not None:
         figures |= {"difference": difference, "interval": [difference - width / 2, difference + width / 2]}
