@@ -5,13 +5,14 @@ python benchmarks/results_page.py
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import mean, median
 
 from goals import ABOUT, BESIDE, LONGER, NOT_RUN, PUBLISHED, SEARCHED, WHY, best_of, goals, with_later
+from results_recipes import dependencies, implicit, masks, variant
 from results_texts import (
+    ALL_BESIDE,
     AT_HALF,
     BESIDE_TUNED,
     DEPENDENCIES,
@@ -23,17 +24,18 @@ from results_texts import (
     ONE_FOR_ALL,
     ONE_SHARE,
     RECIPES,
+    SEARCHES,
     SUMMARY,
     THIRTY,
     WITHOUT_SEARCH,
 )
-from run_recipes import KINDS, RESULTS, cell, runs_of, table, write_readme
+from run_recipes import RESULTS, table, write_readme
 
 from seal_hf.compare import COMPARED, METHODS, METRIC, Runs, comparison, markdown
 from seal_hf.compare.methods import BASELINE, ENERGY, SEAL, Method, of_recipe
 from seal_hf.compare.runs import LOST
 from seal_hf.compare.statistics import paired_test
-from seal_hf.compare.table import difference, percent
+from seal_hf.compare.table import best_on_validation, difference, p_value, percent
 from seal_hf.recipes import read_recipe
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,8 +44,9 @@ SETS = ("bibtex", "delicious", "genbase", "genbase_id", "cal500", "spo_fun", "sp
 DATA = tuple(each for name in SETS for each in with_later(name))
 COUNTED_AS = {"genbase_id": "genbase", "spo_fun_root": "spo_fun"}  # what counts in a mean in their place
 HALF = "_half"  # of a comparison that is chosen at 0.5
+HELD = "_held"  # of one where the task-net's settings are those of a tuned plain model
 APART = {  # ends of the names of comparisons that count in no summary: title, text
-    "_held": ("a loss-net beside a tuned model", BESIDE_TUNED),
+    HELD: ("a loss-net beside a tuned model", BESIDE_TUNED),
     "_thirty": ("more trials for cross-entropy", THIRTY),
 }
 # of a comparison's identity, what is no flag of its command
@@ -56,7 +59,6 @@ TITLES = {
     "mask_energy": "Segmentation by gradient-based inference",
     "rewards": "Citation fields with few tags",
 }
-JUDGED = {"mlc": "F1 tuned", "tagging": "span F1", "segmentation": "IoU at 0.5", "rewards": "accuracy"}
 LEAST_SETS = 4  # that a method has runs on, to be one for all
 
 
@@ -77,8 +79,8 @@ def summary(tables: dict[str, dict[str, dict]]) -> list[str]:
                 found = best_of(by_decoder[decoder], group)
                 cells.append(f"{100 * found[1][decoder][0]:.2f} `{found[0]}`" if found else "-")
             found = best_of(by_decoder[decoder], SEAL)
-            later = [COUNTED_AS.get(name), *with_later(name)[1:]]
-            if found and "difference" in found[1] and not any(each in tables for each in later):
+            counted_as = COUNTED_AS.get(name)
+            if found and "difference" in found[1] and counted_as not in tables and is_last(name, tables):
                 gains.append(found[1]["difference"])
             shown = best_of(by_decoder[decoder], BASELINE)
             cells.append(gain(by_decoder[decoder], found[1], shown and shown[0]) if found else "-")
@@ -87,6 +89,11 @@ def summary(tables: dict[str, dict[str, dict]]) -> list[str]:
             lines.append(f"| mean | | | | {100 * mean(gains):+.2f} |")
         lines.append("")
     return lines
+
+
+def is_last(name: str, tables: Mapping[str, dict]) -> bool:
+    """Whether no later, more thorough comparison of a data set is there."""
+    return not any(each in tables for each in with_later(name)[1:])
 
 
 def gain(compared: dict, row: dict, shown: str | None) -> str:
@@ -145,41 +152,6 @@ def readme_table(tables: dict[str, dict[str, dict]]) -> list[str]:
     return lines
 
 
-def _of_same_seeds(name: str, losses: Sequence[str]) -> tuple[list[int], list[list[dict]]]:
-    """A data set's runs by each of these, of the seeds that all have which have any."""
-    runs = [runs_of(f"{name}_{loss}") for loss in losses]
-    seeds = set.intersection(*({run["seed"] for run in found} for found in runs if found))
-    return sorted(seeds), [[run for run in found if run["seed"] in seeds] for found in runs]
-
-
-def dependencies() -> list[str]:
-    """Cross-entropy, NCE, and NCE of the local term alone and of pairs, by data set."""
-    key = KINDS["mlc"][1]["F1 tuned"]
-    lines = ["| data | seeds | ce | nce | local | p, nce and local | pairwise |", "|---" * 7 + "|"]
-    for folder in sorted(RESULTS.glob("*_nce_local")):
-        name = folder.name.removesuffix("_nce_local")
-        seeds, runs = _of_same_seeds(name, ("ce", "nce", "nce_local", "nce_pairwise"))
-        nce, local = ([run[key] for run in found] for found in runs[1:3])
-        p = f"{paired_test(nce, local):.2g}" if len(seeds) > 1 else "-"
-        *cells, pairwise = (cell(found, key) for found in runs)
-        lines.append(f"| {name} | {len(seeds)} | {' | '.join(cells)} | {p} | {pairwise} |")
-    return lines
-
-
-def variant(suffix: str, title: str) -> list[str]:
-    """Cross-entropy, NCE, and NCE with what the suffix stands for, by data set."""
-    key = KINDS["mlc"][1]["F1 tuned"]
-    lines = [f"| data | seeds | ce | nce | {title} | difference to ce | p |", "|---" * 7 + "|"]
-    for folder in sorted(RESULTS.glob(f"*_nce_{suffix}")):
-        name = folder.name.removesuffix(f"_nce_{suffix}")
-        seeds, runs = _of_same_seeds(name, ("ce", "nce", f"nce_{suffix}"))
-        theirs, _, ours = ([run[key] for run in found] for found in runs)
-        cells = [name, str(len(seeds)), *(cell(found, key) for found in runs)]
-        cells += [f"{100 * (mean(ours) - mean(theirs)):+.2f}", f"{paired_test(ours, theirs):.2g}"]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
-
-
 def global_terms(tables: dict[str, dict[str, dict]]) -> list[str]:
     """Methods with the whole energy and with its local term alone, seed by seed, of the searched comparisons."""
     lines = ["| data | seeds | method | whole | local | difference | p |", "|---" * 7 + "|"]
@@ -196,50 +168,6 @@ def global_terms(tables: dict[str, dict[str, dict]]) -> list[str]:
                 p = f"{paired_test(*values):.2g}" if len(seeds) > 1 else "-"
                 gain = f"{100 * (mean(values[0]) - mean(values[1])):+.2f}"
                 lines.append(f"| {name} | {len(seeds)} | `{method}` | {' | '.join(cells)} | {gain} | {p} |")
-    return lines
-
-
-def implicit() -> list[str]:
-    """Contrastive divergence with the hypergradient against the same without it, seed by seed."""
-    lines = ["| runs | figure | seeds | without | with | difference | p |", "|---" * 7 + "|"]
-    for kind, judged in JUDGED.items():
-        figures = KINDS[kind][1]
-        recipes = [recipe.stem for recipe in (ROOT / "recipes" / kind).glob("*_implicit.yaml")]
-        for folder in sorted(folder.name for folder in RESULTS.iterdir() if folder.name.startswith(tuple(recipes))):
-            other = folder.replace("_implicit", "_contrastive_divergence")
-            if not (RESULTS / other).is_dir():  # a suffix of the hypergradient's settings
-                other = re.match(".*_contrastive_divergence", other)[0]
-            found = {run["seed"]: run for run in runs_of(other)}
-            pairs = [(found[run["seed"]], run) for run in runs_of(folder) if run["seed"] in found]
-            name = judged if pairs and figures[judged] in pairs[0][0] else "accuracy"  # tags without spans
-            if len(pairs) < 2:
-                continue
-            key = figures[name]
-            without, with_it = ([run[key] for run in runs] for runs in zip(*pairs, strict=True))
-            cells = [cell(list(runs), key) for runs in zip(*pairs, strict=True)]
-            gain = 100 * (mean(with_it) - mean(without))
-            p = paired_test(with_it, without)
-            lines.append(f"| {folder} | {name} | {len(pairs)} | {' | '.join(cells)} | {gain:+.2f} | {p:.2g} |")
-    return lines
-
-
-def masks() -> list[str]:
-    """Segmentation runs in half precision against the two baselines without a loss-net, seed by seed."""
-    key, baselines = KINDS["segmentation"][1][JUDGED["segmentation"]], ("weizmann_ce_bf16", "weizmann_soft_iou_bf16")
-    lines = ["| runs | seeds | to cross-entropy | p | to soft IoU | p |", "|---" * 6 + "|"]
-    found = {name: {run["seed"]: run[key] for run in runs_of(name)} for name in baselines}
-    for folder in sorted(folder.name for folder in RESULTS.glob("weizmann_*_bf16")):
-        ours, cells = {run["seed"]: run[key] for run in runs_of(folder)}, []
-        for baseline in found.values():
-            seeds = sorted(ours.keys() & baseline.keys())
-            gains = [100 * (ours[seed] - baseline[seed]) for seed in seeds]
-            if len(seeds) < 2 or not any(gains):
-                cells += ["-", "-"]
-                continue
-            p = paired_test([ours[seed] for seed in seeds], [baseline[seed] for seed in seeds])
-            cells += [f"{mean(gains):+.2f}", f"{p:.2g}"]
-        if cells != ["-"] * 4:
-            lines.append(f"| {folder} | {len(ours)} | {' | '.join(cells)} |")
     return lines
 
 
@@ -294,6 +222,29 @@ def apart() -> list[str]:
     return lines
 
 
+def beside_tuned() -> list[str]:
+    """What each method adds to a tuned plain model, by data set, and what validation, which may choose cross-entropy,
+    does on the mean over data sets; in bold what it chooses under the tuned threshold."""
+    head = ["data", "method", "seeds", "on validation"]
+    head += [part for meaning in COMPARED.values() for part in (f"on test, {meaning}", "p, seeds")]
+    lines, gains = [f"| {' | '.join([*head, 'seconds / epoch'])} |", "|---" * (len(head) + 1) + "|"], []
+    for folder in sorted(COMPARE.glob(f"*{HELD}")):
+        compared = {decoder: comparison(Runs(folder).all(), METHODS, decoder) for decoder in COMPARED}
+        chosen = best_on_validation(compared[METRIC])
+        rows = {name: [each["methods"][name] for each in compared.values()] for name in compared[METRIC]["methods"]}
+        gains.append([row.get("difference", 0.0) for row in rows[chosen]])
+        for method in (method for method in METHODS if "difference" in rows.get(method, [{}])[0]):
+            pairs = with_cross_entropy(folder.name, method)
+            cells = [folder.name.removesuffix(HELD), f"**`{method}`**" if method == chosen else f"`{method}`"]
+            on_validation = mean(a[f"eval_{METRIC}"] - b[f"eval_{METRIC}"] for a, b in pairs)
+            cells += [str(len(pairs)), f"{100 * on_validation:+.2f}"]
+            for row in rows[method]:
+                cells += [difference(row), p_value(row["p_seeds"])]
+            lines.append(f"| {' | '.join([*cells, format(row['seconds'], '.2f')])} |")
+    means = [f"{100 * mean(column):+.2f} | " for column in zip(*gains, strict=True)]
+    return [*lines, f"| mean of {len(gains)} | what validation chooses | | | {'| '.join(means)}| |"]
+
+
 def by_decoders(folder: Path, methods: Mapping[str, Method]) -> list[str]:
     lines = []
     for decoder, meaning in COMPARED.items():
@@ -333,16 +284,14 @@ def main() -> None:
             metric = runs.identity().get("metric", METRIC)
             tables[name] = {decoder: comparison(found, METHODS, decoder, metric=metric) for decoder in COMPARED}
     lines = [INTRODUCTION, "## Summary", ""]
-    lines += [
-        SUMMARY,
-        "",
-    ]
-    lines += summary(tables)
+    lines += [SUMMARY, "", *summary(tables)]
     at_half = chosen_at_half()
     reached = goals(tables, at_half)
     open_goals = sum(line.endswith(NOT_RUN) for line in reached)
     lines += ["## Goals", "", f"{ABOUT} Goals without a run yet: {open_goals}.", ""]
     lines += [*(line for line in reached if not line.endswith(NOT_RUN)), "", WHY, ""]
+    lines += ["## A loss-net beside a tuned model", "", ALL_BESIDE, "", *beside_tuned(), ""]
+    lines += ["## What a search finds", "", SEARCHES, ""]
     with_search = {name: table for name, table in tables.items() if Runs(COMPARE / name).identity()["budget"]}
     lines += [
         "## One method for all",
@@ -379,7 +328,8 @@ def main() -> None:
             lines += [MASKS, "", *pairs, ""]
     lines += ["## Implicit gradients", "", IMPLICIT, "", *implicit(), "", f"Published: {BESIDE['implicit']}", ""]
     (ROOT / "recipes" / "RESULTS.md").write_text("\n".join(lines), encoding="utf-8")
-    write_readme("compared", readme_table(tables))
+    write_readme("compared", readme_table({name: table for name, table in tables.items() if is_last(name, tables)}))
+    write_readme("beside", beside_tuned())
 
 
 if __name__ == "__main__":

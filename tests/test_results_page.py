@@ -4,11 +4,14 @@ import math
 import re
 import sys
 
+import numpy as np
 import pytest
 from programs import EXAMPLES
 from scipy.stats import norm, ttest_rel
 
 from seal_hf.compare import COMPARED, METRIC, Runs
+from seal_hf.compare.runs import thousandths
+from seal_hf.compare.table import DECODERS
 
 
 @pytest.fixture
@@ -17,7 +20,7 @@ def page(monkeypatch):
     import results_page
 
     yield results_page
-    for name in ("results_page", "results_texts", "goals", "run_recipes"):
+    for name in ("results_page", "results_recipes", "results_texts", "goals", "run_recipes"):
         sys.modules.pop(name, None)
 
 
@@ -104,6 +107,32 @@ def test_one_method_for_all_is_measured_by_cross_entropy_with_its_seeds(page, tm
     tables["spo_fun"] = table(ce=row(0.5, 0.4), asymmetric=row(0.6, 0.5))
     (line,) = page.one_for_all(tables)[2:]  # `asymmetric` has one data set; a variant does not count, nor a long search
     assert line == "| `nce` | spo_fun | +1.00 (-1.00) | +1.00 (-1.00) | 2.00 |"
+
+
+def test_what_is_added_to_a_tuned_model_and_what_validation_chooses(page, tmp_path, monkeypatch):
+    values = {  # data, method -> by seed, on validation and on test
+        ("bibtex_held", "ce"): [(0.5, 0.4), (0.5, 0.5)],
+        ("bibtex_held", "nce"): [(0.6, 0.7)],
+        ("bibtex_held", "nce_balanced"): [(0.5, 0.5), (0.7, 0.8)],
+        ("cal500_held", "ce"): [(0.5, 0.4), (0.5, 0.5)],
+        ("cal500_held", "nce"): [(0.45, 0.5), (0.45, 0.6)],
+    }
+    for (name, method), runs in values.items():
+        for seed, (validation, test) in enumerate(runs, 1):
+            figures = {f"eval_{key}": validation for key in DECODERS} | {f"test_{key}": test for key in DECODERS}
+            rows = {key: thousandths(np.full(4, test)) for key in COMPARED}
+            Runs(tmp_path / name).save(
+                method, seed, {"seed": seed, "test_rows": rows, "train_seconds_per_epoch": 1.0, **figures}
+            )
+    monkeypatch.setattr(page, "COMPARE", tmp_path)
+    lines = page.beside_tuned()
+    twice = lambda gain, p: [f"{gain} [{gain}, {gain}]", p] * 2  # noqa: E731
+    assert cells(lines, "bibtex", "`nce`") == ["1", "+10.00", *twice("+30.00", "-"), "1.00"]  # of one seed: not chosen
+    p = f"{ttest_rel([0.5, 0.8], [0.4, 0.5]).pvalue:.2g}"
+    assert cells(lines, "bibtex", "**`nce_balanced`**") == ["2", "+10.00", *twice("+20.00", p), "1.00"]
+    assert cells(lines, "cal500", "`nce`")[:3] == ["2", "-5.00", "+10.00 [+10.00, +10.00]"]  # not what was chosen
+    assert cells(lines, "mean of 2") == ["what validation chooses", "", "", "+10.00", "", "+10.00", "", ""]
+    assert len(lines) == 6
 
 
 def test_whole_energies_are_compared_with_local_ones_seed_by_seed(page, tmp_path, monkeypatch):
@@ -217,8 +246,8 @@ def test_masks_are_compared_with_both_baselines_seed_by_seed(page, tmp_path, mon
     for name in runs:
         (tmp_path / name).mkdir()
     found = lambda name: [{"seed": i, "test_mean_iou": value} for i, value in enumerate(runs[name])]  # noqa: E731
-    monkeypatch.setattr(page, "RESULTS", tmp_path)
-    monkeypatch.setattr(page, "runs_of", found)
+    monkeypatch.setattr(sys.modules["results_recipes"], "RESULTS", tmp_path)
+    monkeypatch.setattr(sys.modules["results_recipes"], "runs_of", found)
     lines = page.masks()
     assert cells(lines, "weizmann_nce_bf16", "2")[::2] == ["+2.00", "+0.00"]
     assert cells(lines, "weizmann_nce_bf16", "2")[1] == f"{ttest_rel([0.71, 0.83], [0.7, 0.8]).pvalue:.2g}"

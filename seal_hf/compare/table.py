@@ -142,7 +142,7 @@ def markdown(
         cells.append(percent(row["validation"]))
         cells += [percent(*row[key]) for key in DECODERS]
         if "difference" in row:
-            cells += [difference(row), _p(row["p_rows"], row["least_p_rows"]), _p(row["p_seeds"])]
+            cells += [difference(row), p_value(row["p_rows"], row["least_p_rows"]), p_value(row["p_seeds"])]
         else:
             cells += ["-", "-", "-"]
         cells.append("-" if math.isnan(row["seconds"]) else f"{row['seconds']:.2f}")
@@ -202,7 +202,8 @@ def percent(mean: float, std: float = math.nan) -> str:
     return f"{100 * mean:.2f}" if math.isnan(std) else f"{100 * mean:.2f} ± {100 * std:.2f}"
 
 
-def _p(value: float, least: float = 0.0) -> str:
+def p_value(value: float, least: float = 0.0) -> str:
+    """In words: `-` for NaN, and that it is below what the test can tell."""
     if math.isnan(value):
         return "-"
     return f"< {least:.2g}" if value < least else f"{value:.2g}"
