@@ -10,7 +10,7 @@ hold for every method, though what --budget searches only begins with them, and 
 (which is said). Trials and epochs are chosen on validation by --metric, example F1 at the threshold tuned there. All
 trials have one seed, which may like what others do not: --finalists 5 runs the best five by two more, and takes the
 best mean. To learn what a loss-net adds to a model that is tuned already, give its settings and --hold them:
---learning_rate 3e-4 --dropout 0.5 --hold learning_rate dropout.
+--learning_rate 3e-4 --dropout 0.5 --hold learning_rate dropout; or, of an earlier comparison, --beside runs/plain/ce.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from transformers.utils import logging as hf_logging
 from seal_hf import load_multilabel
 from seal_hf.compare import EVERY_RUN, METHODS, METRIC, METRICS, Comparison, Method, Program, Runs
 from seal_hf.compare.methods import CONSTANT, of_recipe, own_keys
-from seal_hf.compare.runs import METHOD, write_json
+from seal_hf.compare.runs import METHOD, read_json, write_json
 from seal_hf.compare.table import comparison, markdown, plot, tested
 from seal_hf.data import kind_of
 from seal_hf.programs import run_program
@@ -75,6 +75,19 @@ def pairs(flags: list[str]) -> dict[str, str]:
     if len(names) != len(values) or not all(name.startswith("--") for name in names):
         raise ValueError(f"other flags are pairs of --name value, as of run_mlc.py; found {' '.join(flags)}")
     return {name[2:].replace("-", "_"): value for name, value in zip(names, values, strict=True)}
+
+
+def settings_of(folder: Path, given: Mapping[str, str]) -> dict[str, str]:
+    """What a search found of a method, by the folder that a comparison has of it, as flags beside those `given`."""
+    found = (read_json(folder / "settings.json") or {}).get("settings")
+    if found is None:
+        raise ValueError(
+            f"--beside: {folder} has no settings.json, which a comparison with --budget leaves in its folder of each "
+            "method, such as runs/plain/ce."
+        )
+    if both := sorted(found.keys() & given.keys()):
+        raise ValueError(f"--{both[0]} is given, and --beside {folder} has it too. Leave one of them out.")
+    return {key: str(value) for key, value in found.items()}
 
 
 def shared_settings(recipe: Path | None, given: Mapping[str, str], recipes: Mapping[str, Method]) -> dict:
@@ -137,6 +150,9 @@ def main(argv: list[str] | None = None) -> Runs:
     parser.add_argument(
         "--hold", nargs="+", default=[], metavar="KEY", help="not searched: stay as the recipe or a flag has them"
     )
+    parser.add_argument(
+        "--beside", type=Path, metavar="FOLDER", help="of a method that was searched: its settings are given and held"
+    )
     parser.add_argument("--metric", default=METRIC, help=f"chooses trials and epochs: {', '.join(METRICS)}")
     parser.add_argument("--output_dir", help="default: runs/compare/ and the data set's name")
     options, flags = parser.parse_known_args(argv)
@@ -152,6 +168,10 @@ def main(argv: list[str] | None = None) -> Runs:
         run_mlc.parse(["--recipe", str(file), "--output_dir", "runs", "--report_to", "none"])
     recipes = from_recipes(options.recipes, options.metric)
     given = pairs(flags)
+    if options.beside:
+        tuned = settings_of(options.beside, given)
+        given, options.hold = {**given, **tuned}, [*options.hold, *tuned]
+        flags += [f"--{key}={value}" for key, value in tuned.items()]
     shared = shared_settings(options.recipe, given, recipes)
     for method in recipes.values():
         method.settings.update(given)  # flags win over a recipe, as everywhere

@@ -48,21 +48,21 @@ class Runs:
 
     def load(self, method: str, seed: int) -> dict[str, Any] | None:
         """The figures of a finished run, or why it was lost, or None."""
-        return _read(self._file(method, seed))
+        return read_json(self._file(method, seed))
 
     def save(self, method: str, seed: int, figures: Mapping[str, Any]) -> None:
         write_json(self._file(method, seed), figures)
 
     def settings(self, method: str) -> dict[str, Any] | None:
         """What the search of a method found (`settings`, `trials`, `value`) and what it searched, or None."""
-        return _read(self.folder / method / "settings.json")
+        return read_json(self.folder / method / "settings.json")
 
     def save_settings(self, method: str, found: Mapping[str, Any]) -> None:
         write_json(self.folder / method / "settings.json", found)
 
     def identity(self) -> dict[str, Any] | None:
         """What all results of the folder have in common: data, settings, budget; None before the first run."""
-        return _read(self.folder / "comparison.json")
+        return read_json(self.folder / "comparison.json")
 
     def save_identity(self, identity: Mapping[str, Any]) -> None:
         write_json(self.folder / "comparison.json", identity)
@@ -71,7 +71,7 @@ class Runs:
         """Every run of every method, by seed, the lost ones too."""
         found: dict[str, list[dict[str, Any]]] = {}
         for file in sorted(self.folder.glob("*/seed*.json")):
-            found.setdefault(file.parent.name, []).append(_read(file))
+            found.setdefault(file.parent.name, []).append(read_json(file))
         return {method: sorted(runs, key=lambda run: run["seed"]) for method, runs in found.items()}
 
     def any(self) -> bool:
@@ -117,7 +117,7 @@ def write_json(file: Path, content: Any) -> None:
         unfinished.write_text(text, encoding="utf-8")
 
 
-def _read(file: Path) -> dict[str, Any] | None:
+def read_json(file: Path) -> dict[str, Any] | None:
     """What `write_json` wrote; None where there is no file.
 
     Raises:
