@@ -133,7 +133,8 @@ def write_table(runs: Runs, methods: Mapping[str, Method], title: str, metric: s
             break
 
 
-def main(argv: list[str] | None = None) -> Runs:
+def parse(argv: list[str] | None) -> tuple[argparse.Namespace, list[str]]:
+    """The flags of a comparison, and those of run_mlc.py."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
@@ -164,6 +165,11 @@ def main(argv: list[str] | None = None) -> Runs:
         raise ValueError("--recipes are run instead of --losses. Leave one of them out.")
     if options.recipes and options.recipe:
         raise ValueError("--recipes are run as they are, each with its own data; leave --recipe out.")
+    return options, flags
+
+
+def main(argv: list[str] | None = None) -> Runs:
+    options, flags = parse(argv)
     for file in options.recipes:  # what is wrong in any of them ends it here
         run_mlc.parse(["--recipe", str(file), "--output_dir", "runs", "--report_to", "none"])
     recipes = from_recipes(options.recipes, options.metric)
