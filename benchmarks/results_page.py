@@ -14,6 +14,7 @@ from results_recipes import dependencies, implicit, masks, variant
 from results_texts import (
     ALL_BESIDE,
     AT_HALF,
+    BALANCED,
     BESIDE_TUNED,
     DEPENDENCIES,
     GLOBAL_TERMS,
@@ -307,6 +308,10 @@ def main() -> None:
         LIGHT,
         "",
         *variant("light", "light"),
+        "",
+        BALANCED,
+        "",
+        *variant("balanced", "λ1 by gradient norms"),
         "",
     ]
     for i, (name, by_decoder) in enumerate(tables.items()):

@@ -109,6 +109,11 @@ batch, but their own λ1: `python benchmarks/run_recipes.py recipes/mlc/NAME_nce
 below. Test example F1 as above."""
 
 
+BALANCED = """The recipes of NCE with λ1 by gradient norms, of settings that the search beside a tuned model found: on
+bibtex the task-net has those of the recipe of cross-entropy, on seq_fun another rate and dropout. Test example F1 as
+above."""
+
+
 RECIPES = """Test figures in percent, mean ± deviation over seeds, of
 `python benchmarks/run_recipes.py recipes/{kind}/NAME.yaml --data_dir PATH`; the settings stand in the recipes. A name
 with more behind it is `--suffix` and what follows `--extra`; `model` is the folder of MiniLM's weights."""
