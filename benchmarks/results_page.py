@@ -226,8 +226,8 @@ def apart() -> list[str]:
 def beside_tuned() -> list[str]:
     """What each method adds to a tuned plain model, by data set, and what validation, which may choose cross-entropy,
     does on the mean over data sets; in bold what it chooses under the tuned threshold."""
-    head = ["data", "method", "seeds", "on validation"]
-    head += [part for meaning in COMPARED.values() for part in (f"on test, {meaning}", "p, seeds")]
+    head = ["data", "method", "seeds", "on validation", "p"]
+    head += [part for meaning in COMPARED.values() for part in (f"on test, {meaning}", "p")]
     lines, gains = [f"| {' | '.join([*head, 'seconds / epoch'])} |", "|---" * (len(head) + 1) + "|"], []
     for folder in sorted(COMPARE.glob(f"*{HELD}")):
         compared = {decoder: comparison(Runs(folder).all(), METHODS, decoder) for decoder in COMPARED}
@@ -237,13 +237,13 @@ def beside_tuned() -> list[str]:
         for method in (method for method in METHODS if "difference" in rows.get(method, [{}])[0]):
             pairs = with_cross_entropy(folder.name, method)
             cells = [folder.name.removesuffix(HELD), f"**`{method}`**" if method == chosen else f"`{method}`"]
-            on_validation = mean(a[f"eval_{METRIC}"] - b[f"eval_{METRIC}"] for a, b in pairs)
-            cells += [str(len(pairs)), f"{100 * on_validation:+.2f}"]
+            ours, theirs = ([run[f"eval_{METRIC}"] for run in runs] for runs in zip(*pairs, strict=True))
+            cells += [str(len(pairs)), f"{100 * (mean(ours) - mean(theirs)):+.2f}", p_value(paired_test(ours, theirs))]
             for row in rows[method]:
                 cells += [difference(row), p_value(row["p_seeds"])]
             lines.append(f"| {' | '.join([*cells, format(row['seconds'], '.2f')])} |")
     means = [f"{100 * mean(column):+.2f} | " for column in zip(*gains, strict=True)]
-    return [*lines, f"| mean of {len(gains)} | what validation chooses | | | {'| '.join(means)}| |"]
+    return [*lines, f"| mean of {len(gains)} | what validation chooses | | | | {'| '.join(means)}| |"]
 
 
 def by_decoders(folder: Path, methods: Mapping[str, Method]) -> list[str]:

@@ -87,11 +87,11 @@ delicious five trials), and of a method with a loss-net only its own settings ar
 model that is tuned already."""
 
 
-ALL_BESIDE = """Difference to a tuned cross-entropy whose learning rate and dropout all methods have, while ten trials
-and five finalists find the loss-net's own rate and λ1: in test example F1, over the seeds of both, with a 95 % interval
-over test rows and p by a paired t-test over seeds; *on validation* under the tuned threshold. In bold what validation
-chooses there; where nothing is bold, it is cross-entropy, which counts as 0 in the mean. The tables stand below, each
-under its data set's name."""
+ALL_BESIDE = """Difference to a tuned cross-entropy whose learning rate and dropout all methods have, while ten
+trials and five finalists find the loss-net's own rate and λ1: in test example F1, over the seeds of both, with a 95
+% interval over test rows, and every p by a paired t-test over seeds; *on validation* under the tuned threshold. In
+bold what validation chooses there; where nothing is bold, it is cross-entropy, which counts as 0 in the mean. The
+tables stand below, each under its data set's name."""
 
 
 THIRTY = """Whether cross-entropy gains by the trials that a loss-net beside a tuned model has more."""

@@ -157,17 +157,23 @@ def test_what_validation_chooses_is_said_beside_what_is_best_on_test():
     def table(**validation):
         for name, value in validation.items():
             for run in runs[name]:
-                run["eval_f1_example_tuned"] = value
+                run["eval_f1_example_tuned"] = value + 0.01 * run["seed"] * (name == "ours")
         compared = comparison(runs, TOY)
         return compared, [line for line in markdown(compared, TOY).split("\n") if "Validation" in line]
 
     compared, lines = table(weak=0.4, strong=0.6, ours=0.7)
-    assert lines == ["Validation chooses `ours`, 10.00 above `strong`, the best baseline there."]
+    p = ttest_rel([0.71, 0.72], [0.6, 0.6]).pvalue
+    said = f"Validation chooses `ours`, +11.50 to `{{}}`, the best baseline there (p = {p:.2g} over seeds)."
+    assert lines == [said.format("strong")]
+    assert compared["choice"]["gain"] == pytest.approx(0.115) and compared["choice"]["p_seeds"] == pytest.approx(p)
     assert best_on_validation(compared, TOY, BASELINE) == "strong"  # and `same`, of one seed, stands aside
     assert table(weak=0.8)[1] == ["Validation chooses `weak`, a baseline."]
+    strong = runs.pop("strong")
+    assert table(ours=0.9)[1] == [said.format("weak")]
     for run in runs["weak"]:
         run["train_seconds_per_epoch"] = 3.0
-    assert best_on_validation(table(strong=0.8)[0], TOY) == "strong"  # as good and cheaper
+    runs["strong"] = strong
+    assert best_on_validation(table(strong=0.8, ours=0.7)[0], TOY) == "strong"  # as good and cheaper
     assert best_on_validation(comparison({}, TOY), TOY) is None
 
 

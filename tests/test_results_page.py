@@ -127,11 +127,21 @@ def test_what_is_added_to_a_tuned_model_and_what_validation_chooses(page, tmp_pa
     monkeypatch.setattr(page, "COMPARE", tmp_path)
     lines = page.beside_tuned()
     twice = lambda gain, p: [f"{gain} [{gain}, {gain}]", p] * 2  # noqa: E731
-    assert cells(lines, "bibtex", "`nce`") == ["1", "+10.00", *twice("+30.00", "-"), "1.00"]  # of one seed: not chosen
+    assert cells(lines, "bibtex", "`nce`") == [
+        "1",
+        "+10.00",
+        "-",
+        *twice("+30.00", "-"),
+        "1.00",
+    ]  # of one seed: not chosen
     p = f"{ttest_rel([0.5, 0.8], [0.4, 0.5]).pvalue:.2g}"
-    assert cells(lines, "bibtex", "**`nce_balanced`**") == ["2", "+10.00", *twice("+20.00", p), "1.00"]
-    assert cells(lines, "cal500", "`nce`")[:3] == ["2", "-5.00", "+10.00 [+10.00, +10.00]"]  # not what was chosen
-    assert cells(lines, "mean of 2") == ["what validation chooses", "", "", "+10.00", "", "+10.00", "", ""]
+    assert cells(lines, "bibtex", "**`nce_balanced`**") == ["2", "+10.00", "0.5", *twice("+20.00", p), "1.00"]
+    assert cells(lines, "cal500", "`nce`")[1::2] == [
+        "-5.00",
+        *["+10.00 [+10.00, +10.00]"] * 2,
+        "1.00",
+    ]  # not what was chosen
+    assert cells(lines, "mean of 2") == ["what validation chooses", "", "", "", "+10.00", "", "+10.00", "", ""]
     assert len(lines) == 6
 
 

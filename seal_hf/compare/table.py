@@ -54,7 +54,9 @@ def comparison(
         finished run its `seeds`, mean and deviation under every decoder, `validation`, the mean there under `decoder`,
         and `seconds`, the median over seeds of those of training per epoch, over that of `reference`; and, but for the
         best baseline and what has no seed in common with it, `difference`, `interval`, `p_rows` (below `least_p_rows`
-        where 0) and `p_seeds`. NaN where there is nothing to say.
+        where 0) and `p_seeds`. And `choice`: what validation chooses, the `method` of all and the `baseline`, either
+        None where there is none, and where they have seeds in common the former's `gain` there, with its `p_seeds`.
+        NaN where there is nothing to say.
     """
     lost = {name: [run["seed"] for run in results if LOST in run] for name, results in runs.items()}
     runs = {name: [run for run in results if LOST not in run] for name, results in runs.items()}
@@ -75,7 +77,8 @@ def comparison(
     said = {"decoder": decoder, "metric": metric, "best_baseline": best, "reference": reference}
     said["aside"] = [name for name in baselines if name not in standards]
     said["test_rows"] = len(next(iter(runs.values()))[0]["test_rows"][decoder].split()) if runs else 0
-    return said | {"lost": {name: seeds for name, seeds in lost.items() if seeds}, "methods": rows}
+    said |= {"lost": {name: seeds for name, seeds in lost.items() if seeds}, "methods": rows}
+    return said | {"choice": _choice(said, runs, methods)}
 
 
 def best_on_validation(
@@ -99,11 +102,9 @@ def several(runs: Mapping[str, Sequence]) -> Mapping[str, Sequence]:
 
 def _against(results, baseline, decoder: str) -> dict[str, Any]:
     """Differences to the best baseline, over the seeds that both have; nothing where there is none."""
-    a, b = ({run["seed"]: run[f"test_{decoder}"] for run in r} for r in (results, baseline))
-    both = sorted(a.keys() & b.keys())
-    if not both:
+    pairs = _of_both(results, baseline)
+    if not pairs[0]:
         return {}
-    pairs = [[run for run in r if run["seed"] in both] for r in (results, baseline)]
     ours, theirs = (np.stack([from_thousandths(run["test_rows"][decoder]) for run in r]) for r in pairs)
     by_rows = paired_bootstrap(ours, theirs)
     return {
@@ -111,8 +112,25 @@ def _against(results, baseline, decoder: str) -> dict[str, Any]:
         "interval": [by_rows.low, by_rows.high],
         "p_rows": by_rows.p_value,
         "least_p_rows": 1 / by_rows.num_resamples,
-        "p_seeds": paired_test([a[seed] for seed in both], [b[seed] for seed in both]),
+        "p_seeds": paired_test(*(_figures(r, decoder) for r in pairs)),
     }
+
+
+def _choice(compared: Mapping[str, Any], runs, methods: Mapping[str, Method]) -> dict[str, Any]:
+    """What validation chooses: whether a loss-net is worth its time is known before the test rows are looked at."""
+    best, baseline = best_on_validation(compared, methods), best_on_validation(compared, methods, BASELINE)
+    pairs = _of_both(runs.get(best, ()), runs.get(baseline, ()))
+    choice = {"method": best, "baseline": baseline}
+    if best == baseline or not pairs[0]:
+        return choice
+    ours, theirs = (_figures(r, compared["decoder"], "eval") for r in pairs)
+    return choice | {"gain": float(ours.mean() - theirs.mean()), "p_seeds": paired_test(ours, theirs)}
+
+
+def _of_both(results, others) -> list[list[Mapping[str, Any]]]:
+    """The runs of each whose seeds both have, in the seeds' order."""
+    both = {run["seed"] for run in results} & {run["seed"] for run in others}
+    return [sorted((run for run in r if run["seed"] in both), key=lambda run: run["seed"]) for r in (results, others)]
 
 
 def _figures(results, decoder: str, split: str = "test") -> np.ndarray:
@@ -150,7 +168,7 @@ def markdown(
         lines.append(f"| {' | '.join(cells)} |")
     lost = [f"`{name}` with seed {', '.join(map(str, seeds))}" for name, seeds in compared["lost"].items()]
     notes = [f"Lost, as the loss was no longer finite: {'; '.join(lost)}.", ""] if lost else []
-    return "\n".join([*lines, "", *notes, *_choice(compared, methods), *([_legend(compared), ""] if legend else [])])
+    return "\n".join([*lines, "", *notes, *_chosen(compared), *([_legend(compared), ""] if legend else [])])
 
 
 def difference(row: Mapping[str, Any]) -> str:
@@ -161,15 +179,16 @@ def difference(row: Mapping[str, Any]) -> str:
     return f"{100 * row['difference']:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]"
 
 
-def _choice(compared: Mapping[str, Any], methods: Mapping[str, Method]) -> list[str]:
-    """What validation chooses of all, and of the baselines: whether a loss-net is worth its time is known before the
-    test rows are looked at."""
-    best, baseline = best_on_validation(compared, methods), best_on_validation(compared, methods, BASELINE)
+def _chosen(compared: Mapping[str, Any]) -> list[str]:
+    """What validation chooses, in words."""
+    best, baseline = (compared["choice"][key] for key in ("method", "baseline"))
     if None in (best, baseline) or len(compared["methods"]) < 2:
         return []
-    gap = compared["methods"][best]["validation"] - compared["methods"][baseline]["validation"]
-    above = "a baseline" if best == baseline else f"{100 * gap:.2f} above `{baseline}`, the best baseline there"
-    return [f"Validation chooses `{best}`, {above}.", ""]
+    if best == baseline:
+        return [f"Validation chooses `{best}`, a baseline.", ""]
+    gain, p = (compared["choice"].get(key, math.nan) for key in ("gain", "p_seeds"))
+    above = "" if math.isnan(gain) else f", {100 * gain:+.2f} to `{baseline}`, the best baseline there"
+    return [f"Validation chooses `{best}`{above}{'' if math.isnan(p) else f' (p = {p_value(p)} over seeds)'}.", ""]
 
 
 def _legend(compared: Mapping[str, Any]) -> str:
