@@ -313,6 +313,8 @@ def main() -> None:
         "",
         *variant("balanced", "λ1 by gradient norms"),
         "",
+        *variant("cheap", "cheap form"),
+        "",
     ]
     for i, (name, by_decoder) in enumerate(tables.items()):
         runs = Runs(COMPARE / name)

@@ -110,8 +110,8 @@ below. Test example F1 as above."""
 
 
 BALANCED = """The recipes of NCE with λ1 by gradient norms, of settings that the search beside a tuned model found: on
-bibtex the task-net has those of the recipe of cross-entropy, on seq_fun another rate and dropout. Test example F1 as
-above."""
+bibtex the task-net has those of the recipe of cross-entropy, on seq_fun another rate and dropout. And their cheap form,
+at the seconds of `nce_balanced_cheap`. Test example F1 as above."""
 
 
 RECIPES = """Test figures in percent, mean ± deviation over seeds, of
