@@ -67,7 +67,8 @@ mean), `nce_balanced` gains 1.05 on bibtex and 0.93 on seq_fun (p = 0.0006 and b
 calibrated 0.64 and 0.66): there the search, not the method, was what limited it. On spo_fun it is level and on
 cal500 0.29 behind (p = 0.018): there validation chooses cross-entropy, and nothing is left to gain. *Seconds per
 epoch*: of the samples' energies; `nce_balanced_cheap` is below 3 ("One method for all"; beside a tuned model it
-keeps 0.65 of 0.93 on seq_fun, at 2.31), though validation does not always choose it."""
+keeps 0.94 of 1.05 on bibtex and 0.65 of 0.93 on seq_fun, at 2.16 and 2.31), though validation does not choose it
+there."""
 
 
 def with_later(name: str) -> list[str]:
