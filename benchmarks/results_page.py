@@ -5,7 +5,7 @@ python benchmarks/results_page.py
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean, median
 
@@ -153,10 +153,10 @@ def readme_table(tables: dict[str, dict[str, dict]]) -> list[str]:
     return lines
 
 
-def global_terms(tables: dict[str, dict[str, dict]]) -> list[str]:
-    """Methods with the whole energy and with its local term alone, seed by seed, of the searched comparisons."""
+def global_terms(names: Sequence[str]) -> list[str]:
+    """Methods with the whole energy and with its local term alone, seed by seed, of these comparisons."""
     lines = ["| data | seeds | method | whole | local | difference | p |", "|---" * 7 + "|"]
-    for name in tables:
+    for name in names:
         runs = Runs(COMPARE / name).all()
         for method in ("nce", "nce_balanced"):
             both = [
@@ -326,8 +326,9 @@ def main() -> None:
         lines += [searched(runs), "", *commands(runs)]
     lines += [*apart(), *of_recipes()]
     if any(RESULTS.glob("*_nce_local")):
+        beside = sorted(folder.name for folder in COMPARE.glob(f"*{HELD}"))
         lines += ["## What of a gain are dependencies", "", DEPENDENCIES, "", *dependencies(), ""]
-        lines += [GLOBAL_TERMS, "", *global_terms(tables), ""]
+        lines += [GLOBAL_TERMS, "", *global_terms([*tables, *beside]), ""]
     for kind, title in TITLES.items():
         if len(rows := table(kind).split("\n")) > 2:
             lines += [f"## {title}", "", RECIPES.format(kind=kind), "", *rows, "", f"Published: {BESIDE[kind]}", ""]

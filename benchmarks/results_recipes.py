@@ -23,16 +23,17 @@ def _of_same_seeds(name: str, losses: Sequence[str]) -> tuple[list[int], list[li
 
 
 def dependencies() -> list[str]:
-    """Cross-entropy, NCE, and NCE of the local term alone and of pairs, by data set."""
+    """Cross-entropy, NCE, and NCE of the local term alone and of pairs, by recipe."""
     key = KINDS["mlc"][1]["F1 tuned"]
-    lines = ["| data | seeds | ce | nce | local | p, nce and local | pairwise |", "|---" * 7 + "|"]
-    for folder in sorted(RESULTS.glob("*_nce_local")):
-        name = folder.name.removesuffix("_nce_local")
-        seeds, runs = _of_same_seeds(name, ("ce", "nce", "nce_local", "nce_pairwise"))
+    lines = ["| recipe | seeds | ce | nce | local | p, nce and local | pairwise |", "|---" * 7 + "|"]
+    for folder in sorted(RESULTS.glob("*_nce*_local")):
+        recipe = folder.name.removesuffix("_local")
+        name, loss = recipe[: recipe.index("_nce")], recipe[recipe.index("nce") :]
+        seeds, runs = _of_same_seeds(name, ("ce", loss, f"{loss}_local", f"{loss}_pairwise"))
         nce, local = ([run[key] for run in found] for found in runs[1:3])
         p = f"{paired_test(nce, local):.2g}" if len(seeds) > 1 else "-"
         *cells, pairwise = (cell(found, key) for found in runs)
-        lines.append(f"| {name} | {len(seeds)} | {' | '.join(cells)} | {p} | {pairwise} |")
+        lines.append(f"| {recipe} | {len(seeds)} | {' | '.join(cells)} | {p} | {pairwise} |")
     return lines
 
 

@@ -151,7 +151,7 @@ def test_whole_energies_are_compared_with_local_ones_seed_by_seed(page, tmp_path
         for seed, value in enumerate(figures):
             runs.save(method, seed, {"seed": seed, f"test_{METRIC}": value})
     monkeypatch.setattr(page, "COMPARE", tmp_path)
-    (line,) = page.global_terms({"bibtex": {}})[2:]
+    (line,) = page.global_terms(["bibtex"])[2:]
     p = f"{ttest_rel([0.4, 0.5], [0.39, 0.47]).pvalue:.2g}"
     assert line == f"| bibtex | 2 | `nce` | 45.00 | 43.00 | +2.00 | {p} |"
 
