@@ -10,7 +10,8 @@ hold for every method, though what --budget searches only begins with them, and 
 (which is said). Trials and epochs are chosen on validation by --metric, example F1 at the threshold tuned there. All
 trials have one seed, which may like what others do not: --finalists 5 runs the best five by two more, and takes the
 best mean. To learn what a loss-net adds to a model that is tuned already, give its settings and --hold them:
---learning_rate 3e-4 --dropout 0.5 --hold learning_rate dropout; or, of an earlier comparison, --beside runs/plain/ce.
+--budget 10 --learning_rate 3e-4 --dropout 0.5 --hold learning_rate dropout (of texts the rate alone); or, of an
+earlier comparison, --budget 10 --beside runs/plain/ce.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ from transformers.utils import logging as hf_logging
 
 from seal_hf import load_multilabel
 from seal_hf.compare import EVERY_RUN, METHODS, METRIC, METRICS, Comparison, Method, Program, Runs
-from seal_hf.compare.methods import CONSTANT, of_recipe, own_keys
-from seal_hf.compare.runs import METHOD, read_json, write_json
+from seal_hf.compare.identity import fingerprint
+from seal_hf.compare.methods import CONSTANT, NET, of_recipe, own_keys
+from seal_hf.compare.runs import METHOD, read_identity, read_settings, write_json
 from seal_hf.compare.table import comparison, markdown, plot, tested
 from seal_hf.data import kind_of
 from seal_hf.programs import run_program
@@ -79,15 +81,30 @@ def pairs(flags: list[str]) -> dict[str, str]:
 
 def settings_of(folder: Path, given: Mapping[str, str]) -> dict[str, str]:
     """What a search found of a method, by the folder that a comparison has of it, as flags beside those `given`."""
-    found = (read_json(folder / "settings.json") or {}).get("settings")
+    found = (read_settings(folder) or {}).get("settings")
     if found is None:
         raise ValueError(
             f"--beside: {folder} has no settings.json, which a comparison with --budget leaves in its folder of each "
             "method, such as runs/plain/ce."
         )
+    if more := sorted(found.keys() - NET.keys()):
+        raise ValueError(
+            f"--beside: {folder} is of a method with {more[0]}, which would mean another thing beside another loss. "
+            "Give the folder of one without a loss-net, such as runs/plain/ce."
+        )
     if both := sorted(found.keys() & given.keys()):
         raise ValueError(f"--{both[0]} is given, and --beside {folder} has it too. Leave one of them out.")
     return {key: str(value) for key, value in found.items()}
+
+
+def check_same(folder: Path, data, metric: str) -> None:
+    """Raises ValueError where the search of a method's folder was on other data, or by another metric."""
+    theirs = read_identity(folder.parent) or {}
+    for key, ours in (("metric", metric), ("contents", fingerprint(data))):
+        if theirs.get(key, ours) != ours:
+            what = f"the rows of {theirs['data']}" if key == "contents" else theirs[key]
+            here = f"those of {data.name} as they are here" if key == "contents" else ours
+            raise ValueError(f"--beside: {folder} was searched by {what}, not {here}. Search the plain model anew.")
 
 
 def shared_settings(recipe: Path | None, given: Mapping[str, str], recipes: Mapping[str, Method]) -> dict:
@@ -165,6 +182,9 @@ def parse(argv: list[str] | None) -> tuple[argparse.Namespace, list[str]]:
         raise ValueError("--recipes are run instead of --losses. Leave one of them out.")
     if options.recipes and options.recipe:
         raise ValueError("--recipes are run as they are, each with its own data; leave --recipe out.")
+    if (options.beside or options.hold) and (options.recipes or not options.budget):
+        name = "--beside" if options.beside else "--hold"
+        raise ValueError(f"{name} says what a search leaves as it is, and nothing is searched. Give --budget.")
     return options, flags
 
 
@@ -186,6 +206,8 @@ def main(argv: list[str] | None = None) -> Runs:
     names = list(methods) if recipes or "all" in losses else losses
     data_args, _, args = run_mlc.parse([*flags, "--output_dir", "runs"], shared)
     data = load_multilabel(**vars(data_args), seed=args.data_seed or 0)
+    if options.beside:
+        check_same(options.beside, data, options.metric)
     runs = Runs(options.output_dir or Path("runs", "compare", Path(data.name).stem))
     for note in data.notes:
         print(f"{data.name}: {note}")

@@ -407,7 +407,7 @@ def test_what_is_held_is_not_searched_and_stays_as_it_was_given(program, tmp_pat
     given = ["--learning_rate", "0.004", "--dropout", "0.1"]
     with pytest.raises(ValueError, match="`hold` has 'drop', which no method searches; they search .*dropout,"):
         program.main([*options, *given, "--hold", "learning_rate", "drop"])
-    with pytest.raises(ValueError, match="dropout cannot be held, as nothing is searched: `budget` is 0"):
+    with pytest.raises(ValueError, match="--hold says what a search leaves as it is, and nothing is searched"):
         program.main([*SMALL, "--hold", "dropout", "--output_dir", str(tmp_path / "out")])
     runs = program.main([*options, *given, "--hold", "learning_rate", "dropout"])
     assert runs.settings("ce") is None

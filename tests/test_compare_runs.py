@@ -204,11 +204,50 @@ def test_own_texts_are_compared(program, tmp_path):
     assert all(0 <= run["test_f1_example_tuned"] <= 1 and run["seed"] == 1 for (run,) in found.values())
 
 
-@pytest.mark.parametrize("content, found", [('{"seed": 1, "f1', "Unterminated"), ("[1]", "list"), ("", "Expecting")])
+@pytest.mark.parametrize("content, found", [('{"seed": 1, "f1', "JSON"), ("[1]", "'list'"), ("{}", "found None")])
 @pytest.mark.parametrize("name", ["comparison.json", "ce/seed1.json", "ce/settings.json"])
 def test_a_file_that_is_no_result_is_named(program, tmp_path, name, content, found):
+    program.main([*SMALL, "--losses", "constant", "--output_dir", str(tmp_path)])
     (tmp_path / "ce").mkdir()
     (tmp_path / name).write_text(content)
-    with pytest.raises(ValueError, match=rf"{name} is no result of a comparison, .*: {found}.* Delete it, and what it"):
+    with pytest.raises(ValueError, match=rf"{name} is no .*{found}.*[.] (Delete it, and that|Put a whole copy back, )"):
         program.main([*SMALL, "--losses", "ce", "constant", "--output_dir", str(tmp_path)])
     assert (tmp_path / name).read_text() == content
+
+
+def test_a_folder_that_lost_a_file_is_not_taken_for_another_one(program, tmp_path):
+    out = tmp_path / "out"
+    options = [*SMALL, "--losses", "ce", "--output_dir", str(out)]
+    (out / "work").mkdir(parents=True)
+    (out / "work" / "thesis.txt").write_text("mine")
+    program.main(options)
+    assert (out / "work" / "thesis.txt").read_text() == "mine"  # of a folder that was there
+    said = (out / "comparison.json").rename(tmp_path / "comparison.json")
+    with pytest.raises(ValueError, match="out holds results, but no comparison.json that says of what. Put it back"):
+        program.main(options)
+    said.rename(out / "comparison.json")
+    run = json.loads((out / "ce" / "seed1.json").read_text())
+    (out / "ce" / "seed1.json").write_text(json.dumps(run | {"searched": {"learning_rate": 0.1}}))
+    with pytest.raises(ValueError, match=r"out/ce holds a run \(seed 1\) with settings that a search found, but no "):
+        program.main([*options, "--seeds", "1", "2"])
+
+
+def test_what_is_held_is_of_a_search_of_this_data_without_a_loss_net(program, tmp_path):
+    (tmp_path / "ce").mkdir()
+    settings, said = tmp_path / "ce" / "settings.json", tmp_path / "comparison.json"
+    options = [*SMALL, "--budget", "1", "--beside", str(tmp_path / "ce"), "--output_dir", str(tmp_path / "out")]
+    settings.write_text('{"settings": {"learning_rate": 0.001, "energy_weight": 6.0}}')
+    with pytest.raises(ValueError, match="--beside: .*ce is of a method with energy_weight, .* without a loss-net"):
+        program.main(options)
+    settings.write_text('{"settings": {"learning_rate": 0.001}}')
+    for content, found in (
+        ('"metric": "map"', "map, not f1_example_tuned"),
+        ('"contents": "0"', "the rows of x, not"),
+    ):
+        said.write_text(f'{{"data": "x", {content}}}')
+        with pytest.raises(ValueError, match=f"--beside: .*ce was searched by {found}"):
+            program.main(options)
+    assert not (tmp_path / "out").exists()
+    for flags in (["--beside", str(tmp_path / "ce")], ["--hold", "dropout"]):
+        with pytest.raises(ValueError, match=f"{flags[0]} says what a search leaves as it is, .* Give --budget"):
+            program.main(flags)

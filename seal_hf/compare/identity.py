@@ -30,21 +30,26 @@ def check_identity(runs: Runs, ours: Settings) -> None:
     mistaken, and left no run and no trial, are forgotten.
 
     Raises:
-        ValueError: results of other settings, and which differs.
+        ValueError: results of other settings, and which differs; or of ones that are not on file.
     """
-    theirs = runs.identity()
+    theirs, begun = runs.identity(), runs.any() or has_trials(runs.work("search"))
+    if theirs is None and begun:
+        raise ValueError(
+            f"{runs.folder} holds results, but no comparison.json that says of what. Put it back, or choose another "
+            "--output_dir."
+        )
     if theirs is not None:  # perhaps a file of before these were said
         ever = {"finalists": 1, "held": "", "metric": METRIC}
         theirs = {**ever, "flags": ours["flags"], "contents": ours["contents"], **theirs}
         key = _difference(theirs, ours)
         if key is None:
             return
-        if runs.any() or has_trials(runs.work("search")):
+        if begun:
             raise ValueError(
                 f"{runs.folder} holds results with {key} = {theirs.get(key)!r}, not {ours.get(key)!r}: they "
                 "do not belong in one table. Choose another --output_dir, or the same settings."
             )
-    runs.clear()
+        runs.clear()
     runs.save_identity(ours)
 
 
@@ -61,6 +66,12 @@ def check_methods(runs: Runs, methods: Mapping[str, tuple[Settings, Mapping[str,
     finished = runs.all()
     for name, (own, sought) in methods.items():
         found = runs.settings(name) or {}
+        searched = [run["seed"] for run in finished.get(name, ()) if run.get("searched")]
+        if searched and not found:
+            raise ValueError(
+                f"{runs.folder / name} holds a run (seed {searched[0]}) with settings that a search found, but no "
+                "settings.json of it, so that another seed would get others. Put it back, or delete that folder."
+            )
         said = [(f"a search ({part})", found.get(part), ours) for part, ours in sought.items()]
         for run in finished.get(name, ()):
             theirs = run.get(METHOD)

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -48,21 +48,21 @@ class Runs:
 
     def load(self, method: str, seed: int) -> dict[str, Any] | None:
         """The figures of a finished run, or why it was lost, or None."""
-        return read_json(self._file(method, seed))
+        return read_run(self._file(method, seed))
 
     def save(self, method: str, seed: int, figures: Mapping[str, Any]) -> None:
         write_json(self._file(method, seed), figures)
 
     def settings(self, method: str) -> dict[str, Any] | None:
         """What the search of a method found (`settings`, `trials`, `value`) and what it searched, or None."""
-        return read_json(self.folder / method / "settings.json")
+        return read_settings(self.folder / method)
 
     def save_settings(self, method: str, found: Mapping[str, Any]) -> None:
         write_json(self.folder / method / "settings.json", found)
 
     def identity(self) -> dict[str, Any] | None:
         """What all results of the folder have in common: data, settings, budget; None before the first run."""
-        return read_json(self.folder / "comparison.json")
+        return read_identity(self.folder)
 
     def save_identity(self, identity: Mapping[str, Any]) -> None:
         write_json(self.folder / "comparison.json", identity)
@@ -71,7 +71,7 @@ class Runs:
         """Every run of every method, by seed, the lost ones too."""
         found: dict[str, list[dict[str, Any]]] = {}
         for file in sorted(self.folder.glob("*/seed*.json")):
-            found.setdefault(file.parent.name, []).append(read_json(file))
+            found.setdefault(file.parent.name, []).append(read_run(file))
         return {method: sorted(runs, key=lambda run: run["seed"]) for method, runs in found.items()}
 
     def any(self) -> bool:
@@ -117,7 +117,25 @@ def write_json(file: Path, content: Any) -> None:
         unfinished.write_text(text, encoding="utf-8")
 
 
-def read_json(file: Path) -> dict[str, Any] | None:
+def read_run(file: Path) -> dict[str, Any] | None:
+    """A run by its file, METHOD/seedN.json; None where there is none. Raises as all that read here."""
+    seed = int(file.stem.removeprefix("seed")) if file.stem.removeprefix("seed").isdigit() else file.stem
+    return _read(file, "seed", lambda value: value == seed, "Delete it, and that run is done again.")
+
+
+def read_settings(folder: Path) -> dict[str, Any] | None:
+    """What a search found of a method, by the method's folder; None where there is none."""
+    advice = f"Put a whole copy back, or delete all of {folder}, and the method is searched and run again."
+    return _read(folder / "settings.json", "settings", lambda value: isinstance(value, dict), advice)
+
+
+def read_identity(folder: Path) -> dict[str, Any] | None:
+    """What the results of a comparison's folder have in common; None where there is none."""
+    advice = "Put a whole copy back, or choose another --output_dir."
+    return _read(folder / "comparison.json", "data", lambda value: isinstance(value, str), advice)
+
+
+def _read(file: Path, key: str, valid: Callable[[Any], bool], advice: str) -> dict[str, Any] | None:
     """What `write_json` wrote; None where there is no file.
 
     Raises:
@@ -127,14 +145,11 @@ def read_json(file: Path) -> dict[str, Any] | None:
         return None
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-        found = type(content).__name__
     except ValueError as error:  # UnicodeDecodeError too
-        content, found = None, error
-    if not isinstance(content, dict):
-        raise ValueError(
-            f"{file} is no result of a comparison, which is one object of JSON: {found}. Delete it, and what it held "
-            "is done again; all else is kept."
-        )
+        raise ValueError(f"{file} is no JSON, as a comparison writes it: {error}. {advice}") from None
+    if not isinstance(content, dict) or not valid(content.get(key)):
+        found = content.get(key) if isinstance(content, dict) else type(content).__name__
+        raise ValueError(f"{file} is no result of a comparison, which has `{key}`: found {found!r}. {advice}")
     return content
 
 
