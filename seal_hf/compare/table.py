@@ -196,7 +196,8 @@ def _legend(compared: Mapping[str, Any]) -> str:
     best, reference = compared["best_baseline"], compared["reference"]
     text = (
         f"Trials and epochs were chosen by `{compared['metric']}` on validation; the column *validation* is the "
-        f"mean there under *{DECODERS[compared['decoder']]}*. Test example F1 in percent, mean ± "
+        f"mean there under *{DECODERS[compared['decoder']]}*, which seeds that a search had (the first, with finalists "
+        "the first three) flatter. Test example F1 in percent, mean ± "
         "deviation over seeds, under five decoders: 0.5, one threshold and one per label tuned on validation, the "
         "highest expected F1, and the same with calibrated probabilities."
     )
