@@ -490,3 +490,4 @@ def test_data_of_the_same_name_and_size_with_other_labels_is_other_data(program,
 def test_mistakes_are_named_before_anything_is_trained(program, tmp_path, arguments, message):
     with pytest.raises((ValueError, OSError), match=message):
         program.main([*arguments, "--output_dir", str(tmp_path / "out")])
+    assert not (tmp_path / "out").exists()

@@ -57,6 +57,7 @@ def test_files_of_before_metric_and_flags_were_said_are_taken_as_they_are(digits
 def test_a_search_of_another_space_is_not_taken_for_that_of_the_method(digits, tmp_path):
     runs, methods = Runs(tmp_path), dict(METHODS)
     compared = Comparison(runs, digits, {}, {}, methods, budget=2, say=str)
+    compared.run([], [])  # the folder is this comparison's
     found = {"settings": {"learning_rate": 0.1}, "trials": 2, "value": 0.5}
     runs.save_settings("nce", found)
     compared.run(["nce"], [])  # of before spaces were stored
@@ -215,6 +216,7 @@ def test_recipes_choose_their_epoch_as_every_run_and_read_their_own_data(program
 def test_runs_of_two_searches_are_not_one_method(digits, tmp_path):
     runs = Runs(tmp_path)
     compared = Comparison(runs, digits, {}, {}, budget=2, say=str)
+    compared.run([], [])  # the folder is this comparison's
     runs.save_settings("nce", {"settings": {"learning_rate": 0.1}, "trials": 2, "value": 0.5})
     runs.save("nce", 1, {"seed": 1, "searched": {"learning_rate": 0.2}})
     with pytest.raises(ValueError, match=r"a run \(seed 1\) with learning_rate = '0.2', not '0.1'"):

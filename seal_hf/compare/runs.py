@@ -35,12 +35,11 @@ class Runs:
     Nets and the search's data base are under `work/`, which may be deleted: nets still needed are trained anew.
 
     Args:
-        folder: made where it is not there.
+        folder: made with the first result.
     """
 
     def __init__(self, folder: str | os.PathLike[str]):
         self.folder = Path(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
 
     def work(self, *names: str) -> Path:
         """A folder for what need not be kept."""
@@ -86,12 +85,13 @@ class Runs:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """For this process alone: a second one would take the first one's trials.
+        """For this process alone: a second one would take the first one's trials. A new folder that stays empty goes.
 
         Raises:
             ValueError: another process has it.
         """
-        file = self.folder / ".lock"
+        new, file = not self.folder.exists(), self.folder / ".lock"
+        self.folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(file)
         try:
             lock.acquire(blocking=False)
@@ -105,6 +105,9 @@ class Runs:
             with suppress(OSError):  # Windows removes no file that is open
                 file.unlink()
             lock.release()
+            if new:
+                with suppress(OSError):  # it is not empty
+                    self.folder.rmdir()
 
     def _file(self, method: str, seed: int) -> Path:
         return self.folder / method / f"seed{seed}.json"
