@@ -49,22 +49,22 @@ there too. *Mean gain, best published*: on genbase all methods but `constant` an
 every row; on cal500 and spo_fun the labels' frequencies alone (`constant`) are within three points of the best
 method at a tuned threshold; and against a baseline with the same search, dropout included, the methods that
 validation chooses gain by more than chance on seq_fun alone (over test rows), where an energy without dependencies
-between labels gains as much (`nce_balanced_local`); on bibtex it does with a fixed λ1, and by gradient norms the two
-searches ended at shares of 0.5 and 0.03, which do not compare: see below. On delicious the share of λ1 that suits
-bibtex is far too large (`nce_balanced`), and where it was searched (`delicious_searched`), the loss-net gains by
-more than chance under the calibrated decoder alone. The search of `nce` begins at λ1 0.3 and stayed there; the
-recipes of bibtex and seq_fun have 3 and 2, found by hand on validation, and gain 1.04 and 0.99 (README, "Measured").
-Twenty trials of `nce` find 5.0 and 5.8, and gain 0.67 and 0.43 over the best baseline, those of `nce_balanced` 0.98
-on seq_fun: part of it chance, as all trials are scored by one seed. Where the best five are run by two more and the
-best mean is taken (`finals`), cross- entropy gains from it too (0.34 on seq_fun, 0.76 on bibtex, over twenty trials
-of one seed), and `nce_balanced` is 0.43 above it on seq_fun (p = 0.003 over seeds, 0.06 over rows) and 0.68 on
-bibtex (0.06 and 0.003), where it is 0.65 above it under the calibrated decoder as well, which on seq_fun shows
-nothing. On genbase all methods but two have one figure then, tuned (98.69; `asymmetric` 98.99), and cross-entropy
-and NCE 99.19 calibrated, above the published one, which validation does not choose; on spo_fun the loss-net falls
-behind (-0.45, p = 0.003 over rows), as its four settings share the trials that cross-entropy has for two. Where the
-settings of the task-net are those of cross-entropy and the loss-net's alone are searched (next section; not in the
-mean), `nce_balanced` gains 0.93 on seq_fun (p below 0.0001 over ten seeds; calibrated 0.66), where the equal search
-had found other settings of the task-net and 0.43: there the search was what limited it. It gains 1.05 on bibtex (p =
+between labels gains as much (`nce_balanced_local`); on bibtex it does with the settings of the recipes, over ten
+seeds, though not with those of its own search: see below. On delicious the share of λ1 that suits bibtex is far too
+large (`nce_balanced`), and where it was searched (`delicious_searched`), the loss-net gains by more than chance
+under the calibrated decoder alone. The search of `nce` begins at λ1 0.3 and stayed there; the recipes of bibtex and
+seq_fun have 3 and 2, found by hand on validation, and gain 1.04 and 0.99 (README, "Measured"). Twenty trials of
+`nce` find 5.0 and 5.8, and gain 0.67 and 0.43 over the best baseline, those of `nce_balanced` 0.98 on seq_fun: part
+of it chance, as all trials are scored by one seed. Where the best five are run by two more and the best mean is
+taken (`finals`), cross-entropy gains from it too (0.34 on seq_fun, 0.76 on bibtex, over twenty trials of one seed),
+and `nce_balanced` is 0.43 above it on seq_fun (p = 0.003 over seeds, 0.06 over rows) and 0.68 on bibtex (0.06 and
+0.003), where it is 0.65 above it under the calibrated decoder as well, which on seq_fun shows nothing. On genbase
+all methods but two have one figure then, tuned (98.69; `asymmetric` 98.99), and cross-entropy and NCE 99.19
+calibrated, above the published one, which validation does not choose; on spo_fun the loss-net falls behind (-0.45, p
+= 0.003 over rows), as its four settings share the trials that cross-entropy has for two. Where the settings of the
+task-net are those of cross-entropy and the loss-net's alone are searched (next section; not in the mean),
+`nce_balanced` gains 0.93 on seq_fun (p below 0.0001 over ten seeds; calibrated 0.66), where the equal search had
+found other settings of the task-net and 0.43: there the search was what limited it. It gains 1.05 on bibtex (p =
 0.0006; calibrated 0.64), at the settings of the equal search, over ten seeds where that had five and 0.68. On
 spo_fun it is level and on cal500 0.29 behind (p = 0.018): there validation chooses cross-entropy, and nothing is
 left to gain. *Seconds per epoch*: of the samples' energies; `nce_balanced_cheap` is below 3 ("One method for all";

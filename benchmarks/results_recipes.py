@@ -23,17 +23,18 @@ def _of_same_seeds(name: str, losses: Sequence[str]) -> tuple[list[int], list[li
 
 
 def dependencies() -> list[str]:
-    """Cross-entropy, NCE, and NCE of the local term alone and of pairs, by recipe."""
+    """Cross-entropy, NCE, and NCE with the local term of the energy alone or with pairs, by recipe."""
     key = KINDS["mlc"][1]["F1 tuned"]
-    lines = ["| recipe | seeds | ce | nce | local | p, nce and local | pairwise |", "|---" * 7 + "|"]
-    for folder in sorted(RESULTS.glob("*_nce*_local")):
-        recipe = folder.name.removesuffix("_local")
+    lines = ["| recipe | seeds | ce | whole energy | other energy | its figure | difference | p |", "|---" * 8 + "|"]
+    for folder in sorted([*RESULTS.glob("*_nce*_local"), *RESULTS.glob("*_nce*_pairwise")]):
+        recipe, _, energy = folder.name.rpartition("_")
         name, loss = recipe[: recipe.index("_nce")], recipe[recipe.index("nce") :]
-        seeds, runs = _of_same_seeds(name, ("ce", loss, f"{loss}_local", f"{loss}_pairwise"))
-        nce, local = ([run[key] for run in found] for found in runs[1:3])
-        p = f"{paired_test(nce, local):.2g}" if len(seeds) > 1 else "-"
-        *cells, pairwise = (cell(found, key) for found in runs)
-        lines.append(f"| {recipe} | {len(seeds)} | {' | '.join(cells)} | {p} | {pairwise} |")
+        seeds, runs = _of_same_seeds(name, ("ce", loss, f"{loss}_{energy}"))
+        plain, whole, part = (cell(found, key) for found in runs)
+        ours, theirs = ([run[key] for run in found] for found in runs[1:])
+        p = f"{paired_test(ours, theirs):.2g}" if len(seeds) > 1 else "-"
+        difference = f"{100 * (mean(ours) - mean(theirs)):+.2f}"
+        lines.append(f"| {recipe} | {len(seeds)} | {plain} | {whole} | {energy} | {part} | {difference} | {p} |")
     return lines
 
 
