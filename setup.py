@@ -55,7 +55,7 @@ setup(
     license="Apache-2.0",
     keywords="energy-based models, structured prediction, multi-label classification, transformers",
     packages=find_packages(include=["seal_hf", "seal_hf.*"]),
-    package_data={"seal_hf": ["default_recipes/*.yaml", "reports/model_card_template.md", "py.typed"]},
+    package_data={"seal_hf": ["cli/default_recipes/*.yaml", "reports/model_card_template.md", "py.typed"]},
     python_requires=">=3.10",
     install_requires=INSTALL_REQUIRES,
     extras_require=EXTRAS_REQUIRE,

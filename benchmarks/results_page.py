@@ -32,12 +32,12 @@ from results_texts import (
 )
 from run_recipes import RESULTS, table, write_readme
 
+from seal_hf.cli.recipes import read_recipe
 from seal_hf.compare import COMPARED, METHODS, METRIC, Runs, comparison, markdown
 from seal_hf.compare.methods import BASELINE, ENERGY, SEAL, Method, of_recipe
 from seal_hf.compare.runs import LOST
 from seal_hf.compare.statistics import paired_test
 from seal_hf.compare.table import best_on_validation, difference, p_value, percent
-from seal_hf.recipes import read_recipe
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPARE = ROOT / "recipes" / "results" / "compare"

@@ -22,7 +22,7 @@ import torch
 from transformers.utils import logging
 
 from seal_hf import ENERGY_LOSSES, SealForMultiLabel, SealTrainer, SealTrainingArguments, TensorRows, load_multilabel
-from seal_hf.learner import frozen
+from seal_hf.utils.modules import frozen
 
 WIDTH, BATCH = 400, 32
 

@@ -29,14 +29,14 @@ import run_mlc
 from transformers.utils import logging as hf_logging
 
 from seal_hf import load_multilabel
+from seal_hf.cli.programs import run_program
+from seal_hf.cli.recipes import packaged_recipe, read_recipe, recipe_keys
 from seal_hf.compare import EVERY_RUN, METHODS, METRIC, METRICS, Comparison, Method, Program, Runs
 from seal_hf.compare.identity import fingerprint
 from seal_hf.compare.methods import CONSTANT, NET, of_recipe, own_keys
 from seal_hf.compare.runs import METHOD, read_identity, read_settings, write_json
 from seal_hf.compare.table import comparison, markdown, plot, tested
 from seal_hf.data import kind_of
-from seal_hf.programs import run_program
-from seal_hf.recipes import packaged_recipe, read_recipe, recipe_keys
 
 PROGRAMS = {
     "mlc": Program(run_mlc.parse, run_mlc.make_trainer, recipe_keys(run_mlc.ARGUMENTS)),

@@ -22,15 +22,15 @@ from seal_hf import (
     load_multilabel,
     tokenize,
 )
+from seal_hf.cli.flags import check_flags
+from seal_hf.cli.programs import early_stopping, run_program
+from seal_hf.cli.recipes import packaged_recipe, parse_recipe
 from seal_hf.data import DataArguments, kind_of
+from seal_hf.data.tensors.words import load_tokenizer
 from seal_hf.energies import energies_of
-from seal_hf.flags import check_flags
 from seal_hf.metrics import multilabel_compute_metrics
-from seal_hf.programs import early_stopping, run_program
-from seal_hf.recipes import packaged_recipe, parse_recipe
 from seal_hf.reports import close_multilabel
-from seal_hf.rows.tokens import load_tokenizer
-from seal_hf.wording import check_owner
+from seal_hf.utils.options import check_owner
 
 logger = logging.get_logger("seal_hf.run_energy")
 

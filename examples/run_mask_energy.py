@@ -20,14 +20,14 @@ from seal_hf import (
     SealForSegmentation,
     load_masks,
 )
+from seal_hf.cli.flags import check_flags
+from seal_hf.cli.programs import early_stopping, run_program
+from seal_hf.cli.recipes import packaged_recipe, parse_recipe
 from seal_hf.data import MaskDataArguments
-from seal_hf.flags import check_flags
+from seal_hf.data.tensors.crops import CROP_SIZE, crop_offsets, pixel_scaling
 from seal_hf.metrics import mask_compute_metrics
-from seal_hf.modeling.fcn import fcn_image_processor
-from seal_hf.programs import early_stopping, run_program
-from seal_hf.recipes import packaged_recipe, parse_recipe
+from seal_hf.nets.fcn import fcn_image_processor
 from seal_hf.reports import check_picture, close_masks
-from seal_hf.rows.crops import CROP_SIZE, crop_offsets, pixel_scaling
 
 
 @dataclass

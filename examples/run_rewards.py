@@ -32,24 +32,24 @@ from seal_hf import (
     reward_rows,
     tokenize_words,
 )
-from seal_hf.checks import check_was_trained
+from seal_hf.cli.flags import check_flags
+from seal_hf.cli.programs import run_program
+from seal_hf.cli.recipes import packaged_recipe, parse_recipe
 from seal_hf.data import TagDataArguments
-from seal_hf.flags import check_flags
+from seal_hf.data.tensors.words import load_tokenizer
 from seal_hf.metrics import tagging_compute_metrics
-from seal_hf.modeling import is_bilstm
-from seal_hf.programs import run_program
-from seal_hf.recipes import packaged_recipe, parse_recipe
+from seal_hf.models import is_bilstm
 from seal_hf.reports import close_tags
-from seal_hf.rewards import Reward, read_function
-from seal_hf.rows.tokens import load_tokenizer
-from seal_hf.wording import check_owner
+from seal_hf.spaces.rewards import Reward, read_function
+from seal_hf.training.checks import check_was_trained
+from seal_hf.utils.options import check_owner
 
 
 @dataclass
 class RewardArguments:
     """The rules and the nets."""
 
-    rules: str | None = field(default=None, metadata={"help": "YAML file of rules, see seal_hf/rewards.py."})
+    rules: str | None = field(default=None, metadata={"help": "YAML file of rules, see seal_hf/spaces/rewards.py."})
     reward: str | None = field(
         default=None,
         metadata={"help": "MODULE:FUNCTION for the rules: (words, tags) -> [0, 1]; in no recipe."},

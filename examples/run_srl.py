@@ -19,16 +19,16 @@ from seal_hf import (
     load_srl,
     tokenize_words,
 )
-from seal_hf.backbones import METHODS
-from seal_hf.checks import check_was_trained
+from seal_hf.adapters import METHODS
+from seal_hf.cli.flags import check_flags
+from seal_hf.cli.programs import early_stopping, run_program
+from seal_hf.cli.recipes import packaged_recipe, parse_recipe
+from seal_hf.data.tensors.words import PREDICATE_MARKERS, load_tokenizer
 from seal_hf.energies import energies_of
-from seal_hf.flags import check_flags
 from seal_hf.metrics import tagging_compute_metrics
-from seal_hf.modeling import is_bilstm
-from seal_hf.programs import early_stopping, run_program
-from seal_hf.recipes import packaged_recipe, parse_recipe
+from seal_hf.models import is_bilstm
 from seal_hf.reports import close_tags, print_notes
-from seal_hf.rows.tokens import PREDICATE_MARKERS, load_tokenizer
+from seal_hf.training.checks import check_was_trained
 
 
 @dataclass

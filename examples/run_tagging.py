@@ -20,21 +20,21 @@ from seal_hf import (
     TagSequenceData,
     load_tags,
 )
-from seal_hf.backbones import METHODS
-from seal_hf.checks import check_was_trained
+from seal_hf.adapters import METHODS
+from seal_hf.cli.flags import check_flags
+from seal_hf.cli.programs import early_stopping, run_program
+from seal_hf.cli.recipes import packaged_recipe, parse_recipe
 from seal_hf.data import TagDataArguments
+from seal_hf.data.tensors.vocabulary import Vocabulary
+from seal_hf.data.tensors.word_vectors import load_word_vectors
+from seal_hf.data.tensors.words import encode_words, load_tokenizer, tokenize_words
 from seal_hf.energies import energies_of
-from seal_hf.flags import check_flags
 from seal_hf.metrics import tagging_compute_metrics
-from seal_hf.modeling import is_bilstm
-from seal_hf.programs import early_stopping, run_program
-from seal_hf.recipes import packaged_recipe, parse_recipe
+from seal_hf.models import is_bilstm
 from seal_hf.reports import close_tags, print_notes
-from seal_hf.rows.tokens import encode_words, load_tokenizer, tokenize_words
-from seal_hf.rows.vocabulary import Vocabulary
-from seal_hf.rows.word_vectors import load_word_vectors
 from seal_hf.saving import take_loss_net
-from seal_hf.wording import check_owner
+from seal_hf.training.checks import check_was_trained
+from seal_hf.utils.options import check_owner
 
 
 @dataclass

@@ -14,20 +14,18 @@ from .data import (
     load_srl,
     load_tags,
 )
+from .data.tensors.collators import TensorRows, collate_rows, tokenize
+from .data.tensors.crops import MaskRows, NewCrops, crop_averaged, resize_to
+from .data.tensors.semi_supervised import reward_rows
+from .data.tensors.vocabulary import Vocabulary
+from .data.tensors.word_vectors import WordVectors, load_word_vectors
+from .data.tensors.words import WordRows, encode_words, tokenize_words
 from .energies import ENERGIES, GridEnergy, MultiLabelEnergy
-from .energy_args import EnergyTrainingArguments
 from .energy_losses import ENERGY_LOSSES, Candidates, EnergyLoss
-from .energy_methods import ENERGY_METHODS
-from .energy_trainer import EnergyTrainer, load_energy_network
 from .implicit.hypergradient import Hypergradient
 from .implicit.task_function import select_parameters
-from .inference import GradientBasedInference
-from .label_sets import LabelSets
-from .learner import Learner
-from .loss_net import LossNet, LossNetConfig
-from .mask_energy import MaskEnergyTrainer
-from .meters import NonFiniteLossError
-from .modeling import (
+from .inference.gradient_descent import GradientBasedInference
+from .models import (
     MLPConfig,
     MLPForMultiLabel,
     SealForMultiLabel,
@@ -35,19 +33,21 @@ from .modeling import (
     SealForTokenClassification,
     SealModel,
 )
-from .modeling.fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor
-from .modeling.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
-from .rewards import FunctionReward, Reward, Rule, RuleReward, read_rules
-from .rows.collators import TensorRows, collate_rows, tokenize
-from .rows.crops import MaskRows, NewCrops, crop_averaged, resize_to
-from .rows.semi_supervised import reward_rows
-from .rows.tokens import WordRows, encode_words, tokenize_words
-from .rows.vocabulary import Vocabulary
-from .rows.word_vectors import WordVectors, load_word_vectors
+from .nets.fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor
+from .nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
+from .second_net.learner import Learner
+from .second_net.loss_net import LossNet, LossNetConfig
 from .spaces import SPACES, BinaryMaskSpace, MultiLabelSpace, OutputSpace, RewardSpace, TagSequenceSpace
-from .task_losses import TASK_LOSSES, TaskLoss
+from .spaces.rewards import FunctionReward, Reward, Rule, RuleReward, read_rules
+from .structures.label_sets import LabelSets
+from .task_losses.labels import TASK_LOSSES, TaskLoss
 from .trainer import SealTrainer
-from .training_args import SealTrainingArguments
+from .training.arguments import SealTrainingArguments
+from .training.energy_arguments import EnergyTrainingArguments
+from .training.energy_methods import ENERGY_METHODS
+from .training.energy_trainer import EnergyTrainer, load_energy_network
+from .training.mask_energy import MaskEnergyTrainer
+from .training.meters import NonFiniteLossError
 
 __version__ = "0.1.0"
 

@@ -24,18 +24,17 @@ from torch import Tensor, nn
 from transformers.trainer_utils import has_length
 from transformers.utils import ModelOutput
 
-from .checks import check_begun
-from .encoders import last_features, task_features
 from .energy_losses import GOLD, OUTPUT, SAMPLES, Candidates
-from .energy_weight import SCHEDULES, balanced
 from .implicit.phase import ImplicitTerm, MicroBatch
-from .learner import frozen
-from .modes import evaluating, keeping_statistics, perturbed, train_mode
-from .rows.feature_cache import FEATURES
-from .samplers import stateless_noise
+from .nets.encoders import last_features, task_features
+from .nets.feature_cache import FEATURES
 from .spaces import OutputSpace
-from .structured_trainer import encoder_inputs
-from .two_nets import TwoNetTrainer
+from .training.base import encoder_inputs
+from .training.checks import check_begun
+from .training.energy_weight import SCHEDULES, balanced
+from .training.two_nets import TwoNetTrainer
+from .utils.modules import evaluating, frozen, keeping_statistics, train_mode
+from .utils.noise import perturbed, stateless_noise
 
 
 class SealTrainer(TwoNetTrainer):

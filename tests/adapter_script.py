@@ -1,4 +1,4 @@
-"""A run with two adapters on one base, alike in one process and in two: `test_backbones.py` runs it both ways."""
+"""A run with two adapters on one base, alike in one process and in two: `test_adapters.py` runs it both ways."""
 
 import os
 import sys

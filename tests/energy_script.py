@@ -1,5 +1,5 @@
-"""Runs of an energy network that one process and two must do alike: `test_energy_trainer.py` calls `run_all` itself,
-and launches this file, which writes what each rank ends with: FOLDER."""
+"""Runs of an energy network that one process and two must do alike: `test_training_energy_trainer.py` calls `run_all`
+itself, and launches this file, which writes what each rank ends with: FOLDER."""
 
 import os
 import sys

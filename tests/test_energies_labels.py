@@ -12,8 +12,8 @@ from torch import nn
 
 from seal_hf import ENERGIES, LossNet, LossNetConfig, SealForMultiLabel
 from seal_hf.energies import Energy, PairwiseEnergy, energies_of
-from seal_hf.label_sets import from_dense
 from seal_hf.spaces import SPACES
+from seal_hf.structures.label_sets import from_dense
 
 L, H, G, B = 6, 4, 5, 3
 SETS = torch.tensor(list(itertools.product((0.0, 1.0), repeat=L)), dtype=torch.float64)  # (2^L, L)

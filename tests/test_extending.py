@@ -22,8 +22,8 @@ from seal_hf.energies.multilabel import LabelEnergy, MultiLabelEnergy
 from seal_hf.energy_losses import NCE, Margin, Ranking, RegressionS
 from seal_hf.reports import run_card
 from seal_hf.spaces import RewardSpace
-from seal_hf.tag_losses import TAG_TASK_LOSSES, TagCrossEntropy
-from seal_hf.task_losses import Focal, TaskLoss
+from seal_hf.task_losses.labels import Focal, TaskLoss
+from seal_hf.task_losses.tags import TAG_TASK_LOSSES, TagCrossEntropy
 
 
 @dataclass

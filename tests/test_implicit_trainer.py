@@ -9,18 +9,11 @@ import torch
 from tiny_models import tiny_arguments, tiny_config, tiny_inputs, tiny_texts, tiny_tokenizer
 from transformers import AutoModelForSequenceClassification, SegformerConfig, SegformerForSemanticSegmentation
 
-from seal_hf import (
-    MaskRows,
-    SealForMultiLabel,
-    SealForSegmentation,
-    SealTrainer,
-    SealTrainingArguments,
-    checks,
-    tokenize,
-)
+from seal_hf import MaskRows, SealForMultiLabel, SealForSegmentation, SealTrainer, SealTrainingArguments, tokenize
 from seal_hf.implicit import phase
 from seal_hf.implicit.hypergradient import METHODS, PRODUCTS, Hypergradient, flatten
 from seal_hf.implicit.task_function import TaskFunction
+from seal_hf.training import checks
 
 IMPLICIT = METHODS[1:]
 

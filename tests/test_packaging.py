@@ -13,13 +13,13 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 from programs import example
 
-from seal_hf.recipes import parse_recipe
+from seal_hf.cli.recipes import parse_recipe
 
 ROOT = Path(__file__).resolve().parents[1]
 SETUP = ast.parse((ROOT / "setup.py").read_text(encoding="utf-8"))
 RECIPES = sorted(
     str(file.relative_to(ROOT)) for file in (ROOT / "recipes").rglob("*.y*ml") if file.parent.name != "rules"
-)  # files of rules are read by seal_hf/rewards.py
+)  # files of rules are read by seal_hf/spaces/rewards.py
 # A pickle runs code when it is read; weights are safetensors; data sets have licences of their own and stay outside.
 FORBIDDEN = ".pkl .pickle .joblib .bin .pt .pth .ckpt .npy .npz .h5 .arff .parquet .arrow .zip .gz".split()
 

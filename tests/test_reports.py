@@ -10,7 +10,8 @@ from torch import nn
 from torch.utils.data import TensorDataset
 from transformers import PretrainedConfig, PreTrainedModel, Trainer, TrainingArguments
 
-from seal_hf.metrics import decode_expected_f1, multilabel_metrics, platt_scaling, rescaled, tune_thresholds_per_label
+from seal_hf.inference import decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
+from seal_hf.metrics import multilabel_metrics
 from seal_hf.reports import (
     closing_table,
     evaluate_multilabel,

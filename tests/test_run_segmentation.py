@@ -15,8 +15,8 @@ from tiny_masks import make, squares
 from transformers import AutoImageProcessor, pipeline
 
 from seal_hf import SealForSegmentation, fcn_image_processor, load_masks
-from seal_hf.compat import image_processor_class
 from seal_hf.metrics import mask_metrics
+from seal_hf.utils.compat import image_processor_class
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 

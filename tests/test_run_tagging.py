@@ -161,7 +161,7 @@ def test_a_saved_bilstm_is_evaluated_by_the_recipe_that_trained_it(program, tmp_
     """What it reads stays as saved; a recipe that asks for something else is told so."""
     first = run(program, tmp_path / "first", "--word_features", "case")
     again = ["--model_name_or_path", str(tmp_path / "first"), "--num_train_epochs", "0"]
-    with caplog.at_level("WARNING", "seal_hf.rows"):
+    with caplog.at_level("WARNING", "seal_hf.data.tensors"):
         figures = run(program, tmp_path / "again", *again, "--loss", "ce", "--word_features", "case")
         assert caplog.text == ""
         other = ["--word_vectors", "glove", "--word_features", "pos", "--characters", "true"]

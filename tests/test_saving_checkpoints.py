@@ -12,7 +12,7 @@ import torch
 from transformers import PreTrainedModel, Trainer, TrainingArguments
 
 from seal_hf import LossNet, SealForMultiLabel, SealTrainer, TensorRows
-from seal_hf.rows.collators import collate_rows
+from seal_hf.data.tensors.collators import collate_rows
 from seal_hf.saving import checkpoints
 from seal_hf.saving.checkpoints import (
     COMPLETE,

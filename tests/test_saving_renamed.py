@@ -30,8 +30,8 @@ from seal_hf import (
     SealTrainer,
     tokenize,
 )
-from seal_hf.chain import CRF
 from seal_hf.saving.renamed import are_renamed, read_renamed
+from seal_hf.structures.crf import CRF
 
 
 def esm(**changes):

@@ -6,9 +6,9 @@ import torch
 from transformers import TrainerCallback
 
 from seal_hf import SealForMultiLabel, SealTrainer, TensorRows
-from seal_hf.checks import check_was_trained
 from seal_hf.energy_losses import ENERGY_LOSSES
 from seal_hf.saving import load_loss_net, take_loss_net
+from seal_hf.training.checks import check_was_trained
 
 
 def count_forwards(module):

@@ -11,7 +11,8 @@ from transformers import SegformerConfig, SegformerForSemanticSegmentation
 
 from seal_hf.energy_losses import NCE, Ranking
 from seal_hf.spaces import SPACES, BinaryMaskSpace
-from seal_hf.spaces.masks import log_odds, smoothing
+from seal_hf.spaces.masks import smoothing
+from seal_hf.structures.masks import log_odds
 
 SPACE = BinaryMaskSpace()
 MASKS = torch.tensor(list(itertools.product([0.0, 1.0], repeat=4))).view(16, 2, 2)  # every 2 x 2 mask

@@ -12,17 +12,17 @@ import pytest
 import tiny_run
 import tiny_tags
 import torch
-from test_modeling import WITHOUT_SEAL_HF
+from test_models import WITHOUT_SEAL_HF
 from tiny_models import tiny_tokenizer
 from transformers import AutoModelForTokenClassification
 
 from seal_hf import ENERGY_LOSSES, EnergyTrainer, EnergyTrainingArguments, SealForTokenClassification, TagSequenceSpace
-from seal_hf.chain import IGNORED
 from seal_hf.energies import energies_of
-from seal_hf.modeling.tokens import with_crf
+from seal_hf.models.tokens import with_crf
 from seal_hf.reports import predict_tags
 from seal_hf.saving import load_loss_net
-from seal_hf.tags import is_well_formed
+from seal_hf.structures.sequences import IGNORED
+from seal_hf.structures.tag_schemes import is_well_formed
 
 PIPELINES = (
     WITHOUT_SEAL_HF.partition("from transformers")[0]
@@ -284,7 +284,7 @@ def test_a_fresh_loss_net_is_said(folder, caplog):
     caplog.clear()
     with caplog.at_level(logging.WARNING):
         SealForTokenClassification.from_pretrained(folder / "bert", num_labels=3, loss_net_encoder="shared")
-    said = [record.getMessage() for record in caplog.records if record.name.startswith("seal_hf.modeling")]
+    said = [record.getMessage() for record in caplog.records if record.name.startswith("seal_hf.models")]
     assert said == [f"No _loss_net/ in {folder / 'bert'}: built a fresh loss-net (encoder: shared)."]
 
 

@@ -8,7 +8,7 @@ from tiny_models import LABELS, tiny_arguments, tiny_config, tiny_inputs, tiny_t
 from transformers import AutoModel, AutoModelForSequenceClassification
 
 from seal_hf import LossNet, LossNetConfig, SealForMultiLabel, SealTrainer, collate_rows, tokenize
-from seal_hf.encoders import ENCODER_MODES
+from seal_hf.nets.encoders import ENCODER_MODES
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 

@@ -16,8 +16,8 @@ from seal_hf import (
     SealForSegmentation,
     SealTrainer,
 )
-from seal_hf.compat import image_processor_class
 from seal_hf.data.masks import SegmentationSplit
+from seal_hf.utils.compat import image_processor_class
 
 LABELS = {"id2label": {0: "background", 1: "square"}, "label2id": {"background": 0, "square": 1}}
 SIZE, CROP = 16, 12  # pixels a side

@@ -28,15 +28,15 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import AutoTokenizer
 from transformers.utils import CONFIG_NAME
 
+from ..cli.recipes import parse_recipe
 from ..data import DataArguments, DataError, TagDataArguments, load_multilabel, load_tags
-from ..loss_net import LossNet, LossNetConfig
-from ..modeling import SealForMultiLabel, SealForTokenClassification
-from ..modeling.recurrent import BiLSTMForTokenClassification
-from ..recipes import parse_recipe
-from ..rows.collators import TensorRows, tokenize
-from ..rows.tokens import encode_words, tokenize_words
-from ..rows.vocabulary import Vocabulary
+from ..data.tensors.collators import TensorRows, tokenize
+from ..data.tensors.vocabulary import Vocabulary
+from ..data.tensors.words import encode_words, tokenize_words
+from ..models import SealForMultiLabel, SealForTokenClassification
+from ..nets.recurrent import BiLSTMForTokenClassification
 from ..saving.checkpoints import LOSS_NET_FOLDER
+from ..second_net.loss_net import LossNet, LossNetConfig
 from . import dependence as d
 from .draw import check_matplotlib, draw_matrices, draw_points
 

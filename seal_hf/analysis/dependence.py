@@ -12,7 +12,7 @@ import torch
 from scipy.stats import pearsonr, spearmanr
 from torch import Tensor
 
-from ..chain import pack
+from ..structures.sequences import pack
 
 Energy = Callable[[Tensor], Tensor]
 

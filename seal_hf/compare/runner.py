@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from transformers import set_seed
 from transformers.trainer_callback import PrinterCallback
 
-from ..meters import EpochClock, NonFiniteLossError
-from ..metrics.decoding import constant_probabilities
+from ..inference.decoders import constant_probabilities
 from ..reports.multilabel import predict_multilabel, score_decoders
+from ..training.meters import EpochClock, NonFiniteLossError
 from .identity import EVERY_RUN, check_identity, check_methods, fingerprint, texts
 from .methods import CONSTANT, METHODS, Method, first_of, hold, space_of, with_requirements
 from .runs import LOST, METHOD, METRIC, METRICS, Runs, thousandths

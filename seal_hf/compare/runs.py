@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from filelock import FileLock, Timeout
 
-from ..files import whole_file
+from ..utils.files import whole_file
 from .methods import CONSTANT
 
 METRIC = "f1_example_tuned"  # epochs and trials are chosen by it, on validation, if nothing else is said

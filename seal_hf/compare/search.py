@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from ..meters import NonFiniteLossError
+from ..training.meters import NonFiniteLossError
 from .methods import Choice, LogUniform
 from .runs import METRIC
 

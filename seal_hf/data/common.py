@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from datasets import Dataset
 
-from ..wording import did_you_mean
+from ..utils.messages import did_you_mean
 
 SPLITS = ("train", "validation", "test")
 NORMALIZE = ("none", "minmax", "standard")

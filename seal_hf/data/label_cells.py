@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..wording import did_you_mean
+from ..utils.messages import did_you_mean
 from .common import DataError
 
 FORMATS = ("auto", "ids", "names", "multi_hot")

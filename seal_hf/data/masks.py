@@ -14,7 +14,7 @@ from pathlib import Path
 import datasets
 import numpy as np
 
-from ..wording import did_you_mean
+from ..utils.messages import did_you_mean
 from .common import DataError, check_splits, find_data, random_split
 from .digit_masks import draw_digit_masks
 from .image_files import IMAGE_SUFFIXES, files_by_stem, mask_values, pixels, resized, size_of

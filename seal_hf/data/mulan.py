@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from ..wording import did_you_mean
+from ..utils.messages import did_you_mean
 from .arff import Table, read_arff, unescape
 from .common import DataError, MultiLabelData, check_finite, feature_data, random_split
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import datasets
 from datasets import Dataset
 
-from ..wording import did_you_mean
+from ..utils.messages import did_you_mean
 from .columns import Rows, take
 from .common import SPLITS, DataError, random_split
 

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 from datasets import Dataset
 
-from ..tags import SCHEMES, convert, scheme_of, split_tag
-from ..wording import did_you_mean
+from ..structures.tag_schemes import SCHEMES, convert, scheme_of, split_tag
+from ..utils.messages import did_you_mean
 from .columns import Rows, read_columns, take
 from .common import SPLITS, DataError, check_splits, find_data, groups_of, random_split
 from .references import is_references, read_references

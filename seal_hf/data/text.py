@@ -11,7 +11,7 @@ from typing import Any
 
 import datasets
 
-from ..wording import did_you_mean
+from ..utils.messages import did_you_mean
 from .common import DataError, MultiLabelData, check_splits, label_notes, make_dataset, random_split
 from .label_cells import is_number, label_cell, label_matrix, place_of, valid_text
 

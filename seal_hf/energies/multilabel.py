@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..label_sets import LabelSets, dot, squared, sum_rows
+from ..structures.label_sets import LabelSets, dot, squared, sum_rows
 from .base import Energy
 
 

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..chain import pack
+from ..structures.sequences import pack
 from .base import Energy
 
 TINY = 1e-20  # of a probability whose logarithm is taken

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from transformers.utils import logging
 
 from ..energy_losses import EnergyLoss
-from ..loss_net import LossNet
+from ..second_net.loss_net import LossNet
 from ..spaces import OutputSpace
 from .hypergradient import FINITE_DIFFERENCES, Adjoints, Hypergradient, Line, Parameters, Reduce, compare
 from .task_function import TaskFunction

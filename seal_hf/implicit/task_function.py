@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from ..utils.modules import second_order
 from .hypergradient import Parameters, detached
-from .second_order import second_order
 
 SUBSETS = ("head", "adapters", "all")
 FUSED_ATTENTION = ("flash_attention_2", "flash_attention_3", "flex_attention")  # kernels without a second derivative

@@ -7,13 +7,6 @@ and more.
 from typing import Any
 
 from .classes import CLASSES, metric_class
-from .decoding import (
-    constant_probabilities,
-    decode_expected_f1,
-    platt_scaling,
-    rescaled,
-    tune_thresholds_per_label,
-)
 from .masks import mask_compute_metrics, mask_iou, mask_metrics, mask_probabilities, tune_mask_threshold
 from .multilabel import (
     example_f1,
@@ -26,9 +19,7 @@ from .multilabel import (
 from .tags import core_role_violations, span_counts, tag_metrics, tag_report, tagging_compute_metrics
 
 __all__ = [
-    "constant_probabilities",
     "core_role_violations",
-    "decode_expected_f1",
     "example_f1",
     "first_output",
     "mask_compute_metrics",
@@ -37,8 +28,6 @@ __all__ = [
     "mask_probabilities",
     "multilabel_compute_metrics",
     "multilabel_metrics",
-    "platt_scaling",
-    "rescaled",
     "sigmoid",
     "span_counts",
     "tag_metrics",
@@ -46,7 +35,6 @@ __all__ = [
     "tagging_compute_metrics",
     "tune_mask_threshold",
     "tune_threshold",
-    "tune_thresholds_per_label",
 ]
 
 

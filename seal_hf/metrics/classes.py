@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..tags import scheme_of
+from ..structures.tag_schemes import scheme_of
 from .masks import mask_metrics
 from .multilabel import multilabel_metrics
 from .tags import tag_metrics

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..spaces.masks import IGNORE, log_odds
+from ..structures.masks import IGNORE, log_odds
 from .multilabel import DEFAULT_GRID, first_output
 
 

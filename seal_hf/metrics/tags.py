@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..tags import CORE_ROLE, PREDICATE, is_well_formed, scheme_of, spans
+from ..structures.tag_schemes import CORE_ROLE, PREDICATE, is_well_formed, scheme_of, spans
 
 KINDS = ("plain", "bio", "bioes", "srl")
 Tags = Sequence[Sequence[str]]

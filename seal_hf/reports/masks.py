@@ -12,7 +12,7 @@ from transformers import Trainer
 
 from ..metrics.masks import mask_metrics, mask_probabilities, tune_mask_threshold
 from ..metrics.multilabel import first_output
-from ..spaces.masks import IGNORE
+from ..structures.masks import IGNORE
 from .common import close_run, results_table
 
 FIGURES = {

@@ -15,16 +15,16 @@ from typing import Any
 from huggingface_hub import EvalResult, ModelCardData
 from transformers import Trainer
 
-from ..backbones import library_of
+from ..adapters import library_of
 from ..energy_losses import ENERGY_LOSSES
-from ..modeling.fcn import FCNConfig
-from ..modeling.recurrent import BiLSTMConfig
-from ..options import options_read
+from ..nets.fcn import FCNConfig
+from ..nets.recurrent import BiLSTMConfig
 from ..saving.export import saves_merged
 from ..spaces import BinaryMaskSpace, OutputSpace, TagSequenceSpace
-from ..tag_losses import TAG_TASK_LOSSES
-from ..task_losses import TASK_LOSSES
-from ..training_args import CROSS_ENTROPY
+from ..task_losses.labels import TASK_LOSSES
+from ..task_losses.tags import TAG_TASK_LOSSES
+from ..training.arguments import CROSS_ENTROPY
+from ..utils.options import options_read
 from .card_kinds import KINDS, CardKind
 
 TEMPLATE = Path(__file__).parent / "model_card_template.md"

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from transformers import Trainer
 
-from ..files import whole_file
-from ..metrics.decoding import decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
+from ..inference.decoders import decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
 from ..metrics.multilabel import example_f1, first_output, multilabel_metrics, sigmoid, tune_threshold
+from ..utils.files import whole_file
 from .common import close_run, results_table
 
 # key in the result files, without its `eval_` or `test_` -> what a reader calls it

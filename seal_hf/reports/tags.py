@@ -12,9 +12,9 @@ import numpy as np
 from datasets import Dataset
 from transformers import Trainer
 
-from ..files import whole_file
+from ..data.tensors.words import IGNORED, WordRows
 from ..metrics.tags import Tags, tag_metrics, tag_report
-from ..rows.tokens import IGNORED, WordRows
+from ..utils.files import whole_file
 from .common import close_run, results_table
 
 # key in the result files, without its `eval_` or `test_` -> what a reader calls it

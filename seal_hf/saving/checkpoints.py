@@ -25,8 +25,8 @@ from torch import Tensor, nn
 from transformers import AutoConfig, TrainingArguments
 from transformers.utils import logging
 
-from ..learner import Learner
-from ..loss_net import LossNet, LossNetConfig, aligned
+from ..second_net.learner import Learner
+from ..second_net.loss_net import LossNet, LossNetConfig, aligned
 from .renamed import are_renamed
 
 LOSS_NET_FOLDER = "_loss_net"  # the Trainer's push to the Hub skips names that begin with an underscore

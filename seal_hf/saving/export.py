@@ -11,8 +11,8 @@ from huggingface_hub.errors import HFValidationError
 from torch import nn
 from transformers.utils import cached_file
 
-from ..backbones import LIBRARIES, AdapterLibrary, check_adapters, library_of
-from ..loss_net import LossNet, encoder_options, without_pooler
+from ..adapters import LIBRARIES, AdapterLibrary, check_adapters, library_of
+from ..second_net.loss_net import LossNet, encoder_options, without_pooler
 from .checkpoints import LOSS_NET_FOLDER, save_loss_net
 
 ADAPTER_EXPORTS = ("auto", "merged", "adapter")

@@ -6,14 +6,26 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from ..energy_losses import EnergyLoss
+
+class LossTraits(Protocol):
+    """What a space asks of an energy loss before a run, see `EnergyLoss`."""
+
+    name: str
+    num_samples: int
+    gold_mix: float
+    needs_gold: bool
+    reads_noise: bool
+    reads_gold: bool
+    has_partner: bool
+
+    @property
+    def perturbs(self) -> bool: ...
 
 
 def ratio(part: Tensor, whole: Tensor) -> Tensor:
@@ -124,7 +136,7 @@ class OutputSpace(ABC):
         """Whether candidates over so many labels are sparse."""
         return False
 
-    def check_loss(self, loss: EnergyLoss, num_labels: int) -> None:  # noqa: B027
+    def check_loss(self, loss: LossTraits, num_labels: int) -> None:  # noqa: B027
         """Raise ValueError where an energy loss cannot be had in this space."""
 
     def check_cost(self, kind: str) -> None:

@@ -39,9 +39,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..structures.masks import IGNORE, log_odds
 from .base import OutputSpace, drawable, mixed_odds, ratio, repeated_bits
 
-IGNORE = 255  # label of a pixel that does not count, as in Pascal VOC and Hugging Face's segmentation heads
 COHERENCE = ("none", "field", "patches", "inputs")
 MASK_TASK_LOSSES = ("cross_entropy", "soft_iou")
 PIXEL_LOSSES = ("sum", "mean")
@@ -321,18 +321,6 @@ class BinaryMaskSpace(OutputSpace):
     def decode(self, logits: Tensor, threshold: float = 0.5, mask: Tensor | None = None) -> Tensor:
         """1 where the probability is at least `threshold`, else 0: int64 (B, h, w)."""
         return (self.relax(logits) >= threshold).long()
-
-
-def log_odds(logits: Tensor, size: tuple[int, int] | None = None) -> Tensor:
-    """z = log p / (1 - p) of every pixel, float32 (B, H, W), from two channels, one, or log-odds (B, H, W) themselves.
-    At another `size`, bilinearly, as Hugging Face's segmentation heads do in their losses."""
-    logits = logits.float()
-    if logits.dim() == 4:
-        logits = logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits[:, 0]
-    if size is not None and tuple(size) != tuple(logits.shape[-2:]):
-        resized = F.interpolate(logits.unsqueeze(1), size=tuple(size), mode="bilinear", align_corners=False)
-        logits = resized.squeeze(1)
-    return logits
 
 
 def smoothing(size: int, length: float, device: torch.device | str = "cpu") -> Tensor:

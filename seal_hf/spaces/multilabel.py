@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .. import label_sets
-from ..label_sets import LabelSets, dot, total
-from ..task_losses import CrossEntropy, TaskLoss
+from ..structures import label_sets
+from ..structures.label_sets import LabelSets, dot, total
+from ..task_losses.labels import CrossEntropy, TaskLoss
 from .base import OutputSpace, drawable, mixed_odds, ratio, repeated_bits
 
 SPARSE_FROM = 2000  # labels: sparse is 3 times as fast at 1000 already (benchmarks/label_scale.json), dense is exact

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import torch
 from torch import Tensor
 
-from ..chain import at_least_float32, pack
+from ..structures.sequences import at_least_float32, pack
 
 LEAST = 1e-30  # a probability whose log is taken
 

@@ -14,9 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..chain import IGNORED, at_least_float32, viterbi
-from ..tag_losses import CRFLoss, TagCrossEntropy, TagTaskLoss
-from ..tags import allowed_transitions, given_types, scheme_of
+from ..structures.crf import viterbi
+from ..structures.sequences import IGNORED, at_least_float32
+from ..structures.tag_schemes import allowed_transitions, given_types, scheme_of
+from ..task_losses.tags import CRFLoss, TagCrossEntropy, TagTaskLoss
 from .base import OutputSpace
 from .soft_spans import SoftSpanF1
 

@@ -1,0 +1,46 @@
+"""What the example programs share around their training: how they end, when they stop early."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from accelerate import PartialState
+from transformers import EarlyStoppingCallback, TrainerCallback, TrainingArguments
+
+from ..training.meters import NonFiniteLossError
+
+
+def run_program(main: Callable[[], object]) -> None:
+    """`main()` as a command: an error that the user can mend ends it with its message, without a traceback."""
+    try:
+        main()
+        PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
+    except (ValueError, OSError, ImportError, NonFiniteLossError) as error:
+        sys.exit(f"{Path(sys.argv[0]).name}: {error}")
+
+
+def early_stopping(args: TrainingArguments, patience: int) -> list[TrainerCallback]:
+    """The callback of the programs' `--patience`, the evaluations without gain after which a run stops; 0: none.
+
+    Raises:
+        ValueError: a negative number; or a run without evaluations, or without a metric, that could gain.
+    """
+    if patience < 0:
+        raise ValueError(f"`patience` is {patience}; it is a number of evaluations, or 0: never stop early.")
+    without = [
+        f"{name} is {found!r}"
+        for name, found, missing in (
+            ("eval_strategy", str(getattr(args.eval_strategy, "value", args.eval_strategy)), "no"),
+            ("metric_for_best_model", args.metric_for_best_model, None),
+        )
+        if found == missing
+    ]
+    if patience and without:
+        raise ValueError(
+            f"`patience` is {patience}, but {' and '.join(without)}: there is nothing to wait for. Give "
+            "--eval_strategy epoch --save_strategy epoch --load_best_model_at_end true and a --metric_for_best_model, "
+            "or leave --patience out."
+        )
+    return [EarlyStoppingCallback(patience)] if patience else []

@@ -1,0 +1,268 @@
+"""Recipes: a YAML file sets the defaults of the command line's dataclasses, command-line flags win.
+
+`HfArgumentParser` stays the one source of flags; the YAML layer converts values through the same argparse actions, so
+a recipe accepts what the command line accepts and nothing more.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import types
+from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
+
+import yaml
+from transformers import HfArgumentParser, TrainingArguments
+from transformers.integrations import get_available_reporting_integrations
+
+from ..utils.messages import did_you_mean
+
+DEFAULT_RECIPES = Path(__file__).parent / "default_recipes"
+
+
+def parse_recipe(
+    dataclass_types: type | Iterable[type],
+    argv: Sequence[str] | None = None,
+    *,
+    default_recipe: Callable[[Namespace], str | Path | Mapping[str, Any] | None] | None = None,
+) -> tuple[Any, ...]:
+    """Parse `--recipe FILE.yaml` and the flags of some dataclasses.
+
+    A field's value is, in this order: its flag, its key in the recipe, its default. A key is the field's name or an
+    alias from its metadata (`metadata={"aliases": ["--loss"]}`: key `loss`), not both in one recipe. Values are
+    checked: text such as `1e-3`, which YAML does not read as a number, converts where a number is expected; lists,
+    mappings and null are taken where the field's type has them.
+
+    Args:
+        dataclass_types: one dataclass or several, as `HfArgumentParser` takes.
+        argv: the command line without the program's name; default `sys.argv[1:]`.
+        default_recipe: called when there is no `--recipe`, with the namespace of the command line alone (fields that
+            it does not set hold their defaults); gives a file, a mapping, or None for no recipe.
+
+    Returns:
+        One instance per dataclass, in their order.
+
+    Raises:
+        FileNotFoundError: no such recipe file.
+        ValueError: a file that is not a YAML mapping, an unknown key (the message names the closest known one), a key
+            set twice through its alias, a value of the wrong type, an unknown flag.
+    """
+    argv = list(sys.argv[1:] if argv is None else argv)
+    parser = HfArgumentParser(dataclass_types, allow_abbrev=False)
+    parser.error = _refuse
+    parser.add_argument("--recipe", metavar="FILE.yaml", help="YAML file of defaults; command-line flags win.")
+
+    before = ArgumentParser(add_help=False, allow_abbrev=False)
+    before.error = _refuse
+    before.add_argument("--recipe")
+    recipe = before.parse_known_args(argv)[0].recipe
+    if recipe is None and default_recipe is not None:
+        recipe = default_recipe(_command_line_alone(parser, argv))
+    if recipe is not None:
+        _apply(parser, recipe)
+
+    # the stock parser also reads a file named after the program ("<script>.args"): a recipe is the only file here
+    *instances, _, unknown = parser.parse_args_into_dataclasses(
+        argv, return_remaining_strings=True, look_for_args_file=False
+    )
+    if unknown:
+        flags = [flag for action in parser._actions for flag in action.option_strings]
+        raise ValueError(
+            f"unknown command-line argument {unknown[0]!r}.{did_you_mean(unknown[0].split('=')[0], flags)}"
+        )
+    for instance in instances:
+        if isinstance(instance, TrainingArguments):
+            said = {word[2:].split("=")[0].replace("-", "_") for word in argv if word.startswith("--")}
+            _check_program(instance, said | set(_values(recipe)))
+    return tuple(instances)
+
+
+def _refuse(message: str) -> NoReturn:
+    """In place of a hundred lines of usage."""
+    raise ValueError(f"{message}. All flags: --help.")
+
+
+def _check_program(args: TrainingArguments, said: set[str]) -> None:
+    """Raises ValueError for what the Trainer's arguments can say and the programs do not do."""
+    if Path(args.output_dir).is_file():
+        raise ValueError(f"`output_dir` is {args.output_dir!r}, which is a file. Give a folder: --output_dir FOLDER.")
+    for name in ("per_device_train_batch_size", "per_device_eval_batch_size", "gradient_accumulation_steps"):
+        if getattr(args, name) < 1:
+            raise ValueError(f"`{name}` is {getattr(args, name)}; it must be at least 1.")
+    if args.num_train_epochs < 0 and args.max_steps <= 0:
+        raise ValueError(f"`num_train_epochs` is {args.num_train_epochs}; it must be 0 or more.")
+    installed = (*get_available_reporting_integrations(), "flyte", "azure_ml", "none", "all")  # two are never listed
+    for name in (name for name in args.report_to if name not in installed):
+        raise ValueError(f"`report_to` is {name!r}, which is not installed. Install it, or give --report_to none.")
+    for name in ("do_train", "do_eval", "do_predict"):
+        if name in said and not getattr(args, name):
+            raise ValueError(
+                f"`{name}` is False, but the programs always train, evaluate and predict. To evaluate a saved "
+                "task-net, train it for no epoch: --model_name_or_path FOLDER --loss ce --num_train_epochs 0 and "
+                "another --output_dir."
+            )
+    for name, needed in (("prediction_loss_only", False), ("eval_do_concat_batches", True)):
+        if getattr(args, name) != needed:
+            raise ValueError(
+                f"`{name}` is {not needed}, but the programs score the predictions of all rows together. Leave it out."
+            )
+
+
+def recipe_keys(dataclass_types: type | Iterable[type]) -> set[str]:
+    """The keys that a recipe for these dataclasses may have, aliases included."""
+    return set(_fields(HfArgumentParser(dataclass_types)))
+
+
+def packaged_recipe(name: str) -> Path:
+    """The file of a recipe shipped with the package, by its name without suffix, such as "features".
+
+    Raises:
+        ValueError: no such recipe.
+    """
+    known = sorted(file.stem for file in DEFAULT_RECIPES.glob("*.yaml"))
+    if name not in known:
+        raise ValueError(f"no packaged recipe {name!r}; there are {', '.join(known)}")
+    return DEFAULT_RECIPES / f"{name}.yaml"
+
+
+def _command_line_alone(parser: HfArgumentParser, argv: list[str]) -> Namespace:
+    required = [action for action in parser._actions if action.required]
+    for action in required:  # the recipe may set it
+        action.required = False
+    namespace = parser.parse_known_args(argv)[0]
+    for action in required:
+        action.required = True
+    return namespace
+
+
+def _apply(parser: HfArgumentParser, recipe: str | Path | Mapping[str, Any]) -> None:
+    """Make the recipe's values the parser's defaults."""
+    where, values = "the default recipe" if isinstance(recipe, Mapping) else str(recipe), _values(recipe)
+    fields = _fields(parser)
+    given: dict[str, str] = {}  # field -> the key that set it
+    for key, value in values.items():
+        if key not in fields:
+            raise ValueError(f"{where}: unknown key {key!r}.{did_you_mean(str(key), fields)}")
+        name, hint = fields[key]
+        if name in given:
+            raise ValueError(f"{where}: {given[name]!r} and {key!r} are the same setting; keep one")
+        given[name] = key
+        # a bool that is True by default has a second action, --no_<name>: take the one named after the field
+        action = next(action for action in parser._actions if f"--{name}" in action.option_strings)
+        parser.set_defaults(**{name: _convert(where, key, value, action, hint)})
+        action.required = False
+
+
+def _values(recipe: str | Path | Mapping[str, Any] | None) -> Mapping[str, Any]:
+    if recipe is None or isinstance(recipe, Mapping):
+        return recipe or {}
+    return read_recipe(recipe)
+
+
+class _SafeLoader(yaml.SafeLoader):
+    """The safe loader, which would let the last of two equal keys win in silence."""
+
+    def construct_mapping(self, node, deep=False):
+        merge = "tag:yaml.org,2002:merge"
+        keys = [self.construct_object(key) for key, _ in node.value if key.tag != merge]
+        twice = next((key for key in keys if keys.count(key) > 1), None)
+        if twice is not None:
+            raise yaml.constructor.ConstructorError(problem=f"key {twice!r} twice", problem_mark=node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def read_recipe(file: str | Path) -> Mapping[str, Any]:
+    """The keys and values of a recipe file, as they stand there; `parse_recipe` checks them.
+
+    Raises:
+        FileNotFoundError, ValueError: no such file; not a YAML mapping.
+    """
+    path = Path(file)
+    if not path.is_file():
+        raise FileNotFoundError(f"no recipe file {file}")
+    try:
+        values = yaml.load(path.read_text(encoding="utf-8"), Loader=_SafeLoader)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{file}: not a YAML file: {' '.join(str(error).split())}") from error
+    if values is None:  # an empty file, or comments only
+        return {}
+    if not isinstance(values, Mapping):
+        raise ValueError(f"{file}: expected lines of `key: value`, found a {type(values).__name__}")
+    return values
+
+
+def _fields(parser: HfArgumentParser) -> dict[str, tuple[str, Any]]:
+    """Every key a recipe may use -> (the field's name, its declared type)."""
+    fields = {}
+    for dataclass_type in parser.dataclass_types:
+        hints = get_type_hints(dataclass_type)  # HfArgumentParser overwrites `field.type` with a simpler one
+        for field in dataclasses.fields(dataclass_type):
+            if field.init:
+                aliases = field.metadata.get("aliases") or []
+                for flag in [field.name, *([aliases] if isinstance(aliases, str) else aliases)]:
+                    fields[flag.lstrip("-").replace("-", "_")] = (field.name, hints[field.name])
+    return fields
+
+
+def _convert(where: str, key: str, value: Any, action: Action, hint: Any) -> Any:
+    """The value as the field's flag would give it, or ValueError."""
+    kinds = _members(hint)  # the declared type's alternatives, without parameters: list[str] -> list
+    if isinstance(value, (list, dict)) and type(value) in kinds:
+        if isinstance(value, dict):
+            return value
+        return [_scalar(where, f"{key}[{i}]", item, action) for i, item in enumerate(value)]
+    if value is None and (type(None) in kinds or action.default is None):
+        return None
+    if action.nargs == "+" or value is None or isinstance(value, (list, dict)):
+        expected = f"a list, each {_expected(action)}" if action.nargs == "+" else _expected(action)
+        raise ValueError(f"{where}: {key!r} is {value!r} ({type(value).__name__}), expected {expected}")
+    return _scalar(where, key, value, action)
+
+
+def _members(hint: Any) -> set[Any]:
+    if get_origin(hint) in (Union, types.UnionType):
+        return set().union(*(_members(member) for member in get_args(hint)))
+    return {get_origin(hint) or hint}
+
+
+def _scalar(where: str, key: str, value: Any, action: Action) -> Any:
+    # A bool is an int in Python, and a number where text is expected is more often a slip than a name: the kinds of
+    # value that a flag takes are fixed here, the conversion itself is the flag's own.
+    kinds = (str, int, float) if action.choices else _KINDS.get(_type_name(action), (str, int, float))
+    if isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)):
+        try:
+            converted = (action.type or str)(str(value))
+            if not action.choices or converted in action.choices:
+                return converted
+        except (ValueError, TypeError, ArgumentTypeError):
+            pass  # the error below says more
+    hint = ""
+    if isinstance(value, bool):
+        hint = "; YAML reads yes, no, on and off as true or false: put quotes around them"
+    elif kinds == (str,) and isinstance(value, (int, float)):
+        hint = "; put quotes around it"
+    raise ValueError(f"{where}: {key!r} is {value!r} ({type(value).__name__}), expected {_expected(action)}{hint}")
+
+
+# name of a flag's type -> the YAML values it takes
+_KINDS: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int, str),
+    "float": (float, int, str),
+    "string_to_bool": (bool, str),
+}
+
+
+def _type_name(action: Action) -> str:
+    return getattr(action.type or str, "__name__", str(action.type))
+
+
+def _expected(action: Action) -> str:
+    if action.choices:
+        return f"one of {', '.join(map(str, action.choices))}"
+    name = _type_name(action)
+    plain = {"str": "str (text)", "int": "int (a whole number)", "float": "float (a number)"}
+    return {**plain, "string_to_bool": "bool (true or false)"}.get(name, name)

@@ -1,0 +1,247 @@
+"""Crops of images: random ones to train on, and predictions averaged over many to test with (Gygli et al. 2017, §5.2).
+
+The papers train on random 24 x 24 crops of 32 x 32 images and test on 36 of them, at the offsets {0, 2, 3, 4, 6, 8} in
+both directions, averaged back onto the image.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import TrainerCallback
+
+from ...structures.masks import IGNORE
+from .collators import TensorRows
+
+CROP_SIZE = 24
+CROP_OFFSETS = (0, 2, 3, 4, 6, 8)  # of the papers, for 32 pixels
+CROPS_AT_ONCE = 64  # in one forward: all 36 of 40 images would hold 22 times the memory
+
+
+class MaskRows(TensorRows):
+    """Images and masks for the Trainer: a batch is `pixel_values` float32 (B, 3, H, W) and `labels` int64 (B, H, W).
+
+    Kept as bytes, an eighth of their size in a batch.
+
+    Args:
+        split: a [`SegmentationSplit`], or the like: `images` uint8 (N, H, W, 3) and `masks` (N, H, W) of whole numbers:
+            0 (background), 1 (foreground) and 255 (does not count).
+        crop_size: a batch holds random crops of that many pixels a side; None: whole images.
+        seed: of the crops. The crop of a row depends on (seed, epoch, row) alone: a resumed run sees the same ones,
+            whatever the number of processes, and all repeats of a batch (`batch_repeats`) are the same.
+        mean, std: pixels are (value / 255 - mean) / std, numbers or one per channel; a pretrained task-net has its own
+            in its image processor, see [`pixel_scaling`].
+        flip_channels: then blue is the first channel, not red.
+
+    Raises:
+        ValueError: images or masks of another shape, type or values; crops that are larger than the images.
+    """
+
+    def __init__(
+        self,
+        split,
+        crop_size: int | None = None,
+        seed: int = 0,
+        mean: float | Sequence[float] = 0.0,
+        std: float | Sequence[float] = 1.0,
+        flip_channels: bool = False,
+    ):
+        _check_split(split)
+        arrays = split.images, split.masks.astype(np.uint8, copy=False)
+        images, masks = (torch.from_numpy(np.ascontiguousarray(array)) for array in arrays)
+        self.dense, self.ragged, self.length = {"pixel_values": images, "labels": masks}, {}, len(images)
+        height, width = masks.shape[1:]
+        if crop_size is not None and not 1 <= crop_size <= min(height, width):
+            raise ValueError(
+                f"`crop_size` is {crop_size}, but the images are {height} x {width} pixels. Take smaller crops, or "
+                "None (--crop_size 0) for whole images."
+            )
+        self.crop_size, self.seed = crop_size, seed
+        self.set_epoch(0)
+        self.flip_channels = flip_channels
+        self.mean, self.std = (torch.as_tensor(value, dtype=torch.float32).view(-1, 1, 1) for value in (mean, std))
+
+    def set_epoch(self, epoch: int) -> None:
+        """New crops, uniform over all places; [`NewCrops`] calls it."""
+        self.epoch = epoch
+        if self.crop_size is not None:
+            places = np.array(self.dense["labels"].shape[1:]) - self.crop_size + 1
+            draws = np.random.default_rng((self.seed, epoch)).random((self.length, 2))
+            self.corners = torch.from_numpy((draws * places).astype(np.int64))  # (N, 2), upper left
+
+    def batch(self, indices: Sequence[int]) -> dict[str, Tensor]:
+        at = rows = torch.as_tensor(indices, dtype=torch.long)
+        if self.crop_size is not None:
+            pixels = self.corners[rows].unsqueeze(2) + torch.arange(self.crop_size)  # (B, 2, s)
+            at = rows.view(-1, 1, 1), pixels[:, 0].unsqueeze(2), pixels[:, 1].unsqueeze(1)
+        images = self.dense["pixel_values"][at].permute(0, 3, 1, 2)
+        pixel_values = (images.float() / 255 - self.mean) / self.std
+        if self.flip_channels:
+            pixel_values = pixel_values.flip(1)
+        return {"pixel_values": pixel_values, "labels": self.dense["labels"][at].long()}
+
+
+def _check_split(split) -> None:
+    images, masks = split.images, split.masks
+    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] != 3:
+        raise ValueError(
+            f"`images` has shape {images.shape} and type {images.dtype}; expected uint8 (N, H, W, 3), values from 0 to "
+            "255. Of values in [0, 1]: (255 * images).round().astype(np.uint8)."
+        )
+    if masks.shape != images.shape[:3] or masks.dtype.kind not in "biu":
+        raise ValueError(
+            f"`masks` has shape {masks.shape} and type {masks.dtype}; expected whole numbers {images.shape[:3]}, one "
+            "mask per image, of its size. Resize them together (load_masks does, with image_size)."
+        )
+    wrong = (masks != 0) & (masks != 1) & (masks != IGNORE)
+    if wrong.any():
+        row = int(wrong.reshape(len(masks), -1).any(1).argmax())
+        raise ValueError(
+            f"`masks` holds {masks[row][wrong[row]][0]} in row {row}; expected 0 (background), 1 (foreground) and "
+            f"{IGNORE} (does not count; not -100). Map your values to these."
+        )
+
+
+def pixel_scaling(processor) -> dict[str, Any]:
+    """`mean`, `std` and `flip_channels` for [`MaskRows`], so that it gives the pixels that an image processor of
+    transformers does; empty where they are those of [`MaskRows`] without. Some processors have no normalisation
+    (MobileViT's), and some attributes are of a few alone.
+
+    Raises:
+        ValueError: a processor that both normalises and flips the channels: which is first, differs.
+    """
+    normalised, flipped = (bool(getattr(processor, f"do_{what}", None)) for what in ("normalize", "flip_channel_order"))
+    if normalised and flipped:
+        raise ValueError(
+            f"The image processor, a {type(processor).__name__}, has do_normalize=True and do_flip_channel_order=True, "
+            "which masks are not trained with: it is not said which comes first. Set one of them to False in its "
+            "preprocessor_config.json."
+        )
+    # (f value - m) / s = (value / 255 - m / 255 f) / (s / 255 f), f being what the bytes are multiplied by
+    factor = getattr(processor, "rescale_factor", 1 / 255) if getattr(processor, "do_rescale", True) else 1
+    mean, std = (processor.image_mean, processor.image_std) if normalised else ([0.0] * 3, [1.0] * 3)
+    scaling: dict[str, Any] = {"flip_channels": True} if flipped else {}
+    if normalised or factor != 1 / 255:
+        for name, values in (("mean", mean), ("std", std)):
+            scaling[name] = [value / (255 * factor) for value in values]
+    return scaling
+
+
+def resize_to(processor, size: tuple[int, int]):
+    """`processor`, so that it brings images of any size to the (H, W) pixels that [`MaskRows`] reads them at: saved
+    with a net, `pipeline("image-segmentation")` then feeds it as in training. [`MaskRows`] itself resizes nothing."""
+    processor.do_resize, processor.size = True, {"height": size[0], "width": size[1]}
+    for other in ("do_center_crop", "do_pad", "keep_aspect_ratio"):
+        if getattr(processor, other, None):
+            setattr(processor, other, False)
+    return processor
+
+
+def check_scaling(folder: str | Path, processor) -> None:
+    """Raises ValueError where the loss-net of `folder` has been trained on pixels of another scale than `processor`
+    gives, by the image processor that is saved with it; without one, nothing is known."""
+    from transformers import AutoImageProcessor  # not with the package, which does without pillow
+
+    if not (Path(folder) / "preprocessor_config.json").is_file():
+        return
+    found, wanted = pixel_scaling(AutoImageProcessor.from_pretrained(folder)), pixel_scaling(processor)
+    if found != wanted:
+        raise ValueError(
+            f"The loss-net in {folder} has been trained on pixels with {found or 'no normalisation'}, but this "
+            f"task-net reads them with {wanted or 'none'}. Train both on the same pixels (run_mask_energy.py "
+            "--task_net_path)."
+        )
+
+
+class NewCrops(TrainerCallback):
+    """Tells the training rows which epoch it is. (accelerate's loaders do, but not with several processes: their
+    sampler takes the call.)
+
+    Args:
+        rows: [`MaskRows`] with crops. With `dataloader_num_workers`, not with persistent workers: they keep copies.
+    """
+
+    def __init__(self, rows: MaskRows):
+        self.rows = rows
+
+    def on_epoch_begin(self, args, state, control, **kwargs) -> None:
+        self.rows.set_epoch(int(state.epoch or 0))
+
+
+def check_crop_size(size: int) -> None:
+    """Raises ValueError for a number of pixels that is none."""
+    if size < 1:
+        raise ValueError(f"`crop_size` is {size}; it is a number of pixels, at least 1, or None for whole images.")
+
+
+def crop_offsets(length: int, size: int, offsets: Sequence[int] | int | None = None) -> list[int]:
+    """Where crops of `size` pixels begin along a side of `length`.
+
+    Args:
+        offsets: these; or how many, evenly spaced, and more where fewer do not cover the side; None: those of the
+            papers where they fit, as on 32 pixels, else as many.
+
+    Raises:
+        ValueError: `offsets` that do not fit: the first crop begins at 0, the last ends at the edge, and no pixel lies
+            between two.
+    """
+    if length <= size:
+        return [0]
+    if offsets is None:
+        offsets = CROP_OFFSETS if _fit(CROP_OFFSETS, length, size) else len(CROP_OFFSETS)
+    if isinstance(offsets, int):
+        count = max(offsets, -(-length // size))
+        return sorted(set(np.linspace(0, length - size, count).round().astype(int).tolist()))
+    if not _fit(offsets, length, size):
+        raise ValueError(
+            f"`crop_offsets` is {list(offsets)}, which does not fit crops of {size} pixels on a side of {length}: the "
+            f"first begins at 0, the last at {length - size}, and each where the one before ends or earlier. Such as "
+            f"{crop_offsets(length, size, len(offsets))}; or leave it out."
+        )
+    return list(offsets)
+
+
+def _fit(offsets: Sequence[int], length: int, size: int) -> bool:
+    steps = (b - a for a, b in itertools.pairwise(offsets))
+    whole = bool(offsets) and offsets[0] == 0 and offsets[-1] + size == length
+    return whole and all(0 < step <= size for step in steps)
+
+
+def crop_averaged(
+    forward: Callable[[Tensor], Tensor],
+    pixel_values: Tensor,
+    size: int = CROP_SIZE,
+    offsets: Sequence[int] | int | None = None,
+) -> Tensor:
+    """Class probabilities, averaged over the crops that hold a pixel, as logits.
+
+    Args:
+        forward: crops (N, 3, s, s) -> logits (N, C, s, s), at the crops' own resolution.
+        pixel_values: (B, 3, H, W).
+        size: s; an image that is smaller in one direction is whole in it.
+        offsets: see [`crop_offsets`].
+
+    Returns:
+        (B, C, H, W): log of the mean of softmax, or, for one channel, the log-odds of the mean of σ; so the softmax (or
+        σ) of the result is that mean.
+    """
+    batch, _, height, width = pixel_values.shape
+    down, across = crop_offsets(height, size, offsets), crop_offsets(width, size, offsets)
+    places = [(slice(i, i + size), slice(j, j + size)) for i in down for j in across]
+    at_once, logits = max(1, CROPS_AT_ONCE // batch), []
+    for few in (places[k : k + at_once] for k in range(0, len(places), at_once)):
+        logits += forward(torch.cat([pixel_values[..., i, j] for i, j in few])).float().split(batch)
+    one = logits[0].shape[1] == 1
+    total = logits[0].new_zeros(batch, logits[0].shape[1], height, width)
+    count = logits[0].new_zeros(height, width)
+    for (i, j), part in zip(places, logits, strict=True):
+        total[..., i, j] += torch.sigmoid(part) if one else part.softmax(1)
+        count[i, j] += 1
+    mean = total / count
+    return torch.logit(mean, eps=1e-6) if one else mean.clamp_min(1e-30).log()

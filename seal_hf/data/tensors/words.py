@@ -1,0 +1,295 @@
+"""Sentences with a tag per word as batches: of word ids for the BiLSTM, of sub-words for a Hugging Face encoder.
+
+The data: columns `words` (lists of strings), `tags` (lists of ints, as long), and where it has them feature columns
+(lists of strings) and `predicate` (the place of the predicate among the words, from 0).
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import chain
+
+import numpy as np
+from datasets import Dataset, Features, List, Value
+from transformers import AutoTokenizer
+
+from ...structures.sequences import IGNORED
+from .. import DataError
+from .collators import TensorRows
+from .vocabulary import Vocabulary
+
+STRINGS, INTEGERS = ("string", "large_string"), ("int64", "int32", "int16", "int8")
+PREDICATE_MARKERS = ("token_type", "segment")
+POSITIONS_AFTER_PADDING = frozenset(  # encoders whose first position is `pad_token_id` + 1
+    "camembert data2vec-text esm ibert layoutlmv3 lilt longformer luke markuplm mpnet roberta roberta-prelayernorm "
+    "xlm-roberta xlm-roberta-xl xmod".split()
+)
+PADDING = {"input_ids": 0, "attention_mask": 0, "token_type_ids": 0, "char_ids": 0, "labels": IGNORED}
+
+
+def load_tokenizer(name: str, **kwargs):
+    """`AutoTokenizer.from_pretrained`, which gives one without words where a folder has none (transformers 4: fails).
+
+    Raises:
+        ValueError: there is no tokenizer.
+    """
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name, **kwargs)
+    except TypeError:  # the name of a vocabulary's file is None
+        tokenizer = None
+    if tokenizer is None or len(tokenizer) <= len(tokenizer.all_special_tokens):
+        raise ValueError(
+            f"{name} holds no tokenizer: all words would be unknown. Save the one that the model was trained with "
+            "there, tokenizer.save_pretrained(folder)."
+        )
+    return tokenizer
+
+
+class WordRows(TensorRows):
+    """[`TensorRows`] of tagged sentences.
+
+    The i-th position with a label, of a row, is the row's i-th word; words after the last such position were cut.
+
+    Attributes:
+        num_words: words of each row before anything was cut, (N,) int64: a metric counts cut words too.
+        num_cut: words that were cut, in all rows.
+        num_unknown: words that the tokenizer gave nothing for, which became its unknown token.
+        gold_share: share of the rows that have gold tags.
+    """
+
+    gold_share: float = 1.0
+
+    def __init__(self, dataset: Dataset, padding: dict[str, int], num_words, num_cut: int = 0, num_unknown: int = 0):
+        super().__init__(dataset, padding)
+        self.num_words = np.asarray(num_words, dtype=np.int64)
+        self.num_cut = num_cut
+        self.num_unknown = num_unknown
+
+    @property
+    def notes(self) -> list[str]:
+        """What was lost of the rows, for a user to know."""
+        return [
+            f"{count} of {self.num_words.sum()} words {what}."
+            for count, what in (
+                (self.num_cut, "were cut off, and count as tagged by the first tag"),
+                (self.num_unknown, "are nothing to the tokenizer, and became its unknown token"),
+            )
+            if count
+        ]
+
+
+def encode_words(dataset: Dataset, vocabulary: Vocabulary) -> WordRows:
+    """Rows for the BiLSTM: `input_ids`, `attention_mask`, `labels` (B, T); `char_ids` (B, T, W), `<feature>_ids` and
+    `token_type_ids` (B, T), 1 at the predicate, as the vocabulary and the data have them.
+
+    Raises:
+        DataError: a column is missing, or a row does not fit its words.
+    """
+    columns = [name for name in vocabulary.features if name != "case"]
+    check_words(dataset, columns)
+    marked = "predicate" in dataset.column_names
+    names = ["input_ids", "attention_mask", "labels", *(["token_type_ids"] if marked else [])]
+    names += [f"{name}_ids" for name in vocabulary.features]
+    types = {name: List(Value("int64")) for name in names}
+    if vocabulary.chars:
+        types["char_ids"] = List(List(Value("int32"), length=vocabulary.word_width))
+
+    def encode(rows: dict[str, list]) -> dict[str, list]:
+        lengths = [len(words) for words in rows["words"]]
+        words, ends = list(chain.from_iterable(rows["words"])), np.cumsum(lengths)[:-1]
+        flat = {"input_ids": vocabulary.word_ids(words), "attention_mask": np.ones(len(words), np.int64)}
+        for name in vocabulary.features:
+            values = words if name == "case" else list(chain.from_iterable(rows[name]))
+            flat[f"{name}_ids"] = vocabulary.feature_ids(name, values)
+        if vocabulary.chars:
+            flat["char_ids"] = vocabulary.char_ids(words)
+        if marked:
+            flat["token_type_ids"] = np.zeros(len(words), np.int64)
+            starts = np.cumsum([0, *lengths[:-1]])
+            flat["token_type_ids"][starts + np.array(rows["predicate"])] = 1
+        return {"labels": rows["tags"]} | {name: np.split(values, ends) for name, values in flat.items()}
+
+    encoded = dataset.map(encode, batched=True, remove_columns=dataset.column_names, features=Features(types))
+    return WordRows(encoded, PADDING | dict.fromkeys(names, 0) | {"labels": IGNORED}, _lengths(dataset))
+
+
+def positions(config) -> int | None:
+    """How many tokens the encoder has positions for: those of RoBERTa's kin begin behind the padding token's id."""
+    size = getattr(config, "max_position_embeddings", None)
+    after_padding = size is not None and getattr(config, "model_type", None) in POSITIONS_AFTER_PADDING
+    return size - config.pad_token_id - 1 if after_padding else size
+
+
+def tokenize_words(
+    dataset: Dataset,
+    tokenizer,
+    max_length: int | None = None,
+    *,
+    truncation: bool = False,
+    predicate_marker: str = "token_type",
+    config=None,
+) -> WordRows:
+    """Rows for a Hugging Face encoder: the first sub-word of each word has its label, all else -100.
+
+    Args:
+        tokenizer: a fast one; of RoBERTa's kind, loaded with `add_prefix_space=True`.
+        max_length: most tokens of a row, special ones too; never more than the tokenizer or the encoder takes.
+        truncation: cut longer rows at their end, which is counted; default: an error.
+        predicate_marker: how the data's `predicate` is shown. `token_type`: its sub-words have token type 1; a row
+            that is cut may lose it. `segment`: it follows the sentence as a second segment, "[CLS] words [SEP]
+            predicate [SEP]" (BERT-SRL, Shi & Lin 2019); a row that is cut keeps it.
+        config: the encoder's configuration, to check against: `type_vocab_size`, `max_position_embeddings`.
+
+    Raises:
+        ValueError: the tokenizer is a slow one or has no unknown token where it is needed; rows are too long; the
+            encoder has no second token type.
+        DataError: a column is missing, or a row does not fit its words.
+    """
+    if not getattr(tokenizer, "is_fast", False):
+        raise ValueError(f"{type(tokenizer).__name__} is no fast tokenizer, which alone tells the word of a sub-word.")
+    check_words(dataset)
+    marker = predicate_marker if "predicate" in dataset.column_names else None
+    _check_marker(marker, predicate_marker, config)
+    least = tokenizer.num_special_tokens_to_add(pair=marker == "segment") + (2 if marker == "segment" else 1)
+    if max_length is not None and max_length < least:
+        raise ValueError(f"`max_length` is {max_length}; with special tokens a row has at least {least}.")
+    limits = (max_length, tokenizer.model_max_length, positions(config))
+    limit = min([sys.maxsize, *(value for value in limits if value is not None and value > 0)])
+    options = {"limit": limit, "truncation": truncation, "marker": marker}
+    encoded = dataset.map(
+        lambda rows: _encode_rows(rows, tokenizer, **options), batched=True, remove_columns=dataset.column_names
+    )
+    lengths = np.array(encoded["num_tokens"][:], dtype=np.int64)
+    if (lengths > limit).any() and not truncation:
+        raise ValueError(
+            f"{(lengths > limit).sum()} of {len(lengths)} rows have more than {limit} tokens (the longest: row "
+            f"{lengths.argmax()} with {lengths.max()}). Split them, take a larger `max_length` if the encoder does, or "
+            "cut them: `truncation=True`."
+        )
+    counts = {f"num_{name}": sum(encoded[f"num_{name}"][:]) for name in ("cut", "unknown")}
+    encoded = encoded.remove_columns([name for name in encoded.column_names if name.startswith("num_")])
+    padding = {**PADDING, "input_ids": tokenizer.pad_token_id or 0}
+    return WordRows(encoded, {name: padding[name] for name in encoded.column_names}, _lengths(dataset), **counts)
+
+
+def _encode_rows(rows: dict[str, list], tokenizer, limit: int, truncation: bool, marker: str | None) -> dict[str, list]:
+    """A batch of `map`: token ids, labels, and per row what was counted."""
+    places = rows.get("predicate") if marker else None
+    sentences = [list(words) for words in rows["words"]]
+    encoded = _call(tokenizer, sentences, places if marker == "segment" else None)
+    columns = {"num_tokens": [len(ids) for ids in encoded["input_ids"]], "num_unknown": []}
+    for i, words in enumerate(sentences):
+        missing = set(range(len(words))) - set(_word_ids(encoded, i).tolist())
+        columns["num_unknown"].append(len(missing))
+        for place in missing:
+            if tokenizer.unk_token is None:
+                raise ValueError(
+                    f"The tokenizer has nothing for the word {words[place]!r}, and no unknown token that could stand "
+                    "in its place. Replace the word."
+                )
+            words[place] = tokenizer.unk_token
+    cut = truncation and max(columns["num_tokens"], default=0) > limit
+    if cut and marker == "segment":
+        _check_room(tokenizer, sentences, places, limit)
+    if cut or any(columns["num_unknown"]):
+        encoded = _call(tokenizer, sentences, places if marker == "segment" else None, limit if truncation else None)
+        columns["num_tokens"] = [len(ids) for ids in encoded["input_ids"]]
+    columns |= {name: encoded[name] for name in ("input_ids", "attention_mask")}
+    if marker == "segment" and "token_type_ids" in encoded:
+        columns["token_type_ids"] = encoded["token_type_ids"]
+    columns |= {"labels": [], "num_cut": []} | ({"token_type_ids": []} if marker == "token_type" else {})
+    for i, words in enumerate(sentences):
+        ids = _word_ids(encoded, i)  # (T,)
+        first = (ids >= 0) & (ids != np.concatenate([[-1], ids[:-1]]))
+        assert np.array_equal(ids[first], np.arange(first.sum())), f"words {ids[first]} of {words}"
+        columns["labels"].append(np.where(first, np.array([*rows["tags"][i], 0])[ids], IGNORED))  # -1 reads the 0
+        columns["num_cut"].append(len(words) - int(first.sum()))
+        if marker == "token_type":
+            columns["token_type_ids"].append((ids == places[i]).astype(np.int64))
+    return columns
+
+
+def _check_room(tokenizer, sentences: list[list[str]], places: list[int], limit: int) -> None:
+    """Raises ValueError where a predicate, which is never cut, leaves no room for a word."""
+    predicates = [[words[place]] for words, place in zip(sentences, places, strict=True)]
+    ids = tokenizer(predicates, is_split_into_words=True, add_special_tokens=False)["input_ids"]
+    longest = max(range(len(ids)), key=lambda i: len(ids[i]))
+    least = len(ids[longest]) + tokenizer.num_special_tokens_to_add(pair=True) + 1
+    if least > limit:
+        raise ValueError(
+            f"`max_length` is {limit}, but with the predicate {predicates[longest][0]!r} as its second segment and "
+            f"special tokens a row has at least {least}."
+        )
+
+
+def _call(tokenizer, sentences: list[list[str]], places: list[int] | None, limit: int | None = None):
+    second = [[words[place]] for words, place in zip(sentences, places, strict=True)] if places is not None else None
+    cut = {"truncation": "only_first", "max_length": limit} if limit is not None else {}
+    return tokenizer(sentences, second, is_split_into_words=True, return_attention_mask=True, verbose=False, **cut)
+
+
+def _word_ids(encoded, row: int) -> np.ndarray:
+    """The word of each token, (T,); -1 for special tokens and for the second segment."""
+    words, segments = encoded.word_ids(row), encoded.sequence_ids(row)
+    return np.array(
+        [-1 if word is None or segment != 0 else word for word, segment in zip(words, segments, strict=True)], np.int64
+    )
+
+
+def _check_marker(marker: str | None, asked: str, config) -> None:
+    if asked not in PREDICATE_MARKERS:
+        raise ValueError(f"`predicate_marker` is {asked!r}; it must be one of {', '.join(PREDICATE_MARKERS)}.")
+    types = getattr(config, "type_vocab_size", 0) if config is not None else 2
+    if marker == "token_type" and types < 2:
+        raise ValueError(
+            f"predicate_marker='token_type' needs two token types, and the encoder ({config.model_type}) has {types}. "
+            "Use 'segment'."
+        )
+
+
+def check_words(dataset: Dataset, features: list[str] | tuple[str, ...] = ()) -> None:
+    """There are rows; each has words, as many tags and feature values, and a predicate that is one of them.
+
+    Raises:
+        DataError: what is missing, or the first row that is not so.
+    """
+    missing = [name for name in ("words", "tags", *features) if name not in dataset.column_names]
+    if missing:
+        raise DataError(
+            f"The data has no column `{missing[0]}` (its columns: {', '.join(dataset.column_names)}). Add it."
+        )
+    if not len(dataset):
+        raise DataError("The data has no rows.")
+    for name, kinds in {"words": STRINGS, "tags": INTEGERS, **dict.fromkeys(features, STRINGS)}.items():
+        found = getattr(dataset.features[name], "feature", None)
+        if getattr(found, "dtype", None) not in kinds:
+            raise DataError(
+                f"Column `{name}` is {dataset.features[name]}; it must be lists of {kinds[0]}, one per word."
+            )
+        if any(row is None or None in row for row in dataset[name][:]):
+            raise DataError(f"Column `{name}` has missing values. Fill them in, or remove the rows.")
+    lengths = _lengths(dataset)
+    if lengths.min() < 1:
+        raise DataError(f"Row {lengths.argmin()} has no words. Remove it.")
+    for name in ("tags", *features):
+        found = _lengths(dataset, name)
+        if (found != lengths).any():
+            row = (found != lengths).argmax()
+            raise DataError(
+                f"Row {row} has {lengths[row]} words and {found[row]} values in `{name}`; it must have one for each "
+                "word."
+            )
+    negative = [i for i, tags in enumerate(dataset["tags"][:]) if min(tags) < 0]
+    if negative:
+        raise DataError(f"Row {negative[0]} has a negative tag; tags are ids from 0.")
+    if "predicate" in dataset.column_names:
+        places = np.array(dataset["predicate"][:], dtype=np.int64)
+        outside = (places < 0) | (places >= lengths)
+        if outside.any():
+            row = outside.argmax()
+            raise DataError(f"Row {row} has its predicate at {places[row]} and {lengths[row]} words, numbered from 0.")
+
+
+def _lengths(dataset: Dataset, name: str = "words") -> np.ndarray:
+    """Length of each row of a column of lists, (N,) int64."""
+    return np.array([len(row) for row in dataset[name][:]], dtype=np.int64)

@@ -1,0 +1,50 @@
+"""Energy losses L_E: what the loss-net minimises, each equation once, beside its source.
+
+Every loss sees the same row of candidates for each input,
+
+    y = [ŷ, y*, y_1 .. y_K]:  the task-net's relaxed output, the gold, and K samples    (B, 2 + K, ...)
+
+and the energies E(x, y) of that row, (B, 2 + K), lower = better. Losses differ in their samples: some have none (K is
+0 below), `regression_s` has one less than `num_samples`, and of `infnet_plus` the only one is the output of the
+cost-augmented network.
+
+A loss is a class with up to four methods: `draw` gives its samples, `annotate` fills in what it reads of the row beside
+the energies (scores, costs, log-probabilities), `__call__` maps energies to a scalar, the mean over the batch (SEAL,
+Eq. 4), and `task_term` is what the task-net minimises in turn. `options` names the fields that all this reads.
+Sources: SEAL = Lee et al. 2022, https://arxiv.org/abs/2212.01939; InfNet+ = Tu, Pang & Gimpel 2020,
+https://arxiv.org/abs/1911.02891 (equation numbers as printed there).
+"""
+
+from .base import CONTRAST, GOLD, MARGINS, OUTPUT, REGRESSION_SAMPLES, SAMPLES, Candidates, EnergyLoss
+from .contrastive_divergence import ContrastiveDivergence
+from .inference_networks import InfNet, InfNetPlus
+from .margin import Margin
+from .ranking import NCE, Ranking, log_inclusion
+from .regression import DeepValue, Regression, RegressionS
+
+ENERGY_LOSSES: dict[str, type[EnergyLoss]] = {
+    loss.name: loss
+    for loss in (NCE, Ranking, Margin, InfNet, InfNetPlus, Regression, RegressionS, ContrastiveDivergence)
+}
+
+__all__ = [
+    "CONTRAST",
+    "ENERGY_LOSSES",
+    "GOLD",
+    "MARGINS",
+    "NCE",
+    "OUTPUT",
+    "REGRESSION_SAMPLES",
+    "SAMPLES",
+    "Candidates",
+    "ContrastiveDivergence",
+    "DeepValue",
+    "EnergyLoss",
+    "InfNet",
+    "InfNetPlus",
+    "Margin",
+    "Ranking",
+    "Regression",
+    "RegressionS",
+    "log_inclusion",
+]

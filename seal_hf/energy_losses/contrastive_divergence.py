@@ -1,0 +1,34 @@
+"""Contrastive divergence: `contrastive_divergence`."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..spaces import OutputSpace
+from .base import GOLD, Candidates, EnergyLoss
+
+
+class ContrastiveDivergence(EnergyLoss):
+    """Contrastive divergence with the cost added to each candidate (Shankar & Piratla, "Primary Loss Design"):
+
+        s(y) = -E(x, y) + Δ(y, y*),     L_E = -log [ exp s(y*) / Σ_{y in row} exp s(y) ],   row = [ŷ, y*, y_1 .. y_K]
+
+    The gold is in the denominator, with Δ = 0 (the printed log lacks its minus sign). The K samples are drawn from the
+    task-net's output, and do not move with its parameters. Beside them the relaxed output ŷ is a candidate, as in the
+    paper's remark on this loss as a soft hinge: through it this loss has an implicit gradient. The paper does not say
+    how it differentiates its samples.
+    """
+
+    name = "contrastive_divergence"
+    options = ("num_samples", "margin_cost")
+
+    def draw(self, space: OutputSpace, logits: Tensor, gold: Tensor, generator: torch.Generator) -> Tensor:
+        return space.sample(logits, self.num_samples, generator)
+
+    def annotate(self, space: OutputSpace, logits: Tensor, gold: Tensor, candidates: Candidates) -> None:
+        candidates.cost = space.cost(candidates.y, gold, self.margin_cost, candidates.mask)
+
+    def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
+        return -F.log_softmax(candidates.cost - energies, dim=1)[:, GOLD].mean()

@@ -1,0 +1,61 @@
+"""Inference networks, which look for the structure that violates a margin most: `infnet`, `infnet_plus`."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from .base import GOLD, OUTPUT, Candidates
+from .margin import Margin
+
+
+class InfNet(Margin):
+    """Inference network (Tu & Gimpel 2018, Eq. 5; SEAL §3): L_E as of `margin`, and the task-net looks for the most
+    violating structure, as the inner maximisation of that hinge does:
+
+        task term = - v(ŷ),     or -[ v(ŷ) ]_+ with `inference_truncation`
+
+    Truncated, a task-net whose output violates no margin learns nothing, which early in training it need not deserve
+    (InfNet+ §4.1). The gold's energy gives the task-net no gradient; of a `rescaled` v what is left is E(x, ŷ) - Δ.
+    """
+
+    name = "infnet"
+    options = (*Margin.options, "inference_truncation")
+    reads_gold = True
+
+    def sought(self, energies: Tensor, cost: Tensor) -> Tensor:
+        """What an inference network maximises: energies (B, 2) of its output and of the gold, cost (B, 1) -> scalar."""
+        violation = self.violation(energies[:, OUTPUT], energies[:, GOLD], cost[:, 0])
+        return (F.relu(violation) if self.inference_truncation else violation).mean()
+
+    def task_term(self, energy: Tensor, cost: Tensor | None = None) -> Tensor:
+        return -self.sought(energy, cost)
+
+
+class InfNetPlus(InfNet):
+    """Compound objective of two inference networks (InfNet+ Eq. 6): the task-net A looks for the structure of lowest
+    energy, as at test time, and a second network F for that of low energy and high cost (`infnet.py`):
+
+        L_E = [ v(F(x)) ]_+ + λ [ E(x, y*) - E(x, A(x)) ]_+
+        A minimises λ E(x, A(x)),     F minimises - v(F(x))
+
+    With `inference_truncation` both maximise their hinge. λ is `perceptron_weight`.
+    """
+
+    name = "infnet_plus"
+    options = (*InfNet.options, "perceptron_weight")
+    has_partner = True
+    augmented = 2  # [A(x), y*, F(x)]
+
+    def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
+        terms = self.terms(energies, candidates)
+        return terms["margin_loss"] + self.perceptron_weight * terms["perceptron_loss"]
+
+    def terms(self, energies: Tensor, candidates: Candidates) -> dict[str, Tensor]:
+        output, gold, found = energies.unbind(1)
+        margin = F.relu(self.violation(found, gold, candidates.cost[:, 0]))
+        return {"margin_loss": margin.mean(), "perceptron_loss": F.relu(gold - output).mean()}
+
+    def task_term(self, energy: Tensor, cost: Tensor | None = None) -> Tensor:
+        found = energy[:, GOLD] - energy[:, OUTPUT]
+        return -self.perceptron_weight * (F.relu(found) if self.inference_truncation else found).mean()

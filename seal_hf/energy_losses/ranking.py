@@ -1,0 +1,84 @@
+"""Losses that rank the gold above samples of the task-net: `ranking`, `nce`."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..spaces import OutputSpace
+from .base import CONTRAST, Candidates, EnergyLoss
+
+
+class Ranking(EnergyLoss):
+    """Tell the gold from K samples by the energy alone (SEAL appendix, Table 19 "ranking"):
+
+        s(y) = -E(x, y) + α Δ(y, y*),     L_E = -log [ exp s(y*) / Σ_{k=0..K} exp s(y_k) ],   y_0 = y*
+
+    α = 0 is the paper's; with α > 0 worse samples must have a higher energy by more (softmax-margin, Gimpel & Smith
+    2010; Shankar & Piratla's contrastive divergence). Samples are independent draws from the task-net, Π_j P(y_j | x);
+    with `gold_mix` m each entry is instead the gold's with probability m: samples then lie between the two. That is a
+    heuristic: noise that depends on the gold moves the optimum of `nce` from p(y | x) towards the gold.
+    """
+
+    name = "ranking"
+    options = ("num_samples", "gold_mix", "distinct_samples", "cost_weight", "margin_cost")
+    idle = {"margin_cost": ("cost_weight", 0.0)}
+    reads_output = False
+
+    def noise(self, space: OutputSpace, logits: Tensor, gold: Tensor) -> Tensor:
+        """Logits of P_N, the distribution that samples come from."""
+        return space.mix(logits, gold, self.gold_mix) if self.gold_mix else logits
+
+    def draw(self, space: OutputSpace, logits: Tensor, gold: Tensor, generator: torch.Generator) -> Tensor:
+        return space.sample(self.noise(space, logits, gold), self.num_samples, generator)
+
+    def annotate(self, space: OutputSpace, logits: Tensor, gold: Tensor, candidates: Candidates) -> None:
+        y = candidates.y[:, CONTRAST]
+        if self.cost_weight:
+            candidates.cost = space.cost(y, gold, self.margin_cost, candidates.mask)
+        if self.distinct_samples:
+            candidates.repeated = space.repeated(y, candidates.mask)
+
+    def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
+        s = -energies[:, CONTRAST]  # (B, 1 + K)
+        if candidates.log_noise is not None:
+            s = s - candidates.log_noise
+        if candidates.cost is not None:
+            s = s + self.cost_weight * candidates.cost
+        if candidates.repeated is not None:
+            s = s.masked_fill(candidates.repeated, float("-inf"))
+        return -F.log_softmax(s, dim=1)[:, 0].mean()
+
+
+class NCE(Ranking):
+    """Noise-contrastive ranking (SEAL Eq. 8-9; Ma & Collins 2018), noise = the task-net's current distribution P:
+
+        s(y) = -E(x, y) - log P_N(y | x) + α Δ(y, y*),     L_E as of `ranking`
+
+    The gold is in the denominator: it is one of the K + 1 candidates among which it must be recognised.
+
+    With `distinct_samples` a structure stands in the row once, however often it was drawn: in place of P_N comes the
+    probability 1 - (1 - P_N)^K that it is among K draws (the inclusion probability of Horvitz & Thompson 1952; to a
+    good approximation, as the other candidates of a row are not independent of it).
+    """
+
+    name = "nce"
+    reads_noise = True
+
+    def annotate(self, space: OutputSpace, logits: Tensor, gold: Tensor, candidates: Candidates) -> None:
+        super().annotate(space, logits, gold, candidates)
+        noise, y = self.noise(space, logits, gold), candidates.y[:, CONTRAST]
+        if self.distinct_samples:
+            log_p = space.log_noise(noise, y, candidates.mask, normalized=True)
+            candidates.log_noise = log_inclusion(log_p, self.num_samples)
+        else:
+            candidates.log_noise = space.log_noise(noise, y, candidates.mask)
+
+
+def log_inclusion(log_p: Tensor, num_draws: int) -> Tensor:
+    """log(1 - (1 - P)^K), that a structure is among K independent draws, from log P; of rare ones log K P."""
+    missed = torch.log1p(-log_p.clamp(-15, -1e-7).exp())
+    return torch.where(log_p < -15, log_p + math.log(num_draws), torch.log(-torch.expm1(num_draws * missed)))

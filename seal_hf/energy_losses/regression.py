@@ -1,0 +1,75 @@
+"""Regression on the score of a structure: `regression`, `regression_s`, and `DeepValue` of energy networks."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..spaces import OutputSpace
+from .base import OUTPUT, SAMPLES, Candidates, EnergyLoss
+
+
+class Regression(EnergyLoss):
+    """Regression on the score of the task-net's output (SEAL Eq. 7; deep value network, Gygli et al. 2017):
+
+        L_E = - s(ŷ, y*) log σ(-E(x, ŷ)) - (1 - s(ŷ, y*)) log(1 - σ(-E(x, ŷ)))
+
+    (the printed `log(1 + σ(-E))` is a slip). Since σ(-E) estimates the score, the task-net minimises -σ(-E(x, ŷ)), not
+    E.
+    """
+
+    name = "regression"
+    options = ()
+
+    def annotate(self, space: OutputSpace, logits: Tensor, gold: Tensor, candidates: Candidates) -> None:
+        candidates.score = space.score(candidates.y, gold, candidates.mask)
+
+    @staticmethod
+    def pointwise(energies: Tensor, score: Tensor) -> Tensor:
+        """The loss of each candidate, of both arguments' shape; differentiable in both."""
+        return F.binary_cross_entropy_with_logits(-energies, score, reduction="none")
+
+    def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
+        return self.pointwise(energies[:, OUTPUT], candidates.score[:, OUTPUT]).mean()
+
+    def task_term(self, energy: Tensor, cost: Tensor | None = None) -> Tensor:
+        return -torch.sigmoid(-energy).mean()
+
+
+class RegressionS(Regression):
+    """Regression summed over ŷ and K - 1 structures around it (SEAL §2.3, "regression-s"): Gaussian perturbations of
+    its logits, or, `discrete`, samples of its distribution. With K = 1, ŷ alone."""
+
+    name = "regression_s"
+    options = ("num_samples", "regression_samples", "perturbation_std")
+    idle = {"perturbation_std": ("regression_samples", "discrete")}
+
+    @property
+    def perturbs(self) -> bool:
+        return self.regression_samples == "continuous" and self.num_samples > 1
+
+    def draw(self, space: OutputSpace, logits: Tensor, gold: Tensor, generator: torch.Generator) -> Tensor | None:
+        if self.num_samples == 1:
+            return None
+        if self.regression_samples == "discrete":
+            return space.sample(logits, self.num_samples - 1, generator)
+        return space.perturb(logits, self.num_samples - 1, self.perturbation_std, generator)
+
+    def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
+        loss = self.pointwise(energies, candidates.score)  # (B, 1 + K)
+        return (loss[:, OUTPUT] + loss[:, SAMPLES].sum(1)).mean()
+
+
+class DeepValue(Regression):
+    """Regression summed over all points of the row, gold too (deep value network, Gygli et al. 2017, §3):
+
+        L_E = Σ_{y in row} BCE( σ(-E(x, y)), s(y, y*) ),     row = [ŷ, y*, adversarial points ..]
+
+    For an energy network on its own, whose row comes from inference: see `energy_methods.py`.
+    """
+
+    name = "dvn"
+
+    def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
+        return self.pointwise(energies, candidates.score).sum(1).mean()

@@ -1,0 +1,19 @@
+"""From energies or probabilities to decisions: gradient-based inference, and decoders of label sets."""
+
+from .decoders import (
+    constant_probabilities,
+    decode_expected_f1,
+    platt_scaling,
+    rescaled,
+    tune_thresholds_per_label,
+)
+from .gradient_descent import GradientBasedInference
+
+__all__ = [
+    "GradientBasedInference",
+    "constant_probabilities",
+    "decode_expected_f1",
+    "platt_scaling",
+    "rescaled",
+    "tune_thresholds_per_label",
+]

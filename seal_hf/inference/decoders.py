@@ -1,0 +1,225 @@
+"""Decoders: label sets from probabilities, on numpy arrays.
+
+A task-net trained with another loss has other probabilities for the same ranking of labels, and a fixed 0.5 judges this
+calibration as much as the net. Fair comparisons give every method the same decoders: 0.5, one threshold
+(`metrics.tune_threshold`), a threshold per label, and the label set of the highest expected F1, of the probabilities as
+they are and of calibrated ones.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit, logit
+
+from ..metrics.multilabel import _BLOCK, DEFAULT_GRID, _checked, _f1
+
+MAX_PASSES = 20  # over all labels; a few suffice
+
+
+def constant_probabilities(label_rates: np.ndarray, num_rows: int) -> np.ndarray:
+    """The predictor that reads no input: every row gets the labels' rates on the training rows.
+
+    A method has to beat it under the same decoder; on data with frequent labels a tuned threshold alone scores high.
+
+    Args:
+        label_rates: (L,) in [0, 1], as `MultiLabelData.label_rates`, (count + 1/2) / (rows + 1).
+        num_rows: N.
+
+    Returns:
+        (N, L) float64.
+    """
+    return np.tile(np.asarray(label_rates, dtype=np.float64), (num_rows, 1))
+
+
+def tune_thresholds_per_label(
+    probabilities: np.ndarray,
+    labels: np.ndarray,
+    start: float,
+    *,
+    grid: np.ndarray = DEFAULT_GRID,
+    empty_score: float = 1.0,
+) -> tuple[np.ndarray, float]:
+    """A threshold for each label, for example F1, by coordinate ascent from one global threshold.
+
+    Label by label, the threshold moves to the candidate of the best example F1 with all other thresholds as they are,
+    and only if that gains; passes over all labels go on until none gains. Of equally good candidates, the one nearest
+    to `start`. Never worse than `start` on these rows; the optimum of each threshold, not of all of them together.
+
+    These are L numbers fitted to the validation rows, many labels having but a few gold rows there: on small
+    validation sets they overfit, and on test often lose to the global threshold. The figure is reported nevertheless,
+    since what it gains without any loss-net is calibration of single labels, which a loss-net may learn as well, and
+    nothing to do with dependencies between them.
+
+    Args:
+        probabilities: (N, L) in [0, 1], of the validation rows.
+        labels: (N, L), 0 or 1.
+        start: the global threshold, from `tune_threshold`.
+        grid: (G,) candidates for every label, ascending.
+        empty_score: as in `multilabel_metrics`.
+
+    Returns:
+        (thresholds, f1): (L,) thresholds, to be used as `probabilities >= thresholds`, and the example F1 they have
+        here.
+
+    Raises:
+        ValueError: as `multilabel_metrics`.
+    """
+    probabilities, gold = _checked(probabilities, labels)
+    columns, gold_columns, gold_count = probabilities.T.copy(), gold.T.copy(), gold.sum(1)
+    thresholds = np.full(len(columns), float(start))
+    decided = (probabilities >= start).sum(1)
+    hits = ((probabilities >= start) & gold).sum(1)
+    for _ in range(MAX_PASSES):
+        moved = False
+        for label, (p, y) in enumerate(zip(columns, gold_columns, strict=True)):
+            chosen = p >= thresholds[label]
+            others, other_hits = decided - chosen, hits - (chosen & y)
+            # what each row gains if this label is decided; a candidate decides the rows with p at or above it
+            gain = _f1(other_hits + y, others + 1, gold_count, empty_score)
+            gain -= _f1(other_hits, others, gold_count, empty_score)  # (N,)
+            bins = np.bincount(np.searchsorted(grid, p, side="right"), gain, minlength=len(grid) + 1)
+            totals = bins[::-1].cumsum()[-2::-1]  # (G,)
+            best = totals.max()
+            if best > gain[chosen].sum() + 1e-9:
+                moved = True
+                equal = np.flatnonzero(totals >= best - 1e-9)
+                thresholds[label] = grid[equal[np.argmin(np.abs(grid[equal] - start))]]
+                chosen = p >= thresholds[label]
+                decided, hits = others + chosen, other_hits + (chosen & y)
+        if not moved:
+            break
+    return thresholds, float(_f1(hits, decided, gold_count, empty_score).mean())
+
+
+def platt_scaling(probabilities: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
+    """Calibration by two numbers for all labels together: σ(scale · logit(p) + shift) fits the labels best (Platt 1999,
+    with its smoothed targets, so that both are finite where no row is wrong).
+
+    Several task losses give scores that rank labels well and are no probabilities: `asymmetric` puts those of negatives
+    up to its margin and beyond. `decode_expected_f1` needs probabilities.
+
+    Args:
+        probabilities: (N, L) in [0, 1], of the validation rows; clipped to 1e-12 from both ends.
+        labels: (N, L), 0 or 1.
+
+    Returns:
+        (scale, shift), for `rescaled`.
+
+    Raises:
+        ValueError: as `multilabel_metrics`.
+    """
+    probabilities, gold = _checked(probabilities, labels)
+    scores = _logit(probabilities)
+    target = np.where(gold, (gold.sum() + 1) / (gold.sum() + 2), 1 / ((~gold).sum() + 2))
+
+    def loss_and_gradient(w: np.ndarray) -> tuple[float, np.ndarray]:
+        z = w[0] * scores + w[1]
+        error = expit(z) - target
+        return (np.logaddexp(0, z) - target * z).mean(), np.array([(error * scores).mean(), error.mean()])
+
+    scale, shift = minimize(loss_and_gradient, [1.0, 0.0], jac=True, method="BFGS", options={"gtol": 1e-9}).x
+    return float(scale), float(shift)
+
+
+def rescaled(probabilities: np.ndarray, scale: float, shift: float) -> np.ndarray:
+    """σ(scale · logit(p) + shift), any shape: what `platt_scaling` fitted, applied."""
+    return expit(scale * _logit(np.asarray(probabilities, dtype=np.float64)) + shift)
+
+
+def _logit(probabilities: np.ndarray) -> np.ndarray:
+    return logit(probabilities.clip(1e-12, 1 - 1e-12))
+
+
+def decode_expected_f1(probabilities: np.ndarray, *, empty_score: float = 1.0) -> np.ndarray:
+    """The label set of the highest expected example F1 of each row, if its labels are independent given the input.
+
+    The best set of size k is then the k most probable labels (Lewis 1995), and with X = Σ_j Y_j its expected F1 is
+
+        E_k = E[2 Σ_{i<=k} Y_i / (k + X)] = 2 ∫_0^1 t^k G(t) Σ_{i<=k} p_i / (1 - p_i + p_i t) dt,
+        G(t) = E[t^X] = Π_j (1 - p_j + p_j t),    E_0 = G(0) · empty_score,
+
+    since E[1 / (k + 1 + X)] = ∫ t^k E[t^X] dt, used for the labels other than i where Y_i = 1. Gauss-Legendre nodes
+    integrate these polynomials to an error below 1e-9, see `_bounds`. No validation data, no threshold: it trusts the
+    probabilities.
+
+    Args:
+        probabilities: (N, L) in [0, 1].
+        empty_score: as in `multilabel_metrics`: the value of deciding nothing where nothing is gold. Take 0 on data
+            where every row has a label. Independent labels are all absent far too often there, and this is exactly
+            decoding under P(Y | Y is not empty), as an empty Y adds nothing to E_1, E_2, ...
+
+    Returns:
+        (N, L) bool decisions. Of equally good sizes the smallest, of equal probabilities the first labels.
+
+    Raises:
+        ValueError: as `multilabel_metrics`.
+    """
+    probabilities = _checked(probabilities, np.zeros(np.shape(probabilities)))[0]
+    order = np.argsort(-probabilities, axis=1, kind="stable")
+    p = np.take_along_axis(probabilities, order, 1)
+    sizes, degrees = _bounds(p, empty_score)
+    best = np.empty(len(p), dtype=np.int64)
+    by_cost = np.argsort(degrees, kind="stable")  # rows of like cost share their nodes
+    start = 0
+    while start < len(p):
+        nodes, _ = _nodes(degrees[by_cost[start]], p.shape[1])
+        rows = by_cost[start : start + max(1, _BLOCK // (p.shape[1] * len(nodes)))]
+        start += len(rows)
+        best[rows] = _expected_f1(p[rows], sizes[rows].max(), degrees[rows].max(), empty_score).argmax(1)
+    decisions = np.zeros(p.shape, dtype=bool)
+    np.put_along_axis(decisions, order, np.arange(p.shape[1]) < best[:, None], 1)
+    return decisions
+
+
+def _expected_f1(p: np.ndarray, largest: int, degree: float, empty_score: float) -> np.ndarray:
+    """E_0 .. E_largest of rows p (n, L), most probable first: (n, 1 + largest)."""
+    nodes, weights = _nodes(degree, p.shape[1])
+    values = np.zeros((len(p), largest + 1))
+    values[:, 0] = np.prod(1 - p, axis=1) * empty_score
+    sizes = np.arange(1, largest + 1)
+    at_once = max(1, _BLOCK // p.size)  # nodes: one row of very many labels is a block of its own
+    for start in range(0, len(nodes), at_once):
+        t = nodes[start : start + at_once, None]  # (Q, 1)
+        factors = 1 - p[:, None] * (1 - t)  # (n, Q, L), in (0, 1]: what underflows in their product is nothing
+        terms = (p[:, None, :largest] / factors[..., :largest]).cumsum(2) * t**sizes
+        weighted = weights[start : start + at_once] * factors.prod(2)  # (n, Q)
+        values[:, 1:] += 2 * (weighted[:, None] @ terms)[:, 0]
+    return values
+
+
+def _bounds(p: np.ndarray, empty_score: float) -> tuple[np.ndarray, np.ndarray]:
+    """For rows p (n, L), most probable first: the largest size worth looking at, and the largest power of t that
+    matters in the integrals, both (n,).
+
+    Sizes: 2 Σ_{i<=k} p_i / (k + 1 + μ - p_i) <= E_k <= 2 Σ_{i<=k} p_i / (k + 1), with μ = E[X], by Jensen's inequality
+    and X >= 0. A size of which the upper bound is below the lower one of another is not the best.
+
+    Powers: t^k E[t^X] is a mean of powers, and those above k + μ + √(2μx) + x/3 have a weight below e^-x (Bernstein).
+    """
+    num_labels = p.shape[1]
+    k, mu = np.arange(1, num_labels + 1), p.sum(1, keepdims=True)
+    upper = 2 * p.cumsum(1) / (k + 1)
+    # Σ_{i<=k} p_i / (k + 1 + μ - p_i) >= the same without the - p_i in the denominator
+    lower = np.maximum((2 * p.cumsum(1) / (k + 1 + mu)).max(1), np.prod(1 - p, axis=1) * empty_score)
+    sizes = np.maximum((k * (upper >= lower[:, None] - 1e-9)).max(1), 1)
+    mu, x = mu[:, 0], _log_precision(num_labels)
+    return sizes, np.minimum(sizes + num_labels - 1, sizes + mu + np.sqrt(2 * mu * x) + x / 3)
+
+
+def _nodes(degree: float, num_labels: int) -> tuple[np.ndarray, np.ndarray]:
+    """Gauss-Legendre nodes and weights on [0, 1] for powers of t up to `degree`: (Q,), (Q,).
+
+    Q nodes are exact up to power 2Q - 1. Far fewer do: a polynomial of degree n comes to within 2 exp(-(n + 1)² / d) of
+    t^d (Chebyshev's expansion, which has binomial coefficients), so that the integral is within 4 exp(-(2Q)² / d).
+    """
+    exact, close = (degree + 1) / 2, math.sqrt(degree * _log_precision(num_labels)) / 2
+    nodes, weights = np.polynomial.legendre.leggauss(math.ceil(min(exact, close)))
+    return (nodes + 1) / 2, weights / 2
+
+
+def _log_precision(num_labels: int) -> float:
+    """x such that errors of a few e^-x per label stay below 1e-9 in the sum of all labels."""
+    return math.log(1e11 * num_labels)

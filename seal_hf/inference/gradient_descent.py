@@ -1,0 +1,147 @@
+"""Gradient-based inference (GBI): the relaxed structure of least energy, by gradient descent on the structure itself.
+
+    ŷ = argmin_{y in [0, 1]^L} f(x, y)
+
+f is any objective: an energy, or an energy less a cost (loss-augmented inference). Sources: SPEN = Belanger & McCallum
+2016, §3; the steps, the clamp and the starts are those of the SEAL authors' code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ..structures.label_sets import LabelSets
+
+OPTIMIZERS = ("adam", "projected")
+STARTS = ("zeros", "uniform", "random", "task_net")
+BETAS, EPSILON = (0.9, 0.999), 1e-8  # of Adam, as the authors'
+
+
+class GradientBasedInference:
+    """Minimises an objective over the box [0, 1]^L, from S starts per input at once.
+
+    The best iterate is kept for each (input, start): the start, every step and the last one are all evaluated. (The
+    authors' picker never takes the last.)
+
+    Args:
+        steps: gradient steps, >= 0; one evaluation more than that.
+        learning_rate: step size in units of y, > 0. Adam's first step moves every entry by this much.
+        optimizer: `adam`, clamped to the box after each step, or `projected` gradient descent, y <- Π(y - η ∇f).
+        start: the first start: `zeros`, `uniform` (all entries 1/2), `random` (uniform in the box), or `task_net`, the
+            relaxed output of a task-net.
+        num_starts: S; those after the first are random.
+
+    Raises:
+        ValueError: an unknown name, or a number out of its range.
+    """
+
+    def __init__(
+        self,
+        steps: int = 20,
+        learning_rate: float = 0.1,
+        optimizer: str = "adam",
+        start: str = "zeros",
+        num_starts: int = 1,
+    ):
+        for name, value, choices in (("optimizer", optimizer, OPTIMIZERS), ("start", start, STARTS)):
+            if value not in choices:
+                raise ValueError(f"`{name}` is {value!r}; it must be one of {', '.join(choices)}.")
+        if steps < 0 or num_starts < 1 or not learning_rate > 0:
+            raise ValueError(
+                f"`steps` is {steps}, `learning_rate` {learning_rate}, `num_starts` {num_starts}; expected at least 0, "
+                "more than 0, and at least 1."
+            )
+        self.steps, self.learning_rate, self.optimizer = steps, learning_rate, optimizer
+        self.start, self.num_starts = start, num_starts
+
+    def starts(
+        self,
+        shape: tuple[int, ...],
+        device: torch.device | str = "cpu",
+        generator: torch.Generator | None = None,
+        output: Tensor | None = None,
+    ) -> Tensor:
+        """The starts, float32 (B, S, ...), for structures of shape (B, ...).
+
+        Args:
+            shape: of one structure per input, the batch first.
+            generator: of the random starts; needed where there are any.
+            output: (B, 1, ...) relaxed output of the task-net; needed for `start="task_net"`.
+
+        Raises:
+            ValueError: what is needed is missing, or the output is a sparse label set.
+        """
+        if self.start == "task_net" and output is None:
+            raise ValueError(
+                "gradient-based inference starts from the task-net's output (start='task_net'), but there is none. "
+                f"Give a task-net, or start from one of {', '.join(STARTS[:-1])}."
+            )
+        _check_dense(output)
+        y = torch.empty(shape[0], self.num_starts, *shape[1:], device=device)
+        if self.num_starts > 1 or self.start == "random":
+            y.uniform_(generator=generator)
+        if self.start == "task_net":
+            y[:, :1] = output
+        elif self.start != "random":
+            y[:, :1] = 0.0 if self.start == "zeros" else 0.5
+        return y
+
+    def __call__(self, objective: Callable[[Tensor], Tensor], starts: Tensor) -> tuple[Tensor, Tensor]:
+        """Descend from all starts of all inputs together.
+
+        Args:
+            objective: (B, S, ...) -> (B, S), differentiable in y; the values of two candidates must not depend on each
+                other. Gradients go to y alone: parameters keep the `.grad` they have.
+            starts: (B, S, ...); clamped to the box.
+
+        Returns:
+            The best iterate of the best start, (B, 1, ...), without gradient, and its value (B, 1). An iterate with the
+            value NaN is never the best.
+
+        Raises:
+            ValueError: sparse starts.
+        """
+        _check_dense(starts)
+        y = starts.detach().float().clamp(0, 1)
+        best, least = y, torch.full(y.shape[:2], float("inf"), device=y.device)
+        state = (torch.zeros_like(y), torch.zeros_like(y))
+        for step in range(self.steps + 1):
+            with torch.set_grad_enabled(step < self.steps):  # also where the caller, an evaluation, switched it off
+                y = y.detach().requires_grad_(step < self.steps)
+                value = objective(y)
+                if step < self.steps:
+                    (gradient,) = torch.autograd.grad(value.sum(), y)
+            y, value = y.detach(), value.detach()
+            better = value < least
+            best, least = torch.where(_wide(better, y), y, best), torch.where(better, value, least)
+            if step < self.steps:
+                y = self._step(y, gradient, state, step + 1).clamp(0, 1)
+        chosen = least.argmin(1, keepdim=True)  # (B, 1)
+        index = _wide(chosen, best).expand(-1, -1, *best.shape[2:])
+        return best.gather(1, index), least.gather(1, chosen)
+
+    def _step(self, y: Tensor, gradient: Tensor, state: tuple[Tensor, Tensor], t: int) -> Tensor:
+        """One step downhill; `state` holds Adam's two moments, updated in place (Kingma & Ba 2015, Algorithm 1)."""
+        if self.optimizer == "projected":
+            return y - self.learning_rate * gradient
+        first, second = state
+        first.lerp_(gradient, 1 - BETAS[0])
+        second.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
+        scale = (second / (1 - BETAS[1] ** t)).sqrt_().add_(EPSILON)
+        return y - (self.learning_rate / (1 - BETAS[0] ** t)) * first / scale
+
+
+def _wide(per_candidate: Tensor, y: Tensor) -> Tensor:
+    """(B, S) -> (B, S, 1, ...), to go with y (B, S, ...)."""
+    return per_candidate.view(*per_candidate.shape, *[1] * (y.dim() - 2))
+
+
+def _check_dense(y: Tensor | LabelSets | None) -> None:
+    if isinstance(y, LabelSets):
+        raise ValueError(
+            "Gradient-based inference got a sparse label set, but it moves every entry of a structure: it takes dense "
+            "tensors (B, S, L). Use a space whose label sets are dense: MultiLabelSpace(sparse_from=num_labels + 1)."
+        )

@@ -1,0 +1,17 @@
+"""Task-net and loss-net together, a class per kind of output."""
+
+from ..nets.encoders import MLPConfig
+from .base import SealModel
+from .masks import SealForSegmentation
+from .multilabel import MLPForMultiLabel, SealForMultiLabel
+from .tokens import SealForTokenClassification, is_bilstm
+
+__all__ = [
+    "MLPConfig",
+    "MLPForMultiLabel",
+    "SealForMultiLabel",
+    "SealForSegmentation",
+    "SealForTokenClassification",
+    "SealModel",
+    "is_bilstm",
+]

@@ -1,0 +1,319 @@
+"""Task-net and loss-net together, for any kind of output: building, loading, saving, pushing.
+
+A saved folder is the plain task-net at the root, which any Hugging Face code loads, and the loss-net under
+`_loss_net/`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from huggingface_hub import HfApi, snapshot_download
+from torch import Tensor, nn
+from transformers import AutoModel, PretrainedConfig, PreTrainedModel
+from transformers.utils import ModelOutput, find_adapter_config_file, logging
+
+from ..adapters import LIBRARIES, library_of, with_adapter
+from ..energies import check_energy
+from ..nets.encoders import task_features
+from ..saving.checkpoints import LOSS_NET_FOLDER, load_loss_net_weights
+from ..saving.export import ADAPTER_FILES, DECISIONS, PLAIN_FILES, read_decisions, save_nets
+from ..second_net.loss_net import LossNet, LossNetConfig, aligned, encoder_options, without_pooler
+from ..spaces import OutputSpace
+from .labels import check_label_order, check_place, hub_options, label_maps
+
+logger = logging.get_logger(__name__)
+
+
+class SealModel(nn.Module):
+    """A task-net and its loss-net.
+
+    Args:
+        task_net: any model whose outputs have the logits that the output space expects, and a config.
+        loss_net: see [`LossNet`].
+
+    Attributes:
+        auto_class: the Auto class that loads a plain task-net of this kind.
+        space_class: the kind of output.
+        default_energy: the energy of a fresh loss-net; those of the same space may be asked for.
+        default_global_size: the width of its global term.
+    """
+
+    auto_class: type
+    space_class: type[OutputSpace]
+    default_energy: str
+    default_global_size = 200
+
+    def __init__(self, task_net: PreTrainedModel, loss_net: LossNet):
+        super().__init__()
+        self.task_net = task_net
+        self.loss_net = loss_net
+        self.space = self.space_class.for_model(task_net)
+
+    @property
+    def config(self):
+        """The task-net's configuration."""
+        return self.task_net.config
+
+    def forward(self, **inputs: Tensor) -> ModelOutput:
+        """The task-net alone, as at prediction time."""
+        return self.task_net(**inputs)
+
+    def energy(self, y: Tensor, mask: Tensor | None = None, **inputs: Tensor) -> Tensor:
+        """Energies of structures.
+
+        Args:
+            y: (B, ...) one structure per input, or (B, S, ...) candidates; entries in [0, 1].
+            mask: (B, ...) positions that count, or None: all.
+            inputs: the task-net's inputs, without labels.
+
+        Returns:
+            (B,) or (B, S), lower = better.
+        """
+        features = None
+        if self.loss_net.config.encoder_mode == "shared":
+            outputs = self.task_net(**inputs, output_hidden_states=True)
+            features = task_features(outputs, inputs, type(self.task_net).__name__, self.loss_net.pooled)
+        single = y.dim() == 1 + self.space.structure_dims
+        energies = self.loss_net(y.unsqueeze(1) if single else y, mask, inputs, features)
+        return energies.squeeze(1) if single else energies
+
+    # --- building ----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model_name_or_path: str | Path,
+        *,
+        loss_net_encoder: str | None = None,
+        adapter: Any = None,
+        adapter_rank: int | None = None,
+        adapter_targets: str | list[str] | None = None,
+        energy: str | None = None,
+        energy_options: dict[str, Any] | None = None,
+        global_size: int | None = None,
+        label_rates: np.ndarray | None = None,
+        fresh_loss_net: bool = False,
+        **kwargs,
+    ) -> SealModel:
+        """Both nets from a saved SEAL folder or repo; or a plain encoder or classifier, with a fresh loss-net, which
+        is said. In evaluation mode, and from safetensors only, as nothing is unpickled.
+
+        Args:
+            model_name_or_path: folder or Hub id.
+            loss_net_encoder: of a fresh loss-net: `separate` (default), `shared`, `peft` or `adapters`.
+            adapter: train an adapter on a frozen base, not the whole task-net: `lora`, `dora`, `ia3` or a PEFT
+                configuration; `pfeiffer`, `houlsby`, `parallel` with the `adapters` library. With `peft` and `adapters`
+                the loss-net has a second one of the same kind in the same base; the first of its list is the default.
+            adapter_rank: of a LoRA (default 8), or the width of a bottleneck (default: a sixteenth of the encoder's).
+            adapter_targets: the modules a LoRA sits in, as PEFT takes them: names, or `all-linear`.
+            energy, energy_options: energy network of a fresh loss-net, see `ENERGIES`, and its own arguments.
+            global_size: width of a fresh loss-net's global term; default: `default_global_size`. A saved loss-net keeps
+                its encoder and energy, which is warned of.
+            label_rates: (L,) share of the training rows with each label, in (0, 1): where a fresh classifier starts, if
+                it has a bias (Lin et al. 2017, §3.3), instead of at one half.
+            fresh_loss_net: build a fresh loss-net, also where one was saved.
+            kwargs: for the task-net's `from_pretrained` (`num_labels`, `id2label`, `revision`, `token`, ...).
+
+        Raises:
+            ValueError: the saved nets are of another kind than asked for, or for another number of labels.
+            OSError: no such folder or repo, or no safetensors in it.
+        """
+        kwargs = {"dtype": torch.float32, **kwargs, "use_safetensors": True}
+        if cls.space_class.problem_type is not None:
+            kwargs.setdefault("problem_type", cls.space_class.problem_type)
+        name = str(model_name_or_path)
+        hub = hub_options(kwargs)
+        check_place(name)
+        check_label_order(name, kwargs.get("id2label"), hub)
+        try:
+            task_net, loading = _load_task_net(cls.auto_class, name, kwargs, hub)
+        except OSError as error:
+            if Path(name).exists():
+                raise
+            raise OSError(f"{name}: no such folder here, and the Hub does not give it: {error}") from error
+        except ValueError as error:
+            if "Unrecognized configuration class" not in str(error):
+                raise
+            found = PretrainedConfig.get_config_dict(name, **hub)[0].get("model_type")
+            raise ValueError(
+                f"{name} holds a model of type {found!r}, which is no task-net of a {cls.__name__}. Load it by the "
+                "class, or the program, that it was trained with; an energy network alone by `load_energy_network`."
+            ) from error
+        except RuntimeError as error:
+            raise ValueError(
+                f"The weights in {model_name_or_path} do not have the shapes asked for (num_labels="
+                f"{kwargs.get('num_labels', 'as saved')}). For another label set than the saved classifier's, pass "
+                f"ignore_mismatched_sizes=True: the classifier then starts anew. {error}"
+            ) from error
+        if label_rates is not None:
+            _start_at_rates(task_net, loading, label_rates)
+        folder = None if fresh_loss_net else _find_loss_net(name, hub)
+        if folder is None or LossNetConfig.from_pretrained(folder).encoder_mode not in LIBRARIES:
+            task_net = with_adapter(task_net, loss_net_encoder, adapter, adapter_rank, adapter_targets)
+        if folder is None:
+            mode = loss_net_encoder or "separate"
+            if not fresh_loss_net:
+                said = f"No {LOSS_NET_FOLDER}/ in {model_name_or_path}: built a fresh loss-net (encoder: {mode})."
+                logger.warning(said)
+            if library_of(task_net) is not None and (base := task_net.config._name_or_path) not in ("", name):
+                name, hub = base, {key: value for key, value in hub.items() if key != "revision"}  # of a saved adapter
+            loss_net = cls._fresh_loss_net(task_net, name, mode, global_size, energy, energy_options, hub)
+            return aligned(cls(task_net, loss_net)).eval()
+        loss_net = _load_loss_net(task_net, folder)
+        if (labels := loss_net.config.num_labels) != task_net.config.num_labels:
+            raise ValueError(
+                f"The loss-net in {name} has {labels} labels, the task-net {task_net.config.num_labels}. Give "
+                "fresh_loss_net=True to start a fresh one."
+            )
+        asked = {"encoder_mode": loss_net_encoder, "energy": energy, "energy_options": energy_options}
+        for option, wanted in {**asked, "global_size": global_size}.items():
+            if wanted not in (None, saved := getattr(loss_net.config, option)):
+                said = "loss_net_encoder" if option == "encoder_mode" else option
+                logger.warning(f"The loss-net in {name} has {said} {saved!r} and keeps it; {wanted!r} was asked for.")
+        return aligned(cls(task_net, loss_net)).eval()
+
+    @classmethod
+    def _fresh_loss_net(
+        cls,
+        task_net: PreTrainedModel,
+        pretrained: str | None,
+        mode: str,
+        global_size: int | None = None,
+        energy: str | None = None,
+        energy_options: dict | None = None,
+        hub: dict | None = None,
+    ) -> LossNet:
+        """A loss-net for this task-net. A separate encoder starts from the same pretrained weights, if there are
+        any."""
+        energy = energy or cls.default_energy
+        global_size = cls.default_global_size if global_size is None else global_size
+        check_energy(cls.space_class.name, energy)
+        encoder, config = None, task_net.config
+        if mode == "separate" and pretrained is not None:
+            encoder = AutoModel.from_pretrained(pretrained, dtype=torch.float32, use_safetensors=True, **(hub or {}))
+            config = encoder.config
+        feature_size = config.hidden_size
+        loss_net = LossNet(
+            LossNetConfig(
+                space=cls.space_class.name,
+                energy=energy,
+                energy_options=energy_options,
+                encoder_mode=mode,
+                encoder_config=encoder_options(config) if mode == "separate" else None,
+                feature_size=feature_size,
+                head_layers=1 if mode == "shared" else 0,
+                hidden_size=feature_size,
+                global_size=global_size,
+                num_labels=task_net.config.num_labels,
+            )
+        )
+        loss_net.config.id2label, loss_net.config.label2id = task_net.config.id2label, task_net.config.label2id
+        if mode in LIBRARIES:
+            loss_net.attach(LIBRARIES[mode].loss_adapter(task_net))
+        if encoder is not None:
+            loss_net.encoder = without_pooler(encoder)
+        return loss_net
+
+    # --- saving ------------------------------------------------------------------------------------------------------
+
+    def save_pretrained(self, folder: str | Path, *, adapter_export: str = "auto", **kwargs) -> None:
+        """The plain task-net at the root of `folder`, the loss-net in `_loss_net/`; both as safetensors. Adapters are
+        merged where they can be, unless `adapter_export="adapter"`; see [`save_nets`]."""
+        save_nets(self.task_net, self.loss_net, folder, adapter_export, **kwargs)
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        include_loss_net: bool = False,
+        adapter_export: str = "auto",
+        private: bool | None = None,
+        token: str | None = None,
+    ) -> str:
+        """Push the task-net, a plain model, to the Hub; with `include_loss_net`, the loss-net too. Returns the repo's
+        URL. A loss-net pushed before belongs to another task-net: it is replaced, or removed where none is included."""
+        api = HfApi(token=token)
+        url = api.create_repo(repo_id, private=private, exist_ok=True)
+        with tempfile.TemporaryDirectory() as folder:
+            self.save_pretrained(folder, adapter_export=adapter_export)
+            api.upload_folder(
+                repo_id=url.repo_id,
+                folder_path=folder,
+                commit_message="Upload SEAL task-net" + (" and loss-net" if include_loss_net else ""),
+                ignore_patterns=None if include_loss_net else [f"{LOSS_NET_FOLDER}/*"],
+                delete_patterns=[f"{LOSS_NET_FOLDER}/*", *ADAPTER_FILES, *PLAIN_FILES],
+            )
+        return str(url)
+
+
+def _start_at_rates(task_net: PreTrainedModel, loading: dict, rates: np.ndarray) -> None:
+    """The bias of the output layer, the last one of L values, becomes the labels' log-odds if no file held it."""
+    mismatched = (key if isinstance(key, str) else key[0] for key in loading["mismatched_keys"])  # 5 adds both shapes
+    fresh = {*loading["missing_keys"], *mismatched}
+    biases = [
+        parameter
+        for name, parameter in task_net.named_parameters()
+        if name in fresh and name.endswith("bias") and parameter.shape == (len(rates),)
+    ]
+    if biases:
+        set_bias(biases[-1], rates)
+
+
+def set_bias(bias: nn.Parameter, rates: np.ndarray) -> None:
+    bias.data.copy_(torch.logit(torch.as_tensor(rates)))
+
+
+def _load_task_net(auto_class: type, name: str, kwargs: dict, hub: dict) -> tuple[nn.Module, dict]:
+    """The task-net of a folder or repo, and what transformers says of the loading: plain, or adapters on their base."""
+    if find_adapter_config_file(name, **hub) is None:
+        return auto_class.from_pretrained(name, **kwargs, output_loading_info=True)
+    said = read_decisions(name, hub)
+    if names := said.get("id2label"):
+        kwargs = {**label_maps([names[key] for key in sorted(names, key=int)]), **kwargs}
+    decisions = {name: said[name] for name in DECISIONS if name in said}
+    folder = Path(name)
+    if not folder.is_dir():
+        folder = Path(snapshot_download(name, allow_patterns=list(ADAPTER_FILES), **hub))
+    options = {key: value for key, value in kwargs.items() if key not in ("revision", "token")}  # they are the folder's
+    for library in LIBRARIES.values():
+        task_net = library.from_folder(folder, auto_class, **options)
+        if task_net is not None:
+            names = kwargs.get("id2label") or task_net.config.id2label  # `adapters` has its own, in another order
+            task_net.config.update({**decisions, **label_maps([names[i] for i in sorted(names)])})
+            return task_net, {"missing_keys": [], "mismatched_keys": []}
+    raise OSError(f"{name} has an adapter_config.json, but no adapter's weights as safetensors beside it.")
+
+
+def _load_loss_net(task_net: nn.Module, folder: str) -> LossNet:
+    """The loss-net of `folder`; one that encodes through an adapter needs the base of the task-net beside it."""
+    config = LossNetConfig.from_pretrained(folder)
+    if config.encoder_mode not in LIBRARIES:
+        return LossNet.from_pretrained(folder, dtype=torch.float32, use_safetensors=True)
+    library = LIBRARIES[config.encoder_mode]
+    if library_of(task_net) is not library:
+        raise ValueError(
+            f"The loss-net in {folder} is an adapter ({library.mode}) in the frozen base of its task-net, but the "
+            f"task-net beside it is plain. Remove {LOSS_NET_FOLDER}/ to start a fresh loss-net."
+        )
+    loss_net = LossNet(config).attach(library.loss_adapter(task_net, config.encoder_config))
+    load_loss_net_weights(loss_net, Path(folder).parent)
+    loss_net.name_or_path = str(folder)  # as of one that transformers loads
+    return loss_net
+
+
+def _find_loss_net(name: str, hub: dict) -> str | None:
+    """Path of the loss-net's folder, of a local folder or a Hub repo; None where there is none."""
+    root = Path(name)
+    if not root.is_dir():
+        root = Path(
+            snapshot_download(
+                name, allow_patterns=[f"{LOSS_NET_FOLDER}/config.json", f"{LOSS_NET_FOLDER}/*.safetensors"], **hub
+            )
+        )
+    folder = root / LOSS_NET_FOLDER
+    return str(folder) if (folder / "config.json").is_file() else None

@@ -1,0 +1,119 @@
+"""Binary masks: SealForSegmentation, over the small FCN or any Hugging Face semantic-segmentation model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from transformers import AutoModelForSemanticSegmentation
+
+from ..energies import check_energy
+from ..nets.fcn import FCNConfig, FCNForSemanticSegmentation, check_crops
+from ..second_net.loss_net import LossNet, LossNetConfig
+from ..spaces import BinaryMaskSpace
+from ..utils.options import check_unread
+from .base import SealModel
+from .labels import label_maps
+
+
+class SealForSegmentation(SealModel):
+    """A segmentation net of two classes, with logits (B, 2, h, w), and its loss-net, which reads the images itself."""
+
+    auto_class = AutoModelForSemanticSegmentation
+    space_class = BinaryMaskSpace
+    default_energy = "grid"
+
+    @torch.no_grad()
+    def predict(self, *, threshold: float | None = None, **inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Probabilities of the foreground (B, H, W), at the images' size, and masks (B, H, W) at `threshold`; default:
+        the tuned one of the config, else 0.5. Of the task-net without dropout."""
+        images = inputs["pixel_values"]
+        logits = self.space.fit(self.task_net.eval()(**inputs).logits, images[:, 0])
+        if threshold is None:
+            tuned = getattr(self.config, "threshold", None)
+            threshold = 0.5 if tuned is None else tuned
+        return self.space.relax(logits), self.space.decode(logits, threshold)
+
+    @classmethod
+    def from_pretrained(
+        cls, model_name_or_path: str | Path, *, loss_net_encoder: str | None = None, **kwargs
+    ) -> SealForSegmentation:
+        """As of [`SealModel`].
+
+        Raises:
+            ValueError: as there; or a `loss_net_encoder` other than `separate`.
+        """
+        _check_encoder(loss_net_encoder or "separate")
+        return super().from_pretrained(model_name_or_path, loss_net_encoder=loss_net_encoder, **kwargs)
+
+    @classmethod
+    def for_data(
+        cls,
+        data,
+        model_name_or_path: str | None = None,
+        *,
+        loss_net_encoder: str = "separate",
+        crop_size: int | None = 24,
+        crop_offsets: Sequence[int] | int | None = None,
+        energy: str | None = None,
+        energy_options: dict | None = None,
+        **kwargs,
+    ) -> SealForSegmentation:
+        """Both nets for a data set of [`load_masks`].
+
+        Args:
+            data: has `label_names`, background first.
+            model_name_or_path: a Hugging Face semantic-segmentation model or encoder; without one, the FCN.
+            loss_net_encoder: `separate`, the only one: the energy reads the image itself.
+            crop_size: a fresh FCN predicts by averaging over crops of this size, which it is to be trained on
+                ([`MaskRows`]); None: on whole images.
+            crop_offsets: where these crops begin, or how many there are along a side, see `rows.crops.crop_offsets`.
+            energy, energy_options: `grid`, the only one; `channels` and `dropout` of the [`GridEnergy`].
+            kwargs: for `from_pretrained`.
+
+        Raises:
+            ValueError: another `loss_net_encoder`, energy or option of it; crops that do not fit the images of `data`;
+                for a fresh FCN, `kwargs`; or as `from_pretrained`.
+        """
+        _check_encoder(loss_net_encoder)
+        labels = label_maps(data.label_names)
+        if model_name_or_path is not None:
+            labels |= {"num_labels": len(data.label_names), "ignore_mismatched_sizes": True}
+            options = {"energy": energy, "energy_options": energy_options}
+            return cls.from_pretrained(model_name_or_path, **options, **labels, **kwargs)
+        check_unread(kwargs, "a fresh FCN")
+        config = FCNConfig(crop_size=crop_size, crop_offsets=crop_offsets, **labels)
+        check_crops(config, getattr(data, "image_size", ()))
+        task_net = FCNForSemanticSegmentation(config)
+        return cls(task_net, cls._fresh_loss_net(task_net, None, "separate", 0, energy, energy_options))
+
+    @classmethod
+    def _fresh_loss_net(
+        cls, task_net, pretrained, mode: str, global_size: int, energy=None, energy_options=None, hub=None
+    ) -> LossNet:
+        """A loss-net of images and masks: it has no encoder beside its energy.
+
+        Raises:
+            ValueError: an encoder mode other than `separate`, or an energy of other outputs.
+        """
+        _check_encoder(mode)
+        energy = energy or cls.default_energy
+        check_energy(cls.space_class.name, energy)
+        config = LossNetConfig(
+            space=cls.space_class.name,
+            energy=energy,
+            energy_options=energy_options,
+            num_labels=task_net.config.num_labels,
+        )
+        config.id2label, config.label2id = task_net.config.id2label, task_net.config.label2id
+        return LossNet(config)
+
+
+def _check_encoder(mode: str) -> None:
+    if mode != "separate":
+        raise ValueError(
+            f"`loss_net_encoder` is {mode!r}, but the energy of masks is a convolutional net over the images "
+            "themselves. Use 'separate'."
+        )

@@ -1,0 +1,191 @@
+"""Label sets: SealForMultiLabel, and the small MLP task-net for feature data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForSequenceClassification, PretrainedConfig
+from transformers.modeling_outputs import SequenceClassifierOutput
+from transformers.utils import logging
+
+from ..adapters import LIBRARIES
+from ..nets.encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
+from ..spaces import SPARSE_FROM, MultiLabelSpace
+from ..utils.options import check_owner, check_unread
+from .base import SealModel, set_bias
+from .labels import for_other_labels, hub_options, label_maps
+
+logger = logging.get_logger(__name__)
+
+
+class MLPForMultiLabel(MLPPreTrainedModel):
+    """The MLP task-net F(x) = G T_F(x): an MLP and a label table, without bias unless `config.label_bias` (SEAL §4; the
+    authors' feedforward task-net)."""
+
+    def __init__(self, config: MLPConfig):
+        super().__init__(config)
+        self.encoder = MLPEncoder(config)
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels, bias=config.label_bias)
+        self.classifier.is_label_table = True
+        self.post_init()
+
+    def forward(
+        self, features: Tensor, labels: Tensor | None = None, output_hidden_states: bool | None = None, **kwargs
+    ) -> SequenceClassifierOutput:
+        """features (B, input_size) -> logits (B, L). With `labels` (B, L), also the loss: cross-entropy summed over
+        labels."""
+        outputs = self.encoder(features, output_hidden_states=output_hidden_states)
+        logits = self.classifier(outputs.last_hidden_state)
+        loss = MultiLabelSpace().task_loss(logits, labels) if labels is not None else None
+        return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=outputs.hidden_states)
+
+
+AutoModelForSequenceClassification.register(MLPConfig, MLPForMultiLabel)
+
+
+class SealForMultiLabel(SealModel):
+    """A multi-label task-net, with logits (B, L), and its loss-net."""
+
+    auto_class = AutoModelForSequenceClassification
+    space_class = MultiLabelSpace
+    default_energy = "multilabel"
+
+    @torch.no_grad()
+    def predict(self, *, threshold: float | None = None, **inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Probabilities (B, L), and decisions (B, L) at `threshold`; default: the tuned one of the config, else 0.5.
+
+        Without dropout: the task-net is put into evaluation mode, where training had left it in the other.
+        """
+        logits = self.task_net.eval()(**inputs).logits
+        if threshold is None:
+            tuned = getattr(self.config, "threshold", None)
+            threshold = 0.5 if tuned is None else tuned
+        return self.space.relax(logits), self.space.decode(logits, threshold)
+
+    @classmethod
+    def for_data(
+        cls,
+        data,
+        model_name_or_path: str | None = None,
+        *,
+        loss_net_encoder: str = "separate",
+        adapter: Any = None,
+        energy: str | None = None,
+        energy_options: dict[str, Any] | None = None,
+        global_size: int | None = None,
+        hidden_size: int | None = None,
+        num_layers: int | None = None,
+        dropout: float | None = None,
+        label_bias: bool | None = None,
+        **kwargs,
+    ) -> SealForMultiLabel:
+        """Both nets for a data set of [`load_multilabel`].
+
+        Args:
+            data: has `kind` and `label_names`; `num_features` and `scaling` for features; `label_rates` where the
+                output layer has a bias.
+            model_name_or_path: a Hugging Face encoder or classifier, for text data; or a saved MLP, for features, whose
+                sizes and normalisation stay as they were saved.
+            loss_net_encoder, adapter: see [`from_pretrained`]; features take `separate` or `shared`, and no adapter.
+            energy, energy_options, global_size: of the loss-net, see `ENERGIES`.
+            hidden_size, num_layers, dropout: of the MLPs, for feature data; default: 400, 2 and 0, or as saved.
+            label_bias: whether the MLP task-net has a bias, which starts at the labels' log-odds; default: from
+                `SPARSE_FROM` labels on, where samples must hold few of them.
+
+        Raises:
+            ValueError: text data without `model_name_or_path`, or feature data with that of a net that reads no
+                features; adapters, or `kwargs`, for feature data.
+        """
+        names = list(data.label_names)
+        labels = label_maps(names)
+        loss_net = {"energy": energy, "energy_options": energy_options, "global_size": global_size}
+        if model_name_or_path is not None:
+            own = {"hidden_size": hidden_size, "num_layers": num_layers, "label_bias": label_bias}
+            if data.kind == "features":
+                _check_reads_features(data, model_name_or_path, kwargs)
+            else:
+                _check_reads_texts(data, model_name_or_path, kwargs)
+                check_owner({**own, "dropout": dropout}, "the MLP for features", f"{data.name!r} is text")
+            options = {"loss_net_encoder": loss_net_encoder, "adapter": adapter, **loss_net, **labels}
+            options |= {"num_labels": len(names), "label_rates": data.label_rates}
+            options |= for_other_labels(str(model_name_or_path), labels["id2label"], kwargs) | kwargs
+            seal = cls.from_pretrained(model_name_or_path, **options)
+            if data.kind == "features":
+                _as_asked(seal, dropout, own)
+            return seal
+        if data.kind != "features":
+            raise ValueError(
+                f"`model_name_or_path` is missing: {data.name!r} is text and needs a Hugging Face encoder, "
+                "for example --model_name_or_path distilbert-base-uncased."
+            )
+        if adapter is not None or loss_net_encoder in LIBRARIES:
+            raise ValueError(
+                f"`adapter` is {adapter!r} and `loss_net_encoder` {loss_net_encoder!r}, but {data.name!r} is feature "
+                "data: its MLP has no pretrained base to adapt. Use loss_net_encoder='separate' or 'shared'."
+            )
+        check_unread(kwargs, "an MLP")
+        config = MLPConfig(
+            input_size=data.num_features,
+            hidden_size=400 if hidden_size is None else hidden_size,
+            num_layers=2 if num_layers is None else num_layers,
+            dropout=0.0 if dropout is None else dropout,
+            label_bias=len(names) >= SPARSE_FROM if label_bias is None else label_bias,
+            problem_type=MultiLabelSpace.problem_type,
+            **labels,
+        )
+        task_net = MLPForMultiLabel(config)
+        if config.label_bias:
+            set_bias(task_net.classifier.bias, data.label_rates)
+        seal = cls(task_net, cls._fresh_loss_net(task_net, None, loss_net_encoder, **loss_net))
+        if data.scaling is not None:
+            for encoder in (net.encoder for net in (task_net, seal.loss_net) if net.encoder is not None):
+                encoder.set_scaling(data.scaling)
+        return seal
+
+
+def _as_asked(seal: SealForMultiLabel, dropout: float | None, options: dict[str, Any]) -> None:
+    """Saved MLPs with another dropout, if one is given; other options that they do not have are warned of."""
+    for net in (seal.task_net, seal.loss_net) if dropout is not None else ():
+        if net.encoder is not None:
+            net.encoder.dropout.p = net.encoder.config.dropout = dropout
+    if dropout is not None and seal.loss_net.encoder is not None:
+        seal.loss_net.config.encoder_config = {**seal.loss_net.config.encoder_config, "dropout": dropout}
+    for name, asked in options.items():
+        found = getattr(seal.config, name)
+        if asked not in (None, found):
+            logger.warning(f"The saved task-net has {name} {found}, and keeps it; {asked} was asked for.")
+
+
+def _check_reads_texts(data, model_name_or_path: str, kwargs: dict[str, Any]) -> None:
+    """Raises ValueError for a saved MLP."""
+    if (config := _saved_config(model_name_or_path, kwargs)).get("model_type") == MLPConfig.model_type:
+        raise ValueError(
+            f"`model_name_or_path` is {str(model_name_or_path)!r}, an MLP that reads {config['input_size']} features, "
+            f"but {data.name!r} is text. Give a Hugging Face encoder."
+        )
+
+
+def _saved_config(model_name_or_path: str, kwargs: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return PretrainedConfig.get_config_dict(model_name_or_path, **hub_options(kwargs))[0]
+    except OSError:  # an adapter's folder; or none, which the loader says
+        return {}
+
+
+def _check_reads_features(data, model_name_or_path: str, kwargs: dict[str, Any]) -> None:
+    """Raises ValueError for a pretrained model of texts, or of anything else whose config has no `input_size`, and for
+    one of another number of features."""
+    config, _ = PretrainedConfig.get_config_dict(model_name_or_path, **kwargs)
+    if "input_size" not in config:
+        raise ValueError(
+            f"`model_name_or_path` is {str(model_name_or_path)!r}, a model of type {config.get('model_type')!r}, but "
+            f"{data.name!r} is feature data, which it does not read. If texts were meant, name them with --dataset; "
+            "else leave it out, and the task-net is an MLP."
+        )
+    if config["input_size"] != data.num_features:
+        raise ValueError(
+            f"`model_name_or_path` is {str(model_name_or_path)!r}, which reads {config['input_size']} features, but "
+            f"{data.name!r} has {data.num_features}. Give the data that it was trained on, or leave it out."
+        )

@@ -1,0 +1,216 @@
+"""Tag sequences: SealForTokenClassification, over any Hugging Face token classifier or the small BiLSTM."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from torch import Tensor, nn
+from transformers import AutoModelForTokenClassification, PretrainedConfig
+from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, cached_file, logging
+
+from ..adapters import library_of
+from ..data.tensors.vocabulary import Vocabulary
+from ..data.tensors.word_vectors import WordVectors
+from ..nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
+from ..spaces import TagSequenceSpace
+from ..structures.crf import CRF
+from ..utils.options import check_unread
+from .base import SealModel
+from .labels import for_other_labels, hub_options, label_maps
+
+logger = logging.get_logger(__name__)
+
+FEATURE_SIZE = 25  # widths of the BiLSTM's embeddings of features and of the predicate's mark
+
+
+class SealForTokenClassification(SealModel):
+    """A token classifier, with logits (B, T, C), and its loss-net.
+
+    A task-net with a CRF keeps it as `task_net.crf`, and says so in `config.crf`. Saved, its root is a plain token
+    classifier with three more tensors, which other code leaves out; that code then decodes each tag by itself.
+    """
+
+    auto_class = AutoModelForTokenClassification
+    space_class = TagSequenceSpace
+    default_energy = "chain"
+    default_global_size = 128
+
+    @torch.no_grad()
+    def predict(self, mask: Tensor | None = None, **inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Probabilities (B, T, C), and the best tags (B, T), of the task-net without dropout: by its CRF, if it has
+        one, and within the tags' scheme, if it was trained with `constrained_decoding`.
+
+        Args:
+            mask: (B, T), the positions that count: the first sub-word of each word. Needed where tags are decoded
+                together, by a CRF or a scheme; else, and for the BiLSTM, the attention mask by default.
+
+        Raises:
+            ValueError: no mask where it is needed.
+        """
+        space = self.space_class.for_model(self.task_net)
+        mask = space.positions(self.task_net, inputs) if mask is None else mask.bool()
+        logits = self.task_net.eval()(**inputs).logits
+        return space.relax(logits), space.decode(logits, mask=mask)
+
+    @classmethod
+    def from_pretrained(cls, model_name_or_path: str | Path, *, crf: bool | None = None, **kwargs) -> SealModel:
+        """As [`SealModel.from_pretrained`].
+
+        Args:
+            crf: whether the task-net has a CRF; default: as it was saved. A fresh one starts at zero.
+        """
+        seal = super().from_pretrained(model_name_or_path, **kwargs)
+        saved = getattr(seal.config, "crf", False)
+        if saved if crf is None else crf:
+            seal = cls(with_crf(seal.task_net), seal.loss_net)
+            if saved:
+                _load_crf(seal.task_net.crf, _saved_crf(str(model_name_or_path), kwargs), str(model_name_or_path))
+        else:
+            seal.config.crf = False
+        return seal.eval()
+
+    @classmethod
+    def for_data(
+        cls,
+        data,
+        model_name_or_path: str | None = None,
+        *,
+        vocabulary: Vocabulary | None = None,
+        vectors: WordVectors | None = None,
+        loss_net_encoder: str = "separate",
+        adapter: Any = None,
+        crf: bool | None = None,
+        energy: str | None = None,
+        energy_options: dict[str, Any] | None = None,
+        global_size: int | None = None,
+        word_size: int | None = None,
+        hidden_size: int | None = None,
+        num_layers: int | None = None,
+        dropout: float | None = None,
+        train_word_embeddings: bool | None = None,
+        **kwargs,
+    ) -> SealForTokenClassification:
+        """Both nets for a data set of [`load_tags`] or [`load_srl`].
+
+        Args:
+            data: has `name`, `label_names`, and `train`, whose column `predicate` makes roles of tags.
+            model_name_or_path: a Hugging Face encoder or token classifier; without one, the BiLSTM.
+            vocabulary: words, characters and features of the BiLSTM.
+            vectors: pretrained word vectors of the BiLSTM, of which both nets have a copy.
+            loss_net_encoder, adapter, kwargs: see [`SealModel.from_pretrained`]; the BiLSTM takes `separate` or
+                `shared`, and no adapter.
+            crf: a CRF over the logits, trained by `task_loss="crf"`; default: of a saved task-net as it was saved.
+            energy, energy_options, global_size: of the loss-net, see `ENERGIES`.
+            word_size, hidden_size, num_layers, dropout, train_word_embeddings: of a fresh BiLSTM; default: as
+                [`BiLSTMConfig`].
+
+        Raises:
+            ValueError: neither `model_name_or_path` nor `vocabulary`; adapters, or `kwargs`, for the BiLSTM.
+        """
+        sizes = {"word_size": word_size, "hidden_size": hidden_size, "num_layers": num_layers, "dropout": dropout}
+        sizes["train_word_embeddings"] = train_word_embeddings
+        labels = label_maps(data.label_names)
+        loss_net = {"energy": energy, "energy_options": energy_options, "global_size": global_size}
+        if model_name_or_path is not None:
+            own = {"vocabulary": vocabulary, "vectors": vectors, **sizes}
+            _check_own(str(model_name_or_path), own, hub_options(kwargs))
+            names = {"num_labels": len(data.label_names), **labels}
+            options = {"loss_net_encoder": loss_net_encoder, "adapter": adapter, **loss_net, **names}
+            options |= for_other_labels(str(model_name_or_path), labels["id2label"], kwargs) | kwargs
+            return cls.from_pretrained(model_name_or_path, crf=crf, **options)
+        if vocabulary is None:
+            raise ValueError(
+                "`model_name_or_path` is missing, and so is `vocabulary`: give a Hugging Face encoder, or "
+                "Vocabulary.from_data(data.train, ...) for a BiLSTM."
+            )
+        if adapter is not None or loss_net_encoder not in ("separate", "shared"):
+            raise ValueError(
+                f"`adapter` is {adapter!r} and `loss_net_encoder` {loss_net_encoder!r}, but a BiLSTM has no pretrained "
+                "base to adapt. Use loss_net_encoder='separate' or 'shared', or give `model_name_or_path`."
+            )
+        check_unread(kwargs, "a BiLSTM")
+        if vectors is not None:
+            sizes["word_size"] = vectors.matrix.shape[1]
+        config = BiLSTMConfig(
+            vocab_size=len(vocabulary.words),
+            char_vocab_size=len(vocabulary.chars),
+            feature_sizes={name: [len(values), FEATURE_SIZE] for name, values in vocabulary.features.items()},
+            predicate_size=FEATURE_SIZE if "predicate" in data.train.column_names else 0,
+            crf=False,
+            **{name: value for name, value in sizes.items() if value is not None},
+            **labels,
+        )
+        task_net = BiLSTMForTokenClassification(config)
+        nets = cls._fresh_loss_net(task_net, None, loss_net_encoder, global_size, energy, energy_options)
+        seal = cls(with_crf(task_net) if crf else task_net, nets)
+        if vectors is not None:
+            matrix, _ = vocabulary.word_matrix(vectors)
+            for net in (seal.task_net, seal.loss_net.encoder):
+                if net is not None:
+                    net.set_word_vectors(np.ascontiguousarray(matrix))
+        return seal
+
+
+def is_bilstm(name: str | Path | None, **hub) -> bool:
+    """Whether a folder or repo holds a BiLSTM; `hub` as of `from_pretrained`."""
+    try:
+        config = {} if name is None else PretrainedConfig.get_config_dict(name, **hub)[0]
+    except OSError:  # an adapter's folder; or none, which the loader says
+        return False
+    return config.get("model_type") == BiLSTMConfig.model_type
+
+
+def _check_own(name: str, own: dict[str, Any], hub: dict[str, Any]) -> None:
+    """Raises ValueError for options of a fresh BiLSTM beside a pretrained model; a saved BiLSTM keeps its sizes, which
+    is said."""
+    given = {option: value for option, value in own.items() if value is not None}
+    config = BiLSTMConfig.from_pretrained(name, **hub) if given and is_bilstm(name, **hub) else None
+    for option, value in given.items():
+        if config is None or not hasattr(config, option):
+            raise ValueError(
+                f"`{option}` is for a fresh BiLSTM, but `model_name_or_path` is {name!r}. Leave one of them out."
+            )
+        if (found := getattr(config, option)) != value:
+            logger.warning(f"The BiLSTM in {name} has {option} {found!r} and keeps it; {value!r} was asked for.")
+
+
+def with_crf(task_net: nn.Module) -> nn.Module:
+    """The task-net with a fresh CRF over its logits; `task_loss="crf"` trains it.
+
+    Raises:
+        ValueError: of a task-net with adapters, whose libraries save no more than these and the classifier.
+    """
+    if library_of(task_net) is not None:
+        raise ValueError("`crf` is True, but the task-net has adapters, with which no CRF is saved. Use one of them.")
+    task_net.crf = CRF(task_net.config.num_labels)
+    task_net.config.crf = True
+    return task_net
+
+
+def _load_crf(crf: CRF, saved: dict[str, Tensor], name: str) -> None:
+    """Of other tags it starts anew, as the classifier under `ignore_mismatched_sizes`, which is said."""
+    if {key: value.shape for key, value in saved.items()} == {k: v.shape for k, v in crf.state_dict().items()}:
+        crf.load_state_dict(saved)
+    else:
+        logger.warning(f"The CRF in {name} is not of {len(crf.transitions)} tags: it starts anew.")
+
+
+def _saved_crf(name: str, kwargs: dict) -> dict[str, Tensor]:
+    """The CRF's tensors of a folder or repo, whose weights may lie in several files."""
+    hub = hub_options(kwargs)
+    try:
+        files = {cached_file(name, SAFE_WEIGHTS_NAME, **hub)}
+    except OSError:
+        index = json.loads(Path(cached_file(name, SAFE_WEIGHTS_INDEX_NAME, **hub)).read_text(encoding="utf-8"))
+        names = {file for key, file in index["weight_map"].items() if key.startswith("crf.")}
+        files = {cached_file(name, file, **hub) for file in names}
+    found = {}
+    for file in files:
+        with safe_open(file, "pt") as tensors:
+            found |= {key[4:]: tensors.get_tensor(key) for key in tensors.keys() if key.startswith("crf.")}
+    return found

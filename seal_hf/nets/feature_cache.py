@@ -1,0 +1,103 @@
+"""Features of a frozen encoder, computed once for a whole data set and kept on disk.
+
+A file holds a chunk of rows and is named by what it was computed from: the encoder's weights and configuration, the
+contents of the rows, the versions and the device that did the arithmetic. So nothing stale is ever read. It is written
+beside its place and moved there whole: an interrupted run goes on where it stopped, and processes may share a folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import torch
+import transformers
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import PreTrainedModel
+from transformers.utils import logging
+
+from ..data.tensors.collators import TensorRows
+from ..utils.files import whole_file
+from .encoders import pool
+
+FEATURES = "loss_net_features"  # the column in which rows carry the loss-net's features
+CHUNK = 512  # rows of a file: what an interruption loses at most
+
+logger = logging.get_logger(__name__)
+
+
+@torch.no_grad()
+def cached_features(encoder: PreTrainedModel, rows: TensorRows, folder: str | Path, batch_size: int = 64) -> Tensor:
+    """Pooled features of all rows, as [`LossNet.encode`] pools them, without dropout: float32 (N, H) on the CPU.
+
+    Args:
+        encoder: gives `last_hidden_state`; it must not change while the features are in use.
+        rows: its inputs; `labels` are not read.
+        folder: the cache; made if need be, and shared by any number of encoders and data sets.
+        batch_size: rows per forward. Padding changes the last bit of a feature: the files are of the batches of the run
+            that wrote them.
+    """
+    was_training = encoder.training
+    encoder.eval()
+    home = Path(folder) / _encoder_key(encoder)
+    home.mkdir(parents=True, exist_ok=True)
+    features = []
+    for start in range(0, len(rows), CHUNK):
+        indices = range(start, min(start + CHUNK, len(rows)))
+        file = home / f"{_rows_key(rows, indices)}.safetensors"
+        chunk = _read(file)
+        if chunk is None:
+            batches = [indices[i : i + batch_size] for i in range(0, len(indices), batch_size)]
+            chunk = torch.cat([_encode(encoder, rows.batch(batch)) for batch in batches])
+            with whole_file(file, shared=True) as unfinished:
+                save_file({FEATURES: chunk}, unfinished)
+        features.append(chunk)
+    encoder.train(was_training)
+    return torch.cat(features)
+
+
+def with_features(encoder: PreTrainedModel, rows: TensorRows, folder: str | Path) -> TensorRows:
+    """The same rows with the column `loss_net_features` beside the others; `rows` stays as it is."""
+    extended = TensorRows.__new__(TensorRows)
+    extended.__dict__ = {**rows.__dict__, "dense": {**rows.dense, FEATURES: cached_features(encoder, rows, folder)}}
+    return extended
+
+
+def _encode(encoder: PreTrainedModel, batch: dict[str, Tensor]) -> Tensor:
+    inputs = {name: value.to(encoder.device) for name, value in batch.items() if name != "labels"}
+    return pool(encoder(**inputs).last_hidden_state, inputs.get("attention_mask")).float().cpu()
+
+
+def _read(file: Path) -> Tensor | None:
+    try:
+        return load_file(file)[FEATURES] if file.is_file() else None
+    except (SafetensorError, KeyError):
+        logger.warning(f"{file} is damaged; its rows are encoded anew.")
+        return None
+
+
+def _encoder_key(encoder: PreTrainedModel) -> str:
+    digest = hashlib.sha256()
+    facts = [type(encoder).__name__, torch.__version__, transformers.__version__, encoder.device.type]
+    config = {key: value for key, value in encoder.config.to_dict().items() if key != "_name_or_path"}
+    digest.update(json.dumps([facts, config], sort_keys=True, default=str).encode())
+    for name, value in sorted(encoder.state_dict().items()):
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()[:32]
+
+
+def _rows_key(rows: TensorRows, indices: range) -> str:
+    digest, span = hashlib.sha256(), slice(indices.start, indices.stop)
+    for name in sorted(set(rows.column_names) - {"labels"}):
+        digest.update(name.encode())
+        if name in rows.dense:
+            digest.update(rows.dense[name][span].contiguous().numpy().data)
+        else:
+            flat, offsets = rows.ragged[name]
+            digest.update((offsets[indices.start : indices.stop + 1] - offsets[indices.start]).numpy().data)
+            digest.update(flat[offsets[indices.start] : offsets[indices.stop]].numpy().data)
+    return digest.hexdigest()[:32]

@@ -1,0 +1,256 @@
+"""The loss-net: a feature network (its own, or the task-net's features) and an energy, as one saved Hugging Face
+model."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
+
+from ..adapters import LIBRARIES, LossAdapter
+from ..energies import ENERGIES, Energy, check_energy_options
+from ..nets.encoders import ENCODER_MODES, pool
+from ..structures.label_sets import LabelSets
+from ..structures.sequences import at_least_float32
+from ..utils.modules import second_order
+
+
+class LossNetConfig(PretrainedConfig):
+    """Configuration of a loss-net.
+
+    Args:
+        space: name of the output space, see `SPACES`.
+        energy: name of the energy network, see `ENERGIES`.
+        encoder_mode: `separate` (an encoder of its own), `shared` (reads the task-net's detached features), `peft` or
+            `adapters` (an adapter of its own in the task-net's frozen base).
+        encoder_config: configuration of the separate encoder as a dict with `model_type`, or of the adapter; else None.
+        feature_size: width of the encoder's (or the task-net's) features.
+        head_layers: layers of linear -> softplus between those features and the energy.
+        hidden_size: width of these layers.
+        global_size: width of the global term (rows of M in SEAL Eq. 2).
+        energy_options: arguments of that energy network of its own, or None.
+    """
+
+    model_type = "seal_loss_net"
+
+    def __init__(
+        self,
+        space: str = "multi_label",
+        energy: str = "multilabel",
+        encoder_mode: str = "separate",
+        encoder_config: dict | None = None,
+        feature_size: int = 400,
+        head_layers: int = 0,
+        hidden_size: int = 400,
+        global_size: int = 200,
+        energy_options: dict | None = None,
+        **kwargs,
+    ):
+        modes = (*ENCODER_MODES, *LIBRARIES)
+        if encoder_mode not in modes:
+            raise ValueError(f"`encoder_mode` is {encoder_mode!r}; it must be one of {', '.join(modes)}.")
+        if global_size < 0:
+            raise ValueError(f"`global_size` is {global_size}; it is a width, or 0: no global term.")
+        if energy not in ENERGIES:
+            raise ValueError(f"`energy` is {energy!r}; it must be one of {', '.join(ENERGIES)}.")
+        self.space = space
+        self.energy = energy
+        self.encoder_mode = encoder_mode
+        self.encoder_config = encoder_config
+        self.feature_size = feature_size
+        self.head_layers = head_layers
+        self.hidden_size = hidden_size
+        self.global_size = global_size
+        self.energy_options = energy_options
+        super().__init__(**kwargs)
+
+
+class LossNet(PreTrainedModel):
+    """E_Θ(x, y): features of x, encoded once per call, and the energies of S candidate structures.
+
+    Args:
+        config: see [`LossNetConfig`].
+    """
+
+    config_class = LossNetConfig
+    base_model_prefix = "loss_net"
+
+    def __init__(self, config: LossNetConfig):
+        super().__init__(config)
+        self.encoder = None
+        self._differentiated_twice = False
+        self.adapter = nn.ParameterDict()  # the parameters of its adapter, if it has one, as its own
+        if ENERGIES[config.energy].reads is not None:
+            self.main_input_name = ENERGIES[config.energy].reads
+        elif config.encoder_mode == "separate":
+            options = dict(config.encoder_config)
+            encoder_config = AutoConfig.for_model(options.pop("model_type"), **options)
+            self.encoder = without_pooler(AutoModel.from_config(encoder_config))
+            self.main_input_name = self.encoder.main_input_name
+        sizes = [config.feature_size] + [config.hidden_size] * config.head_layers
+        layers = [
+            module for a, b in zip(sizes[:-1], sizes[1:], strict=True) for module in (nn.Linear(a, b), nn.Softplus())
+        ]
+        self.head = nn.Sequential(*layers)
+        check_energy_options(config.energy, config.energy_options or {})
+        self.energy = ENERGIES[config.energy].from_config(config, sizes[-1])
+        self.post_init()
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Called for what has no loaded weights; energies know their own initialisation."""
+        if isinstance(module, Energy):
+            module.reset_parameters()
+        elif isinstance(module, nn.Linear) and any(module is layer for layer in self.head):
+            nn.init.kaiming_uniform_(module.weight, nonlinearity="relu")
+            nn.init.zeros_(module.bias)
+
+    def get_input_embeddings(self) -> nn.Module | None:
+        """The encoder's, if it has one of its own."""
+        own = isinstance(self.encoder, PreTrainedModel)
+        return self.encoder.get_input_embeddings() if own else None
+
+    def attach(self, adapter: LossAdapter) -> LossNet:
+        """Encode with this adapter in the task-net's base (`peft`, `adapters`): its parameters, not the base, are
+        trained and saved with the loss-net."""
+        self.encoder = adapter
+        self.adapter.update({name.replace(".", "/"): p for name, p in adapter.named_parameters.items()})
+        self.config.encoder_config = adapter.config
+        return self
+
+    def active(self, training: bool = False) -> contextlib.AbstractContextManager:
+        """Where its forward, and when `training` its backward, belong: inside, a base of both nets is the loss-net's
+        encoder."""
+        if isinstance(self.encoder, LossAdapter):
+            return self.encoder.active(training)
+        return contextlib.nullcontext()
+
+    def parameter_groups(self, args) -> list[dict]:
+        """Groups for the optimizer from [`SealTrainingArguments`]: the encoder, if it has its own, and all the rest
+        (last)."""
+        encoder = [p for p in self.encoder.parameters() if p.requires_grad] if self.encoder is not None else []
+        known = set(map(id, encoder))
+        rest = [p for p in self.parameters() if p.requires_grad and id(p) not in known]
+        rate = args.loss_net_learning_rate
+        encoder_rate = args.loss_net_encoder_learning_rate
+        groups = [
+            {"params": encoder, "lr": rate if encoder_rate is None else encoder_rate},
+            {"params": rest, "lr": rate},
+        ]
+        return [{**group, "weight_decay": args.loss_net_weight_decay} for group in groups if group["params"]]
+
+    def sparse_gradients(self, wanted: bool) -> None:
+        """Whether sparse candidates give the energy's tables a gradient of the rows they hold alone
+        (`torch.sparse_coo`), or, for a launcher that cannot take it, a dense one. A DDP wrapper asks when it is
+        built."""
+        for module in self.energy.modules():
+            if isinstance(module, nn.Embedding):
+                module.sparse = wanted
+
+    def differentiate_twice(self, wanted: bool) -> None:
+        """Whether the energy is differentiated twice, for implicit gradients, see [`second_order`]. It then has no
+        dropout in either phase: the inner loss is one function, all of whose derivatives meet in a hypergradient, and
+        the difference of two masks is no derivative."""
+        self._differentiated_twice = wanted
+
+    def encode(self, inputs: dict[str, Tensor], features: Tensor | None = None) -> Tensor:
+        """T_E(x): from the inputs, or from features that are there already. (B, H), or of tokens (B, T, H); of an
+        energy that reads an input itself, that input."""
+        name = self.energy.reads
+        if name is not None and name not in inputs:
+            raise ValueError(
+                f"The loss-net reads `{name}`, and the inputs are {', '.join(inputs) or 'none'}. Give that column, "
+                "such as MaskRows has it."
+            )
+        if name is not None:
+            return inputs[name]
+        if features is None:
+            features = self.encoder(**inputs).last_hidden_state
+            features = pool(features, inputs.get("attention_mask")) if self.pooled else features
+        return self.head(features)
+
+    @property
+    def pooled(self) -> bool:
+        """Whether the energy reads one vector per input; else one per token."""
+        return self.energy.pooled
+
+    def forward(
+        self,
+        y: Tensor | LabelSets | Callable[[Tensor], Tensor],
+        mask: Tensor | None = None,
+        inputs: dict[str, Tensor] | None = None,
+        features: Tensor | None = None,
+    ) -> Tensor:
+        """Energies of candidate structures.
+
+        Args:
+            y: (B, S, ...) candidates, entries in [0, 1]; sparse label sets too. Or a function that finds them from the
+                encoded features, detached: inference on the very energies that are returned, x being encoded once.
+            mask: positions that count, or None.
+            inputs: the task-net's inputs without labels; encoded where there are no features.
+            features: (B, H) or of tokens (B, T, H): the task-net's, detached (`shared`), or those of a frozen encoder
+                from the cache.
+
+        Returns:
+            (B, S) energies in float32, lower = better. The energy itself is never computed in half precision: sums over
+            thousands of labels would lose the differences that matter.
+        """
+        features = self.encode(inputs, features)
+        if callable(y):
+            with torch.autocast(features.device.type, enabled=False):  # as candidates that are given
+                y = y(features.detach())
+        return self.energies(features, y, mask)
+
+    def energies(self, features: Tensor, y: Tensor | LabelSets, mask: Tensor | None = None) -> Tensor:
+        """As `forward`, from T_E(x), what `encode` returns: (B, S). In evaluation mode too it has derivatives in y:
+        those of a static loss-net, or of inference by gradients."""
+        evaluated = not self.energy.training and torch.is_grad_enabled()
+        with self._exact(features.device, evaluated):
+            return self.energy(at_least_float32(features), _exact_sets(y), mask)
+
+    @contextlib.contextmanager
+    def energies_at(self, features: Tensor, mask: Tensor | None = None):
+        """Inside, E(x, ·) of one batch, for the many structures of an inference: y (B, S, ...) -> what `energies` has,
+        (B, S), with derivatives in y alone. What depends on x alone is computed once."""
+        with self._exact(features.device, not self.energy.training):
+            energies = self.energy.at(at_least_float32(features), mask)
+            yield lambda y: energies(_exact_sets(y))
+
+    @contextlib.contextmanager
+    def _exact(self, device: torch.device, evaluated: bool):
+        """Inside, the energy has the precision of its arguments, and in evaluation mode all derivatives."""
+        exact = second_order(self.energy) if self._differentiated_twice or evaluated else contextlib.nullcontext()
+        with exact, torch.autocast(device.type, enabled=False):
+            yield
+
+
+def _exact_sets(y: Tensor | LabelSets) -> Tensor | LabelSets:
+    return y.float() if isinstance(y, LabelSets) else at_least_float32(y)
+
+
+def encoder_options(config) -> dict:
+    """The configuration an encoder is rebuilt from: architecture only, no label names."""
+    options = config.to_dict()
+    drop = "id2label label2id num_labels problem_type architectures transformers_version _name_or_path"
+    drop += " dtype torch_dtype threshold constrained_decoding"
+    return {key: value for key, value in options.items() if key not in drop.split()}
+
+
+def without_pooler(encoder: PreTrainedModel) -> PreTrainedModel:
+    """The encoder without weights that no gradient would reach, features being means over tokens: DDP waits for all."""
+    if getattr(encoder, "pooler", None) is not None:
+        encoder.pooler = nn.Identity()  # not None: some architectures call it unasked
+    return encoder
+
+
+def aligned(net: nn.Module) -> nn.Module:
+    """Weights mapped from a file lie where the file has them, and the last bit of a matrix product depends on that:
+    copied, they give the same bits as before they were saved."""
+    for tensor in (*net.parameters(), *net.buffers()):
+        tensor.data = tensor.data.clone()
+    return net
+
+
+AutoConfig.register(LossNetConfig.model_type, LossNetConfig)

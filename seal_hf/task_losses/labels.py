@@ -1,0 +1,150 @@
+"""Task losses: what the task-net minimises by itself, each equation once, beside its source.
+
+Notation: logits s_j, probabilities p_j = σ(s_j), labels y_j in {0, 1}, for one input over L labels. A loss maps logits
+(B, L) and labels (B, L) to a scalar, the mean over the batch of a sum over labels; ZLPR and the ranking loss have one
+term per input instead, and beside them λ1 is searched anew. All is computed from float32 logits, never from
+probabilities, and stays finite for any logit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..structures.label_sets import LabelSets, dot
+from ..utils.options import fields_from
+
+
+@dataclass
+class TaskLoss:
+    """Base class; the fields are the options of all losses, each loss reads its own, its `options`.
+
+    Attributes:
+        num_samples: K, the label sets per input that `ranking` draws from the task-net.
+        focal_gamma: γ >= 0 of `focal`; 0 is cross-entropy.
+        asymmetric_gamma_negative, asymmetric_gamma_positive: γ- and γ+ >= 0 of `asymmetric`.
+        asymmetric_clip: m of `asymmetric`, in [0, 1): negatives of a probability up to m count nothing.
+    """
+
+    num_samples: int = 20
+    focal_gamma: float = 2.0
+    asymmetric_gamma_negative: float = 4.0
+    asymmetric_gamma_positive: float = 0.0
+    asymmetric_clip: float = 0.05
+
+    options: ClassVar[tuple[str, ...]] = ()  # the fields that it reads
+    draws = False  # whether it trains on samples of the task-net's distribution
+
+    @classmethod
+    def from_arguments(cls, args) -> TaskLoss:
+        """The loss that [`SealTrainingArguments`] name, with their options.
+
+        Raises:
+            ValueError: a `task_loss` that label sets do not have.
+        """
+        if args.task_loss not in TASK_LOSSES:
+            raise ValueError(
+                f"`task_loss` is {args.task_loss!r}; for label sets it must be one of {', '.join(TASK_LOSSES)}."
+            )
+        kind = TASK_LOSSES[args.task_loss]
+        return kind(**fields_from(kind, args))
+
+    def __call__(self, logits: Tensor, labels: Tensor, samples: Tensor | LabelSets | None = None) -> Tensor:
+        """Logits and 0/1 labels (B, L) -> scalar; `samples` (B, K, L), without gradient, where the loss `draws`."""
+        return self.per_example(logits.float(), labels.float()).mean()
+
+    def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Float32 (B, L) and (B, L) -> (B,), summed over labels."""
+        raise TypeError(f"{type(self).__name__} is abstract; use one of {sorted(TASK_LOSSES)}.")
+
+
+class CrossEntropy(TaskLoss):
+    """Binary cross-entropy, -Σ_j y_j log p_j + (1 - y_j) log(1 - p_j)."""
+
+    def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return F.binary_cross_entropy_with_logits(logits, labels, reduction="none").sum(-1)
+
+
+class Focal(TaskLoss):
+    """Focal loss (Lin et al. 2017, Eq. 4, without its class weight α): labels that are decided already count little.
+
+    -Σ_j (1 - q_j)^γ log q_j,     q_j = p_j where y_j = 1, else 1 - p_j
+    """
+
+    options = ("focal_gamma",)
+
+    def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
+        z = logits * (2 * labels - 1)  # q = σ(z)
+        return -((self.focal_gamma * F.logsigmoid(-z)).exp() * F.logsigmoid(z)).sum(-1)
+
+
+class Asymmetric(TaskLoss):
+    """Asymmetric loss (Ridnik, Ben-Baruch et al. 2021): the many negatives are focused, and shifted by m.
+
+        -Σ_j y_j (1 - p_j)^γ+ log p_j + (1 - y_j) r_j^γ- log(1 - r_j),     r_j = max(p_j - m, 0)
+
+    The gradient is that of this equation; the authors' code takes the focusing weights for constants unless told
+    otherwise. Its default is γ+ = 1, ours 0.
+    """
+
+    options = ("asymmetric_gamma_negative", "asymmetric_gamma_positive", "asymmetric_clip")
+
+    def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
+        log_p, log_q = F.logsigmoid(logits), F.logsigmoid(-logits)
+        positive = (self.asymmetric_gamma_positive * log_q).exp() * log_p
+        # log(1 - r) = log min(1 - p + m, 1)
+        log_kept = (log_q.exp() + self.asymmetric_clip).clamp(max=1).log() if self.asymmetric_clip else log_q
+        r = -torch.expm1(log_kept)
+        # a power below 1 has no gradient at r = 0, where the other factor is 0 as well
+        negative = r.clamp_min(torch.finfo(r.dtype).tiny) ** self.asymmetric_gamma_negative * log_kept
+        return -torch.where(labels > 0.5, positive, negative).sum(-1)
+
+
+class ZLPR(TaskLoss):
+    """Log-sum-exp pairwise ranking with the threshold 0 as a further class (Su et al. 2022).
+
+        log(1 + Σ_{j: y_j = 0} e^{s_j}) + log(1 + Σ_{i: y_i = 1} e^{-s_i})
+
+    It is log(1 + Σ e^{s_b - s_a}) over all pairs where a must stand above b: positives above 0 above negatives. One
+    term per input, where the others have one per label.
+    """
+
+    def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
+        positive, threshold = labels > 0.5, torch.zeros_like(logits[:, :1])
+        above = logits.masked_fill(positive, float("-inf"))
+        below = (-logits).masked_fill(~positive, float("-inf"))
+        return sum(torch.logsumexp(torch.cat([threshold, s], dim=1), dim=1) for s in (above, below))
+
+
+class Ranking(CrossEntropy):
+    """The NCE ranking loss directly on the task-net, without a loss-net (SEAL §5, the ablation).
+
+        -log [ exp s(y*) / Σ_{k=0..K} exp s(y_k) ],   s(y) = Σ_j log P(y_j | x),   y_0 = y*,  y_1 .. y_K ~ P(· | x)
+
+    s alone, without the noise term of Eq. 8, as the authors' code has it: s - log P would be 0 for every candidate.
+    Gradients flow through s, not through the draw. One term per input. Without samples, which is how the evaluation
+    calls it, it is cross-entropy.
+    """
+
+    options = ("num_samples",)
+    draws = True
+
+    def __call__(self, logits: Tensor, labels: Tensor, samples: Tensor | LabelSets | None = None) -> Tensor:
+        if samples is None:
+            return super().__call__(logits, labels)
+        logits, gold = logits.float(), labels.float().unsqueeze(1)
+        s = torch.cat([dot(gold, logits), dot(samples, logits)], dim=1)  # less Σ_j log(1 - p_j), common to all
+        return -F.log_softmax(s, dim=1)[:, 0].mean()
+
+
+TASK_LOSSES: dict[str, type[TaskLoss]] = {
+    "cross_entropy": CrossEntropy,
+    "focal": Focal,
+    "asymmetric": Asymmetric,
+    "zlpr": ZLPR,
+    "ranking": Ranking,
+}

@@ -1,0 +1,156 @@
+"""Task losses of tag sequences: what a tagging task-net minimises by itself, each equation once, beside its source.
+
+A loss maps logits (B, T, C) and labels (B, T) of tag numbers, -100 where a position does not count, to a scalar: summed
+over the counted positions, mean over the batch, so that λ1 means the same beside each of them. All is computed in
+float32, or in float64 if the logits are, and what stands at positions that do not count has no influence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..structures.crf import CRF
+from ..structures.sequences import IGNORED, at_least_float32
+from ..structures.tag_schemes import CORE_ROLE, split_tag
+from ..utils.options import fields_from
+
+BEGINS = ("B", "S", "U")  # prefixes of a span's first word
+LEAST = 1e-6  # the authors' floor of 1 - B_X(j), whose log is taken
+
+
+@dataclass(eq=False)
+class TagTaskLoss:
+    """Base class; each loss reads the fields that it needs.
+
+    Attributes:
+        tags: the C names of the tags, as in `config.id2label`.
+        crf: the transitions that `crf` trains, a part of the task-net.
+        unique_roles_weight: weight >= 0 of the constraint of `unique_roles`.
+    """
+
+    tags: Sequence[str] = ()
+    crf: CRF | None = None
+    unique_roles_weight: float = 1.0
+
+    options: ClassVar[tuple[str, ...]] = ()  # of [`SealTrainingArguments`], those that it reads
+
+    def __post_init__(self):
+        """Raise ValueError where a task-net of these fields cannot have the loss."""
+
+    @classmethod
+    def from_arguments(cls, args, tags: Sequence[str], crf: CRF | None = None) -> TagTaskLoss:
+        """The loss that [`SealTrainingArguments`] name, with its options, for a task-net of these tags.
+
+        Raises:
+            ValueError: a `task_loss` that tag sequences do not have, or that this task-net cannot have.
+        """
+        if args.task_loss not in TAG_TASK_LOSSES:
+            raise ValueError(
+                f"`task_loss` is {args.task_loss!r}; for tag sequences it must be one of {', '.join(TAG_TASK_LOSSES)}."
+            )
+        if crf is not None and args.task_loss != "crf":
+            raise ValueError(
+                f"`task_loss` is {args.task_loss!r}, but the task-net has a CRF, which only 'crf' trains and decodes "
+                "with. Set task_loss='crf', or load the task-net with crf=False."
+            )
+        kind = TAG_TASK_LOSSES[args.task_loss]
+        return kind(tags, crf, **fields_from(kind, args))
+
+    def __call__(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Logits (B, T, C) and labels (B, T) -> scalar."""
+        return self.per_example(at_least_float32(logits), labels).mean()
+
+    def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """(B, T, C) and (B, T) -> (B,), summed over the counted positions, in the precision of the logits."""
+        raise TypeError(f"{type(self).__name__} is abstract; use one of {sorted(TAG_TASK_LOSSES)}.")
+
+
+class TagCrossEntropy(TagTaskLoss):
+    """Cross-entropy, -Σ_t log p_t(y_t)."""
+
+    def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
+        logits = logits.masked_fill((labels == IGNORED).unsqueeze(2), 0)
+        return F.cross_entropy(logits.transpose(1, 2), labels, ignore_index=IGNORED, reduction="none").sum(1)
+
+
+class CRFLoss(TagTaskLoss):
+    """The negative log-likelihood of a linear chain, -log P(y), see [`CRF`] (Lafferty et al. 2001).
+
+    Raises:
+        ValueError: without a CRF, or with one of another number of tags.
+    """
+
+    def __post_init__(self):
+        if self.crf is None:
+            raise ValueError(
+                "task_loss='crf' trains transitions between tags, and this task-net has no CRF. Take a task-net with "
+                "one, or choose cross_entropy."
+            )
+        if self.tags and len(self.tags) != len(self.crf.start):
+            given, needed = len(self.crf.start), len(self.tags)
+            raise ValueError(f"The CRF has {given} tags and the task-net {needed}; make it `CRF({needed})`.")
+
+    def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return self.crf(logits, labels)
+
+
+class UniqueRoles(TagCrossEntropy):
+    """Cross-entropy with the unique core roles of structured tuning (Li, Jawale, Palmer, Srikumar, ACL 2020).
+
+        -Σ_t log p_t(y_t) + w Σ_X Σ_i [ log B_X(i) - min_{j ≠ i} log(1 - B_X(j)) ]_+
+
+    X are the core roles and B_X(i) is the probability that an argument of role X begins at i: p_i(B-X), and where tags
+    say so p_i(B-X) + p_i(S-X). It is the rule "if X begins at i, then at no other j" under the product t-norm's
+    implication and Gödel's conjunction. As in the authors' code 1 - B_X(j) is at least 1e-6, which keeps it finite.
+    One row is one predicate.
+
+    Raises:
+        ValueError: where no tag begins a core role.
+    """
+
+    options = ("unique_roles_weight",)
+
+    def __post_init__(self):
+        found: dict[str, list[int]] = {}
+        for number, tag in enumerate(self.tags):
+            prefix, role = split_tag(tag)
+            if prefix in BEGINS and CORE_ROLE.fullmatch(role):
+                found.setdefault(role, []).append(number)
+        if not found:
+            raise ValueError(
+                "task_loss='unique_roles' is about tags that begin a core role, such as B-ARG0 or B-A0, and there is "
+                f"none among {', '.join(self.tags) or 'no tags'}. Choose cross_entropy or crf."
+            )
+        width, nothing = max(map(len, found.values())), len(self.tags)
+        self.begins = torch.tensor([tags + [nothing] * (width - len(tags)) for tags in found.values()])  # (X, 1 or 2)
+
+    def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return super().per_example(logits, labels) + self.unique_roles_weight * self.violation(logits, labels)
+
+    def violation(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The constraint's term alone, without its weight: (B,), at least 0."""
+        masked = (labels == IGNORED).unsqueeze(2)  # (B, T, 1)
+        if labels.shape[1] < 2:
+            return logits.new_zeros(len(logits))
+        if self.begins.device != logits.device:
+            self.begins = self.begins.to(logits.device)
+        log_p = F.pad(logits.masked_fill(masked, 0).log_softmax(-1), (0, 1), value=float("-inf"))
+        log_b = log_p[:, :, self.begins].logsumexp(-1)  # (B, T, X)
+        log_not = (-torch.expm1(log_b)).clamp_min(LEAST).log().masked_fill(masked, float("inf"))
+        least, place = log_not.topk(2, dim=1, largest=False)  # (B, 2, X); no T x T tensor is made
+        here = torch.arange(labels.shape[1], device=logits.device).view(1, -1, 1)
+        others = torch.where(place[:, :1] == here, least[:, 1:], least[:, :1])  # min over j ≠ i
+        return F.relu(log_b - others).masked_fill(masked, 0).sum((1, 2))
+
+
+TAG_TASK_LOSSES: dict[str, type[TagTaskLoss]] = {
+    "cross_entropy": TagCrossEntropy,
+    "crf": CRFLoss,
+    "unique_roles": UniqueRoles,
+}

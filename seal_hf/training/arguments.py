@@ -1,0 +1,400 @@
+"""SealTrainingArguments: the Trainer's arguments and those of the loss-net, flat, validated at construction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from transformers import SchedulerType, TrainingArguments
+
+from ..adapters import LIBRARIES
+from ..energy_losses import ENERGY_LOSSES, MARGINS, REGRESSION_SAMPLES
+from ..implicit.hypergradient import METHODS, PRODUCTS, Hypergradient
+from ..nets.encoders import ENCODER_MODES
+from ..saving.export import ADAPTER_EXPORTS
+from ..second_net.cost_augmented import PARAMETERIZATIONS
+from ..spaces import COSTS, SPARSE_FROM, TAG_SCORES
+from ..spaces.masks import COHERENCE, MASK_TASK_LOSSES, PIXEL_LOSSES
+from ..task_losses.labels import TASK_LOSSES, TaskLoss
+from ..task_losses.tags import TAG_TASK_LOSSES
+from ..utils.options import Checked
+from .energy_weight import SCHEDULES
+
+LOSS_NET_ENCODERS = (*ENCODER_MODES, *LIBRARIES)
+CROSS_ENTROPY = "ce"  # the same trainer with no loss-net
+# of transformers: these step by a metric, or take arguments of their own, which the loss-net's schedule has not
+DEMANDING_SCHEDULES = "reduce_lr_on_plateau greedy warmup_stable_decay cosine_with_min_lr cosine_warmup_with_min_lr"
+
+
+def all_task_losses() -> list[str]:
+    """Names of the task losses of labels, tags and masks, as they are registered now."""
+    return list(dict.fromkeys([*TASK_LOSSES, *TAG_TASK_LOSSES, *MASK_TASK_LOSSES]))
+
+
+@dataclass
+class SealTrainingArguments(Checked, TrainingArguments):
+    """[`~transformers.TrainingArguments`], and the arguments of the method. Sources: SEAL = Lee et al. 2022.
+
+    Parameters that control the energy loss, and how strongly it teaches:
+        energy_loss (`str`, default `"nce"`, flag `--loss`): loss of the loss-net: `nce`, `ranking`, `margin`, `infnet`,
+            `infnet_plus`, `regression`, `regression_s` (SEAL §2.3; InfNet+ Eq. 6), `contrastive_divergence` (Shankar &
+            Piratla), or `ce`, cross-entropy with no loss-net at all.
+        num_samples (`int`, default 20): K, samples per input for `nce`, `ranking` and `contrastive_divergence`;
+            structures for `regression_s` (SEAL Eq. 8).
+        energy_weight (`float`, default 1.0): λ1, weight of the energy in the task-net's loss (SEAL Eq. 1). With
+            cross-entropy summed over labels, useful values found by the authors lie between 0.002 and 10.
+        energy_weight_schedule (`str`, default `"constant"`): λ1 over the run: `constant`, `rise` from 0 or `fall` to
+            0, both linear in the step.
+        energy_weight_balance (`bool`, default False): multiply λ1 by ‖∂ task loss/∂ logits‖ / ‖∂ energy/∂ logits‖ of
+            the micro-batch, so that 0.3 lets the energy pull at the logits 0.3 times as hard as the task loss on any
+            data set; the authors' λ1 differ by four orders of magnitude between theirs. `energy_weight` in the log is
+            the product.
+        task_weight (`float`, default 1.0): λ2, weight of the task loss; 0 leaves the energy alone (SEAL drafts,
+            ablation).
+        margin_cost (`str`, default `"f1"`): Δ of `margin`, `infnet`, `infnet_plus` and `contrastive_divergence`, and of
+            `cost_weight`: `f1` = 1 - soft F1 of label sets, 1 - `tag_score` of tags, 1 - soft F1 (Dice) of masks;
+            `iou` = 1 - soft IoU, of masks alone; `l1` = summed distance, `l1_mean` = per label, tag or pixel.
+        perturbation_std (`float`, default 1.0): standard deviation of the logit noise of `regression_s`.
+        regression_samples (`str`, default `"continuous"`): structures of `regression_s`: perturbed, or `discrete`:
+            drawn from the task-net as those of `nce` (SEAL drafts, ablation).
+
+    Parameters that control margins and inference networks:
+        margin_type (`str`, default `"rescaled"`): the margin of `margin`, `infnet` and `infnet_plus`: `rescaled`,
+            `slack`, `contrastive`, `perceptron` (equations: energy_losses.py).
+        inference_truncation (`bool`, default False): inference networks maximise the hinge, cut at 0, as Tu & Gimpel
+            2018, instead of what it cuts (InfNet+ §4.1).
+        perceptron_weight (`float`, default 1.0): λ of `infnet_plus`, weight of the test-time network's term.
+        cost_augmented_network (`str`, default `"stacked"`): F of `infnet_plus`: `separated`, `shared`, `stacked`
+            (infnet.py). It is trained at the task-net's rate, constant, with `energy_weight` as it is given, without
+            schedule or balance, and saved with checkpoints alone.
+        cost_augmented_task_weight (`float`, default 0.0): weight of F's own task loss.
+
+    Parameters that control the samples of `nce` and `ranking`:
+        cost_weight (`float`, default 0.0): α, how much of its cost Δ is added to the logit of each sample
+            (softmax-margin, Gimpel & Smith 2010).
+        distinct_samples (`bool`, default False): leave out a sample that equals the gold or an earlier sample.
+        gold_mix (`float`, default 0.0): m in [0, 1): each entry of a sample is the gold's with probability m; their
+            log-probability is that of the mixture. A heuristic, see `Ranking`.
+
+    Parameters that control the task loss, with a loss-net or, under `energy_loss="ce"`, alone:
+        task_loss (`str`, default `"cross_entropy"`): the task-net's own loss: `cross_entropy`, `focal`, `asymmetric`,
+            `zlpr`, or `ranking` on `num_samples` label sets drawn from the task-net (equations: task_losses.py). The
+            evaluation loss is the same; of `ranking`, cross-entropy. Of tag sequences: `cross_entropy`, `crf`, or
+            `unique_roles`, cross-entropy and the unique-core-role constraint (tag_losses.py). Of masks:
+            `cross_entropy`, or `soft_iou`, cross-entropy and 1 - soft IoU (spaces/masks.py).
+        unique_roles_weight (`float`, default 1.0): weight of that constraint.
+        soft_iou_weight (`float`, default 1.0): weight of 1 - soft IoU.
+        crf_learning_rate (`float`, optional): rate of the CRF's transitions; default: `learning_rate`, at which those
+            beside a pretrained encoder hardly move.
+        focal_gamma (`float`, default 2.0): γ of `focal` (Lin et al. 2017).
+        asymmetric_gamma_negative (`float`, default 4.0), asymmetric_gamma_positive (`float`, default 0.0),
+            asymmetric_clip (`float`, default 0.05): γ-, γ+ and the margin m in [0, 1) of `asymmetric` (Ridnik et al.
+            2021).
+
+    Parameters that control tag sequences:
+        tag_score (`str`, default `"accuracy"`): s(ŷ, y) of `regression` and of the cost `f1`: soft `accuracy`, or
+            soft `span_f1` (spaces/soft_spans.py).
+        constrained_decoding (`bool`, default False): evaluate the likeliest sequence that the tags' scheme (BIO,
+            BIOES) allows, by Viterbi's algorithm, instead of the likeliest tag at every position.
+
+    Parameters that control masks (spaces/masks.py):
+        pixel_loss (`str`, default `"sum"`): cross-entropy over pixels: `sum`, as over labels, or `mean`; λ1 is for one
+            of them.
+        sample_coherence (`str`, default `"none"`): how the pixels of a sample hang together: `none`, `field`: through a
+            smooth random field, `patches`: all of a patch share one draw; each pixel keeps its probability. `inputs`:
+            samples are the task-net's own masks at noisy copies of the image, with new dropout, and no draws.
+        coherence_size (`int`, default 4): scale of the field, or side of a patch, in pixels.
+        independent_share (`float`, default 0.1): share of the patches whose pixels are independent after all.
+        input_noise_std (`float`, default 0.1): standard deviation of the noise of `inputs`, in the units of the pixels
+            that the task-net gets: of the FCN, 0 to 1.
+
+    Parameters that control large label sets:
+        sparse_labels_from (`int`, default 2000): from so many labels on, candidates are lists of labels: samples are
+            exact and cost what they hold, gradients of the loss-net's tables have the rows of these labels alone, and
+            the task-net's relaxed output enters the energy cut to its largest entries.
+        relaxed_mass (`float`, default 0.99): share of Σ ŷ that the cut output keeps, in (0, 1].
+        relaxed_width (`int`, default 256): the most labels that the cut output keeps; `dropped_mass` in the log is what
+            both left out, in labels per row.
+
+    Parameters that control the alternation:
+        loss_net_steps (`int`, default 1): n_E, loss-net updates before each task-net update; 0 keeps the loss-net as
+            it is (SEAL-static).
+        loss_net_every (`int`, default 1): k, task-net updates per loss-net phase, which opens every k-th of them
+            (InfNet+ §4.3: inference-network steps per energy step).
+        batch_repeats (`int`, default 1): n_F, how often each accumulation window is repeated (the authors' inner loop).
+        loss_net_fresh_outputs (`bool`, default False): run the task-net anew, with new dropout, for every loss-net
+            update, as the authors' code does, instead of once per step.
+
+    Parameters that control implicit gradients (Shankar & Piratla; equations: implicit/hypergradient.py), for an energy
+    loss that reads the task-net's output (`margin`, `regression`, `regression_s`, `contrastive_divergence`):
+        hypergradient (`str`, default `"none"`): how the loss-net learns what its energy does to the task-net: not at
+            all; by the implicit function theorem, with the inverse Hessian of the task-net's loss as a `neumann` series
+            or by conjugate gradient (`cg`); or through `unrolled` steps of gradient descent.
+        hypergradient_terms (`int`, default 5): terms of the series, iterations, or steps.
+        hypergradient_scale (`float`, optional): c, by which the Hessian is divided for the series, above half its
+            largest eigenvalue; a warning says when it is too small, or far too large. 1/c is the size of an unrolled
+            step. Default: of `neumann`, for each term the c that leaves the least residual; of `unrolled`, 100.
+        hypergradient_damping (`float`, default 0.0): δ, added to the Hessian's diagonal, for `neumann` and `cg`.
+        hypergradient_product (`str`, default `"double_backward"`): how Hessian-vector products are taken:
+            `double_backward`, `forward_over_reverse`, or `finite_differences` of gradients, which need no second
+            derivative, but nets that are smooth: ReLUs have no digit of it.
+        hypergradient_parameters (`str`, default `"head"`): the task-net's parameters that the Hessian runs over:
+            `head`, `adapters`, `all`, or a regular expression on their names. The head alone is cheap: the encoder is
+            not run again; a net without an encoder, as the FCN, has none to be told apart. A CRF's transitions are held
+            fixed.
+
+    Parameters that control the loss-net and its optimizer (AdamW; betas and epsilon are the Trainer's):
+        loss_net_encoder (`str`, default `"separate"`): `separate` gives the loss-net its own encoder, `shared` the
+            task-net's detached features, `peft` and `adapters` an adapter of its own in the frozen base that the
+            task-net adapts too. Read where the nets are built (`SealForMultiLabel`); the trainer refuses a loss-net of
+            another kind.
+        loss_net_feature_cache (`str`, optional): folder; freezes the loss-net's own pretrained encoder, whose features
+            are then computed once for all rows and read from there.
+        adapter_export (`str`, default `"auto"`): how a task-net with adapters is saved and pushed: `merged` into plain
+            weights, `adapter` alone as its library's users load it, or `auto`: merged if the kind of adapter can be.
+            Checkpoints hold the adapters alone.
+        loss_net_learning_rate (`float`, default 1e-3), loss_net_weight_decay (`float`, default 0.0).
+        loss_net_encoder_learning_rate (`float`, optional): rate of the loss-net's own encoder; default:
+            `loss_net_learning_rate`. A pretrained encoder wants a small one (the authors: 1e-5 beside 1e-4 for the
+            head).
+        loss_net_warmup_steps (`int`, default 0): in loss-net updates.
+        loss_net_lr_scheduler_type (`str`, default `"constant"`): as the authors; any schedule of `transformers`
+            without extra arguments.
+        loss_net_max_grad_norm (`float`, default 10.0): gradient clipping of the loss-net; 0 = none.
+
+    Parameters that trade time for memory (of the task-net: the Trainer's `gradient_checkpointing`, `torch_compile`):
+        loss_net_gradient_checkpointing (`bool`, default False): the loss-net's own encoder recomputes its layers in the
+            backward instead of keeping their activations; the result is the same.
+        loss_net_torch_compile (`bool`, default False): compile the loss-net for its own phase, with the Trainer's
+            `torch_compile_backend` and `torch_compile_mode` (which, if set, compile the task-net too). It stays eager
+            where it is frozen, in the task-net's phase and in evaluation.
+    """
+
+    energy_loss: str = field(
+        default="nce",
+        metadata={
+            "aliases": ["--loss"],
+            "help": f"Loss of the loss-net: {', '.join(ENERGY_LOSSES)}; or ce (no loss-net).",
+        },
+    )
+    num_samples: int = field(default=20, metadata={"help": "K, samples per input."})
+    energy_weight: float = field(default=1.0, metadata={"help": "λ1, weight of the energy in the task-net's loss."})
+    task_weight: float = field(default=1.0, metadata={"help": "λ2, weight of the task loss in the task-net's loss."})
+    energy_weight_schedule: str = field(
+        default="constant", metadata={"help": f"λ1 over the run: {', '.join(SCHEDULES)}."}
+    )
+    energy_weight_balance: bool = field(
+        default=False, metadata={"help": "λ1 relative to the norms of the two gradients at the logits."}
+    )
+    margin_cost: str = field(
+        default="f1", metadata={"help": f"Δ between candidates: {', '.join(COSTS)} (iou: of masks)."}
+    )
+    perturbation_std: float = field(default=1.0, metadata={"help": "Standard deviation of regression_s' logit noise."})
+    regression_samples: str = field(
+        default="continuous", metadata={"help": f"Structures of regression_s: {', '.join(REGRESSION_SAMPLES)}."}
+    )
+
+    margin_type: str = field(default="rescaled", metadata={"help": f"Margin: {', '.join(MARGINS)}."})
+    inference_truncation: bool = field(default=False, metadata={"help": "Inference networks maximise the cut hinge."})
+    perceptron_weight: float = field(default=1.0, metadata={"help": "λ of infnet_plus."})
+    cost_augmented_network: str = field(
+        default="stacked", metadata={"help": f"F of infnet_plus: {', '.join(PARAMETERIZATIONS)}."}
+    )
+    cost_augmented_task_weight: float = field(default=0.0, metadata={"help": "Weight of F's own task loss."})
+
+    cost_weight: float = field(default=0.0, metadata={"help": "α, weight of a sample's cost in its logit."})
+    distinct_samples: bool = field(default=False, metadata={"help": "Leave out repeated samples."})
+    gold_mix: float = field(default=0.0, metadata={"help": "Share of the gold in the samples, below 1."})
+
+    task_loss: str = field(
+        default="cross_entropy", metadata={"help": f"The task-net's own loss: {', '.join(all_task_losses())}."}
+    )
+    focal_gamma: float = field(default=TaskLoss.focal_gamma, metadata={"help": "γ of the focal loss."})
+    asymmetric_gamma_negative: float = field(
+        default=TaskLoss.asymmetric_gamma_negative, metadata={"help": "γ- of the asymmetric loss."}
+    )
+    asymmetric_gamma_positive: float = field(
+        default=TaskLoss.asymmetric_gamma_positive, metadata={"help": "γ+ of the asymmetric loss."}
+    )
+    asymmetric_clip: float = field(
+        default=TaskLoss.asymmetric_clip, metadata={"help": "m of the asymmetric loss, in [0, 1)."}
+    )
+
+    unique_roles_weight: float = field(default=1.0, metadata={"help": "Weight of the constraint of unique_roles."})
+    crf_learning_rate: float | None = field(default=None, metadata={"help": "Learning rate of the CRF's transitions."})
+    tag_score: str = field(default="accuracy", metadata={"help": f"Score of tags: {', '.join(TAG_SCORES)}."})
+    constrained_decoding: bool = field(default=False, metadata={"help": "Decode within the tags' scheme."})
+
+    soft_iou_weight: float = field(default=1.0, metadata={"help": "Weight of 1 - soft IoU in the loss soft_iou."})
+    pixel_loss: str = field(default="sum", metadata={"help": f"Of masks: {', '.join(PIXEL_LOSSES)} over pixels."})
+    sample_coherence: str = field(default="none", metadata={"help": f"Samples of masks: {', '.join(COHERENCE)}."})
+    coherence_size: int = field(default=4, metadata={"help": "Scale of the field, side of a patch, in pixels."})
+    independent_share: float = field(default=0.1, metadata={"help": "Share of patches with independent pixels."})
+    input_noise_std: float = field(default=0.1, metadata={"help": "Noise of perturbed inputs, in units of pixels."})
+
+    sparse_labels_from: int = field(
+        default=SPARSE_FROM, metadata={"help": "Number of labels from which candidates are sparse."}
+    )
+    relaxed_mass: float = field(default=0.99, metadata={"help": "Sparse labels: share of the output's mass to keep."})
+    relaxed_width: int = field(default=256, metadata={"help": "Sparse labels: most labels of the output to keep."})
+
+    loss_net_steps: int = field(default=1, metadata={"help": "n_E, loss-net updates per task-net update."})
+    loss_net_every: int = field(default=1, metadata={"help": "k, task-net updates per loss-net phase."})
+    batch_repeats: int = field(default=1, metadata={"help": "n_F, repetitions of each accumulation window."})
+    loss_net_fresh_outputs: bool = field(
+        default=False, metadata={"help": "Run the task-net anew for every loss-net update."}
+    )
+
+    hypergradient: str = field(
+        default="none", metadata={"help": f"Implicit gradients for the loss-net: {', '.join(METHODS)}."}
+    )
+    hypergradient_terms: int = field(default=Hypergradient.terms, metadata={"help": "Terms, iterations or steps."})
+    hypergradient_scale: float | None = field(
+        default=Hypergradient.scale,
+        metadata={"help": "c, divisor of the Hessian in the series; default: the best for each term; unrolled: 100."},
+    )
+    hypergradient_damping: float = field(
+        default=Hypergradient.damping, metadata={"help": "Added to the Hessian's diagonal."}
+    )
+    hypergradient_product: str = field(
+        default=Hypergradient.product, metadata={"help": f"Hessian-vector products: {', '.join(PRODUCTS)}."}
+    )
+    hypergradient_parameters: str = field(
+        default="head", metadata={"help": "Parameters of the Hessian: head, adapters, all, or a regular expression."}
+    )
+
+    loss_net_encoder: str = field(default="separate", metadata={"help": f"One of {', '.join(LOSS_NET_ENCODERS)}."})
+    loss_net_feature_cache: str | None = field(
+        default=None, metadata={"help": "Folder; freezes the loss-net's own encoder and keeps its features there."}
+    )
+    adapter_export: str = field(default="auto", metadata={"help": f"One of {', '.join(ADAPTER_EXPORTS)}."})
+    loss_net_learning_rate: float = field(default=1e-3, metadata={"help": "Learning rate of the loss-net."})
+    loss_net_encoder_learning_rate: float | None = field(
+        default=None, metadata={"help": "Learning rate of the loss-net's own encoder; default: loss_net_learning_rate."}
+    )
+    loss_net_weight_decay: float = field(default=0.0, metadata={"help": "Weight decay of the loss-net."})
+    loss_net_warmup_steps: int = field(default=0, metadata={"help": "Warm-up, in loss-net updates."})
+    loss_net_lr_scheduler_type: str = field(default="constant", metadata={"help": "Schedule of the loss-net's rate."})
+    loss_net_max_grad_norm: float = field(
+        default=10.0, metadata={"help": "Gradient clipping of the loss-net; 0 = none."}
+    )
+
+    loss_net_gradient_checkpointing: bool = field(
+        default=False, metadata={"help": "Recompute the layers of the loss-net's own encoder in the backward."}
+    )
+    loss_net_torch_compile: bool = field(default=False, metadata={"help": "Compile the loss-net for its own phase."})
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.gradient_checkpointing and self.gradient_checkpointing_kwargs is None:
+            self.gradient_checkpointing_kwargs = {"use_reentrant": False}  # the other skips adapters of a frozen base
+        self.check()
+
+    def check(self) -> None:
+        """Raises ValueError for values that cannot be, or do not go together; a hyper-parameter search changes them."""
+        self._check_choice("energy_loss", [*ENERGY_LOSSES, CROSS_ENTROPY])
+        self._check_choice("task_loss", all_task_losses())
+        self._check_choice("tag_score", TAG_SCORES)
+        self._check_choice("pixel_loss", PIXEL_LOSSES)
+        self._check_choice("sample_coherence", COHERENCE)
+        self._check_coherence()
+        self._check_choice("energy_weight_schedule", SCHEDULES)
+        self._check_choice("margin_cost", COSTS)
+        self._check_choice("margin_type", MARGINS)
+        self._check_choice("cost_augmented_network", PARAMETERIZATIONS)
+        self._check_choice("regression_samples", REGRESSION_SAMPLES)
+        self._check_choice("hypergradient", METHODS)
+        self._check_choice("hypergradient_product", PRODUCTS)
+        self._check_range("hypergradient_terms", 1)
+        self._check_choice("loss_net_encoder", LOSS_NET_ENCODERS)
+        self._check_choice("adapter_export", ADAPTER_EXPORTS)
+        without_more = [s.value for s in SchedulerType if s.value not in DEMANDING_SCHEDULES.split()]
+        self._check_choice("loss_net_lr_scheduler_type", without_more)
+        if self.loss_net_warmup_steps > 0 and self.loss_net_lr_scheduler_type == "constant":
+            raise ValueError(
+                f"`loss_net_warmup_steps` is {self.loss_net_warmup_steps}, but the schedule 'constant' has no warm-up. "
+                "Set loss_net_lr_scheduler_type='constant_with_warmup', or another one."
+            )
+        self._check_range("num_samples", 1)
+        for name in ("batch_repeats", "loss_net_every", "coherence_size", "sparse_labels_from", "relaxed_width"):
+            self._check_range(name, 1)
+        self._check_range("relaxed_mass", 0)
+        if not 0 < self.relaxed_mass <= 1:
+            raise ValueError(f"`relaxed_mass` is {self.relaxed_mass}; it is a share, above 0 and at most 1.")
+        for name in (
+            "loss_net_steps energy_weight task_weight perturbation_std loss_net_learning_rate "
+            "focal_gamma asymmetric_gamma_negative asymmetric_gamma_positive asymmetric_clip "
+            "loss_net_encoder_learning_rate input_noise_std "
+            "unique_roles_weight crf_learning_rate soft_iou_weight independent_share "
+            "perceptron_weight cost_augmented_task_weight loss_net_weight_decay loss_net_warmup_steps "
+            "loss_net_max_grad_norm cost_weight gold_mix "
+            "hypergradient_scale hypergradient_damping"
+        ).split():
+            self._check_range(name, 0)
+        if self.asymmetric_clip >= 1:
+            raise ValueError(f"`asymmetric_clip` is {self.asymmetric_clip}; it is a probability below 1, such as 0.05.")
+        if self.gold_mix >= 1:
+            raise ValueError(f"`gold_mix` is {self.gold_mix}; it is a share below 1: at 1 every sample is the gold.")
+        if self.hypergradient_scale == 0:
+            raise ValueError("`hypergradient_scale` is 0, but it divides the Hessian: set it above 0, for example 100.")
+        self._check_hypergradient()
+        if self.energy_weight_balance and self.task_weight == 0:
+            raise ValueError(
+                "`energy_weight_balance` measures the energy's gradient by that of the task loss, but `task_weight` is "
+                "0. Leave one of them out."
+            )
+        if self.task_weight == 0 and self.energy_loss == CROSS_ENTROPY:
+            raise ValueError(
+                "`task_weight` is 0 and `energy_loss` 'ce', which has no other term: the task-net would have no loss. "
+                "Leave `task_weight` out, or choose an energy loss."
+            )
+        if self.energy_weight == 0 and self.task_weight == 0:
+            raise ValueError(
+                "`energy_weight` and `task_weight` are both 0: the task-net would have no loss. Set one of them."
+            )
+
+    def _check_coherence(self) -> None:
+        """Raises ValueError where samples are to be coherent, but the energy loss draws none."""
+        if self.energy_loss == CROSS_ENTROPY:  # it leaves what is of energy losses aside
+            return
+        drawing = [name for name, loss in ENERGY_LOSSES.items() if loss.draws()]
+        if self.sample_coherence != "none" and self.energy_loss not in drawing:
+            raise ValueError(
+                f"`sample_coherence` is {self.sample_coherence!r}, but energy_loss={self.energy_loss!r} draws no "
+                f"samples that could be coherent. Use one of {', '.join(drawing)} (--loss), or leave it out."
+            )
+
+    def _check_hypergradient(self) -> None:
+        """Raises ValueError for what implicit gradients do not go together with."""
+        if self.hypergradient == "none" or self.energy_loss == CROSS_ENTROPY:
+            return
+        those = [name for name, loss in ENERGY_LOSSES.items() if loss.reads_output and not loss.reads_gold]
+        if self.energy_loss not in those:
+            raise ValueError(
+                f"`hypergradient` is {self.hypergradient!r}, which takes a loss of the task-net's output that leaves "
+                f"the task-net the plain energy; energy_loss={self.energy_loss!r} is none. Use one of "
+                f"{', '.join(those)}."
+            )
+        if self.loss_net_steps == 0:
+            raise ValueError(
+                f"`hypergradient` is {self.hypergradient!r}, but `loss_net_steps` is 0: the loss-net, which it is to "
+                "train, is never updated. Set loss_net_steps=1, or hypergradient='none'."
+            )
+        if self.energy_weight_balance:
+            raise ValueError(
+                "`energy_weight_balance` moves λ1 with the gradients, and `hypergradient` needs an inner loss that "
+                "stands still. Leave one of them out."
+            )
+        if self.loss_net_torch_compile and self.hypergradient_product != "finite_differences":
+            raise ValueError(
+                f"`loss_net_torch_compile` is set, but a compiled loss-net has no second derivative, which "
+                f"hypergradient_product={self.hypergradient_product!r} takes. Use 'finite_differences', or leave it "
+                "eager."
+            )
+
+    @property
+    def loss_net_compile_options(self) -> dict[str, Any] | None:
+        """Arguments of `torch.compile` for the loss-net; None where it is not compiled."""
+        if not self.loss_net_torch_compile:
+            return None
+        return {"backend": self.torch_compile_backend or "inductor", "mode": self.torch_compile_mode}

@@ -1,0 +1,52 @@
+"""Batch repeats: the paper's n_F task-net updates on the same batch, as a sampler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from transformers import TrainerCallback
+
+
+class WindowRepeatSampler(torch.utils.data.Sampler[int]):
+    """A shuffled epoch in which every accumulation window comes `repeats` times in a row.
+
+    A window is what all processes consume for one task-net update: per-device batch x accumulation x processes.
+    Repeating whole windows, not micro-batches, keeps every process on its own rows. The tail is filled up from the
+    start of the same permutation.
+
+    Args:
+        num_rows: rows of the data set, at least 1.
+        window: rows per window.
+        repeats: n_F.
+        seed: the order of epoch e depends on `seed + e` alone.
+    """
+
+    def __init__(self, num_rows: int, window: int, repeats: int, seed: int):
+        self.num_rows, self.window, self.repeats, self.seed = num_rows, window, repeats, seed
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return -(-self.num_rows // self.window) * self.window * self.repeats
+
+    def __iter__(self) -> Iterator[int]:
+        generator = torch.Generator().manual_seed(self.seed + self.epoch)
+        order = torch.randperm(self.num_rows, generator=generator)
+        num_windows = -(-self.num_rows // self.window)
+        order = order.repeat(-(-num_windows * self.window // self.num_rows))[: num_windows * self.window]
+        repeated = order.view(num_windows, 1, self.window).expand(-1, self.repeats, -1)
+        yield from repeated.reshape(-1).tolist()
+
+
+class NewEpoch(TrainerCallback):
+    """Tells the sampler of the training rows which epoch it is. (accelerate's loaders do, but not all of them with
+    several processes, and of a resumed epoch.)"""
+
+    def __init__(self, sampler: WindowRepeatSampler):
+        self.sampler = sampler
+
+    def on_epoch_begin(self, args, state, control, **kwargs) -> None:
+        self.sampler.set_epoch(int(state.epoch or 0))

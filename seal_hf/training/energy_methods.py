@@ -1,0 +1,227 @@
+"""How an energy network is trained on its own: which structures it learns from, and by which loss.
+
+A method finds, for a batch, the row of candidates [ŷ, y*, ...] with the energies as they stand, by gradient-based
+inference or from a task-net's samples; an energy loss of `energy_losses.py` maps the energies of that row to a scalar.
+At prediction all of them minimise E(x, y) over the relaxed y.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..energy_losses import NCE, SAMPLES, Candidates, DeepValue, EnergyLoss, Margin, Ranking, RegressionS
+from ..inference.gradient_descent import GradientBasedInference
+from ..spaces import OutputSpace
+
+
+@dataclass
+class Problem:
+    """One batch, as a method sees it.
+
+    Attributes:
+        space: the output space.
+        energy: candidates (B, S, ...) -> energies (B, S), differentiable in the candidates; x is encoded already.
+        labels: as the data gives them.
+        starts: (B, S, ...) where inference starts.
+        logits: of the frozen task-net, or None.
+        noise: the generator of samples.
+    """
+
+    space: OutputSpace
+    energy: Callable[[Tensor], Tensor]
+    labels: Tensor
+    starts: Tensor
+    logits: Tensor | None
+    noise: torch.Generator
+
+
+class EnergyMethod(ABC):
+    """Base class.
+
+    Args:
+        inference: of the training steps.
+        loss: the energy loss, of `loss_class`; default: with its default options.
+
+    Attributes:
+        loss_class: its energy loss.
+        options: of [`EnergyTrainingArguments`], those that it reads beside those of its loss.
+        needs_task_net: whether the method is defined with a task-net only.
+        extra: what the log calls the mean energies of the columns after ŷ and y*, where there are any.
+    """
+
+    loss_class: type[EnergyLoss]
+    options: tuple[str, ...] = ()
+    needs_task_net = False
+    extra: Mapping[str, slice] = {}
+
+    def __init__(self, inference: GradientBasedInference, loss: EnergyLoss | None = None):
+        self.inference = inference
+        self.loss = self.loss_class() if loss is None else loss
+
+    @classmethod
+    def from_arguments(cls, args, inference: GradientBasedInference) -> EnergyMethod:
+        """The method with the options that [`EnergyTrainingArguments`] has for it."""
+        return cls(inference, cls.loss_class.from_arguments(args))
+
+    @classmethod
+    def default_start(cls, has_task_net: bool) -> str:
+        """Where inference starts if the user does not say."""
+        return "task_net" if has_task_net else "uniform"
+
+    @abstractmethod
+    def candidates(self, problem: Problem) -> Candidates:
+        """The row of candidates that the loss reads, without gradient."""
+
+    def _row(self, problem: Problem, found: Tensor, *further: Tensor) -> Candidates:
+        """[ŷ, y*, further points], of the ŷ that was found; (B, 1, ...) each."""
+        gold, mask = problem.space.gold(problem.labels)
+        candidates = Candidates(problem.space.join([found, problem.space.candidate(gold), *further]), mask)
+        self.loss.annotate(problem.space, problem.logits, gold, candidates)
+        return candidates
+
+
+class SPEN(EnergyMethod):
+    """Structured prediction energy network (Belanger & McCallum 2016, §4): structured SVM with loss-augmented
+    inference.
+
+        ŷ = argmin_y E(x, y) - Δ(y, y*),     L = [ Δ(ŷ, y*) - E(x, ŷ) + E(x, y*) ]_+
+
+    `margin_cost` is Δ. The authors of SEAL take 1 - soft F1, and start from a task-net trained by cross-entropy.
+    """
+
+    loss_class = Margin
+    options = ("inference_steps",)
+
+    def candidates(self, problem: Problem) -> Candidates:
+        gold, mask = problem.space.gold(problem.labels)
+        margin = lambda y: problem.energy(y) - problem.space.cost(y, gold, self.loss.margin_cost, mask)  # noqa: E731
+        return self._row(problem, self.inference(margin, problem.starts)[0])
+
+
+class DVN(EnergyMethod):
+    """Deep value network (Gygli et al. 2017): σ(-E(x, y)) learns the score s(y, y*), at three points per input.
+
+        ŷ     = argmin_y E(x, y)                                   the prediction
+        y_adv = argmax_y BCE( σ(-E(x, y)), s(y, y*) )              where it is most wrong, s held constant
+        L     = Σ_{y in {ŷ, y_adv, y*} and further points} BCE( σ(-E(x, y)), s(y, y*) )
+
+    All three in each step, both inferences from the same starts (zeros), as the authors of SEAL do; for masks they, and
+    Gygli et al., start half of the adversarial ones from the gold.
+
+    Further points are ours. Of the three, the gold alone is a structure as the data has them: a network can tell it
+    from what inference finds without a look at x, and inference then has nothing to follow. Each of `points` adds one
+    point per input with its exact score, at the cost of one more energy and of no inference, see `POINTS`.
+
+    Args:
+        points: names out of `POINTS`.
+        gold_starts: share of the rows whose adversarial inference starts from the gold, in [0, 1]; None: the space's.
+        inference, loss: as of the base class.
+    """
+
+    loss_class = DeepValue
+    options = ("inference_steps", "dvn_points", "dvn_gold_starts")
+    extra = {"energy_adversarial": slice(2, 3), "energy_points": slice(3, None)}
+
+    def __init__(
+        self,
+        inference: GradientBasedInference,
+        loss: EnergyLoss | None = None,
+        points: Sequence[str] = (),
+        gold_starts: float | None = None,
+    ):
+        super().__init__(inference, loss)
+        self.points, self.gold_starts = tuple(points), gold_starts
+
+    @classmethod
+    def from_arguments(cls, args, inference: GradientBasedInference) -> DVN:
+        return cls(inference, points=args.dvn_points, gold_starts=args.dvn_gold_starts)
+
+    @classmethod
+    def default_start(cls, has_task_net: bool) -> str:
+        return "zeros"
+
+    def candidates(self, problem: Problem) -> Candidates:
+        gold, mask = problem.space.gold(problem.labels)
+
+        def rightness(y: Tensor) -> Tensor:  # less where the value is more wrong
+            return -self.loss.pointwise(problem.energy(y), problem.space.score(y, gold, mask).detach())
+
+        starts = problem.starts
+        share = problem.space.dvn_gold_starts if self.gold_starts is None else self.gold_starts
+        if share:
+            chosen = torch.rand(len(gold), device=gold.device, generator=problem.noise) < share
+            starts = torch.where(_per_row(chosen, starts), problem.space.candidate(gold), starts)
+        found, adversarial = self.inference(problem.energy, problem.starts)[0], self.inference(rightness, starts)[0]
+        return self._row(problem, found, adversarial, *(POINTS[name](problem, gold) for name in self.points))
+
+
+def _start(problem: Problem, gold: Tensor) -> Tensor:
+    return problem.starts[:, :1]
+
+
+def _other_gold(problem: Problem, gold: Tensor) -> Tensor:
+    return problem.space.candidate(gold.roll(1, 0))
+
+
+def _flipped_gold(problem: Problem, gold: Tensor) -> Tensor:
+    return problem.space.flip(gold, problem.noise)
+
+
+def _mixed_gold(problem: Problem, gold: Tensor) -> Tensor:
+    share = _per_row(torch.rand(len(gold), device=gold.device, generator=problem.noise), gold)
+    return problem.space.candidate(share * gold + (1 - share) * gold.roll(1, 0))
+
+
+def _per_row(values: Tensor, y: Tensor) -> Tensor:
+    """(B,) -> (B, 1, ...), to go with y (B, ...)."""
+    return values.view(-1, *[1] * (y.dim() - 1))
+
+
+POINTS: dict[str, Callable[[Problem, Tensor], Tensor]] = {
+    "start": _start,  # where inference starts, which no loss would otherwise see
+    "other_gold": _other_gold,  # the gold of another row of the batch: it looks right, and is wrong for this x
+    "flipped_gold": _flipped_gold,  # the gold with some of its entries flipped, neighbours together (`space.flip`)
+    "mixed_gold": _mixed_gold,  # a y* + (1 - a) of another row's gold, a uniform in [0, 1]
+}
+
+
+class FromTaskNet(EnergyMethod):
+    """An energy loss on the samples of a frozen task-net, as SEAL-dynamic has them of a moving one: `nce`, `ranking`,
+    `regression_s`. Inference serves prediction alone. (The authors of SEAL predict `nce` from three random starts.)
+
+    With enough data, and for any K >= 1, exp(-E(x, y)) of `nce` becomes the conditional distribution p(y | x), up to a
+    constant per x; more samples come closer with the same data (Ma & Collins 2018; SEAL Eq. 8-9).
+    """
+
+    loss_class = NCE
+    needs_task_net = True
+    extra = {"energy_samples": SAMPLES}
+
+    def candidates(self, problem: Problem) -> Candidates:
+        return self.loss.candidates(problem.space, problem.logits, problem.labels, problem.noise)
+
+
+class FromTaskNetRanking(FromTaskNet):
+    """`ranking` on the same samples."""
+
+    loss_class = Ranking
+
+
+class FromTaskNetRegression(FromTaskNet):
+    """`regression_s` around the task-net's output."""
+
+    loss_class = RegressionS
+
+
+ENERGY_METHODS: dict[str, type[EnergyMethod]] = {
+    "spen": SPEN,
+    "dvn": DVN,
+    "nce": FromTaskNet,
+    "ranking": FromTaskNetRanking,
+    "regression_s": FromTaskNetRegression,
+}

@@ -1,0 +1,274 @@
+"""EnergyTrainer: an energy network trained and evaluated on its own: SPEN, DVN, or samples of a task-net.
+
+There is no task-net at prediction: ŷ = argmin_y E(x, y) by gradient-based inference. One step of the Trainer is one
+update of the energy network; its forward encodes x, finds the candidates with the energies as they are, and returns
+their energies, so that x is encoded once, with one dropout mask, and the DDP wrapper sees one forward per backward.
+Dropout behind the encoder (that of masks) is off while candidates are sought, else the best of the iterates would be
+the one with the luckiest mask; it is on in the energies that are trained.
+"""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.utils import ModelOutput
+
+from ..energy_losses import GOLD, OUTPUT
+from ..models import SealModel
+from ..second_net.loss_net import LossNet, aligned
+from ..spaces import SPACES, OutputSpace
+from ..utils.modules import evaluating
+from ..utils.noise import stateless_noise
+from .base import encoder_inputs
+from .checks import check_label_values, check_task_net
+from .energy_arguments import EnergyTrainingArguments
+from .energy_methods import ENERGY_METHODS, Problem
+from .launchers import check_data_parallel
+from .saving_trainer import SavingTrainer
+
+ROLE = "energy network"
+TRAINING, EVALUATION = 0, 1  # two streams of noise: an evaluation changes nothing of what is drawn in training
+
+
+class EnergyTrainer(SavingTrainer):
+    """A [`~transformers.Trainer`] whose `model` is an energy network, a [`LossNet`] with an encoder of its own.
+
+    Evaluation and prediction run gradient-based inference and return logits of the relaxed ŷ, (N, L) or, of masks, (N,
+    H, W), clipped to ±13.8: metrics and thresholds for task-nets apply. `eval_loss` is the mean of E(x, y*) - E(x, ŷ),
+    the structured perceptron's loss: 0 where inference finds gold, and below 0 where it stops at a higher energy than
+    gold's. Its scale is that of the energies, which move: choose the best checkpoint by a metric.
+
+    Args:
+        model: a [`LossNet`] with `encoder_mode="separate"`; for example `SealForMultiLabel.for_data(data).loss_net`.
+        args: [`EnergyTrainingArguments`].
+        task_net: a trained task-net, which is frozen: the noise of `nce`, `ranking` and `regression_s`, and a start of
+            inference. Not saved.
+        space: the output space; default: the network's.
+        kwargs: as for the Trainer.
+
+    Raises:
+        ValueError: a network of another kind, a task-net that is missing or does not fit, a launcher that is not
+            supported, sparse label sets, or a data set without a `labels` column.
+    """
+
+    model_role = ROLE
+    _drawn = (-1, 0)  # step, and micro-batches of it that have drawn their noise
+
+    def __init__(
+        self,
+        model: LossNet | None = None,
+        args: EnergyTrainingArguments | None = None,
+        data_collator=None,
+        train_dataset=None,
+        eval_dataset=None,
+        *,
+        task_net: PreTrainedModel | None = None,
+        space: OutputSpace | None = None,
+        **kwargs,
+    ):
+        args = args if args is not None else EnergyTrainingArguments(output_dir="trainer_output")
+        if not isinstance(args, EnergyTrainingArguments):
+            raise ValueError(f"`args` is a {type(args).__name__}; EnergyTrainer takes EnergyTrainingArguments.")
+        check_data_parallel(args)
+        if model is not None:
+            check_energy_network(model)
+        self._given_space, self.task_net = space, task_net
+        super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
+        check_data_parallel(args, self.accelerator)
+        _check_dense(self.space, self.model)
+        check_label_values(self.space, train_dataset=train_dataset, eval_dataset=eval_dataset)
+        if task_net is not None:
+            task_net.to(args.device).eval().requires_grad_(False)
+        self._eval_batches = 0
+
+    # --- the algorithm -----------------------------------------------------------------------------------------------
+
+    def compute_loss(self, model, inputs, return_outputs: bool = False, num_items_in_batch=None):
+        """Candidates by the method, from the features that this very forward encodes; then its loss of their
+        energies."""
+        labels, x = inputs["labels"], encoder_inputs(inputs)
+        gold, mask = self.space.gold(labels)
+        logits, noise = self._task_logits(x, gold), self._training_noise()
+        starts = self._starts(self.method.inference, gold.shape, logits, noise)
+        found = []
+
+        def candidates(features: Tensor) -> Tensor:
+            with evaluating(self.model), self.model.energies_at(features, mask) as energy:
+                found.append(self.method.candidates(Problem(self.space, energy, labels, starts, logits, noise)))
+            return found[0].y
+
+        energies = model(candidates, mask, x)
+        loss = self.method.loss(energies, found[0])
+        self._meter(loss, energies.detach())
+        return (loss, ModelOutput(energies=energies)) if return_outputs else loss
+
+    def prediction_step(self, model, inputs, prediction_loss_only: bool, ignore_keys=None):
+        """Gradient-based inference on one batch: (loss or None, logits, labels or None)."""
+        inputs = self._prepare_inputs(inputs)
+        labels, x = inputs.get("labels"), encoder_inputs(inputs)
+        with torch.no_grad():
+            y, features = self.infer(x)
+            loss = None
+            if labels is not None:
+                gold, mask = self.space.gold(labels)
+                row = self.space.join([y, self.space.candidate(gold)])
+                energies = self.model.energies(features, row, mask)
+                self._meter_energies(energies)
+                loss = (energies[:, GOLD] - energies[:, OUTPUT]).mean()
+        if prediction_loss_only:
+            return loss, None, None
+        return loss, self.space.logits(y.squeeze(1)), labels
+
+    @torch.no_grad()
+    def infer(self, x: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """ŷ = argmin_y E(x, y), (B, 1, ...), with the network in the mode it is in, and the features of x, (B, H).
+
+        Args:
+            x: what the encoder takes, on the network's device; no labels.
+        """
+        with self.accelerator.autocast():
+            features = self.model.encode(x)
+        shape = self.space.shape(features, self.model.config.num_labels)
+        logits = self._task_logits(x, features.new_empty(shape))
+        starts = self._starts(self.inference, shape, logits, self._noise(EVALUATION, self._eval_batches))
+        self._eval_batches += 1
+        with self.model.energies_at(features) as energy:
+            return self.inference(energy, starts)[0], features
+
+    def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
+        """A run draws as any other of its seed; a threshold was tuned for the network as it was."""
+        self._drawn = (-1, 0)
+        if num_training_steps > 0:
+            vars(self.model.config).pop("threshold", None)
+        return super().create_scheduler(num_training_steps, optimizer)
+
+    # --- its parts ---------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def _task_logits(self, x: dict[str, Tensor], structure: Tensor) -> Tensor | None:
+        """Those of the frozen task-net, of the shape of a `structure` (B, ...); None where nothing needs them."""
+        used = self.method.needs_task_net or self.inference.start == "task_net"
+        if self.task_net is None or not used:
+            return None
+        with self.accelerator.autocast():
+            logits = self.task_net(**x).logits
+        self.space.check(logits, structure)
+        return self.space.fit(logits, structure)
+
+    def _starts(self, inference, shape, logits: Tensor | None, noise: torch.Generator) -> Tensor:
+        output = self.space.output(logits) if inference.start == "task_net" else None
+        return inference.starts(shape, self.args.device, noise, output)
+
+    def _training_noise(self) -> torch.Generator:
+        step = self.state.global_step
+        self._drawn = (step, self._drawn[1] + 1 if self._drawn[0] == step else 0)
+        return self._noise(TRAINING, *self._drawn)
+
+    def _noise(self, *key: int) -> torch.Generator:
+        return stateless_noise(self.args.device, self.args.seed, self.args.process_index, *key)
+
+    def _meter(self, loss: Tensor, energies: Tensor) -> None:
+        self.meters.watch(ROLE, loss, self.state.global_step)
+        self.meters.add(energy_output=energies[:, OUTPUT], energy_gold=energies[:, GOLD])
+        for name, columns in self.method.extra.items():
+            if energies[:, columns].shape[1]:
+                self.meters.add(**{name: energies[:, columns]})
+
+    def _take_arguments(self) -> None:
+        """Output space, method and inference."""
+        check_energy_network(self.model)  # which `model_init` may have made
+        args, has_task_net = self.args, self.task_net is not None
+        args.check()
+        self.space = self._given_space or SPACES[self.model.config.space]()
+        _check_task_net(self.task_net, self.model, self.space, args)
+        self.space.check_cost(args.margin_cost)
+        inference = args.inference(args.inference_steps, has_task_net)
+        self.inference = args.inference(args.inference_steps_eval, has_task_net)
+        self.method = ENERGY_METHODS[args.energy_method].from_arguments(args, inference)
+
+    # --- the Trainer's hooks: data, evaluation -----------------------------------------------------------------------
+
+    def _set_signature_columns_if_needed(self) -> None:
+        """The columns that are not removed as unused: what the encoder takes, and the labels."""
+        if self._signature_columns is None:
+            read, encoder = self.model.energy.reads, self.model.encoder
+            columns = [read] if read is not None else inspect.signature(encoder.forward).parameters
+            self._signature_columns = [*columns, *self.label_names]
+
+    def evaluation_loop(self, *args, **kwargs):
+        self._eval_batches = 0
+        return super().evaluation_loop(*args, **kwargs)
+
+
+def load_energy_network(folder: str | Path) -> LossNet:
+    """An energy network as [`EnergyTrainer`] saves it, in evaluation mode, float32, from safetensors only.
+
+    Args:
+        folder: or a Hub id.
+
+    Raises:
+        ValueError: the folder holds a model of another kind.
+        OSError: no such folder, or no safetensors in it.
+    """
+    config = LossNet.config_class.get_config_dict(folder)[0]
+    if config.get("model_type") != LossNet.config_class.model_type:
+        raise ValueError(
+            f"{folder} holds a model of type {config.get('model_type')!r}, expected an energy network "
+            f"({LossNet.config_class.model_type!r}). For the loss-net beside a task-net, take its folder _loss_net/."
+        )
+    return aligned(LossNet.from_pretrained(folder, dtype=torch.float32, use_safetensors=True)).eval()
+
+
+def check_energy_network(model: nn.Module) -> None:
+    """Raises ValueError where the model is no [`LossNet`] with an encoder of its own, or its structures fill no box."""
+    if isinstance(model, SealModel):
+        raise ValueError(
+            f"`model` is a {type(model).__name__}; EnergyTrainer trains an energy network: pass "
+            "model=nets.loss_net, and task_net=nets.task_net if that is trained."
+        )
+    if not isinstance(model, LossNet):
+        raise ValueError(f"`model` is a {type(model).__name__}; EnergyTrainer trains an energy network, a LossNet.")
+    if model.config.encoder_mode != "separate":
+        raise ValueError(
+            f"The energy network's encoder_mode is {model.config.encoder_mode!r}; on its own it needs an encoder of "
+            "its own: build it with loss_net_encoder='separate'."
+        )
+    if not SPACES[model.config.space].fills_box:
+        raise ValueError(
+            f"The energy network is one of {model.config.space!r} outputs; gradient-based inference moves every entry "
+            "of a structure for itself, within [0, 1], which is for label sets and masks. Train it beside a task-net, "
+            "by SealTrainer."
+        )
+
+
+def _check_task_net(task_net, model: LossNet, space: OutputSpace, args: EnergyTrainingArguments) -> None:
+    if task_net is None:
+        needed = ENERGY_METHODS[args.energy_method].needs_task_net
+        name = f"energy_method={args.energy_method!r}" if needed else "inference_start='task_net'"
+        if needed or args.inference_start == "task_net":
+            raise ValueError(
+                f"{name} needs a trained task-net, of a run with energy_loss='ce'. Pass `task_net=`, for example "
+                f"{space.model_name}.from_pretrained(folder).task_net; or --task_net_path FOLDER to "
+                f"{space.energy_program}."
+            )
+        return
+    check_task_net(task_net, space)
+    if task_net.config.num_labels != model.config.num_labels:
+        raise ValueError(
+            f"The task-net has {task_net.config.num_labels} labels, the energy network {model.config.num_labels}. Both "
+            "must be built for the same data."
+        )
+
+
+def _check_dense(space: OutputSpace, model: LossNet) -> None:
+    labels = model.config.num_labels
+    if space.is_sparse(labels):
+        raise ValueError(
+            f"Label sets over {labels} labels are sparse in this space, but gradient-based inference moves every entry "
+            f"of a structure. Pass space=MultiLabelSpace(sparse_from={labels + 1}), which takes memory for batch x "
+            "candidates x labels."
+        )

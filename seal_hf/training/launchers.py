@@ -1,0 +1,216 @@
+"""Which launchers a run may have: one process, DDP, FSDP2 or DeepSpeed ZeRO-2 for the task-net. All others are refused
+at the start, with the reason; so is a launcher that quietly does something else than it was asked for.
+
+The loss-net is no part of this: it lives outside accelerate, under its own DDP wrapper, whatever shards the task-net.
+"""
+
+from __future__ import annotations
+
+import os
+
+from accelerate import Accelerator
+from accelerate.utils import DistributedType, DynamoBackend
+from torch import nn
+from transformers import TrainingArguments
+
+from ..utils.compat import FSDP_ARGUMENT_IS_FSDP1
+from .arguments import SealTrainingArguments
+
+DDP = (DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)
+SHARDED = (DistributedType.FSDP, DistributedType.DEEPSPEED)
+OWN_PARAMETERS = ("separate", "shared")  # encoder modes in which no parameter belongs to both nets
+
+
+def check_launcher(args: SealTrainingArguments, accelerator: Accelerator | None = None) -> None:
+    """Called before the accelerator is there, and with it.
+
+    Raises:
+        ValueError: for a launcher that is not supported, or options of it that are not.
+    """
+    if not isinstance(args, SealTrainingArguments):
+        raise ValueError(f"`args` is a {type(args).__name__}; SealTrainer takes SealTrainingArguments.")
+    _check_one_gpu(args)
+    if args.fsdp and FSDP_ARGUMENT_IS_FSDP1:
+        raise ValueError(
+            "`fsdp` is set, which is FSDP1 in transformers 4. seal_hf supports FSDP2: leave the argument out, and use "
+            "`accelerate launch` with a configuration that has fsdp_version: 2, as examples/accelerate/fsdp2.yaml."
+        )
+    if accelerator is None:
+        return
+    kind = accelerator.distributed_type
+    _check_processes(accelerator)
+    _check_sharding_is_done(args, kind)
+    if kind not in (DistributedType.NO, *DDP, *SHARDED):
+        raise ValueError(
+            f"The launcher chose {kind.value}, which seal_hf does not support. Use DDP: "
+            "`accelerate launch --multi_gpu` or torchrun; or FSDP2 or DeepSpeed ZeRO-2 for the task-net."
+        )
+    _check_parallelism(accelerator)
+    if kind in SHARDED:
+        _check_sharded(args, accelerator)
+    else:
+        _check_fp16(accelerator)
+    if accelerator.split_batches and args.batch_repeats > 1:
+        raise ValueError("`split_batches` and `batch_repeats` > 1 do not go together: set split_batches to False.")
+
+
+def check_crf(args: SealTrainingArguments, accelerator: Accelerator, task_net: nn.Module) -> None:
+    """A CRF is read by the task loss, outside of the task-net's forward. DDP then must not look for unused parameters,
+    as the Trainer has it do: it would take the CRF for one, and be surprised by its gradient.
+
+    Raises:
+        ValueError: where that was asked for, or the task-net is sharded, its CRF with it.
+    """
+    if getattr(task_net, "crf", None) is None:
+        return
+    kind = accelerator.distributed_type
+    if kind in SHARDED:
+        raise ValueError(f"The task-net has a CRF, which does not go with {kind.value}: use DDP, or no CRF.")
+    if kind in DDP and args.ddp_find_unused_parameters:
+        raise ValueError(
+            "`ddp_find_unused_parameters` is True, but the task-net has a CRF, which DDP would take for unused: leave "
+            "the argument out."
+        )
+    args.ddp_find_unused_parameters = False  # read by transformers 4 when it wraps the model
+    if accelerator.ddp_handler is not None:  # by 5 when it made the accelerator
+        accelerator.ddp_handler.find_unused_parameters = False
+
+
+def check_data_parallel(args: TrainingArguments, accelerator: Accelerator | None = None) -> None:
+    """For an energy network on its own: one process or DDP. Called before the accelerator is there, and with it.
+
+    Raises:
+        ValueError: for any other launcher, or options that were not tested.
+    """
+    _check_one_gpu(args)
+    if args.torch_compile:
+        raise ValueError(
+            "`torch_compile` is set, but the energy network's forward runs gradient-based inference, which does not "
+            "compile. Leave it out."
+        )
+    if accelerator is None:
+        return
+    _check_processes(accelerator)
+    _check_sharding_is_done(args, accelerator.distributed_type)
+    if accelerator.distributed_type not in (DistributedType.NO, *DDP):
+        raise ValueError(
+            f"The launcher chose {accelerator.distributed_type.value}; an energy network on its own is trained in one "
+            "process or under DDP: `accelerate launch --multi_gpu` or torchrun."
+        )
+    _check_fp16(accelerator)
+
+
+def check_resume(accelerator: Accelerator, checkpoint) -> None:
+    """Raises ValueError where a checkpoint cannot be read back: DeepSpeed unpickles its own freely."""
+    if checkpoint and accelerator.distributed_type is DistributedType.DEEPSPEED:
+        raise ValueError(
+            "resume_from_checkpoint is set under DeepSpeed, whose checkpoints are read with pickle, which can run any "
+            "code; seal_hf does not. Start a new run from its weights, which are safetensors: "
+            "SealForMultiLabel.from_pretrained(checkpoint). Or use DDP or FSDP2, whose runs resume."
+        )
+
+
+def _check_one_gpu(args: TrainingArguments) -> None:
+    if args.n_gpu > 1:
+        raise ValueError(
+            f"{args.n_gpu} GPUs are visible to one process (nn.DataParallel), which seal_hf does not support. "
+            f"Start one process "
+            "per GPU with `accelerate launch` or `torchrun --nproc_per_node`, or set CUDA_VISIBLE_DEVICES."
+        )
+
+
+def _check_fp16(accelerator: Accelerator) -> None:
+    if accelerator.mixed_precision == "fp16" and not accelerator.native_amp:
+        raise ValueError(
+            f"fp16 is set, but accelerate has no fp16 on {accelerator.device.type}: it would train in float32 without "
+            "a word. Use bf16=True or no mixed precision."
+        )
+
+
+def _check_processes(accelerator: Accelerator) -> None:
+    """Processes that do not know of each other would train the same rows and write to the same folder."""
+    found = accelerator.num_processes
+    launched = int(os.environ.get("WORLD_SIZE", found)) if "LOCAL_RANK" in os.environ else found
+    if launched != found or (found > 1 and accelerator.distributed_type is DistributedType.NO):
+        raise ValueError(
+            f"The launcher started {launched} processes (WORLD_SIZE), but accelerate chose "
+            f"{accelerator.distributed_type.value} with {found}: gradients would not be averaged. On a machine without "
+            "GPUs, set use_cpu=True (--use_cpu)."
+        )
+
+
+def _check_sharding_is_done(args: SealTrainingArguments, kind: DistributedType) -> None:
+    """accelerate leaves FSDP and DeepSpeed out where it has no GPU, or one process, and says nothing."""
+    for asked, name, variable, wanted in (
+        (args.fsdp, "fsdp", "ACCELERATE_USE_FSDP", DistributedType.FSDP),
+        (args.deepspeed, "deepspeed", "ACCELERATE_USE_DEEPSPEED", DistributedType.DEEPSPEED),
+    ):
+        if (asked or os.environ.get(variable, "false").lower() == "true") and kind is not wanted:
+            raise ValueError(
+                f"{name} was asked for (argument `{name}`, or {variable} from `accelerate launch`), but accelerate "
+                f"chose {kind.value}, which shards nothing: it needs several processes, each with a GPU. Start "
+                "those, or leave it out."
+            )
+
+
+def _check_parallelism(accelerator: Accelerator) -> None:
+    config = accelerator.parallelism_config
+    sizes = (
+        {} if config is None else {f"{name}_size": getattr(config, f"{name}_size", 1) for name in ("tp", "cp", "sp")}
+    )
+    used = ", ".join(f"{name}={size}" for name, size in sizes.items() if (size or 1) > 1)
+    if used:
+        raise ValueError(
+            f"`parallelism_config` has {used}: processes would share one row, or one layer, and the loss-net takes "
+            "every process for rows of its own. Only data parallelism is supported: DDP, FSDP2 or DeepSpeed ZeRO-2."
+        )
+
+
+def _check_sharded(args: SealTrainingArguments, accelerator: Accelerator) -> None:
+    """What goes with a sharded task-net. What is refused has not been tested, or is known to go wrong."""
+    name = "FSDP" if accelerator.distributed_type is DistributedType.FSDP else "DeepSpeed"
+    refused = [
+        (accelerator.mixed_precision == "fp16", "fp16", "use bf16"),
+        (accelerator.state.dynamo_plugin.backend != DynamoBackend.NO, "torch.compile of the task-net", "leave it out"),
+        (args.loss_net_torch_compile, "loss_net_torch_compile", "leave it out"),
+        (args.gradient_checkpointing, "gradient_checkpointing", "leave it out"),
+        (args.energy_loss == "infnet_plus", "energy_loss='infnet_plus'", "use infnet"),
+        (args.energy_weight_balance, "energy_weight_balance", "set energy_weight alone"),
+        (
+            args.loss_net_encoder not in OWN_PARAMETERS,
+            f"loss_net_encoder={args.loss_net_encoder!r}, which keeps loss-net parameters in the sharded task-net",
+            f"use one of {', '.join(OWN_PARAMETERS)}",
+        ),
+    ]
+    if name == "FSDP":
+        plugin = accelerator.state.fsdp_plugin
+        refused += [
+            (plugin.fsdp_version != 2, f"fsdp_version {plugin.fsdp_version}", "set fsdp_version: 2"),
+            (
+                "FULL_STATE_DICT" not in str(plugin.state_dict_type),
+                f"fsdp_state_dict_type {plugin.state_dict_type}, with which the Trainer writes no model that "
+                "from_pretrained reads",
+                "set fsdp_state_dict_type: FULL_STATE_DICT",
+            ),
+            (
+                plugin.cpu_ram_efficient_loading,
+                "fsdp_cpu_ram_efficient_loading, which loads the nets on the first process only, and fails on a "
+                "task-net with saved buffers",
+                "set fsdp_cpu_ram_efficient_loading: false",
+            ),
+        ]
+    else:
+        plugin = accelerator.state.deepspeed_plugin
+        own = [section for section in ("optimizer", "scheduler") if section in plugin.deepspeed_config]
+        refused += [
+            (plugin.zero_stage != 2, f"ZeRO stage {plugin.zero_stage}", "set zero_stage: 2"),
+            (bool(own), f"its own {' and '.join(own)}", "leave them to the Trainer's arguments"),
+            (
+                args.load_best_model_at_end,
+                "load_best_model_at_end, since DeepSpeed reads checkpoints with pickle, which can run any code",
+                "load the best checkpoint's folder yourself",
+            ),
+        ]
+    for wrong, what, remedy in refused:
+        if wrong:
+            raise ValueError(f"{name} does not go with {what}: {remedy}.")

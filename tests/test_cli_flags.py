@@ -1,0 +1,214 @@
+"""Flags that nothing reads, against the arguments that there are."""
+
+from dataclasses import fields
+
+import pytest
+import torch
+
+from seal_hf import (
+    ENERGY_LOSSES,
+    ENERGY_METHODS,
+    SPACES,
+    EnergyTrainingArguments,
+    MultiLabelSpace,
+    SealTrainingArguments,
+)
+from seal_hf.cli.flags import OUTPUTS, READERS, check_flags
+from seal_hf.energy_losses import EnergyLoss
+
+
+def check(words, output="multi_label", **options):
+    check_flags(SealTrainingArguments("runs", use_cpu=True, **options), words.split(), output)
+
+
+@pytest.mark.parametrize(
+    "words, options, message",
+    [
+        (
+            "--perturbation_std 3",
+            {"perturbation_std": 3.0},
+            "`perturbation_std` is read with energy_loss regression_s, but energy_loss is",
+        ),
+        (
+            "--gold-mix=0.3",
+            {"energy_loss": "margin", "gold_mix": 0.3},
+            "`gold_mix` is read with energy_loss nce or ranking",
+        ),
+        (
+            "--focal_gamma 3",
+            {"focal_gamma": 3.0},
+            "`focal_gamma` is read with task_loss focal, but task_loss is 'cross_entropy'",
+        ),
+        (
+            "--hypergradient_terms 9",
+            {"hypergradient_terms": 9},
+            "`hypergradient_terms` is read with hypergradient neumann or cg or unrolled",
+        ),
+        (
+            "--pixel_loss mean",
+            {"pixel_loss": "mean"},
+            "`pixel_loss` is of another kind of output, binary_mask .run_segmentation.py.",
+        ),
+    ],
+)
+def test_a_flag_that_nothing_reads_is_refused(words, options, message):
+    with pytest.raises(ValueError, match=message):
+        check(words, **options)
+
+
+@pytest.mark.parametrize(
+    "words, options, message",
+    [
+        (
+            "--margin_cost l1",
+            {"energy_loss": "regression", "margin_cost": "l1"},
+            "read with energy_loss margin or infnet",
+        ),
+        (
+            "--margin_cost l1",
+            {"energy_loss": "nce", "margin_cost": "l1"},
+            "`margin_cost` is not read where cost_weight is 0.0. Leave it out, or give --cost_weight",
+        ),
+        (
+            "--margin_cost l1 --margin_type perceptron",
+            {"energy_loss": "infnet", "margin_cost": "l1", "margin_type": "perceptron"},
+            "`margin_cost` is not read where margin_type is 'perceptron'",
+        ),
+        (
+            "--perturbation_std 2",
+            {"energy_loss": "regression_s", "regression_samples": "discrete", "perturbation_std": 2.0},
+            "`perturbation_std` is not read where regression_samples is 'discrete'",
+        ),
+        (
+            "--num_samples 5",
+            {"energy_loss": "margin", "num_samples": 5},
+            "contrastive_divergence or with task_loss ranking, but energy_loss is 'margin' and task_loss is 'cross_en",
+        ),
+        ("--cost_augmented_network shared", {"cost_augmented_network": "shared"}, "read with energy_loss infnet_plus"),
+    ],
+)
+def test_what_the_loss_does_not_name_among_its_options_is_refused(words, options, message):
+    with pytest.raises(ValueError, match=message):
+        check(words, "tag_sequence", **options)
+
+
+def test_what_some_reader_takes_is_taken():
+    check("--num_samples 5", energy_loss="margin", task_loss="ranking", num_samples=5)
+    check("--margin_cost l1 --cost_weight 1", energy_loss="nce", margin_cost="l1", cost_weight=1.0)
+    check("--num_samples 5 --margin_cost l1", energy_loss="ce", num_samples=5, margin_cost="l1")
+
+
+@pytest.mark.parametrize(
+    "method, words, message",
+    [
+        (
+            "nce",
+            "--inference_steps 9",
+            "`inference_steps` is read with energy_method spen or dvn, but energy_method is",
+        ),
+        ("spen", "--num_samples 5", "read with energy_method nce or ranking or regression_s, but"),
+        ("dvn", "--margin_cost l1", "read with energy_method spen, but energy_method is 'dvn'"),
+        ("ranking", "--margin_cost l1", "read with energy_method spen, but"),
+        ("nce", "--regression_samples discrete", "read with energy_method regression_s, but"),
+        ("spen", "--margin_cost l1 --inference_steps 9", None),
+        ("regression_s", "--num_samples 5 --perturbation_std 2", None),
+        ("regression_s", "--perturbation_std 2 --regression_samples discrete", "read where regression_samples is 'dis"),
+        ("dvn", "--inference_steps 9 --dvn_points start --inference_start zeros", None),
+    ],
+)
+def test_flags_of_an_energy_network_on_its_own(method, words, message):
+    names, values = words.split()[::2], words.split()[1::2]
+    known = {name[2:]: int(value) if value.isdigit() else value for name, value in zip(names, values, strict=True)}
+    known |= {"dvn_points": [known["dvn_points"]]} if "dvn_points" in known else {}
+    args = EnergyTrainingArguments("runs", use_cpu=True, energy_method=method, **known)
+    if message is None:
+        return check_flags(args, words.split(), "multi_label")
+    with pytest.raises(ValueError, match=message):
+        check_flags(args, words.split(), "multi_label")
+
+
+class Recorded:
+    """The names of the options that were read, of a loss whose class this mixes in."""
+
+    def __getattribute__(self, name):
+        if name in {field.name for field in fields(ENERGY_LOSSES["nce"])}:
+            object.__getattribute__(self, "read").add(name)
+        return object.__getattribute__(self, name)
+
+
+@pytest.mark.parametrize("name", ENERGY_LOSSES)
+def test_the_options_of_an_energy_loss_are_the_fields_that_it_reads(name):
+    kind, logits, labels = ENERGY_LOSSES[name], torch.randn(3, 4), torch.eye(3, 4)
+    read = set()
+    for options in ({}, {"cost_weight": 1.0, "gold_mix": 0.3, "distinct_samples": True}):
+        loss = kind(**options)
+        loss.read = read
+        loss.__class__ = type("Recording", (Recorded, kind), {})
+        partner = logits.flip(1) if loss.has_partner else None
+        candidates = loss.candidates(MultiLabelSpace(), logits, labels, torch.Generator().manual_seed(0), partner)
+        energies = torch.randn(candidates.y.shape[:2])
+        loss(energies, candidates)
+        if loss.reads_gold:
+            loss.task_term(energies[:, :2], torch.rand(3, 1))
+        else:
+            loss.task_term(energies[:, :1])
+    assert read == set(kind.options)
+
+
+OTHERS = {"margin_cost": ("f1", "l1"), "perturbation_std": (1.0, 3.0)}  # two values of options that may be idle
+READ_AGAIN = {"cost_weight": 1.0, "margin_type": "rescaled", "regression_samples": "continuous"}
+
+
+@pytest.mark.parametrize("name", [name for name, kind in ENERGY_LOSSES.items() if kind.idle])
+def test_an_idle_option_changes_no_loss_and_one_that_is_read_does(name):
+    kind = ENERGY_LOSSES[name]
+
+    def value(**options):
+        loss, logits, labels = kind(**options), torch.linspace(-2, 2, 12).view(3, 4), torch.eye(3, 4)
+        partner = logits.flip(1) if loss.has_partner else None
+        candidates = loss.candidates(MultiLabelSpace(), logits, labels, torch.Generator().manual_seed(0), partner)
+        energies = torch.arange(candidates.y[..., 0].numel()).view(candidates.y.shape[:2]).remainder(5).float() / 5
+        return loss(energies, candidates)
+
+    for option, (other, idle) in kind.idle.items():
+        one, two = ({option: choice} for choice in OTHERS[option])
+        assert torch.equal(value(**one, **{other: idle}), value(**two, **{other: idle}))
+        assert not torch.equal(value(**one, **{other: READ_AGAIN[other]}), value(**two, **{other: READ_AGAIN[other]}))
+
+
+def test_every_method_and_option_that_is_named_is_there():
+    arguments = {field.name for field in fields(EnergyTrainingArguments)}
+    assert {name for method in ENERGY_METHODS.values() for name in method.options} <= arguments
+
+
+def test_a_flag_that_is_read_or_waits_for_an_energy_loss_is_taken():
+    check("--perturbation_std 3", energy_loss="regression_s", perturbation_std=3)
+    given = dict(gold_mix=0.3, perturbation_std=3.0, margin_type="slack")
+    check("--gold_mix 0.3 --perturbation_std 3 --margin_type slack", energy_loss="ce", **given)
+    check("--asymmetric_clip 0.1", task_loss="asymmetric", asymmetric_clip=0.1)
+    check("--distinct_samples false", energy_loss="margin")  # its default
+    check("--coherence_size 3", "binary_mask", sample_coherence="field", coherence_size=3)
+
+
+def test_a_loss_that_names_no_options_may_read_any(monkeypatch):
+    monkeypatch.setitem(ENERGY_LOSSES, "mine", type("Mine", (EnergyLoss,), {"name": "mine"}))
+    check("--gold_mix 0.3 --margin_type slack", energy_loss="mine", gold_mix=0.3, margin_type="slack")
+
+
+def test_an_option_is_idle_only_by_another_of_the_same_loss(monkeypatch):
+    own = {"name": "mine", "options": ("num_samples", "margin_cost")}  # no `cost_weight`, by which `ranking` reads it
+    monkeypatch.setitem(ENERGY_LOSSES, "mine", type("Mine", (ENERGY_LOSSES["ranking"],), own))
+    check("--margin_cost l1", energy_loss="mine", margin_cost="l1")
+
+
+def test_a_loss_of_ones_own_reads_what_its_class_reads(monkeypatch):
+    monkeypatch.setitem(ENERGY_LOSSES, "mine", type("Mine", (ENERGY_LOSSES["nce"],), {"name": "mine"}))
+    check("--gold_mix 0.3", energy_loss="mine", gold_mix=0.3)
+
+
+def test_the_tables_name_arguments_losses_and_outputs_that_there_are():
+    arguments = {field.name for field in fields(SealTrainingArguments)}
+    assert {name for names in (*READERS, *OUTPUTS) for name in names.split()} <= arguments
+    assert {kind for kind, _ in OUTPUTS.values()} == set(SPACES)
+    losses = {value for switch, values in READERS.values() if switch == "energy_loss" for value in values}
+    assert losses <= set(ENERGY_LOSSES) and {switch for switch, _ in READERS.values()} <= arguments

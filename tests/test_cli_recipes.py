@@ -1,0 +1,275 @@
+"""Oracle: HfArgumentParser on the equivalent command line."""
+
+import dataclasses
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal, Optional
+
+import pytest
+from transformers import HfArgumentParser, TrainingArguments
+
+from seal_hf import EnergyTrainingArguments, SealTrainingArguments
+from seal_hf.cli.programs import early_stopping
+from seal_hf.cli.recipes import packaged_recipe, parse_recipe
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass
+class Data:
+    dataset: str
+    normalize: Literal["none", "standard", "minmax"] = "none"
+    columns: list[str] = field(default_factory=lambda: ["text"])
+    folds: Optional[int] = None  # noqa: UP045 - both spellings of an optional type
+    limit: int | None = 5
+    shuffle: bool = True
+    colour: Colour = "red"
+
+
+@dataclass
+class Method:
+    energy_loss: str = field(default="nce", metadata={"aliases": ["--loss"]})
+    rate: float = 0.1
+    verbose: bool = False
+
+
+@dataclass
+class SealLike(TrainingArguments):
+    energy_loss: str = field(default="nce", metadata={"aliases": ["--loss"]})
+    num_samples: int = 20
+    energy_weight: float = 1.0
+    loss_net_learning_rate: float | None = None
+
+
+@dataclass
+class Normalized:
+    normalize: Literal["none", "standard", "minmax"] = "none"
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    def write(text):
+        file = tmp_path / "recipe.yaml"
+        file.write_text(text, encoding="utf-8")
+        return ["--recipe", str(file)]
+
+    return write
+
+
+def test_a_recipe_equals_the_same_command_line(recipe):
+    text = """
+    dataset: bibtex
+    normalize: standard
+    columns: [title, abstract]
+    folds: 3
+    limit: null
+    shuffle: false
+    colour: blue
+    loss: ranking   # an alias
+    rate: 1e-3      # YAML reads this as text
+    verbose: true
+    """
+    flags = "--dataset bibtex --normalize standard --columns title abstract --folds 3 --shuffle false --colour blue"
+    flags += " --loss ranking --rate 1e-3 --verbose"
+    expected = HfArgumentParser((Data, Method)).parse_args_into_dataclasses(flags.split(), look_for_args_file=False)
+    expected[0].limit = None  # which no flag can say
+    assert parse_recipe((Data, Method), recipe(text)) == tuple(expected)
+
+
+def test_without_a_recipe_it_is_the_plain_parser():
+    assert parse_recipe((Data, Method), ["--dataset", "x"]) == (Data("x"), Method())
+    assert parse_recipe(Method, []) == (Method(),)
+
+
+def test_command_line_flags_win(recipe):
+    argv = recipe("dataset: a\nloss: ranking\nshuffle: true\ncolumns: [a]\nrate: 5") + ["--loss", "ce", "--no_shuffle"]
+    data, method = parse_recipe((Data, Method), argv + ["--columns", "b", "c"])
+    assert (method.energy_loss, method.rate) == ("ce", 5.0) and type(method.rate) is float
+    assert (data.shuffle, data.columns) == (False, ["b", "c"])
+    # the field's own name on the command line beats the alias in the file
+    assert parse_recipe(Method, recipe("loss: ranking") + ["--energy_loss", "ce"]) == (Method("ce"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("learning_rat: 1", "unknown key 'learning_rat'. Did you mean 'learning_rate'?"),
+        ("12: 1", "unknown key '?12"),
+        ("loss: ce\nenergy_loss: ce", "'loss' and 'energy_loss' are the same setting"),
+        ("num_samples: many", r"'num_samples' is 'many' \(str\), expected int"),
+        ("num_samples: 2.5", r"'num_samples' is 2.5 \(float\), expected int"),
+        ("num_samples: true", r"'num_samples' is True \(bool\), expected int"),
+        ("num_samples: [1, 2]", r"'num_samples' is \[1, 2\] \(list\), expected int"),
+        ("num_samples:", r"'num_samples' is None \(NoneType\), expected int"),
+        ("energy_weight: a lot", "'energy_weight' is 'a lot' .*expected float"),
+        ("energy_weight: {a: 1}", r"expected float"),
+        ("energy_loss: 5", r"'energy_loss' is 5 \(int\), expected str \(text\); put quotes"),
+        ("eval_strategy: no", "expected one of no, steps, epoch; YAML reads yes, no"),
+        ("eval_strategy: often", "'eval_strategy' is 'often' .*expected one of no, steps, epoch"),
+        ("bf16: 3", r"'bf16' is 3 \(int\), expected bool"),
+        ("bf16: perhaps", "expected bool"),
+        ("learning_rate: 1\nlearning_rate: 2", "not a YAML file: key 'learning_rate' twice"),
+        ("- a\n- b", "expected lines of `key: value`, found a list"),
+        ("a: [", "not a YAML file"),
+        ("a: !!python/object/apply:os.getcwd []", "not a YAML file"),
+    ],
+)
+def test_a_wrong_recipe_is_named(recipe, text, message):
+    argv = recipe(text)
+    with pytest.raises(ValueError, match=message) as error:
+        parse_recipe(SealLike, argv)
+    assert argv[1] in str(error.value)
+
+
+def test_a_merge_is_no_key(recipe):
+    assert parse_recipe(SealLike, recipe("<<: {num_samples: 3}\n<<: {num_samples: 4}"))[0].num_samples in (3, 4)
+
+
+def test_wrong_elements_of_a_list_are_named(recipe):
+    with pytest.raises(ValueError, match=r"'columns\[1\]' is 3 \(int\), expected str"):
+        parse_recipe(Data, recipe("dataset: a\ncolumns: [a, 3]"))
+    with pytest.raises(ValueError, match="'columns' is 'a' .*expected a list, each str"):
+        parse_recipe(Data, recipe("dataset: a\ncolumns: a"))
+
+
+def test_missing_file_and_unknown_flag(recipe):
+    with pytest.raises(FileNotFoundError, match="no recipe file nowhere.yaml"):
+        parse_recipe(Method, ["--recipe", "nowhere.yaml"])
+    with pytest.raises(ValueError, match="unknown command-line argument '--los'. Did you mean '--loss'?"):
+        parse_recipe(Method, ["--los", "ce"])
+    with pytest.raises(ValueError, match="arguments are required: --dataset"):  # which neither sets
+        parse_recipe((Data, Method), recipe("rate: 1"))
+
+
+def test_an_empty_recipe_changes_nothing(recipe):
+    assert parse_recipe(Method, recipe("# nothing\n")) == (Method(),)
+
+
+def test_the_default_recipe_sees_the_command_line_and_yields_to_a_recipe(recipe):
+    seen = []
+
+    def default_recipe(namespace):
+        seen.append((namespace.dataset, namespace.rate))
+        return {"rate": 2.0, "dataset": "embedded"} if namespace.dataset is None else None
+
+    call = lambda argv: parse_recipe((Data, Method), argv, default_recipe=default_recipe)  # noqa: E731
+    data, method = call(["--rate", "3"])
+    assert (data.dataset, method.rate, seen.pop()) == ("embedded", 3.0, (None, 3.0))
+    assert call([])[1].rate == 2.0 and seen.pop() == (None, 0.1)
+    assert call(["--dataset", "x"]) == (Data("x"), Method()) and seen.pop() == ("x", 0.1)
+    assert call(recipe("dataset: y"))[0].dataset == "y" and not seen
+    with pytest.raises(ValueError, match="the default recipe: unknown key 'rat'. Did you mean 'rate'?"):
+        parse_recipe(Method, [], default_recipe=lambda namespace: {"rat": 1})
+
+
+def test_training_arguments_with_complicated_types(recipe, tmp_path):
+    text = f"""
+    output_dir: {tmp_path}
+    lr_scheduler_type: cosine_with_restarts
+    lr_scheduler_kwargs: {{num_cycles: 2}}
+    report_to: [none]
+    label_names: [labels]
+    eval_strategy: "no"
+    use_cpu: yes
+    max_steps: 3
+    """
+    (args,) = parse_recipe(SealLike, recipe(text))
+    assert args.lr_scheduler_type == "cosine_with_restarts" and args.lr_scheduler_kwargs == {"num_cycles": 2}
+    assert args.label_names == ["labels"] and args.use_cpu is True and args.max_steps == 3
+    assert args.report_to == [] and args.eval_strategy == "no"
+
+
+@pytest.mark.parametrize("name", ["features", "text"])
+def test_packaged_recipes_parse_and_every_line_says_why(name, tmp_path):
+    file = packaged_recipe(name)
+    args, data = parse_recipe(
+        (SealLike, Normalized), ["--output_dir", str(tmp_path), "--use_cpu"], default_recipe=lambda _: file
+    )
+    expected = {
+        "features": (1e-3, 32, 256, 10.0, 20, 1e-3, "constant", 20, "standard", 0),
+        "text": (5e-5, 16, 64, 1.0, 3, 1e-4, "linear", 100, "none", 100),
+    }[name]
+    found = (args.learning_rate, args.per_device_train_batch_size, args.per_device_eval_batch_size, args.max_grad_norm)
+    found += (args.num_train_epochs, args.loss_net_learning_rate, args.lr_scheduler_type, args.num_samples)
+    assert (*found, data.normalize, args.warmup_steps) == expected
+    assert args.energy_weight == 1.0
+    for line in file.read_text(encoding="utf-8").splitlines():
+        assert line.startswith("#") or "  # " in line
+
+
+def test_the_packaged_recipe_of_energy_networks_parses_and_every_line_says_why(tmp_path):
+    file = packaged_recipe("energy")
+    args, data = parse_recipe(
+        (EnergyTrainingArguments, Normalized),
+        ["--output_dir", str(tmp_path), "--use_cpu"],
+        default_recipe=lambda _: file,
+    )
+    found = (args.learning_rate, args.per_device_train_batch_size, args.max_grad_norm, args.num_train_epochs)
+    assert (*found, args.num_samples, data.normalize) == (1e-3, 32, 10.0, 40, 100, "standard")
+    assert all(line.startswith("#") or "  # " in line for line in file.read_text(encoding="utf-8").splitlines())
+
+
+def test_an_unknown_packaged_recipe_is_named():
+    with pytest.raises(ValueError, match="no packaged recipe '../text'; there are energy, features, .*, text"):
+        packaged_recipe("../text")
+
+
+def test_patience_needs_something_to_wait_for(tmp_path):
+    def stopping(patience, **options):
+        return early_stopping(SealTrainingArguments(str(tmp_path), use_cpu=True, **options), patience)
+
+    assert stopping(0) == []
+    (callback,) = stopping(3, eval_strategy="epoch", metric_for_best_model="f1_example")
+    assert callback.early_stopping_patience == 3
+    with pytest.raises(ValueError, match="5, but eval_strategy is 'no' and metric_for_best_model is None: there"):
+        stopping(5)
+    with pytest.raises(ValueError, match="`patience` is 5, but metric_for_best_model is None: there is nothing to"):
+        stopping(5, eval_strategy="epoch")
+    with pytest.raises(ValueError, match="`patience` is -1; it is a number of evaluations"):
+        stopping(-1)
+
+
+def test_parsing_leaves_the_dataclasses_as_they_were(recipe):
+    parse_recipe(Method, recipe("rate: 9"))
+    assert parse_recipe(Method, []) == (Method(),)
+    assert [f.default for f in dataclasses.fields(Method)] == ["nce", 0.1, False]
+
+
+@pytest.mark.parametrize("kind", [SealTrainingArguments, EnergyTrainingArguments])
+def test_what_the_programs_do_not_do_is_refused(kind, tmp_path):
+    where = ["--output_dir", str(tmp_path)]
+    for name in ("do_train", "do_predict", "do_eval"):
+        with pytest.raises(ValueError, match=f"`{name}` is False, but the programs always train"):
+            parse_recipe(kind, [*where, f"--{name}", "false"])
+        parse_recipe(kind, [*where, f"--{name}", "true"])
+    file = tmp_path / "recipe.yaml"
+    file.write_text("do_train: false\n")
+    with pytest.raises(ValueError, match="`do_train` is False, but the programs always train"):
+        parse_recipe(kind, [*where, "--recipe", str(file)])
+    for name, value in (("prediction_loss_only", True), ("eval_do_concat_batches", False)):
+        with pytest.raises(ValueError, match=f"`{name}` is {value}, but the programs score the predictions of all"):
+            parse_recipe(kind, [*where, f"--{name}", str(value)])
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        ("--num_train_epochs -1", "`num_train_epochs` is -1.0; it must be 0 or more"),
+        ("--per_device_train_batch_size 0", "`per_device_train_batch_size` is 0; it must be at least 1"),
+        ("--report_to nowhere", "`report_to` is 'nowhere', which is not installed"),
+        ("--learning_rate fast", "argument --learning_rate.*: invalid float value: 'fast'. All flags: --help"),
+    ],
+)
+def test_what_no_run_can_do_is_said_in_one_line(flags, message, tmp_path):
+    with pytest.raises(ValueError, match=message) as error:
+        parse_recipe(SealTrainingArguments, ["--output_dir", str(tmp_path), *flags.split()])
+    assert "\n" not in str(error.value)
+
+
+def test_an_output_folder_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="`output_dir` is '.*file', which is a file"):
+        parse_recipe(SealTrainingArguments, ["--output_dir", str(tmp_path / "file")])

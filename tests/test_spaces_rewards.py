@@ -1,0 +1,185 @@
+"""Oracle: each rule by a loop over the words of one sentence, as its sentence in the docstring says it."""
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from seal_hf import load_tags
+from seal_hf.spaces.rewards import FunctionReward, Rule, RuleReward, read_rules
+
+RULES = Path(__file__).resolve().parents[1] / "recipes/rules/cora.yaml"
+TAGS = ["O", "B-a", "I-a", "B-d"]
+FIELD = dict(zip(TAGS, ["O", "a", "a", "d"], strict=True))
+WORDS = "In May 1992, pp. 3".split()
+ALL = [
+    Rule("words", ("d",), r"may \d+", 3.0),  # two words
+    Rule("words", ("d", "O"), r"\d", 0.5),
+    Rule("words", ("d",), "nowhere", 7.0),
+    Rule("changes_after", (), r"[.,](?= |$)", 2.0),
+    Rule("first", ("a", "O")),
+    Rule("last", ("d",), None, 0.25),
+    Rule("once", ("a",)),
+    Rule("once", ("O",)),
+    Rule("order", ("a", "d"), None, 1.5),
+    Rule("present", ("d",)),
+]
+
+
+def share(rule, words, tags):
+    """s_r of one sentence, None where the rule does not apply."""
+    fields = [FIELD[tag] for tag in tags]
+    text, found = " ".join(words), set()
+    places = [i for i, word in enumerate(words) for _ in word + " "]  # of each character
+    if rule.pattern:
+        for match in re.finditer(rule.pattern, text, re.IGNORECASE):
+            found |= set(places[match.start() : match.end()])
+    if rule.kind == "words":
+        kept = [fields[i] in rule.fields for i in found]
+        return sum(kept) / len(kept) if kept else None
+    if rule.kind == "changes_after":
+        kept = [fields[i] == fields[i + 1] for i in range(len(words) - 1) if i not in found]
+        return sum(kept) / len(kept) if kept else None
+    if rule.kind in ("first", "last"):
+        return float(fields[0 if rule.kind == "first" else -1] in rule.fields)
+    if rule.kind == "once":
+        return float(sum(name == rule.fields[0] for name, _ in itertools.groupby(fields)) <= 1)
+    if rule.kind == "order":
+        a, b = rule.fields
+        return float(a not in fields or b not in fields or fields.index(a) < fields.index(b))
+    return float(rule.fields[0] in fields)
+
+
+def expected(rules, words, tags):
+    parts = [(rule.weight, share(rule, words, tags)) for rule in rules]
+    return sum(w * s for w, s in parts if s is not None) / sum(w for w, s in parts if s is not None)
+
+
+def test_a_reward_is_the_weighted_share_of_its_rules():
+    """All 4^5 tag sequences as candidates of one row, and a shorter row with a hole beside it."""
+    reward = RuleReward(ALL, TAGS)
+    sequences = list(itertools.product(range(4), repeat=5))
+    y = F.one_hot(torch.tensor(sequences), 4).float()  # (S, T, C)
+    codes = torch.tensor(reward.codes([WORDS])[0])
+    mask = torch.tensor([[True] * 5, [False, True, False, True, True]])
+    short = [WORDS[1], *WORDS[3:]]
+    holes = torch.full((5,), 3)  # what does not count may be anything
+    holes[mask[1]] = torch.tensor(reward.codes([short])[0])
+    found = reward(torch.stack([codes, holes]), torch.stack([y, y]), mask)
+    names = [[TAGS[tag] for tag in tags] for tags in sequences]
+    assert torch.allclose(found[0], torch.tensor([expected(ALL, WORDS, tags) for tags in names]))
+    kept = [[tags[1], *tags[3:]] for tags in names]
+    assert torch.allclose(found[1], torch.tensor([expected(ALL, short, tags) for tags in kept]))
+
+
+def test_a_relaxed_candidate_counts_as_its_likeliest_tags():
+    reward = RuleReward(ALL, TAGS)
+    codes, mask = torch.tensor(reward.codes([WORDS])), torch.ones(1, 5).bool()
+    logits = torch.randn(1, 3, 5, 4, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    hard = F.one_hot(logits.argmax(-1), 4).float()
+    found = reward(codes, logits.softmax(-1), mask)
+    assert torch.equal(found, reward(codes, hard, mask)) and not found.requires_grad
+
+
+def test_without_words_nothing_is_broken():
+    assert RuleReward(ALL, TAGS)(
+        torch.zeros(1, 5).long(), torch.rand(1, 2, 5, 4), torch.zeros(1, 5).bool()
+    ).tolist() == [[1.0, 1.0]]
+
+
+def test_tags_without_a_scheme_are_fields_themselves():
+    assert RuleReward([Rule("present", ("x-y",))], ["x-y", "z"]).fields == ["x-y", "z"]
+
+
+def test_a_function_gets_words_and_tags():
+    def mine(words, tags):
+        assert words == ["b", "c"]
+        return float(tags == ["x", "y"])
+
+    reward = FunctionReward(mine, ["x", "y"])
+    codes = torch.tensor(reward.codes([["a", "b", "c"]]))
+    y = F.one_hot(torch.tensor([[[0, 0, 1], [0, 1, 1]]]), 2)
+    assert reward(codes, y, torch.tensor([[False, True, True]])).tolist() == [[1.0, 0.0]]
+    for function, found in (
+        (lambda words, tags: 2, "<lambda> gave 2 for the words"),
+        (lambda words, tags: None, "gave None for the words"),
+        (lambda words, tags: 1 / 0, "failed .ZeroDivisionError: division by zero. for the words"),
+        (lambda words: 1, "failed .TypeError: .*takes 1 positional argument"),
+    ):
+        wrong = FunctionReward(function, ["x", "y"])
+        with pytest.raises(ValueError, match=f"The reward function .*({found}).*a number in"):
+            wrong(torch.tensor(wrong.codes([["a", "b", "c"]])), y, torch.ones(1, 3).bool())
+
+
+def test_a_file_of_rules(tmp_path):
+    file = tmp_path / "rules.yaml"
+    file.write_text("rules:\n- {words: '\\d+', are: d, weight: 2}\n- {once: [a, d]}\n- {order: [a, d]}\n")
+    assert read_rules(file) == [
+        Rule("words", ("d",), r"\d+", 2.0),
+        Rule("once", ("a",)),
+        Rule("once", ("d",)),
+        Rule("order", ("a", "d")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("{word: x}", "rule 1: .* has 0 of the keys words"),
+        ("{first: a, last: a}", "has 2 of the keys"),
+        ("{first: a, are: d}", "'are' is no key of a rule of the kind 'first'"),
+        ("{first: a, weight: -1}", "`weight` is -1; it must be a positive number"),
+        ("{first: a, weight: yes}", "`weight` is True"),
+        ("{words: '(', are: a}", "no regular expression"),
+        ("{words: 1992, are: a}", "no regular expression"),
+        ("{words: 'x*', are: a}", "matches the empty text"),
+        ("{words: x}", "`are` is None"),
+        ("{order: [a, b, c]}", "it must have two"),
+        ("{present: dd}", "names the field 'dd'; the tags have O, a, d. Did you mean 'd'?"),
+        ("!!python/object/apply:os.getcwd []", "is not YAML"),
+    ],
+)
+def test_a_wrong_rule_is_named(tmp_path, rule, message):
+    file = tmp_path / "rules.yaml"
+    file.write_text(f"rules:\n- {rule}\n")
+    with pytest.raises(ValueError, match=re.escape(message) if "Did" in message else message):
+        RuleReward(file, TAGS)
+
+
+def test_a_file_without_rules_is_named(tmp_path):
+    (tmp_path / "a.yaml").write_text("- {first: a}\n")
+    with pytest.raises(ValueError, match=r"a\.yaml: expected a list of rules under the key `rules`"):
+        read_rules(tmp_path / "a.yaml")
+    with pytest.raises(ValueError, match="There are no rules"):
+        RuleReward([], TAGS)
+    with pytest.raises(ValueError, match="70 patterns; there may be 62"):
+        RuleReward([Rule("changes_after", (), "x")] * 70, TAGS)
+
+
+def test_the_rules_for_cora_prefer_gold(shared_data):
+    """Every gold reference of a part earns more than 0.8, and more the fewer of its tags are replaced."""
+    data = load_tags("cora", data_dir=str(shared_data))
+    reward = RuleReward(RULES, data.label_names)
+    assert set(reward.fields) >= set("author title booktitle journal date pages volume editor publisher".split())
+    words, tags = data.validation["words"][:], [torch.tensor(row) for row in data.validation["tags"][:]]
+    pad = lambda rows: torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)  # noqa: E731
+    codes, gold = pad([torch.tensor(row) for row in reward.codes(words)]), pad(tags)
+    mask = pad([torch.ones_like(row) for row in tags]).bool()
+    noise = torch.Generator().manual_seed(0)
+    other, drawn = (
+        torch.randint(len(data.label_names), gold.shape, generator=noise),
+        torch.rand(gold.shape, generator=noise),
+    )
+    rows = torch.stack([torch.where(drawn < p, other, gold) for p in (0, 0.05, 0.2, 0.5, 1)], dim=1)
+    found = reward(codes, F.one_hot(rows, len(data.label_names)), mask)
+    assert found[:, 0].min() > 0.8
+    assert (found.mean(0).diff() < -0.02).all()
+
+
+def test_a_space_belongs_to_no_word():
+    rules = [Rule("words", ["A"], pattern=pattern) for pattern in (r"\s\d+", r"\w+\s", r"in 1", r"\s", r"\b")]
+    reward = RuleReward(rules, ["A"])
+    assert [f"{code:05b}"[::-1] for code in reward.codes([["in", "1999", "x"]])[0]] == ["01100", "11100", "00000"]
