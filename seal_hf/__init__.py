@@ -45,8 +45,7 @@ from .trainer import SealTrainer
 from .training.arguments import SealTrainingArguments
 from .training.energy_arguments import EnergyTrainingArguments
 from .training.energy_methods import ENERGY_METHODS
-from .training.energy_trainer import EnergyTrainer, load_energy_network
-from .training.mask_energy import MaskEnergyTrainer
+from .training.energy_trainer import EnergyTrainer, MaskEnergyTrainer, load_energy_network
 from .training.meters import NonFiniteLossError
 
 __version__ = "0.1.0"

@@ -13,8 +13,7 @@ from seal_hf import (
     MultiLabelSpace,
     SealTrainingArguments,
 )
-from seal_hf.cli.flags import OUTPUTS, READERS, check_flags
-from seal_hf.energy_losses import EnergyLoss
+from seal_hf.cli.flags import OUTPUTS, check_flags, readers
 
 
 def check(words, output="multi_label", **options):
@@ -35,9 +34,9 @@ def check(words, output="multi_label", **options):
             "`gold_mix` is read with energy_loss nce or ranking",
         ),
         (
-            "--focal_gamma 3",
-            {"focal_gamma": 3.0},
-            "`focal_gamma` is read with task_loss focal, but task_loss is 'cross_entropy'",
+            "--unique_roles_weight 3",
+            {"unique_roles_weight": 3.0},
+            "`unique_roles_weight` is read with task_loss unique_roles, but task_loss is 'cross_entropy'",
         ),
         (
             "--hypergradient_terms 9",
@@ -131,18 +130,18 @@ class Recorded:
     """The names of the options that were read, of a loss whose class this mixes in."""
 
     def __getattribute__(self, name):
-        if name in {field.name for field in fields(ENERGY_LOSSES["nce"])}:
-            object.__getattribute__(self, "read").add(name)
+        if name in {field.name for field in fields(object.__getattribute__(self, "__class__"))}:
+            object.__getattribute__(self, "seen").add(name)
         return object.__getattribute__(self, name)
 
 
 @pytest.mark.parametrize("name", ENERGY_LOSSES)
-def test_the_options_of_an_energy_loss_are_the_fields_that_it_reads(name):
+def test_every_option_of_an_energy_loss_is_read(name):
     kind, logits, labels = ENERGY_LOSSES[name], torch.randn(3, 4), torch.eye(3, 4)
-    read = set()
-    for options in ({}, {"cost_weight": 1.0, "gold_mix": 0.3, "distinct_samples": True}):
-        loss = kind(**options)
-        loss.read = read
+    options, read = {field.name for field in fields(kind)}, set()
+    for given in ({}, {"cost_weight": 1.0, "gold_mix": 0.3, "distinct_samples": True}):
+        loss = kind(**{option: value for option, value in given.items() if option in options})
+        loss.seen = read
         loss.__class__ = type("Recording", (Recorded, kind), {})
         partner = logits.flip(1) if loss.has_partner else None
         candidates = loss.candidates(MultiLabelSpace(), logits, labels, torch.Generator().manual_seed(0), partner)
@@ -152,14 +151,18 @@ def test_the_options_of_an_energy_loss_are_the_fields_that_it_reads(name):
             loss.task_term(energies[:, :2], torch.rand(3, 1))
         else:
             loss.task_term(energies[:, :1])
-    assert read == set(kind.options)
+    assert read == options
+
+
+def idle_options(kind):
+    return {field.name: field.metadata["idle"] for field in fields(kind) if field.metadata.get("idle")}
 
 
 OTHERS = {"margin_cost": ("f1", "l1"), "perturbation_std": (1.0, 3.0)}  # two values of options that may be idle
 READ_AGAIN = {"cost_weight": 1.0, "margin_type": "rescaled", "regression_samples": "continuous"}
 
 
-@pytest.mark.parametrize("name", [name for name, kind in ENERGY_LOSSES.items() if kind.idle])
+@pytest.mark.parametrize("name", [name for name, kind in ENERGY_LOSSES.items() if idle_options(kind)])
 def test_an_idle_option_changes_no_loss_and_one_that_is_read_does(name):
     kind = ENERGY_LOSSES[name]
 
@@ -170,7 +173,7 @@ def test_an_idle_option_changes_no_loss_and_one_that_is_read_does(name):
         energies = torch.arange(candidates.y[..., 0].numel()).view(candidates.y.shape[:2]).remainder(5).float() / 5
         return loss(energies, candidates)
 
-    for option, (other, idle) in kind.idle.items():
+    for option, (other, idle) in idle_options(kind).items():
         one, two = ({option: choice} for choice in OTHERS[option])
         assert torch.equal(value(**one, **{other: idle}), value(**two, **{other: idle}))
         assert not torch.equal(value(**one, **{other: READ_AGAIN[other]}), value(**two, **{other: READ_AGAIN[other]}))
@@ -178,27 +181,15 @@ def test_an_idle_option_changes_no_loss_and_one_that_is_read_does(name):
 
 def test_every_method_and_option_that_is_named_is_there():
     arguments = {field.name for field in fields(EnergyTrainingArguments)}
-    assert {name for method in ENERGY_METHODS.values() for name in method.options} <= arguments
+    assert {name for method in ENERGY_METHODS.values() for name in method.also_reads} <= arguments
 
 
 def test_a_flag_that_is_read_or_waits_for_an_energy_loss_is_taken():
     check("--perturbation_std 3", energy_loss="regression_s", perturbation_std=3)
     given = dict(gold_mix=0.3, perturbation_std=3.0, margin_type="slack")
     check("--gold_mix 0.3 --perturbation_std 3 --margin_type slack", energy_loss="ce", **given)
-    check("--asymmetric_clip 0.1", task_loss="asymmetric", asymmetric_clip=0.1)
     check("--distinct_samples false", energy_loss="margin")  # its default
     check("--coherence_size 3", "binary_mask", sample_coherence="field", coherence_size=3)
-
-
-def test_a_loss_that_names_no_options_may_read_any(monkeypatch):
-    monkeypatch.setitem(ENERGY_LOSSES, "mine", type("Mine", (EnergyLoss,), {"name": "mine"}))
-    check("--gold_mix 0.3 --margin_type slack", energy_loss="mine", gold_mix=0.3, margin_type="slack")
-
-
-def test_an_option_is_idle_only_by_another_of_the_same_loss(monkeypatch):
-    own = {"name": "mine", "options": ("num_samples", "margin_cost")}  # no `cost_weight`, by which `ranking` reads it
-    monkeypatch.setitem(ENERGY_LOSSES, "mine", type("Mine", (ENERGY_LOSSES["ranking"],), own))
-    check("--margin_cost l1", energy_loss="mine", margin_cost="l1")
 
 
 def test_a_loss_of_ones_own_reads_what_its_class_reads(monkeypatch):
@@ -206,9 +197,9 @@ def test_a_loss_of_ones_own_reads_what_its_class_reads(monkeypatch):
     check("--gold_mix 0.3", energy_loss="mine", gold_mix=0.3)
 
 
-def test_the_tables_name_arguments_losses_and_outputs_that_there_are():
+def test_the_tables_name_arguments_and_outputs_that_there_are():
     arguments = {field.name for field in fields(SealTrainingArguments)}
-    assert {name for names in (*READERS, *OUTPUTS) for name in names.split()} <= arguments
+    read_by = readers(SealTrainingArguments("runs", use_cpu=True))
+    assert {name for names in OUTPUTS for name in names.split()} | set(read_by) <= arguments
     assert {kind for kind, _ in OUTPUTS.values()} == set(SPACES)
-    losses = {value for switch, values in READERS.values() if switch == "energy_loss" for value in values}
-    assert losses <= set(ENERGY_LOSSES) and {switch for switch, _ in READERS.values()} <= arguments
+    assert {switch for switches in read_by.values() for switch in switches} <= arguments

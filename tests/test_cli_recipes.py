@@ -258,7 +258,7 @@ def test_what_the_programs_do_not_do_is_refused(kind, tmp_path):
     "flags, message",
     [
         ("--num_train_epochs -1", "`num_train_epochs` is -1.0; it must be 0 or more"),
-        ("--per_device_train_batch_size 0", "`per_device_train_batch_size` is 0; it must be at least 1"),
+        ("--per_device_eval_batch_size 0", "`per_device_eval_batch_size` is 0; it must be at least 1"),
         ("--report_to nowhere", "`report_to` is 'nowhere', which is not installed"),
         ("--learning_rate fast", "argument --learning_rate.*: invalid float value: 'fast'. All flags: --help"),
     ],

@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from losses import energy_loss
 
 from seal_hf import ENERGY_LOSSES, MultiLabelEnergy, MultiLabelSpace
 from seal_hf.energy_losses import log_inclusion
@@ -35,10 +36,6 @@ def problem():
     return logits, features, labels, MultiLabelEnergy(L, H, 6)
 
 
-def make(name, **options):
-    return ENERGY_LOSSES[name](**options)
-
-
 def partner(loss, logits):
     """Logits of a cost-augmented network, where the loss has one."""
     return logits.flip(1) if loss.has_partner else None
@@ -53,7 +50,7 @@ def test_nce_with_many_samples_approaches_the_exact_value(problem):
     """(1/K) Σ_k exp(s(y_k)) -> Σ_y exp(-E(y)): the loss, less its log K, tends to the exact ranking value."""
     logits, features, labels, energy = problem
     K = 200_000
-    loss = make("nce", num_samples=K)
+    loss = energy_loss("nce", num_samples=K)
     with torch.no_grad():
         candidates = loss.candidates(SPACE, logits, labels, generator())
         estimate = loss(energy(features, candidates.y), candidates)
@@ -66,7 +63,7 @@ def test_nce_with_many_samples_approaches_the_exact_value(problem):
 def test_ranking_with_many_samples_approaches_its_exact_value(problem):
     logits, features, labels, energy = problem
     K = 200_000
-    loss = make("ranking", num_samples=K)
+    loss = energy_loss("ranking", num_samples=K)
     with torch.no_grad():
         candidates = loss.candidates(SPACE, logits, labels, generator())
         estimate = loss(energy(features, candidates.y), candidates)
@@ -79,7 +76,7 @@ def test_ranking_with_many_samples_approaches_its_exact_value(problem):
 
 def test_nce_is_cross_entropy_over_gold_and_samples(problem):
     logits, features, labels, energy = problem
-    loss = make("nce", num_samples=7)
+    loss = energy_loss("nce", num_samples=7)
     candidates = loss.candidates(SPACE, logits, labels, generator())
     energies = energy(features, candidates.y)
     p = torch.sigmoid(logits)
@@ -101,7 +98,7 @@ def test_nce_is_minimised_where_the_energy_is_the_negative_log_likelihood_of_the
     target = torch.softmax(torch.randn(2**L), 0)
     energies = torch.zeros(2**L, requires_grad=True)
     logits = torch.randn(1, L)
-    loss = make("nce", num_samples=num_samples, distinct_samples=distinct)
+    loss = energy_loss("nce", num_samples=num_samples, distinct_samples=distinct)
     optimizer = torch.optim.Adam([energies], lr=0.05)
     weights = 2 ** torch.arange(L - 1, -1, -1)
     for step in range(400):
@@ -118,7 +115,7 @@ def test_nce_is_minimised_where_the_energy_is_the_negative_log_likelihood_of_the
 def test_the_options_of_a_contrast_are_those_of_its_formula(name, problem):
     """-log exp s(y*) / Σ exp s(y), s = -E - log P(drawn) + α Δ over the different candidates, in loops over rows."""
     logits, features, labels, energy = problem
-    loss = make(name, num_samples=30, cost_weight=1.5, margin_cost="l1", distinct_samples=True, gold_mix=0.4)
+    loss = energy_loss(name, num_samples=30, cost_weight=1.5, margin_cost="l1", distinct_samples=True, gold_mix=0.4)
     candidates = loss.candidates(SPACE, logits, labels, generator())
     value = loss(energy(features, candidates.y), candidates).item()
     rows, sizes = [], []
@@ -148,7 +145,7 @@ def test_the_probability_to_be_among_k_draws_is_exact_at_all_sizes():
 
 def test_discrete_structures_of_regression_s_are_drawn_from_the_task_net(problem):
     logits, features, labels, energy = problem
-    loss = make("regression_s", num_samples=9, regression_samples="discrete")
+    loss = energy_loss("regression_s", num_samples=9, regression_samples="discrete")
     candidates = loss.candidates(SPACE, logits, labels, generator())
     assert torch.equal(candidates.y[:, 2:], SPACE.sample(logits, 8, generator()))
     value = torch.sigmoid(-energy(features, candidates.y))[:, [0, *range(2, 10)]].double()
@@ -159,7 +156,7 @@ def test_discrete_structures_of_regression_s_are_drawn_from_the_task_net(problem
 
 def test_margin_is_the_hinge_on_the_tasks_output(problem):
     logits, features, labels, energy = problem
-    loss = make("margin", margin_cost="l1")
+    loss = energy_loss("margin", margin_cost="l1")
     candidates = loss.candidates(SPACE, logits, labels, generator())
     y_hat = torch.sigmoid(logits)
     gap = energy(features, labels.unsqueeze(1)).squeeze(1) - energy(features, y_hat.unsqueeze(1)).squeeze(1)
@@ -169,7 +166,7 @@ def test_margin_is_the_hinge_on_the_tasks_output(problem):
 
 def test_regression_is_cross_entropy_between_score_and_sigmoid_of_minus_energy(problem):
     logits, features, labels, energy = problem
-    loss = make("regression")
+    loss = energy_loss("regression")
     candidates = loss.candidates(SPACE, logits, labels, generator())
     value = torch.sigmoid(-energy(features, torch.sigmoid(logits).unsqueeze(1))).squeeze(1)
     s = SPACE.score(torch.sigmoid(logits).unsqueeze(1), labels).squeeze(1)
@@ -179,11 +176,11 @@ def test_regression_is_cross_entropy_between_score_and_sigmoid_of_minus_energy(p
 
 def test_regression_s_with_one_structure_or_no_noise_is_regression(problem):
     logits, features, labels, energy = problem
-    plain = make("regression")
+    plain = energy_loss("regression")
     reference = plain(energy(features, plain.candidates(SPACE, logits, labels, generator()).y),
                       plain.candidates(SPACE, logits, labels, generator()))  # fmt: skip
     for K in (1, 3):
-        loss = make("regression_s", num_samples=K, perturbation_std=0.0)
+        loss = energy_loss("regression_s", num_samples=K, perturbation_std=0.0)
         candidates = loss.candidates(SPACE, logits, labels, generator())
         torch.testing.assert_close(loss(energy(features, candidates.y), candidates), K * reference)
 
@@ -191,7 +188,7 @@ def test_regression_s_with_one_structure_or_no_noise_is_regression(problem):
 @pytest.mark.parametrize("name", sorted(ENERGY_LOSSES))
 def test_gradients_match_finite_differences(name, problem):
     logits, features, labels, energy = problem
-    loss = make(name, num_samples=4)
+    loss = energy_loss(name, num_samples=4)
     candidates = loss.candidates(SPACE, logits, labels, generator(), partner(loss, logits))
     for field in ("y", "log_noise", "score", "cost"):
         value = getattr(candidates, field)
@@ -221,7 +218,7 @@ def test_gradients_match_finite_differences(name, problem):
 @pytest.mark.parametrize("name", sorted(ENERGY_LOSSES))
 def test_candidates_carry_no_gradient_and_keep_their_order(name, problem):
     logits, _, labels, _ = problem
-    loss = make(name, num_samples=6)
+    loss = energy_loss(name, num_samples=6)
     candidates = loss.candidates(SPACE, logits.requires_grad_(), labels, generator(), partner(loss, logits))
     assert not candidates.y.requires_grad
     torch.testing.assert_close(candidates.y[:, 0], torch.sigmoid(logits).detach())
@@ -232,7 +229,7 @@ def test_candidates_carry_no_gradient_and_keep_their_order(name, problem):
 @pytest.mark.parametrize("name", sorted(name for name, loss in ENERGY_LOSSES.items() if loss.reads_output))
 def test_a_differentiable_output_takes_the_losses_gradient(name, problem):
     logits, features, labels, energy = problem
-    loss = make(name, num_samples=6)
+    loss = energy_loss(name, num_samples=6)
     logits.requires_grad_()
     candidates = loss.candidates(SPACE, logits, labels, generator(), partner(loss, logits), differentiable=True)
     (slope,) = torch.autograd.grad(loss(energy(features, candidates.y), candidates), logits)
@@ -242,7 +239,7 @@ def test_a_differentiable_output_takes_the_losses_gradient(name, problem):
 def test_contrastive_divergence_is_the_augmented_likelihood_of_gold(problem):
     """-log of exp(-E(y*)) over the sum of exp(-E(y) + Δ(y, y*)) of output, gold and samples, one by one."""
     logits, features, labels, energy = problem
-    loss = make("contrastive_divergence", num_samples=5, margin_cost="l1")
+    loss = energy_loss("contrastive_divergence", num_samples=5, margin_cost="l1")
     candidates = loss.candidates(SPACE, logits, labels, generator())
     energies = energy(features, candidates.y)
     rows = []
@@ -255,8 +252,8 @@ def test_contrastive_divergence_is_the_augmented_likelihood_of_gold(problem):
 
 def test_the_task_term_is_the_energy_or_the_estimated_score():
     energy = torch.tensor([[1.0], [-2.0]])
-    assert make("nce").task_term(energy).item() == pytest.approx(-0.5)
-    torch.testing.assert_close(make("regression").task_term(energy), -torch.sigmoid(-energy).mean())
+    assert energy_loss("nce").task_term(energy).item() == pytest.approx(-0.5)
+    torch.testing.assert_close(energy_loss("regression").task_term(energy), -torch.sigmoid(-energy).mean())
     energies, cost = torch.tensor([[1.0, 3.0], [-2.0, -2.5]]), torch.tensor([[0.5], [0.25]])
     violations = {
         "rescaled": [0.5 + 2.0, 0.25 - 0.5],
@@ -265,12 +262,14 @@ def test_the_task_term_is_the_energy_or_the_estimated_score():
         "perceptron": [2.0, -0.5],
     }
     for kind, (first, second) in violations.items():
-        infnet = make("infnet", margin_type=kind)
+        infnet = energy_loss("infnet", margin_type=kind)
         assert infnet.task_term(energies, cost).item() == pytest.approx(-(first + second) / 2)
-        cut = make("infnet", margin_type=kind, inference_truncation=True)
+        cut = energy_loss("infnet", margin_type=kind, inference_truncation=True)
         assert cut.task_term(energies, cost).item() == pytest.approx(-(max(first, 0) + max(second, 0)) / 2)
-    assert make("infnet_plus", perceptron_weight=3.0).task_term(energies, cost).item() == pytest.approx(-3 * 0.75)
-    cut = make("infnet_plus", perceptron_weight=3.0, inference_truncation=True)
+    assert energy_loss("infnet_plus", perceptron_weight=3.0).task_term(energies, cost).item() == pytest.approx(
+        -3 * 0.75
+    )
+    cut = energy_loss("infnet_plus", perceptron_weight=3.0, inference_truncation=True)
     assert cut.task_term(energies, cost).item() == pytest.approx(-3 * 1.0)
 
 

@@ -52,14 +52,14 @@ def test_losses_are_not_in_bf16_where_the_forward_is(tmp_path):
     nets, rows = tiny_masks.model(), MaskRows(tiny_masks.squares(8))
     options = dict(loss="ce", task_loss="soft_iou", batch=8, bf16=True, max_steps=1, learning_rate=0.0)
     trainer, _ = tiny_masks.make(tmp_path, nets, rows, **options)
-    seen, forward = [], trainer._run_task_net
+    seen, forward = [], trainer.nets.run_task_net
 
     def watched(model, inputs):
         outputs = forward(model, inputs)
         seen.append((outputs.logits.detach(), inputs["labels"]))
         return outputs
 
-    trainer._run_task_net = watched
+    trainer.nets.run_task_net = watched
     trainer.train()
     expected = trainer.space.task_loss(*seen[0])
     assert trainer.state.log_history[0]["task_loss"] == pytest.approx(expected.item(), abs=1e-5)

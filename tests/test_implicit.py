@@ -272,7 +272,7 @@ def test_micro_batches_and_processes_are_a_mean():
     for i, half in enumerate(halves):
         half.x, half.labels = (t[12 * i : 12 * i + 12] for t in (whole.x, whole.labels))
     phi = detached(select_parameters(whole.net, "all"))
-    for method in METHODS[1:]:
+    for method in list(METHODS)[1:]:
         config = Hypergradient(method, 4, damping=2.0 if method != "unrolled" else 0.0)
         expected = config.adjoints([whole.inner], [whole.outer], phi)
         found = config.adjoints([h.inner for h in halves], [h.outer for h in halves], phi)

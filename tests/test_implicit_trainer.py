@@ -10,12 +10,12 @@ from tiny_models import tiny_arguments, tiny_config, tiny_inputs, tiny_texts, ti
 from transformers import AutoModelForSequenceClassification, SegformerConfig, SegformerForSemanticSegmentation
 
 from seal_hf import MaskRows, SealForMultiLabel, SealForSegmentation, SealTrainer, SealTrainingArguments, tokenize
-from seal_hf.implicit import phase
+from seal_hf.implicit import extension as implicit_gradients
 from seal_hf.implicit.hypergradient import METHODS, PRODUCTS, Hypergradient, flatten
 from seal_hf.implicit.task_function import TaskFunction
 from seal_hf.training import checks
 
-IMPLICIT = METHODS[1:]
+IMPLICIT = list(METHODS)[1:]
 
 
 def bert(**changes):
@@ -28,10 +28,11 @@ def recorded(trainer):
     seen = {}
 
     def solve(batches, *args):
+        implicit = tiny_run.extension(trainer)
         seen.setdefault("batches", batches)
-        seen.setdefault("phi", {k: p.detach().clone() for k, p in trainer.implicit.task_function.parameters().items()})
+        seen.setdefault("phi", {k: p.detach().clone() for k, p in implicit.task_function.parameters().items()})
         seen.setdefault("theta", [p.detach().clone() for p in trainer.learner.parameters])
-        return type(trainer.implicit).solve(trainer.implicit, batches, *args)
+        return type(implicit).solve(implicit, batches, *args)
 
     def apply():
         seen.setdefault("gradient", [p.grad.clone() for p in trainer.learner.parameters])
@@ -41,7 +42,7 @@ def recorded(trainer):
 
     def create_scheduler(*args, **kwargs):
         scheduler = build(*args, **kwargs)
-        trainer.implicit.solve, trainer.learner.apply = solve, apply
+        tiny_run.extension(trainer).solve, trainer.learner.apply = solve, apply
         return scheduler
 
     trainer.create_scheduler = create_scheduler
@@ -59,13 +60,13 @@ def gradients(folder, **options):
         for p, before in zip(trainer.learner.parameters, seen["theta"], strict=True):
             p.copy_(before)
     trainer.state.global_step = 0  # the noise is that of the first step
-    implicit, energy = trainer.implicit, list(trainer.loss_net.energy.parameters())
+    implicit, energy = tiny_run.extension(trainer), list(trainer.loss_net.energy.parameters())
 
     def mean(losses):
         return lambda phi: sum(loss(phi) for loss in losses) / len(losses)
 
-    inner = mean([implicit.inner(batch, 1.0) for batch in seen["batches"]])
-    outer = mean([implicit.outer(batch) for batch in seen["batches"]])
+    inner = mean([implicit.inner(batch, 0, 1.0) for batch in seen["batches"]])
+    outer = mean([implicit.outer(batch, 0) for batch in seen["batches"]])
     full, _ = Hypergradient(options["hypergradient"], 3)(inner, outer, seen["phi"], energy)
     direct, _ = Hypergradient("none")(inner, outer, seen["phi"], energy)
     found = dict(zip(map(id, trainer.learner.parameters), seen["gradient"], strict=True))
@@ -145,7 +146,7 @@ def test_tags_accumulate_and_resume_as_label_sets_do(tmp_path):
 
 def test_the_log_has_the_diagnostics_and_the_remedy(tmp_path, monkeypatch):
     messages = []
-    monkeypatch.setattr(phase.logger, "warning", messages.append)
+    monkeypatch.setattr(implicit_gradients.logger, "warning", messages.append)
     options = dict(loss="margin", hypergradient="neumann", hypergradient_terms=9, max_steps=4)
     trainer = tiny_run.run(tmp_path, hypergradient_scale=0.5, **options)[1]
     names = "residual curvature cosine direct_norm implicit_norm full_norm".split()
@@ -218,7 +219,9 @@ def test_a_head_whose_logits_are_resized_afterwards_is_recognised(tmp_path):
     calls = []
     model.segformer.register_forward_hook(lambda *_: calls.append(1))
     trainer.train()
-    assert len(calls) == 1 and all(name.startswith("decode_head.") for name in trainer.implicit.task_function.names)
+    assert len(calls) == 1 and all(
+        name.startswith("decode_head.") for name in tiny_run.extension(trainer).task_function.names
+    )
 
 
 def test_a_crf_is_no_part_of_the_head(tmp_path):
@@ -228,7 +231,10 @@ def test_a_crf_is_no_part_of_the_head(tmp_path):
     calls = []
     nets.task_net.encoder.register_forward_hook(lambda *_: calls.append(1))
     trainer.train()
-    assert len(calls) == 1 and trainer.implicit.task_function.names == ["classifier.weight", "classifier.bias"]
+    assert len(calls) == 1 and tiny_run.extension(trainer).task_function.names == [
+        "classifier.weight",
+        "classifier.bias",
+    ]
 
 
 def test_weights_in_half_precision_are_a_function_in_float32():
@@ -273,8 +279,8 @@ def test_adapters_of_both_nets_in_one_base(tmp_path):
         args = tiny_arguments(tmp_path, hypergradient_parameters="adapters", hypergradient_product=product, **options)
         trainer = SealTrainer(nets, args, train_dataset=tokenize(tiny_texts(8), tiny_tokenizer(), max_length=16))
         trainer.train()
-        assert trainer.implicit.task_function.names
-        assert all("lora_" in name and "loss" not in name for name in trainer.implicit.task_function.names)
+        assert tiny_run.extension(trainer).task_function.names
+        assert all("lora_" in name and "loss" not in name for name in tiny_run.extension(trainer).task_function.names)
         ends.append(flatten(trainer.learner.parameters))
     torch.testing.assert_close(*ends, rtol=0, atol=1e-4)
 

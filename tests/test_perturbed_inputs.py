@@ -70,7 +70,7 @@ def test_dropout_of_the_task_net_makes_samples_differ_and_logits_are_scaled_up(t
     assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())
 
 
-@pytest.mark.parametrize("options", [{"accumulation": 3}, {"loss_net_steps": 2, "loss_net_fresh_outputs": True}])
+@pytest.mark.parametrize("options", [{"accumulation": 3}, {"loss_net_steps": 2}])
 def test_the_loss_nets_phase_leaves_batch_statistics_to_the_task_nets(tmp_path, options):
     """As often as without a loss-net: once for each micro-batch."""
     torch.manual_seed(0)

@@ -19,7 +19,7 @@ RUNS = {
     "several updates": dict(loss_net_steps=3, loss_net_lr_scheduler_type="linear", loss_net_warmup_steps=30),
     "shared": dict(encoder="shared", loss="ranking"),
     "accumulation": dict(batch=8, accumulation=2),
-    "accumulation, fresh outputs": dict(batch=8, accumulation=2, loss_net_fresh_outputs=True, loss="regression_s"),
+    "accumulation, perturbed outputs": dict(batch=8, accumulation=2, loss="regression_s"),
     "repeats": dict(batch_repeats=2, num_train_epochs=2),
     "repeats, in the second epoch": dict(batch_repeats=2, num_rows=42),
     "repeats, accumulation, a batch that is not whole": dict(batch=8, accumulation=2, batch_repeats=3, num_rows=42),

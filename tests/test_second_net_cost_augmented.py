@@ -28,7 +28,7 @@ class Watch(TrainerCallback):
         self.partners, self.gradients, self.loss_nets = [], [], []
 
     def on_step_begin(self, args, state, control, **kwargs):
-        self.partners.append(copy.deepcopy(self.trainer.partner.net))
+        self.partners.append(copy.deepcopy(tiny_run.extension(self.trainer).net))
 
     def on_pre_optimizer_step(self, args, state, control, model, **kwargs):
         self.gradients.append([p.grad.clone() for p in model.parameters()])
@@ -117,9 +117,9 @@ def test_both_networks_take_the_gradient_of_the_whole_objective(tmp_path, kind, 
     expected = torch.autograd.grad(whole, list(before.task_net.parameters()), retain_graph=True)
     torch.testing.assert_close(watch.gradients[0], list(expected), rtol=1e-4, atol=1e-6)
     expected = torch.autograd.grad(augmented, list(partner.parameters()))
-    found = [p.grad for p in trainer.partner.net.parameters()]
+    found = [p.grad for p in tiny_run.extension(trainer).net.parameters()]
     torch.testing.assert_close(found, list(expected), rtol=1e-4, atol=1e-6)
-    assert not torch.equal(flat(partner), flat(trainer.partner.net))
+    assert not torch.equal(flat(partner), flat(tiny_run.extension(trainer).net))
 
 
 def test_a_separated_network_begins_as_the_task_net_and_is_another(tmp_path):
@@ -127,8 +127,8 @@ def test_a_separated_network_begins_as_the_task_net_and_is_another(tmp_path):
     start = flat(nets.task_net)
     trainer.train()
     assert torch.equal(flat(watch.partners[0]), start)
-    assert not {id(p) for p in trainer.partner.net.parameters()} & {id(p) for p in nets.parameters()}
-    assert not torch.equal(flat(trainer.partner.net), flat(nets.task_net))
+    assert not {id(p) for p in tiny_run.extension(trainer).net.parameters()} & {id(p) for p in nets.parameters()}
+    assert not torch.equal(flat(tiny_run.extension(trainer).net), flat(nets.task_net))
 
 
 @pytest.mark.parametrize("margin_type", MARGINS)
@@ -158,7 +158,7 @@ def test_accumulation_changes_nothing(tmp_path, kind):
     whole, one = tiny_run.run(tmp_path, **PLUS | options)
     split, two = tiny_run.run(tmp_path, batch=4, accumulation=4, **PLUS | options)
     torch.testing.assert_close(split, whole, rtol=0, atol=2e-6)
-    torch.testing.assert_close(flat(two.partner.net), flat(one.partner.net), rtol=0, atol=2e-6)
+    torch.testing.assert_close(flat(tiny_run.extension(two).net), flat(tiny_run.extension(one).net), rtol=0, atol=2e-6)
 
 
 @pytest.mark.parametrize("kind", PARAMETERIZATIONS)
@@ -174,7 +174,7 @@ def test_f_takes_a_step_with_every_one_of_the_task_net_and_no_other(tmp_path, ki
             call = getattr(Learner, name)
 
             def watched(self):
-                if trainer.partner is not None and self is trainer.partner.learner:
+                if trainer.extensions and self is tiny_run.extension(trainer).learner:
                     calls[name].append(trainer.state.global_step)
                 call(self)
 
@@ -211,11 +211,11 @@ def test_an_overflow_of_fp16_skips_the_update_of_f_and_stops_nothing(tmp_path):
     def on_step_begin(args, state, control, **kwargs):
         begin(args, state, control)
         if state.global_step == 0:
-            trainer.partner.learner.scaler = torch.amp.GradScaler("cpu", init_scale=3e38)
+            tiny_run.extension(trainer).learner.scaler = torch.amp.GradScaler("cpu", init_scale=3e38)
 
     watch.on_step_begin = on_step_begin
     trainer.train()
-    assert torch.equal(*map(flat, watch.partners)) and trainer.partner.learner.scaler.get_scale() < 1e38
+    assert torch.equal(*map(flat, watch.partners)) and tiny_run.extension(trainer).learner.scaler.get_scale() < 1e38
     assert tiny_run.parameters(nets).isfinite().all() and all(g.abs().sum() > 0 for g in watch.gradients[0])
 
 
@@ -227,7 +227,7 @@ def run(folder, kind, resume=None, stop=None, seed=0, **options):
     options = dict(cost_augmented_network=kind, dropout=0.3, max_steps=9, loss_net_every=2) | options
     trainer, nets = tiny_run.make(folder, callbacks=[tiny_run.StopAt(stop)] if stop else None, **PLUS | options)
     trainer.train(resume_from_checkpoint=resume)
-    return torch.cat([tiny_run.parameters(nets), flat(trainer.partner.net)]), trainer
+    return torch.cat([tiny_run.parameters(nets), flat(tiny_run.extension(trainer).net)]), trainer
 
 
 @pytest.mark.parametrize("kind", PARAMETERIZATIONS)
@@ -239,10 +239,10 @@ def test_resumed_equals_uninterrupted_to_the_bit(tmp_path, kind):
     folder = tmp_path / "part" / f"checkpoint-{STOP}"
     resumed, trainer = run(tmp_path / "part", kind, resume=str(folder), seed=99, **options)
     assert torch.equal(resumed, whole)
-    moments = [t.partner.learner.optimizer.state_dict()["state"] for t in (trainer, done)]
+    moments = [tiny_run.extension(t).learner.optimizer.state_dict()["state"] for t in (trainer, done)]
     assert all(torch.equal(a[name], b[name]) for a, b in zip(*(m.values() for m in moments), strict=True) for name in a)
     saved = load_file(folder / "_loss_net" / "cost_augmented.safetensors")
-    assert saved.keys() == trainer.partner.net.state_dict().keys()
+    assert saved.keys() == tiny_run.extension(trainer).net.state_dict().keys()
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_the_saved_nets_are_those_of_any_other_run(tmp_path):
     trainer.train()
     trainer.args.energy_loss = "nce"
     trainer.train()
-    assert trainer.partner is None
+    assert trainer.extensions == []
 
 
 @pytest.mark.parametrize("margin_type", MARGINS)

@@ -7,6 +7,7 @@ import itertools
 import pytest
 import tiny_run
 import torch
+from losses import energy_loss
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from seal_hf import ENERGY_LOSSES, LabelSets, LossNet, LossNetConfig, MultiLabelEnergy, MultiLabelSpace
@@ -180,7 +181,7 @@ def test_gradients_have_the_rows_of_the_candidates_alone():
 def test_losses_are_those_of_the_same_candidates_in_dense_tensors(name):
     torch.manual_seed(0)
     logits, features, labels = torch.randn(4, L), torch.randn(4, H), hard_sets(4, L)
-    loss, energy = ENERGY_LOSSES[name.split(",")[0]](num_samples=9, **WITH_OPTIONS[name]), MultiLabelEnergy(L, H, G)
+    loss, energy = energy_loss(name.split(",")[0], num_samples=9, **WITH_OPTIONS[name]), MultiLabelEnergy(L, H, G)
     sparse = loss.candidates(SPARSE, logits, labels, generator())
     assert isinstance(sparse.y, LabelSets)
     dense = type(sparse)(sparse.y.to_dense())

@@ -12,6 +12,7 @@ import pytest
 import tiny_run
 import tiny_tags
 import torch
+from losses import energy_loss
 from test_models import WITHOUT_SEAL_HF
 from tiny_models import tiny_tokenizer
 from transformers import AutoModelForTokenClassification
@@ -114,7 +115,7 @@ def test_f_does_not_train_the_crf_of_the_task_net(tmp_path, folder, kind):
         options = dict(energy_loss="infnet_plus", cost_augmented_network=kind, cost_augmented_task_weight=weight)
         trainer = tiny_tags.trainer(tmp_path, both, rows, task_loss="crf", loss_net_steps=0, **options)
         trainer.train()
-        partner = torch.cat([p.detach().flatten() for p in trainer.partner.net.parameters()])
+        partner = torch.cat([p.detach().flatten() for p in trainer.extensions[0].net.parameters()])
         ends.append((tiny_tags.parameters(both), partner))
     assert torch.equal(ends[0][0], ends[1][0]) and not torch.equal(ends[0][1], ends[1][1])
 
@@ -127,7 +128,7 @@ PADDED = [("chain_ge_c", loss) for loss in ENERGY_LOSSES] + [(energy, "nce") for
 def test_more_padding_changes_no_loss(folder, kind, energy, name):
     """Task loss, energies, and the energy loss with its task term: what is drawn is the same too."""
     both, rows = tiny_tags.nets(kind, folder, energy=energy, crf=True)
-    loss, both = ENERGY_LOSSES[name](margin_cost="l1", num_samples=5), both.eval()
+    loss, both = energy_loss(name, margin_cost="l1", num_samples=5), both.eval()
     inputs, labels = inputs_of(rows)
     wider = {name: torch.nn.functional.pad(value, (0, 5)) for name, value in inputs.items()}
     more = torch.nn.functional.pad(labels, (0, 5), value=IGNORED)

@@ -3,13 +3,14 @@ and the trainer against the closed form."""
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import tiny_run
 import torch
 
-from seal_hf import TASK_LOSSES, MultiLabelSpace, SealTrainingArguments, TaskLoss, TensorRows
+from seal_hf import TASK_LOSSES, MultiLabelSpace, SealTrainingArguments, TensorRows
 from seal_hf.reports import run_card
 from seal_hf.structures.label_sets import from_dense
 
@@ -21,11 +22,11 @@ SAMPLES = torch.stack([SETS[[0, 5, 9, 9]], SETS[[3, 0, 15, 8]], SETS[[15, 7, 2, 
 OPTIONS = [
     ("cross_entropy", {}),
     ("focal", {}),
-    ("focal", {"focal_gamma": 0.7}),
+    ("focal", {"gamma": 0.7}),
     ("asymmetric", {}),
-    ("asymmetric", {"asymmetric_gamma_positive": 1.0, "asymmetric_gamma_negative": 2.5, "asymmetric_clip": 0.2}),
-    ("asymmetric", {"asymmetric_clip": 0.0, "asymmetric_gamma_negative": 0.5}),
-    ("asymmetric", {"asymmetric_clip": 0.2, "asymmetric_gamma_negative": 0.0}),
+    ("asymmetric", {"gamma_positive": 1.0, "gamma_negative": 2.5, "clip": 0.2}),
+    ("asymmetric", {"clip": 0.0, "gamma_negative": 0.5}),
+    ("asymmetric", {"clip": 0.2, "gamma_negative": 0.0}),
     ("zlpr", {}),
     ("ranking", {}),
 ]
@@ -33,7 +34,7 @@ OPTIONS = [
 
 def by_hand(name, logits, labels, samples=SAMPLES, **options):
     """The formula, one label at a time."""
-    o = TaskLoss(**options)
+    o = SimpleNamespace(**{"gamma": 2.0, "gamma_negative": 4.0, "gamma_positive": 0.0, "clip": 0.05, **options})
     rows = []
     for s, y, drawn in zip(np.asarray(logits, np.float64), labels.tolist(), samples.tolist(), strict=True):
         p = [1 / (1 + math.exp(-v)) for v in s]
@@ -48,14 +49,14 @@ def by_hand(name, logits, labels, samples=SAMPLES, **options):
             total = math.log(1 + sum(math.exp(low - high) for high, low in pairs))
         else:
             for q, on in zip(p, y, strict=True):
-                r = max(q - o.asymmetric_clip, 0.0)
+                r = max(q - o.clip, 0.0)
                 total -= {
                     ("cross_entropy", 1): lambda q=q: math.log(q),
                     ("cross_entropy", 0): lambda q=q: math.log(1 - q),
-                    ("focal", 1): lambda q=q: (1 - q) ** o.focal_gamma * math.log(q),
-                    ("focal", 0): lambda q=q: q**o.focal_gamma * math.log(1 - q),
-                    ("asymmetric", 1): lambda q=q: (1 - q) ** o.asymmetric_gamma_positive * math.log(q),
-                    ("asymmetric", 0): lambda r=r: r**o.asymmetric_gamma_negative * math.log(1 - r),
+                    ("focal", 1): lambda q=q: (1 - q) ** o.gamma * math.log(q),
+                    ("focal", 0): lambda q=q: q**o.gamma * math.log(1 - q),
+                    ("asymmetric", 1): lambda q=q: (1 - q) ** o.gamma_positive * math.log(q),
+                    ("asymmetric", 0): lambda r=r: r**o.gamma_negative * math.log(1 - r),
                 }[name, int(on)]()
         rows.append(total)
     return sum(rows) / len(rows)
@@ -81,8 +82,8 @@ def test_the_gradient_is_that_of_the_formula(name, options):
 @pytest.mark.parametrize(
     "name, options",
     [
-        ("focal", {"focal_gamma": 0.0}),
-        ("asymmetric", {"asymmetric_gamma_negative": 0.0, "asymmetric_clip": 0.0}),
+        ("focal", {"gamma": 0.0}),
+        ("asymmetric", {"gamma_negative": 0.0, "clip": 0.0}),
     ],
 )
 def test_without_its_focus_it_is_cross_entropy(name, options):
@@ -130,8 +131,7 @@ def test_ranking_takes_sparse_samples_and_is_cross_entropy_without_any():
 @pytest.mark.parametrize("name", TASK_LOSSES)
 def test_the_trainer_logs_the_loss_it_was_asked_for(tmp_path, name):
     """One step over all rows: its loss is that of the initial task-net; the evaluation's that of the final one."""
-    options = {"focal_gamma": 1.5, "asymmetric_gamma_negative": 3.0, "asymmetric_clip": 0.1, "num_samples": 7}
-    options |= {"task_loss": name, "batch": 96, "max_steps": 1, "logging_steps": 1}
+    options = {"num_samples": 7, "task_loss": name, "batch": 96, "max_steps": 1, "logging_steps": 1}
     trainer, nets = tiny_run.make(tmp_path, "ce", **options)
     rows = TensorRows(tiny_run.table()).batch(range(96))
     logits = nets.task_net(features=rows["features"]).logits.detach()
@@ -181,10 +181,10 @@ def test_ranking_noise_is_stateless_and_differs_between_micro_batches(tmp_path, 
     assert set(seen[8:]) == {None}
 
 
-def test_a_search_over_its_options_changes_the_loss(tmp_path):
+def test_a_search_over_task_losses_changes_the_loss(tmp_path):
     """The arguments at the start of the training count, not those at construction."""
     trainer, _ = tiny_run.make(tmp_path, loss="ce", task_loss="focal", logging_steps=1, max_steps=1)
-    trainer.args.focal_gamma = 0.0
+    trainer.args.task_loss = "cross_entropy"
     trainer.train()
     other, _ = tiny_run.make(tmp_path, loss="ce", logging_steps=1, max_steps=1)
     other.train()
@@ -195,11 +195,22 @@ def test_a_search_over_its_options_changes_the_loss(tmp_path):
     "options, message",
     [
         ({"task_loss": "bce"}, "`task_loss` is 'bce'; it must be one of cross_entropy, focal, asymmetric, zlpr, rank"),
-        ({"focal_gamma": -1.0}, "`focal_gamma` is -1.0; it must be a finite number, at least 0"),
-        ({"asymmetric_gamma_negative": math.nan}, "`asymmetric_gamma_negative` is nan"),
-        ({"asymmetric_clip": 1.0}, "`asymmetric_clip` is 1.0; it is a probability below 1"),
+        ({"num_samples": 0}, "`num_samples` is 0; it must be a finite number, at least 1"),
     ],
 )
-def test_a_wrong_option_is_named(tmp_path, options, message):
+def test_a_wrong_argument_is_named(tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
         SealTrainingArguments(output_dir=str(tmp_path), use_cpu=True, **options)
+
+
+@pytest.mark.parametrize(
+    "name, options, message",
+    [
+        ("focal", {"gamma": -1.0}, "`gamma` is -1.0; it must be a finite number, at least 0"),
+        ("asymmetric", {"gamma_negative": math.nan}, "`gamma_negative` is nan"),
+        ("asymmetric", {"clip": 1.0}, "`clip` is 1.0; it must be a finite number, at least 0 and below 1"),
+    ],
+)
+def test_a_wrong_option_is_named(name, options, message):
+    with pytest.raises(ValueError, match=message):
+        TASK_LOSSES[name](**options)

@@ -77,7 +77,7 @@ def test_the_log_says_the_balanced_weight_and_both_terms_pull_alike(tmp_path):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (dict(gold_mix=1.0), "`gold_mix` is 1.0; it is a share below 1"),
+        (dict(gold_mix=1.0), "`gold_mix` is 1.0; it must be a finite number, at least 0 and below 1"),
         (dict(cost_weight=-1.0), "`cost_weight` is -1.0"),
         (dict(energy_weight_schedule="up"), "`energy_weight_schedule` is 'up'; it must be one of constant, rise, fall"),
         (dict(energy_weight_balance=True, task_weight=0.0), "`energy_weight_balance`.*`task_weight` is 0"),

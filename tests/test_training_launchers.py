@@ -9,7 +9,7 @@ import torch
 from accelerate.utils import DistributedType, DynamoBackend
 
 from seal_hf import SealTrainer, TensorRows
-from seal_hf.training.launchers import check_crf, check_launcher, check_resume
+from seal_hf.training.launchers import check_crf, check_launcher, check_resume, spare_crf
 
 
 @pytest.fixture(autouse=True)
@@ -152,8 +152,10 @@ def test_a_crf_is_trained_without_a_search_for_unused_parameters_and_never_in_sh
     accelerator = chosen(DistributedType.MULTI_GPU)
     accelerator.ddp_handler = handler
     check_crf(args, accelerator, SimpleNamespace())
+    spare_crf(args, accelerator, SimpleNamespace())
     assert args.ddp_find_unused_parameters is None and handler.find_unused_parameters
     check_crf(args, accelerator, tagger)
+    spare_crf(args, accelerator, tagger)
     assert args.ddp_find_unused_parameters is handler.find_unused_parameters is False
     args.ddp_find_unused_parameters = True
     with pytest.raises(ValueError, match="`ddp_find_unused_parameters` is True, but the task-net has a CRF"):

@@ -75,3 +75,9 @@ def run(folder, resume=None, stop=None, **options):
 def parameters(nets):
     nets = (nets.task_net, nets.loss_net)
     return torch.cat([p.detach().flatten() for net in nets for p in net.parameters()])
+
+
+def extension(trainer):
+    """The one that this trainer's run has."""
+    (found,) = trainer.extensions
+    return found

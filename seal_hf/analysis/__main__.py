@@ -35,8 +35,7 @@ from ..data.tensors.vocabulary import Vocabulary
 from ..data.tensors.words import encode_words, tokenize_words
 from ..models import SealForMultiLabel, SealForTokenClassification
 from ..nets.recurrent import BiLSTMForTokenClassification
-from ..saving.checkpoints import LOSS_NET_FOLDER
-from ..second_net.loss_net import LossNet, LossNetConfig
+from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig
 from . import dependence as d
 from .draw import check_matplotlib, draw_matrices, draw_points
 

@@ -6,30 +6,19 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
+from typing import Any
 
 from ..energy_losses import ENERGY_LOSSES
-from ..task_losses.labels import TASK_LOSSES
-from ..task_losses.tags import TAG_TASK_LOSSES
+from ..implicit.hypergradient import METHODS
+from ..spaces.masks import COHERENCE, MASK_TASK_LOSSES
+from ..task_losses import TAG_TASK_LOSSES, TASK_LOSSES
 from ..training.arguments import CROSS_ENTROPY, SealTrainingArguments
 from ..training.energy_arguments import EnergyTrainingArguments
 from ..training.energy_methods import ENERGY_METHODS
-from ..utils.options import options_idle, options_read
 
-# flags that no loss names in its `options` -> the argument that says whether they are read, and its values then
-READERS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "soft_iou_weight": ("task_loss", ("soft_iou",)),
-    "hypergradient_terms": ("hypergradient", ("neumann", "cg", "unrolled")),
-    "hypergradient_scale": ("hypergradient", ("neumann", "unrolled")),
-    "hypergradient_damping": ("hypergradient", ("neumann", "cg")),
-    "hypergradient_product hypergradient_parameters": ("hypergradient", ("neumann", "cg", "unrolled")),
-    "coherence_size": ("sample_coherence", ("field", "patches")),
-    "independent_share": ("sample_coherence", ("patches",)),
-    "input_noise_std": ("sample_coherence", ("inputs",)),
-}
 OF_ENERGY_LOSSES = {"energy_loss", "hypergradient", "sample_coherence"}
-PARTNER = ("cost_augmented_network", "cost_augmented_task_weight")  # of a loss that has one
 OUTPUTS = {  # flags of one kind of output -> its program
     "crf_learning_rate tag_score constrained_decoding": ("tag_sequence", "run_tagging.py"),
     "pixel_loss sample_coherence": ("binary_mask", "run_segmentation.py"),
@@ -69,30 +58,35 @@ def check_flags(args: SealTrainingArguments | EnergyTrainingArguments, argv: Seq
 def readers(args: SealTrainingArguments | EnergyTrainingArguments) -> Readers:
     """What each flag that a loss, a method or an option reads depends on."""
     found: Readers = defaultdict(lambda: defaultdict(list))
+    for switch, values in _switches(args).items():
+        for value, names in values.items():
+            for name in names:
+                found[name][switch].append(value)
+    return found
 
-    def note(switch: str, value: str, names: Iterable[str]) -> None:
-        for name in names:
-            found[name][switch].append(value)
+
+def _switches(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str, dict[str, Iterable[str]]]:
+    """Argument that chooses something -> each of its values -> the arguments that are read for its sake."""
+
+    def read(kinds: Mapping[str, Any]) -> dict[str, Iterable[str]]:
+        return {name: kind.read(args) for name, kind in kinds.items()}
 
     if isinstance(args, EnergyTrainingArguments):
-        for value, method in ENERGY_METHODS.items():
-            note("energy_method", value, {*method.options, *options_read(method.loss_class, args)})
-        return found
-    for value, loss in ENERGY_LOSSES.items():
-        note("energy_loss", value, {*options_read(loss, args), *(PARTNER if loss.has_partner else ())})
-    for value, loss in (*TASK_LOSSES.items(), *TAG_TASK_LOSSES.items()):
-        note("task_loss", value, loss.options)
-    for names, (switch, values) in READERS.items():
-        for value in values:
-            note(switch, value, names.split())
-    return found
+        return {"energy_method": read(ENERGY_METHODS)}
+    hypergradient = {name: [f"hypergradient_{option}" for option in names] for name, names in METHODS.items()}
+    return {
+        "energy_loss": read(ENERGY_LOSSES),
+        "task_loss": {**MASK_TASK_LOSSES, **read(TAG_TASK_LOSSES), **read(TASK_LOSSES)},
+        "hypergradient": hypergradient,
+        "sample_coherence": COHERENCE,
+    }
 
 
 def idle(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str, str]:
     """What the loss of these arguments would read if another one, which is named, had another value."""
     if isinstance(args, EnergyTrainingArguments):
-        return options_idle(ENERGY_METHODS[args.energy_method].loss_class, args)
-    return {} if args.energy_loss == CROSS_ENTROPY else options_idle(ENERGY_LOSSES[args.energy_loss], args)
+        return ENERGY_METHODS[args.energy_method].idle(args)
+    return {} if args.energy_loss == CROSS_ENTROPY else ENERGY_LOSSES[args.energy_loss].idle(args)
 
 
 def _default(field):

@@ -89,7 +89,7 @@ def _check_program(args: TrainingArguments, said: set[str]) -> None:
     """Raises ValueError for what the Trainer's arguments can say and the programs do not do."""
     if Path(args.output_dir).is_file():
         raise ValueError(f"`output_dir` is {args.output_dir!r}, which is a file. Give a folder: --output_dir FOLDER.")
-    for name in ("per_device_train_batch_size", "per_device_eval_batch_size", "gradient_accumulation_steps"):
+    for name in ("per_device_eval_batch_size", "gradient_accumulation_steps"):
         if getattr(args, name) < 1:
             raise ValueError(f"`{name}` is {getattr(args, name)}; it must be at least 1.")
     if args.num_train_epochs < 0 and args.max_steps <= 0:

@@ -16,6 +16,7 @@ from transformers.trainer_callback import PrinterCallback
 from ..inference.decoders import constant_probabilities
 from ..reports.multilabel import predict_multilabel, score_decoders
 from ..training.meters import EpochClock, NonFiniteLossError
+from ..utils.options import check_value
 from .identity import EVERY_RUN, check_identity, check_methods, fingerprint, texts
 from .methods import CONSTANT, METHODS, Method, first_of, hold, space_of, with_requirements
 from .runs import LOST, METHOD, METRIC, METRICS, Runs, thousandths
@@ -93,8 +94,7 @@ class Comparison:
             )
         if held and not budget:
             raise ValueError(f"{', '.join(held)} cannot be held, as nothing is searched: `budget` is 0.")
-        if metric not in METRICS:
-            raise ValueError(f"`metric` is {metric!r}; it must be one of {', '.join(METRICS)}.")
+        check_value("metric", metric, METRICS)
         self.runs, self.data, self.base, self.programs = runs, data, base, programs
         self.methods, self.budget, self.say = hold(held, methods) if held else methods, budget, say
         self.flags, self.metric, self.finalists, self.held = flags or {}, metric, finalists, held

@@ -10,17 +10,17 @@ cost-augmented network.
 
 A loss is a class with up to four methods: `draw` gives its samples, `annotate` fills in what it reads of the row beside
 the energies (scores, costs, log-probabilities), `__call__` maps energies to a scalar, the mean over the batch (SEAL,
-Eq. 4), and `task_term` is what the task-net minimises in turn. `options` names the fields that all this reads.
+Eq. 4), and `task_term` is what the task-net minimises in turn. The fields of the class are its options.
 Sources: SEAL = Lee et al. 2022, https://arxiv.org/abs/2212.01939; InfNet+ = Tu, Pang & Gimpel 2020,
 https://arxiv.org/abs/1911.02891 (equation numbers as printed there).
 """
 
-from .base import CONTRAST, GOLD, MARGINS, OUTPUT, REGRESSION_SAMPLES, SAMPLES, Candidates, EnergyLoss
+from .base import CONTRAST, GOLD, OUTPUT, SAMPLES, Candidates, EnergyLoss
 from .contrastive_divergence import ContrastiveDivergence
 from .inference_networks import InfNet, InfNetPlus
-from .margin import Margin
+from .margin import MARGINS, Margin
 from .ranking import NCE, Ranking, log_inclusion
-from .regression import DeepValue, Regression, RegressionS
+from .regression import REGRESSION_SAMPLES, DeepValue, Regression, RegressionS
 
 ENERGY_LOSSES: dict[str, type[EnergyLoss]] = {
     loss.name: loss

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from ..spaces import OutputSpace
 from ..structures.label_sets import LabelSets
-from ..utils.options import Checked, fields_from
+from ..utils.options import Options
 
 OUTPUT, GOLD, SAMPLES = 0, 1, slice(2, None)  # columns of a candidate row
 CONTRAST = slice(1, None)  # gold first, then the samples
-MARGINS = ("rescaled", "slack", "contrastive", "perceptron")
-REGRESSION_SAMPLES = ("continuous", "discrete")
 
 
 @dataclass
@@ -43,51 +40,27 @@ class Candidates:
 
 
 @dataclass
-class EnergyLoss(Checked):
-    """Base class; the fields are the options of all losses, named as in [`SealTrainingArguments`], each loss reads its
-    own, its `options`.
+class EnergyLoss(Options):
+    """Base class. Its fields are its options, named as in [`SealTrainingArguments`]; what else says what it is are
+    attributes of the class.
 
     Attributes:
-        num_samples: K, the samples per input.
-        margin_cost: which Δ, see the space's `cost`.
-        cost_weight: α, how much of its cost is added to the logit of a sample.
-        distinct_samples: whether a candidate that equals an earlier one is left out.
-        gold_mix: m, the share of the gold in the distribution that samples come from, in [0, 1).
-        margin_type: one of `MARGINS`.
-        inference_truncation: whether inference networks maximise the hinge, or what it cuts at 0.
-        perceptron_weight: λ of `infnet_plus`.
-        regression_samples: `continuous` or `discrete` structures.
-        perturbation_std: standard deviation of the logit noise.
+        name: of `--loss`.
+        gold_mix: the share of the gold in the distribution that its samples come from.
+        needs_gold: True if every row must have its gold, as no sample could stand in for it.
+        reads_noise: True if it reads log P_N of its samples.
+        reads_gold: True if `task_term` reads the cost of the task-net's output and the energy of the gold.
+        has_partner: True if a cost-augmented network is trained beside the task-net.
+        reads_output: True if L_E depends on ŷ, and so on the task-net's parameters, which implicit gradients need.
     """
 
-    num_samples: int = 20
-    margin_cost: str = "f1"
-    cost_weight: float = 0.0
-    distinct_samples: bool = False
-    gold_mix: float = 0.0
-    margin_type: str = "rescaled"
-    inference_truncation: bool = False
-    perceptron_weight: float = 1.0
-    regression_samples: str = "continuous"
-    perturbation_std: float = 1.0
-
-    name: ClassVar[str]  # of `--loss`
-    options: ClassVar[tuple[str, ...] | None] = None  # the fields that it reads; None: any of them
-    idle: ClassVar[Mapping[str, tuple[str, Any]]] = {}  # of them -> another, under whose value it is not read
-    needs_gold = False  # whether rows without gold cannot have it, as no sample could stand in for it
-    reads_noise = False  # whether it reads log P_N of its samples
-    reads_gold = False  # whether `task_term` reads the cost of the task-net's output and the energy of the gold
-    has_partner = False  # whether a cost-augmented network is trained beside the task-net
-    reads_output = True  # whether L_E depends on ŷ, and so on the task-net's parameters: implicit gradients need that
-
-    def __post_init__(self):
-        """Raise ValueError for values that cannot be."""
-        self._check_choice("margin_type", MARGINS)
-        self._check_choice("regression_samples", REGRESSION_SAMPLES)
-        for name, least in {"num_samples": 1, "cost_weight": 0, "gold_mix": 0, "perturbation_std": 0}.items():
-            self._check_range(name, least)
-        if self.gold_mix >= 1:
-            raise ValueError(f"`gold_mix` is {self.gold_mix}; it is a share below 1: at 1 every sample is the gold.")
+    name: ClassVar[str]
+    gold_mix = 0.0
+    needs_gold = False
+    reads_noise = False
+    reads_gold = False
+    has_partner = False
+    reads_output = True
 
     @property
     def perturbs(self) -> bool:
@@ -102,7 +75,7 @@ class EnergyLoss(Checked):
     @classmethod
     def from_arguments(cls, args) -> EnergyLoss:
         """The loss with the options that [`SealTrainingArguments`] or [`EnergyTrainingArguments`] have for it."""
-        return cls(**fields_from(cls, args))
+        return cls(**cls.values_from(args))
 
     def draw(self, space: OutputSpace, logits: Tensor, gold: Tensor, generator: torch.Generator) -> Tensor | None:
         """The K samples, (B, K, ...), or None for a loss that needs none."""
@@ -151,6 +124,17 @@ class EnergyLoss(Checked):
     def terms(self, energies: Tensor, candidates: Candidates) -> dict[str, Tensor]:
         """What the log says beside the loss: the parts of a compound one."""
         return {}
+
+    def task_row(
+        self, space: OutputSpace, output: Tensor, gold: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """The candidates whose energies `task_term` reads, and the cost of the first, where it reads that.
+
+        Args:
+            output: the relaxed output as a candidate, (B, 1, ...), with its graph.
+            gold: (B, ...).
+        """
+        return output, None
 
     def task_term(self, energy: Tensor, cost: Tensor | None = None) -> Tensor:
         """E(x, ŷ) (B, 1) -> the scalar that λ1 weighs in the task-net's loss; the mean energy unless a loss says

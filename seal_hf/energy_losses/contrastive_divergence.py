@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ..spaces import OutputSpace
+from ..utils.options import option
 from .base import GOLD, Candidates, EnergyLoss
 
 
+@dataclass
 class ContrastiveDivergence(EnergyLoss):
     """Contrastive divergence with the cost added to each candidate (Shankar & Piratla, "Primary Loss Design"):
 
@@ -21,8 +25,10 @@ class ContrastiveDivergence(EnergyLoss):
     how it differentiates its samples.
     """
 
+    num_samples: int = option(20, least=1)  # K
+    margin_cost: str = "f1"  # Δ
+
     name = "contrastive_divergence"
-    options = ("num_samples", "margin_cost")
 
     def draw(self, space: OutputSpace, logits: Tensor, gold: Tensor, generator: torch.Generator) -> Tensor:
         return space.sample(logits, self.num_samples, generator)

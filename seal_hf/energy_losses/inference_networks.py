@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..spaces import OutputSpace
+from ..utils.options import option
 from .base import GOLD, OUTPUT, Candidates
 from .margin import Margin
 
 
+@dataclass
 class InfNet(Margin):
     """Inference network (Tu & Gimpel 2018, Eq. 5; SEAL §3): L_E as of `margin`, and the task-net looks for the most
     violating structure, as the inner maximisation of that hinge does:
@@ -19,8 +24,9 @@ class InfNet(Margin):
     (InfNet+ §4.1). The gold's energy gives the task-net no gradient; of a `rescaled` v what is left is E(x, ŷ) - Δ.
     """
 
+    inference_truncation: bool = False
+
     name = "infnet"
-    options = (*Margin.options, "inference_truncation")
     reads_gold = True
 
     def sought(self, energies: Tensor, cost: Tensor) -> Tensor:
@@ -28,13 +34,18 @@ class InfNet(Margin):
         violation = self.violation(energies[:, OUTPUT], energies[:, GOLD], cost[:, 0])
         return (F.relu(violation) if self.inference_truncation else violation).mean()
 
+    def task_row(self, space: OutputSpace, output: Tensor, gold: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        return space.join([output, space.candidate(gold)]), space.cost(output, gold, self.margin_cost, mask)
+
     def task_term(self, energy: Tensor, cost: Tensor | None = None) -> Tensor:
         return -self.sought(energy, cost)
 
 
+@dataclass
 class InfNetPlus(InfNet):
     """Compound objective of two inference networks (InfNet+ Eq. 6): the task-net A looks for the structure of lowest
-    energy, as at test time, and a second network F for that of low energy and high cost (`infnet.py`):
+    energy, as at test time, and a second network F (`second_net/cost_augmented.py`) for that of low energy and high
+    cost:
 
         L_E = [ v(F(x)) ]_+ + λ [ E(x, y*) - E(x, A(x)) ]_+
         A minimises λ E(x, A(x)),     F minimises - v(F(x))
@@ -42,8 +53,10 @@ class InfNetPlus(InfNet):
     With `inference_truncation` both maximise their hinge. λ is `perceptron_weight`.
     """
 
+    perceptron_weight: float = option(1.0, least=0)  # λ
+
     name = "infnet_plus"
-    options = (*InfNet.options, "perceptron_weight")
+    also_reads = ("cost_augmented_network", "cost_augmented_task_weight")
     has_partner = True
     augmented = 2  # [A(x), y*, F(x)]
 

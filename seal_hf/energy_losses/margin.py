@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch.nn.functional as F
 from torch import Tensor
 
 from ..spaces import OutputSpace
+from ..utils.options import option
 from .base import GOLD, OUTPUT, Candidates, EnergyLoss
 
+MARGINS = ("rescaled", "slack", "contrastive", "perceptron")
 
+
+@dataclass
 class Margin(EnergyLoss):
     """Structured hinge on the task-net's output (SEAL Eq. 6; SPEN, Belanger & McCallum 2016):
 
@@ -20,9 +26,10 @@ class Margin(EnergyLoss):
         contrastive  1 - E(x, y) + E(x, y*)       perceptron   - E(x, y) + E(x, y*)
     """
 
+    margin_type: str = option("rescaled", choices=MARGINS)
+    margin_cost: str = option("f1", idle=("margin_type", "perceptron"))  # Δ
+
     name = "margin"
-    options = ("margin_type", "margin_cost")
-    idle = {"margin_cost": ("margin_type", "perceptron")}
     needs_gold = True
     augmented = OUTPUT  # the column that the margin is for
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ..spaces import OutputSpace
+from ..utils.options import option
 from .base import CONTRAST, Candidates, EnergyLoss
 
 
+@dataclass
 class Ranking(EnergyLoss):
     """Tell the gold from K samples by the energy alone (SEAL appendix, Table 19 "ranking"):
 
@@ -23,9 +26,13 @@ class Ranking(EnergyLoss):
     heuristic: noise that depends on the gold moves the optimum of `nce` from p(y | x) towards the gold.
     """
 
+    num_samples: int = option(20, least=1)  # K
+    gold_mix: float = option(0.0, least=0, below=1)
+    distinct_samples: bool = False
+    cost_weight: float = option(0.0, least=0)  # α
+    margin_cost: str = option("f1", idle=("cost_weight", 0.0))  # Δ
+
     name = "ranking"
-    options = ("num_samples", "gold_mix", "distinct_samples", "cost_weight", "margin_cost")
-    idle = {"margin_cost": ("cost_weight", 0.0)}
     reads_output = False
 
     def noise(self, space: OutputSpace, logits: Tensor, gold: Tensor) -> Tensor:

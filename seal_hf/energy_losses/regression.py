@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ..spaces import OutputSpace
+from ..utils.options import option
 from .base import OUTPUT, SAMPLES, Candidates, EnergyLoss
+
+REGRESSION_SAMPLES = ("continuous", "discrete")
 
 
 class Regression(EnergyLoss):
@@ -20,7 +25,6 @@ class Regression(EnergyLoss):
     """
 
     name = "regression"
-    options = ()
 
     def annotate(self, space: OutputSpace, logits: Tensor, gold: Tensor, candidates: Candidates) -> None:
         candidates.score = space.score(candidates.y, gold, candidates.mask)
@@ -37,13 +41,16 @@ class Regression(EnergyLoss):
         return -torch.sigmoid(-energy).mean()
 
 
+@dataclass
 class RegressionS(Regression):
     """Regression summed over ŷ and K - 1 structures around it (SEAL §2.3, "regression-s"): Gaussian perturbations of
     its logits, or, `discrete`, samples of its distribution. With K = 1, ŷ alone."""
 
+    num_samples: int = option(20, least=1)  # K
+    regression_samples: str = option("continuous", choices=REGRESSION_SAMPLES)
+    perturbation_std: float = option(1.0, least=0, idle=("regression_samples", "discrete"))
+
     name = "regression_s"
-    options = ("num_samples", "regression_samples", "perturbation_std")
-    idle = {"perturbation_std": ("regression_samples", "discrete")}
 
     @property
     def perturbs(self) -> bool:

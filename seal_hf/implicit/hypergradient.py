@@ -30,13 +30,20 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from ..utils.options import check_value
 from .inverse import Product, positive, solve_cg, solve_minimal_residual, solve_neumann
 
 Parameters = dict[str, Tensor]
 Loss = Callable[[Parameters], Tensor]  # φ -> scalar
 Reduce = Callable[[Tensor], Tensor]  # mean over the processes
 
-METHODS = ("none", "neumann", "cg", "unrolled")
+# method -> the options that it reads
+METHODS: dict[str, tuple[str, ...]] = {
+    "none": (),
+    "neumann": ("terms", "product", "parameters", "scale", "damping"),
+    "cg": ("terms", "product", "parameters", "damping"),
+    "unrolled": ("terms", "product", "parameters", "scale"),
+}
 FINITE_DIFFERENCES = "finite_differences"
 UNROLLED_SCALE = 100.0  # of steps of 1/100, unless `scale` says otherwise
 ENOUGH = 0.5  # a relative residual above it is a system that is barely solved
@@ -213,9 +220,8 @@ class Hypergradient:
         return cls(args.hypergradient, **{name: getattr(args, f"hypergradient_{name}") for name in names})
 
     def __post_init__(self):
-        for name, choices in (("method", METHODS), ("product", PRODUCTS)):
-            if getattr(self, name) not in choices:
-                raise ValueError(f"`{name}` is {getattr(self, name)!r}; it must be one of {', '.join(choices)}.")
+        check_value("method", self.method, METHODS)
+        check_value("product", self.product, PRODUCTS)
         if self.terms < 1 or not (self.scale is None or self.scale > 0) or not self.damping >= 0:
             raise ValueError(
                 f"`terms` is {self.terms}, `scale` {self.scale}, `damping` {self.damping}; they must be at least 1, "

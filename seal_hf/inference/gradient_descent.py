@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ..structures.label_sets import LabelSets
+from ..utils.options import check_value
 
 OPTIMIZERS = ("adam", "projected")
 STARTS = ("zeros", "uniform", "random", "task_net")
@@ -46,9 +47,8 @@ class GradientBasedInference:
         start: str = "zeros",
         num_starts: int = 1,
     ):
-        for name, value, choices in (("optimizer", optimizer, OPTIMIZERS), ("start", start, STARTS)):
-            if value not in choices:
-                raise ValueError(f"`{name}` is {value!r}; it must be one of {', '.join(choices)}.")
+        check_value("optimizer", optimizer, OPTIMIZERS)
+        check_value("start", start, STARTS)
         if steps < 0 or num_starts < 1 or not learning_rate > 0:
             raise ValueError(
                 f"`steps` is {steps}, `learning_rate` {learning_rate}, `num_starts` {num_starts}; expected at least 0, "

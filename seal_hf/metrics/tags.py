@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..structures.tag_schemes import CORE_ROLE, PREDICATE, is_well_formed, scheme_of, spans
+from ..utils.options import check_value
 
 KINDS = ("plain", "bio", "bioes", "srl")
 Tags = Sequence[Sequence[str]]
@@ -133,8 +134,7 @@ def tagging_compute_metrics(label_names: Sequence[str], kind: str) -> Callable[[
 
 def _checked(predicted: Tags, gold: Tags, kind: str, scheme: str | None) -> str:
     """The scheme of spans, `plain` where there are none."""
-    if kind not in KINDS:
-        raise ValueError(f"`kind` is {kind!r}; it must be one of {', '.join(KINDS)}")
+    check_value("kind", kind, KINDS)
     if len(predicted) != len(gold):
         raise ValueError(f"{len(predicted)} predicted sequences and {len(gold)} of gold; they must be as many")
     for i, (one, other) in enumerate(zip(predicted, gold, strict=True)):

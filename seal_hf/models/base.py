@@ -20,9 +20,9 @@ from transformers.utils import ModelOutput, find_adapter_config_file, logging
 from ..adapters import LIBRARIES, library_of, with_adapter
 from ..energies import check_energy
 from ..nets.encoders import task_features
-from ..saving.checkpoints import LOSS_NET_FOLDER, load_loss_net_weights
 from ..saving.export import ADAPTER_FILES, DECISIONS, PLAIN_FILES, read_decisions, save_nets
-from ..second_net.loss_net import LossNet, LossNetConfig, aligned, encoder_options, without_pooler
+from ..saving.loss_net import load_loss_net_weights
+from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig, aligned, encoder_options, without_pooler
 from ..spaces import OutputSpace
 from .labels import check_label_order, check_place, hub_options, label_maps
 

@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -24,7 +24,6 @@ from ..spaces import BinaryMaskSpace, OutputSpace, TagSequenceSpace
 from ..task_losses.labels import TASK_LOSSES
 from ..task_losses.tags import TAG_TASK_LOSSES
 from ..training.arguments import CROSS_ENTROPY
-from ..utils.options import options_read
 from .card_kinds import KINDS, CardKind
 
 TEMPLATE = Path(__file__).parent / "model_card_template.md"
@@ -184,12 +183,13 @@ def _settings(trainer) -> dict[str, Any]:
     settings = {name: getattr(args, name) for name in CARD_ARGUMENTS}
     if state.global_step:
         settings |= {"epochs": round(state.epoch, 2), "steps": state.global_step}
-    settings |= {name: getattr(loss, name) for name in getattr(loss, "options", ()) if hasattr(loss, name)}
+    own = {each.name: getattr(loss, each.name) for each in fields(loss)} if is_dataclass(loss) else {}
+    settings |= {name: value for name, value in own.items() if isinstance(value, (int, float, str))}
     if args.energy_loss != CROSS_ENTROPY:
         settings |= {name: getattr(args, name) for name in LOSS_NET_ARGUMENTS}
         defaults = {field.name: field.default for field in fields(args)}
         settings |= {name: getattr(args, name) for name in IF_CHANGED if getattr(args, name) != defaults[name]}
-        settings |= {name: getattr(args, name) for name in sorted(options_read(ENERGY_LOSSES[args.energy_loss], args))}
+        settings |= {name: getattr(args, name) for name in sorted(ENERGY_LOSSES[args.energy_loss].read(args))}
         if args.loss_net_steps:
             settings["loss_net_learning_rate"] = args.loss_net_learning_rate
     return settings

@@ -12,8 +12,8 @@ from torch import nn
 from transformers.utils import cached_file
 
 from ..adapters import LIBRARIES, AdapterLibrary, check_adapters, library_of
-from ..second_net.loss_net import LossNet, encoder_options, without_pooler
-from .checkpoints import LOSS_NET_FOLDER, save_loss_net
+from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, encoder_options, without_pooler
+from .loss_net import save_loss_net
 
 ADAPTER_EXPORTS = ("auto", "merged", "adapter")
 PLAIN_FILES = ("config.json", "model.safetensors")

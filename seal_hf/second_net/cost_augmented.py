@@ -2,23 +2,31 @@
 
 A is trained towards the structure of lowest energy, F towards that of low energy and high cost, which is the one that a
 margin needs. Both take a step in the task-net's phase; F is given up after training. The objectives are those of
-`InfNetPlus` in `energy_losses.py`.
+`InfNetPlus` in `energy_losses/`.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from ..energy_losses import InfNetPlus
+from ..nets.encoders import last_features
 from ..spaces import OutputSpace
 from ..utils.modules import frozen
+from .extension import Extension, MicroBatch, Run
 from .learner import Learner
+from .loss_net import LOSS_NET_FOLDER
 
 PARAMETERIZATIONS = ("separated", "shared", "stacked")
+FILES = ("cost_augmented.safetensors", "cost_augmented.pt")  # in the loss-net's folder: weights, state of the learner
 
 
 class CostAugmentedNetwork(nn.Module):
@@ -59,7 +67,7 @@ class CostAugmentedNetwork(nn.Module):
         return self.layer(torch.cat([output.detach(), gold], dim=-1))
 
 
-class CostAugmentedInference:
+class CostAugmentedInference(Extension):
     """F and its part in a training step.
 
     Args:
@@ -70,6 +78,7 @@ class CostAugmentedInference:
         space: the output space.
         energy_weight: λ1.
         task_weight: weight of F's own task loss.
+        pooled: True if features are one vector per input, False if one per token.
     """
 
     def __init__(
@@ -81,16 +90,22 @@ class CostAugmentedInference:
         space: OutputSpace,
         energy_weight: float,
         task_weight: float,
+        pooled: bool = True,
     ):
         self.net, self.task_net, self.learner = net, task_net, learner
         self.energy_loss, self.space = energy_loss, space
-        self.energy_weight, self.task_weight = energy_weight, task_weight
-        self.reads_features = net.kind == "shared"
+        self.energy_weight, self.task_weight, self.pooled = energy_weight, task_weight, pooled
+        self.reads_hidden_states = net.kind == "shared"
         self._begins = True  # an update of F; its gradients are those of none
 
     @classmethod
-    def beside(cls, task_net: nn.Module, loss_net, accelerator, args, energy_loss: InfNetPlus, space: OutputSpace):
-        """A fresh F for this task-net, as [`SealTrainingArguments`] have it."""
+    def is_wanted(cls, args, energy_loss, space: OutputSpace) -> bool:
+        return energy_loss.has_partner
+
+    @classmethod
+    def of_run(cls, run: Run) -> CostAugmentedInference:
+        """A fresh F for this task-net, trained at the task-net's rate."""
+        args, task_net = run.args, run.task_net
         kind = args.cost_augmented_network
         feature_size = task_net.config.hidden_size if kind == "shared" else None
         net = CostAugmentedNetwork(kind, task_net, feature_size, task_net.config.num_labels)
@@ -102,60 +117,92 @@ class CostAugmentedInference:
         }
         learner = Learner(
             net,
-            accelerator,
+            run.accelerator,
             [group],
             max_grad_norm=args.max_grad_norm,
             betas=(args.adam_beta1, args.adam_beta2),
             eps=args.adam_epsilon,
         )
-        return cls(net, task_net, learner, energy_loss, space, args.energy_weight, args.cost_augmented_task_weight)
+        weights = (args.energy_weight, args.cost_augmented_task_weight)
+        return cls(net, task_net, learner, run.energy_loss, run.space, *weights, run.loss_net.pooled)
 
-    @torch.no_grad()
-    def logits(self, inputs: dict[str, Tensor], features: Tensor | None, logits: Tensor, labels: Tensor) -> Tensor:
-        """F's logits for the candidates of the loss-net's phase."""
-        gold, _ = self.space.gold(labels)
-        with self.learner.accelerator.autocast():
-            return self.net(inputs, features, self.space.relax(logits), gold)
+    def prepare(self, batch: MicroBatch, outputs) -> MicroBatch:
+        """With F's logits, which become a candidate of the loss-net's phase."""
+        gold, _ = self.space.gold(batch.labels)
+        with torch.no_grad(), self.learner.accelerator.autocast():
+            features = self._features(outputs, batch)
+            found = self.net(batch.inputs, features, self.space.relax(batch.logits), gold)
+        return replace(batch, augmented=found)
 
-    def step(
+    def task_net_term(
         self,
-        inputs: dict[str, Tensor],
-        features: Tensor | None,
-        logits: Tensor,
-        labels: Tensor,
+        batch: MicroBatch,
+        outputs,
         energies_of: Callable[[Tensor, Tensor | None], Tensor],
-        window: int,
-        last: bool,
+        num_batches: int,
+        is_last: bool,
     ) -> Tensor:
         """One micro-batch of F's update: minimise - λ1 v(F(x)) + its cross-entropy.
-
-        Args:
-            features: A's, with their graph, for `shared`.
-            energies_of: candidates (B, S, ...) and mask -> energies (B, S) of the frozen loss-net.
-            window: of how many micro-batches this is one; F's loss is their mean.
-            last: whether the task-net is updated after this one, and so F.
 
         Returns:
             a scalar of value 0 whose gradient is what F's objective asks of the features that it shares with A.
         """
-        gold, mask = self.space.gold(labels)
-        leaf = features.detach().requires_grad_() if self.reads_features else None
+        gold, mask = self.space.gold(batch.labels)
+        features = self._features(outputs, batch)
+        leaf = features.detach().requires_grad_() if features is not None else None
         if self._begins:
             self.learner.zero_grad()
-        self._begins = last
-        with self.learner.accumulate(synchronise=last):
-            found = self.learner(inputs, leaf, self.space.relax(logits), gold)
+        self._begins = is_last
+        with self.learner.accumulate(synchronise=is_last):
+            found = self.learner(batch.inputs, leaf, self.space.relax(batch.logits), gold)
             y = self.space.join([self.space.output(found), self.space.candidate(gold)])
             cost = self.space.cost(y[:, :1], gold, self.energy_loss.margin_cost, mask)
             loss = -self.energy_weight * self.energy_loss.sought(energies_of(y, mask), cost)
             if self.task_weight:
                 with frozen(self.task_net):  # whose CRF may be a part of this loss
-                    loss = loss + self.task_weight * self.space.task_loss(found, labels)
-            self.learner.backward(loss / window)
+                    loss = loss + self.task_weight * self.space.task_loss(found, batch.labels)
+            self.learner.backward(loss / num_batches)
         unit = self.learner.scaler.scale(torch.ones((), device=loss.device))  # before `apply` changes it
-        if last:
+        if is_last:
             self.learner.apply()
         if leaf is None:
             return loss.new_zeros(())
         gradient = leaf.grad.nan_to_num(0, 0, 0)  # fp16 overflowed: F is not updated, and A learns nothing of it
-        return ((features - features.detach()) * (gradient * (window / unit))).sum()
+        return ((features - features.detach()) * (gradient * (num_batches / unit))).sum()
+
+    def _features(self, outputs, batch: MicroBatch) -> Tensor | None:
+        """What F shares with A, with its graph."""
+        if not self.reads_hidden_states:
+            return None
+        return last_features(outputs, batch.inputs, type(self.task_net).__name__, self.pooled)
+
+    # --- checkpoints -------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def check_resumable(cls, args, folder: str | Path) -> None:
+        """Raises ValueError where a checkpoint lacks the cost-augmented network, or has one of another kind."""
+        path, kind = Path(folder, LOSS_NET_FOLDER, FILES[0]), args.cost_augmented_network
+        if not path.is_file():
+            raise ValueError(
+                f"{folder} cannot be resumed: {LOSS_NET_FOLDER}/{path.name}, the cost-augmented network of "
+                "energy_loss='infnet_plus', is missing. Was it saved by a run with another loss? Resume with that one."
+            )
+        with safe_open(path, "pt") as file:
+            found = (file.metadata() or {}).get("kind")
+        if found != kind:
+            raise ValueError(
+                f"{folder} cannot be resumed: its cost-augmented network is {found!r}, and `cost_augmented_network` is "
+                f"{kind!r}. Resume with cost_augmented_network={found!r}, or start a new run."
+            )
+
+    def save(self, folder: str | Path) -> None:
+        weights, state = (Path(folder, LOSS_NET_FOLDER, name) for name in FILES)
+        weights.parent.mkdir(parents=True, exist_ok=True)
+        tensors = {name: value.contiguous().clone() for name, value in self.net.state_dict().items()}
+        save_file(tensors, weights, metadata={"kind": self.net.kind})
+        torch.save(self.learner.state_dict(), state)
+
+    def load(self, folder: str | Path) -> None:
+        weights, state = (Path(folder, LOSS_NET_FOLDER, name) for name in FILES)
+        self.net.load_state_dict(load_file(weights, device="cpu"))
+        self.learner.load_state_dict(torch.load(state, map_location="cpu", weights_only=True))

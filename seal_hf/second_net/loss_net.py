@@ -16,6 +16,9 @@ from ..nets.encoders import ENCODER_MODES, pool
 from ..structures.label_sets import LabelSets
 from ..structures.sequences import at_least_float32
 from ..utils.modules import second_order
+from ..utils.options import check_value
+
+LOSS_NET_FOLDER = "_loss_net"  # beside a task-net; the Trainer's push to the Hub skips names that begin with `_`
 
 
 class LossNetConfig(PretrainedConfig):
@@ -49,13 +52,10 @@ class LossNetConfig(PretrainedConfig):
         energy_options: dict | None = None,
         **kwargs,
     ):
-        modes = (*ENCODER_MODES, *LIBRARIES)
-        if encoder_mode not in modes:
-            raise ValueError(f"`encoder_mode` is {encoder_mode!r}; it must be one of {', '.join(modes)}.")
+        check_value("encoder_mode", encoder_mode, (*ENCODER_MODES, *LIBRARIES))
+        check_value("energy", energy, ENERGIES)
         if global_size < 0:
             raise ValueError(f"`global_size` is {global_size}; it is a width, or 0: no global term.")
-        if energy not in ENERGIES:
-            raise ValueError(f"`energy` is {energy!r}; it must be one of {', '.join(ENERGIES)}.")
         self.space = space
         self.energy = energy
         self.encoder_mode = encoder_mode

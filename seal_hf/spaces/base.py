@@ -17,7 +17,6 @@ class LossTraits(Protocol):
     """What a space asks of an energy loss before a run, see `EnergyLoss`."""
 
     name: str
-    num_samples: int
     gold_mix: float
     needs_gold: bool
     reads_noise: bool
@@ -179,7 +178,7 @@ class OutputSpace(ABC):
 
     def join(self, parts: list[Tensor]) -> Tensor:
         """Candidates side by side, in one row: (B, S, ...)."""
-        return torch.cat(parts, dim=1)
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
     def facts(self, output: Tensor) -> dict[str, Tensor]:
         """What the log should say of a relaxed output, by name: tensors, whose mean is logged."""

@@ -40,10 +40,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..structures.masks import IGNORE, log_odds
+from ..utils.options import check_value
 from .base import OutputSpace, drawable, mixed_odds, ratio, repeated_bits
 
-COHERENCE = ("none", "field", "patches", "inputs")
-MASK_TASK_LOSSES = ("cross_entropy", "soft_iou")
+# each with the arguments that a run reads for its sake
+COHERENCE: dict[str, tuple[str, ...]] = {
+    "none": (),
+    "field": ("coherence_size",),
+    "patches": ("coherence_size", "independent_share"),
+    "inputs": ("input_noise_std",),
+}
+MASK_TASK_LOSSES: dict[str, tuple[str, ...]] = {"cross_entropy": (), "soft_iou": ("soft_iou_weight",)}
 PIXEL_LOSSES = ("sum", "mean")
 FLIP_LENGTHS = (0.5, 2.0, 4.0, 8.0)  # pixels, of `flip`: from salt and pepper to a limb
 
@@ -85,10 +92,8 @@ class BinaryMaskSpace(OutputSpace):
         independent_share: float = 0.1,
         soft_iou_weight: float = 0.0,
     ):
-        choices = (("pixel_loss", pixel_loss, PIXEL_LOSSES), ("sample_coherence", sample_coherence, COHERENCE))
-        for name, value, known in choices:
-            if value not in known:
-                raise ValueError(f"`{name}` is {value!r}; it must be one of {', '.join(known)}.")
+        check_value("pixel_loss", pixel_loss, PIXEL_LOSSES)
+        check_value("sample_coherence", sample_coherence, COHERENCE)
         if not coherence_size > 0 or (sample_coherence == "patches" and coherence_size != int(coherence_size)):
             raise ValueError(f"`coherence_size` is {coherence_size} pixels; it must be above 0, and whole for patches.")
         if not 0 <= independent_share <= 1:

@@ -18,6 +18,7 @@ from ..structures.crf import viterbi
 from ..structures.sequences import IGNORED, at_least_float32
 from ..structures.tag_schemes import allowed_transitions, given_types, scheme_of
 from ..task_losses.tags import CRFLoss, TagCrossEntropy, TagTaskLoss
+from ..utils.options import check_value
 from .base import OutputSpace
 from .soft_spans import SoftSpanF1
 
@@ -49,8 +50,7 @@ class TagSequenceSpace(OutputSpace):
         score: str = "accuracy",
         constrained: bool = False,
     ):
-        if score not in TAG_SCORES:
-            raise ValueError(f"`score` of tags is {score!r}; it must be one of {', '.join(TAG_SCORES)}.")
+        check_value("tag_score", score, TAG_SCORES)
         self.label_names = list(label_names)
         self.loss = loss or TagCrossEntropy(self.label_names)
         self.span_score = SoftSpanF1(self.label_names, given_types(self.label_names)) if score == "span_f1" else None

@@ -9,35 +9,24 @@ probabilities, and stays finite for any logit.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ..structures.label_sets import LabelSets, dot
-from ..utils.options import fields_from
+from ..utils.options import Options, option
 
 
 @dataclass
-class TaskLoss:
-    """Base class; the fields are the options of all losses, each loss reads its own, its `options`.
+class TaskLoss(Options):
+    """Base class. The fields of a loss are its options.
 
     Attributes:
-        num_samples: K, the label sets per input that `ranking` draws from the task-net.
-        focal_gamma: γ >= 0 of `focal`; 0 is cross-entropy.
-        asymmetric_gamma_negative, asymmetric_gamma_positive: γ- and γ+ >= 0 of `asymmetric`.
-        asymmetric_clip: m of `asymmetric`, in [0, 1): negatives of a probability up to m count nothing.
+        draws: True if it trains on samples of the task-net's distribution.
     """
 
-    num_samples: int = 20
-    focal_gamma: float = 2.0
-    asymmetric_gamma_negative: float = 4.0
-    asymmetric_gamma_positive: float = 0.0
-    asymmetric_clip: float = 0.05
-
-    options: ClassVar[tuple[str, ...]] = ()  # the fields that it reads
-    draws = False  # whether it trains on samples of the task-net's distribution
+    draws = False
 
     @classmethod
     def from_arguments(cls, args) -> TaskLoss:
@@ -51,7 +40,7 @@ class TaskLoss:
                 f"`task_loss` is {args.task_loss!r}; for label sets it must be one of {', '.join(TASK_LOSSES)}."
             )
         kind = TASK_LOSSES[args.task_loss]
-        return kind(**fields_from(kind, args))
+        return kind(**kind.values_from(args))
 
     def __call__(self, logits: Tensor, labels: Tensor, samples: Tensor | LabelSets | None = None) -> Tensor:
         """Logits and 0/1 labels (B, L) -> scalar; `samples` (B, K, L), without gradient, where the loss `draws`."""
@@ -69,19 +58,21 @@ class CrossEntropy(TaskLoss):
         return F.binary_cross_entropy_with_logits(logits, labels, reduction="none").sum(-1)
 
 
+@dataclass
 class Focal(TaskLoss):
     """Focal loss (Lin et al. 2017, Eq. 4, without its class weight α): labels that are decided already count little.
 
     -Σ_j (1 - q_j)^γ log q_j,     q_j = p_j where y_j = 1, else 1 - p_j
     """
 
-    options = ("focal_gamma",)
+    gamma: float = option(2.0, least=0)  # γ; 0 is cross-entropy
 
     def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
         z = logits * (2 * labels - 1)  # q = σ(z)
-        return -((self.focal_gamma * F.logsigmoid(-z)).exp() * F.logsigmoid(z)).sum(-1)
+        return -((self.gamma * F.logsigmoid(-z)).exp() * F.logsigmoid(z)).sum(-1)
 
 
+@dataclass
 class Asymmetric(TaskLoss):
     """Asymmetric loss (Ridnik, Ben-Baruch et al. 2021): the many negatives are focused, and shifted by m.
 
@@ -91,16 +82,18 @@ class Asymmetric(TaskLoss):
     otherwise. Its default is γ+ = 1, ours 0.
     """
 
-    options = ("asymmetric_gamma_negative", "asymmetric_gamma_positive", "asymmetric_clip")
+    gamma_negative: float = option(4.0, least=0)  # γ-
+    gamma_positive: float = option(0.0, least=0)  # γ+
+    clip: float = option(0.05, least=0, below=1)  # m: negatives of a probability up to m count nothing
 
     def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
         log_p, log_q = F.logsigmoid(logits), F.logsigmoid(-logits)
-        positive = (self.asymmetric_gamma_positive * log_q).exp() * log_p
+        positive = (self.gamma_positive * log_q).exp() * log_p
         # log(1 - r) = log min(1 - p + m, 1)
-        log_kept = (log_q.exp() + self.asymmetric_clip).clamp(max=1).log() if self.asymmetric_clip else log_q
+        log_kept = (log_q.exp() + self.clip).clamp(max=1).log() if self.clip else log_q
         r = -torch.expm1(log_kept)
         # a power below 1 has no gradient at r = 0, where the other factor is 0 as well
-        negative = r.clamp_min(torch.finfo(r.dtype).tiny) ** self.asymmetric_gamma_negative * log_kept
+        negative = r.clamp_min(torch.finfo(r.dtype).tiny) ** self.gamma_negative * log_kept
         return -torch.where(labels > 0.5, positive, negative).sum(-1)
 
 
@@ -120,6 +113,7 @@ class ZLPR(TaskLoss):
         return sum(torch.logsumexp(torch.cat([threshold, s], dim=1), dim=1) for s in (above, below))
 
 
+@dataclass
 class Ranking(CrossEntropy):
     """The NCE ranking loss directly on the task-net, without a loss-net (SEAL §5, the ablation).
 
@@ -130,7 +124,8 @@ class Ranking(CrossEntropy):
     calls it, it is cross-entropy.
     """
 
-    options = ("num_samples",)
+    num_samples: int = option(20, least=1)  # K, the label sets per input
+
     draws = True
 
     def __call__(self, logits: Tensor, labels: Tensor, samples: Tensor | LabelSets | None = None) -> Tensor:

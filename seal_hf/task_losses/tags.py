@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -18,30 +17,23 @@ from torch import Tensor
 from ..structures.crf import CRF
 from ..structures.sequences import IGNORED, at_least_float32
 from ..structures.tag_schemes import CORE_ROLE, split_tag
-from ..utils.options import fields_from
+from ..utils.options import Options, option
 
 BEGINS = ("B", "S", "U")  # prefixes of a span's first word
 LEAST = 1e-6  # the authors' floor of 1 - B_X(j), whose log is taken
 
 
 @dataclass(eq=False)
-class TagTaskLoss:
-    """Base class; each loss reads the fields that it needs.
+class TagTaskLoss(Options):
+    """Base class. The fields of a loss are its options, but for those of the task-net.
 
     Attributes:
         tags: the C names of the tags, as in `config.id2label`.
         crf: the transitions that `crf` trains, a part of the task-net.
-        unique_roles_weight: weight >= 0 of the constraint of `unique_roles`.
     """
 
     tags: Sequence[str] = ()
     crf: CRF | None = None
-    unique_roles_weight: float = 1.0
-
-    options: ClassVar[tuple[str, ...]] = ()  # of [`SealTrainingArguments`], those that it reads
-
-    def __post_init__(self):
-        """Raise ValueError where a task-net of these fields cannot have the loss."""
 
     @classmethod
     def from_arguments(cls, args, tags: Sequence[str], crf: CRF | None = None) -> TagTaskLoss:
@@ -60,7 +52,7 @@ class TagTaskLoss:
                 "with. Set task_loss='crf', or load the task-net with crf=False."
             )
         kind = TAG_TASK_LOSSES[args.task_loss]
-        return kind(tags, crf, **fields_from(kind, args))
+        return kind(tags, crf, **kind.values_from(args))
 
     def __call__(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Logits (B, T, C) and labels (B, T) -> scalar."""
@@ -86,7 +78,8 @@ class CRFLoss(TagTaskLoss):
         ValueError: without a CRF, or with one of another number of tags.
     """
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.crf is None:
             raise ValueError(
                 "task_loss='crf' trains transitions between tags, and this task-net has no CRF. Take a task-net with "
@@ -100,6 +93,7 @@ class CRFLoss(TagTaskLoss):
         return self.crf(logits, labels)
 
 
+@dataclass(eq=False)
 class UniqueRoles(TagCrossEntropy):
     """Cross-entropy with the unique core roles of structured tuning (Li, Jawale, Palmer, Srikumar, ACL 2020).
 
@@ -114,9 +108,10 @@ class UniqueRoles(TagCrossEntropy):
         ValueError: where no tag begins a core role.
     """
 
-    options = ("unique_roles_weight",)
+    unique_roles_weight: float = option(1.0, least=0)  # w
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
+        super().__post_init__()
         found: dict[str, list[int]] = {}
         for number, tag in enumerate(self.tags):
             prefix, role = split_tag(tag)

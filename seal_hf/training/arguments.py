@@ -15,15 +15,16 @@ from ..saving.export import ADAPTER_EXPORTS
 from ..second_net.cost_augmented import PARAMETERIZATIONS
 from ..spaces import COSTS, SPARSE_FROM, TAG_SCORES
 from ..spaces.masks import COHERENCE, MASK_TASK_LOSSES, PIXEL_LOSSES
-from ..task_losses.labels import TASK_LOSSES, TaskLoss
+from ..task_losses.labels import TASK_LOSSES
 from ..task_losses.tags import TAG_TASK_LOSSES
-from ..utils.options import Checked
+from ..utils.options import check_value
 from .energy_weight import SCHEDULES
 
 LOSS_NET_ENCODERS = (*ENCODER_MODES, *LIBRARIES)
 CROSS_ENTROPY = "ce"  # the same trainer with no loss-net
-# of transformers: these step by a metric, or take arguments of their own, which the loss-net's schedule has not
+# schedules that need a metric or extra arguments; unsupported for the loss-net
 DEMANDING_SCHEDULES = "reduce_lr_on_plateau greedy warmup_stable_decay cosine_with_min_lr cosine_warmup_with_min_lr"
+SCHEDULER_TYPES = [kind.value for kind in SchedulerType if kind.value not in DEMANDING_SCHEDULES.split()]
 
 
 def all_task_losses() -> list[str]:
@@ -31,8 +32,33 @@ def all_task_losses() -> list[str]:
     return list(dict.fromkeys([*TASK_LOSSES, *TAG_TASK_LOSSES, *MASK_TASK_LOSSES]))
 
 
+# argument -> its values (a function where they can be registered); options of energy losses: energy_losses/
+CHOICES: dict[str, Any] = {
+    "energy_loss": lambda: [*ENERGY_LOSSES, CROSS_ENTROPY],
+    "task_loss": all_task_losses,
+    "tag_score": TAG_SCORES,
+    "pixel_loss": PIXEL_LOSSES,
+    "sample_coherence": COHERENCE,
+    "energy_weight_schedule": SCHEDULES,
+    "margin_cost": COSTS,
+    "cost_augmented_network": PARAMETERIZATIONS,
+    "hypergradient": METHODS,
+    "hypergradient_product": PRODUCTS,
+    "loss_net_encoder": LOSS_NET_ENCODERS,
+    "adapter_export": ADAPTER_EXPORTS,
+    "loss_net_lr_scheduler_type": SCHEDULER_TYPES,
+}
+AT_LEAST_0 = (
+    "loss_net_steps energy_weight task_weight loss_net_learning_rate loss_net_encoder_learning_rate input_noise_std "
+    "unique_roles_weight crf_learning_rate soft_iou_weight independent_share cost_augmented_task_weight relaxed_mass "
+    "loss_net_weight_decay loss_net_warmup_steps loss_net_max_grad_norm hypergradient_scale hypergradient_damping"
+)
+AT_LEAST_1 = "batch_repeats loss_net_every coherence_size sparse_labels_from relaxed_width hypergradient_terms"
+LEAST = {**dict.fromkeys(AT_LEAST_0.split(), 0), **dict.fromkeys(AT_LEAST_1.split(), 1)}
+
+
 @dataclass
-class SealTrainingArguments(Checked, TrainingArguments):
+class SealTrainingArguments(TrainingArguments):
     """[`~transformers.TrainingArguments`], and the arguments of the method. Sources: SEAL = Lee et al. 2022.
 
     Parameters that control the energy loss, and how strongly it teaches:
@@ -86,10 +112,6 @@ class SealTrainingArguments(Checked, TrainingArguments):
         soft_iou_weight (`float`, default 1.0): weight of 1 - soft IoU.
         crf_learning_rate (`float`, optional): rate of the CRF's transitions; default: `learning_rate`, at which those
             beside a pretrained encoder hardly move.
-        focal_gamma (`float`, default 2.0): γ of `focal` (Lin et al. 2017).
-        asymmetric_gamma_negative (`float`, default 4.0), asymmetric_gamma_positive (`float`, default 0.0),
-            asymmetric_clip (`float`, default 0.05): γ-, γ+ and the margin m in [0, 1) of `asymmetric` (Ridnik et al.
-            2021).
 
     Parameters that control tag sequences:
         tag_score (`str`, default `"accuracy"`): s(ŷ, y) of `regression` and of the cost `f1`: soft `accuracy`, or
@@ -122,8 +144,6 @@ class SealTrainingArguments(Checked, TrainingArguments):
         loss_net_every (`int`, default 1): k, task-net updates per loss-net phase, which opens every k-th of them
             (InfNet+ §4.3: inference-network steps per energy step).
         batch_repeats (`int`, default 1): n_F, how often each accumulation window is repeated (the authors' inner loop).
-        loss_net_fresh_outputs (`bool`, default False): run the task-net anew, with new dropout, for every loss-net
-            update, as the authors' code does, instead of once per step.
 
     Parameters that control implicit gradients (Shankar & Piratla; equations: implicit/hypergradient.py), for an energy
     loss that reads the task-net's output (`margin`, `regression`, `regression_s`, `contrastive_divergence`):
@@ -209,17 +229,6 @@ class SealTrainingArguments(Checked, TrainingArguments):
     task_loss: str = field(
         default="cross_entropy", metadata={"help": f"The task-net's own loss: {', '.join(all_task_losses())}."}
     )
-    focal_gamma: float = field(default=TaskLoss.focal_gamma, metadata={"help": "γ of the focal loss."})
-    asymmetric_gamma_negative: float = field(
-        default=TaskLoss.asymmetric_gamma_negative, metadata={"help": "γ- of the asymmetric loss."}
-    )
-    asymmetric_gamma_positive: float = field(
-        default=TaskLoss.asymmetric_gamma_positive, metadata={"help": "γ+ of the asymmetric loss."}
-    )
-    asymmetric_clip: float = field(
-        default=TaskLoss.asymmetric_clip, metadata={"help": "m of the asymmetric loss, in [0, 1)."}
-    )
-
     unique_roles_weight: float = field(default=1.0, metadata={"help": "Weight of the constraint of unique_roles."})
     crf_learning_rate: float | None = field(default=None, metadata={"help": "Learning rate of the CRF's transitions."})
     tag_score: str = field(default="accuracy", metadata={"help": f"Score of tags: {', '.join(TAG_SCORES)}."})
@@ -241,9 +250,6 @@ class SealTrainingArguments(Checked, TrainingArguments):
     loss_net_steps: int = field(default=1, metadata={"help": "n_E, loss-net updates per task-net update."})
     loss_net_every: int = field(default=1, metadata={"help": "k, task-net updates per loss-net phase."})
     batch_repeats: int = field(default=1, metadata={"help": "n_F, repetitions of each accumulation window."})
-    loss_net_fresh_outputs: bool = field(
-        default=False, metadata={"help": "Run the task-net anew for every loss-net update."}
-    )
 
     hypergradient: str = field(
         default="none", metadata={"help": f"Implicit gradients for the loss-net: {', '.join(METHODS)}."}
@@ -292,49 +298,20 @@ class SealTrainingArguments(Checked, TrainingArguments):
 
     def check(self) -> None:
         """Raises ValueError for values that cannot be, or do not go together; a hyper-parameter search changes them."""
-        self._check_choice("energy_loss", [*ENERGY_LOSSES, CROSS_ENTROPY])
-        self._check_choice("task_loss", all_task_losses())
-        self._check_choice("tag_score", TAG_SCORES)
-        self._check_choice("pixel_loss", PIXEL_LOSSES)
-        self._check_choice("sample_coherence", COHERENCE)
+        for name, choices in CHOICES.items():
+            check_value(name, getattr(self, name), choices() if callable(choices) else choices)
+        for name, least in LEAST.items():
+            check_value(name, getattr(self, name), least=least)
+        for loss in ENERGY_LOSSES.values():
+            loss.check_values(self)
         self._check_coherence()
-        self._check_choice("energy_weight_schedule", SCHEDULES)
-        self._check_choice("margin_cost", COSTS)
-        self._check_choice("margin_type", MARGINS)
-        self._check_choice("cost_augmented_network", PARAMETERIZATIONS)
-        self._check_choice("regression_samples", REGRESSION_SAMPLES)
-        self._check_choice("hypergradient", METHODS)
-        self._check_choice("hypergradient_product", PRODUCTS)
-        self._check_range("hypergradient_terms", 1)
-        self._check_choice("loss_net_encoder", LOSS_NET_ENCODERS)
-        self._check_choice("adapter_export", ADAPTER_EXPORTS)
-        without_more = [s.value for s in SchedulerType if s.value not in DEMANDING_SCHEDULES.split()]
-        self._check_choice("loss_net_lr_scheduler_type", without_more)
         if self.loss_net_warmup_steps > 0 and self.loss_net_lr_scheduler_type == "constant":
             raise ValueError(
                 f"`loss_net_warmup_steps` is {self.loss_net_warmup_steps}, but the schedule 'constant' has no warm-up. "
                 "Set loss_net_lr_scheduler_type='constant_with_warmup', or another one."
             )
-        self._check_range("num_samples", 1)
-        for name in ("batch_repeats", "loss_net_every", "coherence_size", "sparse_labels_from", "relaxed_width"):
-            self._check_range(name, 1)
-        self._check_range("relaxed_mass", 0)
         if not 0 < self.relaxed_mass <= 1:
             raise ValueError(f"`relaxed_mass` is {self.relaxed_mass}; it is a share, above 0 and at most 1.")
-        for name in (
-            "loss_net_steps energy_weight task_weight perturbation_std loss_net_learning_rate "
-            "focal_gamma asymmetric_gamma_negative asymmetric_gamma_positive asymmetric_clip "
-            "loss_net_encoder_learning_rate input_noise_std "
-            "unique_roles_weight crf_learning_rate soft_iou_weight independent_share "
-            "perceptron_weight cost_augmented_task_weight loss_net_weight_decay loss_net_warmup_steps "
-            "loss_net_max_grad_norm cost_weight gold_mix "
-            "hypergradient_scale hypergradient_damping"
-        ).split():
-            self._check_range(name, 0)
-        if self.asymmetric_clip >= 1:
-            raise ValueError(f"`asymmetric_clip` is {self.asymmetric_clip}; it is a probability below 1, such as 0.05.")
-        if self.gold_mix >= 1:
-            raise ValueError(f"`gold_mix` is {self.gold_mix}; it is a share below 1: at 1 every sample is the gold.")
         if self.hypergradient_scale == 0:
             raise ValueError("`hypergradient_scale` is 0, but it divides the Hessian: set it above 0, for example 100.")
         self._check_hypergradient()

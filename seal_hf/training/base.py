@@ -1,22 +1,30 @@
-"""What the trainers of structured outputs here have in common: a loss of their own, checked data, meters."""
+"""What all trainers here have in common: a loss of their own, checked data, meters, checkpoints."""
 
 from __future__ import annotations
 
 import contextlib
+from functools import partial
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 from torch.utils.data import Subset
 from transformers import Trainer, set_seed
 from transformers.trainer_utils import default_compute_objective
+from transformers.utils import logging
 
 from ..data.tensors.collators import TensorRows, collate_rows
+from ..data.tensors.length_order import in_own_order, longest_first, order_of, put_back
 from ..energy_losses import GOLD, OUTPUT
 from ..nets.feature_cache import FEATURES
-from ..second_net.loss_net import LossNet
+from ..saving.checkpoints import COMPLETE
+from ..saving.export import make_branch
 from ..spaces import REWARD_CODES, OutputSpace
+from .checkpoints import Checkpoints
 from .checks import check_columns, check_embeddings, check_label_names, check_own_loss, check_saving
 from .meters import Meters
+
+logger = logging.get_logger(__name__)
 
 
 class StructuredTrainer(Trainer):
@@ -27,7 +35,7 @@ class StructuredTrainer(Trainer):
 
     Attributes:
         space: the output space, with the arguments as they are.
-        loss_net: the network beside the model, if there is one.
+        checkpoints: what is on disk, see [`Checkpoints`].
         meters, eval_meters: what is logged beside the Trainer's own, in training and of an evaluation.
         model_role: what messages call the model.
 
@@ -37,15 +45,17 @@ class StructuredTrainer(Trainer):
 
     loss_is_scaled_for_ga = False  # ours is a mean over the micro-batch: the Trainer divides by the accumulation steps
     model_role = "task-net"
+    evaluates_by_length = True
     space: OutputSpace | None = None  # until the model is there
+    checkpoints_class: type[Checkpoints] = Checkpoints
     _given_space: OutputSpace | None = None
-    loss_net: LossNet | None = None
     _trial = None  # the Trainer's own: that whose arguments it has taken
 
     def __init__(self, model, args, data_collator=None, train_dataset=None, eval_dataset=None, **kwargs):
         check_saving(args)
         check_own_loss(args, kwargs.get("compute_loss_func"))
         check_label_names(args)
+        self.checkpoints = self.checkpoints_class(self)
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
         check_embeddings(self.model, args)
         check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
@@ -78,7 +88,16 @@ class StructuredTrainer(Trainer):
         """The one hook, on both transformers lines, that knows that a run begins, and how long it is."""
         self._take_arguments()
         self._reset_meters()
-        return super().create_scheduler(num_training_steps, optimizer)
+        scheduler = super().create_scheduler(num_training_steps, optimizer)
+        self.begin_run(num_training_steps)
+        return scheduler
+
+    def begin_run(self, num_training_steps: int) -> None:
+        """Called where a run begins, when its length, space and optimizer are known, before a checkpoint is read."""
+        if num_training_steps > 0:  # a threshold was tuned for the nets as they were
+            vars(self.model.config).pop("threshold", None)
+
+    # --- data --------------------------------------------------------------------------------------------------------
 
     def get_train_dataloader(self):
         self._take_collator(self.train_dataset)
@@ -110,17 +129,38 @@ class StructuredTrainer(Trainer):
                 dataset = dataset.dataset
             self.data_collator = collate_rows if isinstance(dataset, TensorRows) else self._default_collator
 
+    # --- evaluation and log ------------------------------------------------------------------------------------------
+
     def evaluate(self, *args, **kwargs):
         """As the Trainer's; nets that diverge in training stop it here too, before a metric is asked about NaN."""
         if self.is_in_train:
             self._check_finite()
         return super().evaluate(*args, **kwargs)
 
-    def evaluation_loop(self, *args, metric_key_prefix: str = "eval", **kwargs):
+    def evaluation_loop(self, dataloader, *args, metric_key_prefix: str = "eval", **kwargs):
+        """As the Trainer's, with what was metered; rows that came by length are put back into their own order."""
+        order, compute_metrics = order_of(dataloader), self.compute_metrics
+        if order is not None and compute_metrics is not None:
+            self.compute_metrics = in_own_order(compute_metrics, order)
         self.eval_meters.drain()
-        output = super().evaluation_loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
+        try:
+            output = super().evaluation_loop(dataloader, *args, metric_key_prefix=metric_key_prefix, **kwargs)
+        finally:
+            self.compute_metrics = compute_metrics
         output.metrics.update({f"{metric_key_prefix}_{k}": v for k, v in self.eval_meters.drain().items()})
-        return output
+        if order is None:
+            return output
+        return output._replace(
+            predictions=put_back(output.predictions, order), label_ids=put_back(output.label_ids, order)
+        )
+
+    def _get_eval_sampler(self, eval_dataset):
+        """By length, unless the order is seen: in metrics or results by batch, or in noise that is drawn by batch."""
+        args = self.args
+        seen = args.batch_eval_metrics or not args.eval_do_concat_batches or not self.evaluates_by_length
+        if seen or getattr(args, "use_legacy_prediction_loop", False):
+            return super()._get_eval_sampler(eval_dataset)
+        return longest_first(eval_dataset) or super()._get_eval_sampler(eval_dataset)
 
     def _determine_best_metric(self, metrics: dict[str, float], trial) -> bool:
         """As the Trainer's; a metric that is none of the evaluation's is a ValueError, with its names."""
@@ -146,10 +186,70 @@ class StructuredTrainer(Trainer):
         self.eval_meters.add(energy_output=energies[:, OUTPUT], energy_gold=energies[:, GOLD])
 
     def _check_finite(self) -> None:
-        self.meters.check({self.model_role: self.model, "loss-net": self.loss_net})
+        self.meters.check({self.model_role: self.model})
 
     def _reset_meters(self) -> None:
         self.meters, self.eval_meters = Meters(self.accelerator), Meters(self.accelerator)
+
+    # --- checkpoints -------------------------------------------------------------------------------------------------
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args, **kwargs):
+        """As the Trainer's; `True` or `"last"` resume from the last whole checkpoint (`"last"` starts anew where there
+        is none), and a folder that is no whole checkpoint is refused."""
+        return super().train(self.checkpoints.folder_to_resume(resume_from_checkpoint), *args, **kwargs)
+
+    def _save_checkpoint(self, model: nn.Module, trial) -> None:
+        self._check_finite()
+        with self.checkpoints.writing(self._get_output_dir(trial=trial)):
+            super()._save_checkpoint(model, trial)
+
+    def _save(self, output_dir: str | None = None, state_dict=None) -> None:
+        folder = output_dir or self.args.output_dir
+        self.checkpoints.save(folder, partial(super()._save, folder, state_dict))
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        super()._save_optimizer_and_scheduler(output_dir)
+        if self.args.should_save:
+            self.checkpoints.save_state(output_dir)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        self.checkpoints.check(resume_from_checkpoint)
+        load_model = partial(super()._load_from_checkpoint, resume_from_checkpoint, model)
+        self.checkpoints.load(resume_from_checkpoint, load_model)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None:
+            self.checkpoints.load_state(checkpoint)
+
+    def _load_best_model(self) -> None:
+        best = self.state.best_model_checkpoint
+        if not Path(best, COMPLETE).is_file():  # written whole once; what was cleared away since is for the loader
+            logger.warning(f"The best checkpoint, {best}, was never completed: the nets stay as they are.")
+            return
+        self.checkpoints.load(best, super()._load_best_model)
+
+    def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
+        if self.checkpoints.pushes_checkpoints:
+            super()._push_from_checkpoint(checkpoint_folder)
+
+    def init_hf_repo(self, token: str | None = None, **kwargs) -> None:
+        """As the Trainer's, which leaves a branch that is not there to fail at every push."""
+        super().init_hf_repo(token=token, **kwargs)
+        if self.is_world_process_zero():
+            make_branch(self.hub_model_id, self.args.hub_revision, token or self.args.hub_token)
+
+    def push_to_hub(self, *args, token: str | None = None, revision: str | None = None, **kwargs):
+        """As the Trainer's, without what an earlier push left in the repo and this one would not replace: a loss-net,
+        which stays at home, or a task-net of the other form, plain or adapters."""
+        token = token if token is not None else self.args.hub_token
+        revision = revision if revision is not None else self.args.hub_revision
+        if self.is_world_process_zero():
+            if self.hub_model_id is None:
+                self.init_hf_repo(token=token)
+            make_branch(self.hub_model_id, revision, token)
+            self.checkpoints.clear_repo(self.hub_model_id, token, revision)
+        return super().push_to_hub(*args, token=token, revision=revision, **kwargs)
 
 
 def _default_objective(metrics: dict[str, float]) -> float:

@@ -26,6 +26,14 @@ class WindowRepeatSampler(torch.utils.data.Sampler[int]):
         self.num_rows, self.window, self.repeats, self.seed = num_rows, window, repeats, seed
         self.epoch = 0
 
+    @classmethod
+    def of_trainer(cls, trainer, dataset) -> WindowRepeatSampler:
+        """For the rows, batch size, processes and seed of a trainer."""
+        args = trainer.args
+        window = trainer._train_batch_size * args.gradient_accumulation_steps * args.world_size
+        seed = args.data_seed if args.data_seed is not None else args.seed
+        return cls(len(dataset), window, args.batch_repeats, seed)
+
     def set_epoch(self, epoch: int) -> None:
         self.epoch = epoch
 

@@ -26,9 +26,41 @@ from ..spaces import SPACES, MultiLabelSpace, OutputSpace
 from ..utils.messages import closest
 from .arguments import CROSS_ENTROPY, SealTrainingArguments
 from .batch_repeats import NewEpoch
+from .launchers import check_crf, check_launcher
 
 logger = logging.get_logger(__name__)
 LOOKED_AT = 1000  # rows of a data set that is no tensor
+
+
+def tell_problem_type(model: nn.Module, space: OutputSpace) -> None:
+    """Give a task-net that does not say so the space's problem type: pipelines decode by it."""
+    if model.config.problem_type is None or space.problem_type is None:  # or its head has none, and reads it nowhere
+        model.config.problem_type = space.problem_type
+
+
+def check_run(trainer: Any) -> None:
+    """Raises ValueError for what of a trainer's nets, arguments and launcher does not go together."""
+    args, model, space, loss = trainer.args, trainer.model, trainer.space, trainer.energy_loss
+    check_launcher(args, trainer.accelerator)
+    check_given_space(trainer._given_space, trainer.model_init)
+    check_crf(args, trainer.accelerator, model)
+    check_task_net(model, space)
+    check_loss_net(trainer.loss_net, args, model)
+    check_export(model, args)
+    if loss is not None:
+        space.check_loss(loss, model.config.num_labels)
+        check_balance(args, space)
+        check_hypergradient(args, model, trainer.loss_net, space, trainer.accelerator.distributed_type)
+    space.check_cost(args.margin_cost)
+
+
+def check_decoding(preprocess_logits_for_metrics: Callable | None) -> None:
+    """Raises ValueError where logits are to be decoded and are preprocessed already."""
+    if preprocess_logits_for_metrics is not None:
+        raise ValueError(
+            "`decode_predictions` is True, and `preprocess_logits_for_metrics` is given: both say what becomes of the "
+            "logits in an evaluation. Leave one of them out."
+        )
 
 
 def check_given_space(space: OutputSpace | None, model_init: Callable | None) -> None:
@@ -98,26 +130,18 @@ def check_embeddings(model: nn.Module, args: TrainingArguments) -> None:
 
 
 def check_task_net(model: nn.Module, space: OutputSpace) -> None:
-    """The task-net must be of the space's problem type; where it does not say, it is told, so that pipelines decode it
-    rightly.
-
-    Raises:
-        ValueError: the model's config says something else, the model was loaded in shards, or has adapters that cannot
-            be saved.
-    """
+    """Raises ValueError where the model's config has another problem type than the space, the model was loaded in
+    shards, or has adapters that cannot be saved."""
     if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
         raise ValueError(
             "The task-net was loaded in shards (tensor parallelism), which seal_hf does not support: load it without "
             "tp_plan, device_mesh or distributed_config, and let the launcher shard it (FSDP2)."
         )
     check_adapters(model)
-    config = model.config
-    if config.problem_type is None or space.problem_type is None:  # or its head has none, and reads it nowhere
-        config.problem_type = space.problem_type
-    if config.problem_type != space.problem_type:
+    found = model.config.problem_type
+    if found != space.problem_type:
         raise ValueError(
-            f"The task-net's config.problem_type is {config.problem_type!r}, expected {space.problem_type!r}. "
-            f"Load it with "
+            f"The task-net's config.problem_type is {found!r}, expected {space.problem_type!r}. Load it with "
             f"from_pretrained(..., problem_type={space.problem_type!r}, num_labels=...)."
         )
 

@@ -9,14 +9,14 @@ from transformers import TrainingArguments
 from ..energy_losses import REGRESSION_SAMPLES
 from ..inference.gradient_descent import OPTIMIZERS, STARTS, GradientBasedInference
 from ..spaces import COSTS
-from ..utils.options import Checked
+from ..utils.options import check_value
 from .energy_methods import ENERGY_METHODS, POINTS
 
 AUTO = "auto"
 
 
 @dataclass
-class EnergyTrainingArguments(Checked, TrainingArguments):
+class EnergyTrainingArguments(TrainingArguments):
     """[`~transformers.TrainingArguments`], whose optimizer trains the energy network, and the arguments of the method.
 
     Parameters that control the training:
@@ -86,11 +86,11 @@ class EnergyTrainingArguments(Checked, TrainingArguments):
                     f"`{name}_full_eval` is set, but an energy is never computed in half precision, where inference "
                     f"would not see the differences that it follows. Use {name}=True: the encoder alone then is."
                 )
-        self._check_choice("energy_method", ENERGY_METHODS)
-        self._check_choice("margin_cost", COSTS)
-        self._check_choice("regression_samples", REGRESSION_SAMPLES)
-        self._check_choice("inference_optimizer", OPTIMIZERS)
-        self._check_choice("inference_start", (AUTO, *STARTS))
+        choices = {"margin_cost": COSTS, "inference_optimizer": OPTIMIZERS, "inference_start": (AUTO, *STARTS)}
+        for name, values in {"energy_method": ENERGY_METHODS, **choices}.items():
+            check_value(name, getattr(self, name), values)
+        for method in ENERGY_METHODS.values():
+            method.loss_class.check_values(self)
         for point in self.dvn_points:
             if point not in POINTS:
                 raise ValueError(f"`dvn_points` holds {point!r}; it may hold {', '.join(POINTS)}.")
@@ -101,15 +101,9 @@ class EnergyTrainingArguments(Checked, TrainingArguments):
             raise ValueError(
                 f"`{name}` is of energy_method='dvn', but it is {self.energy_method!r}. Leave `{name}` out."
             )
-        for name, least in (
-            ("num_samples", 1),
-            ("perturbation_std", 0),
-            ("inference_steps", 0),
-            ("inference_steps_eval", 0),
-            ("inference_num_starts", 1),
-            ("inference_learning_rate", 0),
-        ):
-            self._check_range(name, least)
+        at_least_0 = "inference_steps inference_steps_eval inference_learning_rate"
+        for name, least in {**dict.fromkeys(at_least_0.split(), 0), "inference_num_starts": 1}.items():
+            check_value(name, getattr(self, name), least=least)
         if self.inference_learning_rate == 0:
             raise ValueError("`inference_learning_rate` is 0: inference would stay at its start. Set it above 0.")
 

@@ -49,13 +49,13 @@ class EnergyMethod(ABC):
 
     Attributes:
         loss_class: its energy loss.
-        options: of [`EnergyTrainingArguments`], those that it reads beside those of its loss.
+        also_reads: of [`EnergyTrainingArguments`], those that it reads beside the options of its loss.
         needs_task_net: whether the method is defined with a task-net only.
         extra: what the log calls the mean energies of the columns after ŷ and y*, where there are any.
     """
 
     loss_class: type[EnergyLoss]
-    options: tuple[str, ...] = ()
+    also_reads: tuple[str, ...] = ()
     needs_task_net = False
     extra: Mapping[str, slice] = {}
 
@@ -67,6 +67,16 @@ class EnergyMethod(ABC):
     def from_arguments(cls, args, inference: GradientBasedInference) -> EnergyMethod:
         """The method with the options that [`EnergyTrainingArguments`] has for it."""
         return cls(inference, cls.loss_class.from_arguments(args))
+
+    @classmethod
+    def read(cls, args) -> set[str]:
+        """The arguments that are read, with the values that they have."""
+        return {*cls.also_reads, *cls.loss_class.read(args)}
+
+    @classmethod
+    def idle(cls, args) -> dict[str, str]:
+        """Options of its loss that these arguments leave unread, each with the option by whose value it is so."""
+        return cls.loss_class.idle(args)
 
     @classmethod
     def default_start(cls, has_task_net: bool) -> str:
@@ -95,7 +105,7 @@ class SPEN(EnergyMethod):
     """
 
     loss_class = Margin
-    options = ("inference_steps",)
+    also_reads = ("inference_steps",)
 
     def candidates(self, problem: Problem) -> Candidates:
         gold, mask = problem.space.gold(problem.labels)
@@ -124,7 +134,7 @@ class DVN(EnergyMethod):
     """
 
     loss_class = DeepValue
-    options = ("inference_steps", "dvn_points", "dvn_gold_starts")
+    also_reads = ("inference_steps", "dvn_points", "dvn_gold_starts")
     extra = {"energy_adversarial": slice(2, 3), "energy_points": slice(3, None)}
 
     def __init__(

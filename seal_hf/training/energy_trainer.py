@@ -1,4 +1,5 @@
-"""EnergyTrainer: an energy network trained and evaluated on its own: SPEN, DVN, or samples of a task-net.
+"""EnergyTrainer: an energy network trained and evaluated on its own: SPEN, DVN, or samples of a task-net. And
+MaskEnergyTrainer, whose inference is on crops.
 
 There is no task-net at prediction: ŷ = argmin_y E(x, y) by gradient-based inference. One step of the Trainer is one
 update of the energy network; its forward encodes x, finds the candidates with the energies as they are, and returns
@@ -10,6 +11,7 @@ the one with the luckiest mask; it is on in the energies that are trained.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -17,24 +19,24 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
+from ..data.tensors.crops import check_crop_size, crop_averaged
 from ..energy_losses import GOLD, OUTPUT
 from ..models import SealModel
 from ..second_net.loss_net import LossNet, aligned
 from ..spaces import SPACES, OutputSpace
 from ..utils.modules import evaluating
 from ..utils.noise import stateless_noise
-from .base import encoder_inputs
-from .checks import check_label_values, check_task_net
+from .base import StructuredTrainer, encoder_inputs
+from .checks import check_label_values, check_task_net, tell_problem_type
 from .energy_arguments import EnergyTrainingArguments
 from .energy_methods import ENERGY_METHODS, Problem
 from .launchers import check_data_parallel
-from .saving_trainer import SavingTrainer
 
 ROLE = "energy network"
 TRAINING, EVALUATION = 0, 1  # two streams of noise: an evaluation changes nothing of what is drawn in training
 
 
-class EnergyTrainer(SavingTrainer):
+class EnergyTrainer(StructuredTrainer):
     """A [`~transformers.Trainer`] whose `model` is an energy network, a [`LossNet`] with an encoder of its own.
 
     Evaluation and prediction run gradient-based inference and return logits of the relaxed ŷ, (N, L) or, of masks, (N,
@@ -56,6 +58,7 @@ class EnergyTrainer(SavingTrainer):
     """
 
     model_role = ROLE
+    evaluates_by_length = False  # random starts of inference are drawn by batch
     _drawn = (-1, 0)  # step, and micro-batches of it that have drawn their noise
 
     def __init__(
@@ -139,12 +142,9 @@ class EnergyTrainer(SavingTrainer):
         with self.model.energies_at(features) as energy:
             return self.inference(energy, starts)[0], features
 
-    def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
-        """A run draws as any other of its seed; a threshold was tuned for the network as it was."""
-        self._drawn = (-1, 0)
-        if num_training_steps > 0:
-            vars(self.model.config).pop("threshold", None)
-        return super().create_scheduler(num_training_steps, optimizer)
+    def begin_run(self, num_training_steps: int) -> None:
+        super().begin_run(num_training_steps)
+        self._drawn = (-1, 0)  # a run draws as any other of its seed
 
     # --- its parts ---------------------------------------------------------------------------------------------------
 
@@ -204,6 +204,44 @@ class EnergyTrainer(SavingTrainer):
         return super().evaluation_loop(*args, **kwargs)
 
 
+class MaskEnergyTrainer(EnergyTrainer):
+    """An [`EnergyTrainer`] whose energy network has been trained on crops, and sees crops at prediction too: a mask is
+    inferred for each crop of an image, and their average is the image's (Gygli et al. 2017, §5.2).
+
+    Args:
+        crop_size: pixels a side, as of the training rows ([`MaskRows`]); None: inference on whole images.
+        crop_offsets: where crops begin, or how many there are along a side, see [`crop_offsets`]; the papers' six, the
+            default, make 36 crops of an image, each with an inference of its own. Two cover 32 pixels at a ninth of
+            the time.
+        args, kwargs: as of `EnergyTrainer`.
+
+    Raises:
+        ValueError: a `crop_size` below 1; or as `EnergyTrainer`.
+
+    `eval_loss` compares the energies of averaged and gold mask on the whole image, which the network sees at another
+    scale than crops.
+    """
+
+    def __init__(self, *args, crop_size: int | None = None, crop_offsets: Sequence[int] | int | None = None, **kwargs):
+        super().__init__(*args, **kwargs)
+        if crop_size is not None:
+            check_crop_size(crop_size)
+        self.crop_size, self.crop_offsets = crop_size, crop_offsets
+
+    @torch.no_grad()
+    def infer(self, x: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """As of `EnergyTrainer`: ŷ (B, 1, H, W), and the images, which are what the energy reads."""
+        name = self.model.energy.reads
+        if self.crop_size is None or max(x[name].shape[-2:]) <= self.crop_size:
+            return super().infer(x)
+
+        def forward(crops: Tensor) -> Tensor:
+            return self.space.logits(super(MaskEnergyTrainer, self).infer({**x, name: crops})[0])
+
+        averaged = crop_averaged(forward, x[name], self.crop_size, self.crop_offsets)
+        return self.space.relax(averaged).unsqueeze(1), self.model.encode(x)
+
+
 def load_energy_network(folder: str | Path) -> LossNet:
     """An energy network as [`EnergyTrainer`] saves it, in evaluation mode, float32, from safetensors only.
 
@@ -256,6 +294,7 @@ def _check_task_net(task_net, model: LossNet, space: OutputSpace, args: EnergyTr
                 f"{space.energy_program}."
             )
         return
+    tell_problem_type(task_net, space)
     check_task_net(task_net, space)
     if task_net.config.num_labels != model.config.num_labels:
         raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -45,3 +46,31 @@ def balanced(
     ratio = torch.where(pull > DEAD * task, task / pull, torch.zeros_like(task)).float()
     linear = ((logits - logits.detach()) * of_term).sum()  # 0, with the gradient of the term
     return ratio * (term.detach() + linear), ratio
+
+
+@dataclass
+class EnergyWeight:
+    """λ1 over a run.
+
+    Args:
+        weight: λ1 as it is given.
+        schedule: one of `SCHEDULES`.
+        balance: True if it is a share of the task loss's pull, see [`balanced`].
+        reduce: sums a tensor over the processes.
+    """
+
+    weight: float
+    schedule: str
+    balance: bool
+    reduce: Callable[[Tensor], Tensor]
+
+    def at(self, done: float) -> float:
+        """λ1 when the share `done` in [0, 1] of the run is done."""
+        return self.weight * SCHEDULES[self.schedule](done)
+
+    def weigh(self, weight: float, term: Tensor, task_loss: Tensor, logits: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """`weight`, which is λ1 of this step, times the energy term; and what the log says of it."""
+        if not self.balance:
+            return weight * term, {}
+        term, ratio = balanced(term, task_loss, logits, self.reduce)
+        return weight * term, {"energy_weight": weight * ratio}

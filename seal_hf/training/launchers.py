@@ -55,12 +55,8 @@ def check_launcher(args: SealTrainingArguments, accelerator: Accelerator | None 
 
 
 def check_crf(args: SealTrainingArguments, accelerator: Accelerator, task_net: nn.Module) -> None:
-    """A CRF is read by the task loss, outside of the task-net's forward. DDP then must not look for unused parameters,
-    as the Trainer has it do: it would take the CRF for one, and be surprised by its gradient.
-
-    Raises:
-        ValueError: where that was asked for, or the task-net is sharded, its CRF with it.
-    """
+    """Raises ValueError where the task-net has a CRF and is sharded, or DDP is to look for unused parameters, see
+    [`spare_crf`]."""
     if getattr(task_net, "crf", None) is None:
         return
     kind = accelerator.distributed_type
@@ -71,6 +67,13 @@ def check_crf(args: SealTrainingArguments, accelerator: Accelerator, task_net: n
             "`ddp_find_unused_parameters` is True, but the task-net has a CRF, which DDP would take for unused: leave "
             "the argument out."
         )
+
+
+def spare_crf(args: SealTrainingArguments, accelerator: Accelerator, task_net: nn.Module) -> None:
+    """A CRF is read by the task loss, outside of the task-net's forward. DDP then must not look for unused parameters,
+    as the Trainer has it do: it would take the CRF for one, and be surprised by its gradient."""
+    if getattr(task_net, "crf", None) is None:
+        return
     args.ddp_find_unused_parameters = False  # read by transformers 4 when it wraps the model
     if accelerator.ddp_handler is not None:  # by 5 when it made the accelerator
         accelerator.ddp_handler.find_unused_parameters = False

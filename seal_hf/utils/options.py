@@ -1,60 +1,112 @@
-"""Options of arguments and losses: checks by name, and how a loss gets its fields from the arguments."""
+"""Options: what a loss, or a method, can be told, in one mechanism.
+
+The fields of its dataclass are its options: a run takes them from the arguments of the same names. [`option`] says
+which values a field takes, and by which value of another option it is idle. From that follow the checks of the
+arguments, the refusal of flags that nothing reads (`cli/flags.py`), and the settings on the model card.
+"""
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
 
 
-class Checked:
-    """Checks of a field by its name, for dataclasses."""
+def option(
+    default: Any,
+    *,
+    choices: Iterable[str] | None = None,
+    least: float | None = None,
+    below: float | None = None,
+    idle: tuple[str, Any] | None = None,
+) -> Any:
+    """A field of a dataclass of options.
 
-    def _check_choice(self, name: str, choices) -> None:
-        value = getattr(self, name)
-        if value not in choices:
-            raise ValueError(f"`{name}` is {value!r}; it must be one of {', '.join(choices)}.")
-
-    def _check_range(self, name: str, least: float) -> None:
-        value = getattr(self, name)
-        if value is not None and not (math.isfinite(value) and value >= least):
-            raise ValueError(f"`{name}` is {value}; it must be a finite number, at least {least}.")
-
-
-def fields_from(kind: type, args) -> dict[str, Any]:
-    """The fields of a loss's class that are arguments too, as they are given.
-
-    Raises:
-        TypeError: `options` of the class names what is no field of it.
+    Args:
+        choices: the values it may have; or, of a number,
+        least, below: its range, [least, below).
+        idle: (other option, value): where the other has this value, this one is not read.
     """
-    names = {field.name for field in fields(kind)}
-    for name in sorted(set(kind.options or ()) - names):
-        raise TypeError(
-            f"{kind.__name__}.options names {name!r}, which is no field of {kind.__name__}: declare it with its type "
-            "and default, and make the class a dataclass (`@dataclass`)."
-        )
-    return {name: getattr(args, name) for name in names if hasattr(args, name)}
+    limits = {"choices": choices, "least": least, "below": below}
+    return field(default=default, metadata={"limits": limits, "idle": idle})
 
 
-def options_read(kind: type, args) -> set[str]:
-    """The arguments that an energy loss's class reads, with the values that they have."""
-    return {name for name in _options(kind) - options_idle(kind, args).keys() if hasattr(args, name)}
+@dataclass
+class Options:
+    """Base of dataclasses whose fields are options.
+
+    Attributes:
+        also_reads: arguments that a run reads for its sake, beside the fields.
+    """
+
+    also_reads: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for values that cannot be."""
+        self.check_values(self)
+
+    @classmethod
+    def check_values(cls, source: Any) -> None:
+        """Raise ValueError where `source`, such as arguments, has a value that one of these options cannot have."""
+        for each in _fields(cls):
+            if "limits" in each.metadata and hasattr(source, each.name):
+                check_value(each.name, getattr(source, each.name), **each.metadata["limits"])
+
+    @classmethod
+    def values_from(cls, args: Any) -> dict[str, Any]:
+        """The fields that are arguments too, as they are given.
+
+        Raises:
+            TypeError: a class that declares a field and is no dataclass.
+        """
+        return {each.name: getattr(args, each.name) for each in _fields(cls) if hasattr(args, each.name)}
+
+    @classmethod
+    def idle(cls, args: Any) -> dict[str, str]:
+        """Options that these arguments leave unread, each with the option by whose value it is so."""
+        found = {each.name: each.metadata["idle"] for each in _fields(cls) if each.metadata.get("idle")}
+        values = {each.name: getattr(args, each.name, each.default) for each in _fields(cls)}
+        return {name: other for name, (other, value) in found.items() if other in values and values[other] == value}
+
+    @classmethod
+    def read(cls, args: Any) -> set[str]:
+        """The arguments that are read, with the values that they have."""
+        names = {each.name for each in _fields(cls)} | set(cls.also_reads)
+        return {name for name in names - cls.idle(args).keys() if hasattr(args, name)}
 
 
-def options_idle(kind: type, args) -> dict[str, str]:
-    """Those of its options that an energy loss's class does not read, each with the one by whose value it is so."""
-    values = {field.name: getattr(args, field.name, field.default) for field in fields(kind)}
-    idle = {name: by for name, by in kind.idle.items() if {name, by[0]} <= _options(kind)}
-    return {name: other for name, (other, value) in idle.items() if values[other] == value}
+def _fields(cls: type[Options]) -> tuple:
+    known = {each.name for each in fields(cls)}
+    for name, kind in inspect.get_annotations(cls).items():
+        if name not in known and "ClassVar" not in str(kind):
+            raise TypeError(
+                f"{cls.__name__} declares {name!r}, which is no field of {cls.__name__}: make the class a dataclass "
+                "(`@dataclass`)."
+            )
+    return fields(cls)
 
 
-def _options(kind: type) -> set[str]:
-    return {field.name for field in fields(kind)} if kind.options is None else set(kind.options)
+def check_value(
+    name: str,
+    value: Any,
+    choices: Iterable[str] | None = None,
+    least: float | None = None,
+    below: float | None = None,
+) -> None:
+    """Raise ValueError where an option or argument has another value than these; None is not set, and passes."""
+    if choices is not None and value not in choices:
+        raise ValueError(f"`{name}` is {value!r}; it must be one of {', '.join(choices)}.")
+    if value is None or (least is None and below is None):
+        return
+    if not math.isfinite(value) or (least is not None and value < least) or (below is not None and value >= below):
+        limit = "" if below is None else f" and below {below:g}"
+        raise ValueError(f"`{name}` is {value}; it must be a finite number, at least {least:g}{limit}.")
 
 
 def check_unread(kwargs: Mapping[str, Any], net: str) -> None:
-    """Raises ValueError for what only `from_pretrained` reads, where a fresh net is built without it."""
+    """Raise ValueError for what only `from_pretrained` reads, where a fresh net is built without it."""
     given = [name for name, value in kwargs.items() if value is not None]
     if given:
         raise ValueError(
@@ -64,7 +116,7 @@ def check_unread(kwargs: Mapping[str, Any], net: str) -> None:
 
 
 def check_owner(options: Mapping[str, Any], owner: str, found: str) -> None:
-    """Raises ValueError for an option of one kind of net, or data, where another is there.
+    """Raise ValueError for an option of one kind of net, or data, where another is there.
 
     Args:
         options: their values; None, False and what is empty are not set.

@@ -14,6 +14,7 @@ from datasets import Dataset, Features, List, Value
 from transformers import AutoTokenizer
 
 from ...structures.sequences import IGNORED
+from ...utils.options import check_value
 from .. import DataError
 from .collators import TensorRows
 from .vocabulary import Vocabulary
@@ -237,8 +238,7 @@ def _word_ids(encoded, row: int) -> np.ndarray:
 
 
 def _check_marker(marker: str | None, asked: str, config) -> None:
-    if asked not in PREDICATE_MARKERS:
-        raise ValueError(f"`predicate_marker` is {asked!r}; it must be one of {', '.join(PREDICATE_MARKERS)}.")
+    check_value("predicate_marker", asked, PREDICATE_MARKERS)
     types = getattr(config, "type_vocab_size", 0) if config is not None else 2
     if marker == "token_type" and types < 2:
         raise ValueError(

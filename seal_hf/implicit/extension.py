@@ -1,0 +1,192 @@
+"""Implicit gradients in a run: the nets as the functions that `hypergradient.py` differentiates.
+
+Of a window of micro-batches, `ImplicitGradients.solve` finds the directions of the hypergradient, with the loss-net as
+it is. Each direction then becomes columns in the row of candidates of the loss-net's own forward: the task-net's output
+at the points of a [`Line`], whose slope in their energies is what is added to the energy loss. So the loss-net still
+runs once per micro-batch, and its wrapper, accumulation and loss scaling know nothing of all this.
+
+All of it is float32, whatever the run has: a difference of half-precision gradients has no digits. It is without
+dropout too, but for that of the loss-net's encoder in its own forward: one mask for a whole row. Batch normalisation is
+by the statistics of the batch, as in the task-net's own update.
+
+Memory: double backward holds both nets' graphs of the inner losses of the whole window until the directions are found,
+that is, the activations of the energy and of the part of the task-net from φ on (its head; for `adapters` and `all`,
+nearly the whole net), of a forward and of the backward through it; the other products hold one forward's of one
+micro-batch at a time. In the update itself the task-net's columns keep such a graph for every direction (`unrolled` has
+one per step), but for finite differences.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+from transformers.utils import logging
+
+from ..energy_losses import EnergyLoss
+from ..second_net.extension import Extension, MicroBatch, Run
+from ..second_net.loss_net import LossNet
+from ..spaces import OutputSpace
+from ..utils.modules import evaluating, frozen
+from .hypergradient import FINITE_DIFFERENCES, Adjoints, Hypergradient, Line, Parameters, compare
+from .task_function import TaskFunction
+
+logger = logging.get_logger(__name__)
+
+REPORTED = tuple(f"hypergradient_{name}" for name in ("residual", "curvature", "cosine"))  # at the end of a run
+
+
+class ImplicitGradients(Extension):
+    """Implicit gradients of a task-net and a loss-net.
+
+    Args:
+        config: the method and its options.
+        model: the raw task-net.
+        subset: the parameters that the Hessian runs over, see [`select_parameters`].
+        loss_net: the raw loss-net.
+        space, energy_loss: as in the run; `energy_loss` is the outer loss.
+        task_weight: λ2.
+        run: of which this is an extension; None: the losses and `solve` alone.
+    """
+
+    def __init__(
+        self,
+        config: Hypergradient,
+        model: nn.Module,
+        subset: str,
+        loss_net: LossNet,
+        space: OutputSpace,
+        energy_loss: EnergyLoss,
+        task_weight: float = 1.0,
+        run: Run | None = None,
+    ):
+        self.config, self.task_function = config, TaskFunction(model, subset)
+        self.loss_net, self.space, self.energy_loss, self.task_weight = loss_net, space, energy_loss, task_weight
+        self.run = run
+        self.last: dict[str, float] = {}  # diagnostics that were logged
+        self._warned = False
+
+    @classmethod
+    def is_wanted(cls, args, energy_loss: EnergyLoss, space: OutputSpace) -> bool:
+        return args.hypergradient != "none"
+
+    @classmethod
+    def of_run(cls, run: Run) -> ImplicitGradients:
+        args = run.args
+        config, parts = Hypergradient.from_arguments(args), (run.loss_net, run.space, run.energy_loss)
+        return cls(config, run.task_net, args.hypergradient_parameters, *parts, args.task_weight, run)
+
+    # --- the losses --------------------------------------------------------------------------------------------------
+
+    def inner(self, batch: MicroBatch, update: int, energy_weight: float) -> Callable[[Parameters], Tensor]:
+        """L_in = λ2 task loss + λ1 task term of E(x, ŷ), a function of φ."""
+
+        def loss(phi: Parameters) -> Tensor:
+            logits = batch.function(phi)
+            _, mask = self.space.gold(batch.labels)
+            energy = self.loss_net.energies(batch.features, self.space.output(logits), mask)
+            task_loss = self.space.task_loss(logits, batch.labels, batch.noise(update))
+            return self.task_weight * task_loss + energy_weight * self.energy_loss.task_term(energy)
+
+        return loss
+
+    def outer(self, batch: MicroBatch, update: int) -> Callable[[Parameters], Tensor]:
+        """L_out, the energy loss, as a function of φ through the task-net's relaxed output."""
+
+        def loss(phi: Parameters) -> Tensor:
+            candidates = self.energy_loss.candidates(
+                batch.space, batch.function(phi), batch.labels, batch.noise(update), differentiable=True
+            )
+            return self.energy_loss(self.loss_net.energies(batch.features, candidates.y, candidates.mask), candidates)
+
+        return loss
+
+    def solve(
+        self,
+        batches: list[MicroBatch],
+        update: int,
+        energy_weight: float,
+        reduce: Callable[[Tensor], Tensor] = lambda vector: vector,
+    ) -> Adjoints:
+        """The directions for an update of the loss-net, which must be frozen here.
+
+        Args:
+            batches: the window; their features are T_E(x), what `LossNet.encode` returns.
+            energy_weight: λ1.
+            reduce: mean of a vector over the processes.
+        """
+        inners = [self.inner(batch, update, energy_weight) for batch in batches]
+        outers = [self.outer(batch, update) for batch in batches]
+        return self.config.adjoints(inners, outers, self.task_function.parameters(), reduce)
+
+    # --- a step ------------------------------------------------------------------------------------------------------
+
+    def watching(self) -> contextlib.AbstractContextManager:
+        return self.task_function.watch()
+
+    def prepare(self, batch: MicroBatch, outputs) -> MicroBatch:
+        """With the logits as a function of φ."""
+        raw = self.task_function.on(batch.inputs)
+        return replace(batch, function=lambda phi: self.space.fit(raw(phi), batch.labels))
+
+    def begin_update(self, window: list[MicroBatch], update: int, energy_weight: float) -> list[MicroBatch]:
+        """Find the directions; with unrolled steps, the energy loss is taken at the logits where they end."""
+        accelerator, encoded = self.run.accelerator, []
+        with frozen(self.loss_net), evaluating(self.loss_net):
+            for batch in window:
+                with torch.no_grad(), self.loss_net.active(), accelerator.autocast():
+                    features = self.loss_net.encode(batch.inputs, batch.features).float()
+                encoded.append(replace(batch, features=features))
+            mean = lambda vector: accelerator.reduce(vector, reduction="mean")  # noqa: E731
+            self.adjoints = self.solve(encoded, update, energy_weight, mean)
+        self.energy_weight = energy_weight
+        found = {f"hypergradient_{name}": value for name, value in self.adjoints.diagnostics.items()}
+        self.run.meters.add(**found)
+        if self.config.method != "unrolled":
+            return window
+        with torch.no_grad():
+            return [replace(batch, logits=batch.function(self.adjoints.outer_point)) for batch in window]
+
+    def columns(self, batch: MicroBatch) -> list[Tensor]:
+        """The task-net's outputs along the directions."""
+        product, directions = self.config.product, zip(self.adjoints.points, self.adjoints.directions, strict=True)
+        self._lines = [Line(p, u, product) for p, u in directions]
+        with torch.set_grad_enabled(product != FINITE_DIFFERENCES):
+            return [self.space.output(batch.function(point)) for line in self._lines for point in line.points]
+
+    def loss_net_term(self, batch: MicroBatch, energies: Tensor, loss: Tensor) -> Tensor:
+        """Minus the slopes of λ1 · task term along the directions. Its gradient in the loss-net is the implicit term of
+        the hypergradient, the task loss being no function of the loss-net."""
+        values = iter(self.energy_weight * self.energy_loss.task_term(energy) for energy in energies.split(1, dim=1))
+        term = -sum(line.slope([next(values) for _ in line.points]) for line in self._lines)
+        self._compare(loss, term)
+        return term
+
+    def _compare(self, loss: Tensor, term: Tensor) -> None:
+        """Meter norms and cosine of the direct and the full gradient, of one micro-batch per log on this process: that
+        takes a backward of each."""
+        compiled = self.run.args.loss_net_torch_compile  # a compiled backward cannot be repeated
+        if compiled or "hypergradient_cosine" in self.run.meters:
+            return
+        theta = self.run.learner.parameters
+        direct, implicit = (
+            torch.autograd.grad(value, theta, retain_graph=True, materialize_grads=True) for value in (loss, term)
+        )
+        self.run.meters.add(**{f"hypergradient_{name}": v for name, v in compare(direct, implicit).items()})
+
+    # --- a run -------------------------------------------------------------------------------------------------------
+
+    def read_log(self, facts: dict[str, float]) -> None:
+        """Keep the diagnostics, and say, once, what to do about an inverse that failed since the last log."""
+        self.last |= {name: value for name, value in facts.items() if name in REPORTED}
+        residual, curvature = (facts.get(f"hypergradient_{name}") for name in ("residual", "curvature"))
+        advice = None if residual is None else self.config.advice(residual, curvature)
+        if advice is not None and not self._warned:
+            self._warned = True
+            logger.warning(advice)
+
+    def closing_facts(self) -> dict[str, float]:
+        return {f"train_{name}": value for name, value in self.last.items()}

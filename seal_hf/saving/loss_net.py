@@ -1,0 +1,173 @@
+"""The loss-net on disk: `_loss_net/` beside the plain task-net.
+
+Weights are safetensors; the state of its learner is read with `weights_only=True` and nothing else.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from transformers import AutoConfig
+from transformers.utils import logging
+
+from ..second_net import cost_augmented
+from ..second_net.learner import Learner
+from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig, aligned
+from .renamed import are_renamed
+
+CONFIG, WEIGHTS, STATE = "config.json", "model.safetensors", "learner.pt"
+ONE_FILE = "1000GB"  # of a shard: weights of a loss-net are one file, however large
+TABLES = ("vocab_size", "char_vocab_size", "feature_sizes", "predicate_size")  # of a BiLSTM: made from its data
+
+logger = logging.get_logger(__name__)
+
+
+def save_loss_net(loss_net: LossNet | None, folder: str | Path) -> None:
+    """Write the loss-net's config and weights to `folder/_loss_net/`. Without a loss-net, one of an earlier run in the
+    same folder is removed: it belongs to another task-net than the one just saved there."""
+    if loss_net is not None:
+        loss_net.save_pretrained(Path(folder) / LOSS_NET_FOLDER, max_shard_size=ONE_FILE)
+        return
+    path = Path(folder, LOSS_NET_FOLDER)
+    for name in (CONFIG, WEIGHTS, STATE, *cost_augmented.FILES):
+        Path(path, name).unlink(missing_ok=True)
+    if path.is_dir() and not any(path.iterdir()):
+        path.rmdir()
+
+
+def check_resumable(loss_net: LossNet, folder: str | Path) -> None:
+    """Whether a run with this loss-net can go on from `folder`; looks before anything is loaded.
+
+    Raises:
+        ValueError: weights or optimizer state of the loss-net are missing, or the weights are of another shape.
+    """
+    _read_weights(loss_net, folder)
+    if not (Path(folder) / LOSS_NET_FOLDER / STATE).is_file():
+        raise ValueError(
+            f"{folder} cannot be resumed: {LOSS_NET_FOLDER}/{STATE}, the state of the loss-net's optimizer, is "
+            "missing. Was it saved with save_only_model=True? Start a new run from its weights instead."
+        )
+
+
+def load_loss_net(folder: str | Path, task_net: nn.Module, energy_loss: str | None = None) -> LossNet:
+    """A trained loss-net for another task-net: the frozen loss of SEAL-static, or a start for SEAL-dynamic.
+
+    Args:
+        folder: saved by `EnergyTrainer`, or with a task-net, in `_loss_net/`.
+        task_net: the one that it is to teach.
+        energy_loss: by which it is to teach; under `ce` it would not.
+
+    Returns:
+        the loss-net, in evaluation mode: with `loss_net_steps=0` it teaches without dropout.
+
+    Raises:
+        ValueError: there is none, it has no encoder of its own, or is made for other labels or features; or the loss is
+            `ce`.
+        OSError: its weights are missing, or no safetensors.
+    """
+    if energy_loss == "ce":
+        raise ValueError(
+            f"`loss_net_path` is {str(folder)!r}, but energy_loss='ce' trains without a loss-net. Leave it out, or "
+            "name the loss that it was trained by (--loss nce)."
+        )
+    if not Path(folder).is_dir():
+        raise ValueError(
+            f"`loss_net_path`: there is no folder {folder}. Give one that a run with a loss-net has saved."
+        )
+    path = Path(folder) / LOSS_NET_FOLDER
+    path = path if (path / CONFIG).is_file() else Path(folder)
+    if not (path / CONFIG).is_file():
+        raise ValueError(f"{folder} has no loss-net: there is neither {LOSS_NET_FOLDER}/{CONFIG} nor {CONFIG}.")
+    config = AutoConfig.from_pretrained(path)
+    if not isinstance(config, LossNetConfig):
+        raise ValueError(f"{folder} holds a {config.model_type} and no loss-net. Train one first, or check the path.")
+    if config.encoder_mode != "separate":
+        raise ValueError(
+            f"The loss-net in {folder} reads its task-net's features ({config.encoder_mode}), so it cannot teach "
+            "another one. Train it with loss_net_encoder='separate'."
+        )
+    own, options = config.encoder_config or {}, task_net.config.to_dict()
+    found = (config.num_labels, own.get("input_size"))
+    expected = (task_net.config.num_labels, options.get("input_size"))
+    if found != expected:
+        raise ValueError(
+            f"The loss-net in {folder} ({config.space}) has {found[0]} labels and {found[1] or 'no'} input features, "
+            f"the task-net {expected[0]} and {expected[1] or 'none'}. Train it on the same data, with the same options."
+        )
+    for name in TABLES if "char_vocab_size" in options else ("vocab_size",):
+        if own.get(name) != options.get(name):
+            raise ValueError(
+                f"The loss-net in {folder} has `{name}` {own.get(name)}, the task-net {options.get(name)}: they read "
+                "different ids. Train it on the same data, with the same options."
+            )
+    if config.id2label != task_net.config.id2label:
+        raise ValueError(
+            f"The loss-net in {folder} has other labels than the task-net, or another order: {config.id2label[0]!r} is "
+            f"its first, {task_net.config.id2label[0]!r} the task-net's. Train it on the same data."
+        )
+    return aligned(LossNet.from_pretrained(path, dtype=torch.float32, use_safetensors=True)).eval()
+
+
+def take_loss_net(nets: nn.Module, folder: str | Path | None, args) -> None:
+    """The programs' `--loss_net_path`: the trained loss-net of `folder` in place of that of `nets`, a [`SealModel`]; it
+    keeps its energy, which is said where it is another. Without a folder, `nets` stay as they are.
+
+    Raises:
+        ValueError: as [`load_loss_net`].
+    """
+    if folder is not None:
+        fresh = nets.loss_net.config
+        nets.loss_net = load_loss_net(folder, nets.task_net, args.energy_loss)
+        for name in ("energy", "global_size"):
+            saved, asked = getattr(nets.loss_net.config, name), getattr(fresh, name)
+            if saved != asked:
+                logger.warning(f"The loss-net in {folder} has {name} {saved!r} and keeps it, not {asked!r}.")
+
+
+def load_loss_net_weights(loss_net: LossNet, folder: str | Path) -> None:
+    """Read the weights of `folder/_loss_net/` into `loss_net`, in place; all of them or none.
+
+    Raises:
+        ValueError: the folder has no loss-net, or one of another shape.
+    """
+    loss_net.load_state_dict(_read_weights(loss_net, folder))
+
+
+def _read_weights(loss_net: LossNet, folder: str | Path) -> dict[str, Tensor]:
+    path = Path(folder) / LOSS_NET_FOLDER / WEIGHTS
+    if not path.is_file():
+        raise ValueError(
+            f"{folder} has no loss-net: {LOSS_NET_FOLDER}/{WEIGHTS} is missing. It was saved by a plain Trainer "
+            f"or with "
+            "energy_loss='ce'. Resume with the same loss, or start a new run from these weights: "
+            "SealForMultiLabel.from_pretrained(folder) gives them a fresh loss-net."
+        )
+    own = loss_net.config.encoder_mode == "separate"  # else its names are those of no architecture
+    if own and are_renamed(loss_net, path.parent):
+        weights = LossNet.from_pretrained(path.parent, dtype=torch.float32, use_safetensors=True).state_dict()
+    else:
+        weights = load_file(path, device="cpu")
+    found, expected = (
+        {name: tuple(value.shape) for name, value in tensors.items()} for tensors in (weights, loss_net.state_dict())
+    )
+    wrong = sorted(name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name))
+    if wrong:
+        details = (f"{name} is {found.get(name, 'absent')}, expected {expected.get(name, 'none')}" for name in wrong)
+        raise ValueError(f"The loss-net in {path.parent} does not fit the one of this run: {'; '.join(details)}.")
+    return weights
+
+
+def save_learner_state(learner: Learner, folder: str | Path) -> None:
+    """Write optimizer, scheduler and scaler of the loss-net."""
+    path = Path(folder) / LOSS_NET_FOLDER
+    path.mkdir(parents=True, exist_ok=True)
+    torch.save(learner.state_dict(), path / STATE)
+
+
+def load_learner_state(learner: Learner, folder: str | Path) -> None:
+    """Read what [`save_learner_state`] wrote; [`check_resumable`] said that it is there."""
+    path = Path(folder) / LOSS_NET_FOLDER / STATE
+    learner.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))

@@ -1,0 +1,180 @@
+"""What a trainer has on disk: checkpoints that are whole, and the nets in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+from transformers.trainer import TRAINING_ARGS_NAME
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+
+from ..adapters import library_of
+from ..saving.checkpoints import check_complete, checkpoint_to_resume, rotate, written_whole
+from ..saving.export import ADAPTER_FILES, remove_stale, save_nets, saves_merged
+from ..saving.loss_net import (
+    check_resumable,
+    load_learner_state,
+    load_loss_net_weights,
+    save_learner_state,
+    save_loss_net,
+)
+from ..saving.renamed import are_renamed, read_renamed
+from ..second_net.loss_net import LossNet
+from .launchers import check_resume
+from .setup import wanted_extensions
+
+
+class Checkpoints:
+    """The checkpoints of a trainer whose `model` is all that it trains.
+
+    Args:
+        trainer: whose model, arguments and state these are, as they are at each call.
+    """
+
+    def __init__(self, trainer: Any):
+        self.trainer = trainer
+
+    # --- whole folders -----------------------------------------------------------------------------------------------
+
+    def folder_to_resume(self, wanted: str | bool | None) -> str | None:
+        """What `resume_from_checkpoint` means, see [`checkpoint_to_resume`].
+
+        Raises:
+            ValueError: a launcher whose checkpoints cannot be read back, or no whole checkpoint.
+        """
+        check_resume(self.trainer.accelerator, wanted)
+        return checkpoint_to_resume(wanted, self.trainer.args.output_dir)
+
+    @contextmanager
+    def writing(self, run_dir: str) -> Iterator[Path]:
+        """Around the Trainer's own save of a checkpoint: gives its folder, and leaves it whole, or not a checkpoint;
+        then older ones beyond the limit go."""
+        trainer = self.trainer
+        folder = Path(run_dir, f"{PREFIX_CHECKPOINT_DIR}-{trainer.state.global_step}")
+        with written_whole(folder, trainer.args, trainer.accelerator.wait_for_everyone):
+            yield folder
+        if trainer.args.push_to_hub:
+            trainer._push_from_checkpoint(str(folder))
+        if trainer.args.should_save:
+            best = trainer.state.best_model_checkpoint
+            rotate(run_dir, trainer.args.save_total_limit, {folder, best or folder})
+
+    # --- the nets ----------------------------------------------------------------------------------------------------
+
+    _loss_net: LossNet | None = None  # of the trainer; a folder without one keeps none of an earlier run
+
+    @property
+    def pushes_checkpoints(self) -> bool:
+        """True if what a checkpoint holds is what the Hub gets."""
+        return True
+
+    def save(self, folder: str, save_model: Callable[[], None]) -> None:
+        """Write the nets. `save_model` is the Trainer's own save of its model; every process asks for it."""
+        save_model()
+        if self.trainer.args.should_save:  # transformers 5 asks every process
+            for name in ADAPTER_FILES:  # of an earlier save, which would be loaded in place of this one
+                Path(folder, name).unlink(missing_ok=True)
+            save_loss_net(self._loss_net, folder)
+
+    def load(self, folder: str, load_model: Callable[[], None]) -> None:
+        """Read the nets into those of the trainer. `load_model` is the Trainer's own loading of its model, which finds
+        no tensor that its file has under another name."""
+        trainer = self.trainer
+        sharded = trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled
+        if sharded or not isinstance(trainer.model, PreTrainedModel) or not are_renamed(trainer.model, folder):
+            load_model()
+        else:
+            trainer.model.load_state_dict(read_renamed(trainer.model, folder))
+
+    def check(self, folder: str) -> None:
+        """Raises ValueError where a run cannot go on from `folder`; looks before anything is changed."""
+        check_complete(folder)
+
+    def save_state(self, folder: str) -> None:
+        """Write what a run needs to go on, beside the Trainer's own."""
+
+    def load_state(self, folder: str) -> None:
+        """Read what `save_state` wrote."""
+
+    def clear_repo(self, repo_id: str, token: str | None, revision: str | None) -> None:
+        """Remove from a repo what an earlier push left and this one would not replace."""
+        remove_stale(repo_id, True, token, revision)
+
+
+class TwoNetCheckpoints(Checkpoints):
+    """The checkpoints of a task-net, a loss-net beside it, its learner, and what extends a run.
+
+    A checkpoint holds what is trained; what is saved besides is for others: plain nets, adapters merged.
+    """
+
+    _in_checkpoint = False
+
+    @contextmanager
+    def writing(self, run_dir: str) -> Iterator[Path]:
+        with super().writing(run_dir) as folder:
+            self._in_checkpoint = True
+            try:
+                yield folder
+            finally:
+                self._in_checkpoint = False
+
+    @property
+    def _loss_net(self) -> LossNet | None:
+        return self.trainer.loss_net
+
+    @property
+    def _merges(self) -> bool:
+        return saves_merged(self.trainer.model, self.trainer.args.adapter_export)
+
+    @property
+    def pushes_checkpoints(self) -> bool:
+        """False where adapters are merged for the Hub, at the end."""
+        return library_of(self.trainer.model) is None or not self._merges
+
+    def save(self, folder: str, save_model: Callable[[], None]) -> None:
+        trainer = self.trainer
+        if library_of(trainer.model) is None:
+            super().save(folder, save_model)
+        elif trainer.args.should_save:
+            form = "adapter" if self._in_checkpoint else trainer.args.adapter_export
+            save_nets(trainer.model, trainer.loss_net, folder, form)
+            if trainer.processing_class is not None:
+                trainer.processing_class.save_pretrained(folder)
+            torch.save(trainer.args, Path(folder) / TRAINING_ARGS_NAME)
+
+    def load(self, folder: str, load_model: Callable[[], None]) -> None:
+        library = library_of(self.trainer.model)
+        if library is not None:
+            library.load(self.trainer.model, folder)
+        else:
+            super().load(folder, load_model)
+        if self.trainer.loss_net is not None:
+            load_loss_net_weights(self.trainer.loss_net, folder)
+
+    def check(self, folder: str) -> None:
+        super().check(folder)
+        trainer = self.trainer
+        if trainer.loss_net is not None:
+            check_resumable(trainer.loss_net, folder)
+        for kind in wanted_extensions(trainer.args, trainer.energy_loss, trainer.space):
+            kind.check_resumable(trainer.args, folder)
+
+    def save_state(self, folder: str) -> None:
+        if self.trainer.learner is not None:
+            save_learner_state(self.trainer.learner, folder)
+        for extension in self.trainer.extensions:
+            extension.save(folder)
+
+    def load_state(self, folder: str) -> None:
+        if self.trainer.learner is not None:
+            load_learner_state(self.trainer.learner, folder)
+        for extension in self.trainer.extensions:
+            extension.load(folder)
+
+    def clear_repo(self, repo_id: str, token: str | None, revision: str | None) -> None:
+        """A loss-net in the repo belongs to the task-net of an earlier push."""
+        remove_stale(repo_id, self._merges, token, revision)

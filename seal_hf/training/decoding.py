@@ -1,0 +1,33 @@
+"""Evaluation that gathers decided structures in place of logits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+
+
+class PredictionDecoder:
+    """The Trainer's `preprocess_logits_for_metrics` by the decoder of a trainer's space: tag ids (B, T), not logits.
+
+    Args:
+        trainer: whose space and model these are, as they are at each call.
+    """
+
+    def __init__(self, trainer: Any):
+        self.trainer = trainer
+        self._positions: Tensor | None = None
+
+    def see(self, inputs: dict[str, Tensor]) -> None:
+        """Called before a batch is evaluated: without labels, its inputs say which positions are decoded."""
+        if "labels" not in inputs:
+            trainer = self.trainer
+            self._positions = trainer.space.positions(trainer.model, trainer._prepare_inputs(inputs))
+
+    def __call__(self, logits: Tensor | tuple[Tensor, ...], labels: Tensor | None) -> Tensor:
+        logits = logits[0] if isinstance(logits, tuple) else logits
+        mask = self._positions if labels is None else self.trainer.space.gold(labels)[1]
+        if mask is not None and labels is None:  # which is not padded to the width of other processes, as labels are
+            mask = F.pad(mask, (0, logits.shape[1] - mask.shape[1]))
+        return self.trainer.space.decode(logits, mask=mask)

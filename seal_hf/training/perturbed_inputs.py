@@ -1,0 +1,42 @@
+"""Samples from perturbed inputs: the task-net's own structures at noisy copies of each input."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from ..second_net.extension import Extension, MicroBatch, Run
+from ..spaces import OutputSpace
+from ..utils.modules import keeping_statistics
+from ..utils.noise import perturbed
+
+
+class PerturbedInputs(Extension):
+    """Gives a space that `samples_from_inputs` the task-net's outputs there."""
+
+    def __init__(self, run: Run):
+        self.run = run
+
+    @classmethod
+    def is_wanted(cls, args, energy_loss, space: OutputSpace) -> bool:
+        return space.samples_from_inputs
+
+    @classmethod
+    def of_run(cls, run: Run) -> PerturbedInputs:
+        return cls(run)
+
+    def prepare(self, batch: MicroBatch, outputs) -> MicroBatch:
+        return replace(batch, space=batch.space.proposing(partial(self._logits, batch)))
+
+    @torch.no_grad()
+    def _logits(self, batch: MicroBatch, num_samples: int, noise: torch.Generator) -> Tensor:
+        """The task-net's logits at K noisy copies of each input, in its present mode, by one forward: (B, K, ...)."""
+        run = self.run
+        inputs = perturbed(batch.inputs, num_samples, run.args.input_noise_std, noise)
+        with keeping_statistics(run.task_net), run.forward_context():
+            logits = run.task_net(**inputs).logits
+        logits = run.space.fit(logits, batch.labels.repeat_interleave(num_samples, 0))
+        return logits.unflatten(0, (-1, num_samples))

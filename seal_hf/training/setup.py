@@ -1,0 +1,72 @@
+"""How a run of two nets begins: cached features, the loss-net's learner, the extensions that the arguments ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..energy_losses import EnergyLoss
+from ..implicit.extension import ImplicitGradients
+from ..nets.feature_cache import with_features
+from ..second_net.cost_augmented import CostAugmentedInference
+from ..second_net.extension import Extension, Run
+from ..second_net.learner import Learner, reduces_sparse
+from ..spaces import OutputSpace
+from ..utils.compat import enable_gradient_checkpointing
+from .arguments import SealTrainingArguments
+from .checks import check_feature_cache, check_run, tell_problem_type
+from .launchers import spare_crf
+from .perturbed_inputs import PerturbedInputs
+
+EXTENSIONS: tuple[type[Extension], ...] = (PerturbedInputs, ImplicitGradients, CostAugmentedInference)
+
+
+def prepare_run(trainer: Any) -> None:
+    """Tell nets and launcher what a run of the trainer's arguments needs.
+
+    Raises:
+        ValueError: for what of nets, arguments and launcher does not go together.
+    """
+    tell_problem_type(trainer.model, trainer.space)
+    check_run(trainer)
+    spare_crf(trainer.args, trainer.accelerator, trainer.model)
+
+
+def wanted_extensions(
+    args: SealTrainingArguments, energy_loss: EnergyLoss | None, space: OutputSpace
+) -> list[type[Extension]]:
+    """Those that a run has; without an energy loss, none."""
+    return [kind for kind in EXTENSIONS if energy_loss is not None and kind.is_wanted(args, energy_loss, space)]
+
+
+def made_extensions(trainer: Any) -> list[Extension]:
+    """The extensions of a trainer's run that begins, when its learner is there."""
+    parts = (trainer.args, trainer.accelerator, trainer.model, trainer.loss_net, trainer.learner)
+    run = Run(*parts, trainer.space, trainer.energy_loss, trainer.meters, trainer.compute_loss_context_manager)
+    return [kind.of_run(run) for kind in wanted_extensions(trainer.args, trainer.energy_loss, trainer.space)]
+
+
+def loss_net_learner(trainer: Any, num_training_steps: int) -> Learner:
+    """Make the trainer's loss-net ready for a run of so many task-net updates, and give it a learner."""
+    loss_net, args, accelerator = trainer.loss_net, trainer.args, trainer.accelerator
+    if args.loss_net_gradient_checkpointing:
+        enable_gradient_checkpointing(loss_net.encoder)
+    sparse = trainer.space.is_sparse(trainer.model.config.num_labels)
+    loss_net.sparse_gradients(sparse and reduces_sparse(accelerator))
+    loss_net.train(args.loss_net_steps > 0)  # one that is left as it is teaches without dropout
+    loss_net.differentiate_twice(args.hypergradient != "none")
+    with loss_net.active(training=True):
+        return Learner.of_loss_net(loss_net, accelerator, args, num_training_steps)
+
+
+def cache_features(trainer: Any) -> None:
+    """With `loss_net_feature_cache`: freeze the loss-net's encoder and take its features from the disk."""
+    folder, encoder = trainer.args.loss_net_feature_cache, trainer.loss_net.encoder
+    if folder is None:
+        return
+    rows = {"train_dataset": trainer.train_dataset, "eval_dataset": trainer.eval_dataset}
+    check_feature_cache(trainer.loss_net, trainer.model_init, **rows)
+    encoder.requires_grad_(False)
+    with trainer.args.main_process_first(desc="features of the loss-net's frozen encoder"):
+        for name, dataset in rows.items():
+            if dataset is not None:
+                setattr(trainer, name, with_features(encoder, dataset, folder))
