@@ -6,12 +6,15 @@ nets), and which seeds the nets were trained with (`paired_test`, given this spl
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import ttest_rel
 
-_BLOCK = 1 << 21  # elements handled at once
+_BLOCK = 1 << 18  # elements handled at once
+_KEPT = 1 << 26  # elements of resamples that are kept, a byte each
 
 
 class PairedDifference(NamedTuple):
@@ -41,7 +44,7 @@ def paired_bootstrap(a: np.ndarray, b: np.ndarray, num_resamples: int = 10_000, 
     Args:
         a, b: (N,) figure of each example, such as its F1 (`reports.score_decoders`), or (seeds, N), which is averaged
             over seeds first; the numbers of seeds may differ.
-        num_resamples: R. Memory does not grow with R x N.
+        num_resamples: R. Memory grows with R x N up to 64 MB, and no further.
         seed: of the resampling; the same seed draws the same examples for every pair of methods with N examples.
 
     Raises:
@@ -52,13 +55,11 @@ def paired_bootstrap(a: np.ndarray, b: np.ndarray, num_resamples: int = 10_000, 
         raise ValueError(f"a has {len(a)} examples and b has {len(b)}: a paired test needs the same ones in both")
     if num_resamples < 1:
         raise ValueError(f"num_resamples is {num_resamples}, expected at least 1")
-    differences, rng = a - b, np.random.default_rng(seed)
-    resampled = np.empty(num_resamples)
-    step = max(1, _BLOCK // len(differences))
-    for start in range(0, num_resamples, step):
-        rows = rng.integers(len(differences), size=(min(step, num_resamples - start), len(differences)))
-        resampled[start : start + len(rows)] = differences[rows].mean(1)
-    found = differences.mean()
+    differences = a - b
+    found, resampled, start = differences.mean(), np.empty(num_resamples), 0
+    for counts in _resamples(len(differences), num_resamples, seed):
+        resampled[start : start + len(counts)] = counts @ differences / len(differences)
+        start += len(counts)
     low, high = np.quantile(resampled, [0.025, 0.975])
     # to rounding: where all resamples are equal, their sums may still differ in the last place
     p_value = (np.abs(resampled - found) >= np.abs(found) - 1e-12).mean() if abs(found) > 1e-12 else 1.0
@@ -66,6 +67,27 @@ def paired_bootstrap(a: np.ndarray, b: np.ndarray, num_resamples: int = 10_000, 
     if least >= 1 / num_resamples:
         p_value = max(p_value, least)
     return PairedDifference(float(found), float(low), float(high), float(p_value), num_resamples)
+
+
+def _resamples(num_examples: int, num_resamples: int, seed: int) -> Iterable[np.ndarray]:
+    """How often each example is in each resample, (resamples, N) in blocks. Those of the last call are kept, if they
+    are few: a comparison's pairs have the same examples."""
+    drawn = _kept if num_examples * num_resamples <= _KEPT else _drawn
+    return drawn(num_examples, num_resamples, seed)
+
+
+@lru_cache(maxsize=1)
+def _kept(num_examples: int, num_resamples: int, seed: int) -> list[np.ndarray]:
+    return list(_drawn(num_examples, num_resamples, seed))
+
+
+def _drawn(num_examples: int, num_resamples: int, seed: int) -> Iterator[np.ndarray]:
+    rng, step = np.random.default_rng(seed), max(1, _BLOCK // num_examples)
+    for start in range(0, num_resamples, step):
+        rows = rng.integers(num_examples, size=(min(step, num_resamples - start), num_examples))
+        rows += num_examples * np.arange(len(rows))[:, None]
+        counts = np.bincount(rows.ravel(), minlength=rows.size)
+        yield counts.astype(np.min_scalar_type(counts.max())).reshape(rows.shape)
 
 
 def paired_test(a: np.ndarray, b: np.ndarray) -> float:
