@@ -34,7 +34,7 @@ from seal_hf.cli.recipes import packaged_recipe, read_recipe, recipe_keys
 from seal_hf.compare import EVERY_RUN, METHODS, METRIC, METRICS, Comparison, Method, Program, Runs
 from seal_hf.compare.identity import fingerprint
 from seal_hf.compare.methods import CONSTANT, NET, of_recipe, own_keys
-from seal_hf.compare.runs import METHOD, read_identity, read_settings, write_json
+from seal_hf.compare.runs import METHOD, origin, read_identity, read_settings, write_json
 from seal_hf.compare.table import comparison, markdown, plot, tested
 from seal_hf.data import kind_of
 
@@ -208,7 +208,8 @@ def main(argv: list[str] | None = None) -> Runs:
     data = load_multilabel(**vars(data_args), seed=args.data_seed or 0)
     if options.beside:
         check_same(options.beside, data, options.metric)
-    runs = Runs(options.output_dir or Path("runs", "compare", Path(data.name).stem))
+    folder = options.output_dir or Path("runs", "compare", Path(data.name).stem)
+    runs = Runs(folder, origin("examples/compare_losses.py", sys.argv[1:] if argv is None else argv))
     for note in data.notes:
         print(f"{data.name}: {note}")
     for key in sorted(given):

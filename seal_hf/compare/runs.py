@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from filelock import FileLock, Timeout
+
+import seal_hf
 
 from ..utils.files import whole_file
 from .methods import CONSTANT
@@ -36,10 +41,11 @@ class Runs:
 
     Args:
         folder: made with the first result.
+        origin: what every run that is saved says of where it comes from, see [`origin`].
     """
 
-    def __init__(self, folder: str | os.PathLike[str]):
-        self.folder = Path(folder)
+    def __init__(self, folder: str | os.PathLike[str], origin: Mapping[str, Any] | None = None):
+        self.folder, self.origin = Path(folder), origin or {}
 
     def work(self, *names: str) -> Path:
         """A folder for what need not be kept."""
@@ -50,7 +56,7 @@ class Runs:
         return read_run(self._file(method, seed))
 
     def save(self, method: str, seed: int, figures: Mapping[str, Any]) -> None:
-        write_json(self._file(method, seed), figures)
+        write_json(self._file(method, seed), {**figures, **self.origin})
 
     def settings(self, method: str) -> dict[str, Any] | None:
         """What the search of a method found (`settings`, `trials`, `value`) and what it searched, or None."""
@@ -111,6 +117,23 @@ class Runs:
 
     def _file(self, method: str, seed: int) -> Path:
         return self.folder / method / f"seed{seed}.json"
+
+
+def origin(program: str, words: Sequence[str]) -> dict[str, str]:
+    """What made a run: the command without folders of this machine, the version, and in a checkout git's commit, with
+    `-dirty` behind it where a program differs from it."""
+    said, words = [], [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    for before, word in zip(["", *words], words, strict=False):
+        if not {before, word} & {"--output_dir", "--data_dir"}:
+            said.append(Path(word).name if Path(word).is_absolute() else word)
+    checkout = Path(seal_hf.__file__).parents[1]
+    git = partial(subprocess.run, cwd=checkout, capture_output=True, text=True)
+    found = {"command": shlex.join(["python", program, *said]), "version": seal_hf.__version__}
+    with suppress(OSError):  # no git
+        if (checkout / ".git").exists() and (commit := git(["git", "rev-parse", "HEAD"]).stdout.strip()):
+            dirty = git(["git", "diff", "--quiet", "HEAD", "--", "seal_hf", "examples"]).returncode
+            found["commit"] = commit + "-dirty" * bool(dirty)
+    return found
 
 
 def write_json(file: Path, content: Any) -> None:
