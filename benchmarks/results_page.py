@@ -1,4 +1,4 @@
-"""Writes recipes/RESULTS.md, and a table of README's, from runs under recipes/results/compare/; runs nothing.
+"""Writes recipes/RESULTS.md, and a table of README's, from the runs in recipes/results/; runs nothing.
 
 python benchmarks/results_page.py
 """
@@ -6,11 +6,12 @@ python benchmarks/results_page.py
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from functools import cache
 from statistics import mean, median
 
 from goals import ABOUT, BESIDE, LONGER, NOT_RUN, PUBLISHED, SEARCHED, WHY, best_of, goals, with_later
 from results_recipes import dependencies, implicit, masks, variant
+from results_store import ROOT, Store, Stored
 from results_texts import (
     ALL_BESIDE,
     AT_HALF,
@@ -30,21 +31,20 @@ from results_texts import (
     THIRTY,
     WITHOUT_SEARCH,
 )
-from run_recipes import RESULTS, table, write_readme
+from run_recipes import STORE, names, table, write_readme
 
 from seal_hf.cli.recipes import read_recipe
-from seal_hf.compare import COMPARED, METHODS, METRIC, Runs, comparison, markdown
+from seal_hf.compare import COMPARED, METHODS, METRIC, comparison, markdown
 from seal_hf.compare.methods import BASELINE, ENERGY, SEAL, Method, of_recipe
 from seal_hf.compare.runs import LOST
 from seal_hf.compare.statistics import paired_test
 from seal_hf.compare.table import best_on_validation, difference, p_value, percent
 
-ROOT = Path(__file__).resolve().parents[1]
-COMPARE = ROOT / "recipes" / "results" / "compare"
 SETS = ("bibtex", "delicious", "genbase", "genbase_id", "cal500", "spo_fun", "spo_fun_root", "seq_fun")
 DATA = tuple(each for name in SETS for each in with_later(name))
 COUNTED_AS = {"genbase_id": "genbase", "spo_fun_root": "spo_fun"}  # what counts in a mean in their place
 HALF = "_half"  # of a comparison that is chosen at 0.5
+RECIPES_AS_THEY_ARE = "_recipes"  # of one of recipes
 HELD = "_held"  # of one where the task-net's settings are those of a tuned plain model
 APART = {  # ends of the names of comparisons that count in no summary: title, text
     HELD: ("a loss-net beside a tuned model", BESIDE_TUNED),
@@ -61,6 +61,34 @@ TITLES = {
     "rewards": "Citation fields with few tags",
 }
 LEAST_SETS = 4  # that a method has runs on, to be one for all
+
+
+def all_runs(name: str) -> dict[str, list[dict]]:
+    """Every run of a comparison, by method."""
+    return STORE.comparison(name).all()
+
+
+def compared(name: str, decoder: str) -> dict:
+    """A comparison's figures, tested under a decoder."""
+    return _compared(STORE, name, decoder)
+
+
+@cache
+def _compared(store: Store, name: str, decoder: str) -> dict:
+    runs = store.comparison(name)
+    return comparison(runs.all(), methods_of(name), decoder, metric=runs.identity().get("metric", METRIC))
+
+
+def methods_of(name: str) -> Mapping[str, Method]:
+    """What a comparison compares."""
+    if not name.endswith(RECIPES_AS_THEY_ARE):
+        return METHODS
+    return {each: of_recipe(read_recipe(ROOT / "recipes" / "mlc" / f"{each}.yaml")) for each in all_runs(name)}
+
+
+def ending(end: str) -> dict[str, str]:
+    """Comparisons whose name ends so, by that without the end."""
+    return {name.removesuffix(end): name for name in STORE.comparisons() if name.endswith(end)}
 
 
 def summary(tables: dict[str, dict[str, dict]]) -> list[str]:
@@ -130,7 +158,7 @@ def one_for_all(tables: dict[str, dict[str, dict]]) -> list[str]:
 
 def with_cross_entropy(name: str, method: str) -> list[tuple[dict, dict]]:
     """A method's runs on a data set, each with that of cross-entropy with the same seed."""
-    runs = Runs(COMPARE / name).all()
+    runs = all_runs(name)
     ours, theirs = ({run["seed"]: run for run in runs.get(each, ()) if LOST not in run} for each in (method, "ce"))
     return [(ours[seed], theirs[seed]) for seed in sorted(ours.keys() & theirs.keys())]
 
@@ -157,7 +185,7 @@ def global_terms(names: Sequence[str]) -> list[str]:
     """Methods with the whole energy and with its local term alone, seed by seed, of these comparisons."""
     lines = ["| data | seeds | method | whole | local | difference | p |", "|---" * 7 + "|"]
     for name in names:
-        runs = Runs(COMPARE / name).all()
+        runs = all_runs(name)
         for method in ("nce", "nce_balanced"):
             both = [
                 {run["seed"]: run for run in runs.get(other, ()) if LOST not in run}
@@ -172,7 +200,7 @@ def global_terms(names: Sequence[str]) -> list[str]:
     return lines
 
 
-def commands(runs: Runs) -> list[str]:
+def commands(runs: Stored) -> list[str]:
     """What the runs of a comparison were made by, as Markdown: one command for the methods with the same seeds."""
     identity, by_seeds = runs.identity(), {}
     for method, results in runs.all().items():
@@ -195,7 +223,7 @@ def commands(runs: Runs) -> list[str]:
         words = [
             "OMP_NUM_THREADS=1 python examples/compare_losses.py",
             "--data_dir PATH",
-            f"--output_dir recipes/results/compare/{runs.folder.name}",
+            f"--output_dir runs/compare/{runs.name}",
         ]
         lines.append(" ".join([*words, *head, *ordered, "--seeds", *map(str, seeds)]))
     return [*lines, "```", ""]
@@ -204,11 +232,8 @@ def commands(runs: Runs) -> list[str]:
 def of_recipes() -> list[str]:
     """The comparisons of recipes as they are."""
     lines = []
-    for folder in sorted(COMPARE.glob("*_recipes")):
-        recipes = {name: read_recipe(ROOT / "recipes" / "mlc" / f"{name}.yaml") for name in Runs(folder).all()}
-        methods = {name: of_recipe(recipe) for name, recipe in recipes.items()}
-        lines += [f"## {folder.name.removesuffix('_recipes')}, recipes as they are", ""]
-        lines += [*by_decoders(folder, methods), *commands(Runs(folder))]
+    for title, name in ending(RECIPES_AS_THEY_ARE).items():
+        lines += [f"## {title}, recipes as they are", "", *by_decoders(name), *commands(STORE.comparison(name))]
     return lines
 
 
@@ -216,10 +241,9 @@ def apart() -> list[str]:
     """The comparisons of one question, which count in no summary."""
     lines = []
     for end, (title, text) in APART.items():
-        for folder in sorted(COMPARE.glob(f"*{end}")):
-            name, runs = folder.name.removesuffix(end), Runs(folder)
-            lines += [f"## {name}, {title}", "", text, "", *by_decoders(folder, METHODS)]
-            lines += [searched(runs), "", *commands(runs)]
+        for data, name in ending(end).items():
+            runs = STORE.comparison(name)
+            lines += [f"## {data}, {title}", "", text, "", *by_decoders(name), searched(runs), "", *commands(runs)]
     return lines
 
 
@@ -229,14 +253,14 @@ def beside_tuned() -> list[str]:
     head = ["data", "method", "seeds", "on validation", "p"]
     head += [part for meaning in COMPARED.values() for part in (f"on test, {meaning}", "p")]
     lines, gains = [f"| {' | '.join([*head, 'seconds / epoch'])} |", "|---" * (len(head) + 1) + "|"], []
-    for folder in sorted(COMPARE.glob(f"*{HELD}")):
-        compared = {decoder: comparison(Runs(folder).all(), METHODS, decoder) for decoder in COMPARED}
-        chosen = best_on_validation(compared[METRIC])
-        rows = {name: [each["methods"][name] for each in compared.values()] for name in compared[METRIC]["methods"]}
+    for data, folder in ending(HELD).items():
+        found = {decoder: compared(folder, decoder) for decoder in COMPARED}
+        chosen = best_on_validation(found[METRIC])
+        rows = {name: [each["methods"][name] for each in found.values()] for name in found[METRIC]["methods"]}
         gains.append([row.get("difference", 0.0) for row in rows[chosen]])
         for method in (method for method in METHODS if "difference" in rows.get(method, [{}])[0]):
-            pairs = with_cross_entropy(folder.name, method)
-            cells = [folder.name.removesuffix(HELD), f"**`{method}`**" if method == chosen else f"`{method}`"]
+            pairs = with_cross_entropy(folder, method)
+            cells = [data, f"**`{method}`**" if method == chosen else f"`{method}`"]
             ours, theirs = ([run[f"eval_{METRIC}"] for run in runs] for runs in zip(*pairs, strict=True))
             cells += [str(len(pairs)), f"{100 * (mean(ours) - mean(theirs)):+.2f}", p_value(paired_test(ours, theirs))]
             for row in rows[method]:
@@ -246,18 +270,17 @@ def beside_tuned() -> list[str]:
     return [*lines, f"| mean of {len(gains)} | what validation chooses | | | | {'| '.join(means)}| |"]
 
 
-def by_decoders(folder: Path, methods: Mapping[str, Method]) -> list[str]:
+def by_decoders(name: str) -> list[str]:
     lines = []
     for decoder, meaning in COMPARED.items():
-        table = comparison(Runs(folder).all(), methods, decoder)
-        lines += [f"Differences under {meaning}:", "", markdown(table, methods, legend=False)]
+        table = markdown(compared(name, decoder), methods_of(name), legend=False)
+        lines += [f"Differences under {meaning}:", "", table]
     return lines
 
 
 def chosen_at_half() -> dict[str, dict]:
     """The comparisons whose trials and epochs were chosen at 0.5, under that decoder, by data set."""
-    found = {folder.name.removesuffix(HALF): Runs(folder).all() for folder in sorted(COMPARE.glob(f"*{HALF}"))}
-    return {name: comparison(runs, METHODS, "f1_example", metric="f1_example") for name, runs in found.items()}
+    return {data: compared(name, "f1_example") for data, name in ending(HALF).items()}
 
 
 def published_of(name: str) -> dict[str, str]:
@@ -266,7 +289,7 @@ def published_of(name: str) -> dict[str, str]:
     return {method: row[known] for method, row in PUBLISHED.items() if known in row}
 
 
-def searched(runs: Runs) -> str:
+def searched(runs: Stored) -> str:
     """How much a method was searched."""
     trials, finalists = runs.identity()["budget"], runs.identity().get("finalists", 1)
     if not trials:
@@ -278,12 +301,8 @@ def searched(runs: Runs) -> str:
 
 
 def main() -> None:
-    tables = {}
-    for name in DATA:
-        runs = Runs(COMPARE / name) if (COMPARE / name).is_dir() else None
-        if runs is not None and (found := runs.all()):
-            metric = runs.identity().get("metric", METRIC)
-            tables[name] = {decoder: comparison(found, METHODS, decoder, metric=metric) for decoder in COMPARED}
+    found = [name for name in DATA if name in STORE.comparisons() and all_runs(name)]
+    tables = {name: {decoder: compared(name, decoder) for decoder in COMPARED} for name in found}
     lines = [INTRODUCTION, "## Summary", ""]
     lines += [SUMMARY, "", *summary(tables)]
     at_half = chosen_at_half()
@@ -293,7 +312,7 @@ def main() -> None:
     lines += [*(line for line in reached if not line.endswith(NOT_RUN)), "", WHY, ""]
     lines += ["## A loss-net beside a tuned model", "", ALL_BESIDE, "", *beside_tuned(), ""]
     lines += ["## What a search finds", "", SEARCHES, ""]
-    with_search = {name: table for name, table in tables.items() if Runs(COMPARE / name).identity()["budget"]}
+    with_search = {name: table for name, table in tables.items() if STORE.comparison(name).identity()["budget"]}
     lines += [
         "## One method for all",
         "",
@@ -317,16 +336,16 @@ def main() -> None:
         "",
     ]
     for i, (name, by_decoder) in enumerate(tables.items()):
-        runs = Runs(COMPARE / name)
+        runs = STORE.comparison(name)
         lines += [f"## {name}", "", markdown(by_decoder[METRIC], beside=published_of(name), legend=i == 0)]
         lines += [searched(runs), "", *commands(runs)]
-    for name, compared in at_half.items():
-        runs, published = Runs(COMPARE / f"{name}{HALF}"), published_of(name)
-        lines += [f"## {name}, chosen at 0.5", "", AT_HALF, "", markdown(compared, beside=published, legend=False)]
+    for name, table_at_half in at_half.items():
+        runs, published = STORE.comparison(f"{name}{HALF}"), published_of(name)
+        lines += [f"## {name}, chosen at 0.5", "", AT_HALF, "", markdown(table_at_half, beside=published, legend=False)]
         lines += [searched(runs), "", *commands(runs)]
     lines += [*apart(), *of_recipes()]
-    if any(RESULTS.glob("*_nce_local")):
-        beside = sorted(folder.name for folder in COMPARE.glob(f"*{HELD}"))
+    if names("*_nce_local"):
+        beside = ending(HELD).values()
         lines += ["## What of a gain are dependencies", "", DEPENDENCIES, "", *dependencies(), ""]
         lines += [GLOBAL_TERMS, "", *global_terms([*tables, *beside]), ""]
     for kind, title in TITLES.items():

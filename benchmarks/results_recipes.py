@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import mean
 
-from run_recipes import KINDS, RESULTS, cell, runs_of
+from results_store import ROOT
+from run_recipes import KINDS, cell, names, runs_of
 
 from seal_hf.compare.statistics import paired_test
 
-RECIPES = Path(__file__).resolve().parents[1] / "recipes"
+RECIPES = ROOT / "recipes"
 JUDGED = {"mlc": "F1 tuned", "tagging": "span F1", "segmentation": "IoU at 0.5", "rewards": "accuracy"}
 
 
@@ -26,8 +26,8 @@ def dependencies() -> list[str]:
     """Cross-entropy, NCE, and NCE with the local term of the energy alone or with pairs, by recipe."""
     key = KINDS["mlc"][1]["F1 tuned"]
     lines = ["| recipe | seeds | ce | whole energy | other energy | its figure | difference | p |", "|---" * 8 + "|"]
-    for folder in sorted([*RESULTS.glob("*_nce*_local"), *RESULTS.glob("*_nce*_pairwise")]):
-        recipe, _, energy = folder.name.rpartition("_")
+    for each in sorted([*names("*_nce*_local"), *names("*_nce*_pairwise")]):
+        recipe, _, energy = each.rpartition("_")
         name, loss = recipe[: recipe.index("_nce")], recipe[recipe.index("nce") :]
         seeds, runs = _of_same_seeds(name, ("ce", loss, f"{loss}_{energy}"))
         plain, whole, part = (cell(found, key) for found in runs)
@@ -42,8 +42,8 @@ def variant(suffix: str, title: str) -> list[str]:
     """Cross-entropy, NCE, and NCE with what the suffix stands for, by data set."""
     key = KINDS["mlc"][1]["F1 tuned"]
     lines = [f"| data | seeds | ce | nce | {title} | difference to ce | p |", "|---" * 7 + "|"]
-    for folder in sorted(RESULTS.glob(f"*_nce_{suffix}")):
-        name = folder.name.removesuffix(f"_nce_{suffix}")
+    for each in names(f"*_nce_{suffix}"):
+        name = each.removesuffix(f"_nce_{suffix}")
         seeds, runs = _of_same_seeds(name, ("ce", "nce", f"nce_{suffix}"))
         theirs, _, ours = ([run[key] for run in found] for found in runs)
         cells = [name, str(len(seeds)), *(cell(found, key) for found in runs)]
@@ -58,12 +58,12 @@ def implicit() -> list[str]:
     for kind, judged in JUDGED.items():
         figures = KINDS[kind][1]
         recipes = [recipe.stem for recipe in (RECIPES / kind).glob("*_implicit.yaml")]
-        for folder in sorted(folder.name for folder in RESULTS.iterdir() if folder.name.startswith(tuple(recipes))):
-            other = folder.replace("_implicit", "_contrastive_divergence")
-            if not (RESULTS / other).is_dir():  # a suffix of the hypergradient's settings
+        for each in (each for each in names() if each.startswith(tuple(recipes))):
+            other = each.replace("_implicit", "_contrastive_divergence")
+            if other not in names():  # a suffix of the hypergradient's settings
                 other = re.match(".*_contrastive_divergence", other)[0]
             found = {run["seed"]: run for run in runs_of(other)}
-            pairs = [(found[run["seed"]], run) for run in runs_of(folder) if run["seed"] in found]
+            pairs = [(found[run["seed"]], run) for run in runs_of(each) if run["seed"] in found]
             name = judged if pairs and figures[judged] in pairs[0][0] else "accuracy"  # tags without spans
             if len(pairs) < 2:
                 continue
@@ -72,7 +72,7 @@ def implicit() -> list[str]:
             cells = [cell(list(runs), key) for runs in zip(*pairs, strict=True)]
             gain = 100 * (mean(with_it) - mean(without))
             p = paired_test(with_it, without)
-            lines.append(f"| {folder} | {name} | {len(pairs)} | {' | '.join(cells)} | {gain:+.2f} | {p:.2g} |")
+            lines.append(f"| {each} | {name} | {len(pairs)} | {' | '.join(cells)} | {gain:+.2f} | {p:.2g} |")
     return lines
 
 
@@ -81,8 +81,8 @@ def masks() -> list[str]:
     key, baselines = KINDS["segmentation"][1][JUDGED["segmentation"]], ("weizmann_ce_bf16", "weizmann_soft_iou_bf16")
     lines = ["| runs | seeds | to cross-entropy | p | to soft IoU | p |", "|---" * 6 + "|"]
     found = {name: {run["seed"]: run[key] for run in runs_of(name)} for name in baselines}
-    for folder in sorted(folder.name for folder in RESULTS.glob("weizmann_*_bf16")):
-        ours, cells = {run["seed"]: run[key] for run in runs_of(folder)}, []
+    for each in names("weizmann_*_bf16"):
+        ours, cells = {run["seed"]: run[key] for run in runs_of(each)}, []
         for baseline in found.values():
             seeds = sorted(ours.keys() & baseline.keys())
             gains = [100 * (ours[seed] - baseline[seed]) for seed in seeds]
@@ -92,5 +92,5 @@ def masks() -> list[str]:
             p = paired_test([ours[seed] for seed in seeds], [baseline[seed] for seed in seeds])
             cells += [f"{mean(gains):+.2f}", f"{p:.2g}"]
         if cells != ["-"] * 4:
-            lines.append(f"| {folder} | {len(ours)} | {' | '.join(cells)} |")
+            lines.append(f"| {each} | {len(ours)} | {' | '.join(cells)} |")
     return lines

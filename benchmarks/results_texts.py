@@ -5,8 +5,9 @@ INTRODUCTION = """# Results
 What each method reaches on feature data, on each data set with equal means: as many trials of search on validation (on
 delicious none; some methods have them in `delicious_searched`, some more in those called `long`, and in `finals` the
 best trials by three seeds), seeds from 1 to as many as its row says, the same five decoders. Written by
-`python benchmarks/results_page.py` from the raw runs under `results/compare/`. Under each table stand the commands that
-it is made by; started again, they run what is not there yet.
+`python benchmarks/results_page.py` from the raw runs under `results/`. Under each table stand the commands that it is
+made by. They run what is not in `runs/compare/NAME` yet: `python benchmarks/results_store.py unpack NAME` writes the
+runs of a table there before, and `pack runs/compare/NAME` takes those that are new into `results/`.
 
 *Published* are the figures of Lee et al. 2022 at 0.5 (`ranking`: of their draft), on their own folds, so they stand
 beside ours, not under them. On genbase they had the identifier as a feature: `genbase_id` here. On spo_fun they had 500

@@ -3,13 +3,14 @@
     python benchmarks/run_recipes.py recipes/mlc/bibtex_*.yaml --data_dir path/to/data --seeds 1 2 3
     python benchmarks/run_recipes.py recipes/tagging/wnut17_*.yaml --data_dir path/to/data
 
-A run whose file exists under recipes/results/ is not repeated, so a later day adds seeds. Then the figures at the head
-of each recipe and README's table are written anew. With no recipe named, that is all it does.
+A run that is in recipes/results/ is not repeated, so a later day adds seeds (see results_store.py). Then the figures at
+the head of each recipe and README's table are written anew. With no recipe named, that is all it does.
 """
 
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import json
 import re
 import statistics
@@ -19,10 +20,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from results_store import RESULTS, ROOT, Store, data_of, named
+
+from seal_hf.compare.runs import origin
 from seal_hf.compare.statistics import paired_test
 
-ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "recipes" / "results"
+STORE = Store()
 MASKS = {"IoU at 0.5": "test_mean_iou", "IoU tuned": "test_mean_iou_tuned"}
 TAGS = {"accuracy": "test_accuracy", "span F1": "test_f1"}
 KINDS = {  # folder of the recipes -> program, and the figures of its runs by the name that a reader sees
@@ -46,20 +49,20 @@ HALF = "_bf16"  # suffix of the same runs in half precision, which stand for the
 
 
 def run(recipe: Path, seed: int, data_dir: str | None, extra: list[str]) -> dict:
-    """One run of the recipe's program in its own process; its figures and its cost."""
+    """One run of the recipe's program in its own process; its figures, its cost and what made it."""
     program, _ = KINDS[recipe.parent.name]
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, str(ROOT / "examples" / program), "--recipe", str(recipe), "--seed", str(seed)]
-        command += ["--output_dir", folder, "--disable_tqdm", "true"]
-        command += ["--data_dir", data_dir] if data_dir else []
-        start = time.perf_counter()
-        done = subprocess.run(command + extra, capture_output=True, text=True)
+        words = ["--recipe", str(recipe), "--seed", str(seed), "--output_dir", folder, "--disable_tqdm", "true"]
+        words += ["--data_dir", data_dir] if data_dir else []
+        made_by, start = origin(f"examples/{program}", [*words, *said(extra)]), time.perf_counter()
+        command = [sys.executable, str(ROOT / "examples" / program), *words, *extra]
+        done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"{recipe.name}, seed {seed}: {done.stderr[-2000:]}")
         results = json.loads((Path(folder) / "all_results.json").read_text())
     results = {key: value for key, value in results.items() if isinstance(value, (int, float))}
     seconds = time.perf_counter() - start
-    return {"recipe": recipe.stem, "seed": seed, "extra": said(extra), "wall_seconds": seconds, **results}
+    return {"recipe": recipe.stem, "seed": seed, "extra": said(extra), "wall_seconds": seconds, **results, **made_by}
 
 
 def said(extra: list[str]) -> list[str]:
@@ -74,20 +77,24 @@ def flags(words: list[str]) -> list[str]:
 
 
 def check_extra(name: str, seeds: list[int], extra: list[str]) -> None:
-    """Ends the program where the folder has runs of another `--extra` than this one: a name is of one method."""
-    missing = any(not (RESULTS / name / f"seed{seed}.json").is_file() for seed in seeds)
+    """Ends the program where a name has runs of another `--extra` than this one: a name is of one method."""
+    missing = not {run["seed"] for run in runs_of(name)}.issuperset(seeds)
     others = [run for run in runs_of(name) if flags(run.get("extra", [])) != flags(said(extra))]
     if others and (extra or missing):
         sys.exit(
-            f"{RESULTS.name}/{name} has runs with --extra {' '.join(others[0].get('extra', [])) or '(nothing)'}, not "
+            f"{name} has runs with --extra {' '.join(others[0].get('extra', [])) or '(nothing)'}, not "
             f"{' '.join(said(extra)) or '(nothing)'}: give another --suffix, before --extra."
         )
 
 
 def runs_of(name: str) -> list[dict]:
     """Figures of every run of a recipe, by seed."""
-    runs = [json.loads(file.read_text()) for file in (RESULTS / name).glob("*.json")]
-    return sorted(runs, key=lambda r: r["seed"])
+    return STORE.recipes().get(name, [])
+
+
+def names(pattern: str = "*") -> list[str]:
+    """The recipes that have runs, and those with a suffix."""
+    return sorted(fnmatch.filter(STORE.recipes(), pattern))
 
 
 def cell(runs: list[dict], key: str) -> str:
@@ -103,11 +110,10 @@ def table(kind: str) -> str:
     _, figures = KINDS[kind]
     recipes = sorted((recipe.stem for recipe in (ROOT / "recipes" / kind).glob("*.yaml")), key=len, reverse=True)
     lines = ["| recipe | seeds | " + " | ".join(figures) + " | `--extra` |", "|---" * (3 + len(figures)) + "|"]
-    for folder in sorted(RESULTS.iterdir()):
-        runs = runs_of(folder.name)  # none of compare_losses.py
-        if runs and any(folder.name.startswith(name) for name in recipes):  # a suffix names another setting
+    for name, runs in STORE.recipes().items():
+        if any(name.startswith(recipe) for recipe in recipes):  # a suffix names another setting
             extra = " ".join(runs[0].get("extra", []))
-            cells = [folder.name, str(len(runs)), *(cell(runs, key) for key in figures.values())]
+            cells = [name, str(len(runs)), *(cell(runs, key) for key in figures.values())]
             cells.append(f"`{extra}`" if extra else "")
             lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -170,38 +176,37 @@ def readme_table() -> list[str]:
 
 
 def main() -> None:
-    global RESULTS
+    global STORE
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("recipes", nargs="*", type=Path)
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--data_dir", help="folder of the named data sets; default: $SEAL_HF_DATA")
     parser.add_argument("--extra", nargs=argparse.REMAINDER, default=[], help="further flags of the example, last")
     parser.add_argument("--suffix", default="", help="of the results' name; a new --extra needs one")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of raw runs; default: recipes/results")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results; default: recipes/results")
     options = parser.parse_args()
-    RESULTS, published = options.results, options.results == RESULTS
+    published = options.results == RESULTS
+    STORE = STORE if published else Store(options.results)
     for recipe in options.recipes:
         name = recipe.stem + options.suffix
         if published and options.extra and not options.suffix and not runs_of(name):
             parser.error("--extra makes it another method than the recipe's: name it by --suffix _NAME, before it.")
         check_extra(name, options.seeds, options.extra)
     for recipe in options.recipes:
-        folder = RESULTS / (recipe.stem + options.suffix)
-        there = [seed for seed in options.seeds if (folder / f"seed{seed}.json").is_file()]
+        name = recipe.stem + options.suffix
+        there = [run["seed"] for run in runs_of(name) if run["seed"] in options.seeds]
         if there:
             seeds = " ".join(map(str, there))
-            print(f"{folder} has seeds {seeds}, which are not trained again; --results FOLDER trains all.", flush=True)
+            print(f"{name} has seeds {seeds}, which are not trained again; --results FOLDER trains all.", flush=True)
         for seed in (seed for seed in options.seeds if seed not in there):
             result = run(recipe, seed, options.data_dir, options.extra)
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"seed{seed}.json").write_text(json.dumps(result, indent=1) + "\n")
+            STORE.add({data_of(recipe): {"recipes": [named(result, name=name)]}}, conflict="keep")
             _, figures = KINDS[recipe.parent.name]
             found = {name: f"{100 * result[key]:.2f}" for name, key in figures.items() if key in result}
             print(f"{recipe.stem} seed {seed}: {found}", flush=True)
     if published:
         write_heads()
         write_readme("results", readme_table())
-    RESULTS.mkdir(parents=True, exist_ok=True)
     for kind in dict.fromkeys(recipe.parent.name for recipe in options.recipes) or KINDS:
         print(table(kind), end="\n\n")
 

@@ -1,5 +1,6 @@
 """benchmarks/results_page.py and goals.py on toy tables: what is chosen, counted and reached."""
 
+import json
 import math
 import re
 import sys
@@ -20,8 +21,27 @@ def page(monkeypatch):
     import results_page
 
     yield results_page
-    for name in ("results_page", "results_recipes", "results_texts", "goals", "run_recipes"):
+    for name in ("results_page", "results_recipes", "results_store", "results_texts", "goals", "run_recipes"):
         sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def stored(page, tmp_path, monkeypatch):
+    """Puts a comparison's runs, by method, into results that are the page's; it gives what the page reads."""
+    from results_store import pack
+
+    monkeypatch.setattr(page, "STORE", page.Store(tmp_path / "results"))
+
+    def put(name, found, **identity):
+        runs = Runs(tmp_path / name)
+        runs.save_identity({"data": "toy", **identity})
+        for method, each in found.items():
+            for run in each:
+                runs.save(method, run["seed"], run)
+        pack(page.STORE, runs.folder, conflict="replace")
+        return page.STORE.comparison(name)
+
+    return put
 
 
 def row(validation, tuned, half=None, difference=None, seconds=2.0, width=0.02):
@@ -96,35 +116,35 @@ def test_readmes_table_has_the_best_of_both_groups_under_both_decoders(page):
     assert cells(page.readme_table({"bibtex": one}), "bibtex") == expected * 2
 
 
-def test_one_method_for_all_is_measured_by_cross_entropy_with_its_seeds(page, tmp_path, monkeypatch):
+def test_one_method_for_all_is_measured_by_cross_entropy_with_its_seeds(page, stored):
     gains = {"bibtex": 0.04, "bibtex_long": 0.9, "cal500": -0.01, "genbase": 0.0, "seq_fun": 0.01, "genbase_id": 0.9}
     tables = {name: table(ce=row(0.5, 0.4), nce=row(0.6, 0.5)) for name in gains}
     for name, gain in gains.items():
-        for method, seed, value in (("ce", 1, 0.4), ("ce", 2, 0.9), ("nce", 1, 0.4 + gain), ("nce", 3, 0.0)):
-            figures = {f"test_{decoder}": value for decoder in COMPARED}
-            Runs(tmp_path / name).save(method, seed, {"seed": seed, **figures})
-    monkeypatch.setattr(page, "COMPARE", tmp_path)
+        run = lambda seed, value: {"seed": seed, **{f"test_{decoder}": value for decoder in COMPARED}}  # noqa: E731
+        stored(name, {"ce": [run(1, 0.4), run(2, 0.9)], "nce": [run(1, 0.4 + gain), run(3, 0.0)]})
+    stored("spo_fun", {})
     tables["spo_fun"] = table(ce=row(0.5, 0.4), asymmetric=row(0.6, 0.5))
     (line,) = page.one_for_all(tables)[2:]  # `asymmetric` has one data set; a variant does not count, nor a long search
     assert line == "| `nce` | spo_fun | +1.00 (-1.00) | +1.00 (-1.00) | 2.00 |"
 
 
-def test_what_is_added_to_a_tuned_model_and_what_validation_chooses(page, tmp_path, monkeypatch):
-    values = {  # data, method -> by seed, on validation and on test
-        ("bibtex_held", "ce"): [(0.5, 0.4), (0.5, 0.5)],
-        ("bibtex_held", "nce"): [(0.6, 0.7)],
-        ("bibtex_held", "nce_balanced"): [(0.5, 0.5), (0.7, 0.8)],
-        ("cal500_held", "ce"): [(0.5, 0.4), (0.5, 0.5)],
-        ("cal500_held", "nce"): [(0.45, 0.5), (0.45, 0.6)],
+def test_what_is_added_to_a_tuned_model_and_what_validation_chooses(page, stored):
+    values = {  # data -> method -> by seed, on validation and on test
+        "bibtex_held": {
+            "ce": [(0.5, 0.4), (0.5, 0.5)],
+            "nce": [(0.6, 0.7)],
+            "nce_balanced": [(0.5, 0.5), (0.7, 0.8)],
+        },
+        "cal500_held": {"ce": [(0.5, 0.4), (0.5, 0.5)], "nce": [(0.45, 0.5), (0.45, 0.6)]},
     }
-    for (name, method), runs in values.items():
-        for seed, (validation, test) in enumerate(runs, 1):
-            figures = {f"eval_{key}": validation for key in DECODERS} | {f"test_{key}": test for key in DECODERS}
-            rows = {key: thousandths(np.full(4, test)) for key in COMPARED}
-            Runs(tmp_path / name).save(
-                method, seed, {"seed": seed, "test_rows": rows, "train_seconds_per_epoch": 1.0, **figures}
-            )
-    monkeypatch.setattr(page, "COMPARE", tmp_path)
+
+    def run(seed, validation, test):
+        figures = {f"eval_{key}": validation for key in DECODERS} | {f"test_{key}": test for key in DECODERS}
+        rows = {key: thousandths(np.full(4, test)) for key in COMPARED}
+        return {"seed": seed, "test_rows": rows, "train_seconds_per_epoch": 1.0, **figures}
+
+    for name, found in values.items():
+        stored(name, {method: [run(seed, *each) for seed, each in enumerate(found[method], 1)] for method in found})
     lines = page.beside_tuned()
     twice = lambda gain, p: [f"{gain} [{gain}, {gain}]", p] * 2  # noqa: E731
     assert cells(lines, "bibtex", "`nce`") == [
@@ -145,12 +165,10 @@ def test_what_is_added_to_a_tuned_model_and_what_validation_chooses(page, tmp_pa
     assert len(lines) == 6
 
 
-def test_whole_energies_are_compared_with_local_ones_seed_by_seed(page, tmp_path, monkeypatch):
-    runs = Runs(tmp_path / "bibtex")
-    for method, figures in {"nce": [0.4, 0.5, 0.7], "nce_local": [0.39, 0.47], "nce_balanced": [0.4]}.items():
-        for seed, value in enumerate(figures):
-            runs.save(method, seed, {"seed": seed, f"test_{METRIC}": value})
-    monkeypatch.setattr(page, "COMPARE", tmp_path)
+def test_whole_energies_are_compared_with_local_ones_seed_by_seed(page, stored):
+    figures = {"nce": [0.4, 0.5, 0.7], "nce_local": [0.39, 0.47], "nce_balanced": [0.4]}
+    run = lambda seed, value: {"seed": seed, f"test_{METRIC}": value}  # noqa: E731
+    stored("bibtex", {method: list(map(run, range(len(values)), values)) for method, values in figures.items()})
     (line,) = page.global_terms(["bibtex"])[2:]
     p = f"{ttest_rel([0.4, 0.5], [0.39, 0.47]).pvalue:.2g}"
     assert line == f"| bibtex | 2 | `nce` | 45.00 | 43.00 | +2.00 | {p} |"
@@ -210,53 +228,48 @@ def test_every_published_figure_is_of_a_method_and_a_data_set_of_the_page(page):
     assert {name for figures in page.PUBLISHED.values() for name in figures} >= {"spo_fun_root", "genbase_id"}
 
 
-def test_commands_say_methods_seeds_and_settings_of_the_runs(page, tmp_path):
-    runs = Runs(tmp_path / "spo_fun_root")
+def test_commands_say_methods_seeds_and_settings_of_the_runs(page, stored):
     sizes = {"labels": 500, "train": 1, "validation": 1, "test": 1, "contents": "0a1b", "flags": ""}
     recipe = {key: str(value) for key, value in page.read_recipe(page.ROOT / "recipes/mlc/spo_fun_ce.yaml").items()}
     identity = {"data": "spo_fun", **sizes, "budget": 8, "metric": "f1_example", **recipe, "keep_root": "true"}
-    runs.save_identity(identity)
-    for method, seeds in (("nce", (1, 2)), ("ce", (1, 2)), ("focal", (1,))):
-        for seed in seeds:
-            runs.save(method, seed, {"seed": seed})
+    found = {method: [{"seed": 1}, {"seed": 2}][:seeds] for method, seeds in (("nce", 2), ("ce", 2), ("focal", 1))}
+    runs = stored("spo_fun_root", found, **identity)
     _, both, one, *_ = page.commands(runs)
     flags = "--recipe recipes/mlc/spo_fun_ce.yaml --keep_root true --budget 8 --metric f1_example"
     assert both.endswith(f"compare/spo_fun_root {flags} --losses ce nce --seeds 1 2")
     assert one.endswith(f"{flags} --losses focal --seeds 1")
     assert page.searched(runs) == "8 trials of search for each method."
-    runs.save_identity({**identity, "finalists": 3})
+    runs = stored("spo_fun_root", found, **{**identity, "finalists": 3})
     assert page.commands(runs)[2].endswith(f"{flags} --finalists 3 --losses focal --seeds 1")
     assert "the best 3 of them run by two more seeds" in page.searched(runs)
-    runs.save_identity({**identity, "held": "dropout learning_rate"})
+    runs = stored("spo_fun_root", found, **{**identity, "held": "dropout learning_rate"})
     assert page.commands(runs)[2].endswith(f"{flags} --hold dropout learning_rate --losses focal --seeds 1")
     assert "; dropout and learning_rate stayed as given" in page.searched(runs)
 
 
 def test_the_page_has_all_raw_runs(page, monkeypatch):
     """From those in the repository."""
-    if not page.COMPARE.is_dir():
+    if not (names := page.STORE.comparisons()):
         pytest.skip("the raw runs are not there")
     written = {}
     monkeypatch.setattr(type(page.ROOT), "write_text", lambda path, text, **_: written.update({path.name: text}))
     page.main()
     text = written["RESULTS.md"]
     assert written["README.md"] == (page.ROOT / "README.md").read_text(encoding="utf-8")  # as it was written last
-    titles, folders = re.findall("^## (.*)$", text, re.M), [folder.name for folder in page.COMPARE.iterdir()]
+    titles = re.findall("^## (.*)$", text, re.M)
     ends = {"_recipes": "recipes as they are", "_half": "chosen at 0.5"}
     ends |= {end: title for end, (title, _) in page.APART.items()}
-    said = [re.sub(f"({'|'.join(ends)})$", lambda end: f", {ends[end[0]]}", name) for name in folders]
+    said = [re.sub(f"({'|'.join(ends)})$", lambda end: f", {ends[end[0]]}", name) for name in names]
     assert {"Summary", "Goals", *said} <= {*titles}
-    assert all(f"--output_dir recipes/results/compare/{name} " in text for name in folders)
+    assert all(f"--output_dir runs/compare/{name} " in text for name in names)
     assert text.count(f"chosen by `{METRIC}`") == 1  # how to read the tables, once
 
 
-def test_masks_are_compared_with_both_baselines_seed_by_seed(page, tmp_path, monkeypatch):
+def test_masks_are_compared_with_both_baselines_seed_by_seed(page, monkeypatch):
     figures = {"ce": [0.7, 0.8, 0.9], "soft_iou": [0.72, 0.82, 0.92], "nce": [0.71, 0.83], "regression": [0.9]}
     runs = {f"weizmann_{name}_bf16": values for name, values in figures.items()}
-    for name in runs:
-        (tmp_path / name).mkdir()
     found = lambda name: [{"seed": i, "test_mean_iou": value} for i, value in enumerate(runs[name])]  # noqa: E731
-    monkeypatch.setattr(sys.modules["results_recipes"], "RESULTS", tmp_path)
+    monkeypatch.setattr(sys.modules["results_recipes"], "names", lambda pattern: sorted(runs))
     monkeypatch.setattr(sys.modules["results_recipes"], "runs_of", found)
     lines = page.masks()
     assert cells(lines, "weizmann_nce_bf16", "2")[::2] == ["+2.00", "+0.00"]
@@ -277,11 +290,14 @@ def run_recipes(page, tmp_path, monkeypatch):
         made.append((recipe.stem, seed))
         return {"recipe": recipe.stem, "seed": seed, "extra": run_recipes.said(extra), "test_f1_example": 0.5}
 
-    for name, value in (("RESULTS", tmp_path), ("run", run), ("write_heads", list), ("write_readme", print)):
+    store = run_recipes.Store(tmp_path)
+    given = {"RESULTS": tmp_path, "STORE": store, "run": run, "write_heads": list, "write_readme": print}
+    for name, value in given.items():
         monkeypatch.setattr(run_recipes, name, value)
+    recipe = str(EXAMPLES.parent / "recipes" / "mlc" / "bibtex_nce.yaml")
 
     def main(words):
-        monkeypatch.setattr(sys, "argv", ["run_recipes.py", "recipes/mlc/bibtex_nce.yaml", *words.split()])
+        monkeypatch.setattr(sys, "argv", ["run_recipes.py", recipe, *words.split()])
         made.clear()
         run_recipes.main()
         return list(made)
@@ -300,10 +316,10 @@ def test_runs_of_other_flags_are_not_filed_as_the_recipes_own(run_recipes, tmp_p
     for other in ("--seeds 3 --suffix _local", f"--seeds 1 {local.replace('0', '1')}"):
         with pytest.raises(SystemExit, match="bibtex_nce_local has runs with --extra --global_size 0 .* model, not"):
             run_recipes(other)
-    assert {path.name: len(list(path.iterdir())) for path in tmp_path.iterdir()} == {
-        "bibtex_nce": 2,
-        "bibtex_nce_local": 2,
-    }
+    lines = [json.loads(line) for line in (tmp_path / "bibtex" / "recipes.jsonl").read_text().splitlines()]
+    assert [(line["name"], line["seed"]) for line in lines] == [
+        (name, seed) for name in ("bibtex_nce", "bibtex_nce_local") for seed in (1, 2)
+    ]
     same = "--seeds 1 --suffix _local --extra --report_to none --model_name_or_path=model --global_size 0"
     assert run_recipes(same) == run_recipes("--seeds 1 --suffix _local") == []  # what is there is shown
     printed = capsys.readouterr().out

@@ -1,0 +1,360 @@
+"""The raw results in recipes/results/: the one module that reads and writes them.
+
+    python benchmarks/results_store.py unpack bibtex_finals            # to runs/compare/bibtex_finals
+    python benchmarks/results_store.py pack runs/compare/bibtex_finals
+    python benchmarks/results_store.py merge ../theirs/recipes/results
+
+Each data set has a folder. It holds JSON lines, a file per kind (see `KINDS`), and `scores.txt.xz`: a line per run and
+decoder with the F1 of each test row. A run names its scores by the first digits of their SHA-256. Lines are sorted, so
+that a new seed is a new line, and the same results give the same bytes.
+
+`unpack` writes a comparison as `examples/compare_losses.py` keeps it in its --output_dir, which goes on from there.
+`pack` takes such a folder, or one of a recipe's seedN.json, into the results. `merge` takes those of another checkout.
+The same run with the same content is one. The same run with another content stops all three before anything is
+written, and --conflict says which of the two stays.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import lzma
+import sys
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from seal_hf.cli.recipes import read_recipe
+from seal_hf.compare import Runs
+from seal_hf.compare.runs import read_run, write_json
+from seal_hf.utils.files import whole_file
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "recipes" / "results"
+KINDS = {  # name of a file -> the keys that tell its lines apart
+    "recipes": ("name", "seed"),  # a run of a recipe; the name is the recipe's and perhaps a suffix
+    "comparisons": ("comparison",),  # what the runs of a comparison have in common
+    "searches": ("comparison", "name"),  # what a search found of a method
+    "runs": ("comparison", "name", "seed"),  # a run of a method
+}
+SCORES = "scores.txt.xz"
+ROWS = "test_rows"  # key of a run: by decoder, its scores, or in its line what they are found by
+CONFLICTS = ("stop", "keep", "replace")
+SHOWN = 5  # conflicts in a message
+
+Record = dict[str, Any]
+Lines = dict[tuple, Record]  # by what tells them apart
+
+
+class Conflict(ValueError):
+    """The same run with another content."""
+
+
+class Store:
+    """The results in a folder, or in none yet."""
+
+    def __init__(self, folder: Path = RESULTS):
+        self.folder = Path(folder)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._lines: dict[tuple[str, str], Lines] = {}
+        self._scores: dict[str, dict[str, str]] = {}
+        self._recipes: dict[str, list[Record]] | None = None
+
+    def data_sets(self) -> list[str]:
+        return sorted({file.parent.name for file in self.folder.glob("*/*.jsonl")})
+
+    def lines(self, data: str, kind: str) -> Lines:
+        """A file's lines, as they are."""
+        if (data, kind) not in self._lines:
+            self._lines[data, kind] = read_lines(self.folder / data / f"{kind}.jsonl", kind)
+        return self._lines[data, kind]
+
+    def scores(self, data: str) -> dict[str, str]:
+        """The scores of test rows, by what a run's line calls them."""
+        if data not in self._scores:
+            file = self.folder / data / SCORES
+            try:
+                texts = lzma.decompress(file.read_bytes()).decode().splitlines() if file.is_file() else []
+            except lzma.LZMAError as error:
+                raise ValueError(f"{file} is damaged: {error}. Put a whole copy back.") from None
+            self._scores[data] = {digest(text): text for text in texts}
+        return self._scores[data]
+
+    def recipes(self) -> dict[str, list[Record]]:
+        """The runs of recipes by name, each name's by seed."""
+        if self._recipes is None:
+            found = {key: line for data in self.data_sets() for key, line in self.lines(data, "recipes").items()}
+            self._recipes = {}
+            for name, seed in sorted(found):
+                self._recipes.setdefault(name, []).append(without(found[name, seed], "name"))
+        return self._recipes
+
+    def comparisons(self) -> dict[str, str]:
+        """The data set of each comparison."""
+        return dict(sorted((name, data) for data in self.data_sets() for (name,) in self.lines(data, "comparisons")))
+
+    def comparison(self, name: str) -> Stored:
+        return Stored(self, self.comparisons()[name], name)
+
+    def add(
+        self,
+        new: Mapping[str, Mapping[str, Iterable[Record]]],
+        scores: Mapping[str, Mapping[str, str]] | None = None,
+        conflict: str = "stop",
+    ) -> list[str]:
+        """Unites the results with these lines, by data set and kind, and these scores, by data set.
+
+        Returns:
+            The lines that are new or replaced, in words.
+
+        Raises:
+            Conflict: lines are there with another content. Nothing was written.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(self.folder / ".lock"):
+            self._forget()  # another program may have written since
+            changed, conflicts, united = [], [], {}
+            for place in ((data, kind) for data in new for kind in new[data]):
+                (data, kind), lines = place, dict(self.lines(*place))
+                united[place] = lines
+                for line in new[data][kind]:
+                    key = key_of(kind, line)
+                    name, theirs = f"{data}/{kind}: {' '.join(map(str, key))}", lines.get(key)
+                    if theirs is not None and to_line(kind, theirs) == to_line(kind, line):
+                        continue
+                    if theirs is not None:
+                        conflicts.append(f"{name} ({' '.join(differing(theirs, line)[:SHOWN])})")
+                    if theirs is None or conflict == "replace":
+                        lines[key] = line
+                        changed.append(name)
+            if conflicts and conflict == "stop":
+                more = f"; {len(conflicts) - SHOWN} more" * (len(conflicts) > SHOWN)
+                raise Conflict(
+                    f"{self.folder} has other content for the same: {'; '.join(conflicts[:SHOWN])}{more}. Choose with "
+                    "--conflict keep (what is there) or --conflict replace."
+                )
+            for (data, kind), lines in united.items():
+                if kind == "runs":  # before the lines that name them
+                    self._write_scores(data, lines, (scores or {}).get(data, {}))
+                self._write_lines(data, kind, lines)
+            self._recipes = None
+        return changed
+
+    def missing(self) -> list[str]:
+        """The runs whose scores are not there."""
+        return [
+            " ".join(map(str, key))
+            for data in self.data_sets()
+            for key, line in self.lines(data, "runs").items()
+            if not self.scores(data).keys() >= set(line.get(ROWS, {}).values())
+        ]
+
+    def _write_lines(self, data: str, kind: str, lines: Lines) -> None:
+        self._lines[data, kind] = lines
+        file, content = self.folder / data / f"{kind}.jsonl", b""
+        for key in sorted(lines):
+            content += to_line(kind, lines[key]).encode() + b"\n"
+        if lines and not (file.is_file() and file.read_bytes() == content):
+            with whole_file(file) as unfinished:
+                unfinished.write_bytes(content)
+
+    def _write_scores(self, data: str, lines: Lines, new: Mapping[str, str]) -> None:
+        """The scores that a line names, in the lines' order."""
+        found = self.scores(data) | new
+        named = (name for key in sorted(lines) for _, name in sorted(lines[key].get(ROWS, {}).items()))
+        kept = {name: found[name] for name in named if name in found}
+        if list(kept) != list(self.scores(data)):
+            with whole_file(self.folder / data / SCORES) as unfinished:
+                unfinished.write_bytes(lzma.compress("".join(f"{text}\n" for text in kept.values()).encode(), preset=9))
+        self._scores[data] = kept
+
+
+class Stored:
+    """A comparison of the results. It is read as `seal_hf.compare.Runs` is."""
+
+    def __init__(self, store: Store, data: str, name: str):
+        self.store, self.data, self.name = store, data, name
+
+    def identity(self) -> Record:
+        return without(self.store.lines(self.data, "comparisons")[self.name,], "comparison")
+
+    def settings(self) -> dict[str, Record]:
+        """What the search of each method found."""
+        lines = self.store.lines(self.data, "searches")
+        return {key[1]: without(lines[key], "comparison", "name") for key in sorted(lines) if key[0] == self.name}
+
+    def all(self) -> dict[str, list[Record]]:
+        """Every run of every method, by seed."""
+        lines, scores, found = self.store.lines(self.data, "runs"), self.store.scores(self.data), {}
+        for key in (key for key in sorted(lines) if key[0] == self.name):
+            run = without(lines[key], "comparison", "name")
+            if ROWS in run:
+                if not scores.keys() >= set(run[ROWS].values()):
+                    raise ValueError(
+                        f"{self.store.folder / self.data / SCORES} lacks the scores of {' '.join(map(str, key))}. "
+                        "Merge the results that have them, or put a whole copy back."
+                    )
+                run[ROWS] = {decoder: scores[name] for decoder, name in run[ROWS].items()}
+            found.setdefault(key[1], []).append(run)
+        return found
+
+
+def pack(store: Store, folder: Path, conflict: str = "stop") -> list[str]:
+    """Takes a comparison's folder, or one of a recipe's runs, into the results; returns what is new."""
+    folder = Path(folder).resolve()
+    runs, files = Runs(folder), sorted(folder.glob("seed*.json"))
+    if files:
+        found = [named(read_run(file), name=folder.name) for file in files]
+        recipe = next((ROOT / "recipes").glob(f"*/{found[0]['recipe']}.yaml"), None)
+        if recipe is None:
+            raise ValueError(
+                f"{folder} has runs of {found[0]['recipe']}, which is no recipe here. Put the recipe back."
+            )
+        return store.add({data_of(recipe): {"recipes": found}}, conflict=conflict)
+    identity = runs.identity()
+    if identity is None:
+        raise ValueError(
+            f"{folder} has no comparison.json and no seedN.json. Name one comparison's folder, or a recipe's."
+        )
+    name, data, scores = folder.name, Path(identity["data"]).stem, {}
+    if store.comparisons().get(name, data) != data:
+        raise ValueError(f"{name} is a comparison on {store.comparisons()[name]} in the results. Rename {folder}.")
+    lines = []
+    for method, run in ((method, run) for method, found in runs.all().items() for run in found):
+        if ROWS in run:
+            scores |= {digest(text): text for text in run[ROWS].values()}
+            run = {**run, ROWS: {decoder: digest(text) for decoder, text in run[ROWS].items()}}
+        lines.append(named(run, comparison=name, name=method))
+    searches = {file.parent.name: runs.settings(file.parent.name) for file in folder.glob("*/settings.json")}
+    new = {
+        "comparisons": [named(identity, comparison=name)],
+        "searches": [named(found, comparison=name, name=method) for method, found in searches.items()],
+        "runs": lines,
+    }
+    return store.add({data: new}, {data: scores}, conflict)
+
+
+def unpack(store: Store, name: str, folder: Path, conflict: str = "stop") -> None:
+    """Writes a comparison, or the runs of a recipe, to a folder as the programs keep them. What is there and is not in
+    the results stays."""
+    runs = Runs(folder)
+    if name in store.comparisons():
+        stored = store.comparison(name)
+        parts = [("comparison.json", runs.identity(), stored.identity(), runs.save_identity)]
+        for method, found in stored.settings().items():
+            parts.append((f"{method}'s search", runs.settings(method), found, partial(runs.save_settings, method)))
+        for method, run in ((method, run) for method, found in stored.all().items() for run in found):
+            seed = run["seed"]
+            parts.append((f"{method}, seed {seed}", runs.load(method, seed), run, partial(runs.save, method, seed)))
+    elif name in store.recipes():
+        files = [(run, Path(folder) / f"seed{run['seed']}.json") for run in store.recipes()[name]]
+        parts = [(file.name, read_run(file), run, partial(write_json, file)) for run, file in files]
+    else:
+        raise ValueError(
+            f"{name} is not in the results. There are {', '.join([*store.comparisons(), *store.recipes()])}."
+        )
+    others = [what for what, theirs, ours, _ in parts if theirs not in (None, ours)]
+    if others and conflict == "stop":
+        raise Conflict(
+            f"{folder} has other content for the same: {'; '.join(others[:SHOWN])}. Choose with --conflict keep (what "
+            "is there) or --conflict replace."
+        )
+    for _, theirs, ours, save in parts:
+        if theirs is None or (theirs != ours and conflict == "replace"):
+            save(ours)
+
+
+def merge(store: Store, folder: Path, conflict: str = "stop") -> list[str]:
+    """Takes all results of another folder into these; returns what is new."""
+    other = Store(folder)
+    if not (names := other.data_sets()):
+        raise ValueError(f"{folder} has no results. Name the folder recipes/results of a checkout.")
+    new = {name: {kind: other.lines(name, kind).values() for kind in KINDS} for name in names}
+    return store.add(new, {name: other.scores(name) for name in names}, conflict)
+
+
+def read_lines(file: Path, kind: str) -> Lines:
+    """The lines of a file, by what tells them apart.
+
+    Raises:
+        ValueError: a line is no such JSON, or another one of the same run has another content.
+    """
+    lines: Lines = {}
+    for number, text in enumerate(file.read_text(encoding="utf-8").splitlines() if file.is_file() else (), 1):
+        try:
+            line = json.loads(text)
+            key = key_of(kind, line)
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{file}, line {number}, is no result: {error!r}. Put a whole copy back.") from None
+        if to_line(kind, lines.setdefault(key, line)) != to_line(kind, line):
+            raise Conflict(f"{file} has {' '.join(map(str, key))} twice, with other content. Delete one of the lines.")
+    return lines
+
+
+def key_of(kind: str, line: Record) -> tuple:
+    return tuple(line[name] for name in KINDS[kind])
+
+
+def to_line(kind: str, line: Record) -> str:
+    """As JSON, with what tells it apart first, then sorted."""
+    return json.dumps({name: line[name] for name in KINDS[kind]} | json.loads(json.dumps(line, sort_keys=True)))
+
+
+def named(record: Record, **names: str) -> Record:
+    """A line: what a program wrote, and what tells it apart."""
+    if both := record.keys() & names.keys():
+        raise ValueError(f"a record has `{both.pop()}`, which is a name of the results' own.")
+    return {**record, **names}
+
+
+def without(line: Record, *names: str) -> Record:
+    return {name: value for name, value in line.items() if name not in names}
+
+
+def differing(a: Record, b: Record) -> list[str]:
+    return [name for name in sorted(a.keys() | b.keys()) if a.get(name) != b.get(name)]
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def data_of(recipe: Path) -> str:
+    """The data set of a recipe, by its name."""
+    return Path(str(read_recipe(recipe).get("dataset", "digits"))).stem
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=("pack", "unpack", "merge"))
+    parser.add_argument("names", nargs="+", help="folders; of unpack, names of comparisons or of recipes")
+    parser.add_argument(
+        "--to", type=Path, default=Path("runs", "compare"), help="where unpack writes a folder per name"
+    )
+    parser.add_argument("--store", type=Path, default=RESULTS, help="folder of the results")
+    parser.add_argument("--conflict", choices=CONFLICTS, default="stop", help="the same run with another content")
+    options = parser.parse_args(argv)
+    store = Store(options.store)
+    for name in options.names:
+        try:
+            if options.command == "unpack":
+                unpack(store, name, options.to / name, options.conflict)
+                print(f"{name}: written to {options.to / name}")
+                continue
+            changed = {"pack": pack, "merge": merge}[options.command](store, Path(name), options.conflict)
+            missing = store.missing()
+        except ValueError as error:
+            sys.exit(f"{name}: {error}")
+        print(f"{name}: {len(changed)} lines are new", *changed[:SHOWN], *["..."][: len(changed) - SHOWN], sep="\n  ")
+        if missing:
+            print(f"{len(missing)} runs lack their scores, as {missing[0]}. Merge the results that have them, too.")
+
+
+if __name__ == "__main__":
+    main()

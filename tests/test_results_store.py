@@ -1,0 +1,157 @@
+"""benchmarks/results_store.py: nothing is lost on the way in and out, and two stores unite without loss."""
+
+import json
+import shutil
+import sys
+
+import numpy as np
+import pytest
+from programs import EXAMPLES
+
+from seal_hf.compare import COMPARED, Runs
+from seal_hf.compare.runs import from_thousandths, origin, thousandths, write_json
+
+
+@pytest.fixture
+def module(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLES.parent / "benchmarks"))
+    import results_store
+
+    yield results_store
+    sys.modules.pop("results_store", None)
+
+
+def made(folder, seeds, value=0.1):
+    """A comparison's folder, as the program writes it, with a search and a run that was lost."""
+    runs = Runs(folder)
+    runs.save_identity({"data": "toy", "budget": 2, "learning_rate": "1.0e-3"})
+    runs.save_settings("nce", {"settings": {"lr": 1 / 3}, "value": 0.1 + 0.2, "trials": 2, "method": {"loss": "nce"}})
+    runs.save("lost", 1, {"seed": 1, "lost": "NaN", "searched": {}, "method": {}})
+    for method in ("ce", "nce"):
+        for seed in seeds:
+            rng = np.random.default_rng(seed)
+            figures = {"test_map": rng.random() * value, "epochs": 3.0, "none": float("nan"), "λ": "λ", "searched": {}}
+            rows = {key: thousandths(rng.random(20)) for key in COMPARED}
+            runs.save(method, seed, {"seed": seed, **figures, "test_rows": rows, "method": {"loss": method}})
+    return folder
+
+
+def contents(folder, pattern="*.json"):
+    return {str(file.relative_to(folder)): json.dumps(json.loads(file.read_text())) for file in folder.rglob(pattern)}
+
+
+def in_order(texts):
+    return {name: json.dumps(json.loads(text), sort_keys=True) for name, text in texts.items()}
+
+
+def files(folder):
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*.*") if file.suffix}
+
+
+def test_what_is_packed_comes_out_as_it_was(module, tmp_path):
+    folder, recipe = made(tmp_path / "toy_long", (1, 2, 10)), tmp_path / "bibtex_nce_mine"
+    for seed in (1, 2):
+        write_json(recipe / f"seed{seed}.json", {"recipe": "bibtex_nce", "seed": seed, "extra": ["--k", "2"], "f": 0.7})
+    (folder / "table.md").write_text("is written anew")
+    store = module.Store(tmp_path / "results")
+    assert len(module.pack(store, folder)) == 1 + 1 + 7 and len(module.pack(store, recipe)) == 2
+    found = files(store.folder)
+    assert {*found} >= {"toy/runs.jsonl", "toy/scores.txt.xz", "bibtex/recipes.jsonl"} and len(found) == 5
+    seeds = [json.loads(line)["seed"] for line in found["toy/runs.jsonl"].splitlines()]
+    assert seeds == [1, 2, 10, 1, 1, 2, 10]  # of ce, lost, nce
+    for name in ("toy_long", "bibtex_nce_mine"):
+        module.unpack(module.Store(store.folder), name, tmp_path / "out" / name)
+        assert in_order(contents(tmp_path / "out" / name)) == in_order(contents(tmp_path / name))
+        assert module.pack(store, tmp_path / "out" / name) == []
+    assert files(store.folder) == found
+    stored = module.Store(store.folder).comparison("toy_long")
+    assert stored.all() == Runs(folder).all() and stored.identity() == Runs(folder).identity()
+
+
+def test_what_is_there_stays_unless_it_is_said(module, tmp_path):
+    store, folder = module.Store(tmp_path / "results"), made(tmp_path / "toy", (1,))
+    module.pack(store, folder)
+    made(folder, (2,))
+    (folder / "ce" / "seed1.json").unlink()
+    module.unpack(store, "toy", folder)  # beside a run that is new
+    assert len(contents(folder)) == 7 and len(module.pack(store, folder)) == 2
+    Runs(folder).save("ce", 1, {"seed": 1, "test_map": 0.9})
+    with pytest.raises(module.Conflict, match="ce, seed 1. Choose with --conflict keep"):
+        module.unpack(store, "toy", folder)
+    module.unpack(store, "toy", folder, "keep")
+    assert Runs(folder).load("ce", 1)["test_map"] == 0.9
+    module.unpack(store, "toy", folder, "replace")
+    assert Runs(folder).load("ce", 1)["test_map"] < 0.1
+
+
+def test_two_who_added_seeds_lose_nothing(module, tmp_path):
+    paths = [tmp_path / name for name in ("ours", "theirs", "both", "again")]
+    ours, theirs, both, again = stores = [module.Store(path) for path in paths]
+    for store, seeds in ((ours, (1, 2)), (theirs, (1, 3)), (again, (1, 2, 3))):  # seed 1 is of before
+        module.pack(store, made(tmp_path / str(seeds) / "toy", seeds))
+    shutil.copytree(ours.folder, both.folder)
+    assert sorted(module.merge(both, theirs.folder)) == ["toy/runs: toy ce 3", "toy/runs: toy nce 3"]
+    assert module.merge(theirs, ours.folder) and module.merge(both, theirs.folder) == []
+    expected = files(again.folder)
+    assert files(both.folder) == files(theirs.folder) == expected and all(not each.missing() for each in stores)
+
+
+def test_contradictions_are_named_before_anything_is_written(module, tmp_path):
+    ours, theirs = module.Store(tmp_path / "ours"), module.Store(tmp_path / "theirs")
+    module.pack(ours, made(tmp_path / "1" / "toy", (1, 2)))
+    module.pack(theirs, made(tmp_path / "2" / "toy", (2, 3), value=0.2))
+    before = files(ours.folder)
+    with pytest.raises(module.Conflict, match=r"toy/runs: toy ce 2 \(test_map\); toy/runs: toy nce 2 \(test_map\)"):
+        module.merge(ours, theirs.folder)
+    assert files(ours.folder) == before
+    value = lambda: ours.comparison("toy").all()["ce"][1]["test_map"]  # noqa: E731
+    first = value()
+    module.merge(ours, theirs.folder, "keep")
+    assert value() == first and [run["seed"] for run in ours.comparison("toy").all()["ce"]] == [1, 2, 3]
+    module.merge(ours, theirs.folder, "replace")
+    assert value() == 2 * first
+
+
+def test_after_git_has_united_the_lines_merge_brings_the_scores(module, tmp_path, capsys):
+    """As `merge=union` of .gitattributes does, which keeps the scores of one side."""
+    ours, theirs = module.Store(tmp_path / "ours"), module.Store(tmp_path / "theirs")
+    for store, seeds in ((ours, (1, 2)), (theirs, (1, 3))):
+        module.pack(store, made(tmp_path / str(seeds) / "toy", seeds))
+    file = ours.folder / "toy" / "runs.jsonl"
+    file.write_bytes(file.read_bytes() + (theirs.folder / "toy" / "runs.jsonl").read_bytes())
+    with pytest.raises(ValueError, match="lacks the scores of toy ce 3. Merge the results that have them"):
+        module.Store(ours.folder).comparison("toy").all()
+    module.main(["merge", str(theirs.folder), "--store", str(ours.folder)])
+    module.merge(theirs, tmp_path / "ours")
+    assert files(ours.folder) == files(theirs.folder) and len(file.read_bytes().splitlines()) == 7
+    line = file.read_text().splitlines()[0]
+    for wrong, message in (('"epochs": 4.0', "has toy ce 1 twice, with other content"), ("<<<<<<<", "line 8, is no")):
+        changed = line.replace('"epochs": 3.0', wrong) if "epochs" in wrong else wrong
+        (theirs.folder / "toy" / "runs.jsonl").write_text(file.read_text() + changed + "\n")
+        with pytest.raises(SystemExit, match=message):
+            module.main(["merge", str(theirs.folder), "--store", str(ours.folder)])
+
+
+def test_the_results_of_the_project_are_few_files_whole_and_small(module):
+    store = module.Store()
+    if not store.data_sets():
+        pytest.skip("the raw runs are not there")
+    found = files(store.folder)
+    assert len(found) <= 60 and sum(map(len, found.values())) <= 8e6 and store.missing() == []
+    for data in store.data_sets():
+        for kind in module.KINDS:
+            lines = store.lines(data, kind)
+            text = "".join(module.to_line(kind, lines[key]) + "\n" for key in sorted(lines))
+            assert found.get(f"{data}/{kind}.jsonl", b"") == text.encode(), f"{data}, {kind}"
+    for name in store.comparisons():
+        for run in (run for runs in store.comparison(name).all().values() for run in runs):
+            for decoder, text in run.get("test_rows", {}).items():  # the scores are the run's own
+                assert from_thousandths(text).mean() == pytest.approx(run[f"test_{decoder}"], abs=6e-4), name
+
+
+def test_a_run_says_what_made_it_and_not_where(tmp_path):
+    words = ["--data_dir", "x", f"--output_dir={tmp_path}", "--model", str(tmp_path / "m"), "--seeds", "1", "--k=a b"]
+    found = origin("examples/compare_losses.py", words)
+    assert found["command"] == "python examples/compare_losses.py --model m --seeds 1 --k 'a b'" and found["version"]
+    Runs(tmp_path, found).save("ce", 1, {"seed": 1})
+    assert Runs(tmp_path).load("ce", 1) == {"seed": 1, **found}
