@@ -1,4 +1,4 @@
-"""Oracles: the closed-form interval of a mean, scipy's bootstrap and tests, the uniform distribution of p-values."""
+"""Oracles: the closed-form interval of a mean, a bootstrap by hand, scipy's tests, p-values that are uniform."""
 
 import numpy as np
 import pytest
@@ -26,13 +26,24 @@ def test_the_interval_of_normal_differences_is_the_closed_form():
     assert result.p_value == pytest.approx(stats.ttest_rel(a, b).pvalue, abs=0.02)
 
 
-def test_it_agrees_with_scipys_bootstrap_on_skewed_differences():
+@pytest.mark.parametrize("num_examples", [2, 3, 120])
+def test_it_is_the_bootstrap_by_hand_with_the_same_draws(num_examples):
     rng = np.random.default_rng(1)
-    a, b = rng.beta(0.4, 1.0, size=120), rng.beta(0.5, 1.0, size=120)
-    ours = paired_bootstrap(a, b)
-    theirs = stats.bootstrap((a - b,), np.mean, n_resamples=10_000, method="percentile", rng=np.random.default_rng(2))
-    width = ours.high - ours.low
-    np.testing.assert_allclose([ours.low, ours.high], theirs.confidence_interval, atol=0.03 * width)
+    a, b = rng.beta(0.4, 1.0, size=num_examples), rng.beta(0.5, 1.0, size=num_examples)
+    rows = np.random.default_rng(7).integers(num_examples, size=(1000, num_examples))
+    means = (a - b)[rows].mean(1)
+    found = paired_bootstrap(a, b, num_resamples=1000, seed=7)
+    assert [found.low, found.high] == pytest.approx(np.quantile(means, [0.025, 0.975]), abs=1e-14)
+    share = np.mean(np.abs(means - found.difference) >= abs(found.difference) - 1e-12)
+    assert found.p_value == max(share, 2.0 ** (1 - num_examples) if num_examples < 10 else 0)
+
+
+@pytest.mark.parametrize("num_examples", [1, 2, 3])
+@pytest.mark.parametrize("shift", [0.0, 0.3])
+def test_equal_differences_have_an_interval_of_no_width_and_warn_of_nothing(num_examples, shift, recwarn):
+    found = paired_bootstrap(np.full(num_examples, shift), np.zeros(num_examples))
+    assert found[:3] == pytest.approx((shift, shift, shift)) and not recwarn.list
+    assert found.p_value == (2.0 ** (1 - num_examples) if shift else 1)
 
 
 def test_exchanging_the_methods_negates_the_difference():

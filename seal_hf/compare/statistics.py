@@ -6,15 +6,12 @@ nets), and which seeds the nets were trained with (`paired_test`, given this spl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import ttest_rel
+from scipy.stats import bootstrap, ttest_rel
 
-_BLOCK = 1 << 18  # elements handled at once
-_KEPT = 1 << 26  # elements of resamples that are kept, a byte each
+_BLOCK = 1 << 21  # elements handled at once
 
 
 class PairedDifference(NamedTuple):
@@ -36,15 +33,16 @@ class PairedDifference(NamedTuple):
 def paired_bootstrap(a: np.ndarray, b: np.ndarray, num_resamples: int = 10_000, seed: int = 0) -> PairedDifference:
     """Two methods on the same test examples: draws as many examples, with replacement, and averages a - b over them.
 
-    The interval is that of percentiles, 2.5 % to 97.5 %. The p-value is the share of resamples that are at least as far
-    from the difference found as this is from 0 (Efron & Tibshirani 1993, ch. 16: resamples moved to the null
-    hypothesis), but at least 2^(1-k), the least that a test by the signs of k differences can give, k of them not 0.
+    The interval is that of percentiles, 2.5 % to 97.5 %, by `scipy.stats.bootstrap`. The p-value is the share of
+    resamples that are at least as far from the difference found as this is from 0 (Efron & Tibshirani 1993, ch. 16:
+    resamples moved to the null hypothesis), but at least 2^(1-k), the least that a test by the signs of k differences
+    can give, k of them not 0.
     With fewer than some 50 examples both are a little too sure, as a normal test is beside a t-test.
 
     Args:
         a, b: (N,) figure of each example, such as its F1 (`reports.score_decoders`), or (seeds, N), which is averaged
             over seeds first; the numbers of seeds may differ.
-        num_resamples: R. Memory grows with R x N up to 64 MB, and no further.
+        num_resamples: R. Memory does not grow with R x N.
         seed: of the resampling; the same seed draws the same examples for every pair of methods with N examples.
 
     Raises:
@@ -56,38 +54,18 @@ def paired_bootstrap(a: np.ndarray, b: np.ndarray, num_resamples: int = 10_000, 
     if num_resamples < 1:
         raise ValueError(f"num_resamples is {num_resamples}, expected at least 1")
     differences = a - b
-    found, resampled, start = differences.mean(), np.empty(num_resamples), 0
-    for counts in _resamples(len(differences), num_resamples, seed):
-        resampled[start : start + len(counts)] = counts @ differences / len(differences)
-        start += len(counts)
-    low, high = np.quantile(resampled, [0.025, 0.975])
+    found = differences.mean()
+    if len(differences) == 1:  # scipy refuses a single example; each of its resamples is itself
+        return PairedDifference(float(found), float(found), float(found), 1.0, num_resamples)
+    batch = max(1, _BLOCK // len(differences))
+    result = bootstrap((differences,), np.mean, n_resamples=num_resamples, batch=batch, method="percentile", rng=seed)
+    (low, high), resampled = result.confidence_interval, result.bootstrap_distribution
     # to rounding: where all resamples are equal, their sums may still differ in the last place
     p_value = (np.abs(resampled - found) >= np.abs(found) - 1e-12).mean() if abs(found) > 1e-12 else 1.0
     least = _least(np.count_nonzero(np.abs(differences) > 1e-12))
     if least >= 1 / num_resamples:
         p_value = max(p_value, least)
     return PairedDifference(float(found), float(low), float(high), float(p_value), num_resamples)
-
-
-def _resamples(num_examples: int, num_resamples: int, seed: int) -> Iterable[np.ndarray]:
-    """How often each example is in each resample, (resamples, N) in blocks. Those of the last call are kept, if they
-    are few: a comparison's pairs have the same examples."""
-    drawn = _kept if num_examples * num_resamples <= _KEPT else _drawn
-    return drawn(num_examples, num_resamples, seed)
-
-
-@lru_cache(maxsize=1)
-def _kept(num_examples: int, num_resamples: int, seed: int) -> list[np.ndarray]:
-    return list(_drawn(num_examples, num_resamples, seed))
-
-
-def _drawn(num_examples: int, num_resamples: int, seed: int) -> Iterator[np.ndarray]:
-    rng, step = np.random.default_rng(seed), max(1, _BLOCK // num_examples)
-    for start in range(0, num_resamples, step):
-        rows = rng.integers(num_examples, size=(min(step, num_resamples - start), num_examples))
-        rows += num_examples * np.arange(len(rows))[:, None]
-        counts = np.bincount(rows.ravel(), minlength=rows.size)
-        yield counts.astype(np.min_scalar_type(counts.max())).reshape(rows.shape)
 
 
 def paired_test(a: np.ndarray, b: np.ndarray) -> float:
