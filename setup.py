@@ -14,16 +14,14 @@ INSTALL_REQUIRES = [
     "accelerate>=1.10",  # launchers, DDP and mixed precision under the Trainer
     "datasets>=4.0",  # every loader returns a datasets.Dataset; Hub data sets
     "safetensors>=0.6.1",  # the only format of weights
-    "scikit-learn>=1.6",  # metrics, and the pixels of the embedded digits
+    "scikit-learn>=1.6",  # the pixels of the embedded digits; the tests compare figures with its metrics
     "liac-arff>=2.5",  # Mulan and Clus files; scipy's reader refuses sparse ARFF
     "pyyaml>=6.0.1",  # recipes
     "huggingface_hub>=0.34",  # push and load; 0.x goes with transformers 4.57, 1.31 and later with 5
     "filelock>=3.18",  # one comparison at a time in a folder; huggingface_hub and torch need it too
     "numpy>=2.0",  # metrics and loaders work on arrays
     "pyarrow>=21.0",  # the tables under datasets.Dataset, read and built without a copy per row
-    "scipy>=1.15",  # a sigmoid that does not overflow
-    "evaluate>=0.4.6",  # our metrics as evaluate.Metric, so that evaluate.combine takes them; nothing is fetched
-    "seqeval>=1.2.2",  # span F1 of tag sequences
+    "scipy>=1.15",  # a sigmoid that does not overflow, calibration, the tests of a comparison
 ]
 
 EXTRAS_REQUIRE = {
@@ -36,11 +34,14 @@ EXTRAS_REQUIRE = {
         "sqlalchemy>=2.0.40",  # Optuna's own: addresses of data bases; before 2.1 not in a folder with `?` in its name
     ],
     "plot": ["matplotlib>=3.10"],  # the plots of compare_losses.py and the benchmarks
+    "evaluate": ["evaluate>=0.4.6"],  # our metrics as evaluate.Metric, for evaluate.combine; nothing is fetched
     "vision": ["pillow>=12"],  # image files, and transformers' image processors
     "test": [
         "pytest>=9.0",  # the tests; .ci/run uses its limit on a hanging test
         "pytest-xdist>=3.8",  # the tests on two cores: they are single-threaded, for bits that do not change
         "ruff>=0.17",  # lint and format
+        "evaluate>=0.4.6",  # the tests of that extra
+        "seqeval>=1.2.2",  # span F1 of tag sequences, which the tests compare ours with
     ],
 }
 

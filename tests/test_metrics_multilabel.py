@@ -12,7 +12,7 @@ from sklearn.metrics import average_precision_score, f1_score
 import seal_hf.metrics
 from seal_hf.metrics import multilabel as metrics_module
 from seal_hf.metrics import multilabel_compute_metrics, multilabel_metrics, tune_threshold
-from seal_hf.metrics.classes import CLASSES
+from seal_hf.metrics.classes import CLASSES, metric_class
 
 
 def make(num_rows, num_labels, seed, ties=False):
@@ -135,6 +135,13 @@ def test_importing_the_metrics_imports_neither_evaluate_nor_torch():
         "assert not {'evaluate', 'datasets', 'torch'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_without_evaluate_the_message_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "evaluate", None)  # an import of it fails
+    metric_class.cache_clear()
+    with pytest.raises(ImportError, match=r"`SpanF1` needs evaluate .*: pip install 'seal_hf\[evaluate\]'"):
+        from seal_hf.metrics import SpanF1  # noqa: F401
 
 
 def test_an_unknown_name_is_an_attribute_error():

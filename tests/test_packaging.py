@@ -89,6 +89,21 @@ def test_imports_of_the_package_are_dependencies():
     assert found - set(sys.stdlib_module_names) - known == set()
 
 
+def test_packages_of_extras_are_imported_where_they_are_used():
+    """Who did not install an extra can import every module: no `import` at the top of a file needs one."""
+    required = {canonicalize_name(Requirement(text).name) for text in setup_constant("INSTALL_REQUIRES")}
+    names = {"pillow": "PIL"}
+    extra = {canonicalize_name(requirement.name) for requirement in requirements()} - required
+    extra = {names.get(name, name) for name in extra}
+    found = []
+    for file in (ROOT / "seal_hf").rglob("*.py"):
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            modules += [node.module] if isinstance(node, ast.ImportFrom) and node.level == 0 else []
+            found += [(file.name, module) for module in modules if module.split(".")[0] in extra]
+    assert "matplotlib" in extra and found == []
+
+
 def test_package_data_names_every_file_that_is_not_python():
     package = ROOT / "seal_hf"
     files = {file for file in package.rglob("*") if file.is_file() and file.suffix not in (".py", ".pyc")}

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import arff
 import numpy as np
 
 from .common import DataError
@@ -54,6 +53,8 @@ def read_arff(path: Path, keep_id: bool = False, identifiers: Sequence[str] | No
     Raises:
         DataError: a file that ends early or is not ARFF, naming the line.
     """
+    import arff
+
     text = path.read_text(encoding="utf-8-sig", errors="replace")
     for number, line in enumerate(text.split("\n"), start=1) if "\ufffd" in text else ():
         if "\ufffd" in line and not line.lstrip().startswith("%"):  # in a comment it does no harm

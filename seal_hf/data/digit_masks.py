@@ -8,7 +8,6 @@ colour: colour alone does not tell them apart, the shape does.
 from __future__ import annotations
 
 import numpy as np
-from scipy.ndimage import zoom
 
 SIZES = {"train": 320, "validation": 80, "test": 160}
 CANVAS, DIGIT, PIECE, PIECES = 32, 24, 9, 4  # pixels a side; and how many pieces of other digits
@@ -17,6 +16,7 @@ NOISE, CONTRAST = 20, 64  # of 255: standard deviation of the pixels' noise, lea
 
 def draw_digit_masks(seed: int = 0) -> dict[str, list[tuple[np.ndarray, np.ndarray]]]:
     """Images uint8 (32, 32, 3) and masks uint8 (32, 32) of every split. No source image occurs in two splits."""
+    from scipy.ndimage import zoom
     from sklearn.datasets import load_digits
 
     scale = DIGIT // 8

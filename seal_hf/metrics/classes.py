@@ -1,6 +1,7 @@
 """The figures of this package as `evaluate.Metric` classes, for `evaluate.combine`: a line of `CLASSES` each.
 
-`evaluate` is imported when one of them is first asked for: it is an optional package, and its import takes seconds.
+`evaluate` is imported when one of them is first asked for. It comes with the extra `evaluate`, and its import takes
+seconds.
 """
 
 from __future__ import annotations
@@ -79,9 +80,17 @@ CLASSES = {
 
 @cache
 def metric_class(name: str) -> type:
-    """The class of that name in `CLASSES`."""
+    """The class of that name in `CLASSES`.
+
+    Raises:
+        ImportError: `evaluate` is not installed.
+    """
     import datasets
-    import evaluate
+
+    try:
+        import evaluate
+    except ModuleNotFoundError as error:
+        raise ImportError(f"`{name}` needs evaluate ({error}): pip install 'seal_hf[evaluate]'.") from error
 
     figure = CLASSES[name]
 
