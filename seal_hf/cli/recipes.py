@@ -61,8 +61,9 @@ def parse_recipe(
     recipe = before.parse_known_args(argv)[0].recipe
     if recipe is None and default_recipe is not None:
         recipe = default_recipe(_command_line_alone(parser, argv))
+    said = {word[2:].split("=")[0].replace("-", "_") for word in argv if word.startswith("--")}
     if recipe is not None:
-        _apply(parser, recipe)
+        said |= _apply(parser, recipe)
 
     # the stock parser also reads a file named after the program ("<script>.args"): a recipe is the only file here
     *instances, _, unknown = parser.parse_args_into_dataclasses(
@@ -75,8 +76,7 @@ def parse_recipe(
         )
     for instance in instances:
         if isinstance(instance, TrainingArguments):
-            said = {word[2:].split("=")[0].replace("-", "_") for word in argv if word.startswith("--")}
-            _check_program(instance, said | set(_values(recipe)))
+            _check_program(instance, said)
     return tuple(instances)
 
 
@@ -138,9 +138,10 @@ def _command_line_alone(parser: HfArgumentParser, argv: list[str]) -> Namespace:
     return namespace
 
 
-def _apply(parser: HfArgumentParser, recipe: str | Path | Mapping[str, Any]) -> None:
-    """Make the recipe's values the parser's defaults."""
-    where, values = "the default recipe" if isinstance(recipe, Mapping) else str(recipe), _values(recipe)
+def _apply(parser: HfArgumentParser, recipe: str | Path | Mapping[str, Any]) -> set[str]:
+    """Make the recipe's values the parser's defaults; gives the fields that it sets."""
+    of_program = isinstance(recipe, Mapping)
+    where, values = ("the default recipe", recipe) if of_program else (str(recipe), read_recipe(recipe))
     fields = _fields(parser)
     given: dict[str, str] = {}  # field -> the key that set it
     for key, value in values.items():
@@ -154,12 +155,7 @@ def _apply(parser: HfArgumentParser, recipe: str | Path | Mapping[str, Any]) -> 
         action = next(action for action in parser._actions if f"--{name}" in action.option_strings)
         parser.set_defaults(**{name: _convert(where, key, value, action, hint)})
         action.required = False
-
-
-def _values(recipe: str | Path | Mapping[str, Any] | None) -> Mapping[str, Any]:
-    if recipe is None or isinstance(recipe, Mapping):
-        return recipe or {}
-    return read_recipe(recipe)
+    return set(given)
 
 
 class _SafeLoader(yaml.SafeLoader):
@@ -217,7 +213,7 @@ def _convert(where: str, key: str, value: Any, action: Action, hint: Any) -> Any
     if value is None and (type(None) in kinds or action.default is None):
         return None
     if action.nargs == "+" or value is None or isinstance(value, (list, dict)):
-        expected = f"a list, each {_expected(action)}" if action.nargs == "+" else _expected(action)
+        expected = "a list, each " * (action.nargs == "+") + _kind(action)[1]
         raise ValueError(f"{where}: {key!r} is {value!r} ({type(value).__name__}), expected {expected}")
     return _scalar(where, key, value, action)
 
@@ -229,9 +225,7 @@ def _members(hint: Any) -> set[Any]:
 
 
 def _scalar(where: str, key: str, value: Any, action: Action) -> Any:
-    # A bool is an int in Python, and a number where text is expected is more often a slip than a name: the kinds of
-    # value that a flag takes are fixed here, the conversion itself is the flag's own.
-    kinds = (str, int, float) if action.choices else _KINDS.get(_type_name(action), (str, int, float))
+    kinds, expected = _kind(action)
     if isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)):
         try:
             converted = (action.type or str)(str(value))
@@ -244,25 +238,22 @@ def _scalar(where: str, key: str, value: Any, action: Action) -> Any:
         hint = "; YAML reads yes, no, on and off as true or false: put quotes around them"
     elif kinds == (str,) and isinstance(value, (int, float)):
         hint = "; put quotes around it"
-    raise ValueError(f"{where}: {key!r} is {value!r} ({type(value).__name__}), expected {_expected(action)}{hint}")
+    raise ValueError(f"{where}: {key!r} is {value!r} ({type(value).__name__}), expected {expected}{hint}")
 
 
-# name of a flag's type -> the YAML values it takes
-_KINDS: dict[str, tuple[type, ...]] = {
-    "str": (str,),
-    "int": (int, str),
-    "float": (float, int, str),
-    "string_to_bool": (bool, str),
+# Name of a flag's type -> the YAML values that it takes, and these in words. A bool is an int in Python, and a number
+# where text is expected is more often a slip than a name. The conversion itself is the flag's own.
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "str": ((str,), "str (text)"),
+    "int": ((int, str), "int (a whole number)"),
+    "float": ((float, int, str), "float (a number)"),
+    "string_to_bool": ((bool, str), "bool (true or false)"),
 }
 
 
-def _type_name(action: Action) -> str:
-    return getattr(action.type or str, "__name__", str(action.type))
-
-
-def _expected(action: Action) -> str:
+def _kind(action: Action) -> tuple[tuple[type, ...], str]:
+    """The YAML values that a flag takes, and these in words."""
     if action.choices:
-        return f"one of {', '.join(map(str, action.choices))}"
-    name = _type_name(action)
-    plain = {"str": "str (text)", "int": "int (a whole number)", "float": "float (a number)"}
-    return {**plain, "string_to_bool": "bool (true or false)"}.get(name, name)
+        return (str, int, float), f"one of {', '.join(map(str, action.choices))}"
+    name = getattr(action.type or str, "__name__", str(action.type))
+    return _KINDS.get(name, ((str, int, float), name))
