@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 from collections import Counter, defaultdict
 
 import numpy as np
@@ -320,6 +321,24 @@ def test_tables_of_a_folder(tmp_path, monkeypatch):
     assert set(with_pos.train.column_names) == {"words", "tags", "pos"} and with_pos.train[0]["pos"] == ["N", "V"]
     with pytest.raises(DataError, match="`tag_column` is 2; columns of tables have names: tokens, kind"):
         load_tags(str(tmp_path / "all.jsonl"), tag_column=2)
+
+
+@pytest.mark.parametrize("name", ["d[1].jsonl", "d*.jsonl", "d?.jsonl", "d {a}%20.jsonl"])
+def test_the_name_of_a_table_is_no_pattern(tmp_path, name):
+    (tmp_path / "dx.jsonl").write_text(jsonl("other"))
+    (tmp_path / "d1.jsonl").write_text(jsonl("other"))
+    (tmp_path / name).write_text(jsonl("tags"))
+    assert len(rows(load_tags(str(tmp_path / name)))) == 16
+    assert len(list(tmp_path.iterdir())) == 3  # nothing is written beside it
+
+
+def test_a_table_that_changed_within_its_time_stamp_is_read_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    for word in ("one", "two"):
+        (tmp_path / "d.jsonl").write_text(jsonl("tags").replace('"x"', f'"{word}"'))
+        os.utime(tmp_path / "d.jsonl", (1, 1))
+        assert {words[1] for words, _ in rows(load_tags(str(tmp_path / "d.jsonl")))} == {word}
+    assert not (tmp_path / "cache").exists()
 
 
 @pytest.mark.parametrize(("words", "tag"), [(["a"], -1), (["a"], None), ([None], 0)])

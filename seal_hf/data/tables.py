@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import re
+import tempfile
 from pathlib import Path
 
 import datasets
@@ -53,8 +55,12 @@ def read_tables(
             loaded = datasets.load_dataset(repo, configuration or None)
         else:
             kind = "parquet" if next(iter(files.values())).suffix == ".parquet" else "json"
-            paths = {"train" if split == "all" else re.sub(r"\W", "_", split): str(f) for split, f in files.items()}
-            loaded = datasets.load_dataset(kind, data_files=paths)
+            paths = {  # the library reads a path as a pattern
+                "train" if split == "all" else re.sub(r"\W", "_", split): glob.escape(str(file))
+                for split, file in files.items()
+            }
+            with tempfile.TemporaryDirectory() as cache:  # the library's own cache knows a file by its time stamp alone
+                loaded = datasets.load_dataset(kind, data_files=paths, cache_dir=cache, keep_in_memory=True)
     except Exception as error:  # the library raises a dozen kinds; the user needs the name and the reason
         reason = next((str(e) for e in (error.__cause__, error) if e is not None and str(e)), type(error).__name__)
         raise DataError(f"Data set {name!r} could not be loaded: {reason}") from error
