@@ -140,6 +140,11 @@ def _not_utf8(path: Path, error: UnicodeDecodeError) -> DataError:
     return DataError(f"{path}: not UTF-8 text ({error}). Save the file as UTF-8.")
 
 
+# The standard library reads the files, not `datasets`: there, a row that is too short gets empty cells in silence, rows
+# that are all too long lose their last cells, a JSON text such as 2024-01-01 becomes a date, an error counts rows in
+# place of lines, and a path is a pattern.
+
+
 def _read_table(path: Path, has_label_list: bool, label_column: str) -> Rows:
     delimiter = "\t" if path.suffix == ".tsv" else ","
     quoting = csv.QUOTE_NONE if path.suffix == ".tsv" else csv.QUOTE_MINIMAL  # tsv texts hold stray quotes
