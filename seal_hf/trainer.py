@@ -12,6 +12,7 @@ The task-net runs once on the first micro-batch of a window: the loss-net phase 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -27,7 +28,7 @@ from .energy_losses import ENERGY_LOSSES, EnergyLoss
 from .models import SealModel
 from .nets.feature_cache import FEATURES
 from .reports import run_card
-from .second_net.extension import Extension
+from .second_net.extension import Extension, MicroBatch
 from .second_net.learner import Learner
 from .second_net.loss_net import LossNet
 from .second_net.optimizer import with_own_rate
@@ -41,11 +42,56 @@ from .training.decoding import PredictionDecoder
 from .training.energy_weight import EnergyWeight
 from .training.launchers import check_launcher
 from .training.setup import cache_features, loss_net_learner, made_extensions, prepare_run
-from .training.two_nets import TwoNets
+from .training.two_nets import PhaseMeters, TwoNets
 from .training.window import Window
 from .utils.modules import frozen, train_mode
 
 logger = logging.get_logger(__name__)
+
+
+@dataclass
+class LossNetPhase:
+    """The loss-net's part of a step: n_E updates on candidates from the current task-net (SEAL Eq. 4).
+
+    Args:
+        learner: of the loss-net.
+        energy_loss: what the loss-net minimises.
+        extensions: give more candidates, and terms of the loss.
+        num_updates: n_E.
+        meters: takes what the log is to say.
+    """
+
+    learner: Learner
+    energy_loss: EnergyLoss
+    extensions: list[Extension]
+    num_updates: int
+    meters: PhaseMeters
+
+    def __call__(self, window: list[MicroBatch], energy_weight: float) -> None:
+        """`window`: the micro-batches, with the task-net's outputs detached; `energy_weight`: λ1 of this step."""
+        for update in range(self.num_updates):
+            batches = window
+            for extension in self.extensions:
+                batches = extension.begin_update(batches, update, energy_weight)
+            self.learner.zero_grad()
+            for i, batch in enumerate(batches):
+                noise = batch.noise(update)
+                candidates = self.energy_loss.candidates(
+                    batch.space, batch.logits, batch.labels, noise, batch.augmented
+                )
+                more = [extension.columns(batch) for extension in self.extensions]
+                row = batch.space.join([candidates.y, *chain(*more)])
+                with self.learner.net.active(training=True), self.learner.accumulate(i == len(batches) - 1):
+                    energies = self.learner(row, candidates.mask, batch.inputs, batch.features)
+                    energies, *beside = energies.split([candidates.y.shape[1], *map(len, more)], dim=1)
+                    loss = self.energy_loss(energies, candidates)
+                    terms = zip(self.extensions, beside, strict=True)
+                    whole = loss + sum(extension.loss_net_term(batch, own, loss) for extension, own in terms)
+                    self.learner.backward(whole / len(batches))
+                self.meters.add_batch(loss, energies.detach(), candidates)
+            self.learner.apply()
+            self.meters.add_update(self.learner)
+        self.learner.zero_grad()  # nothing of this phase is left when the task-net's optimizer steps
 
 
 class SealTrainer(StructuredTrainer):
@@ -89,31 +135,10 @@ class SealTrainer(StructuredTrainer):
             self._pending = None  # an interrupted step leaves nothing for the next, or for an evaluation
 
     def loss_net_phase(self, window: list[dict[str, Tensor]]) -> None:
-        """n_E updates of the loss-net over the micro-batches of the window (SEAL Eq. 4)."""
+        """The loss-net's updates over the micro-batches of the window, see [`LossNetPhase`]."""
         outputs = [self._pending, *(None for _ in window[1:])]  # the task-net has run on the first of them
         batches = [self.nets.detached(i, *given) for i, given in enumerate(zip(outputs, window, strict=True))]
-        for update in range(self.args.loss_net_steps):
-            current = batches
-            for extension in self.extensions:
-                current = extension.begin_update(current, update, self.energy_weight)
-            self.learner.zero_grad()
-            for i, batch in enumerate(current):
-                candidates = self.energy_loss.candidates(
-                    batch.space, batch.logits, batch.labels, batch.noise(update), batch.augmented
-                )
-                more = [extension.columns(batch) for extension in self.extensions]
-                row = batch.space.join([candidates.y, *chain(*more)])
-                with self.loss_net.active(training=True), self.learner.accumulate(i == len(batches) - 1):
-                    energies = self.learner(row, candidates.mask, batch.inputs, batch.features)
-                    energies, *beside = energies.split([candidates.y.shape[1], *map(len, more)], dim=1)
-                    loss = self.energy_loss(energies, candidates)
-                    terms = zip(self.extensions, beside, strict=True)
-                    whole = loss + sum(extension.loss_net_term(batch, own, loss) for extension, own in terms)
-                    self.learner.backward(whole / len(batches))
-                self.nets.meter_phase(loss, energies.detach(), candidates)
-            self.learner.apply()
-            self.meters.add(loss_net_grad_norm=self.learner.grad_norm)
-        self.learner.zero_grad()  # nothing of this phase is left when the task-net's optimizer steps
+        self.phase(batches, self.energy_weight)
 
     def compute_loss(self, model, inputs, return_outputs: bool = False, num_items_in_batch=None):
         """Training: λ2 · task loss + λ1 · energy of the relaxed output (SEAL Eq. 1, 5). Evaluation: the task loss
@@ -159,6 +184,7 @@ class SealTrainer(StructuredTrainer):
     # --- its parts ---------------------------------------------------------------------------------------------------
 
     learner: Learner | None = None
+    phase: LossNetPhase | None = None
     extensions: list[Extension] = []
     _pending: Any = None  # the task-net's outputs with gradients, between training_step and compute_loss
 
@@ -266,10 +292,12 @@ class SealTrainer(StructuredTrainer):
         super().begin_run(num_training_steps)
         if self._trial is not None:  # a search has changed the arguments
             prepare_run(self)
-        self.learner, self.extensions = None, []  # of this run alone
+        self.learner, self.phase, self.extensions = None, None, []  # of this run alone
         if self.energy_loss is not None:
             self.learner = loss_net_learner(self, num_training_steps)
             self.extensions = made_extensions(self)
+            parts = (self.learner, self.energy_loss, self.extensions, self.args.loss_net_steps)
+            self.phase = LossNetPhase(*parts, PhaseMeters(self))
 
     def create_optimizer(self, *args, **kwargs):
         """The Trainer's, with the CRF's own rate where it has one."""

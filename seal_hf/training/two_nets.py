@@ -13,6 +13,7 @@ from ..energy_losses import GOLD, OUTPUT, SAMPLES, Candidates
 from ..nets.encoders import task_features
 from ..nets.feature_cache import FEATURES
 from ..second_net.extension import MicroBatch
+from ..second_net.learner import Learner
 from ..utils.modules import keeping_statistics
 from ..utils.noise import stateless_noise
 from .base import encoder_inputs
@@ -70,17 +71,6 @@ class TwoNets:
         args, step = self.trainer.args, self.trainer.state.global_step
         return stateless_noise(args.device, args.seed, step, update, args.process_index, micro_batch)
 
-    def meter_phase(self, loss: Tensor, energies: Tensor, candidates: Candidates) -> None:
-        """What the log says of an update of the loss-net: its loss, and energies (B, 2 + K) without gradient."""
-        trainer = self.trainer
-        trainer.meters.watch("loss-net", loss, trainer.state.global_step)
-        trainer.meters.add(
-            loss_net_loss=loss, energy_gold=energies[:, GOLD].mean(), energy_output=energies[:, OUTPUT].mean()
-        )
-        trainer.meters.add(**trainer.energy_loss.terms(energies, candidates))
-        if energies.shape[1] > 2:
-            trainer.meters.add(energy_samples=energies[:, SAMPLES].mean())
-
     def meter_evaluation(self, outputs, inputs: dict[str, Tensor]) -> None:
         """Energies of output and gold are reported beside the evaluation loss, since the loss-net moves."""
         trainer = self.trainer
@@ -105,3 +95,25 @@ class TwoNets:
     def _shares_features(self) -> bool:
         loss_net = self.trainer.loss_net
         return loss_net is not None and loss_net.config.encoder_mode == "shared"
+
+
+class PhaseMeters:
+    """What the log says of the loss-net's phase of a trainer."""
+
+    def __init__(self, trainer: Any):
+        self.trainer = trainer
+
+    def add_batch(self, loss: Tensor, energies: Tensor, candidates: Candidates) -> None:
+        """The energy loss of a micro-batch, and the energies of its candidates, (B, 2 + K), without gradient."""
+        trainer = self.trainer
+        trainer.meters.watch("loss-net", loss, trainer.state.global_step)
+        trainer.meters.add(
+            loss_net_loss=loss, energy_gold=energies[:, GOLD].mean(), energy_output=energies[:, OUTPUT].mean()
+        )
+        trainer.meters.add(**trainer.energy_loss.terms(energies, candidates))
+        if energies.shape[1] > 2:
+            trainer.meters.add(energy_samples=energies[:, SAMPLES].mean())
+
+    def add_update(self, learner: Learner) -> None:
+        """The norm of the gradients of an update."""
+        self.trainer.meters.add(loss_net_grad_norm=learner.grad_norm)
