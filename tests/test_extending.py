@@ -144,7 +144,7 @@ def test_cross_entropy_leaves_aside_what_is_of_energy_losses(tmp_path):
         (lambda: BinaryMaskSpace().cost(torch.ones(1, 1, 2, 2), torch.ones(1, 2, 2), "L1"), "`margin_cost` is 'L1'"),
         (
             lambda: TagSequenceSpace(["O"]).cost(torch.ones(1, 1, 2, 1), torch.ones(1, 2, 1), "L1"),
-            "`margin_cost` is 'L1'",
+            "`margin_cost` is 'L1', which tag_sequence outputs do not have",
         ),
     ],
 )

@@ -1,9 +1,12 @@
 """What ships: dependencies and pins, package data, changelog, kinds of tracked files, recipes."""
 
 import ast
+import os
 import re
+import shutil
 import subprocess
 import sys
+import zipfile
 from datetime import date
 from pathlib import Path
 
@@ -112,6 +115,33 @@ def test_package_data_names_every_file_that_is_not_python():
     globs = setup_argument("package_data")["seal_hf"]
     assert [glob for glob in globs if not list(package.glob(glob))] == []
     assert files - {file for glob in globs for file in package.glob(glob)} == set()
+
+
+def test_the_wheel_is_enough(tmp_path):
+    """The wheel holds the files of the package and no others; unpacked elsewhere, it finds its own data."""
+    pytest.importorskip("setuptools", "70.1")
+    source, unpacked = tmp_path / "source", tmp_path / "unpacked"
+    shutil.copytree(ROOT / "seal_hf", source / "seal_hf", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "setup.py", "README.md"):
+        shutil.copy(ROOT / name, source)
+    build = "from setuptools import build_meta; print(build_meta.build_wheel('..'))"
+    built = subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True, text=True)
+    with zipfile.ZipFile(tmp_path / built.stdout.splitlines()[-1]) as wheel:
+        held = {name for name in wheel.namelist() if ".dist-info/" not in name}
+        wheel.extractall(unpacked)
+    expected = {file for file in (ROOT / "seal_hf").rglob("*") if file.is_file() and file.suffix != ".pyc"}
+    assert held == {file.relative_to(ROOT).as_posix() for file in expected}
+    use = "from seal_hf.cli.recipes import packaged_recipe; print(packaged_recipe('text'))"
+    used = subprocess.run(
+        [sys.executable, "-c", use],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(unpacked)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    recipe = Path(used.stdout.strip())
+    assert recipe.is_file() and recipe.is_relative_to(unpacked)
 
 
 def test_the_changelog_keeps_its_format():

@@ -120,7 +120,8 @@ def test_f_does_not_train_the_crf_of_the_task_net(tmp_path, folder, kind):
     assert torch.equal(ends[0][0], ends[1][0]) and not torch.equal(ends[0][1], ends[1][1])
 
 
-PADDED = [("chain_ge_c", loss) for loss in ENERGY_LOSSES] + [(energy, "nce") for energy in energies_of("tag_sequence")]
+PADDED = [("chain_ge_c", loss) for loss in ENERGY_LOSSES]
+PADDED += [(energy, "nce") for energy in energies_of("tag_sequence") if energy != "chain_ge_c"]
 
 
 @pytest.mark.parametrize("kind", ["bilstm", "bert"])
