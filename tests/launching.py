@@ -1,6 +1,7 @@
 """Starts programs of this folder through the real `accelerate launch`, configured by `examples/accelerate/`."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import torch
 
 ROOT = Path(__file__).resolve().parents[1]
+OUR_WARNING = re.compile(rf"^{re.escape(str(ROOT))}/seal_hf/\S+:\d+: \w*Warning: .*", re.MULTILINE)
 OF_A_LAUNCHER = ("ACCELERATE_", "FSDP_", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -22,7 +24,7 @@ def start(config, script, *arguments, options=(), **variables) -> subprocess.Pop
     """One `accelerate launch`; `options` are its own and go over the file's."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(OF_A_LAUNCHER)}
     paths = [str(ROOT), environment.get("PYTHONPATH", "")]
-    environment |= {"PYTHONPATH": os.pathsep.join(filter(None, paths)), **variables}
+    environment |= {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONWARNINGS": "default", **variables}
     launch = [
         sys.executable,
         "-m",
@@ -36,11 +38,12 @@ def start(config, script, *arguments, options=(), **variables) -> subprocess.Pop
 
 
 def finish(*launches: subprocess.Popen) -> None:
-    """Wait for all of them; the first that fails ends the others."""
+    """Wait for all of them; the first that fails, or in which our code warns, ends the others."""
     try:
         for launch in launches:
             output, _ = launch.communicate(timeout=300)
             assert launch.returncode == 0, output[-8000:]
+            assert OUR_WARNING.findall(output) == []
     finally:
         for launch in launches:
             launch.kill()

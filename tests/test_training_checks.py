@@ -334,10 +334,9 @@ def test_a_length_without_room_for_a_word_is_refused():
 def test_adapters_that_would_not_come_back_are_refused(tmp_path):
     """Of transformers' own integration no weights were left after a save; of another name, PEFT saves elsewhere."""
     peft = pytest.importorskip("peft")
-    lora = peft.LoraConfig(target_modules=["query"])
     own, named = (AutoModelForSequenceClassification.from_config(tiny_config("bert")) for _ in range(2))
-    own.add_adapter(lora)
-    named = peft.get_peft_model(named, lora, adapter_name="task")
+    own.add_adapter(peft.LoraConfig(target_modules=["query"]))
+    named = peft.get_peft_model(named, peft.LoraConfig(target_modules=["query"]), adapter_name="task")
     for model, message in ((own, "an adapter by transformers' own integration"), (named, "adapter is called 'task'")):
         with pytest.raises(ValueError, match=message):
             SealTrainer(model, tiny_run.arguments(tmp_path, "ce"))
