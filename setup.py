@@ -37,6 +37,7 @@ EXTRAS_REQUIRE = {
     "evaluate": ["evaluate>=0.4.6"],  # our metrics as evaluate.Metric, for evaluate.combine; nothing is fetched
     "vision": ["pillow>=12"],  # image files, and transformers' image processors
     "test": [
+        "mypy>=2.4",  # the types that py.typed promises; older ones were not tried
         "pytest>=9.0",  # the tests; .ci/run uses its limit on a hanging test
         "pytest-xdist>=3.8",  # the tests on two cores: they are single-threaded, for bits that do not change
         "ruff>=0.17",  # lint and format

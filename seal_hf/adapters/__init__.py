@@ -50,11 +50,11 @@ def check_adapters(model: nn.Module) -> None:
 
 def with_adapter(
     model: PreTrainedModel,
-    loss_net_encoder: str,
+    loss_net_encoder: str | None,
     adapter: Any = None,
     rank: int | None = None,
     targets: str | list[str] | None = None,
-) -> nn.Module:
+) -> PreTrainedModel:
     """The task-net with a fresh adapter, where one is asked for: by name, or because the loss-net's needs its library.
 
     Args:

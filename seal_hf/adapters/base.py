@@ -6,11 +6,15 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
+
+if TYPE_CHECKING:
+    from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
 LOSS_ADAPTER = "loss"
 
@@ -27,7 +31,7 @@ class LossAdapter(ABC):
         config: of the loss adapter, as in [`LossNetConfig`]; default: as the task-net's.
     """
 
-    def __init__(self, model: nn.Module, config: dict[str, Any] | None = None):
+    def __init__(self, model: PreTrainedModel, config: dict[str, Any] | None = None):
         self.model = model
         before = {name for name, _ in model.named_parameters()}
         self.config = self._add(config)
@@ -54,7 +58,7 @@ class LossAdapter(ABC):
         return iter(self.named_parameters.values())
 
     @contextlib.contextmanager
-    def active(self, training: bool = False):
+    def active(self, training: bool = False) -> Iterator[None]:
         """Inside, the base is the loss-net's encoder: no other parameter takes a gradient; its own do if `training`.
 
         Gradients are to be computed inside too: autograd drops those of parameters that are frozen by then, and
@@ -77,7 +81,7 @@ class LossAdapter(ABC):
             for parameter, flag in flags:
                 parameter.requires_grad_(flag)
 
-    def __call__(self, **inputs: Tensor):
+    def __call__(self, **inputs: Tensor) -> BaseModelOutput:
         """The base's outputs, among them `last_hidden_state` (B, T, H); a graph only in the loss-net's phase, even
         where gradient checkpointing has made the embeddings ask for one."""
         with self.active(), torch.set_grad_enabled(self._training):
@@ -103,7 +107,9 @@ class AdapterLibrary(ABC):
         """Raises ValueError where the adapters in use would not come back as they are saved."""
 
     @abstractmethod
-    def wrap(self, model: PreTrainedModel, method: Any, rank: int | None, targets: str | list[str] | None) -> nn.Module:
+    def wrap(
+        self, model: PreTrainedModel, method: Any, rank: int | None, targets: str | list[str] | None
+    ) -> PreTrainedModel:
         """The task-net with a fresh adapter on a frozen base; its classifier stays trainable."""
 
     @abstractmethod
@@ -123,6 +129,8 @@ class AdapterLibrary(ABC):
         """What `save` wrote, into `model`, in place."""
 
     @abstractmethod
-    def from_folder(self, folder: str | Path, auto_class: type, **kwargs) -> nn.Module | None:
+    def from_folder(
+        self, folder: str | Path, auto_class: type[_BaseAutoModelClass], **kwargs: Any
+    ) -> PreTrainedModel | None:
         """The task-net that `save` wrote, on its base, which `auto_class` loads; None where the folder is not of this
         library."""

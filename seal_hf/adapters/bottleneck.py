@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 from transformers import PreTrainedModel
 
 from .base import LOSS_ADAPTER, AdapterLibrary, LossAdapter
+
+if TYPE_CHECKING:
+    from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
 TASK_ADAPTER = "task"
 CONFIG, WEIGHTS = "adapter_config.json", "adapter.safetensors"
@@ -19,6 +23,8 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter.safetensors"
 
 class BottleneckLossAdapter(LossAdapter):
     """A second adapter of the `adapters` library beside the task-net's."""
+
+    model: Any  # the library puts its methods into the task-net
 
     def _add(self, config: dict[str, Any] | None) -> dict[str, Any]:
         import adapters
@@ -30,7 +36,7 @@ class BottleneckLossAdapter(LossAdapter):
         return config
 
     @contextlib.contextmanager
-    def _switched(self):
+    def _switched(self) -> Iterator[None]:
         from adapters import AdapterSetup
 
         with AdapterSetup(LOSS_ADAPTER):
@@ -51,14 +57,14 @@ class Adapters(AdapterLibrary):
     def owns(self, model: nn.Module) -> bool:
         return hasattr(model, "adapters_config") and bool(model.active_adapters)
 
-    def check(self, model: nn.Module) -> None:
+    def check(self, model: Any) -> None:
         if len(names := model.active_adapters.flatten()) > 1:
             raise ValueError(
                 f"The task-net has the active adapters {', '.join(sorted(names))}, of which the first alone would be "
                 "saved. Merge the others into the base, or activate one."
             )
 
-    def wrap(self, model: PreTrainedModel, method: Any, rank: int | None, targets: str | list[str] | None) -> nn.Module:
+    def wrap(self, model: Any, method: Any, rank: int | None, targets: str | list[str] | None) -> PreTrainedModel:
         import adapters
 
         if targets is not None:
@@ -77,15 +83,17 @@ class Adapters(AdapterLibrary):
     def merged(self, model: nn.Module, loss_adapter: bool = False) -> PreTrainedModel:
         raise ValueError("Bottleneck adapters cannot be merged: save the task-net with adapter_export='adapter'.")
 
-    def save(self, model: nn.Module, folder: str | Path) -> None:
+    def save(self, model: Any, folder: str | Path) -> None:
         Path(folder).mkdir(parents=True, exist_ok=True)
         model.save_adapter(str(folder), _task_adapter(model), with_head=True, use_safetensors=True)
 
-    def load(self, model: nn.Module, folder: str | Path) -> None:
+    def load(self, model: Any, folder: str | Path) -> None:
         task = _task_adapter(model) if self.owns(model) else TASK_ADAPTER
         model.load_adapter(str(folder), load_as=task, set_active=True, use_safetensors=True)
 
-    def from_folder(self, folder: str | Path, auto_class: type, **kwargs) -> nn.Module | None:
+    def from_folder(
+        self, folder: str | Path, auto_class: type[_BaseAutoModelClass], **kwargs: Any
+    ) -> PreTrainedModel | None:
         file = Path(folder) / CONFIG
         if not (file.is_file() and (Path(folder) / WEIGHTS).is_file()):
             return None
@@ -99,5 +107,5 @@ class Adapters(AdapterLibrary):
         return model
 
 
-def _task_adapter(model: nn.Module) -> str:
+def _task_adapter(model: Any) -> str:
     return model.active_adapters.first()

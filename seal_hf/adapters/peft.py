@@ -5,14 +5,19 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
+from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from torch import nn
 from transformers import PreTrainedModel
 
 from .base import LOSS_ADAPTER, AdapterLibrary, LossAdapter
+
+if TYPE_CHECKING:
+    from peft import PeftConfig, PeftModel
+    from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
@@ -20,6 +25,8 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 class PeftLossAdapter(LossAdapter):
     """A second PEFT adapter, of the same kind as the task-net's. PEFT's list of adapters does not name it, so it is
     never saved, loaded or merged as one of the task-net's."""
+
+    model: PeftModel  # type: ignore[assignment]  # it passes on whatever the base has
 
     def _add(self, config: dict[str, Any] | None) -> dict[str, Any]:
         from peft import PeftConfig, PeftModel
@@ -35,7 +42,7 @@ class PeftLossAdapter(LossAdapter):
         return config
 
     @contextlib.contextmanager
-    def _switched(self):
+    def _switched(self) -> Iterator[None]:
         before = [layer.active_adapters for layer in self._layers]
         for layer in self._layers:
             layer.set_adapter([LOSS_ADAPTER])
@@ -47,7 +54,7 @@ class PeftLossAdapter(LossAdapter):
 
     @property
     def encoder(self) -> PreTrainedModel:
-        return self.model.get_base_model().base_model
+        return cast(PreTrainedModel, self.model.get_base_model().base_model)
 
 
 class Peft(AdapterLibrary):
@@ -61,20 +68,23 @@ class Peft(AdapterLibrary):
         return hasattr(model, "peft_config") and hasattr(model, "get_base_model")
 
     def check(self, model: nn.Module) -> None:
-        _check_prompts(model.peft_config[model.active_adapter])
-        if model.active_adapter != "default" and not model.peft_config[model.active_adapter].is_prompt_learning:
+        wrapped = cast("PeftModel", model)
+        _check_prompts(config := wrapped.peft_config[wrapped.active_adapter])
+        if wrapped.active_adapter != "default" and not config.is_prompt_learning:
             raise ValueError(
-                f"The task-net's adapter is called {model.active_adapter!r}, under which PEFT saves it in a folder of "
-                "that name, where nothing finds it. Leave adapter_name out, or call it 'default'."
+                f"The task-net's adapter is called {wrapped.active_adapter!r}, under which PEFT saves it in a folder "
+                "of that name, where nothing finds it. Leave adapter_name out, or call it 'default'."
             )
 
-    def wrap(self, model: PreTrainedModel, method: Any, rank: int | None, targets: str | list[str] | None) -> nn.Module:
+    def wrap(
+        self, model: PreTrainedModel, method: Any, rank: int | None, targets: str | list[str] | None
+    ) -> PreTrainedModel:
         import peft
 
         config = method
         if isinstance(method, str):
             tokens = type(model).__name__.endswith("ForTokenClassification")
-            common = {"task_type": peft.TaskType.TOKEN_CLS if tokens else peft.TaskType.SEQ_CLS}
+            common: dict[str, Any] = {"task_type": peft.TaskType.TOKEN_CLS if tokens else peft.TaskType.SEQ_CLS}
             if targets is not None:
                 common["target_modules"] = targets
             if method == "ia3":
@@ -82,28 +92,32 @@ class Peft(AdapterLibrary):
             else:
                 rank = rank or 8
                 config = peft.LoraConfig(r=rank, lora_alpha=2 * rank, use_dora=method == "dora", **common)
-        return peft.get_peft_model(model, config)
+        return _as_base(peft.get_peft_model(model, config))
 
     def mergeable(self, model: nn.Module) -> bool:
+        wrapped = cast("PeftModel", model)
         return (
-            hasattr(model.base_model, "merge_and_unload")
-            and not model.peft_config[model.active_adapter].is_prompt_learning
+            hasattr(wrapped.base_model, "merge_and_unload")
+            and not wrapped.peft_config[wrapped.active_adapter].is_prompt_learning
         )
 
     def merged(self, model: nn.Module, loss_adapter: bool = False) -> PreTrainedModel:
-        copied = copy.deepcopy(model)
+        copied = copy.deepcopy(cast("PeftModel", model))
         return copied.merge_and_unload(adapter_names=[LOSS_ADAPTER] if loss_adapter else None)
 
     def save(self, model: nn.Module, folder: str | Path) -> None:
-        model.save_pretrained(folder)
+        cast("PeftModel", model).save_pretrained(str(folder))
 
     def load(self, model: nn.Module, folder: str | Path) -> None:
         from peft import set_peft_model_state_dict
         from safetensors.torch import load_file
 
-        set_peft_model_state_dict(model, load_file(Path(folder) / WEIGHTS), adapter_name=model.active_adapter)
+        wrapped = cast("PeftModel", model)
+        set_peft_model_state_dict(wrapped, load_file(Path(folder) / WEIGHTS), adapter_name=wrapped.active_adapter)
 
-    def from_folder(self, folder: str | Path, auto_class: type, **kwargs) -> nn.Module | None:
+    def from_folder(
+        self, folder: str | Path, auto_class: type[_BaseAutoModelClass], **kwargs: Any
+    ) -> PreTrainedModel | None:
         file = Path(folder) / CONFIG
         if not (file.is_file() and (Path(folder) / WEIGHTS).is_file()):
             return None
@@ -111,17 +125,23 @@ class Peft(AdapterLibrary):
 
         base = json.loads(file.read_text(encoding="utf-8"))["base_model_name_or_path"]
         model = auto_class.from_pretrained(base, **kwargs)
-        config = peft.PeftConfig.from_pretrained(folder)
+        config = peft.PeftConfig.from_pretrained(str(folder))
         _check_prompts(config)
         if config.is_prompt_learning:  # which PEFT loads for inference alone
             config.inference_mode = False
-            model = peft.get_peft_model(model, config)
-            self.load(model, folder)
-            return model
-        return peft.PeftModel.from_pretrained(model, folder, is_trainable=True, use_safetensors=True)
+            wrapped = peft.get_peft_model(model, config)
+            self.load(wrapped, folder)
+        else:
+            wrapped = peft.PeftModel.from_pretrained(model, folder, is_trainable=True, use_safetensors=True)
+        return _as_base(wrapped)
 
 
-def _check_prompts(config) -> None:
+def _as_base(model: nn.Module) -> PreTrainedModel:
+    """As the type that callers know: PEFT's wrapper passes on whatever the base has."""
+    return cast(PreTrainedModel, model)
+
+
+def _check_prompts(config: PeftConfig) -> None:
     """Raises ValueError for prompts from an encoder that PEFT does not save: read back, they would pass through a fresh
     one."""
     if config.peft_type == "P_TUNING" or getattr(config, "prefix_projection", False):
@@ -132,7 +152,7 @@ def _check_prompts(config) -> None:
         )
 
 
-def _jsonable(config) -> dict[str, Any]:
+def _jsonable(config: PeftConfig) -> dict[str, Any]:
     """A PEFT configuration as plain values: enumerations by value, sets as lists."""
     plain = {key: value.value if isinstance(value, Enum) else value for key, value in config.to_dict().items()}
     return {key: sorted(value) if isinstance(value, set) else value for key, value in plain.items()}

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,13 +30,23 @@ from transformers import AutoTokenizer
 from transformers.utils import CONFIG_NAME
 
 from ..cli.recipes import parse_recipe
-from ..data import DataArguments, DataError, TagDataArguments, load_multilabel, load_tags
+from ..data import (
+    DataArguments,
+    DataError,
+    MultiLabelData,
+    TagDataArguments,
+    TagSequenceData,
+    load_multilabel,
+    load_tags,
+)
 from ..data.tensors.collators import TensorRows, tokenize
 from ..data.tensors.vocabulary import Vocabulary
 from ..data.tensors.words import encode_words, tokenize_words
-from ..models import SealForMultiLabel, SealForTokenClassification
+from ..models import SealForMultiLabel, SealForTokenClassification, SealModel
+from ..models.base import SealModelT
 from ..nets.recurrent import BiLSTMForTokenClassification
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig
+from ..structures.crf import CRF
 from . import dependence as d
 from .draw import check_matplotlib, draw_matrices, draw_points
 
@@ -64,10 +75,10 @@ def hessian(folder: str, data_args: DataArguments, args: AnalysisArguments) -> d
     seal, data, rows = read_multilabel(folder, data_args, args)
     gold = np.asarray(data.train.with_format("numpy")["labels"][:])
     order = np.argsort(-gold.sum(0), kind="stable")[: args.max_labels]
-    labels, total, count = np.sort(order), 0.0, 0
+    labels, total, count = np.sort(order), torch.zeros(()), 0
     for inputs, gold_rows in batches(rows, args):
-        y = gold_rows.float() if seal.task_net is None else seal.space.relax(outputs_of(seal, inputs))
-        total = total + len(y) * d.energy_hessian(lambda y, x=inputs: seal.energy(y, **x), y, labels.tolist())
+        y = seal.space.relax(outputs_of(seal, inputs)) if isinstance(seal, SealForMultiLabel) else gold_rows.float()
+        total = total + len(y) * d.energy_hessian(energy_at(seal, inputs), y, labels.tolist())
         count += len(y)
     matrix = (total / count).numpy()
     references = {"pmi": d.label_pmi(gold[:, labels]), "correlation": d.label_correlation(gold[:, labels])}
@@ -94,17 +105,19 @@ def gradients(folder: str, data_args: DataArguments, args: AnalysisArguments) ->
     seal, data, rows = read_multilabel(folder, data_args, args)
     gold = np.asarray(data.train.with_format("numpy")["labels"][:])
     associated, unrelated = d.label_pairs(gold, args.num_pairs)
-    at_output = []
-    for inputs, labels in batches(rows, args) if seal.task_net is not None else ():
-        logits = outputs_of(seal, inputs)
-        both = d.gradients_at_output(lambda y, x=inputs: seal.energy(y, **x), logits, labels, args.energy_weight)
-        at_output.append((seal.space.relax(logits), *both))
-    at_output = [torch.cat(parts) for parts in zip(*at_output, strict=True)]  # ŷ and both gradients, (N, L) each
-    features = torch.zeros(1, seal.loss_net.energy.label_embeddings.embedding_dim)
+    by_batch = []
+    if isinstance(seal, SealForMultiLabel):
+        for inputs, labels in batches(rows, args):
+            logits = outputs_of(seal, inputs)
+            both = d.gradients_at_output(energy_at(seal, inputs), logits, labels, args.energy_weight)
+            by_batch.append((seal.space.relax(logits), *both))
+    at_output = [torch.cat(parts) for parts in zip(*by_batch, strict=True)]  # ŷ and both gradients, (N, L) each
+    energy_net: Any = seal.loss_net.energy  # of label sets
+    features = torch.zeros(1, energy_net.label_embeddings.embedding_dim)
     found, plots = [], []
     for kind, pairs in (("associated", associated), ("unrelated", unrelated)):
         for i, k in pairs:
-            names = {"kind": kind, "i": data.label_names[i], "k": data.label_names[k]}
+            names: dict[str, Any] = {"kind": kind, "i": data.label_names[i], "k": data.label_names[k]}
             global_term = lambda y: seal.loss_net.energies(features.expand(len(y), -1), y.unsqueeze(1)).squeeze(1)  # noqa: E731
             cross_entropy = lambda y, k=k: -y[:, k].log()  # noqa: E731
             (y, bce), (_, slope) = (
@@ -147,7 +160,7 @@ def tags(folder: str, data_args: TagDataArguments, args: AnalysisArguments) -> d
     """The energy's mixed second derivatives of neighbouring tags at the task-net's outputs of validation rows, and the
     transitions of a CRF, against bigrams of tags in train."""
     seal, data, rows = read_tags(folder, data_args, args)
-    total, count = 0.0, 0
+    total, count = torch.zeros(()), 0
     for inputs, labels in batches(rows, args):
         mask = labels >= 0
         pairs = int((mask.sum(1) - 1).clamp_min(0).sum())
@@ -158,8 +171,8 @@ def tags(folder: str, data_args: TagDataArguments, args: AnalysisArguments) -> d
     bigrams = d.tag_bigrams(data.train["tags"][:], len(data.label_names))
     references = {"log_bigrams": np.log(bigrams + 1.0), "pmi": d.tag_pmi(bigrams)}
     learned = {"minus_hessian": -(total / max(count, 1)).numpy()}
-    if getattr(seal.task_net, "crf", None) is not None:
-        learned["crf_transitions"] = seal.task_net.crf.transitions.detach().numpy()
+    if isinstance(crf := getattr(seal.task_net, "crf", None), CRF):
+        learned["crf_transitions"] = crf.transitions.detach().numpy()
     if args.figure:
         titles = {"minus_hessian": "-∂²E/∂y_t∂y_t+1", "crf_transitions": "transitions of the CRF"}
         shown = {titles[name]: matrix for name, matrix in learned.items()} | {"PMI of neighbours": references["pmi"]}
@@ -171,16 +184,19 @@ def tags(folder: str, data_args: TagDataArguments, args: AnalysisArguments) -> d
     return {"neighbours": count, "tags": data.label_names, **learned, **references, "agreement": agree}
 
 
-COMMANDS = {
+COMMANDS: dict[str, tuple[Callable[..., dict], type]] = {
     "hessian": (hessian, DataArguments),
     "gradients": (gradients, DataArguments),
     "tags": (tags, TagDataArguments),
 }
 
 
-def read_multilabel(folder: str, data_args: DataArguments, args: AnalysisArguments):
+def read_multilabel(
+    folder: str, data_args: DataArguments, args: AnalysisArguments
+) -> tuple[SealForMultiLabel | EnergyAlone, MultiLabelData, TensorRows]:
     """Both nets, or an energy network; the data, and its validation rows."""
-    seal = EnergyAlone(folder) if holds_energy_network(folder) else load_nets(SealForMultiLabel, folder)
+    alone = holds_energy_network(folder)
+    seal: SealForMultiLabel | EnergyAlone = EnergyAlone(folder) if alone else load_nets(SealForMultiLabel, folder)
     data = load_multilabel(**asdict(data_args), seed=args.seed)
     check_names(seal, data, folder)
     if data.kind == "features":
@@ -189,7 +205,9 @@ def read_multilabel(folder: str, data_args: DataArguments, args: AnalysisArgumen
     return seal, data, tokenize(data.validation, tokenizer, args.max_length or 128)
 
 
-def read_tags(folder: str, data_args: TagDataArguments, args: AnalysisArguments):
+def read_tags(
+    folder: str, data_args: TagDataArguments, args: AnalysisArguments
+) -> tuple[SealForTokenClassification, TagSequenceData, TensorRows]:
     """Both nets, the data, and its validation rows."""
     seal = load_nets(SealForTokenClassification, folder)
     data = load_tags(**asdict(data_args), seed=args.seed)
@@ -225,7 +243,7 @@ def holds_energy_network(folder: str) -> bool:
     return config.is_file() and LossNetConfig.get_config_dict(folder)[0].get("model_type") == LossNetConfig.model_type
 
 
-def load_nets(kind: type, folder: str):
+def load_nets(kind: type[SealModelT], folder: str) -> SealModelT:
     """Both nets of a saved folder, frozen, for evaluation."""
     if not Path(folder, LOSS_NET_FOLDER, CONFIG_NAME).is_file():
         raise ValueError(
@@ -236,7 +254,7 @@ def load_nets(kind: type, folder: str):
     return kind.from_pretrained(folder).eval().requires_grad_(False)
 
 
-def check_space(config: LossNetConfig, kind: type, folder: str) -> None:
+def check_space(config: LossNetConfig, kind: type[SealModel], folder: str) -> None:
     if config.space != kind.space_class.name:
         raise ValueError(
             f"The loss-net in {folder} is for outputs of the kind {config.space}, this command for "
@@ -244,8 +262,9 @@ def check_space(config: LossNetConfig, kind: type, folder: str) -> None:
         )
 
 
-def check_names(seal, data, folder: str) -> None:
-    names = [seal.config.id2label[i] for i in range(seal.config.num_labels)]
+def check_names(seal: SealModel | EnergyAlone, data: MultiLabelData | TagSequenceData, folder: str) -> None:
+    known: dict = seal.config.id2label or {}  # keys are numbers once a configuration is made
+    names = [known[i] for i in range(len(known))]
     if names != list(data.label_names):
         raise DataError(
             f"{folder} was trained on other labels ({len(names)}: {', '.join(names[:3])}, ...) than {data.name} has "
@@ -262,8 +281,13 @@ def batches(rows: TensorRows, args: AnalysisArguments) -> Iterator[tuple[dict[st
 
 
 @torch.no_grad()
-def outputs_of(seal, inputs: dict[str, Tensor]) -> Tensor:
+def outputs_of(seal: SealModel, inputs: dict[str, Tensor]) -> Tensor:
     return seal.task_net(**inputs).logits
+
+
+def energy_at(seal: SealForMultiLabel | EnergyAlone, inputs: dict[str, Tensor]) -> Callable[[Tensor], Tensor]:
+    """Label sets (B, L) -> energies (B,), for these inputs."""
+    return lambda y: seal.energy(y, **inputs)
 
 
 def correlation(a: Tensor, b: Tensor) -> float | None:

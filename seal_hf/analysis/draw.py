@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ def check_matplotlib() -> None:
         ) from error
 
 
-def _figure(rows: int, columns: int, size: float):
+def _figure(rows: int, columns: int, size: float) -> tuple[Any, np.ndarray]:
     check_matplotlib()
     from matplotlib.figure import Figure
 

@@ -10,7 +10,7 @@ import dataclasses
 import sys
 import types
 from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
 
@@ -24,7 +24,7 @@ DEFAULT_RECIPES = Path(__file__).parent / "default_recipes"
 
 
 def parse_recipe(
-    dataclass_types: type | Iterable[type],
+    dataclass_types: Any,
     argv: Sequence[str] | None = None,
     *,
     default_recipe: Callable[[Namespace], str | Path | Mapping[str, Any] | None] | None = None,
@@ -52,11 +52,11 @@ def parse_recipe(
     """
     argv = list(sys.argv[1:] if argv is None else argv)
     parser = HfArgumentParser(dataclass_types, allow_abbrev=False)
-    parser.error = _refuse
+    parser.error = _refuse  # type: ignore[method-assign]
     parser.add_argument("--recipe", metavar="FILE.yaml", help="YAML file of defaults; command-line flags win.")
 
     before = ArgumentParser(add_help=False, allow_abbrev=False)
-    before.error = _refuse
+    before.error = _refuse  # type: ignore[method-assign]
     before.add_argument("--recipe")
     recipe = before.parse_known_args(argv)[0].recipe
     if recipe is None and default_recipe is not None:
@@ -87,7 +87,7 @@ def _refuse(message: str) -> NoReturn:
 
 def _check_program(args: TrainingArguments, said: set[str]) -> None:
     """Raises ValueError for what the Trainer's arguments can say and the programs do not do."""
-    if Path(args.output_dir).is_file():
+    if Path(str(args.output_dir)).is_file():
         raise ValueError(f"`output_dir` is {args.output_dir!r}, which is a file. Give a folder: --output_dir FOLDER.")
     for name in ("per_device_eval_batch_size", "gradient_accumulation_steps"):
         if getattr(args, name) < 1:
@@ -95,7 +95,7 @@ def _check_program(args: TrainingArguments, said: set[str]) -> None:
     if args.num_train_epochs < 0 and args.max_steps <= 0:
         raise ValueError(f"`num_train_epochs` is {args.num_train_epochs}; it must be 0 or more.")
     installed = (*get_available_reporting_integrations(), "flyte", "azure_ml", "none", "all")  # two are never listed
-    for name in (name for name in args.report_to if name not in installed):
+    for name in (name for name in args.report_to or () if name not in installed):
         raise ValueError(f"`report_to` is {name!r}, which is not installed. Install it, or give --report_to none.")
     for name in ("do_train", "do_eval", "do_predict"):
         if name in said and not getattr(args, name):
@@ -111,7 +111,7 @@ def _check_program(args: TrainingArguments, said: set[str]) -> None:
             )
 
 
-def recipe_keys(dataclass_types: type | Iterable[type]) -> set[str]:
+def recipe_keys(dataclass_types: Any) -> set[str]:
     """The keys that a recipe for these dataclasses may have, aliases included."""
     return set(_fields(HfArgumentParser(dataclass_types)))
 
@@ -161,7 +161,7 @@ def _apply(parser: HfArgumentParser, recipe: str | Path | Mapping[str, Any]) -> 
 class _SafeLoader(yaml.SafeLoader):
     """The safe loader, which would let the last of two equal keys win in silence."""
 
-    def construct_mapping(self, node, deep=False):
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         merge = "tag:yaml.org,2002:merge"
         keys = [self.construct_object(key) for key, _ in node.value if key.tag != merge]
         twice = next((key for key in keys if keys.count(key) > 1), None)
@@ -228,7 +228,8 @@ def _scalar(where: str, key: str, value: Any, action: Action) -> Any:
     kinds, expected = _kind(action)
     if isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)):
         try:
-            converted = (action.type or str)(str(value))
+            convert: Any = action.type or str  # HfArgumentParser gives functions, no registered names
+            converted = convert(str(value))
             if not action.choices or converted in action.choices:
                 return converted
         except (ValueError, TypeError, ArgumentTypeError):

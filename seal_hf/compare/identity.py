@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..data import MultiLabelData
 from .runs import METHOD, METRIC, Runs
 from .search import has_trials
 
@@ -89,15 +90,17 @@ def check_methods(runs: Runs, methods: Mapping[str, tuple[Settings, Mapping[str,
                 )
 
 
-def fingerprint(data) -> str:
+def fingerprint(data: MultiLabelData) -> str:
     """16 digits that differ for other labels or inputs of any split, or another order of rows."""
     digest = hashlib.sha256(" ".join(data.label_names).encode())
+    assert data.test is not None, "a comparison has a test split"
     for rows in (data.train, data.validation, data.test):
         for name, values in sorted(rows.with_format("numpy")[:].items()):
             values = np.asarray(values)
             kind = {"f": np.float32, "b": np.int64, "i": np.int64, "u": np.int64}.get(values.dtype.kind)
             digest.update(name.encode())
-            digest.update(repr(values.tolist()).encode() if kind is None else np.ascontiguousarray(values, dtype=kind))
+            as_bytes = repr(values.tolist()).encode() if kind is None else np.ascontiguousarray(values, dtype=kind).data
+            digest.update(as_bytes)
     return digest.hexdigest()[:16]
 
 

@@ -24,7 +24,7 @@ class LogUniform:
     low: float
     high: float
 
-    def suggest(self, trial, name: str) -> float:
+    def suggest(self, trial: Any, name: str) -> float:
         return trial.suggest_float(name, self.low, self.high, log=True)
 
     def read(self, value: Any) -> float:
@@ -36,7 +36,7 @@ class LogUniform:
 class Uniform(LogUniform):
     """A number, uniform."""
 
-    def suggest(self, trial, name: str) -> float:
+    def suggest(self, trial: Any, name: str) -> float:
         return trial.suggest_float(name, self.low, self.high)
 
 
@@ -46,7 +46,7 @@ class Choice:
 
     values: tuple
 
-    def suggest(self, trial, name: str) -> Any:
+    def suggest(self, trial: Any, name: str) -> Any:
         return trial.suggest_categorical(name, list(self.values))
 
     def read(self, value: Any) -> Any:
@@ -86,20 +86,27 @@ NET = {"learning_rate": RATE, "dropout": DROPOUT}
 BESIDE = {**NET, "energy_weight": WEIGHT, "loss_net_learning_rate": LogUniform(2e-4, 5e-3)}
 STATIC = {**NET, "energy_weight": WEIGHT}
 PERTURBED = {"perturbation_std": LogUniform(0.05, 5.0)}
-CHEAP = {"num_samples": 5, "global_size": 50, "loss_net_every": 2}
+CHEAP: dict[str, Any] = {"num_samples": 5, "global_size": 50, "loss_net_every": 2}
 GBI = {"learning_rate": LogUniform(3e-5, 3e-3), "inference_learning_rate": LogUniform(0.007, 0.5)}
 
 
-def baseline(about: str, **settings) -> Method:
+def baseline(about: str, **settings: Any) -> Method:
     return Method(BASELINE, about, {"energy_loss": "ce", **settings}, NET)
 
 
-def dynamic(about: str, loss: str, space: Mapping | None = None, group: str = SEAL, first=None, **settings) -> Method:
+def dynamic(
+    about: str,
+    loss: str,
+    space: Mapping | None = None,
+    group: str = SEAL,
+    first: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Method:
     first = {"energy_weight": 0.3, "loss_net_learning_rate": 1e-3, **(first or {})}
     return Method(group, about, {"energy_loss": loss, **settings}, {**BESIDE, **(space or {})}, first)
 
 
-def balanced(about: str, group: str = SEAL, **settings) -> Method:
+def balanced(about: str, group: str = SEAL, **settings: Any) -> Method:
     """NCE, with λ1 as the energy's share of the task loss's gradient."""
     settings["energy_weight_balance"] = True
     return dynamic(about, "nce", {"energy_weight": SHARE}, group, {"energy_weight": 0.5}, **settings)
@@ -111,7 +118,7 @@ def static(about: str, loss: str, network: str) -> Method:
     return Method(SEAL, about, settings, STATIC, {"energy_weight": 0.1}, takes={"loss_net_path": network})
 
 
-def network(about: str, method: str, step: float, space: Mapping | None = None, **takes) -> Method:
+def network(about: str, method: str, step: float, space: Mapping | None = None, **takes: str) -> Method:
     """An energy network that predicts by gradient-based inference, from a step size on; it takes its encoder from a
     task-net, or has its dropout searched."""
     settings = {"energy_method": method, "num_samples": 100}  # samples cost little beside inference

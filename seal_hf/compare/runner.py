@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from transformers import set_seed
 from transformers.trainer_callback import PrinterCallback
 
+from ..data import MultiLabelData
 from ..inference.decoders import constant_probabilities
 from ..reports.multilabel import predict_multilabel, score_decoders
 from ..training.meters import EpochClock, NonFiniteLossError
@@ -25,6 +27,7 @@ from .table import tested
 
 logger = logging.getLogger(__name__)
 
+Scored = tuple[np.ndarray, np.ndarray | None]  # probabilities and labels, (N, L) each
 FURTHER = 2  # seeds of finalists beside that of all trials
 PLACES = ("output_dir", "data_dir", "dataset")  # where things lie is no setting
 
@@ -69,7 +72,7 @@ class Comparison:
     def __init__(
         self,
         runs: Runs,
-        data,
+        data: MultiLabelData,
         base: Mapping[str, Any],
         programs: Mapping[str, Program],
         methods: Mapping[str, Method] = METHODS,
@@ -226,12 +229,12 @@ class Comparison:
             self.runs.save_settings(name, found | sought)
         return found["settings"] if found else {}
 
-    def _trial(self, name: str, folder: str, seed: int):
+    def _trial(self, name: str, folder: str, seed: int) -> Any:
         """What a trial of that seed is run with."""
         self._train_nets(name, seed)
         return self._trainer(name, self.settings(name, seed), folder, search=True)
 
-    def _sought(self, name: str) -> dict[str, dict[str, str]]:
+    def _sought(self, name: str) -> dict[str, Any]:
         """What a search of the method is: the method, what is searched of it, and where it begins."""
         method, kind = self.methods[name], self.data.kind
         return {
@@ -240,7 +243,7 @@ class Comparison:
             "first": texts(first_of(method, kind)),
         }
 
-    def _trainer(self, name: str, settings: Mapping[str, Any], folder: str, search: bool = False):
+    def _trainer(self, name: str, settings: Mapping[str, Any], folder: str, search: bool = False) -> Any:
         program = self.programs[self.methods[name].program]
         _, model_args, args = program.parse([], {**settings, "output_dir": folder})
         set_seed(args.seed)
@@ -289,12 +292,15 @@ class Comparison:
                 built.add(method.program)
         shutil.rmtree(folder, ignore_errors=True)
 
-    def _constant(self):
+    def _constant(self) -> Iterator[Scored]:
+        assert self.data.test is not None, "as the constructor says"
         for rows in (self.data.validation, self.data.test):
             labels = rows.with_format("numpy")["labels"][:]
             yield constant_probabilities(self.data.label_rates, len(labels)), labels
 
-    def _figures(self, seed: int, searched: Mapping[str, Any], validation, test) -> dict[str, Any]:
-        metrics, rows = score_decoders(*validation, *test)
-        rows = {key: thousandths(rows[key]) for key in tested(self.metric)}
-        return {"seed": seed, "searched": dict(searched), **metrics, "test_rows": rows}
+    def _figures(self, seed: int, searched: Mapping[str, Any], validation: Scored, test: Scored) -> dict[str, Any]:
+        probabilities, labels = validation
+        assert labels is not None, "as predict_multilabel says"
+        metrics, rows = score_decoders(probabilities, labels, *test)
+        test_rows = {key: thousandths(rows[key]) for key in tested(self.metric)}
+        return {"seed": seed, "searched": dict(searched), **metrics, "test_rows": test_rows}

@@ -76,7 +76,8 @@ class Runs:
         """Every run of every method, by seed, the lost ones too."""
         found: dict[str, list[dict[str, Any]]] = {}
         for file in sorted(self.folder.glob("*/seed*.json")):
-            found.setdefault(file.parent.name, []).append(read_run(file))
+            if (run := read_run(file)) is not None:
+                found.setdefault(file.parent.name, []).append(run)
         return {method: sorted(runs, key=lambda run: run["seed"]) for method, runs in found.items()}
 
     def any(self) -> bool:

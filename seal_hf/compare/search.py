@@ -8,7 +8,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import Any, Protocol
 
 from ..training.meters import NonFiniteLossError
 from .methods import Choice, LogUniform
@@ -16,6 +16,12 @@ from .runs import METRIC
 
 STARTUP = 4
 SOUGHT = "sought"  # attribute of a study
+
+
+class MakeTrainer(Protocol):
+    """What [`search`] is given."""
+
+    def __call__(self, folder: str, *, seed: int) -> Any: ...
 
 
 class BestSoFar:
@@ -30,7 +36,7 @@ class BestSoFar:
 
 
 def search(
-    make_trainer: Callable[[str, int], Any],
+    make_trainer: MakeTrainer,
     space: Mapping[str, LogUniform | Choice],
     first: Mapping[str, Any],
     name: str,
@@ -82,7 +88,17 @@ def search(
     return {"settings": won["settings"], "value": value, "trials": budget, "metric": metric, "tried": tried}
 
 
-def _trials(make_trainer, name, number, given, space, folder, say, metric, sought) -> list:
+def _trials(
+    make_trainer: Callable[[str], Any],
+    name: str,
+    number: int,
+    given: Sequence[Mapping[str, Any]],
+    space: Mapping[str, LogUniform | Choice],
+    folder: Path,
+    say: Callable[[str], None],
+    metric: str,
+    sought: dict[str, Any],
+) -> list:
     """`number` finished trials of a study, the first ones of what is `given`, in that order."""
     check_optuna()
     import optuna
@@ -155,7 +171,7 @@ def _storage(folder: str | Path) -> str:
     return str(URL.create("sqlite", database=str(Path(folder) / "search.db")))
 
 
-def _study(storage: str, name: str, sought: dict[str, Any], say: Callable[[str], None]):
+def _study(storage: str, name: str, sought: dict[str, Any], say: Callable[[str], None]) -> Any:
     """The study of that name, with its trials if it was of the same search."""
     import optuna
 
@@ -168,5 +184,5 @@ def _study(storage: str, name: str, sought: dict[str, Any], say: Callable[[str],
     return study
 
 
-def _finished(study) -> list:
+def _finished(study: Any) -> list:
     return [trial for trial in study.trials if trial.state.name == "COMPLETE"]

@@ -24,6 +24,9 @@ SECONDS = "train_seconds_per_epoch"
 FEW_ROWS = 50  # of a test split, for a bootstrap over them
 
 
+Results = Sequence[Mapping[str, Any]]  # the runs of one method
+
+
 def tested(metric: str = METRIC) -> list[str]:
     """The decoders that differences are tested under: what was chosen by, if it is one, and `COMPARED`."""
     return [key for key in dict.fromkeys((metric, *COMPARED)) if key in DECODERS]
@@ -64,17 +67,18 @@ def comparison(
     baselines = {name: runs[name] for name in runs if name in methods and methods[name].group == BASELINE}
     standards = several(baselines)
     best = max(standards, key=lambda name: _figures(runs[name], decoder).mean(), default=None)
-    timed = [name for name in (reference, best, *baselines) if any(SECONDS in run for run in runs.get(name, ()))]
-    reference = timed[0] if timed else None
+    wanted = [name for name in (reference, best, *baselines) if name is not None]
+    timed = [name for name in wanted if any(SECONDS in run for run in runs.get(name, ()))]
+    unit = timed[0] if timed else None
     rows: dict[str, Any] = {}
     for name, results in runs.items():
         rows[name] = {"seeds": [run["seed"] for run in results]}
         rows[name] |= {key: mean_std(_figures(results, key)) for key in DECODERS}
         rows[name]["validation"] = _figures(results, decoder, "eval").mean()
-        rows[name]["seconds"] = _ratio(results, runs.get(reference, ()))
+        rows[name]["seconds"] = _ratio(results, runs[unit] if unit is not None else ())
         if best is not None and name != best:
             rows[name] |= _against(results, runs[best], decoder)
-    said = {"decoder": decoder, "metric": metric, "best_baseline": best, "reference": reference}
+    said: dict[str, Any] = {"decoder": decoder, "metric": metric, "best_baseline": best, "reference": unit}
     said["aside"] = [name for name in baselines if name not in standards]
     said["test_rows"] = len(next(iter(runs.values()))[0]["test_rows"][decoder].split()) if runs else 0
     said |= {"lost": {name: seeds for name, seeds in lost.items() if seeds}, "methods": rows}
@@ -100,7 +104,7 @@ def several(runs: Mapping[str, Sequence]) -> Mapping[str, Sequence]:
     return {name: results for name, results in runs.items() if len(results) >= least}
 
 
-def _against(results, baseline, decoder: str) -> dict[str, Any]:
+def _against(results: Results, baseline: Results, decoder: str) -> dict[str, Any]:
     """Differences to the best baseline, over the seeds that both have; nothing where there is none."""
     pairs = _of_both(results, baseline)
     if not pairs[0]:
@@ -116,28 +120,30 @@ def _against(results, baseline, decoder: str) -> dict[str, Any]:
     }
 
 
-def _choice(compared: Mapping[str, Any], runs, methods: Mapping[str, Method]) -> dict[str, Any]:
+def _choice(compared: Mapping[str, Any], runs: Mapping[str, Results], methods: Mapping[str, Method]) -> dict[str, Any]:
     """What validation chooses: whether a loss-net is worth its time is known before the test rows are looked at."""
     best, baseline = best_on_validation(compared, methods), best_on_validation(compared, methods, BASELINE)
+    choice: dict[str, Any] = {"method": best, "baseline": baseline}
+    if best is None or baseline is None or best == baseline:
+        return choice
     pairs = _of_both(runs.get(best, ()), runs.get(baseline, ()))
-    choice = {"method": best, "baseline": baseline}
-    if best == baseline or not pairs[0]:
+    if not pairs[0]:
         return choice
     ours, theirs = (_figures(r, compared["decoder"], "eval") for r in pairs)
     return choice | {"gain": float(ours.mean() - theirs.mean()), "p_seeds": paired_test(ours, theirs)}
 
 
-def _of_both(results, others) -> list[list[Mapping[str, Any]]]:
+def _of_both(results: Results, others: Results) -> list[list[Mapping[str, Any]]]:
     """The runs of each whose seeds both have, in the seeds' order."""
     both = {run["seed"] for run in results} & {run["seed"] for run in others}
     return [sorted((run for run in r if run["seed"] in both), key=lambda run: run["seed"]) for r in (results, others)]
 
 
-def _figures(results, decoder: str, split: str = "test") -> np.ndarray:
+def _figures(results: Results, decoder: str, split: str = "test") -> np.ndarray:
     return np.array([run[f"{split}_{decoder}"] for run in results])
 
 
-def _ratio(results, reference) -> float:
+def _ratio(results: Results, reference: Results) -> float:
     ours, theirs = ([run[SECONDS] for run in r if SECONDS in run] for r in (results, reference))
     return float(np.median(ours) / np.median(theirs)) if ours and theirs else math.nan
 

@@ -9,6 +9,7 @@ csv, tsv, jsonl -> `text.py`; a plain name -> that folder under `data_dir`; `own
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from .arguments import DataArguments, MaskDataArguments, TagDataArguments
 from .common import NORMALIZE, DataError, MultiLabelData, find_data
@@ -66,15 +67,16 @@ def load_multilabel(
         raise DataError(f"`max_train_rows` is {max_train_rows}; it must be at least 1.")
     if normalize not in NORMALIZE:
         raise DataError(f"`normalize` is {normalize!r}; it must be one of {', '.join(NORMALIZE)}.")
-    common = {"max_train_rows": max_train_rows, "seed": seed}
-    columns = {"text_column": text_column, "label_column": label_column, "label_format": label_format}
-    path = None if dataset in (None, "digits") else _find(dataset, data_dir)
+    common: dict[str, Any] = {"max_train_rows": max_train_rows, "seed": seed}
+    columns: dict[str, Any] = {"text_column": text_column, "label_column": label_column, "label_format": label_format}
+    embedded = dataset is None or dataset == "digits"
+    path = None if dataset is None or embedded else _find(dataset, data_dir)
     if keep_root and (path is None or not _is_arff(path)):
         name = dataset or "digits"
         raise DataError(f"`keep_root` is set, but {name} is no Clus ARFF with a class hierarchy. Leave it out.")
-    features = dataset in (None, "digits") or (path is not None and _is_arff(path))
+    features = embedded or (path is not None and _is_arff(path))
     _check_kind(dataset or "digits", features, normalize, keep_id, columns)
-    if dataset in (None, "digits"):
+    if dataset is None or embedded:
         return load_digit_groups(normalize, **common)
     if path is None:
         return load_hub(dataset, **columns, **common)
@@ -95,7 +97,7 @@ def _check_kind(name: str, features: bool, normalize: str, keep_id: bool, column
 
 def kind_of(dataset: str | None, data_dir: str | None = None) -> str:
     """`features` or `text`, from names alone; nothing is parsed."""
-    if dataset in (None, "digits"):
+    if dataset is None or dataset == "digits":
         return "features"
     path = _find(dataset, data_dir)
     return "features" if path is not None and _is_arff(path) else "text"

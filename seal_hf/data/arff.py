@@ -4,9 +4,10 @@ not know."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -120,7 +121,14 @@ def _check_rows(columns: int, body: str, path: Path, first_line: int) -> None:
 
 
 def _numbers(
-    path, num_rows, names, kinds, columns, keep_id, identifiers, join_binary
+    path: Path,
+    num_rows: int,
+    names: Sequence[str],
+    kinds: Sequence[Any],
+    columns: Sequence[Any],
+    keep_id: bool,
+    identifiers: Collection[str] | None,
+    join_binary: bool,
 ) -> tuple[np.ndarray, list[str], list[str]]:
     """Columns as a float32 matrix, the names of its columns, and the attributes that are identifiers."""
     out_names, found, blocks = [], [], [np.empty((num_rows, 0), dtype=np.float32)]

@@ -182,7 +182,8 @@ def feature_data(
 ) -> MultiLabelData:
     """Checked feature data, with its normalisation, from (features, labels) arrays by split."""
     if max_train_rows is not None:
-        splits["train"] = tuple(array[:max_train_rows] for array in splits["train"])
+        x, y = splits["train"]
+        splits["train"] = x[:max_train_rows], y[:max_train_rows]
     check_splits({split: len(y) for split, (_, y) in splits.items()}, source)
     if not feature_names:
         raise DataError(f"{source}: no attribute is a feature.")
@@ -209,7 +210,7 @@ def label_notes(labels: dict[str, np.ndarray], names: Sequence[str]) -> list[str
     total = sum(len(y) for y in labels.values())
     notes = [f"{empty} of {total} rows have no label (kept)."] if empty else []
     held_out = sum((y.sum(0) for split, y in labels.items() if split != "train"), np.zeros(len(names)))
-    unseen = [names[i] for i in np.flatnonzero((held_out > 0) & (labels["train"].sum(0) == 0))]
+    unseen = [names[i] for i in np.flatnonzero((held_out > 0) & (labels["train"].sum(0) == 0)).tolist()]
     if unseen:
         shown = ", ".join(unseen[:5]) + (", ..." if len(unseen) > 5 else "")
         notes.append(f"{len(unseen)} of {len(names)} labels occur outside train only (kept): {shown}.")

@@ -101,9 +101,9 @@ def load_masks(
     for name, value in (("max_train_rows", max_train_rows), ("image_size", image_size)):
         if value is not None and value < 1:
             raise DataError(f"`{name}` is {value}; it must be at least 1.")
-    embedded, reader = dataset in (None, "digits"), _Reader(image_size)
-    path = None if embedded else find_data(dataset, data_dir, (".npz",), "digits")
-    if embedded:
+    embedded, reader = dataset is None or dataset == "digits", _Reader(image_size)
+    path = None if dataset is None or embedded else find_data(dataset, data_dir, (".npz",), "digits")
+    if dataset is None or embedded:
         source, splits = "digits", {split: reader.rows(rows, split) for split, rows in draw_digit_masks(seed).items()}
     elif path is not None:
         source = path.stem if path.is_file() else path.name
@@ -141,9 +141,10 @@ class _Reader:
     ) -> SegmentationSplit:
         """Pairs of arrays -> a split. `files`: where each pair is from, its image and its mask; else it is a row of
         `source`."""
-        images, masks = [], []
+        images: list[np.ndarray] = []
+        masks: list[np.ndarray] = []
         for i, (image, mask) in enumerate(pairs):
-            drawn, where = files[i] if files else [f"{source}, row {i}"] * 2
+            drawn, where = map(str, files[i]) if files else [f"{source}, row {i}"] * 2
             image, mask = self.image(np.asarray(image), drawn), self.mask(np.asarray(mask), where)
             if image.shape[:2] != mask.shape:
                 raise DataError(
@@ -356,7 +357,7 @@ def _read_hub(
 
 def _column(columns: Sequence[str], given: str | None, usual: Sequence[str], argument: str, source: str) -> str:
     found = given if given is not None else next((name for name in usual if name in columns), None)
-    if found not in columns:
+    if found is None or found not in columns:
         hint = did_you_mean(given or usual[0], columns)
         raise DataError(
             f"{source}: `{argument}` is {given!r}, the columns are {', '.join(columns)}.{hint} Give one of them."

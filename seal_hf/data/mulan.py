@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -62,7 +63,7 @@ def load_arff_folder(
     return feature_data(name, splits, features, labels, normalize, str(path), notes, max_train_rows)
 
 
-def _mulan(folder: Path, tables: dict[Path, Table], seed: int):
+def _mulan(folder: Path, tables: dict[Path, Table], seed: int) -> tuple[Any, ...]:
     """Split by `folds.json`, by file name, or at random 60/20/20."""
     notes: list[str] = []
     parts = {part: f for f in tables for part in ("train", "test") if f.stem.lower().endswith(f"-{part}")}
@@ -121,7 +122,7 @@ def _label_names(folder: Path, name: str, table: Table) -> list[str]:
     return names
 
 
-def _features_and_labels(table: Table, labels: list[str], file: Path):
+def _features_and_labels(table: Table, labels: list[str], file: Path) -> tuple[np.ndarray, np.ndarray, list[str]]:
     index = {name: i for i, name in enumerate(table.names)}
     columns = [index[name] for name in labels]
     inputs = np.setdiff1d(np.arange(len(table.names)), columns)
@@ -158,7 +159,7 @@ def _read_folds(path: Path, num_rows: int, file: Path) -> list[np.ndarray]:
     return [np.concatenate(part) for part in parts]
 
 
-def _clus(folder: Path, tables: dict[Path, Table], keep_root: bool):
+def _clus(folder: Path, tables: dict[Path, Table], keep_root: bool) -> tuple[Any, ...]:
     """Clus: own train / valid / test files; label paths are closed under ancestors; missing numbers take the train
     mean."""
     splits, by_split = {}, {}
@@ -180,7 +181,10 @@ def _clus(folder: Path, tables: dict[Path, Table], keep_root: bool):
     for split, table in by_split.items():
         if table.names != train.names:
             raise DataError(f"{folder}: the {split} file has other attributes than the train file.")
-        splits[split] = np.where(np.isnan(table.values), means, table.values), path_labels(table.paths, nodes, split)
+        splits[split] = (
+            np.where(np.isnan(table.values), means, table.values),
+            path_labels(table.paths or [], nodes, split),
+        )
     notes = [f"{len(nodes)} classes, closed under ancestors; the root, always on, is left out."]
     if keep_root:
         nodes = [ROOT, *nodes]

@@ -162,16 +162,16 @@ def load_srl(
     return _build(path.stem, splits, dataset, scheme, max_train_rows, train_subset, num_labelled, seed, notes)
 
 
-def _check_options(scheme, max_train_rows, train_subset, num_labelled) -> None:
+def _check_options(scheme: str, max_train_rows: int | None, train_subset: str, num_labelled: int | None) -> None:
     for name, value, known in (
         ("scheme", scheme, ("auto", *SCHEMES)),
         ("train_subset", train_subset, ("first", "random")),
     ):
         if value not in known:
             raise DataError(f"`{name}` is {value!r}; it must be one of {', '.join(known)}.{did_you_mean(value, known)}")
-    for name, value in (("max_train_rows", max_train_rows), ("num_labelled", num_labelled)):
-        if value is not None and value < 1:
-            raise DataError(f"`{name}` is {value}; it must be at least 1.")
+    for name, number in (("max_train_rows", max_train_rows), ("num_labelled", num_labelled)):
+        if number is not None and number < 1:
+            raise DataError(f"`{name}` is {number}; it must be at least 1.")
 
 
 def _column(value: int | str) -> int | str:
@@ -207,10 +207,11 @@ def _reader_of(file: Path, reading: Reading) -> Reader:
         return read_srl
     if is_references(file):
         return lambda path: read_references(path, bio=not reading.plain)
-    for option, column in zip(("word_column", "tag_column"), reading[:2], strict=True):
+    word, tag = reading.word_column, reading.tag_column
+    for option, column in (("word_column", word), ("tag_column", tag)):
         if isinstance(column, str):
             raise DataError(f"{file}: `{option}` is {column!r}; columns of this format have numbers, from 0 on.")
-    return lambda path: read_columns(path, *reading[:2])
+    return lambda path: read_columns(path, int(word), int(tag))
 
 
 def _split_files(folder: Path, notes: list[str]) -> dict[str, Path]:
@@ -239,7 +240,17 @@ def _split_files(folder: Path, notes: list[str]) -> dict[str, Path]:
     return found
 
 
-def _build(name, splits, source, scheme, max_train_rows, train_subset, num_labelled, seed, notes) -> TagSequenceData:
+def _build(
+    name: str,
+    splits: dict[str, Rows],
+    source: str,
+    scheme: str,
+    max_train_rows: int | None,
+    train_subset: str,
+    num_labelled: int | None,
+    seed: int,
+    notes: list[str],
+) -> TagSequenceData:
     for split, rows in splits.items():
         if set(rows) != set(splits["train"]):
             raise DataError(
@@ -251,8 +262,8 @@ def _build(name, splits, source, scheme, max_train_rows, train_subset, num_label
     label_names = sorted({tag for rows in splits.values() for row in rows["tags"] for tag in row}, key=_order)
     size = len(splits["train"]["words"])
     if max_train_rows is not None and max_train_rows < size:
-        ids = np.arange(size) if train_subset == "first" else np.random.default_rng(seed).permutation(size)
-        splits["train"] = take(splits["train"], np.sort(ids[:max_train_rows]))
+        rows_taken = np.arange(size) if train_subset == "first" else np.random.default_rng(seed).permutation(size)
+        splits["train"] = take(splits["train"], np.sort(rows_taken[:max_train_rows]))
         notes.append(f"train: {train_subset} {max_train_rows} of {size} rows.")
     check_splits({split: len(rows["words"]) for split, rows in splits.items()}, source)
     unlabelled = None

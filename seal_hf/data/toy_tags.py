@@ -31,7 +31,8 @@ def _sample(size: int, rng: np.random.Generator) -> Rows:
     rows: Rows = {"words": [], "tags": []}
     for _ in range(size):
         length = int(rng.integers(8, 16))
-        kinds, tags = [], []  # type of each word (3 = outside), its tag
+        kinds: list[int] = []  # type of each word; 3 = outside
+        tags: list[str] = []
         kind = int(rng.integers(3))
         while len(tags) < length:
             gap = int(rng.integers(0, 3))

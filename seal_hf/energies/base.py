@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -27,7 +28,7 @@ class Energy(nn.Module, ABC):
     reads: str | None = None
 
     @classmethod
-    def from_config(cls, config, feature_size: int) -> Energy:
+    def from_config(cls, config: Any, feature_size: int) -> Energy:
         """Of a [`LossNetConfig`], over features of this width; `energy_options` are its further arguments."""
         return cls(config.num_labels, feature_size, config.global_size, **(config.energy_options or {}))
 
@@ -46,7 +47,7 @@ class Energy(nn.Module, ABC):
             mask: (B, ...) bool, the positions that count, or None: all. The others must have no influence.
         """
 
-    def at(self, features: Tensor, mask: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+    def at(self, features: Tensor, mask: Tensor | None = None) -> Callable[[Any], Tensor]:
         """E(x, ·) of one batch, for the many structures of an inference: y -> what `forward` has, with derivatives in y
         alone. An energy with a part that depends on x alone computes it here, once."""
         features = features.detach()

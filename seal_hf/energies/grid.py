@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -37,7 +38,7 @@ class GridEnergy(Energy):
     reads = "pixel_values"  # the input itself: it has no encoder beside
 
     @classmethod
-    def from_config(cls, config, feature_size: int) -> GridEnergy:
+    def from_config(cls, config: Any, feature_size: int) -> GridEnergy:
         """Of a [`LossNetConfig`]; it has features of its own."""
         return cls(**(config.energy_options or {}))
 
@@ -64,6 +65,7 @@ class GridEnergy(Energy):
     def reset_parameters(self) -> None:
         """PyTorch's own, the authors' choice; the two parts of the first layer as the one convolution they are."""
         bound = 1 / math.sqrt((self.from_image.in_channels + 1) * 5 * 5)
+        assert self.from_image.bias is not None
         for parameter in (self.from_image.weight, self.from_image.bias, self.from_mask.weight):
             nn.init.uniform_(parameter, -bound, bound)
         for layer in (*self.convolutions, *self.linear):

@@ -82,6 +82,7 @@ class ChainEnergy(TagEnergy):
         super().reset_parameters()
         nn.init.zeros_(self.transitions)
         for model in self.global_terms.values():
+            assert isinstance(model, TagLanguageModel)
             model.reset_parameters()
 
     def global_term(self, features: Tensor, y: Tensor, mask: Tensor) -> Tensor:

@@ -83,7 +83,7 @@ class GradientBasedInference:
         y = torch.empty(shape[0], self.num_starts, *shape[1:], device=device)
         if self.num_starts > 1 or self.start == "random":
             y.uniform_(generator=generator)
-        if self.start == "task_net":
+        if self.start == "task_net" and output is not None:
             y[:, :1] = output
         elif self.start != "random":
             y[:, :1] = 0.0 if self.start == "zeros" else 0.5

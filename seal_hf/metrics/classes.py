@@ -6,7 +6,7 @@ seconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -36,11 +36,13 @@ class Figure(NamedTuple):
     rows: str
 
 
-def _on_arrays(metrics: Callable[..., dict[str, float]], predictions, references, threshold: float = 0.5):
+def _on_arrays(
+    metrics: Callable[..., dict[str, float]], predictions: Iterable, references: Iterable, threshold: float = 0.5
+) -> dict[str, float]:
     return metrics(*(np.array(list(rows), dtype=np.float64) for rows in (predictions, references)), threshold)
 
 
-def _on_tags(kind: str | None, predictions, references):
+def _on_tags(kind: str | None, predictions: Iterable[list[str]], references: Iterable[list[str]]) -> dict[str, float]:
     """`kind` None: the scheme of the references, which must have spans."""
     predicted, gold = list(predictions), list(references)
     found = kind or scheme_of(tag for tags in gold for tag in tags)

@@ -79,7 +79,9 @@ def tag_report(predicted: Tags, gold: Tags, kind: str, *, scheme: str | None = N
     Arguments and errors as of [`tag_metrics`]; types in alphabetical order, those that are only predicted included.
     """
     scheme = _checked(predicted, gold, kind, scheme)
-    right, found, there = Counter(), Counter(), Counter()
+    right: Counter[str] = Counter()
+    found: Counter[str] = Counter()
+    there: Counter[str] = Counter()
     for one, other in zip(predicted, gold, strict=True):
         if scheme == "plain":
             ours, theirs = ({(tag, i) for i, tag in enumerate(tags)} for tags in (one, other))
@@ -126,8 +128,8 @@ def tagging_compute_metrics(label_names: Sequence[str], kind: str) -> Callable[[
             if array.size and not (0 <= array.min() and array.max() < len(names)):
                 raise ValueError(f"tag ids {array.min()} .. {array.max()}, expected 0 .. {len(names) - 1}, or -100")
         ends = counts.sum(1).cumsum()[:-1]
-        sequences = ([row.tolist() for row in np.split(names[array], ends)] for array in (chosen, labels))
-        return tag_metrics(*sequences, kind, scheme=scheme if kind == "srl" else None)
+        found, gold = ([row.tolist() for row in np.split(names[array], ends)] for array in (chosen, labels))
+        return tag_metrics(found, gold, kind, scheme=scheme if kind == "srl" else None)
 
     return compute_metrics
 

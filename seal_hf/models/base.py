@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -26,7 +26,12 @@ from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig, align
 from ..spaces import OutputSpace
 from .labels import check_label_order, check_place, hub_options, label_maps
 
+if TYPE_CHECKING:
+    from transformers.models.auto.auto_factory import _BaseAutoModelClass
+
 logger = logging.get_logger(__name__)
+
+SealModelT = TypeVar("SealModelT", bound="SealModel")
 
 
 class SealModel(nn.Module):
@@ -43,7 +48,7 @@ class SealModel(nn.Module):
         default_global_size: the width of its global term.
     """
 
-    auto_class: type
+    auto_class: type[_BaseAutoModelClass]
     space_class: type[OutputSpace]
     default_energy: str
     default_global_size = 200
@@ -55,7 +60,7 @@ class SealModel(nn.Module):
         self.space = self.space_class.for_model(task_net)
 
     @property
-    def config(self):
+    def config(self) -> PretrainedConfig:
         """The task-net's configuration."""
         return self.task_net.config
 
@@ -86,7 +91,7 @@ class SealModel(nn.Module):
 
     @classmethod
     def from_pretrained(
-        cls,
+        cls: type[SealModelT],
         model_name_or_path: str | Path,
         *,
         loss_net_encoder: str | None = None,
@@ -98,8 +103,8 @@ class SealModel(nn.Module):
         global_size: int | None = None,
         label_rates: np.ndarray | None = None,
         fresh_loss_net: bool = False,
-        **kwargs,
-    ) -> SealModel:
+        **kwargs: Any,
+    ) -> SealModelT:
         """Both nets from a saved SEAL folder or repo; or a plain encoder or classifier, with a fresh loss-net, which
         is said. In evaluation mode, and from safetensors only, as nothing is unpickled.
 
@@ -221,7 +226,7 @@ class SealModel(nn.Module):
 
     # --- saving ------------------------------------------------------------------------------------------------------
 
-    def save_pretrained(self, folder: str | Path, *, adapter_export: str = "auto", **kwargs) -> None:
+    def save_pretrained(self, folder: str | Path, *, adapter_export: str = "auto", **kwargs: Any) -> None:
         """The plain task-net at the root of `folder`, the loss-net in `_loss_net/`; both as safetensors. Adapters are
         merged where they can be, unless `adapter_export="adapter"`; see [`save_nets`]."""
         save_nets(self.task_net, self.loss_net, folder, adapter_export, **kwargs)
@@ -268,7 +273,9 @@ def set_bias(bias: nn.Parameter, rates: np.ndarray) -> None:
     bias.data.copy_(torch.logit(torch.as_tensor(rates)))
 
 
-def _load_task_net(auto_class: type, name: str, kwargs: dict, hub: dict) -> tuple[nn.Module, dict]:
+def _load_task_net(
+    auto_class: type[_BaseAutoModelClass], name: str, kwargs: dict, hub: dict
+) -> tuple[PreTrainedModel, dict]:
     """The task-net of a folder or repo, and what transformers says of the loading: plain, or adapters on their base."""
     if find_adapter_config_file(name, **hub) is None:
         return auto_class.from_pretrained(name, **kwargs, output_loading_info=True)
@@ -283,13 +290,13 @@ def _load_task_net(auto_class: type, name: str, kwargs: dict, hub: dict) -> tupl
     for library in LIBRARIES.values():
         task_net = library.from_folder(folder, auto_class, **options)
         if task_net is not None:
-            names = kwargs.get("id2label") or task_net.config.id2label  # `adapters` has its own, in another order
+            names = kwargs.get("id2label") or task_net.config.id2label or {}  # `adapters` has its own, in another order
             task_net.config.update({**decisions, **label_maps([names[i] for i in sorted(names)])})
             return task_net, {"missing_keys": [], "mismatched_keys": []}
     raise OSError(f"{name} has an adapter_config.json, but no adapter's weights as safetensors beside it.")
 
 
-def _load_loss_net(task_net: nn.Module, folder: str) -> LossNet:
+def _load_loss_net(task_net: PreTrainedModel, folder: str) -> LossNet:
     """The loss-net of `folder`; one that encodes through an adapter needs the base of the task-net beside it."""
     config = LossNetConfig.from_pretrained(folder)
     if config.encoder_mode not in LIBRARIES:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AutoModelForSemanticSegmentation
+from transformers import AutoModelForSemanticSegmentation, PreTrainedModel
 
+from ..data import SegmentationData
 from ..energies import check_energy
 from ..nets.fcn import FCNConfig, FCNForSemanticSegmentation, check_crops
 from ..second_net.loss_net import LossNet, LossNetConfig
 from ..spaces import BinaryMaskSpace
 from ..utils.options import check_unread
-from .base import SealModel
+from .base import SealModel, SealModelT
 from .labels import label_maps
 
 
@@ -38,8 +40,8 @@ class SealForSegmentation(SealModel):
 
     @classmethod
     def from_pretrained(
-        cls, model_name_or_path: str | Path, *, loss_net_encoder: str | None = None, **kwargs
-    ) -> SealForSegmentation:
+        cls: type[SealModelT], model_name_or_path: str | Path, *, loss_net_encoder: str | None = None, **kwargs: Any
+    ) -> SealModelT:
         """As of [`SealModel`].
 
         Raises:
@@ -51,7 +53,7 @@ class SealForSegmentation(SealModel):
     @classmethod
     def for_data(
         cls,
-        data,
+        data: SegmentationData,
         model_name_or_path: str | None = None,
         *,
         loss_net_encoder: str = "separate",
@@ -59,7 +61,7 @@ class SealForSegmentation(SealModel):
         crop_offsets: Sequence[int] | int | None = None,
         energy: str | None = None,
         energy_options: dict | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> SealForSegmentation:
         """Both nets for a data set of [`load_masks`].
 
@@ -78,11 +80,11 @@ class SealForSegmentation(SealModel):
                 for a fresh FCN, `kwargs`; or as `from_pretrained`.
         """
         _check_encoder(loss_net_encoder)
-        labels = label_maps(data.label_names)
+        labels: dict[str, Any] = label_maps(data.label_names)
         if model_name_or_path is not None:
             labels |= {"num_labels": len(data.label_names), "ignore_mismatched_sizes": True}
-            options = {"energy": energy, "energy_options": energy_options}
-            return cls.from_pretrained(model_name_or_path, **options, **labels, **kwargs)
+            labels |= {"energy": energy, "energy_options": energy_options}
+            return cls.from_pretrained(model_name_or_path, **labels, **kwargs)
         check_unread(kwargs, "a fresh FCN")
         config = FCNConfig(crop_size=crop_size, crop_offsets=crop_offsets, **labels)
         check_crops(config, getattr(data, "image_size", ()))
@@ -91,7 +93,14 @@ class SealForSegmentation(SealModel):
 
     @classmethod
     def _fresh_loss_net(
-        cls, task_net, pretrained, mode: str, global_size: int, energy=None, energy_options=None, hub=None
+        cls,
+        task_net: PreTrainedModel,
+        pretrained: str | None,
+        mode: str,
+        global_size: int | None = None,
+        energy: str | None = None,
+        energy_options: dict | None = None,
+        hub: dict | None = None,
     ) -> LossNet:
         """A loss-net of images and masks: it has no encoder beside its energy.
 

@@ -11,6 +11,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.utils import logging
 
 from ..adapters import LIBRARIES
+from ..data import MultiLabelData
 from ..nets.encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
 from ..spaces import SPARSE_FROM, MultiLabelSpace
 from ..utils.options import check_owner, check_unread
@@ -27,12 +28,13 @@ class MLPForMultiLabel(MLPPreTrainedModel):
     def __init__(self, config: MLPConfig):
         super().__init__(config)
         self.encoder = MLPEncoder(config)
+        assert config.num_labels is not None
         self.classifier = nn.Linear(config.hidden_size, config.num_labels, bias=config.label_bias)
-        self.classifier.is_label_table = True
+        self.classifier.is_label_table = True  # type: ignore[assignment]  # a mark, and no tensor
         self.post_init()
 
     def forward(
-        self, features: Tensor, labels: Tensor | None = None, output_hidden_states: bool | None = None, **kwargs
+        self, features: Tensor, labels: Tensor | None = None, output_hidden_states: bool | None = None, **kwargs: Any
     ) -> SequenceClassifierOutput:
         """features (B, input_size) -> logits (B, L). With `labels` (B, L), also the loss: cross-entropy summed over
         labels."""
@@ -67,7 +69,7 @@ class SealForMultiLabel(SealModel):
     @classmethod
     def for_data(
         cls,
-        data,
+        data: MultiLabelData,
         model_name_or_path: str | None = None,
         *,
         loss_net_encoder: str = "separate",
@@ -79,7 +81,7 @@ class SealForMultiLabel(SealModel):
         num_layers: int | None = None,
         dropout: float | None = None,
         label_bias: bool | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> SealForMultiLabel:
         """Both nets for a data set of [`load_multilabel`].
 
@@ -100,7 +102,7 @@ class SealForMultiLabel(SealModel):
         """
         names = list(data.label_names)
         labels = label_maps(names)
-        loss_net = {"energy": energy, "energy_options": energy_options, "global_size": global_size}
+        loss_net: dict[str, Any] = {"energy": energy, "energy_options": energy_options, "global_size": global_size}
         if model_name_or_path is not None:
             own = {"hidden_size": hidden_size, "num_layers": num_layers, "label_bias": label_bias}
             if data.kind == "features":
@@ -140,17 +142,18 @@ class SealForMultiLabel(SealModel):
             set_bias(task_net.classifier.bias, data.label_rates)
         seal = cls(task_net, cls._fresh_loss_net(task_net, None, loss_net_encoder, **loss_net))
         if data.scaling is not None:
-            for encoder in (net.encoder for net in (task_net, seal.loss_net) if net.encoder is not None):
-                encoder.set_scaling(data.scaling)
+            for encoder in (task_net.encoder, seal.loss_net.encoder):
+                if isinstance(encoder, MLPEncoder):
+                    encoder.set_scaling(data.scaling)
         return seal
 
 
 def _as_asked(seal: SealForMultiLabel, dropout: float | None, options: dict[str, Any]) -> None:
     """Saved MLPs with another dropout, if one is given; other options that they do not have are warned of."""
-    for net in (seal.task_net, seal.loss_net) if dropout is not None else ():
-        if net.encoder is not None:
-            net.encoder.dropout.p = net.encoder.config.dropout = dropout
-    if dropout is not None and seal.loss_net.encoder is not None:
+    for encoder in (seal.task_net.encoder, seal.loss_net.encoder) if dropout is not None else ():
+        if isinstance(encoder, MLPEncoder) and dropout is not None:
+            encoder.dropout.p = encoder.config.dropout = dropout
+    if dropout is not None and seal.loss_net.config.encoder_config is not None:
         seal.loss_net.config.encoder_config = {**seal.loss_net.config.encoder_config, "dropout": dropout}
     for name, asked in options.items():
         found = getattr(seal.config, name)
@@ -158,7 +161,7 @@ def _as_asked(seal: SealForMultiLabel, dropout: float | None, options: dict[str,
             logger.warning(f"The saved task-net has {name} {found}, and keeps it; {asked} was asked for.")
 
 
-def _check_reads_texts(data, model_name_or_path: str, kwargs: dict[str, Any]) -> None:
+def _check_reads_texts(data: MultiLabelData, model_name_or_path: str, kwargs: dict[str, Any]) -> None:
     """Raises ValueError for a saved MLP."""
     if (config := _saved_config(model_name_or_path, kwargs)).get("model_type") == MLPConfig.model_type:
         raise ValueError(
@@ -174,7 +177,7 @@ def _saved_config(model_name_or_path: str, kwargs: dict[str, Any]) -> dict[str, 
         return {}
 
 
-def _check_reads_features(data, model_name_or_path: str, kwargs: dict[str, Any]) -> None:
+def _check_reads_features(data: MultiLabelData, model_name_or_path: str, kwargs: dict[str, Any]) -> None:
     """Raises ValueError for a pretrained model of texts, or of anything else whose config has no `input_size`, and for
     one of another number of features."""
     config, _ = PretrainedConfig.get_config_dict(model_name_or_path, **kwargs)

@@ -9,18 +9,19 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import safe_open
-from torch import Tensor, nn
-from transformers import AutoModelForTokenClassification, PretrainedConfig
+from torch import Tensor
+from transformers import AutoModelForTokenClassification, PretrainedConfig, PreTrainedModel
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, cached_file, logging
 
 from ..adapters import library_of
+from ..data import TagSequenceData
 from ..data.tensors.vocabulary import Vocabulary
 from ..data.tensors.word_vectors import WordVectors
-from ..nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
+from ..nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification, BiLSTMPreTrainedModel
 from ..spaces import TagSequenceSpace
 from ..structures.crf import CRF
 from ..utils.options import check_unread
-from .base import SealModel
+from .base import SealModel, SealModelT
 from .labels import for_other_labels, hub_options, label_maps
 
 logger = logging.get_logger(__name__)
@@ -58,7 +59,9 @@ class SealForTokenClassification(SealModel):
         return space.relax(logits), space.decode(logits, mask=mask)
 
     @classmethod
-    def from_pretrained(cls, model_name_or_path: str | Path, *, crf: bool | None = None, **kwargs) -> SealModel:
+    def from_pretrained(
+        cls: type[SealModelT], model_name_or_path: str | Path, *, crf: bool | None = None, **kwargs: Any
+    ) -> SealModelT:
         """As [`SealModel.from_pretrained`].
 
         Args:
@@ -69,6 +72,7 @@ class SealForTokenClassification(SealModel):
         if saved if crf is None else crf:
             seal = cls(with_crf(seal.task_net), seal.loss_net)
             if saved:
+                assert isinstance(seal.task_net.crf, CRF)
                 _load_crf(seal.task_net.crf, _saved_crf(str(model_name_or_path), kwargs), str(model_name_or_path))
         else:
             seal.config.crf = False
@@ -77,7 +81,7 @@ class SealForTokenClassification(SealModel):
     @classmethod
     def for_data(
         cls,
-        data,
+        data: TagSequenceData,
         model_name_or_path: str | None = None,
         *,
         vocabulary: Vocabulary | None = None,
@@ -93,7 +97,7 @@ class SealForTokenClassification(SealModel):
         num_layers: int | None = None,
         dropout: float | None = None,
         train_word_embeddings: bool | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> SealForTokenClassification:
         """Both nets for a data set of [`load_tags`] or [`load_srl`].
 
@@ -112,10 +116,10 @@ class SealForTokenClassification(SealModel):
         Raises:
             ValueError: neither `model_name_or_path` nor `vocabulary`; adapters, or `kwargs`, for the BiLSTM.
         """
-        sizes = {"word_size": word_size, "hidden_size": hidden_size, "num_layers": num_layers, "dropout": dropout}
-        sizes["train_word_embeddings"] = train_word_embeddings
-        labels = label_maps(data.label_names)
-        loss_net = {"energy": energy, "energy_options": energy_options, "global_size": global_size}
+        sizes: dict[str, Any] = {"word_size": word_size, "hidden_size": hidden_size, "num_layers": num_layers}
+        sizes |= {"dropout": dropout, "train_word_embeddings": train_word_embeddings}
+        labels: dict[str, Any] = label_maps(data.label_names)
+        loss_net: dict[str, Any] = {"energy": energy, "energy_options": energy_options, "global_size": global_size}
         if model_name_or_path is not None:
             own = {"vocabulary": vocabulary, "vectors": vectors, **sizes}
             _check_own(str(model_name_or_path), own, hub_options(kwargs))
@@ -151,12 +155,12 @@ class SealForTokenClassification(SealModel):
         if vectors is not None:
             matrix, _ = vocabulary.word_matrix(vectors)
             for net in (seal.task_net, seal.loss_net.encoder):
-                if net is not None:
+                if isinstance(net, BiLSTMPreTrainedModel):
                     net.set_word_vectors(np.ascontiguousarray(matrix))
         return seal
 
 
-def is_bilstm(name: str | Path | None, **hub) -> bool:
+def is_bilstm(name: str | Path | None, **hub: Any) -> bool:
     """Whether a folder or repo holds a BiLSTM; `hub` as of `from_pretrained`."""
     try:
         config = {} if name is None else PretrainedConfig.get_config_dict(name, **hub)[0]
@@ -179,7 +183,7 @@ def _check_own(name: str, own: dict[str, Any], hub: dict[str, Any]) -> None:
             logger.warning(f"The BiLSTM in {name} has {option} {found!r} and keeps it; {value!r} was asked for.")
 
 
-def with_crf(task_net: nn.Module) -> nn.Module:
+def with_crf(task_net: PreTrainedModel) -> PreTrainedModel:
     """The task-net with a fresh CRF over its logits; `task_loss="crf"` trains it.
 
     Raises:
@@ -187,6 +191,7 @@ def with_crf(task_net: nn.Module) -> nn.Module:
     """
     if library_of(task_net) is not None:
         raise ValueError("`crf` is True, but the task-net has adapters, with which no CRF is saved. Use one of them.")
+    assert task_net.config.num_labels is not None
     task_net.crf = CRF(task_net.config.num_labels)
     task_net.config.crf = True
     return task_net
@@ -206,10 +211,10 @@ def _saved_crf(name: str, kwargs: dict) -> dict[str, Tensor]:
     try:
         files = {cached_file(name, SAFE_WEIGHTS_NAME, **hub)}
     except OSError:
-        index = json.loads(Path(cached_file(name, SAFE_WEIGHTS_INDEX_NAME, **hub)).read_text(encoding="utf-8"))
+        index = json.loads(Path(str(cached_file(name, SAFE_WEIGHTS_INDEX_NAME, **hub))).read_text(encoding="utf-8"))
         names = {file for key, file in index["weight_map"].items() if key.startswith("crf.")}
         files = {cached_file(name, file, **hub) for file in names}
-    found = {}
+    found: dict[str, Tensor] = {}
     for file in files:
         with safe_open(file, "pt") as tensors:
             found |= {key[4:]: tensors.get_tensor(key) for key in tensors.keys() if key.startswith("crf.")}

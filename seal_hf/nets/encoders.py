@@ -3,10 +3,13 @@ pooled."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
+from transformers.utils import ModelOutput
 
 ENCODER_MODES = ("separate", "shared")  # beside these, a loss-net may have an adapter: `backbones.LIBRARIES`
 
@@ -35,7 +38,7 @@ class MLPConfig(PretrainedConfig):
         num_layers: int = 2,
         dropout: float = 0.0,
         label_bias: bool = False,
-        **kwargs,
+        **kwargs: Any,
     ):
         for name, size in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
             if size < 1:
@@ -69,13 +72,16 @@ class MLPPreTrainedModel(PreTrainedModel):
             nn.init.zeros_(module.shift)
             nn.init.ones_(module.scale)
 
-    def get_input_embeddings(self) -> None:
+    def get_input_embeddings(self) -> None:  # type: ignore[override]  # of a net of tokens alone it is a module
         """None: features are no tokens. FSDP2 asks, to shard a table of them by itself."""
 
 
 class MLPEncoder(MLPPreTrainedModel):
     """`num_layers` x (linear -> softplus -> dropout), no dropout after the last (SEAL appendix C; the authors'
     FeedForward). It takes raw features: their normalisation, (x - shift) * scale, is saved with the weights."""
+
+    shift: Tensor
+    scale: Tensor
 
     def __init__(self, config: MLPConfig):
         super().__init__(config)
@@ -86,12 +92,12 @@ class MLPEncoder(MLPPreTrainedModel):
         self.register_buffer("scale", torch.ones(config.input_size))
         self.post_init()
 
-    def set_scaling(self, scaling) -> None:
+    def set_scaling(self, scaling: Any) -> None:
         """Take over a data set's normalisation: `shift` and `scale`, both (input_size,)."""
         for name in ("shift", "scale"):
             getattr(self, name).copy_(torch.as_tensor(getattr(scaling, name)))
 
-    def forward(self, features: Tensor, output_hidden_states: bool | None = None, **kwargs) -> BaseModelOutput:
+    def forward(self, features: Tensor, output_hidden_states: bool | None = None, **kwargs: Any) -> BaseModelOutput:
         """features (B, input_size) -> last hidden state (B, H).
 
         Raises:
@@ -102,7 +108,7 @@ class MLPEncoder(MLPPreTrainedModel):
                 f"`features` has shape {tuple(features.shape)}; this net reads (batch, {len(self.shift)}): the "
                 "features that it was trained on, raw."
             )
-        hidden = ((features.float() - self.shift) * self.scale).to(self.layers[0].weight.dtype)
+        hidden = ((features.float() - self.shift) * self.scale).to(next(self.layers.parameters()).dtype)
         states = []
         for i, layer in enumerate(self.layers):
             hidden = nn.functional.softplus(layer(hidden))
@@ -122,7 +128,7 @@ def pool(hidden: Tensor, attention_mask: Tensor | None = None) -> Tensor:
     return (hidden * mask).sum(1) / mask.sum(1).clamp_min(1)
 
 
-def task_features(outputs, inputs: dict[str, Tensor], model_name: str, pooled: bool = True) -> Tensor:
+def task_features(outputs: ModelOutput, inputs: dict[str, Tensor], model_name: str, pooled: bool = True) -> Tensor:
     """The task-net's detached features, what a `shared` loss-net reads: float32 (B, H), or unpooled (B, T, H).
 
     Raises:
@@ -133,7 +139,7 @@ def task_features(outputs, inputs: dict[str, Tensor], model_name: str, pooled: b
         return features.detach().float()  # DeepSpeed keeps a task-net in bf16, with no autocast around the loss-net
 
 
-def last_features(outputs, inputs: dict[str, Tensor], model_name: str, pooled: bool = True) -> Tensor:
+def last_features(outputs: ModelOutput, inputs: dict[str, Tensor], model_name: str, pooled: bool = True) -> Tensor:
     """The task-net's last hidden state, (B, H), or unpooled (B, T, H), with its graph.
 
     Raises:

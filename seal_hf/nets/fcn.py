@@ -4,6 +4,7 @@ B.3)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +16,9 @@ from transformers.utils import is_vision_available
 from ..data.tensors.crops import check_crop_size, crop_averaged, crop_offsets
 from ..spaces import BinaryMaskSpace
 from ..utils.compat import image_processor_class
+
+if TYPE_CHECKING:  # not with the package, which does without pillow
+    from transformers.image_processing_utils import BaseImageProcessor
 
 
 class FCNConfig(PretrainedConfig):
@@ -36,7 +40,7 @@ class FCNConfig(PretrainedConfig):
         hidden_sizes: Sequence[int] = (64, 128, 128),
         crop_size: int | None = None,
         crop_offsets: Sequence[int] | int | None = None,
-        **kwargs,
+        **kwargs: Any,
     ):
         self.num_channels = num_channels
         self.hidden_sizes = list(hidden_sizes)
@@ -62,6 +66,7 @@ class FCNForSemanticSegmentation(PreTrainedModel):
     def __init__(self, config: FCNConfig):
         super().__init__(config)
         sizes, classes = [config.num_channels, *config.hidden_sizes], config.num_labels
+        assert classes is not None
         self.convolutions = nn.ModuleList(
             nn.Conv2d(sizes[i], sizes[i + 1], 5, stride=1 if i == 0 else 2, padding=2) for i in range(3)
         )
@@ -76,7 +81,7 @@ class FCNForSemanticSegmentation(PreTrainedModel):
         if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d)):
             module.reset_parameters()
 
-    def get_input_embeddings(self) -> None:
+    def get_input_embeddings(self) -> None:  # type: ignore[override]  # of a net of tokens alone it is a module
         """None: pixels are no tokens. FSDP2 asks, to shard a table of them by itself."""
 
     def forward(
@@ -84,20 +89,21 @@ class FCNForSemanticSegmentation(PreTrainedModel):
         pixel_values: Tensor,
         labels: Tensor | None = None,
         output_hidden_states: bool | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> SemanticSegmenterOutput:
         """pixel_values (B, 3, H, W) -> logits (B, num_labels, H, W). With `labels` (B, H, W) of 0, 1 and 255, also the
         loss of two classes, cross-entropy summed over pixels. `hidden_states`: the three feature maps, of the whole
         image."""
-        size = self.config.crop_size
+        size, hidden_states = self.config.crop_size, None
         averaged = size is not None and not self.training and max(pixel_values.shape[2:]) > size
         if output_hidden_states or not averaged:
             logits, hidden_states = self._scores(pixel_values)
         if averaged:
             logits = crop_averaged(lambda crops: self._scores(crops)[0], pixel_values, size, self.config.crop_offsets)
         loss = BinaryMaskSpace().task_loss(logits, labels) if labels is not None else None
-        hidden_states = hidden_states if output_hidden_states else None
-        return SemanticSegmenterOutput(loss=loss, logits=logits, hidden_states=hidden_states)
+        return SemanticSegmenterOutput(
+            loss=loss, logits=logits, hidden_states=hidden_states if output_hidden_states else None
+        )
 
     def _scores(self, pixel_values: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         hidden, maps = pixel_values.to(self.dtype, memory_format=torch.channels_last), []  # faster convolutions
@@ -158,7 +164,7 @@ def check_crops(config: FCNConfig, image_size: Sequence[int]) -> None:
             crop_offsets(side, config.crop_size, config.crop_offsets)
 
 
-def fcn_image_processor():
+def fcn_image_processor() -> BaseImageProcessor:
     """What goes with the FCN into a folder, so that `pipeline("image-segmentation", folder)` runs: pixels from 0 to 1,
     at their own size. Give it to the Trainer as `processing_class`, or call its `save_pretrained`.
 

@@ -7,6 +7,9 @@ and has `feature_sizes` for `case`, `pos`, `chunk`; *NER++* has `char_vocab_size
 
 from __future__ import annotations
 
+from typing import Any, cast
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoModelForTokenClassification, PretrainedConfig, PreTrainedModel
@@ -53,7 +56,7 @@ class BiLSTMConfig(PretrainedConfig):
         hidden_size: int = 200,
         num_layers: int = 1,
         dropout: float = 0.0,
-        **kwargs,
+        **kwargs: Any,
     ):
         for name, size in (("hidden_size", hidden_size), ("num_layers", num_layers), ("word_size", word_size)):
             if size < 1:
@@ -87,8 +90,10 @@ class FrozenEmbedding(nn.Embedding):
     """A table that is never trained, also after loading: `from_pretrained` of transformers 5 puts in new parameters,
     which would all require a gradient."""
 
-    def register_parameter(self, name: str, param: nn.Parameter) -> None:
-        super().register_parameter(name, param.requires_grad_(False))
+    def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
+        if param is not None:
+            param.requires_grad_(False)
+        super().register_parameter(name, param)
 
 
 class CharacterCNN(nn.Module):
@@ -162,7 +167,8 @@ class BiLSTMPreTrainedModel(PreTrainedModel):
                         parameter[module.hidden_size : 2 * module.hidden_size].fill_(1.0)
         elif isinstance(module, nn.Linear | nn.Conv1d):
             nn.init.xavier_uniform_(module.weight)
-            nn.init.zeros_(module.bias)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
 
     @property
     def input_names(self) -> list[str]:
@@ -174,13 +180,13 @@ class BiLSTMPreTrainedModel(PreTrainedModel):
 
     def get_input_embeddings(self) -> nn.Embedding:
         """The word table (vocab_size, word_size)."""
-        return self.base_model.word_embeddings
+        return cast(BiLSTMEncoder, self.base_model).word_embeddings
 
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
+    def set_input_embeddings(self, value: nn.Module) -> None:
         self.base_model.word_embeddings = value
 
     @torch.no_grad()
-    def set_word_vectors(self, vectors) -> None:
+    def set_word_vectors(self, vectors: np.ndarray | Tensor) -> None:
         """Start from pretrained vectors (vocab_size, word_size), see [`Vocabulary.word_matrix`].
 
         Raises:
@@ -208,7 +214,10 @@ class BiLSTMEncoder(BiLSTMPreTrainedModel):
         self.word_embeddings = table(config.vocab_size, config.word_size, padding_idx=PADDING)
         self.characters = CharacterCNN(config) if config.char_vocab_size else None
         self.features = nn.ModuleDict(
-            {name: nn.Embedding(*sizes, padding_idx=PADDING) for name, sizes in sorted(config.feature_sizes.items())}
+            {
+                name: nn.Embedding(number, width, padding_idx=PADDING)
+                for name, (number, width) in sorted(config.feature_sizes.items())
+            }
         )
         self.predicate = nn.Embedding(2, config.predicate_size) if config.predicate_size else None
         widths = [config.input_size] + [config.hidden_size] * config.num_layers
@@ -273,6 +282,7 @@ class BiLSTMForTokenClassification(BiLSTMPreTrainedModel):
         super().__init__(config)
         self.encoder = BiLSTMEncoder(config)
         self.dropout = nn.Dropout(config.dropout)
+        assert config.num_labels is not None
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
         self.post_init()
 

@@ -6,7 +6,7 @@ In a snippet `$name` is the repository, `$base` the checkpoint the model began f
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .masks import BASELINES as MASK_BASELINES
 from .masks import FIGURES as MASK_FIGURES
@@ -35,8 +35,8 @@ class CardKind(NamedTuple):
     decides: str = ""
 
 
-TAGS = {"pipeline_tag": "token-classification", "task": "token classification", "figures": TAG_FIGURES}
-MASKS = {
+TAGS: dict[str, Any] = {"pipeline_tag": "token-classification", "task": "token classification", "figures": TAG_FIGURES}
+MASKS: dict[str, Any] = {
     "pipeline_tag": "image-segmentation",
     "task": "binary image segmentation",
     "figures": MASK_FIGURES,

@@ -16,7 +16,7 @@ def remove_results(trainer: Trainer) -> None:
     merged; those of this run's training stay."""
     if not trainer.is_world_process_zero():
         return
-    folder = Path(trainer.args.output_dir)
+    folder = Path(str(trainer.args.output_dir))
     for file in (*folder.glob("*_results.json"), *folder.glob("_predictions*")):
         if file.name != "train_results.json" and file.is_file():
             file.unlink()
@@ -38,7 +38,7 @@ def write_results(trainer: Trainer, metrics: Mapping[str, float], splits: Iterab
 
 
 def close_run(
-    trainer: Trainer,
+    trainer: Any,
     metrics: Mapping[str, float],
     report: Callable[[Path], str],
     card_facts: Mapping[str, Any] | None = None,
@@ -49,6 +49,7 @@ def close_run(
     a save pushes, too.
 
     Args:
+        trainer: a [`SealTrainer`], or one of an energy network.
         metrics: the figures, `{split}_{figure}`.
         report: writes predictions into the output folder and gives the table that is printed; for the main process.
         card_facts: of [`SealTrainer.card_facts`], beside the figures.

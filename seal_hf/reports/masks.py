@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from transformers import Trainer
 
+from ..data.masks import SegmentationData, SegmentationSplit
 from ..metrics.masks import mask_metrics, mask_probabilities, tune_mask_threshold
 from ..metrics.multilabel import first_output
 from ..structures.masks import IGNORE
@@ -25,7 +26,7 @@ BASELINES = ("mean_mask_iou",)  # of no model
 
 
 def evaluate_masks(
-    trainer: Trainer, splits: Mapping[str, Any], train=None
+    trainer: Trainer, splits: Mapping[str, Any], train: SegmentationSplit | None = None
 ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     """Predict each split, tune one threshold on `eval`, score all at 0.5 and at that threshold.
 
@@ -59,7 +60,7 @@ def evaluate_masks(
     return metrics | {"threshold": threshold}, probabilities
 
 
-def constant_mask(split) -> np.ndarray:
+def constant_mask(split: SegmentationSplit) -> np.ndarray:
     """The mean mask of a split, thresholded where its own mean IoU with these masks is best: (H, W) of 0 and 1. What a
     net predicts that has learned where things are and nothing of the images: a figure to be above."""
     counted = (split.masks != IGNORE).sum(0)
@@ -106,7 +107,9 @@ def close_masks(
     return close_run(trainer, metrics, report, card_facts)
 
 
-def write_masks(folder: str | Path, data, probabilities: Mapping[str, np.ndarray], picture: int = 0) -> None:
+def write_masks(
+    folder: str | Path, data: SegmentationData, probabilities: Mapping[str, np.ndarray], picture: int = 0
+) -> None:
     """`_predictions_SPLIT.npz`, the `probabilities` (N, H, W) of each split in half precision; and, with `picture`,
     `picture.png` of so many images of the last one.
 
@@ -121,6 +124,7 @@ def write_masks(folder: str | Path, data, probabilities: Mapping[str, np.ndarray
         np.savez_compressed(Path(folder) / f"_predictions_{split}.npz", probabilities=values.astype(np.float16))
     if picture:
         shown, last = (data.test, "test") if "test" in probabilities else (data.validation, "eval")
+        assert shown is not None, "it has predictions"
         save_picture(Path(folder) / "picture.png", shown, {"prediction": probabilities[last]}, picture)
 
 
@@ -130,7 +134,9 @@ def check_picture(count: int) -> None:
         raise ValueError("`picture` needs matplotlib: pip install 'seal_hf[plot]'.")
 
 
-def save_picture(path: str | Path, split, predictions: Mapping[str, np.ndarray], count: int = 8) -> None:
+def save_picture(
+    path: str | Path, split: SegmentationSplit, predictions: Mapping[str, np.ndarray], count: int = 8
+) -> None:
     """A column for each of the first `count` images of a split; rows: image, truth, and each prediction (N, H, W).
 
     Raises:

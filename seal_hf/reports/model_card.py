@@ -13,7 +13,7 @@ from string import Template
 from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
-from transformers import Trainer
+from transformers import PreTrainedModel
 
 from ..adapters import library_of
 from ..energy_losses import ENERGY_LOSSES
@@ -126,7 +126,7 @@ def model_card(
 
 
 def run_card(
-    trainer: Trainer,
+    trainer: Any,
     *,
     metrics: Mapping[str, float] | None = None,
     dataset: str | Sequence[str] | None = None,
@@ -168,7 +168,7 @@ def run_card(
     )
 
 
-def _task_loss(trainer) -> str:
+def _task_loss(trainer: Any) -> str:
     """The name of the task loss that trains, or its class's if it has none; of masks it has no class."""
     kind = type(getattr(trainer.space, "loss", None))
     if kind is type(None):
@@ -177,7 +177,7 @@ def _task_loss(trainer) -> str:
     return names.get(kind, kind.__name__)
 
 
-def _settings(trainer) -> dict[str, Any]:
+def _settings(trainer: Any) -> dict[str, Any]:
     """What the run was trained with and for how long; of the losses and the loss-net, what was read."""
     args, state, loss = trainer.args, trainer.state, getattr(trainer.space, "loss", None)
     settings = {name: getattr(args, name) for name in CARD_ARGUMENTS}
@@ -195,12 +195,13 @@ def _settings(trainer) -> dict[str, Any]:
     return settings
 
 
-def _library_snippet(model, adapter_export: str, space: OutputSpace) -> str:
+def _library_snippet(model: PreTrainedModel, adapter_export: str, space: OutputSpace) -> str:
     tags = isinstance(space, TagSequenceSpace)
     if isinstance(space, BinaryMaskSpace):
         return "images_fcn" if model.config.model_type == FCNConfig.model_type else "images"
-    if not saves_merged(model, adapter_export):
-        return f"tokens_{library_of(model).mode}" if tags else library_of(model).mode
+    library = library_of(model)
+    if library is not None and not saves_merged(model, adapter_export):
+        return f"tokens_{library.mode}" if tags else library.mode
     if tags:
         return "words" if model.config.model_type == BiLSTMConfig.model_type else "tokens"
     return "features" if model.main_input_name == "features" else "text"
@@ -243,7 +244,7 @@ def _metadata(
         pipeline_tag=kind.pipeline_tag,
         tags=list(dict.fromkeys(["seal", kind.task.replace(" ", "-"), *tags])),
         base_model=base_model if _is_hub_id(base_model) else None,  # the Hub refuses what is not an id
-        datasets=[dataset] if _is_hub_id(dataset) else None,
+        datasets=[dataset] if dataset is not None and _is_hub_id(dataset) else None,
         model_name=model_name if results else None,
         eval_results=results or None,
     )

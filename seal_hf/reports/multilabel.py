@@ -135,12 +135,14 @@ def evaluate_multilabel(
     """
     predicted = predict_multilabel(trainer, eval_dataset, test_dataset)
     test = predicted.get("test", (None, None))
-    metrics, _ = score_decoders(*predicted["eval"], *test)
+    probabilities, labels = predicted["eval"]
+    assert labels is not None, "as predict_multilabel says"
+    metrics, _ = score_decoders(probabilities, labels, *test)
     trainer.accelerator.unwrap_model(trainer.model).config.threshold = metrics["threshold"]
     return metrics, *test
 
 
-def close_multilabel(trainer: Trainer, data: Any, card_facts: Mapping[str, Any] | None = None) -> dict[str, float]:
+def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | None = None) -> dict[str, float]:
     """What every multi-label program does after training: evaluate under all decoders, save, write results, the card
     and `_predictions.jsonl` of the test split, print the table, push where the arguments say so.
 
@@ -200,7 +202,7 @@ def write_predictions(
         raise ValueError(f"expected {num_rows} ids, found {len(ids)}")
 
     def names(chosen: np.ndarray) -> list[str]:
-        return [label_names[i] for i in np.flatnonzero(chosen)]
+        return [label_names[i] for i in np.flatnonzero(chosen).tolist()]
 
     with whole_file(path) as unfinished, open(unfinished, "w", encoding="utf-8") as file:
         for row, p in enumerate(probabilities):
@@ -211,7 +213,7 @@ def write_predictions(
             line["labels"] = names(p >= threshold)
             if labels is not None:
                 line["gold"] = names(np.asarray(labels[row]) > 0)
-            shown = np.flatnonzero(p >= min(0.5, threshold))
+            shown = np.flatnonzero(p >= min(0.5, threshold)).tolist()
             line["probabilities"] = {label_names[i]: round(float(p[i]), 4) for i in shown}
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 

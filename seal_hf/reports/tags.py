@@ -12,8 +12,9 @@ import numpy as np
 from datasets import Dataset
 from transformers import Trainer
 
-from ..data.tensors.words import IGNORED, WordRows
+from ..data.tensors.words import WordRows
 from ..metrics.tags import Tags, tag_metrics, tag_report
+from ..structures.sequences import IGNORED
 from ..utils.files import whole_file
 from .common import close_run, results_table
 
@@ -39,7 +40,7 @@ def predict_tags(trainer: Trainer, rows: WordRows, label_names: Sequence[str]) -
         label_names: C names.
     """
     output = trainer.predict(rows)
-    found, counts = np.asarray(output.predictions), output.label_ids != IGNORED
+    found, counts = np.asarray(output.predictions), np.asarray(output.label_ids) != IGNORED
     names = np.asarray(label_names, dtype=object)
     tags = [names[row[counted]].tolist() for row, counted in zip(found, counts, strict=True)]
     return [row + [label_names[0]] * (int(size) - len(row)) for row, size in zip(tags, rows.num_words, strict=True)]
@@ -113,7 +114,9 @@ def _splits_of(metrics: Mapping[str, float]) -> list[str]:
     return list(dict.fromkeys(key.removesuffix(end) for key, end in ends if key.endswith(end)))
 
 
-def write_tag_predictions(path: str | os.PathLike[str], dataset: Dataset, predicted: Tags, label_names) -> None:
+def write_tag_predictions(
+    path: str | os.PathLike[str], dataset: Dataset, predicted: Tags, label_names: Sequence[str]
+) -> None:
     """One JSON object per row: `words`, `predicted`, `gold`, and of roles `predicate`; written whole or not at all."""
     gold = gold_tags(dataset, label_names)
     places = dataset["predicate"][:] if "predicate" in dataset.column_names else None
@@ -125,7 +128,9 @@ def write_tag_predictions(path: str | os.PathLike[str], dataset: Dataset, predic
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
-def tag_tables(metrics: Mapping[str, float], predicted: Tags | None = None, gold: Tags | None = None, kind="plain"):
+def tag_tables(
+    metrics: Mapping[str, float], predicted: Tags | None = None, gold: Tags | None = None, kind: str = "plain"
+) -> str:
     """The tables an example ends with: a line per figure, and, with predictions, one per span type or tag."""
     splits = _splits_of(metrics)
     rows = [
@@ -134,7 +139,7 @@ def tag_tables(metrics: Mapping[str, float], predicted: Tags | None = None, gold
         if any(f"{split}_{figure}" in metrics for split in splits)
     ]
     table = results_table(rows)
-    if predicted is None:
+    if predicted is None or gold is None:
         return table
     by_tag = tag_report(predicted, gold, kind)
     return f"{table}\n\n{results_table([{'tag': tag, **figures} for tag, figures in by_tag.items()])}"

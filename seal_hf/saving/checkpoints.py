@@ -22,6 +22,8 @@ from transformers.utils import logging
 
 COMPLETE = "complete.json"  # the marker: names and sizes, in bytes, of all other files of the checkpoint
 
+STEP = re.compile(r"checkpoint-(\d+)")
+
 logger = logging.get_logger(__name__)
 
 
@@ -102,7 +104,7 @@ def checkpoint_to_resume(wanted: str | bool | None, output_dir: str) -> str | No
     """
     word = wanted.lower() if isinstance(wanted, str) else wanted
     if word not in (True, "true", "last"):
-        return wanted or None
+        return str(wanted) if wanted else None
     last = last_complete_checkpoint(output_dir)
     for folder in _checkpoints(output_dir):
         if last is None or _step(folder) > _step(last):
@@ -139,7 +141,7 @@ def rotate(run_dir: str | Path, limit: int | None, keep: Iterable[str | Path]) -
         return
     keep = {Path(folder).resolve() for folder in keep if is_complete(folder)}
 
-    def order(folder: Path):
+    def order(folder: Path) -> tuple[bool, bool, float, int]:
         whole = is_complete(folder)
         return folder.resolve() in keep, whole, (folder / COMPLETE).stat().st_mtime if whole else 0, _step(folder)
 
@@ -150,12 +152,11 @@ def rotate(run_dir: str | Path, limit: int | None, keep: Iterable[str | Path]) -
 
 
 def _checkpoints(run_dir: str | Path) -> list[Path]:
-    return [path for path in Path(run_dir).glob("checkpoint-*") if path.is_dir() and _step(path) is not None]
+    return [path for path in Path(run_dir).glob("checkpoint-*") if path.is_dir() and STEP.fullmatch(path.name)]
 
 
-def _step(folder: Path) -> int | None:
-    match = re.fullmatch(r"checkpoint-(\d+)", folder.name)
-    return int(match[1]) if match else None
+def _step(folder: Path) -> int:
+    return int(folder.name.removeprefix("checkpoint-"))
 
 
 def _flush(path: Path) -> None:

@@ -5,21 +5,25 @@ from __future__ import annotations
 import copy
 import json
 from pathlib import Path
+from typing import Any, cast
 
 from huggingface_hub import HfApi
 from huggingface_hub.errors import HFValidationError
 from torch import nn
+from transformers import PreTrainedModel
 from transformers.utils import cached_file
 
-from ..adapters import LIBRARIES, AdapterLibrary, check_adapters, library_of
+from ..adapters import LIBRARIES, AdapterLibrary, LossAdapter, check_adapters, library_of
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, encoder_options, without_pooler
 from .loss_net import save_loss_net
 
 ADAPTER_EXPORTS = ("auto", "merged", "adapter")
 PLAIN_FILES = ("config.json", "model.safetensors")
-ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors", "adapter.safetensors")
 DECISIONS_FILE = "seal_decisions.json"  # what of the task-net's config has no place beside an adapter
-ADAPTER_FILES += ("head_config.json", "model_head.safetensors", DECISIONS_FILE)
+ADAPTER_FILES = (
+    *("adapter_config.json", "adapter_model.safetensors", "adapter.safetensors"),
+    *("head_config.json", "model_head.safetensors", DECISIONS_FILE),
+)
 DECISIONS = ("threshold", "constrained_decoding")  # of a task-net's config: how its predictions are made
 
 
@@ -41,7 +45,11 @@ def saves_merged(task_net: nn.Module, adapter_export: str) -> bool:
 
 
 def save_nets(
-    task_net: nn.Module, loss_net: LossNet | None, folder: str | Path, adapter_export: str = "auto", **kwargs
+    task_net: PreTrainedModel,
+    loss_net: LossNet | None,
+    folder: str | Path,
+    adapter_export: str = "auto",
+    **kwargs: Any,
 ) -> None:
     """Write the task-net to `folder` and the loss-net to `folder/_loss_net/`, as safetensors.
 
@@ -55,11 +63,11 @@ def save_nets(
     check_adapters(task_net)
     library = library_of(task_net)
     merged = saves_merged(task_net, adapter_export)
-    if not merged:
+    if library is None:
+        task_net.save_pretrained(folder, **kwargs)
+    elif not merged:
         library.save(task_net, folder)
         _write_decisions(task_net, folder)
-    elif library is None:
-        task_net.save_pretrained(folder, **kwargs)
     else:
         library.merged(task_net).save_pretrained(folder, **kwargs)
         if loss_net is not None and loss_net.config.encoder_mode in LIBRARIES:
@@ -69,7 +77,7 @@ def save_nets(
     save_loss_net(loss_net, folder)
 
 
-def _write_decisions(task_net: nn.Module, folder: str | Path) -> None:
+def _write_decisions(task_net: PreTrainedModel, folder: str | Path) -> None:
     """Label names and decisions of a task-net that is saved as an adapter: a configuration beside one would make a
     plain model of the folder."""
     config = task_net.config
@@ -81,7 +89,7 @@ def _write_decisions(task_net: nn.Module, folder: str | Path) -> None:
 def read_decisions(name: str, hub: dict) -> dict:
     """What [`save_nets`] wrote beside an adapter, of a folder or repo; empty where there is nothing of the kind."""
     try:
-        path = cached_file(name, DECISIONS_FILE, **hub)
+        path = str(cached_file(name, DECISIONS_FILE, **hub))
     except (OSError, HFValidationError):  # not there, or neither a folder nor an id, which the loader says
         return {}
     return json.loads(Path(path).read_text(encoding="utf-8"))
@@ -106,7 +114,8 @@ def remove_stale(repo_id: str, merged: bool, token: str | None = None, revision:
 
 def _with_own_encoder(loss_net: LossNet, library: AdapterLibrary) -> LossNet:
     """A `separate` loss-net with the same energies."""
-    encoder = library.merged(loss_net.encoder.model, loss_adapter=True).base_model
+    assert isinstance(loss_net.encoder, LossAdapter)
+    encoder = cast(PreTrainedModel, library.merged(loss_net.encoder.model, loss_adapter=True).base_model)
     config = copy.deepcopy(loss_net.config)
     config.encoder_mode, config.encoder_config = "separate", encoder_options(encoder.config)
     plain = LossNet(config)

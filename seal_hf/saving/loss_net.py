@@ -6,11 +6,12 @@ Weights are safetensors; the state of its learner is read with `weights_only=Tru
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
-from torch import Tensor, nn
-from transformers import AutoConfig
+from torch import Tensor
+from transformers import AutoConfig, PreTrainedModel
 from transformers.utils import logging
 
 from ..second_net import cost_augmented
@@ -52,7 +53,7 @@ def check_resumable(loss_net: LossNet, folder: str | Path) -> None:
         )
 
 
-def load_loss_net(folder: str | Path, task_net: nn.Module, energy_loss: str | None = None) -> LossNet:
+def load_loss_net(folder: str | Path, task_net: PreTrainedModel, energy_loss: str | None = None) -> LossNet:
     """A trained loss-net for another task-net: the frozen loss of SEAL-static, or a start for SEAL-dynamic.
 
     Args:
@@ -103,15 +104,17 @@ def load_loss_net(folder: str | Path, task_net: nn.Module, energy_loss: str | No
                 f"The loss-net in {folder} has `{name}` {own.get(name)}, the task-net {options.get(name)}: they read "
                 "different ids. Train it on the same data, with the same options."
             )
-    if config.id2label != task_net.config.id2label:
+    ours: dict = config.id2label or {}  # keys are numbers once a configuration is made
+    theirs: dict = task_net.config.id2label or {}
+    if ours != theirs:
         raise ValueError(
-            f"The loss-net in {folder} has other labels than the task-net, or another order: {config.id2label[0]!r} is "
-            f"its first, {task_net.config.id2label[0]!r} the task-net's. Train it on the same data."
+            f"The loss-net in {folder} has other labels than the task-net, or another order: {ours[0]!r} is its "
+            f"first, {theirs[0]!r} the task-net's. Train it on the same data."
         )
     return aligned(LossNet.from_pretrained(path, dtype=torch.float32, use_safetensors=True)).eval()
 
 
-def take_loss_net(nets: nn.Module, folder: str | Path | None, args) -> None:
+def take_loss_net(nets: Any, folder: str | Path | None, args: Any) -> None:
     """The programs' `--loss_net_path`: the trained loss-net of `folder` in place of that of `nets`, a [`SealModel`]; it
     keeps its energy, which is said where it is another. Without a folder, `nets` stay as they are.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import json
 from pathlib import Path
+from typing import Any
 
 from safetensors import safe_open
 from torch import Tensor
@@ -30,9 +31,10 @@ def read_renamed(net: PreTrainedModel, folder: str | Path) -> dict[str, Tensor]:
         ValueError: tensors are missing, or too many, or have another shape.
     """
     try:
-        saved, info = type(net).from_pretrained(
+        loaded: Any = type(net).from_pretrained(
             folder, config=copy.deepcopy(net.config), dtype=net.dtype, use_safetensors=True, output_loading_info=True
         )
+        saved, info = loaded  # by `output_loading_info`
     except RuntimeError as error:  # shapes
         raise ValueError(f"The weights in {folder} do not fit this {type(net).__name__}: {error}") from error
     unknown = set(info["unexpected_keys"]) - net.state_dict().keys()

@@ -9,7 +9,7 @@ unscales all of them at once, and one DDP wrapper around both nets cannot expres
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import Any, cast
 
 import torch
 from accelerate import Accelerator
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from transformers import get_scheduler
 
+from .loss_net import LossNet
 from .optimizer import RowAdamW, clip_grad_norm
 
 
@@ -59,12 +60,13 @@ class Learner:
         self.accelerator = accelerator
         self.max_grad_norm = max_grad_norm
         self.parameters = [p for group in param_groups for p in group["params"]]
-        self.forward_net: nn.Module = self.net
+        forward_net: nn.Module = self.net
         if compile_options is not None:
-            self.forward_net = torch.compile(self.net, **compile_options)
+            forward_net = cast(nn.Module, torch.compile(self.net, **compile_options))  # of a module it is a module
         if accelerator.num_processes > 1:
             device_ids = [accelerator.device.index] if accelerator.device.type == "cuda" else None
-            self.forward_net = DistributedDataParallel(self.forward_net, device_ids=device_ids)
+            forward_net = DistributedDataParallel(forward_net, device_ids=device_ids)
+        self.forward_net = forward_net
         rate = param_groups[-1].get("lr", 1e-3)  # of every group that has its own; some schedules read the default
         self.optimizer = RowAdamW(param_groups, lr=rate, betas=betas, eps=eps, fused=True)
         self.scheduler = get_scheduler(
@@ -74,7 +76,7 @@ class Learner:
         self.grad_norm = torch.zeros((), device=accelerator.device)
 
     @classmethod
-    def of_loss_net(cls, loss_net, accelerator: Accelerator, args, num_training_steps: int) -> Learner:
+    def of_loss_net(cls, loss_net: LossNet, accelerator: Accelerator, args: Any, num_training_steps: int) -> Learner:
         """As [`SealTrainingArguments`] have it, for a run of so many task-net updates."""
         phases = -(-num_training_steps // args.loss_net_every)
         return cls(
@@ -90,7 +92,7 @@ class Learner:
             compile_options=args.loss_net_compile_options,
         )
 
-    def __call__(self, *args, **kwargs) -> Tensor:
+    def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
         """One forward through the wrapper, in training mode and in the run's precision."""
         self.net.train()
         with self.accelerator.autocast():
@@ -103,7 +105,7 @@ class Learner:
         """Accumulate the gradient of `loss` (scaled in fp16)."""
         self.scaler.scale(loss).backward()
 
-    def accumulate(self, synchronise: bool):
+    def accumulate(self, synchronise: bool) -> contextlib.AbstractContextManager[None]:
         """Context of one forward and backward; gradients are averaged over the processes only where `synchronise`."""
         if synchronise or not isinstance(self.forward_net, DistributedDataParallel):
             return contextlib.nullcontext()

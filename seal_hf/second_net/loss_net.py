@@ -4,7 +4,8 @@ model."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,7 @@ from ..energies import ENERGIES, Energy, check_energy_options
 from ..nets.encoders import ENCODER_MODES, pool
 from ..structures.label_sets import LabelSets
 from ..structures.sequences import at_least_float32
-from ..utils.modules import second_order
+from ..utils.modules import Net, second_order
 from ..utils.options import check_value
 
 LOSS_NET_FOLDER = "_loss_net"  # beside a task-net; the Trainer's push to the Hub skips names that begin with `_`
@@ -50,7 +51,7 @@ class LossNetConfig(PretrainedConfig):
         hidden_size: int = 400,
         global_size: int = 200,
         energy_options: dict | None = None,
-        **kwargs,
+        **kwargs: Any,
     ):
         check_value("encoder_mode", encoder_mode, (*ENCODER_MODES, *LIBRARIES))
         check_value("energy", energy, ENERGIES)
@@ -77,19 +78,21 @@ class LossNet(PreTrainedModel):
 
     config_class = LossNetConfig
     base_model_prefix = "loss_net"
+    config: LossNetConfig
+    encoder: PreTrainedModel | LossAdapter | None
 
     def __init__(self, config: LossNetConfig):
         super().__init__(config)
         self.encoder = None
         self._differentiated_twice = False
         self.adapter = nn.ParameterDict()  # the parameters of its adapter, if it has one, as its own
-        if ENERGIES[config.energy].reads is not None:
-            self.main_input_name = ENERGIES[config.energy].reads
+        if (reads := ENERGIES[config.energy].reads) is not None:
+            self.main_input_name = reads
         elif config.encoder_mode == "separate":
-            options = dict(config.encoder_config)
+            options = dict(config.encoder_config or {})
             encoder_config = AutoConfig.for_model(options.pop("model_type"), **options)
-            self.encoder = without_pooler(AutoModel.from_config(encoder_config))
-            self.main_input_name = self.encoder.main_input_name
+            self.encoder = encoder = without_pooler(AutoModel.from_config(encoder_config))
+            self.main_input_name = encoder.main_input_name
         sizes = [config.feature_size] + [config.hidden_size] * config.head_layers
         layers = [
             module for a, b in zip(sizes[:-1], sizes[1:], strict=True) for module in (nn.Linear(a, b), nn.Softplus())
@@ -107,10 +110,9 @@ class LossNet(PreTrainedModel):
             nn.init.kaiming_uniform_(module.weight, nonlinearity="relu")
             nn.init.zeros_(module.bias)
 
-    def get_input_embeddings(self) -> nn.Module | None:
+    def get_input_embeddings(self) -> nn.Module | None:  # type: ignore[override]  # None: without an encoder of tokens
         """The encoder's, if it has one of its own."""
-        own = isinstance(self.encoder, PreTrainedModel)
-        return self.encoder.get_input_embeddings() if own else None
+        return self.encoder.get_input_embeddings() if isinstance(self.encoder, PreTrainedModel) else None
 
     def attach(self, adapter: LossAdapter) -> LossNet:
         """Encode with this adapter in the task-net's base (`peft`, `adapters`): its parameters, not the base, are
@@ -127,7 +129,7 @@ class LossNet(PreTrainedModel):
             return self.encoder.active(training)
         return contextlib.nullcontext()
 
-    def parameter_groups(self, args) -> list[dict]:
+    def parameter_groups(self, args: Any) -> list[dict[str, Any]]:
         """Groups for the optimizer from [`SealTrainingArguments`]: the encoder, if it has its own, and all the rest
         (last)."""
         encoder = [p for p in self.encoder.parameters() if p.requires_grad] if self.encoder is not None else []
@@ -167,7 +169,8 @@ class LossNet(PreTrainedModel):
         if name is not None:
             return inputs[name]
         if features is None:
-            features = self.encoder(**inputs).last_hidden_state
+            assert self.encoder is not None, "a shared loss-net is given the features"
+            features = cast(Tensor, self.encoder(**inputs).last_hidden_state)
             features = pool(features, inputs.get("attention_mask")) if self.pooled else features
         return self.head(features)
 
@@ -197,7 +200,7 @@ class LossNet(PreTrainedModel):
             (B, S) energies in float32, lower = better. The energy itself is never computed in half precision: sums over
             thousands of labels would lose the differences that matter.
         """
-        features = self.encode(inputs, features)
+        features = self.encode(inputs or {}, features)
         if callable(y):
             with torch.autocast(features.device.type, enabled=False):  # as candidates that are given
                 y = y(features.detach())
@@ -211,7 +214,9 @@ class LossNet(PreTrainedModel):
             return self.energy(at_least_float32(features), _exact_sets(y), mask)
 
     @contextlib.contextmanager
-    def energies_at(self, features: Tensor, mask: Tensor | None = None):
+    def energies_at(
+        self, features: Tensor, mask: Tensor | None = None
+    ) -> Iterator[Callable[[Tensor | LabelSets], Tensor]]:
         """Inside, E(x, ·) of one batch, for the many structures of an inference: y (B, S, ...) -> what `energies` has,
         (B, S), with derivatives in y alone. What depends on x alone is computed once."""
         with self._exact(features.device, not self.energy.training):
@@ -219,7 +224,7 @@ class LossNet(PreTrainedModel):
             yield lambda y: energies(_exact_sets(y))
 
     @contextlib.contextmanager
-    def _exact(self, device: torch.device, evaluated: bool):
+    def _exact(self, device: torch.device, evaluated: bool) -> Iterator[None]:
         """Inside, the energy has the precision of its arguments, and in evaluation mode all derivatives."""
         exact = second_order(self.energy) if self._differentiated_twice or evaluated else contextlib.nullcontext()
         with exact, torch.autocast(device.type, enabled=False):
@@ -230,7 +235,7 @@ def _exact_sets(y: Tensor | LabelSets) -> Tensor | LabelSets:
     return y.float() if isinstance(y, LabelSets) else at_least_float32(y)
 
 
-def encoder_options(config) -> dict:
+def encoder_options(config: PretrainedConfig) -> dict[str, Any]:
     """The configuration an encoder is rebuilt from: architecture only, no label names."""
     options = config.to_dict()
     drop = "id2label label2id num_labels problem_type architectures transformers_version _name_or_path"
@@ -245,7 +250,7 @@ def without_pooler(encoder: PreTrainedModel) -> PreTrainedModel:
     return encoder
 
 
-def aligned(net: nn.Module) -> nn.Module:
+def aligned(net: Net) -> Net:
     """Weights mapped from a file lie where the file has them, and the last bit of a matrix product depends on that:
     copied, they give the same bits as before they were saved."""
     for tensor in (*net.parameters(), *net.buffers()):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import Any, TypeGuard
+
 import torch
 from torch import Tensor, nn
 
@@ -20,14 +23,14 @@ class RowAdamW(torch.optim.AdamW):
     """
 
     @torch.no_grad()
-    def step(self, closure=None):
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]  # overloads
         """One update. In fp16 a gradient that overflowed leaves sparse rows as they are, as the dense ones."""
         sparse = [(p, group) for group in self.param_groups for p in group["params"] if _is_sparse(p.grad)]
         overflow = getattr(self, "found_inf", None)  # set by a GradScaler that leaves the skipping to the optimizer
         gradients = [p.grad for p, _ in sparse]
         for p, group in sparse:
             if overflow is None or not overflow.item():
-                self._step_rows(p, group)
+                self._step_rows(p, p.grad, group)
             p.grad = None  # not for the stock update
         for state in (self.state[p] for group in self.param_groups for p in group["params"] if p.grad is not None):
             if state and state["step"].dim():  # a run resumed with dense gradients: one count for the table
@@ -37,21 +40,30 @@ class RowAdamW(torch.optim.AdamW):
             p.grad = gradient
         return loss
 
-    def _step_rows(self, p: nn.Parameter, group: dict) -> None:
+    def _step_rows(self, p: nn.Parameter, gradient: Tensor, group: dict[str, Any]) -> None:
         state = self.state[p]
         if not state:
             state["step"] = p.new_zeros(p.shape[0], dtype=torch.float32)
             state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(p), torch.zeros_like(p)
         if not state["step"].dim():  # a run resumed with sparse gradients: a count for each row
             state["step"] = state["step"].to(p.device).repeat(p.shape[0])
-        gradient = p.grad.coalesce()
+        gradient = gradient.coalesce()
         size = ROWS_AT_ONCE if p.device.type == "cpu" else p.shape[0]
         parts = gradient.indices()[0].split(size), gradient.values().split(size)
         for rows, g in zip(*parts, strict=True):  # (U,), (U, D)
             self._step_some(p, rows, g, group, **state)
 
     @staticmethod
-    def _step_some(p, rows, g, group, *, step, exp_avg, exp_avg_sq) -> None:
+    def _step_some(
+        p: nn.Parameter,
+        rows: Tensor,
+        g: Tensor,
+        group: dict[str, Any],
+        *,
+        step: Tensor,
+        exp_avg: Tensor,
+        exp_avg_sq: Tensor,
+    ) -> None:
         """AdamW (Loshchilov & Hutter 2019, algorithm 2) on rows of a table, with both bias corrections in the rate:
 
         rate m̂ / (√v̂ + ε) = rate c / (1 - β₁ᵗ) · m / (√v + c ε),  c = √(1 - β₂ᵗ)
@@ -81,7 +93,7 @@ def clip_grad_norm(parameters: list[nn.Parameter], limit: float) -> Tensor:
         if _is_sparse(p.grad):
             p.grad = p.grad.coalesce()  # the same row may have come twice: the norm is of their sum
     dense = [p for p in parameters if not _is_sparse(p.grad)]
-    values = [p.grad.values() for p in parameters if _is_sparse(p.grad)]
+    values = [gradient.values() for p in parameters if _is_sparse(gradient := p.grad)]
     if not values:
         return torch.nn.utils.clip_grad_norm_(dense, limit)
     gradients = [p.grad for p in dense if p.grad is not None] + values
@@ -92,11 +104,11 @@ def clip_grad_norm(parameters: list[nn.Parameter], limit: float) -> Tensor:
     return norm
 
 
-def _is_sparse(gradient: Tensor | None) -> bool:
+def _is_sparse(gradient: Tensor | None) -> TypeGuard[Tensor]:
     return gradient is not None and gradient.is_sparse
 
 
-def with_own_rate(optimizer: torch.optim.Optimizer, parameters, rate: float) -> None:
+def with_own_rate(optimizer: torch.optim.Optimizer, parameters: Iterable[nn.Parameter], rate: float) -> None:
     """Move these parameters of `optimizer` into groups of their own, which differ from theirs in the rate alone. Before
     a scheduler is made, which remembers the rates that it finds."""
     own = {id(p) for p in parameters}

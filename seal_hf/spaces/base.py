@@ -11,6 +11,9 @@ from typing import Any, Protocol
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from transformers import PreTrainedModel
+
+from ..structures.label_sets import LabelSets
 
 
 class LossTraits(Protocol):
@@ -87,16 +90,20 @@ class OutputSpace(ABC):
     costs: tuple[str, ...] = ("f1", "l1", "l1_mean")
     has_all_gold = True
     dvn_gold_starts = 0.0
-    samples_from_inputs = False  # whether `sample` needs the task-net's outputs at perturbed inputs, see `proposing`
     propose: Callable[[int, torch.Generator], Tensor] | None = None
 
+    @property
+    def samples_from_inputs(self) -> bool:
+        """Whether `sample` needs the task-net's outputs at perturbed inputs, see `proposing`."""
+        return False
+
     @classmethod
-    def for_model(cls, task_net) -> OutputSpace:
+    def for_model(cls, task_net: PreTrainedModel) -> OutputSpace:
         """The space of this task-net's outputs, with default options."""
         return cls()
 
     @classmethod
-    def from_arguments(cls, args, task_net) -> OutputSpace:
+    def from_arguments(cls, args: Any, task_net: PreTrainedModel) -> OutputSpace:
         """The space of this task-net's outputs, with the options that [`SealTrainingArguments`] has for it."""
         return cls.for_model(task_net)
 
@@ -168,24 +175,24 @@ class OutputSpace(ABC):
         [1e-6, 1 - 1e-6], in float32, so within ±13.8."""
         return torch.logit(y.float(), eps=1e-6)
 
-    def output(self, logits: Tensor) -> Tensor:
+    def output(self, logits: Tensor) -> Tensor | LabelSets:
         """The relaxed output as a candidate, differentiable: (B, 1, ...)."""
         return self.relax(logits).unsqueeze(1)
 
-    def candidate(self, y: Tensor) -> Tensor:
+    def candidate(self, y: Tensor) -> Tensor | LabelSets:
         """One structure per input, (B, ...), as a candidate, (B, 1, ...)."""
         return y.unsqueeze(1)
 
-    def join(self, parts: list[Tensor]) -> Tensor:
+    def join(self, parts: list[Any]) -> Tensor | LabelSets:
         """Candidates side by side, in one row: (B, S, ...)."""
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
-    def facts(self, output: Tensor) -> dict[str, Tensor]:
+    def facts(self, output: Any) -> dict[str, Tensor]:
         """What the log should say of a relaxed output, by name: tensors, whose mean is logged."""
         return {}
 
     @abstractmethod
-    def sample(self, logits: Tensor, num_samples: int, generator: torch.Generator) -> Tensor:
+    def sample(self, logits: Tensor, num_samples: int, generator: torch.Generator) -> Tensor | LabelSets:
         """K independent structures drawn from the task-net's distribution: (B, K, ...), without gradient."""
 
     @abstractmethod
@@ -233,7 +240,7 @@ class OutputSpace(ABC):
         """The task-net's own loss: summed over the structure, averaged over the batch (λ1 has meaning only with that).
         A training step gives the generator of its noise, an evaluation none. Scalar."""
 
-    def positions(self, task_net, inputs: dict[str, Tensor]) -> Tensor | None:
+    def positions(self, task_net: PreTrainedModel, inputs: dict[str, Tensor]) -> Tensor | None:
         """Which positions are decoded where no labels say it, (B, ...), or None for all. `inputs`: of the task-net."""
         return None
 

@@ -34,14 +34,16 @@ nothing. So begin with `ranking`, and with small patches or ε near 1 for `nce`.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from ..structures.masks import IGNORE, log_odds
 from ..utils.options import check_value
-from .base import OutputSpace, drawable, mixed_odds, ratio, repeated_bits
+from .base import LossTraits, OutputSpace, drawable, mixed_odds, ratio, repeated_bits
 
 # each with the arguments that a run reads for its sake
 COHERENCE: dict[str, tuple[str, ...]] = {
@@ -105,7 +107,7 @@ class BinaryMaskSpace(OutputSpace):
         self.soft_iou_weight = soft_iou_weight
 
     @classmethod
-    def from_arguments(cls, args, task_net) -> BinaryMaskSpace:
+    def from_arguments(cls, args: Any, task_net: PreTrainedModel) -> BinaryMaskSpace:
         """Raises ValueError for a `task_loss` that masks do not have."""
         if args.task_loss not in MASK_TASK_LOSSES:
             raise ValueError(
@@ -114,7 +116,7 @@ class BinaryMaskSpace(OutputSpace):
         weight = args.soft_iou_weight if args.task_loss == "soft_iou" else 0.0
         return cls(args.pixel_loss, args.sample_coherence, args.coherence_size, args.independent_share, weight)
 
-    def check_loss(self, loss, num_labels: int) -> None:
+    def check_loss(self, loss: LossTraits, num_labels: int) -> None:
         """Raises ValueError for NCE on noise whose probability has no closed form, or that cannot draw the gold, for
         what samples from perturbed inputs cannot do, and for InfNet+."""
         if loss.has_partner:
@@ -199,7 +201,7 @@ class BinaryMaskSpace(OutputSpace):
         z = log_odds(logits).unsqueeze(1)
         return torch.sigmoid(z + std * self.noise((z.shape[0], num_samples, *z.shape[2:]), z.device, generator))
 
-    def noise(self, shape: tuple[int, ...], device, generator: torch.Generator) -> Tensor:
+    def noise(self, shape: tuple[int, ...], device: torch.device, generator: torch.Generator) -> Tensor:
         """Gaussian noise g of `shape` (B, K, H, W), N(0, 1) at every pixel, coherent as chosen."""
         noise = torch.randn(shape, device=device, generator=generator)
         if self.sample_coherence == "field":

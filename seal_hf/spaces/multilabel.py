@@ -6,14 +6,17 @@ reads how wide the sets are.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from ..structures import label_sets
 from ..structures.label_sets import LabelSets, dot, total
 from ..task_losses.labels import CrossEntropy, TaskLoss
-from .base import OutputSpace, drawable, mixed_odds, ratio, repeated_bits
+from .base import LossTraits, OutputSpace, drawable, mixed_odds, ratio, repeated_bits
 
 SPARSE_FROM = 2000  # labels: sparse is 3 times as fast at 1000 already (benchmarks/label_scale.json), dense is exact
 
@@ -48,13 +51,13 @@ class MultiLabelSpace(OutputSpace):
         self.loss = loss or CrossEntropy()
 
     @classmethod
-    def from_arguments(cls, args, task_net) -> MultiLabelSpace:
+    def from_arguments(cls, args: Any, task_net: PreTrainedModel) -> MultiLabelSpace:
         return cls(args.sparse_labels_from, args.relaxed_mass, args.relaxed_width, TaskLoss.from_arguments(args))
 
     def is_sparse(self, num_labels: int) -> bool:
         return num_labels >= self.sparse_from
 
-    def check_loss(self, loss, num_labels: int) -> None:
+    def check_loss(self, loss: LossTraits, num_labels: int) -> None:
         """Raises ValueError for noise on the logits of a sparse label set: every entry would be a number of its own;
         and for a task-net that looks for the cost of labels that the cut output may not hold."""
         if loss.reads_gold and self.is_sparse(num_labels):
@@ -119,15 +122,18 @@ class MultiLabelSpace(OutputSpace):
         return super().output(logits)
 
     def candidate(self, y: Tensor) -> Tensor | LabelSets:
-        y = super().candidate(y)
+        y = y.unsqueeze(1)
         return label_sets.from_dense(y) if self.is_sparse(y.shape[-1]) else y
 
-    def join(self, parts: list[Tensor] | list[LabelSets]) -> Tensor | LabelSets:
+    def join(self, parts: list[Any]) -> Tensor | LabelSets:
         return label_sets.concatenate(parts) if isinstance(parts[0], LabelSets) else super().join(parts)
 
     def facts(self, output: Tensor | LabelSets) -> dict[str, Tensor]:
         """Sparse: the mass Σ ŷ_j that the cut left out, in labels, per row."""
-        return {"dropped_mass": output.dropped} if isinstance(output, LabelSets) else {}
+        if not isinstance(output, LabelSets):
+            return {}
+        assert output.dropped is not None
+        return {"dropped_mass": output.dropped}
 
     @torch.no_grad()
     def sample(self, logits: Tensor, num_samples: int, generator: torch.Generator) -> Tensor | LabelSets:
@@ -197,8 +203,9 @@ class MultiLabelSpace(OutputSpace):
     def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The chosen task loss. A loss on samples draws them here, from `generator`; without one it is what that loss
         is evaluated by, cross-entropy."""
-        draws = self.loss.draws and generator is not None
-        samples = self.sample(logits, self.loss.num_samples, generator) if draws else None
+        samples = None
+        if self.loss.draws and generator is not None:
+            samples = self.sample(logits, self.loss.num_samples, generator)
         return self.loss(logits, labels, samples)
 
     def decode(self, logits: Tensor, threshold: float = 0.5, mask: Tensor | None = None) -> Tensor:

@@ -15,14 +15,17 @@ gold is the energy of that sample, or of no tags at all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from ..structures.sequences import IGNORED, at_least_float32
+from .base import LossTraits
 from .tags import TagSequenceSpace
 
 UNLABELLED = -1  # the label of a position that counts and has no gold tag
@@ -41,12 +44,16 @@ class RewardSpace(TagSequenceSpace):
     uncounted = (IGNORED, UNLABELLED)
     has_all_gold = False
 
-    def __init__(self, reward, label_names: Sequence[str], **options):
+    def __init__(self, reward: Callable[[Tensor, Tensor, Tensor], Tensor], label_names: Sequence[str], **options: Any):
         super().__init__(label_names, **options)
-        self.reward, self.codes, self.without = reward, None, None
+        self.reward = reward
+        self.codes: Tensor | None = None  # (B, T), and the rows without gold, (B, 1): of one batch, see `of`
+        self.without: Tensor | None = None
 
     @classmethod
-    def from_arguments(cls, args, task_net, reward) -> RewardSpace:
+    def from_arguments(  # type: ignore[override]  # who makes the trainer has a reward too
+        cls, args: Any, task_net: PreTrainedModel, reward: Callable[[Tensor, Tensor, Tensor], Tensor]
+    ) -> RewardSpace:
         """As of tag sequences, with this reward."""
         plain = TagSequenceSpace.from_arguments(args, task_net)
         options = {"loss": plain.loss, "score": args.tag_score, "constrained": args.constrained_decoding}
@@ -61,7 +68,7 @@ class RewardSpace(TagSequenceSpace):
         space.without = (batch["labels"] == UNLABELLED).any(1, keepdim=True)  # (B, 1): rows without gold
         return space
 
-    def check_loss(self, loss, num_labels: int) -> None:
+    def check_loss(self, loss: LossTraits, num_labels: int) -> None:
         super().check_loss(loss, num_labels)
         if loss.needs_gold:
             raise ValueError(
@@ -77,40 +84,47 @@ class RewardSpace(TagSequenceSpace):
         """Where there is no gold, the sample of the highest reward: (B, T, C)."""
         if samples is None:
             return gold
+        _, without = self._rewarded()
+        assert mask is not None, "tag sequences have one"
         place = self.rewards(samples, mask).argmax(1)  # (B,)
         found = samples[torch.arange(len(samples), device=samples.device), place] * mask.unsqueeze(-1)
-        return torch.where(self.without.unsqueeze(2), found, gold)
+        return torch.where(without.unsqueeze(2), found, gold)
 
     def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
         """As of tag sequences; where there is no gold, nothing is mixed in. Raises ValueError as `rewards` does."""
-        self._check_codes()
+        _, without = self._rewarded()
         own = F.log_softmax(at_least_float32(logits), dim=-1)
-        return torch.where(self.without.unsqueeze(2), own, super().mix(logits, gold, share))
+        return torch.where(without.unsqueeze(2), own, super().mix(logits, gold, share))
 
-    def rewards(self, y: Tensor, mask: Tensor) -> Tensor:
+    def rewards(self, y: Tensor, mask: Tensor | None) -> Tensor:
         """(B, S, T, C) -> (B, S). Of rows with gold the reward is asked for no position, and means nothing.
 
         Raises:
             ValueError: the batch has no codes for the reward.
         """
-        self._check_codes()
-        return self.reward(self.codes, y, mask & self.without).to(y.dtype)
+        codes, without = self._rewarded()
+        assert mask is not None, "tag sequences have one"
+        return self.reward(codes, y, mask & without).to(y.dtype)
 
-    def _check_codes(self) -> None:
-        if self.codes is None:
+    def _rewarded(self) -> tuple[Tensor, Tensor]:
+        """What `of` has found in the batch: the codes (B, T), and which rows have no gold (B, 1)."""
+        if self.codes is None or self.without is None:
             raise ValueError(
                 f"The batch has no column `{REWARD_CODES}`, which the reward reads. Make the training rows with "
                 "`reward_rows`."
             )
+        return self.codes, self.without
 
     def score(self, y_hat: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """The score against the gold `y` (B, T, C), or of rows without gold the reward: (B, S)."""
-        return torch.where(self.without, self.rewards(y_hat, mask), self.agreement(y_hat, y, mask))
+        _, without = self._rewarded()
+        return torch.where(without, self.rewards(y_hat, mask), self.agreement(y_hat, y, mask))
 
     def cost(self, y_hat: Tensor, y: Tensor, kind: str = "f1", mask: Tensor | None = None) -> Tensor:
         """Δ to the gold, or of rows without gold how much more reward `y` has: (B, S)."""
         more = (self.rewards(y.unsqueeze(1), mask) - self.rewards(y_hat, mask)).clamp_min(0)
-        return torch.where(self.without, more, super().cost(y_hat, y, kind, mask))
+        _, without = self._rewarded()
+        return torch.where(without, more, super().cost(y_hat, y, kind, mask))
 
     def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The mean over all rows, of which those without gold add 0: so it is the same however a batch is divided

@@ -101,7 +101,8 @@ def _parse(item: Any, where: str) -> list[Rule]:
     unknown = set(item) - {kind, key, "weight"}
     if unknown:
         raise ValueError(f"{where}: {sorted(map(str, unknown))[0]!r} is no key of a rule of the kind {kind!r}.")
-    weight, pattern, fields = item.get("weight", 1), None, ()
+    weight, pattern = item.get("weight", 1), None
+    fields: Any = ()
     if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 < weight < float("inf"):
         raise ValueError(f"{where}: `weight` is {weight!r}; it must be a positive number.")
     if kind in ("words", "changes_after"):
@@ -150,7 +151,8 @@ class RuleReward(Reward):
                         f"{did_you_mean(name, self.fields)}"
                     )
         by_kind = {kind: [rule for rule in self.rules if rule.kind == kind] for kind in KINDS}
-        self.patterns = [re.compile(r.pattern, re.IGNORECASE) for r in by_kind["words"] + by_kind["changes_after"]]
+        with_pattern = by_kind["words"] + by_kind["changes_after"]
+        self.patterns = [re.compile(rule.pattern or "", re.IGNORECASE) for rule in with_pattern]
         if len(self.patterns) > MOST_PATTERNS:
             raise ValueError(
                 f"The rules have {len(self.patterns)} patterns; there may be {MOST_PATTERNS}. Join some by |."

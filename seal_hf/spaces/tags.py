@@ -13,6 +13,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from ..structures.crf import viterbi
 from ..structures.sequences import IGNORED, at_least_float32
@@ -41,7 +42,7 @@ class TagSequenceSpace(OutputSpace):
     head = "ForTokenClassification"
     problem_type = None
     structure_dims = 2
-    uncounted = (IGNORED,)  # what labels hold besides ids of tags
+    uncounted: tuple[int, ...] = (IGNORED,)  # what labels hold besides ids of tags
 
     def __init__(
         self,
@@ -60,12 +61,12 @@ class TagSequenceSpace(OutputSpace):
             self.constraints = [torch.zeros(table.shape).masked_fill(~table, -math.inf) for table in allowed]
 
     @classmethod
-    def for_model(cls, task_net) -> TagSequenceSpace:
+    def for_model(cls, task_net: PreTrainedModel) -> TagSequenceSpace:
         crf, constrained = getattr(task_net, "crf", None), getattr(task_net.config, "constrained_decoding", False)
         return cls(_names(task_net), None if crf is None else CRFLoss(_names(task_net), crf), constrained=constrained)
 
     @classmethod
-    def from_arguments(cls, args, task_net) -> TagSequenceSpace:
+    def from_arguments(cls, args: Any, task_net: PreTrainedModel) -> TagSequenceSpace:
         if args.crf_learning_rate is not None and getattr(task_net, "crf", None) is None:
             raise ValueError(
                 "`crf_learning_rate` is set, but the task-net has no CRF. Leave it out, or use task_loss='crf'."
@@ -193,7 +194,7 @@ class TagSequenceSpace(OutputSpace):
         """The chosen task loss: summed over the positions that count, mean over the batch."""
         return self.loss(logits, labels)
 
-    def positions(self, task_net, inputs: dict[str, Tensor]) -> Tensor | None:
+    def positions(self, task_net: PreTrainedModel, inputs: dict[str, Tensor]) -> Tensor | None:
         """The attention mask.
 
         Raises:
@@ -241,6 +242,6 @@ class TagSequenceSpace(OutputSpace):
         return mask.sum(1, keepdim=True).to(y.dtype)
 
 
-def _names(task_net) -> list[str]:
-    names = task_net.config.id2label
+def _names(task_net: PreTrainedModel) -> list[str]:
+    names: dict = task_net.config.id2label or {}  # keys are numbers once a configuration is made
     return [names[i] for i in range(len(names))]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch.nn.functional as F
 from torch import Tensor
 
 IGNORE = 255  # label of a pixel that does not count, as in Pascal VOC and Hugging Face's segmentation heads
 
 
-def log_odds(logits: Tensor, size: tuple[int, int] | None = None) -> Tensor:
+def log_odds(logits: Tensor, size: Sequence[int] | None = None) -> Tensor:
     """z = log p / (1 - p) of every pixel, float32 (B, H, W), from two channels, one, or log-odds (B, H, W) themselves.
     At another `size`, bilinearly, as Hugging Face's segmentation heads do in their losses."""
     logits = logits.float()

@@ -9,6 +9,7 @@ probabilities, and stays finite for any logit.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -29,7 +30,7 @@ class TaskLoss(Options):
     draws = False
 
     @classmethod
-    def from_arguments(cls, args) -> TaskLoss:
+    def from_arguments(cls, args: Any) -> TaskLoss:
         """The loss that [`SealTrainingArguments`] name, with their options.
 
         Raises:
@@ -110,7 +111,8 @@ class ZLPR(TaskLoss):
         positive, threshold = labels > 0.5, torch.zeros_like(logits[:, :1])
         above = logits.masked_fill(positive, float("-inf"))
         below = (-logits).masked_fill(~positive, float("-inf"))
-        return sum(torch.logsumexp(torch.cat([threshold, s], dim=1), dim=1) for s in (above, below))
+        first, second = (torch.logsumexp(torch.cat([threshold, s], dim=1), dim=1) for s in (above, below))
+        return first + second
 
 
 @dataclass

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -36,7 +37,7 @@ class TagTaskLoss(Options):
     crf: CRF | None = None
 
     @classmethod
-    def from_arguments(cls, args, tags: Sequence[str], crf: CRF | None = None) -> TagTaskLoss:
+    def from_arguments(cls, args: Any, tags: Sequence[str], crf: CRF | None = None) -> TagTaskLoss:
         """The loss that [`SealTrainingArguments`] name, with its options, for a task-net of these tags.
 
         Raises:
@@ -90,6 +91,7 @@ class CRFLoss(TagTaskLoss):
             raise ValueError(f"The CRF has {given} tags and the task-net {needed}; make it `CRF({needed})`.")
 
     def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
+        assert self.crf is not None
         return self.crf(logits, labels)
 
 

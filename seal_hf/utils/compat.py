@@ -30,5 +30,7 @@ def image_processor_class() -> type:
     try:
         from transformers.models.segformer.image_processing_pil_segformer import SegformerImageProcessorPil
     except ImportError:
-        from transformers import SegformerImageProcessor as SegformerImageProcessorPil
+        from transformers import SegformerImageProcessor
+
+        return SegformerImageProcessor
     return SegformerImageProcessorPil

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from datasets import Dataset
 from torch import Tensor
+from transformers import PreTrainedTokenizerBase
 
 
 class TensorRows(torch.utils.data.Dataset):
@@ -42,7 +43,7 @@ class TensorRows(torch.utils.data.Dataset):
             column = column if column is not None else dataset.flatten_indices().data.column(name).combine_chunks()
             self._add(name, column)
 
-    def _add(self, name: str, column) -> None:
+    def _add(self, name: str, column: Any) -> None:
         if hasattr(column, "chunks"):  # pyarrow may still give a chunked array
             column = column.chunk(0) if column.num_chunks == 1 else _concatenate(column)
         if column.null_count > 0:
@@ -124,7 +125,7 @@ class TensorRows(torch.utils.data.Dataset):
         return [*self.dense, *self.ragged]
 
 
-def _concatenate(chunked):
+def _concatenate(chunked: Any) -> Any:
     import pyarrow as pa
 
     return pa.concat_arrays(chunked.chunks)
@@ -144,7 +145,7 @@ def collate_rows(features: list[dict[str, Any]]) -> dict[str, Tensor]:
     return features[0]
 
 
-def tokenize(dataset: Dataset, tokenizer, max_length: int) -> TensorRows:
+def tokenize(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int) -> TensorRows:
     """Column `text` -> padded token ids per batch; `labels` are kept.
 
     Args:

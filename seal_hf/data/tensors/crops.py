@@ -9,15 +9,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from ...structures.masks import IGNORE
 from .collators import TensorRows
+
+Processor = TypeVar("Processor")  # an image processor, of transformers or one that is like it
 
 CROP_SIZE = 24
 CROP_OFFSETS = (0, 2, 3, 4, 6, 8)  # of the papers, for 32 pixels
@@ -45,7 +47,7 @@ class MaskRows(TensorRows):
 
     def __init__(
         self,
-        split,
+        split: Any,
         crop_size: int | None = None,
         seed: int = 0,
         mean: float | Sequence[float] = 0.0,
@@ -76,7 +78,8 @@ class MaskRows(TensorRows):
             self.corners = torch.from_numpy((draws * places).astype(np.int64))  # (N, 2), upper left
 
     def batch(self, indices: Sequence[int]) -> dict[str, Tensor]:
-        at = rows = torch.as_tensor(indices, dtype=torch.long)
+        rows = torch.as_tensor(indices, dtype=torch.long)
+        at: Tensor | tuple[Tensor, ...] = rows
         if self.crop_size is not None:
             pixels = self.corners[rows].unsqueeze(2) + torch.arange(self.crop_size)  # (B, 2, s)
             at = rows.view(-1, 1, 1), pixels[:, 0].unsqueeze(2), pixels[:, 1].unsqueeze(1)
@@ -87,7 +90,7 @@ class MaskRows(TensorRows):
         return {"pixel_values": pixel_values, "labels": self.dense["labels"][at].long()}
 
 
-def _check_split(split) -> None:
+def _check_split(split: Any) -> None:
     images, masks = split.images, split.masks
     if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] != 3:
         raise ValueError(
@@ -108,7 +111,7 @@ def _check_split(split) -> None:
         )
 
 
-def pixel_scaling(processor) -> dict[str, Any]:
+def pixel_scaling(processor: Any) -> dict[str, Any]:
     """`mean`, `std` and `flip_channels` for [`MaskRows`], so that it gives the pixels that an image processor of
     transformers does; empty where they are those of [`MaskRows`] without. Some processors have no normalisation
     (MobileViT's), and some attributes are of a few alone.
@@ -133,17 +136,18 @@ def pixel_scaling(processor) -> dict[str, Any]:
     return scaling
 
 
-def resize_to(processor, size: tuple[int, int]):
+def resize_to(processor: Processor, size: tuple[int, int]) -> Processor:
     """`processor`, so that it brings images of any size to the (H, W) pixels that [`MaskRows`] reads them at: saved
     with a net, `pipeline("image-segmentation")` then feeds it as in training. [`MaskRows`] itself resizes nothing."""
-    processor.do_resize, processor.size = True, {"height": size[0], "width": size[1]}
-    for other in ("do_center_crop", "do_pad", "keep_aspect_ratio"):
-        if getattr(processor, other, None):
-            setattr(processor, other, False)
+    settings: dict[str, Any] = {"do_resize": True, "size": {"height": size[0], "width": size[1]}}
+    others = ("do_center_crop", "do_pad", "keep_aspect_ratio")
+    settings |= {other: False for other in others if getattr(processor, other, None)}
+    for name, value in settings.items():
+        setattr(processor, name, value)
     return processor
 
 
-def check_scaling(folder: str | Path, processor) -> None:
+def check_scaling(folder: str | Path, processor: Any) -> None:
     """Raises ValueError where the loss-net of `folder` has been trained on pixels of another scale than `processor`
     gives, by the image processor that is saved with it; without one, nothing is known."""
     from transformers import AutoImageProcessor  # not with the package, which does without pillow
@@ -170,7 +174,9 @@ class NewCrops(TrainerCallback):
     def __init__(self, rows: MaskRows):
         self.rows = rows
 
-    def on_epoch_begin(self, args, state, control, **kwargs) -> None:
+    def on_epoch_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         self.rows.set_epoch(int(state.epoch or 0))
 
 

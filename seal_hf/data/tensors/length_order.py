@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from torch.utils.data import DataLoader
 from transformers import EvalPrediction
 
 from .collators import TensorRows
@@ -19,7 +20,7 @@ class LongestFirst(list):
     """Indices of rows, the sampler of a loader whose order this is."""
 
 
-def order_of(loader) -> LongestFirst | None:
+def order_of(loader: DataLoader) -> LongestFirst | None:
     """The order of a loader that takes the longest rows first, however it was wrapped; None of any other."""
     sampler = getattr(loader, "batch_sampler", None)
     while sampler is not None and not isinstance(sampler, LongestFirst):
@@ -27,15 +28,15 @@ def order_of(loader) -> LongestFirst | None:
     return sampler
 
 
-def longest_first(dataset) -> LongestFirst | None:
+def longest_first(dataset: object) -> LongestFirst | None:
     """Indices of [`TensorRows`], longest row first; None where all are equally long, and for other data sets."""
     if not isinstance(dataset, TensorRows):
         return None
     lengths = [offsets.diff() for name, (_, offsets) in dataset.ragged.items() if name not in dataset.multi_hot]
     if not lengths or len(dataset) == 0:
         return None
-    lengths = np.max([length.numpy() for length in lengths], axis=0)
-    return None if np.ptp(lengths) == 0 else LongestFirst(np.argsort(-lengths, kind="stable").tolist())
+    longest = np.max([length.numpy() for length in lengths], axis=0)
+    return None if np.ptp(longest) == 0 else LongestFirst(np.argsort(-longest, kind="stable").tolist())
 
 
 def put_back(values: Any, order: Sequence[int]) -> Any:

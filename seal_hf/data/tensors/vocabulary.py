@@ -55,7 +55,7 @@ class Vocabulary:
     word_width: int = 20
     model_input_names = ("input_ids",)  # what the Trainer takes the length of, where it groups rows by it
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.word_width < 1:
             raise ValueError(f"`word_width` is {self.word_width}; it must be at least 1.")
         lists = {"words": self.words, **({"chars": self.chars} if self.chars else {}), **self.features}
@@ -77,7 +77,7 @@ class Vocabulary:
         features: Sequence[str] = (),
         characters: bool = False,
         min_count: int = 1,
-        **options,
+        **options: Any,
     ) -> Vocabulary:
         """The vocabulary of data sets with a column `words`, lists of strings.
 
@@ -95,7 +95,7 @@ class Vocabulary:
         """
         empty = cls(list(SPECIAL), **options)
         counts = Counter(chain.from_iterable(column(train, "words")))
-        normal = Counter()
+        normal: Counter[str] = Counter()
         for word, count in counts.items():
             normal[empty.normalize(word)] += count
         known = {word for word, count in normal.items() if count >= min_count}
@@ -153,13 +153,13 @@ class Vocabulary:
 
     # --- files -------------------------------------------------------------------------------------------------------
 
-    def save_pretrained(self, folder: str | Path, **kwargs) -> None:
+    def save_pretrained(self, folder: str | Path, **kwargs: Any) -> None:
         """Write `folder/vocabulary.json`. A Trainer does so with every checkpoint: `processing_class=vocabulary`."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         Path(folder, FILE_NAME).write_text(json.dumps(asdict(self), ensure_ascii=False, indent=1), encoding="utf-8")
 
     @classmethod
-    def from_pretrained(cls, folder: str | Path, *, asked: Mapping[str, Any] | None = None, **hub) -> Vocabulary:
+    def from_pretrained(cls, folder: str | Path, *, asked: Mapping[str, Any] | None = None, **hub: Any) -> Vocabulary:
         """Read what `save_pretrained` wrote to a folder, or what was pushed of that to the Hub.
 
         Args:
@@ -173,7 +173,7 @@ class Vocabulary:
         path = Path(folder, FILE_NAME)
         if not Path(folder).is_dir():
             with contextlib.suppress(OSError):
-                path = Path(cached_file(str(folder), FILE_NAME, **hub))
+                path = Path(str(cached_file(str(folder), FILE_NAME, **hub)))
         if not path.is_file():
             raise DataError(
                 f"{path} is missing. Save the vocabulary into the model's folder: `save_pretrained(folder)`."
@@ -235,5 +235,5 @@ def _case(word: str) -> str:
     return "upper" if word[:1].isupper() else "lower" if word[:1].islower() else "other"
 
 
-def _is_list_of_strings(value) -> bool:
+def _is_list_of_strings(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)

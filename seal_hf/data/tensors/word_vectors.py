@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Container
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.parquet
@@ -88,7 +88,7 @@ def _read_npz(path: Path) -> tuple[list[str], np.ndarray]:
             raise DataError(f"{path}: {error} Save the words as an array of strings.") from error
 
 
-def _numpy(path: Path):
+def _numpy(path: Path) -> Any:
     try:
         return np.load(path, allow_pickle=False)
     except ValueError as error:

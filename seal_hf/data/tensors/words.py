@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import sys
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from datasets import Dataset, Features, List, Value
-from transformers import AutoTokenizer
+from numpy.typing import ArrayLike
+from transformers import AutoTokenizer, BatchEncoding, PretrainedConfig, PreTrainedTokenizerBase
 
 from ...structures.sequences import IGNORED
 from ...utils.options import check_value
@@ -28,7 +30,7 @@ POSITIONS_AFTER_PADDING = frozenset(  # encoders whose first position is `pad_to
 PADDING = {"input_ids": 0, "attention_mask": 0, "token_type_ids": 0, "char_ids": 0, "labels": IGNORED}
 
 
-def load_tokenizer(name: str, **kwargs):
+def load_tokenizer(name: str, **kwargs: Any) -> PreTrainedTokenizerBase:
     """`AutoTokenizer.from_pretrained`, which gives one without words where a folder has none (transformers 4: fails).
 
     Raises:
@@ -60,7 +62,9 @@ class WordRows(TensorRows):
 
     gold_share: float = 1.0
 
-    def __init__(self, dataset: Dataset, padding: dict[str, int], num_words, num_cut: int = 0, num_unknown: int = 0):
+    def __init__(
+        self, dataset: Dataset, padding: dict[str, int], num_words: ArrayLike, num_cut: int = 0, num_unknown: int = 0
+    ):
         super().__init__(dataset, padding)
         self.num_words = np.asarray(num_words, dtype=np.int64)
         self.num_cut = num_cut
@@ -114,7 +118,7 @@ def encode_words(dataset: Dataset, vocabulary: Vocabulary) -> WordRows:
     return WordRows(encoded, PADDING | dict.fromkeys(names, 0) | {"labels": IGNORED}, _lengths(dataset))
 
 
-def positions(config) -> int | None:
+def positions(config: Any) -> int | None:
     """How many tokens the encoder has positions for: those of RoBERTa's kin begin behind the padding token's id."""
     size = getattr(config, "max_position_embeddings", None)
     after_padding = size is not None and getattr(config, "model_type", None) in POSITIONS_AFTER_PADDING
@@ -123,12 +127,12 @@ def positions(config) -> int | None:
 
 def tokenize_words(
     dataset: Dataset,
-    tokenizer,
+    tokenizer: PreTrainedTokenizerBase,
     max_length: int | None = None,
     *,
     truncation: bool = False,
     predicate_marker: str = "token_type",
-    config=None,
+    config: PretrainedConfig | None = None,
 ) -> WordRows:
     """Rows for a Hugging Face encoder: the first sub-word of each word has its label, all else -100.
 
@@ -156,7 +160,7 @@ def tokenize_words(
         raise ValueError(f"`max_length` is {max_length}; with special tokens a row has at least {least}.")
     limits = (max_length, tokenizer.model_max_length, positions(config))
     limit = min([sys.maxsize, *(value for value in limits if value is not None and value > 0)])
-    options = {"limit": limit, "truncation": truncation, "marker": marker}
+    options: dict[str, Any] = {"limit": limit, "truncation": truncation, "marker": marker}
     encoded = dataset.map(
         lambda rows: _encode_rows(rows, tokenizer, **options), batched=True, remove_columns=dataset.column_names
     )
@@ -173,12 +177,14 @@ def tokenize_words(
     return WordRows(encoded, {name: padding[name] for name in encoded.column_names}, _lengths(dataset), **counts)
 
 
-def _encode_rows(rows: dict[str, list], tokenizer, limit: int, truncation: bool, marker: str | None) -> dict[str, list]:
+def _encode_rows(
+    rows: dict[str, list], tokenizer: PreTrainedTokenizerBase, limit: int, truncation: bool, marker: str | None
+) -> dict[str, list]:
     """A batch of `map`: token ids, labels, and per row what was counted."""
-    places = rows.get("predicate") if marker else None
+    places: list[int] = rows["predicate"] if marker else []
     sentences = [list(words) for words in rows["words"]]
     encoded = _call(tokenizer, sentences, places if marker == "segment" else None)
-    columns = {"num_tokens": [len(ids) for ids in encoded["input_ids"]], "num_unknown": []}
+    columns: dict[str, list] = {"num_tokens": [len(ids) for ids in encoded["input_ids"]], "num_unknown": []}
     for i, words in enumerate(sentences):
         missing = set(range(len(words))) - set(_word_ids(encoded, i).tolist())
         columns["num_unknown"].append(len(missing))
@@ -210,7 +216,7 @@ def _encode_rows(rows: dict[str, list], tokenizer, limit: int, truncation: bool,
     return columns
 
 
-def _check_room(tokenizer, sentences: list[list[str]], places: list[int], limit: int) -> None:
+def _check_room(tokenizer: PreTrainedTokenizerBase, sentences: list[list[str]], places: list[int], limit: int) -> None:
     """Raises ValueError where a predicate, which is never cut, leaves no room for a word."""
     predicates = [[words[place]] for words, place in zip(sentences, places, strict=True)]
     ids = tokenizer(predicates, is_split_into_words=True, add_special_tokens=False)["input_ids"]
@@ -223,13 +229,15 @@ def _check_room(tokenizer, sentences: list[list[str]], places: list[int], limit:
         )
 
 
-def _call(tokenizer, sentences: list[list[str]], places: list[int] | None, limit: int | None = None):
+def _call(
+    tokenizer: PreTrainedTokenizerBase, sentences: list[list[str]], places: list[int] | None, limit: int | None = None
+) -> BatchEncoding:
     second = [[words[place]] for words, place in zip(sentences, places, strict=True)] if places is not None else None
-    cut = {"truncation": "only_first", "max_length": limit} if limit is not None else {}
+    cut: dict[str, Any] = {"truncation": "only_first", "max_length": limit} if limit is not None else {}
     return tokenizer(sentences, second, is_split_into_words=True, return_attention_mask=True, verbose=False, **cut)
 
 
-def _word_ids(encoded, row: int) -> np.ndarray:
+def _word_ids(encoded: BatchEncoding, row: int) -> np.ndarray:
     """The word of each token, (T,); -1 for special tokens and for the second segment."""
     words, segments = encoded.word_ids(row), encoded.sequence_ids(row)
     return np.array(
@@ -237,7 +245,7 @@ def _word_ids(encoded, row: int) -> np.ndarray:
     )
 
 
-def _check_marker(marker: str | None, asked: str, config) -> None:
+def _check_marker(marker: str | None, asked: str, config: Any) -> None:
     check_value("predicate_marker", asked, PREDICATE_MARKERS)
     types = getattr(config, "type_vocab_size", 0) if config is not None else 2
     if marker == "token_type" and types < 2:
