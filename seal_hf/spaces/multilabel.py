@@ -18,7 +18,8 @@ from ..structures.label_sets import LabelSets, dot, total
 from ..task_losses.labels import CrossEntropy, TaskLoss
 from .base import LossTraits, OutputSpace, drawable, mixed_odds, ratio, repeated_bits
 
-SPARSE_FROM = 2000  # labels: sparse is 3 times as fast at 1000 already (benchmarks/label_scale.json), dense is exact
+# labels: sparse is 3 times as fast at 1000 already (benchmarks/cost/label_scale.json), dense is exact
+SPARSE_FROM = 2000
 
 
 class MultiLabelSpace(OutputSpace):

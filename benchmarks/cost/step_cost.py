@@ -1,6 +1,6 @@
 """Cost of a training step, as ratios measured in one run on one machine.
 
-    python benchmarks/step_cost.py --dataset path/to/bibtex
+    python benchmarks/cost/step_cost.py --dataset path/to/bibtex
 
 Compares, on the two networks of the multi-label recipes: our trainer against a bare PyTorch loop of the same two
 networks; NCE against cross-entropy; K = 20 against K = 200; `shared` against `separate`; and the share of a step that
@@ -11,14 +11,12 @@ alike; each figure is the median over the rounds, with the smallest and largest.
 from __future__ import annotations
 
 import argparse
-import json
-import statistics
-import tempfile
 import time
 from types import SimpleNamespace
 
 import datasets
 import torch
+from timing import QUIET, in_turns, ratios, spread, write_json
 from transformers.utils import logging
 
 from seal_hf import ENERGY_LOSSES, SealForMultiLabel, SealTrainer, SealTrainingArguments, TensorRows, load_multilabel
@@ -34,7 +32,7 @@ def build(data, encoder: str = "separate") -> SealForMultiLabel:
 
 def arguments(loss: str, steps: int, samples: int, encoder: str = "separate") -> SealTrainingArguments:
     return SealTrainingArguments(
-        output_dir=tempfile.gettempdir(),
+        **QUIET,
         energy_loss=loss,
         num_samples=samples,
         loss_net_encoder=encoder,
@@ -43,10 +41,6 @@ def arguments(loss: str, steps: int, samples: int, encoder: str = "separate") ->
         learning_rate=1e-3,
         lr_scheduler_type="constant",
         max_grad_norm=10.0,
-        logging_strategy="no",
-        save_strategy="no",
-        report_to="none",
-        disable_tqdm=True,
         use_cpu=True,
     )
 
@@ -129,10 +123,7 @@ def main() -> None:
         "drawing": lambda: bare_loop(data, rows, options.steps)[1],
         "drawing K=200": lambda: bare_loop(data, rows, options.steps, 200)[1],
     }
-    seconds: dict[str, list[float]] = {name: [] for name in variants}
-    for _ in range(options.rounds):
-        for name, measure in variants.items():
-            seconds[name].append(measure())
+    seconds = in_turns(variants, options.rounds)
     pairs = {
         "our trainer / bare loop, nce": ("nce", "bare nce"),
         "our trainer / bare loop, ce": ("ce", "bare ce"),
@@ -148,12 +139,9 @@ def main() -> None:
         f"{torch.__version__}"
     )
     for name, (a, b) in pairs.items():
-        ratios = [x / y for x, y in zip(seconds[a], seconds[b], strict=True)]
-        figures[name] = [statistics.median(ratios), min(ratios), max(ratios)]
-        print(f"{name:38s} {figures[name][0]:6.3f}   ({figures[name][1]:.3f} .. {figures[name][2]:.3f})")
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"ratios": figures, "seconds per step": seconds}, file, indent=1)
+        figures[name] = ratios(seconds[a], seconds[b])
+        print(f"{name:38s} {spread(figures[name], 3)}")
+    write_json(options.json, {"ratios": figures, "seconds per step": seconds})
 
 
 if __name__ == "__main__":

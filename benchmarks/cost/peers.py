@@ -1,6 +1,6 @@
 """The same data through other tools, in one run: test F1 at a threshold tuned on validation, CPU seconds of training.
 
-    OMP_NUM_THREADS=1 python benchmarks/peers.py --dataset bibtex --data_dir PATH --seeds 1 2 3
+    OMP_NUM_THREADS=1 python benchmarks/cost/peers.py --dataset bibtex --data_dir PATH --seeds 1 2 3
 
 - `Trainer, BCE`: the stock Trainer on our task-net's architecture with the stock loss, the mean over labels.
 - `ce`, `nce`: our trainer without and with a loss-net.
@@ -13,7 +13,6 @@ The nets have the settings of the bibtex recipe, nothing is searched here; the l
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import tempfile
 import time
@@ -22,6 +21,7 @@ from importlib.util import find_spec
 import numpy as np
 import scipy.sparse
 import torch
+from timing import seconds_of, write_json
 from transformers import EarlyStoppingCallback, Trainer
 from transformers.utils import logging
 
@@ -75,9 +75,7 @@ def net(data, seed: int, kind: str, epochs: int) -> tuple[np.ndarray, np.ndarray
             compute_metrics=multilabel_compute_metrics,
             callbacks=[EarlyStoppingCallback(8)],
         )
-        start = time.process_time()
-        trainer.train()
-        seconds = time.process_time() - start
+        seconds = seconds_of(trainer.train)
         validation, test = (
             sigmoid(trainer.predict(TensorRows(rows)).predictions) for rows in (data.validation, data.test)
         )
@@ -126,9 +124,7 @@ def main() -> None:
         spread = f" ± {statistics.stdev(f1):.2f}" if len(f1) > 1 else " (1 run)"
         seconds = statistics.mean(run["train_cpu_seconds"] for run in results)
         print(f"| {kind} | {statistics.mean(f1):.2f}{spread} | {seconds / plain:.2f} |")
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(figures, file, indent=1)
+    write_json(options.json, figures)
 
 
 if __name__ == "__main__":

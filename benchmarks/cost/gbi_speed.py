@@ -1,7 +1,7 @@
 """What a prediction costs: gradient-based inference on an energy network against one forward of a task-net.
 
-python benchmarks/gbi_speed.py --json benchmarks/gbi_speed.json
-python benchmarks/gbi_speed.py --masks --json benchmarks/gbi_speed_masks.json
+python benchmarks/cost/gbi_speed.py --json benchmarks/cost/gbi_speed.json
+python benchmarks/cost/gbi_speed.py --masks --json benchmarks/cost/gbi_speed_masks.json
 
 Nets of bibtex's size (1836 inputs, 159 labels, 2 x 400, global term 200) on random rows, whose values do not matter; or
 the papers' FCN and energy of masks on random crops, 24 x 24 (of an image both see as many crops).
@@ -11,12 +11,11 @@ One process, one thread, its processor time, variants taking turns; ratios of on
 from __future__ import annotations
 
 import argparse
-import json
-import statistics
-import time
+from functools import partial
 from types import SimpleNamespace
 
 import torch
+from timing import in_turns, ratios, seconds_of, spread, write_json
 
 from seal_hf import GradientBasedInference, SealForMultiLabel, SealForSegmentation
 
@@ -65,28 +64,23 @@ def main() -> None:
     variants = {"forward of the task-net": forward}
     variants |= {f"{steps} steps": lambda steps=steps: infer(steps) for steps in STEPS}
     variants |= {f"{STEPS[-1]} steps, 3 starts": lambda: infer(STEPS[-1], 3)}
-    seconds: dict[str, list[float]] = {name: [] for name in variants}
     for run in variants.values():
         run()  # the first run of each is not measured
-    for _ in range(options.rounds):
-        for name, run in variants.items():
-            begin = time.process_time()
-            for _ in range(options.repeats):
-                run()
-            seconds[name].append((time.process_time() - begin) / options.repeats)
-    base, ratios = seconds["forward of the task-net"], {}
+
+    def measure(run) -> float:
+        """Seconds of a batch."""
+        return seconds_of(lambda: [run() for _ in range(options.repeats)]) / options.repeats
+
+    seconds = in_turns({name: partial(measure, run) for name, run in variants.items()}, options.rounds)
+    base, found = seconds["forward of the task-net"], {}
     print(f"batches of {shape[0]}, {options.rounds} rounds, one thread, torch {torch.__version__}")
     for name, times in seconds.items():
         if times is base:
             continue
-        against = [a / b for a, b in zip(times, base, strict=True)]
-        ratios[name] = [statistics.median(against), min(against), max(against)]
-        print(f"{name:22s} {ratios[name][0]:6.2f}   ({ratios[name][1]:.2f} .. {ratios[name][2]:.2f})")
-    if options.json:
-        facts = {"batch": shape[0], "rounds": options.rounds, "torch": torch.__version__}
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({**facts, "ratio to a forward": ratios, "seconds per batch": seconds}, file, indent=1)
-            file.write("\n")
+        found[name] = ratios(times, base)
+        print(f"{name:22s} {spread(found[name])}")
+    facts = {"batch": shape[0], "rounds": options.rounds, "torch": torch.__version__}
+    write_json(options.json, {**facts, "ratio to a forward": found, "seconds per batch": seconds})
 
 
 if __name__ == "__main__":

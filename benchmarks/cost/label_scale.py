@@ -1,6 +1,6 @@
 """Cost of NCE against the output layer of cross-entropy, from 10³ to 10⁶ labels, as ratios measured in one run.
 
-    python benchmarks/label_scale.py --json benchmarks/label_scale.json --plot label_scale.png
+    python benchmarks/cost/label_scale.py --json benchmarks/cost/label_scale.json --plot label_scale.png
 
 Both get the features of the inputs, (B, H). A BCE step is what cross-entropy cannot do without: the output layer H x L
 forward, backward and its AdamW update. An NCE step is the same, and the loss-net's: samples, energies, backward, a
@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import statistics
 import subprocess
 import sys
-import time
+from functools import partial
 from pathlib import Path
 
 import torch
+from timing import clock, in_turns, machine, peak_bytes, ratios, seconds_of, spread, write_json
 from torch import nn
 
 from seal_hf import MultiLabelEnergy, MultiLabelSpace
@@ -94,22 +94,20 @@ def variants(num_labels: int, options) -> dict:
 
 def measure_seconds(num_labels: int, options) -> dict[str, list[float]]:
     """Seconds per step of every variant, one figure per round, taking turns."""
-    found, clock = {}, time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+    found: dict[str, list[float]] = {}
     for dense in (False, True):  # the row-wise optimizer counts steps per row, the dense one per table
         nets = Nets(num_labels, options)
         nets.add_loss_net()
         steps = {n: s for n, s in variants(num_labels, options).items() if n == "bce" or ("dense" in n) == dense}
         if len(steps) == 1:
             continue
-        seconds: dict[str, list[float]] = {name: [] for name in steps}
-        for round_number in range(options.rounds + 1):  # the first makes the optimizers' states
-            for name, step in steps.items():
-                batches = [nets.batch() for _ in range(options.steps)]
-                start = clock()
-                for batch in batches:
-                    step(nets, batch)
-                if round_number:
-                    seconds[name].append((clock() - start) / options.steps)
+
+        def measure(step, nets=nets) -> float:
+            batches = [nets.batch() for _ in range(options.steps)]
+            return seconds_of(lambda: [step(nets, batch) for batch in batches], clock) / options.steps
+
+        rounds = in_turns({name: partial(measure, step) for name, step in steps.items()}, options.rounds + 1)
+        seconds = {name: values[1:] for name, values in rounds.items()}  # the first made the optimizers' states
         if dense:
             seconds["bce beside dense"] = seconds.pop("bce")
         found |= seconds
@@ -130,8 +128,7 @@ def print_peak(options) -> None:
         nets.add_loss_net()
     for _ in range(3):
         variants(options.labels[0], options)[name](nets, nets.batch())
-    status = Path("/proc/self/status").read_text()  # ru_maxrss would begin with the parent's peak
-    print(int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1024)
+    print(peak_bytes() / 2**20)
 
 
 def draw(figures: dict, path: str) -> None:
@@ -169,7 +166,7 @@ def main() -> None:
     if options.peak_of:
         return print_peak(options)
     setting = {n: getattr(options, n) for n in "batch features global_size labels_per_row steps rounds".split()}
-    setting |= {"threads": torch.get_num_threads(), "torch": torch.__version__}
+    setting |= machine()
     print(setting)
     figures = json.loads(Path(options.json).read_text("utf-8")) if options.json and Path(options.json).exists() else {}
     for num_labels in options.labels:
@@ -178,13 +175,10 @@ def main() -> None:
         figures[str(num_labels)] = {"setting": setting, "seconds": seconds, "peak MB": peaks}
         for name, values in seconds.items():
             beside = seconds["bce beside dense" if "dense" in name else "bce"]
-            ratios = [a / b for a, b in zip(values, beside, strict=True)]
-            spread = f"{statistics.median(ratios):6.2f} ({min(ratios):.2f} .. {max(ratios):.2f}) x bce"
-            print(f"L={num_labels:8d} {name:18s} {1e3 * statistics.median(values):9.1f} ms {spread}", end=" ")
+            times = f"{1e3 * statistics.median(values):9.1f} ms {spread(ratios(values, beside))} x bce"
+            print(f"L={num_labels:8d} {name:18s} {times}", end=" ")
             print(f"{peaks[name]:8.0f} MB" if name in peaks else "", flush=True)
-        if options.json:
-            with open(options.json, "w", encoding="utf-8") as file:
-                json.dump(figures, file, indent=1)
+        write_json(options.json, figures)
     if options.plot:
         draw(figures, options.plot)
 

@@ -1,6 +1,6 @@
 """Tagging: words per second against the plain Trainer, by energy; and how an energy's cost grows with T, C and S.
 
-    OMP_NUM_THREADS=1 python benchmarks/tag_speed.py --json benchmarks/tag_speed.json
+    OMP_NUM_THREADS=1 python benchmarks/cost/tag_speed.py --json benchmarks/cost/tag_speed.json
 
 Synthetic sentences of the size of tweets, the recipes' BiLSTM. Processor time; variants take turns over the rounds;
 ratios to the plain Trainer on the same net, as median (least .. most). The growth is that of forward and backward of
@@ -10,15 +10,13 @@ one energy, over its own time at T = 16, C = 16, S = 8.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
-import tempfile
-import time
-from pathlib import Path
+from functools import partial
 from types import SimpleNamespace
 
 import torch
 from datasets import Dataset
+from timing import QUIET, in_turns, ratios, seconds_of, spread, write_json
 from transformers import Trainer, TrainingArguments
 from transformers.utils import logging
 
@@ -42,38 +40,31 @@ def sentences() -> SimpleNamespace:
 def training_seconds(data, vocabulary, rows, steps: int, loss: str | None, energy: str = "chain") -> float:
     """Processor seconds of a step; `loss` None is the plain Trainer."""
     torch.manual_seed(0)
-    options = {"max_steps": steps, "per_device_train_batch_size": BATCH, "learning_rate": 1e-3}
-    options |= {"logging_strategy": "no", "save_strategy": "no", "report_to": "none", "disable_tqdm": True}
-    options |= {"use_cpu": True, "output_dir": tempfile.gettempdir()}
+    options = {**QUIET, "use_cpu": True}
+    options |= {"max_steps": steps, "per_device_train_batch_size": BATCH, "learning_rate": 1e-3}
     nets = SealForTokenClassification.for_data(data, vocabulary=vocabulary, energy=energy, global_size=64)
     if loss is None:
         trainer = Trainer(nets.task_net, TrainingArguments(**options), collate_rows, train_dataset=rows)
     else:
         args = SealTrainingArguments(**options, energy_loss=loss, num_samples=SAMPLES)
         trainer = SealTrainer(nets, args, train_dataset=rows)
-    start = time.process_time()
-    trainer.train()
-    return (time.process_time() - start) / steps
+    return seconds_of(trainer.train) / steps
 
 
 def energy_seconds(name: str, length: int, num_labels: int, candidates: int, repeats: int = 5) -> float:
     """Processor seconds of an energy's forward and backward, batch 8, the median of some."""
     torch.manual_seed(0)
     energy = energies_of("tag_sequence")[name](num_labels, 64, 64)
-    features, seconds = torch.randn(8, length, 64), []
+    features = torch.randn(8, length, 64)
     y = torch.softmax(torch.randn(8, candidates, length, num_labels), -1).requires_grad_()
-    for _ in range(repeats):
-        start = time.process_time()
-        energy(features, y).sum().backward()
-        seconds.append(time.process_time() - start)
-    return statistics.median(seconds)
+    return statistics.median(seconds_of(lambda: energy(features, y).sum().backward()) for _ in range(repeats))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", help="also write the figures here")
     options = parser.parse_args()
     logging.set_verbosity_error()
     data = sentences()
@@ -81,16 +72,14 @@ def main() -> None:
     rows = encode_words(data.train, vocabulary)
     variants = {"ce": ("ce", "chain"), "infnet_plus, chain": ("infnet_plus", "chain")}
     variants |= {f"nce, {name}": ("nce", name) for name in energies_of("tag_sequence")}
-    times: dict[str, list[float]] = {name: [] for name in ("plain Trainer", *variants)}
-    for _ in range(options.rounds):
-        times["plain Trainer"].append(training_seconds(data, vocabulary, rows, options.steps, None))
-        for name, (loss, energy) in variants.items():
-            times[name].append(training_seconds(data, vocabulary, rows, options.steps, loss, energy))
+    train = partial(training_seconds, data, vocabulary, rows, options.steps)
+    runs = {"plain Trainer": partial(train, None)} | {name: partial(train, *of) for name, of in variants.items()}
+    times = in_turns(runs, options.rounds)
     results: dict[str, dict] = {"words_per_second_over_plain_trainer": {}, "growth": {}}
     for name in variants:
-        ratios = [a / b for a, b in zip(times["plain Trainer"], times[name], strict=True)]
-        results["words_per_second_over_plain_trainer"][name] = [statistics.median(ratios), min(ratios), max(ratios)]
-        print(f"{name}: {statistics.median(ratios):.2f} ({min(ratios):.2f} .. {max(ratios):.2f})", flush=True)
+        found = ratios(times["plain Trainer"], times[name])
+        results["words_per_second_over_plain_trainer"][name] = found
+        print(f"{name}: {spread(found)}", flush=True)
     for name in energies_of("tag_sequence"):
         base = energy_seconds(name, BASE["T"], BASE["C"], BASE["S"])
         results["growth"][name] = {}
@@ -98,8 +87,7 @@ def main() -> None:
             grown = [energy_seconds(name, *(BASE | {axis: size}).values()) / base for size in sizes]
             results["growth"][name][axis] = dict(zip(map(str, sizes), grown, strict=True))
             print(f"{name}, {axis} = {sizes}: {', '.join(f'{g:.1f}' for g in grown)}", flush=True)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1) + "\n")
+    write_json(options.json, results)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What a loss-net costs on text, by the way it encodes: time of a step and peak memory, against cross-entropy.
 
-    python benchmarks/encoder_modes.py --dataset go_emotions --data_dir PATH --model_name_or_path FOLDER
+    python benchmarks/cost/encoder_modes.py --dataset go_emotions --data_dir PATH --model_name_or_path FOLDER
 
 Every measurement is a process of its own: memory is its peak, less what it held before the nets were built; time is the
 median step after a warm-up. Variants take turns over several rounds, so that a drift of the machine's speed hits all
@@ -12,13 +12,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
-import statistics
-import subprocess
-import sys
 import tempfile
-import time
 from importlib.util import find_spec
+
+from timing import QUIET, WARM_UP, StepClock, cost_table, in_processes, peak_bytes, step_costs, write_json
 
 VARIANTS = {  # name: loss, loss_net_encoder, adapter of the task-net
     "ce": ("ce", "separate", None),
@@ -30,13 +27,12 @@ VARIANTS = {  # name: loss, loss_net_encoder, adapter of the task-net
     "ce, bottlenecks": ("ce", "separate", "pfeiffer"),
     "adapters": ("nce", "adapters", "pfeiffer"),
 }
-WARM_UP = 3
 
 
 def measure(options: argparse.Namespace) -> dict[str, float]:
     """One variant in this process: seconds per step and bytes of peak memory."""
     import torch
-    from transformers import AutoTokenizer, TrainerCallback
+    from transformers import AutoTokenizer
     from transformers.utils import logging
 
     from seal_hf import SealForMultiLabel, SealTrainer, SealTrainingArguments, load_multilabel, tokenize
@@ -45,46 +41,27 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
     loss, encoder, adapter = VARIANTS[options.variant]
     data = load_multilabel(options.dataset, data_dir=options.data_dir, max_train_rows=options.batch * 200)
     rows = tokenize(data.train, AutoTokenizer.from_pretrained(options.model_name_or_path), max_length=64)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_bytes()
     torch.manual_seed(0)
     model = SealForMultiLabel.for_data(
         data, options.model_name_or_path, loss_net_encoder=encoder, adapter=adapter, adapter_rank=options.rank
     )
     args = SealTrainingArguments(
-        output_dir=tempfile.gettempdir(),
+        **QUIET,
         energy_loss=loss,
         loss_net_encoder=encoder,
         num_samples=100,
         max_steps=WARM_UP + options.steps,
         per_device_train_batch_size=options.batch,
-        logging_strategy="no",
-        save_strategy="no",
-        report_to="none",
-        disable_tqdm=True,
         dataloader_pin_memory=False,
         loss_net_feature_cache=options.cache if "cached" in options.variant else None,
     )
 
-    on_one_thread = torch.get_num_threads() == 1 and not torch.cuda.is_available()
-
-    class Clock(TrainerCallback):
-        times: list[float] = []
-
-        def on_step_begin(self, *_, **__):
-            if torch.cuda.is_available():
-                torch.cuda.synchronize()
-            self.times.append(time.process_time() if on_one_thread else time.perf_counter())
-
-        on_step_end = on_step_begin
-
     if loss == "ce":
         model = model.task_net  # cross-entropy holds no loss-net
-    SealTrainer(model, args, train_dataset=rows, callbacks=[Clock()]).train()
-    steps = [end - start for start, end in zip(Clock.times[::2], Clock.times[1::2], strict=True)]
-    peak = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-    if torch.cuda.is_available():
-        peak = torch.cuda.max_memory_allocated()
-    return {"seconds": statistics.median(steps[WARM_UP:]), "bytes": peak}
+    steps = StepClock()
+    SealTrainer(model, args, train_dataset=rows, callbacks=[steps]).train()
+    return step_costs(steps, before)
 
 
 def main() -> None:
@@ -104,30 +81,9 @@ def main() -> None:
         print(json.dumps(measure(options)))
         return
     names = [name for name, (*_, adapter) in VARIANTS.items() if adapter != "pfeiffer" or find_spec("adapters")]
-    measured: dict[str, list[dict[str, float]]] = {name: [] for name in names}
-    cache = tempfile.mkdtemp()
-    for round_number in range(options.rounds):
-        for name in names:
-            command = [sys.executable, *sys.argv, "--variant", name, "--cache", cache]
-            done = subprocess.run(command, capture_output=True, text=True)
-            if done.returncode:
-                sys.exit(f"{name}: {done.stderr[-2000:]}")
-            measured[name].append(json.loads(done.stdout.splitlines()[-1]))
-            print(f"round {round_number + 1}, {name}: {measured[name][-1]}", file=sys.stderr)
-    print("| variant | seconds / those of ce | peak memory / that of ce | seconds of a step | MiB |")
-    print("|---|---|---|---|---|")
-    ratios = {}
-    for name in names:
-        cells = []
-        for key in ("seconds", "bytes"):
-            values = [a[key] / b[key] for a, b in zip(measured[name], measured["ce"], strict=True)]
-            ratios[f"{name}, {key}"] = [statistics.median(values), min(values), max(values)]
-            cells.append("{:.2f} ({:.2f} .. {:.2f})".format(*ratios[f"{name}, {key}"]))
-        seconds, size = (statistics.median(m[key] for m in measured[name]) for key in ("seconds", "bytes"))
-        print(f"| {name} | {cells[0]} | {cells[1]} | {seconds:.3f} | {size / 2**20:.0f} |")
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"ratios to ce": ratios, "measured": measured}, file, indent=1)
+    measured = in_processes(names, options.rounds, "--cache", tempfile.mkdtemp())
+    ratios = cost_table(measured, lambda name: "ce", "ce")
+    write_json(options.json, {"ratios to ce": ratios, "measured": measured})
 
 
 if __name__ == "__main__":
