@@ -30,7 +30,7 @@ from seal_hf.data.tensors.words import load_tokenizer
 from seal_hf.energies import energies_of
 from seal_hf.metrics import multilabel_compute_metrics
 from seal_hf.reports import close_multilabel
-from seal_hf.utils.options import check_owner
+from seal_hf.utils.messages import check_owner
 
 logger = logging.get_logger("seal_hf.run_energy")
 

@@ -33,7 +33,7 @@ from seal_hf.metrics import multilabel_compute_metrics
 from seal_hf.reports import close_multilabel
 from seal_hf.saving import take_loss_net
 from seal_hf.training.checks import check_was_trained
-from seal_hf.utils.options import check_owner
+from seal_hf.utils.messages import check_owner
 
 
 @dataclass

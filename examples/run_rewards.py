@@ -42,7 +42,7 @@ from seal_hf.models import is_bilstm
 from seal_hf.reports import close_tags
 from seal_hf.spaces.rewards import Reward, read_function
 from seal_hf.training.checks import check_was_trained
-from seal_hf.utils.options import check_owner
+from seal_hf.utils.messages import check_owner
 
 
 @dataclass

@@ -34,7 +34,7 @@ from seal_hf.models import is_bilstm
 from seal_hf.reports import close_tags, print_notes
 from seal_hf.saving import take_loss_net
 from seal_hf.training.checks import check_was_trained
-from seal_hf.utils.options import check_owner
+from seal_hf.utils.messages import check_owner
 
 
 @dataclass

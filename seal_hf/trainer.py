@@ -7,7 +7,7 @@ One step, for one accumulation window of micro-batches (SEAL-dynamic, Lee et al.
 
 The task-net runs once on the first micro-batch of a window: the loss-net phase uses its detached outputs, and
 `compute_loss` goes on from the same graph. At prediction time only the task-net runs. What some runs add to a step
-(implicit gradients, a cost-augmented network, samples from perturbed inputs) are extensions, `second_net/extension.py`.
+(implicit gradients, a cost-augmented network, samples from perturbed inputs) are extensions, `extensions/`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from transformers.trainer_utils import has_length
 from transformers.utils import ModelOutput, logging
 
 from .energy_losses import ENERGY_LOSSES, EnergyLoss
+from .extensions import Extension, MicroBatch
 from .models import SealModel
 from .nets.feature_cache import FEATURES
 from .reports import run_card
-from .second_net.extension import Extension, MicroBatch
 from .second_net.learner import Learner
 from .second_net.loss_net import LossNet
 from .second_net.optimizer import with_own_rate
@@ -40,9 +40,9 @@ from .training.batch_repeats import NewEpoch, WindowRepeatSampler
 from .training.checkpoints import TwoNetCheckpoints
 from .training.decoding import PredictionDecoder
 from .training.energy_weight import EnergyWeight
+from .training.forwards import PhaseMeters, TwoNets
 from .training.launchers import check_launcher
 from .training.setup import cache_features, loss_net_learner, made_extensions, prepare_run
-from .training.two_nets import PhaseMeters, TwoNets
 from .training.window import Window
 from .utils.modules import frozen, train_mode
 
@@ -57,19 +57,24 @@ class LossNetPhase:
         learner: of the loss-net.
         energy_loss: what the loss-net minimises.
         extensions: give more candidates, and terms of the loss.
-        num_updates: n_E.
         meters: takes what the log is to say.
     """
 
     learner: Learner
     energy_loss: EnergyLoss
     extensions: list[Extension]
-    num_updates: int
     meters: PhaseMeters
 
-    def __call__(self, window: list[MicroBatch], energy_weight: float) -> None:
-        """`window`: the micro-batches, with the task-net's outputs detached; `energy_weight`: λ1 of this step."""
-        for update in range(self.num_updates):
+    def __call__(self, window: list[MicroBatch], num_updates: int, energy_weight: float, step: int) -> None:
+        """One phase.
+
+        Args:
+            window: the micro-batches, with the task-net's outputs detached.
+            num_updates: n_E.
+            energy_weight: λ1 of this step.
+            step: its number.
+        """
+        for update in range(num_updates):
             batches = window
             for extension in self.extensions:
                 batches = extension.begin_update(batches, update, energy_weight)
@@ -79,18 +84,21 @@ class LossNetPhase:
                 candidates = self.energy_loss.candidates(
                     batch.space, batch.logits, batch.labels, noise, batch.augmented
                 )
-                more = [extension.columns(batch) for extension in self.extensions]
-                row = batch.space.join([candidates.y, *chain(*more)])
+                columns = [extension.columns(batch) for extension in self.extensions]
+                row = batch.space.join([candidates.y, *chain(*columns)])
                 with self.learner.net.active(training=True), self.learner.accumulate(i == len(batches) - 1):
                     energies = self.learner(row, candidates.mask, batch.inputs, batch.features)
-                    energies, *beside = energies.split([candidates.y.shape[1], *map(len, more)], dim=1)
+                    widths = [sum(y.shape[1] for y in own) for own in ([candidates.y], *columns)]
+                    energies, *of_columns = energies.split(widths, dim=1)
                     loss = self.energy_loss(energies, candidates)
-                    terms = zip(self.extensions, beside, strict=True)
-                    whole = loss + sum(extension.loss_net_term(batch, own, loss) for extension, own in terms)
-                    self.learner.backward(whole / len(batches))
-                self.meters.add_batch(loss, energies.detach(), candidates)
+                    terms = zip(self.extensions, of_columns, strict=True)
+                    total = loss + sum(extension.loss_net_term(batch, own, loss) for extension, own in terms)
+                    self.learner.backward(total / len(batches))
+                self.meters.add_batch(loss, energies.detach(), candidates, step)
             self.learner.apply()
             self.meters.add_update(self.learner)
+        for extension in self.extensions:
+            extension.end_phase()
         self.learner.zero_grad()  # nothing of this phase is left when the task-net's optimizer steps
 
 
@@ -128,7 +136,7 @@ class SealTrainer(StructuredTrainer):
                 train_mode(model, self.optimizer)
                 window = [self._prepare_inputs(batch) for batch in (inputs, *self.window.batches[1:])]
                 with self.compute_loss_context_manager():
-                    self._pending = self.nets.run_task_net(model, window[0])
+                    self._pending = self.forwards.run_task_net(model, window[0])
                 self.loss_net_phase(window)
             return super().training_step(model, inputs, num_items_in_batch)
         finally:
@@ -137,20 +145,20 @@ class SealTrainer(StructuredTrainer):
     def loss_net_phase(self, window: list[dict[str, Tensor]]) -> None:
         """The loss-net's updates over the micro-batches of the window, see [`LossNetPhase`]."""
         outputs = [self._pending, *(None for _ in window[1:])]  # the task-net has run on the first of them
-        batches = [self.nets.detached(i, *given) for i, given in enumerate(zip(outputs, window, strict=True))]
-        self.phase(batches, self.energy_weight)
+        batches = [self.forwards.detached(i, *given) for i, given in enumerate(zip(outputs, window, strict=True))]
+        self.phase(batches, self.args.loss_net_steps, self.energy_weight, self.state.global_step)
 
     def compute_loss(self, model, inputs, return_outputs: bool = False, num_items_in_batch=None):
         """Training: λ2 · task loss + λ1 · energy of the relaxed output (SEAL Eq. 1, 5). Evaluation: the task loss
         alone, which is the one that is trained (of `ranking`, cross-entropy: it needs no samples)."""
         outputs, self._pending = self._pending, None
         if outputs is None:
-            outputs = self.nets.run_task_net(model, inputs)
+            outputs = self.forwards.run_task_net(model, inputs)
         with torch.autocast(outputs.logits.device.type, enabled=False):  # on CPU, transformers 4 has one around it all
-            noise = self.nets.noise(self.window.position, self.args.loss_net_steps) if model.training else None
+            noise = self.forwards.noise(self.window.position, self.args.loss_net_steps) if model.training else None
             task_loss = self.space.task_loss(outputs.logits, inputs["labels"], noise)
             if not model.training:
-                self.nets.meter_evaluation(outputs, inputs)
+                self.forwards.meter_evaluation(outputs, inputs)
                 return (task_loss, ModelOutput(logits=outputs.logits)) if return_outputs else task_loss
             loss = self.args.task_weight * task_loss
             if self.learner is not None:
@@ -162,8 +170,8 @@ class SealTrainer(StructuredTrainer):
     def _add_energy(self, loss: Tensor, task_loss: Tensor, outputs, inputs: dict[str, Tensor]) -> Tensor:
         """`loss` + λ1 · task term of E(x, ŷ) + the terms of the extensions. Gradients flow to the task-net through ŷ
         only, never to the loss-net."""
-        batch = self.nets.micro_batch(self.window.position, outputs, inputs)
-        encoded = self.nets.encode(batch)
+        batch = self.forwards.micro_batch(self.window.position, outputs, inputs)
+        encoded = self.forwards.encode(batch)
 
         def energies_of(y: Tensor, mask: Tensor | None) -> Tensor:
             with frozen(self.loss_net):
@@ -171,10 +179,9 @@ class SealTrainer(StructuredTrainer):
 
         gold, mask = self.space.gold(batch.labels)
         output = self.space.output(batch.logits)
-        with frozen(self.loss_net):
-            row, cost = self.energy_loss.task_row(self.space, output, gold, mask)
-            term = self.energy_loss.task_term(self.loss_net.energies(encoded, row, mask), cost)
-            term, facts = self._weights.weigh(self.energy_weight, term, task_loss, batch.logits)
+        row, cost = self.energy_loss.task_row(self.space, output, gold, mask)
+        term = self.energy_loss.task_term(energies_of(row, mask), cost)
+        term, facts = self._energy_weights.weigh(self.energy_weight, term, task_loss, batch.logits)
         self.meters.add(**self.space.facts(output), **facts)
         loss, is_last = loss + term, self.window.is_last and self._ends_in_step
         for extension in self.extensions:
@@ -195,9 +202,14 @@ class SealTrainer(StructuredTrainer):
         return batches, num_items
 
     @property
+    def forwards(self) -> TwoNets:
+        """The two nets, as a step runs them."""
+        return TwoNets(self)
+
+    @property
     def energy_weight(self) -> float:
         """λ1 of this step."""
-        return self._weights.at(self.state.global_step / max(self.state.max_steps, 1))
+        return self._energy_weights.at(self.state.global_step / max(self.state.max_steps, 1))
 
     @property
     def _is_loss_net_step(self) -> bool:
@@ -206,15 +218,14 @@ class SealTrainer(StructuredTrainer):
 
     @property
     def _ends_in_step(self) -> bool:
-        """Not so the last window of a stream, if it is short: the Trainer, which did not know that the stream would
-        end, adds its gradients to those of the next epoch's first window."""
+        """True if the task-net's optimizer steps after this window. The last window of a stream may be short: the
+        Trainer then adds its gradients to the next epoch's first window."""
         whole = self.window.is_whole(self.args.gradient_accumulation_steps)
         return whole or has_length(self.callback_handler.train_dataloader)
 
     # --- set-up ------------------------------------------------------------------------------------------------------
 
     args: SealTrainingArguments
-    checkpoints_class = TwoNetCheckpoints
     loss_net: LossNet | None = None
     energy_loss: EnergyLoss | None = None
     _space_class: type[OutputSpace] = MultiLabelSpace
@@ -237,12 +248,16 @@ class SealTrainer(StructuredTrainer):
         self.loss_net = self._given_loss_net = loss_net
         self._initial_loss_net = {k: v.clone() for k, v in loss_net.state_dict().items()} if loss_net else None
         self._given_space = space
-        self.nets, self.window = TwoNets(self), Window()
+        self.window = Window()
         self.card_facts: dict[str, Any] = {}
         model = self._take_apart(model, args)
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
         if decode_predictions:
-            checks.check_decoding(self.preprocess_logits_for_metrics)
+            if self.preprocess_logits_for_metrics is not None:
+                raise ValueError(
+                    "`decode_predictions` is True, and `preprocess_logits_for_metrics` is given: both say what becomes "
+                    "of the logits in an evaluation. Leave one of them out."
+                )
             self.preprocess_logits_for_metrics = PredictionDecoder(self)
         prepare_run(self)
         checks.check_repeats(args, self.train_dataset)
@@ -250,6 +265,11 @@ class SealTrainer(StructuredTrainer):
         if self.loss_net is not None:
             self.loss_net.to(args.device)
             cache_features(self)
+
+    @property
+    def checkpoints(self) -> TwoNetCheckpoints:
+        """What is on disk."""
+        return TwoNetCheckpoints(self)
 
     def _take_apart(self, model, args: SealTrainingArguments):
         """A SealForMultiLabel or the like gives the Trainer its task-net, and us its loss-net, if we have none."""
@@ -268,7 +288,7 @@ class SealTrainer(StructuredTrainer):
             self.loss_net = self._given_loss_net  # a trial of cross-entropy may have taken it away
             self.loss_net.load_state_dict(self._initial_loss_net)
         model = self._take_apart(made, self.args)
-        if self.space is not None:  # not the first one, of which the constructor asks that and more
+        if self.space is not None:  # the constructor checks the first net itself
             checks.tell_problem_type(model, self.space)
             checks.check_task_net(model, self.space)
         return model
@@ -279,8 +299,7 @@ class SealTrainer(StructuredTrainer):
         args.check()
         kind = ENERGY_LOSSES.get(args.energy_loss)  # none of cross-entropy
         self.energy_loss = kind.from_arguments(args) if kind is not None else None
-        total = partial(self.accelerator.reduce, reduction="sum")
-        self._weights = EnergyWeight(args.energy_weight, args.energy_weight_schedule, args.energy_weight_balance, total)
+        self._energy_weights = EnergyWeight(args, partial(self.accelerator.reduce, reduction="sum"))
         kind = SPACES[self.loss_net.config.space] if self.loss_net else self._space_class
         self.space = self._given_space or kind.from_arguments(args, self.model)
         options = self.space.decoding_options()
@@ -296,8 +315,8 @@ class SealTrainer(StructuredTrainer):
         if self.energy_loss is not None:
             self.learner = loss_net_learner(self, num_training_steps)
             self.extensions = made_extensions(self)
-            parts = (self.learner, self.energy_loss, self.extensions, self.args.loss_net_steps)
-            self.phase = LossNetPhase(*parts, PhaseMeters(self))
+            meters = PhaseMeters(self.meters, self.energy_loss)
+            self.phase = LossNetPhase(self.learner, self.energy_loss, self.extensions, meters)
 
     def create_optimizer(self, *args, **kwargs):
         """The Trainer's, with the CRF's own rate where it has one."""

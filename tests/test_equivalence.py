@@ -8,6 +8,7 @@ import transformers
 from datasets import Dataset
 
 from seal_hf import MaskRows, SealTrainer, TensorRows
+from seal_hf.training.forwards import TwoNets
 
 SAME = dict(rtol=0, atol=2e-6)
 
@@ -47,19 +48,19 @@ def test_bf16_stays_close_to_float32(tmp_path):
     assert (half - full).norm() < 0.2 * (full - start).norm()
 
 
-def test_losses_are_not_in_bf16_where_the_forward_is(tmp_path):
+def test_losses_are_not_in_bf16_where_the_forward_is(tmp_path, monkeypatch):
     """On CPU, transformers 4 has all of `compute_loss` in autocast; of products of masks, three digits are left."""
     nets, rows = tiny_masks.model(), MaskRows(tiny_masks.squares(8))
     options = dict(loss="ce", task_loss="soft_iou", batch=8, bf16=True, max_steps=1, learning_rate=0.0)
     trainer, _ = tiny_masks.make(tmp_path, nets, rows, **options)
-    seen, forward = [], trainer.nets.run_task_net
+    seen, forward = [], TwoNets.run_task_net
 
-    def watched(model, inputs):
-        outputs = forward(model, inputs)
+    def watched(nets, model, inputs):
+        outputs = forward(nets, model, inputs)
         seen.append((outputs.logits.detach(), inputs["labels"]))
         return outputs
 
-    trainer.nets.run_task_net = watched
+    monkeypatch.setattr(TwoNets, "run_task_net", watched)
     trainer.train()
     expected = trainer.space.task_loss(*seen[0])
     assert trainer.state.log_history[0]["task_loss"] == pytest.approx(expected.item(), abs=1e-5)

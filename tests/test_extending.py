@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from seal_hf import (
+    ENERGY_LOSSES,
     TASK_LOSSES,
     BinaryMaskSpace,
     MultiLabelSpace,
@@ -24,6 +25,7 @@ from seal_hf.reports import run_card
 from seal_hf.spaces import RewardSpace
 from seal_hf.task_losses.labels import Focal, TaskLoss
 from seal_hf.task_losses.tags import TAG_TASK_LOSSES, TagCrossEntropy
+from seal_hf.utils.options import option
 
 
 @dataclass
@@ -52,12 +54,61 @@ def test_an_option_of_ones_own_reaches_the_loss():
     assert (loss.temperature, loss.num_samples) == (7.0, 3)
 
 
-def test_an_option_that_is_no_field_is_named():
-    class Tempered(Ranking):
-        temperature: float = 2.0
+class Undecorated(Ranking):
+    temperature: float = 2.0
 
-    with pytest.raises(TypeError, match="Tempered declares 'temperature', which is no field .* a dataclass"):
-        Tempered.from_arguments(arguments(temperature=7.0))
+
+class OtherDefault(Ranking):
+    num_samples: int = 5
+
+
+class Untyped(Margin):
+    margin_type = "slack"
+
+
+@dataclass
+class Child(Undecorated):
+    pass
+
+
+@pytest.mark.parametrize(
+    "kind, message",
+    [
+        (Undecorated, "Undecorated declares 'temperature'"),
+        (OtherDefault, "OtherDefault declares 'num_samples'"),
+        (Untyped, "Untyped declares 'margin_type'"),
+        (Child, "Undecorated declares 'temperature'"),
+    ],
+)
+def test_an_option_whose_value_would_be_ignored_is_named(kind, message):
+    with pytest.raises(TypeError, match=f"{message}, which is no field of .*: make the class a dataclass"):
+        kind.from_arguments(arguments())
+
+
+def test_a_bound_may_stand_alone():
+    @dataclass
+    class Capped(Ranking):
+        temperature: float = option(1.0, below=2)
+
+    assert Capped.from_arguments(arguments(temperature=1.5)).temperature == 1.5
+    with pytest.raises(ValueError, match="`temperature` is 2.0; it must be a finite number, below 2."):
+        Capped(temperature=2.0)
+
+
+def test_a_loss_of_ones_own_may_read_the_gold(monkeypatch, tmp_path):
+    """Its task term gets both energies and the cost; that of `infnet`, written again, trains to the same weights."""
+
+    @dataclass
+    class Mine(Margin):
+        name = "mine"
+        reads_gold = True
+
+        def task_term(self, energy, cost=None):
+            return -self.violation(energy[:, 0], energy[:, 1], cost[:, 0]).mean()
+
+    monkeypatch.setitem(ENERGY_LOSSES, "mine", Mine)
+    ends = [tiny_run.run(tmp_path / name, loss=name, max_steps=3)[0] for name in ("mine", "infnet")]
+    assert torch.equal(*ends)
 
 
 def test_a_tag_loss_of_ones_own_has_its_options(monkeypatch):

@@ -9,7 +9,7 @@ PACKAGE = Path(seal_hf.__file__).parent
 # From the ground up: a room imports rooms that stand before it, and itself. Imports for type checkers count too.
 FLOORS = (
     "utils structures task_losses spaces energies energy_losses metrics inference data adapters nets second_net saving "
-    "models implicit training reports trainer cli compare analysis"
+    "models implicit extensions training reports trainer cli compare analysis"
 ).split()
 
 

@@ -10,7 +10,7 @@ from tiny_models import tiny_arguments, tiny_config, tiny_inputs, tiny_texts, ti
 from transformers import AutoModelForSequenceClassification, SegformerConfig, SegformerForSemanticSegmentation
 
 from seal_hf import MaskRows, SealForMultiLabel, SealForSegmentation, SealTrainer, SealTrainingArguments, tokenize
-from seal_hf.implicit import extension as implicit_gradients
+from seal_hf.extensions import implicit_gradients
 from seal_hf.implicit.hypergradient import METHODS, PRODUCTS, Hypergradient, flatten
 from seal_hf.implicit.task_function import TaskFunction
 from seal_hf.training import checks

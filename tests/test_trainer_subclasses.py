@@ -1,11 +1,14 @@
 """What users' subclasses of a Trainer do: hooks overridden, batches copied, loaders and schedules of their own. Oracle:
 the trainer itself, or a refusal."""
 
+import gc
+import weakref
+
 import pytest
 import tiny_run
 import torch
 from torch.utils.data import DataLoader
-from transformers import get_scheduler
+from transformers import TrainerCallback, get_scheduler
 
 from seal_hf import SealTrainer, TensorRows
 
@@ -82,3 +85,41 @@ def test_a_schedule_that_keeps_the_beginning_of_a_run_from_the_trainer_is_refuse
     trainer = make(OwnSchedule, tmp_path, loss="ce")
     trainer.train()
     assert trainer.state.global_step == 6
+
+
+def test_a_trainer_that_is_given_up_leaves_memory_at_once(tmp_path):
+    """No helper of it holds it: several runs in one process do not add up."""
+    trainer = make(SealTrainer, tmp_path, loss="margin", hypergradient="cg")
+    trainer.train()
+    trainer.evaluate()
+    given_up, net = weakref.ref(trainer), weakref.ref(trainer.loss_net)
+    trainer.callback_handler = None  # the Trainer's own circle
+    gc.collect()
+    gc.disable()
+    try:
+        del trainer
+        assert given_up() is None and net() is None
+    finally:
+        gc.enable()
+
+
+class HalfWay(TrainerCallback):
+    """Changes λ1 in the middle of a run."""
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == 3:
+            args.energy_weight = 0.0
+
+
+def test_the_energy_weight_may_be_changed_in_a_run(tmp_path):
+    """At 0 the task-net's gradient is that of its loss; its own loss at the next step is what it would be."""
+    ends = []
+    for callbacks in ([], [HalfWay()]):
+        trainer = make(SealTrainer, tmp_path, logging_steps=1)
+        for callback in callbacks:
+            trainer.add_callback(callback)
+        trainer.train()
+        ends.append([log["loss"] - log["task_loss"] for log in trainer.state.log_history if "task_loss" in log])
+    assert ends[0][:3] == ends[1][:3]
+    assert all(abs(difference) > 1e-3 for difference in ends[0][3:])
+    assert all(abs(difference) < 1e-3 for difference in ends[1][3:])

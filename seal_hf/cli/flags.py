@@ -86,7 +86,9 @@ def idle(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str, str
     """What the loss of these arguments would read if another one, which is named, had another value."""
     if isinstance(args, EnergyTrainingArguments):
         return ENERGY_METHODS[args.energy_method].idle(args)
-    return {} if args.energy_loss == CROSS_ENTROPY else ENERGY_LOSSES[args.energy_loss].idle(args)
+    task_loss = {**TAG_TASK_LOSSES, **TASK_LOSSES}.get(args.task_loss)
+    found = {} if task_loss is None else task_loss.idle(args)
+    return found if args.energy_loss == CROSS_ENTROPY else found | ENERGY_LOSSES[args.energy_loss].idle(args)
 
 
 def _default(field):

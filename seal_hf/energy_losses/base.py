@@ -46,6 +46,7 @@ class EnergyLoss(Options):
 
     Attributes:
         name: of `--loss`.
+        margin_cost: Δ, where it reads one.
         gold_mix: the share of the gold in the distribution that its samples come from.
         needs_gold: True if every row must have its gold, as no sample could stand in for it.
         reads_noise: True if it reads log P_N of its samples.
@@ -55,6 +56,7 @@ class EnergyLoss(Options):
     """
 
     name: ClassVar[str]
+    margin_cost = "f1"
     gold_mix = 0.0
     needs_gold = False
     reads_noise = False
@@ -127,14 +129,16 @@ class EnergyLoss(Options):
 
     def task_row(
         self, space: OutputSpace, output: Tensor, gold: Tensor, mask: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
-        """The candidates whose energies `task_term` reads, and the cost of the first, where it reads that.
+    ) -> tuple[Tensor | LabelSets, Tensor | None]:
+        """The candidates whose energies `task_term` reads: ŷ, and of a loss that `reads_gold` y* and the cost Δ(ŷ, y*).
 
         Args:
-            output: the relaxed output as a candidate, (B, 1, ...), with its graph.
-            gold: (B, ...).
+            output: ŷ as a candidate, (B, 1, ...), with its graph.
+            gold: y*, (B, ...).
         """
-        return output, None
+        if not self.reads_gold:
+            return output, None
+        return space.join([output, space.candidate(gold)]), space.cost(output, gold, self.margin_cost, mask)
 
     def task_term(self, energy: Tensor, cost: Tensor | None = None) -> Tensor:
         """E(x, ŷ) (B, 1) -> the scalar that λ1 weighs in the task-net's loss; the mean energy unless a loss says

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..spaces import OutputSpace
+from ..spaces import COSTS, OutputSpace
 from ..utils.options import option
 from .base import GOLD, Candidates, EnergyLoss
 
@@ -26,7 +26,7 @@ class ContrastiveDivergence(EnergyLoss):
     """
 
     num_samples: int = option(20, least=1)  # K
-    margin_cost: str = "f1"  # Δ
+    margin_cost: str = option("f1", choices=COSTS)  # Δ
 
     name = "contrastive_divergence"
 

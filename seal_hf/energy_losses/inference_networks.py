@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..spaces import OutputSpace
 from ..utils.options import option
 from .base import GOLD, OUTPUT, Candidates
 from .margin import Margin
@@ -34,9 +33,6 @@ class InfNet(Margin):
         violation = self.violation(energies[:, OUTPUT], energies[:, GOLD], cost[:, 0])
         return (F.relu(violation) if self.inference_truncation else violation).mean()
 
-    def task_row(self, space: OutputSpace, output: Tensor, gold: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        return space.join([output, space.candidate(gold)]), space.cost(output, gold, self.margin_cost, mask)
-
     def task_term(self, energy: Tensor, cost: Tensor | None = None) -> Tensor:
         return -self.sought(energy, cost)
 
@@ -44,7 +40,7 @@ class InfNet(Margin):
 @dataclass
 class InfNetPlus(InfNet):
     """Compound objective of two inference networks (InfNet+ Eq. 6): the task-net A looks for the structure of lowest
-    energy, as at test time, and a second network F (`second_net/cost_augmented.py`) for that of low energy and high
+    energy, as at test time, and a second network F (`extensions/cost_augmented.py`) for that of low energy and high
     cost:
 
         L_E = [ v(F(x)) ]_+ + λ [ E(x, y*) - E(x, A(x)) ]_+

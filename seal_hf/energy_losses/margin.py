@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..spaces import OutputSpace
+from ..spaces import COSTS, OutputSpace
 from ..utils.options import option
 from .base import GOLD, OUTPUT, Candidates, EnergyLoss
 
@@ -27,7 +27,7 @@ class Margin(EnergyLoss):
     """
 
     margin_type: str = option("rescaled", choices=MARGINS)
-    margin_cost: str = option("f1", idle=("margin_type", "perceptron"))  # Δ
+    margin_cost: str = option("f1", choices=COSTS, idle=("margin_type", "perceptron"))  # Δ
 
     name = "margin"
     needs_gold = True

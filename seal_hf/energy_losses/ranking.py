@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..spaces import OutputSpace
+from ..spaces import COSTS, OutputSpace
 from ..utils.options import option
 from .base import CONTRAST, Candidates, EnergyLoss
 
@@ -30,7 +30,7 @@ class Ranking(EnergyLoss):
     gold_mix: float = option(0.0, least=0, below=1)
     distinct_samples: bool = False
     cost_weight: float = option(0.0, least=0)  # α
-    margin_cost: str = option("f1", idle=("cost_weight", 0.0))  # Δ
+    margin_cost: str = option("f1", choices=COSTS, idle=("cost_weight", 0.0))  # Δ
 
     name = "ranking"
     reads_output = False

@@ -232,8 +232,8 @@ class Hypergradient:
         self, inner: Loss, outer: Loss, parameters: Parameters, theta: Sequence[Tensor]
     ) -> tuple[list[Tensor], dict[str, Tensor]]:
         """The hypergradient of any two losses, one tensor per tensor of `theta`, and diagnostics: those of
-        [`Adjoints`], `cosine` between direct and full gradient, `direct_norm`, `full_norm` and `implicit_norm`. What a
-        trainer does with the energies of one forward (phase.py), in the open: for readers and tests.
+        [`Adjoints`], `cosine` between direct and full gradient, `direct_norm`, `full_norm` and `implicit_norm`.
+        `ImplicitGradients` gets the same from one forward. This is the readable version, which tests compare with it.
 
         Args:
             inner, outer: L_in and L_out as functions of φ; of `theta` too.

@@ -15,7 +15,7 @@ from ..energies import check_energy
 from ..nets.fcn import FCNConfig, FCNForSemanticSegmentation, check_crops
 from ..second_net.loss_net import LossNet, LossNetConfig
 from ..spaces import BinaryMaskSpace
-from ..utils.options import check_unread
+from ..utils.messages import check_unread
 from .base import SealModel, SealModelT
 from .labels import label_maps
 

@@ -14,7 +14,7 @@ from ..adapters import LIBRARIES
 from ..data import MultiLabelData
 from ..nets.encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
 from ..spaces import SPARSE_FROM, MultiLabelSpace
-from ..utils.options import check_owner, check_unread
+from ..utils.messages import check_owner, check_unread
 from .base import SealModel, set_bias
 from .labels import for_other_labels, hub_options, label_maps
 

@@ -20,7 +20,7 @@ from ..data.tensors.word_vectors import WordVectors
 from ..nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification, BiLSTMPreTrainedModel
 from ..spaces import TagSequenceSpace
 from ..structures.crf import CRF
-from ..utils.options import check_unread
+from ..utils.messages import check_unread
 from .base import SealModel, SealModelT
 from .labels import for_other_labels, hub_options, label_maps
 

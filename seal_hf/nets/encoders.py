@@ -11,7 +11,7 @@ from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedMode
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import ModelOutput
 
-ENCODER_MODES = ("separate", "shared")  # beside these, a loss-net may have an adapter: `backbones.LIBRARIES`
+ENCODER_MODES = ("separate", "shared")  # beside these, a loss-net may have an adapter: `adapters.LIBRARIES`
 
 
 class MLPConfig(PretrainedConfig):

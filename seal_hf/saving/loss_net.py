@@ -14,12 +14,12 @@ from torch import Tensor
 from transformers import AutoConfig, PreTrainedModel
 from transformers.utils import logging
 
-from ..second_net import cost_augmented
 from ..second_net.learner import Learner
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig, aligned
 from .renamed import are_renamed
 
 CONFIG, WEIGHTS, STATE = "config.json", "model.safetensors", "learner.pt"
+COST_AUGMENTED = ("cost_augmented.safetensors", "cost_augmented.pt")  # that network of a run, and its learner's state
 ONE_FILE = "1000GB"  # of a shard: weights of a loss-net are one file, however large
 TABLES = ("vocab_size", "char_vocab_size", "feature_sizes", "predicate_size")  # of a BiLSTM: made from its data
 
@@ -33,7 +33,7 @@ def save_loss_net(loss_net: LossNet | None, folder: str | Path) -> None:
         loss_net.save_pretrained(Path(folder) / LOSS_NET_FOLDER, max_shard_size=ONE_FILE)
         return
     path = Path(folder, LOSS_NET_FOLDER)
-    for name in (CONFIG, WEIGHTS, STATE, *cost_augmented.FILES):
+    for name in (CONFIG, WEIGHTS, STATE, *COST_AUGMENTED):
         Path(path, name).unlink(missing_ok=True)
     if path.is_dir() and not any(path.iterdir()):
         path.rmdir()

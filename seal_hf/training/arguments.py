@@ -9,10 +9,10 @@ from transformers import SchedulerType, TrainingArguments
 
 from ..adapters import LIBRARIES
 from ..energy_losses import ENERGY_LOSSES, MARGINS, REGRESSION_SAMPLES
+from ..extensions.cost_augmented import PARAMETERIZATIONS
 from ..implicit.hypergradient import METHODS, PRODUCTS, Hypergradient
 from ..nets.encoders import ENCODER_MODES
 from ..saving.export import ADAPTER_EXPORTS
-from ..second_net.cost_augmented import PARAMETERIZATIONS
 from ..spaces import COSTS, SPARSE_FROM, TAG_SCORES
 from ..spaces.masks import COHERENCE, MASK_TASK_LOSSES, PIXEL_LOSSES
 from ..task_losses.labels import TASK_LOSSES
@@ -40,7 +40,6 @@ CHOICES: dict[str, Any] = {
     "pixel_loss": PIXEL_LOSSES,
     "sample_coherence": COHERENCE,
     "energy_weight_schedule": SCHEDULES,
-    "margin_cost": COSTS,
     "cost_augmented_network": PARAMETERIZATIONS,
     "hypergradient": METHODS,
     "hypergradient_product": PRODUCTS,
@@ -50,7 +49,7 @@ CHOICES: dict[str, Any] = {
 }
 AT_LEAST_0 = (
     "loss_net_steps energy_weight task_weight loss_net_learning_rate loss_net_encoder_learning_rate input_noise_std "
-    "unique_roles_weight crf_learning_rate soft_iou_weight independent_share cost_augmented_task_weight relaxed_mass "
+    "crf_learning_rate soft_iou_weight independent_share cost_augmented_task_weight relaxed_mass "
     "loss_net_weight_decay loss_net_warmup_steps loss_net_max_grad_norm hypergradient_scale hypergradient_damping"
 )
 AT_LEAST_1 = "batch_repeats loss_net_every coherence_size sparse_labels_from relaxed_width hypergradient_terms"
@@ -86,13 +85,13 @@ class SealTrainingArguments(TrainingArguments):
 
     Parameters that control margins and inference networks:
         margin_type (`str`, default `"rescaled"`): the margin of `margin`, `infnet` and `infnet_plus`: `rescaled`,
-            `slack`, `contrastive`, `perceptron` (equations: energy_losses.py).
+            `slack`, `contrastive`, `perceptron` (equations: energy_losses/).
         inference_truncation (`bool`, default False): inference networks maximise the hinge, cut at 0, as Tu & Gimpel
             2018, instead of what it cuts (InfNet+ §4.1).
         perceptron_weight (`float`, default 1.0): λ of `infnet_plus`, weight of the test-time network's term.
         cost_augmented_network (`str`, default `"stacked"`): F of `infnet_plus`: `separated`, `shared`, `stacked`
-            (infnet.py). It is trained at the task-net's rate, constant, with `energy_weight` as it is given, without
-            schedule or balance, and saved with checkpoints alone.
+            (extensions/cost_augmented.py). It is trained at the task-net's rate, constant, with `energy_weight` as it
+            is given, without schedule or balance, and saved with checkpoints alone.
         cost_augmented_task_weight (`float`, default 0.0): weight of F's own task loss.
 
     Parameters that control the samples of `nce` and `ranking`:
@@ -104,9 +103,9 @@ class SealTrainingArguments(TrainingArguments):
 
     Parameters that control the task loss, with a loss-net or, under `energy_loss="ce"`, alone:
         task_loss (`str`, default `"cross_entropy"`): the task-net's own loss: `cross_entropy`, `focal`, `asymmetric`,
-            `zlpr`, or `ranking` on `num_samples` label sets drawn from the task-net (equations: task_losses.py). The
+            `zlpr`, or `ranking` on `num_samples` label sets drawn from the task-net (equations: task_losses/). The
             evaluation loss is the same; of `ranking`, cross-entropy. Of tag sequences: `cross_entropy`, `crf`, or
-            `unique_roles`, cross-entropy and the unique-core-role constraint (tag_losses.py). Of masks:
+            `unique_roles`, cross-entropy and the unique-core-role constraint (task_losses/tags.py). Of masks:
             `cross_entropy`, or `soft_iou`, cross-entropy and 1 - soft IoU (spaces/masks.py).
         unique_roles_weight (`float`, default 1.0): weight of that constraint.
         soft_iou_weight (`float`, default 1.0): weight of 1 - soft IoU.
@@ -302,7 +301,7 @@ class SealTrainingArguments(TrainingArguments):
             check_value(name, getattr(self, name), choices() if callable(choices) else choices)
         for name, least in LEAST.items():
             check_value(name, getattr(self, name), least=least)
-        for loss in ENERGY_LOSSES.values():
+        for loss in (*ENERGY_LOSSES.values(), *TASK_LOSSES.values(), *TAG_TASK_LOSSES.values()):
             loss.check_values(self)
         self._check_coherence()
         if self.loss_net_warmup_steps > 0 and self.loss_net_lr_scheduler_type == "constant":
@@ -349,7 +348,7 @@ class SealTrainingArguments(TrainingArguments):
         if self.energy_loss not in those:
             raise ValueError(
                 f"`hypergradient` is {self.hypergradient!r}, which takes a loss of the task-net's output that leaves "
-                f"the task-net the plain energy; energy_loss={self.energy_loss!r} is none. Use one of "
+                f"the task-net the plain energy; energy_loss={self.energy_loss!r} is not such a loss. Use one of "
                 f"{', '.join(those)}."
             )
         if self.loss_net_steps == 0:

@@ -31,11 +31,10 @@ class StructuredTrainer(Trainer):
     """A Trainer with a loss of its own, the mean over a micro-batch, between a net's output and a `labels` column. Its
     loaders take whole batches of every [`TensorRows`] as they are, unless it was given a `data_collator`.
 
-    What a subclass is given besides, it sets before it calls this constructor, which takes the arguments.
+    A subclass sets its own parameters before it calls this constructor, which calls `_take_arguments`.
 
     Attributes:
         space: the output space, with the arguments as they are.
-        checkpoints: what is on disk, see [`Checkpoints`].
         meters, eval_meters: what is logged beside the Trainer's own, in training and of an evaluation.
         model_role: what messages call the model.
 
@@ -47,15 +46,14 @@ class StructuredTrainer(Trainer):
     model_role = "task-net"
     evaluates_by_length = True
     space: OutputSpace | None = None  # until the model is there
-    checkpoints_class: type[Checkpoints] = Checkpoints
+    in_checkpoint = False  # while one is saved
     _given_space: OutputSpace | None = None
-    _trial = None  # the Trainer's own: that whose arguments it has taken
+    _trial = None  # set by the Trainer: the trial whose values the arguments have
 
     def __init__(self, model, args, data_collator=None, train_dataset=None, eval_dataset=None, **kwargs):
         check_saving(args)
         check_own_loss(args, kwargs.get("compute_loss_func"))
         check_label_names(args)
-        self.checkpoints = self.checkpoints_class(self)
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
         check_embeddings(self.model, args)
         check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
@@ -163,7 +161,7 @@ class StructuredTrainer(Trainer):
         return longest_first(eval_dataset) or super()._get_eval_sampler(eval_dataset)
 
     def _determine_best_metric(self, metrics: dict[str, float], trial) -> bool:
-        """As the Trainer's; a metric that is none of the evaluation's is a ValueError, with its names."""
+        """As the Trainer's; an unknown metric is a ValueError that lists the known ones."""
         try:
             return super()._determine_best_metric(metrics, trial)
         except KeyError as error:
@@ -193,9 +191,14 @@ class StructuredTrainer(Trainer):
 
     # --- checkpoints -------------------------------------------------------------------------------------------------
 
+    @property
+    def checkpoints(self) -> Checkpoints:
+        """What is on disk."""
+        return Checkpoints(self)
+
     def train(self, resume_from_checkpoint: str | bool | None = None, *args, **kwargs):
-        """As the Trainer's; `True` or `"last"` resume from the last whole checkpoint (`"last"` starts anew where there
-        is none), and a folder that is no whole checkpoint is refused."""
+        """As the Trainer's; `True` or `"last"` resume from the last whole checkpoint (`"last"` starts anew if there is
+        none); a folder that is not a whole checkpoint is refused."""
         return super().train(self.checkpoints.folder_to_resume(resume_from_checkpoint), *args, **kwargs)
 
     def _save_checkpoint(self, model: nn.Module, trial) -> None:

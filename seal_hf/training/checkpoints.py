@@ -13,6 +13,7 @@ from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from ..adapters import library_of
+from ..energy_losses import ENERGY_LOSSES
 from ..saving.checkpoints import check_complete, checkpoint_to_resume, rotate, written_whole
 from ..saving.export import ADAPTER_FILES, remove_stale, save_nets, saves_merged
 from ..saving.loss_net import (
@@ -30,6 +31,8 @@ from .setup import wanted_extensions
 
 class Checkpoints:
     """The checkpoints of a trainer whose `model` is all that it trains.
+
+    A trainer makes one where it needs it and keeps none: two objects that hold each other would stay in memory.
 
     Args:
         trainer: whose model, arguments and state these are, as they are at each call.
@@ -65,7 +68,7 @@ class Checkpoints:
 
     # --- the nets ----------------------------------------------------------------------------------------------------
 
-    _loss_net: LossNet | None = None  # of the trainer; a folder without one keeps none of an earlier run
+    _loss_net: LossNet | None = None  # saved beside the model; None: `save` deletes one that an earlier run left
 
     @property
     def pushes_checkpoints(self) -> bool:
@@ -111,16 +114,14 @@ class TwoNetCheckpoints(Checkpoints):
     A checkpoint holds what is trained; what is saved besides is for others: plain nets, adapters merged.
     """
 
-    _in_checkpoint = False
-
     @contextmanager
     def writing(self, run_dir: str) -> Iterator[Path]:
         with super().writing(run_dir) as folder:
-            self._in_checkpoint = True
+            self.trainer.in_checkpoint = True
             try:
                 yield folder
             finally:
-                self._in_checkpoint = False
+                self.trainer.in_checkpoint = False
 
     @property
     def _loss_net(self) -> LossNet | None:
@@ -140,7 +141,7 @@ class TwoNetCheckpoints(Checkpoints):
         if library_of(trainer.model) is None:
             super().save(folder, save_model)
         elif trainer.args.should_save:
-            form = "adapter" if self._in_checkpoint else trainer.args.adapter_export
+            form = "adapter" if trainer.in_checkpoint else trainer.args.adapter_export
             save_nets(trainer.model, trainer.loss_net, folder, form)
             if trainer.processing_class is not None:
                 trainer.processing_class.save_pretrained(folder)
@@ -160,7 +161,8 @@ class TwoNetCheckpoints(Checkpoints):
         trainer = self.trainer
         if trainer.loss_net is not None:
             check_resumable(trainer.loss_net, folder)
-        for kind in wanted_extensions(trainer.args, trainer.energy_loss, trainer.space):
+        loss = ENERGY_LOSSES.get(trainer.args.energy_loss)  # of the run that is to begin, not of the last
+        for kind in wanted_extensions(trainer.args, loss, trainer.space):
             kind.check_resumable(trainer.args, folder)
 
     def save_state(self, folder: str) -> None:

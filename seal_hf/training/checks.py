@@ -54,15 +54,6 @@ def check_run(trainer: Any) -> None:
     space.check_cost(args.margin_cost)
 
 
-def check_decoding(preprocess_logits_for_metrics: Callable | None) -> None:
-    """Raises ValueError where logits are to be decoded and are preprocessed already."""
-    if preprocess_logits_for_metrics is not None:
-        raise ValueError(
-            "`decode_predictions` is True, and `preprocess_logits_for_metrics` is given: both say what becomes of the "
-            "logits in an evaluation. Leave one of them out."
-        )
-
-
 def check_given_space(space: OutputSpace | None, model_init: Callable | None) -> None:
     """Raises ValueError for a space with the CRF of one net, where `model_init` makes others."""
     if model_init is not None and getattr(getattr(space, "loss", None), "crf", None) is not None:

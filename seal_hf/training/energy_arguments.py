@@ -86,7 +86,7 @@ class EnergyTrainingArguments(TrainingArguments):
                     f"`{name}_full_eval` is set, but an energy is never computed in half precision, where inference "
                     f"would not see the differences that it follows. Use {name}=True: the encoder alone then is."
                 )
-        choices = {"margin_cost": COSTS, "inference_optimizer": OPTIMIZERS, "inference_start": (AUTO, *STARTS)}
+        choices = {"inference_optimizer": OPTIMIZERS, "inference_start": (AUTO, *STARTS)}
         for name, values in {"energy_method": ENERGY_METHODS, **choices}.items():
             check_value(name, getattr(self, name), values)
         for method in ENERGY_METHODS.values():

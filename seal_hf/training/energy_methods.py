@@ -1,7 +1,7 @@
 """How an energy network is trained on its own: which structures it learns from, and by which loss.
 
 A method finds, for a batch, the row of candidates [ŷ, y*, ...] with the energies as they stand, by gradient-based
-inference or from a task-net's samples; an energy loss of `energy_losses.py` maps the energies of that row to a scalar.
+inference or from a task-net's samples; an energy loss of `energy_losses/` maps the energies of that row to a scalar.
 At prediction all of them minimise E(x, y) over the relaxed y.
 """
 

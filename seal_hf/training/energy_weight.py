@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -48,29 +48,24 @@ def balanced(
     return ratio * (term.detach() + linear), ratio
 
 
-@dataclass
 class EnergyWeight:
     """λ1 over a run.
 
     Args:
-        weight: λ1 as it is given.
-        schedule: one of `SCHEDULES`.
-        balance: True if it is a share of the task loss's pull, see [`balanced`].
+        args: has `energy_weight`, `energy_weight_schedule` and `energy_weight_balance`, which are read in every step.
         reduce: sums a tensor over the processes.
     """
 
-    weight: float
-    schedule: str
-    balance: bool
-    reduce: Callable[[Tensor], Tensor]
+    def __init__(self, args: Any, reduce: Callable[[Tensor], Tensor]):
+        self.args, self.reduce = args, reduce
 
     def at(self, done: float) -> float:
         """λ1 when the share `done` in [0, 1] of the run is done."""
-        return self.weight * SCHEDULES[self.schedule](done)
+        return self.args.energy_weight * SCHEDULES[self.args.energy_weight_schedule](done)
 
     def weigh(self, weight: float, term: Tensor, task_loss: Tensor, logits: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """`weight`, which is λ1 of this step, times the energy term; and what the log says of it."""
-        if not self.balance:
+        if not self.args.energy_weight_balance:
             return weight * term, {}
         term, ratio = balanced(term, task_loss, logits, self.reduce)
         return weight * term, {"energy_weight": weight * ratio}

@@ -13,6 +13,7 @@ from accelerate.utils import DistributedType, DynamoBackend
 from torch import nn
 from transformers import TrainingArguments
 
+from ..energy_losses import ENERGY_LOSSES
 from ..utils.compat import FSDP_ARGUMENT_IS_FSDP1
 from .arguments import SealTrainingArguments
 
@@ -171,13 +172,15 @@ def _check_parallelism(accelerator: Accelerator) -> None:
 
 def _check_sharded(args: SealTrainingArguments, accelerator: Accelerator) -> None:
     """What goes with a sharded task-net. What is refused has not been tested, or is known to go wrong."""
+    loss = ENERGY_LOSSES.get(args.energy_loss)
+    has_partner = loss is not None and loss.has_partner
     name = "FSDP" if accelerator.distributed_type is DistributedType.FSDP else "DeepSpeed"
     refused = [
         (accelerator.mixed_precision == "fp16", "fp16", "use bf16"),
         (accelerator.state.dynamo_plugin.backend != DynamoBackend.NO, "torch.compile of the task-net", "leave it out"),
         (args.loss_net_torch_compile, "loss_net_torch_compile", "leave it out"),
         (args.gradient_checkpointing, "gradient_checkpointing", "leave it out"),
-        (args.energy_loss == "infnet_plus", "energy_loss='infnet_plus'", "use infnet"),
+        (has_partner, f"energy_loss={args.energy_loss!r}", "use infnet"),
         (args.energy_weight_balance, "energy_weight_balance", "set energy_weight alone"),
         (
             args.loss_net_encoder not in OWN_PARAMETERS,

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakMethod
 
 from ..energy_losses import EnergyLoss
-from ..implicit.extension import ImplicitGradients
+from ..extensions import EXTENSIONS, Extension, Run
 from ..nets.feature_cache import with_features
-from ..second_net.cost_augmented import CostAugmentedInference
-from ..second_net.extension import Extension, Run
 from ..second_net.learner import Learner, reduces_sparse
 from ..spaces import OutputSpace
 from ..utils.compat import enable_gradient_checkpointing
 from .arguments import SealTrainingArguments
 from .checks import check_feature_cache, check_run, tell_problem_type
 from .launchers import spare_crf
-from .perturbed_inputs import PerturbedInputs
-
-EXTENSIONS: tuple[type[Extension], ...] = (PerturbedInputs, ImplicitGradients, CostAugmentedInference)
 
 
 def prepare_run(trainer: Any) -> None:
@@ -32,16 +28,25 @@ def prepare_run(trainer: Any) -> None:
 
 
 def wanted_extensions(
-    args: SealTrainingArguments, energy_loss: EnergyLoss | None, space: OutputSpace
+    args: SealTrainingArguments, energy_loss: EnergyLoss | type[EnergyLoss] | None, space: OutputSpace
 ) -> list[type[Extension]]:
-    """Those that a run has; without an energy loss, none."""
+    """The extensions of a run; none without an energy loss."""
     return [kind for kind in EXTENSIONS if energy_loss is not None and kind.is_wanted(args, energy_loss, space)]
 
 
 def made_extensions(trainer: Any) -> list[Extension]:
     """The extensions of a trainer's run that begins, when its learner is there."""
-    parts = (trainer.args, trainer.accelerator, trainer.model, trainer.loss_net, trainer.learner)
-    run = Run(*parts, trainer.space, trainer.energy_loss, trainer.meters, trainer.compute_loss_context_manager)
+    run = Run(
+        args=trainer.args,
+        accelerator=trainer.accelerator,
+        task_net=trainer.model,
+        loss_net=trainer.loss_net,
+        learner=trainer.learner,
+        space=trainer.space,
+        energy_loss=trainer.energy_loss,
+        meters=trainer.meters,
+        forward_context=WeakMethod(trainer.compute_loss_context_manager),  # an extension does not hold its trainer
+    )
     return [kind.of_run(run) for kind in wanted_extensions(trainer.args, trainer.energy_loss, trainer.space)]
 
 
@@ -53,7 +58,8 @@ def loss_net_learner(trainer: Any, num_training_steps: int) -> Learner:
     sparse = trainer.space.is_sparse(trainer.model.config.num_labels)
     loss_net.sparse_gradients(sparse and reduces_sparse(accelerator))
     loss_net.train(args.loss_net_steps > 0)  # one that is left as it is teaches without dropout
-    loss_net.differentiate_twice(args.hypergradient != "none")
+    kinds = wanted_extensions(args, trainer.energy_loss, trainer.space)
+    loss_net.differentiate_twice(any(kind.differentiates_twice for kind in kinds))
     with loss_net.active(training=True):
         return Learner.of_loss_net(loss_net, accelerator, args, num_training_steps)
 

@@ -1,9 +1,10 @@
-"""What messages to users have in common: the known name that is most like an unknown one."""
+"""What messages to users have in common: the known name that is most like an unknown one, options of something else."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
@@ -15,3 +16,26 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """` Did you mean 'x'?`, or nothing where no known name is close."""
     close = closest(name, known)
     return f" Did you mean {close!r}?" if close else ""
+
+
+def check_unread(kwargs: Mapping[str, Any], net: str) -> None:
+    """Raise ValueError for what only `from_pretrained` reads, where a fresh net is built without it."""
+    given = [name for name, value in kwargs.items() if value is not None]
+    if given:
+        raise ValueError(
+            f"`{given[0]}` is {kwargs[given[0]]!r}, but without `model_name_or_path` the task-net is {net}, which has "
+            "no such option. Leave it out, check its spelling, or name a pretrained model."
+        )
+
+
+def check_owner(options: Mapping[str, Any], owner: str, found: str) -> None:
+    """Raise ValueError for an option of one kind of net, or data, where another is there.
+
+    Args:
+        options: their values; None, False and what is empty are not set.
+        owner: whose options they are, such as "a BiLSTM".
+        found: a clause that says what is there, such as "the task-net is a BiLSTM".
+    """
+    given = [name for name, value in options.items() if value not in (None, False, "", [])]
+    if given:
+        raise ValueError(f"`{given[0]}` is of {owner}, but {found}. Leave it out.")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar
 
 
@@ -38,7 +38,7 @@ class Options:
     """Base of dataclasses whose fields are options.
 
     Attributes:
-        also_reads: arguments that a run reads for its sake, beside the fields.
+        also_reads: further arguments that a run reads for its sake, such as an extension's.
     """
 
     also_reads: ClassVar[tuple[str, ...]] = ()
@@ -65,7 +65,7 @@ class Options:
 
     @classmethod
     def idle(cls, args: Any) -> dict[str, str]:
-        """Options that these arguments leave unread, each with the option by whose value it is so."""
+        """Option that these arguments leave unread -> the option whose value is the reason."""
         found = {each.name: each.metadata["idle"] for each in _fields(cls) if each.metadata.get("idle")}
         values = {each.name: getattr(args, each.name, each.default) for each in _fields(cls)}
         return {name: other for name, (other, value) in found.items() if other in values and values[other] == value}
@@ -77,13 +77,21 @@ class Options:
         return {name for name in names - cls.idle(args).keys() if hasattr(args, name)}
 
 
-def _fields(cls: type[Options]) -> tuple:
-    known = {each.name for each in fields(cls)}
-    for name, kind in inspect.get_annotations(cls).items():
-        if name not in known and "ClassVar" not in str(kind):
+def _fields(cls: type[Options]) -> tuple[Field, ...]:
+    """The fields of a class.
+
+    Raises:
+        TypeError: a class that declares or changes a field and is not a dataclass: its value would be ignored.
+    """
+    names = {each.name for each in fields(cls)}
+    for base in cls.__mro__[: cls.__mro__.index(Options)]:
+        if "__dataclass_fields__" in vars(base):
+            continue
+        declared = {name for name, kind in inspect.get_annotations(base).items() if "ClassVar" not in str(kind)}
+        for name in sorted(declared | (vars(base).keys() & names)):
             raise TypeError(
-                f"{cls.__name__} declares {name!r}, which is no field of {cls.__name__}: make the class a dataclass "
-                "(`@dataclass`)."
+                f"{base.__name__} declares {name!r}, which is no field of {base.__name__}: make the class a dataclass "
+                "(`@dataclass`), with a type for each of its options."
             )
     return fields(cls)
 
@@ -98,31 +106,9 @@ def check_value(
     """Raise ValueError where an option or argument has another value than these; None is not set, and passes."""
     if choices is not None and value not in choices:
         raise ValueError(f"`{name}` is {value!r}; it must be one of {', '.join(choices)}.")
-    if value is None or (least is None and below is None):
+    if least is None and below is None or not isinstance(value, (int, float)):
         return
     if not math.isfinite(value) or (least is not None and value < least) or (below is not None and value >= below):
-        limit = "" if below is None else f" and below {below:g}"
-        raise ValueError(f"`{name}` is {value}; it must be a finite number, at least {least:g}{limit}.")
-
-
-def check_unread(kwargs: Mapping[str, Any], net: str) -> None:
-    """Raise ValueError for what only `from_pretrained` reads, where a fresh net is built without it."""
-    given = [name for name, value in kwargs.items() if value is not None]
-    if given:
-        raise ValueError(
-            f"`{given[0]}` is {kwargs[given[0]]!r}, but without `model_name_or_path` the task-net is {net}, which has "
-            "no such option. Leave it out, check its spelling, or name a pretrained model."
-        )
-
-
-def check_owner(options: Mapping[str, Any], owner: str, found: str) -> None:
-    """Raise ValueError for an option of one kind of net, or data, where another is there.
-
-    Args:
-        options: their values; None, False and what is empty are not set.
-        owner: whose options they are, such as "a BiLSTM".
-        found: a clause that says what is there, such as "the task-net is a BiLSTM".
-    """
-    given = [name for name, value in options.items() if value not in (None, False, "", [])]
-    if given:
-        raise ValueError(f"`{given[0]}` is of {owner}, but {found}. Leave it out.")
+        limits = [f"at least {least:g}"] if least is not None else []
+        limits += [f"below {below:g}"] if below is not None else []
+        raise ValueError(f"`{name}` is {value}; it must be a finite number, {' and '.join(limits)}.")

@@ -11,22 +11,23 @@ import copy
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from ..energy_losses import InfNetPlus
+from ..energy_losses import EnergyLoss, InfNetPlus
 from ..nets.encoders import last_features
+from ..saving.loss_net import COST_AUGMENTED as FILES
+from ..second_net.learner import Learner
+from ..second_net.loss_net import LOSS_NET_FOLDER
 from ..spaces import OutputSpace
 from ..utils.modules import frozen
-from .extension import Extension, MicroBatch, Run
-from .learner import Learner
-from .loss_net import LOSS_NET_FOLDER
+from .base import Extension, MicroBatch, Run
 
 PARAMETERIZATIONS = ("separated", "shared", "stacked")
-FILES = ("cost_augmented.safetensors", "cost_augmented.pt")  # in the loss-net's folder: weights, state of the learner
 
 
 class CostAugmentedNetwork(nn.Module):
@@ -96,10 +97,10 @@ class CostAugmentedInference(Extension):
         self.energy_loss, self.space = energy_loss, space
         self.energy_weight, self.task_weight, self.pooled = energy_weight, task_weight, pooled
         self.reads_hidden_states = net.kind == "shared"
-        self._begins = True  # an update of F; its gradients are those of none
+        self._begins = True  # before the first micro-batch of an update of F, which clears its gradients
 
     @classmethod
-    def is_wanted(cls, args, energy_loss, space: OutputSpace) -> bool:
+    def is_wanted(cls, args: Any, energy_loss: EnergyLoss | type[EnergyLoss], space: OutputSpace) -> bool:
         return energy_loss.has_partner
 
     @classmethod
@@ -126,7 +127,7 @@ class CostAugmentedInference(Extension):
         weights = (args.energy_weight, args.cost_augmented_task_weight)
         return cls(net, task_net, learner, run.energy_loss, run.space, *weights, run.loss_net.pooled)
 
-    def prepare(self, batch: MicroBatch, outputs) -> MicroBatch:
+    def prepare(self, batch: MicroBatch, outputs: Any) -> MicroBatch:
         """With F's logits, which become a candidate of the loss-net's phase."""
         gold, _ = self.space.gold(batch.labels)
         with torch.no_grad(), self.learner.accelerator.autocast():
@@ -137,7 +138,7 @@ class CostAugmentedInference(Extension):
     def task_net_term(
         self,
         batch: MicroBatch,
-        outputs,
+        outputs: Any,
         energies_of: Callable[[Tensor, Tensor | None], Tensor],
         num_batches: int,
         is_last: bool,
@@ -170,7 +171,7 @@ class CostAugmentedInference(Extension):
         gradient = leaf.grad.nan_to_num(0, 0, 0)  # fp16 overflowed: F is not updated, and A learns nothing of it
         return ((features - features.detach()) * (gradient * (num_batches / unit))).sum()
 
-    def _features(self, outputs, batch: MicroBatch) -> Tensor | None:
+    def _features(self, outputs: Any, batch: MicroBatch) -> Tensor | None:
         """What F shares with A, with its graph."""
         if not self.reads_hidden_states:
             return None
@@ -179,7 +180,7 @@ class CostAugmentedInference(Extension):
     # --- checkpoints -------------------------------------------------------------------------------------------------
 
     @classmethod
-    def check_resumable(cls, args, folder: str | Path) -> None:
+    def check_resumable(cls, args: Any, folder: str | Path) -> None:
         """Raises ValueError where a checkpoint lacks the cost-augmented network, or has one of another kind."""
         path, kind = Path(folder, LOSS_NET_FOLDER, FILES[0]), args.cost_augmented_network
         if not path.is_file():

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..second_net.extension import Extension, MicroBatch, Run
+from ..energy_losses import EnergyLoss
 from ..spaces import OutputSpace
 from ..utils.modules import keeping_statistics
 from ..utils.noise import perturbed
+from .base import Extension, MicroBatch, Run
 
 
 class PerturbedInputs(Extension):
@@ -21,14 +23,14 @@ class PerturbedInputs(Extension):
         self.run = run
 
     @classmethod
-    def is_wanted(cls, args, energy_loss, space: OutputSpace) -> bool:
+    def is_wanted(cls, args: Any, energy_loss: EnergyLoss | type[EnergyLoss], space: OutputSpace) -> bool:
         return space.samples_from_inputs
 
     @classmethod
     def of_run(cls, run: Run) -> PerturbedInputs:
         return cls(run)
 
-    def prepare(self, batch: MicroBatch, outputs) -> MicroBatch:
+    def prepare(self, batch: MicroBatch, outputs: Any) -> MicroBatch:
         return replace(batch, space=batch.space.proposing(partial(self._logits, batch)))
 
     @torch.no_grad()
@@ -36,7 +38,7 @@ class PerturbedInputs(Extension):
         """The task-net's logits at K noisy copies of each input, in its present mode, by one forward: (B, K, ...)."""
         run = self.run
         inputs = perturbed(batch.inputs, num_samples, run.args.input_noise_std, noise)
-        with keeping_statistics(run.task_net), run.forward_context():
+        with keeping_statistics(run.task_net), run.forward_context()():
             logits = run.task_net(**inputs).logits
         logits = run.space.fit(logits, batch.labels.repeat_interleave(num_samples, 0))
         return logits.unflatten(0, (-1, num_samples))

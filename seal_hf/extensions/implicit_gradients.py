@@ -1,4 +1,4 @@
-"""Implicit gradients in a run: the nets as the functions that `hypergradient.py` differentiates.
+"""Implicit gradients in a run: the nets as the functions that `implicit/hypergradient.py` differentiates.
 
 Of a window of micro-batches, `ImplicitGradients.solve` finds the directions of the hypergradient, with the loss-net as
 it is. Each direction then becomes columns in the row of candidates of the loss-net's own forward: the task-net's output
@@ -21,18 +21,19 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers.utils import logging
 
 from ..energy_losses import EnergyLoss
-from ..second_net.extension import Extension, MicroBatch, Run
+from ..implicit.hypergradient import FINITE_DIFFERENCES, Adjoints, Hypergradient, Line, Parameters, compare
+from ..implicit.task_function import TaskFunction
 from ..second_net.loss_net import LossNet
 from ..spaces import OutputSpace
 from ..utils.modules import evaluating, frozen
-from .hypergradient import FINITE_DIFFERENCES, Adjoints, Hypergradient, Line, Parameters, compare
-from .task_function import TaskFunction
+from .base import Extension, MicroBatch, Run
 
 logger = logging.get_logger(__name__)
 
@@ -49,8 +50,10 @@ class ImplicitGradients(Extension):
         loss_net: the raw loss-net.
         space, energy_loss: as in the run; `energy_loss` is the outer loss.
         task_weight: λ2.
-        run: of which this is an extension; None: the losses and `solve` alone.
+        run: the run that it extends. Without one, only `inner`, `outer` and `solve` work.
     """
+
+    differentiates_twice = True
 
     def __init__(
         self,
@@ -66,11 +69,13 @@ class ImplicitGradients(Extension):
         self.config, self.task_function = config, TaskFunction(model, subset)
         self.loss_net, self.space, self.energy_loss, self.task_weight = loss_net, space, energy_loss, task_weight
         self.run = run
+        self.adjoints: Adjoints | None = None  # of an update
+        self._lines: list[Line] = []  # of a micro-batch
         self.last: dict[str, float] = {}  # diagnostics that were logged
         self._warned = False
 
     @classmethod
-    def is_wanted(cls, args, energy_loss: EnergyLoss, space: OutputSpace) -> bool:
+    def is_wanted(cls, args: Any, energy_loss: EnergyLoss | type[EnergyLoss], space: OutputSpace) -> bool:
         return args.hypergradient != "none"
 
     @classmethod
@@ -127,7 +132,7 @@ class ImplicitGradients(Extension):
     def watching(self) -> contextlib.AbstractContextManager:
         return self.task_function.watch()
 
-    def prepare(self, batch: MicroBatch, outputs) -> MicroBatch:
+    def prepare(self, batch: MicroBatch, outputs: Any) -> MicroBatch:
         """With the logits as a function of φ."""
         raw = self.task_function.on(batch.inputs)
         return replace(batch, function=lambda phi: self.space.fit(raw(phi), batch.labels))
@@ -164,6 +169,9 @@ class ImplicitGradients(Extension):
         term = -sum(line.slope([next(values) for _ in line.points]) for line in self._lines)
         self._compare(loss, term)
         return term
+
+    def end_phase(self) -> None:
+        self.adjoints, self._lines = None, []
 
     def _compare(self, loss: Tensor, term: Tensor) -> None:
         """Meter norms and cosine of the direct and the full gradient, of one micro-batch per log on this process: that

@@ -9,18 +9,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..energy_losses import GOLD, OUTPUT, SAMPLES, Candidates
+from ..energy_losses import GOLD, OUTPUT, SAMPLES, Candidates, EnergyLoss
+from ..extensions import MicroBatch
 from ..nets.encoders import task_features
 from ..nets.feature_cache import FEATURES
-from ..second_net.extension import MicroBatch
 from ..second_net.learner import Learner
 from ..utils.modules import keeping_statistics
 from ..utils.noise import stateless_noise
 from .base import encoder_inputs
+from .meters import Meters
 
 
 class TwoNets:
     """Task-net and loss-net of a trainer, as a step runs them.
+
+    A trainer makes one where it needs it and keeps none: two objects that hold each other would stay in memory.
 
     Args:
         trainer: whose nets, space, extensions and state these are, as they are at each call.
@@ -98,22 +101,26 @@ class TwoNets:
 
 
 class PhaseMeters:
-    """What the log says of the loss-net's phase of a trainer."""
+    """What the log says of the loss-net's phase.
 
-    def __init__(self, trainer: Any):
-        self.trainer = trainer
+    Args:
+        meters: of the trainer.
+        energy_loss: says what else than its value is metered.
+    """
 
-    def add_batch(self, loss: Tensor, energies: Tensor, candidates: Candidates) -> None:
+    def __init__(self, meters: Meters, energy_loss: EnergyLoss):
+        self.meters, self.energy_loss = meters, energy_loss
+
+    def add_batch(self, loss: Tensor, energies: Tensor, candidates: Candidates, step: int) -> None:
         """The energy loss of a micro-batch, and the energies of its candidates, (B, 2 + K), without gradient."""
-        trainer = self.trainer
-        trainer.meters.watch("loss-net", loss, trainer.state.global_step)
-        trainer.meters.add(
+        self.meters.watch("loss-net", loss, step)
+        self.meters.add(
             loss_net_loss=loss, energy_gold=energies[:, GOLD].mean(), energy_output=energies[:, OUTPUT].mean()
         )
-        trainer.meters.add(**trainer.energy_loss.terms(energies, candidates))
+        self.meters.add(**self.energy_loss.terms(energies, candidates))
         if energies.shape[1] > 2:
-            trainer.meters.add(energy_samples=energies[:, SAMPLES].mean())
+            self.meters.add(energy_samples=energies[:, SAMPLES].mean())
 
     def add_update(self, learner: Learner) -> None:
         """The norm of the gradients of an update."""
-        self.trainer.meters.add(loss_net_grad_norm=learner.grad_norm)
+        self.meters.add(loss_net_grad_norm=learner.grad_norm)

@@ -14,7 +14,7 @@ from transformers.trainer_callback import PrinterCallback
 from seal_hf import ENERGY_LOSSES, TagSequenceSpace, TensorRows
 from seal_hf.energies import ChainForwardEnergy
 from seal_hf.energy_losses import MARGINS
-from seal_hf.second_net.cost_augmented import PARAMETERIZATIONS
+from seal_hf.extensions.cost_augmented import PARAMETERIZATIONS
 from seal_hf.second_net.learner import Learner
 
 PLUS = dict(loss="infnet_plus")
@@ -265,6 +265,16 @@ def test_a_checkpoint_of_another_run_is_refused_and_nothing_is_changed(tmp_path,
     with pytest.raises(ValueError, match=message):
         trainer.train(resume_from_checkpoint=str(tmp_path / "earlier" / "checkpoint-2"))
     assert torch.equal(tiny_run.parameters(nets), before)
+
+
+def test_a_changed_loss_is_resumed_as_what_it_is_now(tmp_path):
+    """The arguments at the start of the training count, not those at construction."""
+    earlier, _ = tiny_run.make(tmp_path / "earlier", "margin", max_steps=2, save_strategy="steps", save_steps=2)
+    earlier.train()
+    trainer, _ = tiny_run.make(tmp_path / "run", max_steps=4, **PLUS)
+    trainer.args.energy_loss = "margin"
+    trainer.train(resume_from_checkpoint=str(tmp_path / "earlier" / "checkpoint-2"))
+    assert trainer.state.global_step == 4 and trainer.extensions == []
 
 
 def test_the_saved_nets_are_those_of_any_other_run(tmp_path):

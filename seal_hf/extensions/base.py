@@ -1,8 +1,4 @@
-"""What some runs add to a step: more candidates for the loss-net, and a further term in either loss.
-
-[`SealTrainer`] asks all extensions of a run at the same places, in the order of `EXTENSIONS` (`training/setup.py`). One
-that has nothing to say at a place inherits the answer that changes nothing.
-"""
+"""The interface of an extension: more candidates for the loss-net, and a further term in either loss."""
 
 from __future__ import annotations
 
@@ -17,9 +13,9 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from ..energy_losses import EnergyLoss
+from ..second_net.learner import Learner
+from ..second_net.loss_net import LossNet
 from ..spaces import OutputSpace
-from .learner import Learner
-from .loss_net import LossNet
 
 
 @dataclass
@@ -49,13 +45,14 @@ class MicroBatch:
 
 @dataclass
 class Run:
-    """What an extension is made from: the parts of a run, as its beginning leaves them.
+    """The parts of a run, when it begins, from which an extension is made.
 
     Attributes:
         args: [`SealTrainingArguments`].
         task_net, loss_net: the raw nets.
         meters: takes what the log is to say, see `Meters.add`.
-        forward_context: gives the context of a forward of the task-net outside of the Trainer's own.
+        forward_context: returns a function that gives the context of a forward of the task-net outside of the Trainer's
+            own.
     """
 
     args: Any
@@ -66,17 +63,23 @@ class Run:
     space: OutputSpace
     energy_loss: EnergyLoss
     meters: Any
-    forward_context: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext
+    forward_context: Callable[[], Callable[[], contextlib.AbstractContextManager] | None]
 
 
 class Extension:
-    """Base class: a step without it. Every method may stay as it is."""
+    """Base class. It adds nothing to a step; a subclass overrides what it changes.
 
-    reads_hidden_states = False  # whether the task-net must return its hidden states
+    Attributes:
+        reads_hidden_states: True if the task-net must return its hidden states.
+        differentiates_twice: True if it takes second derivatives of the energy.
+    """
+
+    reads_hidden_states = False
+    differentiates_twice = False
 
     @classmethod
-    def is_wanted(cls, args, energy_loss: EnergyLoss, space: OutputSpace) -> bool:
-        """True if a run of these arguments has the extension."""
+    def is_wanted(cls, args: Any, energy_loss: EnergyLoss | type[EnergyLoss], space: OutputSpace) -> bool:
+        """True if a run of these arguments has the extension. Of the energy loss it reads attributes of the class."""
         return False
 
     @classmethod
@@ -87,10 +90,10 @@ class Extension:
     # --- the loss-net's phase ----------------------------------------------------------------------------------------
 
     def watching(self) -> contextlib.AbstractContextManager:
-        """Context of every forward of the task-net in training."""
+        """Context of every forward of the task-net by the trainer, evaluation included."""
         return contextlib.nullcontext()
 
-    def prepare(self, batch: MicroBatch, outputs) -> MicroBatch:
+    def prepare(self, batch: MicroBatch, outputs: Any) -> MicroBatch:
         """The micro-batch with what the extension adds to it, once a step, after the task-net's forward that gave
         `outputs`."""
         return batch
@@ -100,19 +103,22 @@ class Extension:
         return window
 
     def columns(self, batch: MicroBatch) -> list[Tensor]:
-        """More candidates for the loss-net, (B, 1, ...) each."""
+        """More candidates for the loss-net, (B, n, ...) each."""
         return []
 
     def loss_net_term(self, batch: MicroBatch, energies: Tensor, loss: Tensor) -> Tensor | float:
-        """What joins the energy loss `loss`, from the energies (B, number) of the extension's own columns: scalar."""
+        """What joins the energy loss `loss`, from the energies (B, N) of the extension's own columns: scalar."""
         return 0.0
+
+    def end_phase(self) -> None:
+        """Forget what only this phase of the loss-net needed."""
 
     # --- the task-net's phase ----------------------------------------------------------------------------------------
 
     def task_net_term(
         self,
         batch: MicroBatch,
-        outputs,
+        outputs: Any,
         energies_of: Callable[[Tensor, Tensor | None], Tensor],
         num_batches: int,
         is_last: bool,
@@ -138,7 +144,7 @@ class Extension:
         return {}
 
     @classmethod
-    def check_resumable(cls, args, folder: str | Path) -> None:
+    def check_resumable(cls, args: Any, folder: str | Path) -> None:
         """Raise ValueError where a run of these arguments cannot go on from a checkpoint, before anything is loaded."""
 
     def save(self, folder: str | Path) -> None:
