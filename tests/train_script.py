@@ -96,8 +96,8 @@ def train_tagger(folder, world, **options):
     options |= dict(task_loss="crf", gradient_accumulation_steps=2, per_device_train_batch_size=8 // world)
     trainer = tiny_tags.trainer(folder, both, rows, **options)
     trainer.train()
-    partner = [p.detach().flatten() for p in trainer.extensions[0].net.parameters()] if trainer.extensions else []
-    return {"parameters": torch.cat([tiny_tags.parameters(both), *partner])}
+    further = [p.detach().flatten() for e in trainer.extensions if hasattr(e, "net") for p in e.net.parameters()]
+    return {"parameters": torch.cat([tiny_tags.parameters(both), *further])}
 
 
 def train_masks(folder, world):
