@@ -5,6 +5,7 @@ python benchmarks/results_page.py
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from statistics import mean, median
@@ -359,5 +360,18 @@ def main() -> None:
     write_readme("beside", beside_tuned())
 
 
-if __name__ == "__main__":
+def check() -> None:
+    """Ends the program with an error where a page says something else than the raw runs; the pages stay as they are."""
+    pages = [ROOT / "recipes" / "RESULTS.md", ROOT / "README.md"]
+    before = {page: page.read_text(encoding="utf-8") for page in pages}
     main()
+    changed = [page for page, text in before.items() if page.read_text(encoding="utf-8") != text]
+    for page in changed:
+        page.write_text(before[page], encoding="utf-8")
+    if changed:
+        names = " and ".join(str(page.relative_to(ROOT)) for page in changed)
+        sys.exit(f"{names} and the raw runs disagree: run python benchmarks/results_page.py")
+
+
+if __name__ == "__main__":
+    check() if "--check" in sys.argv else main()
