@@ -54,12 +54,14 @@ class LossNetPhase:
     """The loss-net's part of a step: n_E updates on candidates from the current task-net (SEAL Eq. 4).
 
     Args:
-        learner: of the loss-net.
+        loss_net: the raw loss-net.
+        learner: trains it.
         energy_loss: what the loss-net minimises.
         extensions: give more candidates, and terms of the loss.
         meters: takes what the log is to say.
     """
 
+    loss_net: LossNet
     learner: Learner
     energy_loss: EnergyLoss
     extensions: list[Extension]
@@ -86,7 +88,7 @@ class LossNetPhase:
                 )
                 columns = [extension.columns(batch) for extension in self.extensions]
                 row = batch.space.join([candidates.y, *chain(*columns)])
-                with self.learner.net.active(training=True), self.learner.accumulate(i == len(batches) - 1):
+                with self.loss_net.active(training=True), self.learner.accumulate(i == len(batches) - 1):
                     energies = self.learner(row, candidates.mask, batch.inputs, batch.features)
                     widths = [sum(y.shape[1] for y in own) for own in ([candidates.y], *columns)]
                     energies, *of_columns = energies.split(widths, dim=1)
@@ -127,7 +129,7 @@ class SealTrainer(StructuredTrainer):
 
     # --- the algorithm -----------------------------------------------------------------------------------------------
 
-    def training_step(self, model: nn.Module, inputs: dict[str, Tensor], num_items_in_batch=None) -> Tensor:
+    def training_step(self, model: nn.Module, inputs: dict[str, Tensor], num_items_in_batch: Any = None) -> Tensor:
         """On the first micro-batch of a window: loss-net phase. Then the Trainer's own step: task-net phase."""
         self.window.advance()
         checks.check_begun(self.learner, self.args, self.callback_handler.callbacks)
@@ -148,7 +150,9 @@ class SealTrainer(StructuredTrainer):
         batches = [self.forwards.detached(i, *given) for i, given in enumerate(zip(outputs, window, strict=True))]
         self.phase(batches, self.args.loss_net_steps, self.energy_weight, self.state.global_step)
 
-    def compute_loss(self, model, inputs, return_outputs: bool = False, num_items_in_batch=None):
+    def compute_loss(
+        self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
         """Training: λ2 · task loss + λ1 · energy of the relaxed output (SEAL Eq. 1, 5). Evaluation: the task loss
         alone, which is the one that is trained (of `ranking`, cross-entropy: it needs no samples)."""
         outputs, self._pending = self._pending, None
@@ -167,13 +171,13 @@ class SealTrainer(StructuredTrainer):
             self.meters.watch("task-net", loss, self.state.global_step)
             return (loss, outputs) if return_outputs else loss
 
-    def _add_energy(self, loss: Tensor, task_loss: Tensor, outputs, inputs: dict[str, Tensor]) -> Tensor:
+    def _add_energy(self, loss: Tensor, task_loss: Tensor, outputs: Any, inputs: dict[str, Tensor]) -> Tensor:
         """`loss` + λ1 · task term of E(x, ŷ) + the terms of the extensions. Gradients flow to the task-net through ŷ
         only, never to the loss-net."""
         batch = self.forwards.micro_batch(self.window.position, outputs, inputs)
         encoded = self.forwards.encode(batch)
 
-        def energies_of(y: Tensor, mask: Tensor | None) -> Tensor:
+        def energies_of(y: Any, mask: Tensor | None) -> Tensor:
             with frozen(self.loss_net):
                 return self.loss_net.energies(encoded, y, mask)
 
@@ -191,11 +195,11 @@ class SealTrainer(StructuredTrainer):
     # --- its parts ---------------------------------------------------------------------------------------------------
 
     learner: Learner | None = None
-    phase: LossNetPhase | None = None
+    phase: Any = None  # a [`LossNetPhase`], in a run
     extensions: list[Extension] = []
     _pending: Any = None  # the task-net's outputs with gradients, between training_step and compute_loss
 
-    def get_batch_samples(self, epoch_iterator, num_batches, device):
+    def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: torch.device) -> Any:
         """Keep the whole accumulation window: the loss-net phase runs over all of it."""
         batches, num_items = super().get_batch_samples(epoch_iterator, num_batches, device)
         self.window = Window(batches)
@@ -226,27 +230,28 @@ class SealTrainer(StructuredTrainer):
     # --- set-up ------------------------------------------------------------------------------------------------------
 
     args: SealTrainingArguments
-    loss_net: LossNet | None = None
-    energy_loss: EnergyLoss | None = None
+    optimizer: Any
+    loss_net: Any = None  # a [`LossNet`], with an energy loss
+    energy_loss: Any = None  # an [`EnergyLoss`]
     _space_class: type[OutputSpace] = MultiLabelSpace
 
     def __init__(
         self,
         model: SealModel | PreTrainedModel | None = None,
         args: SealTrainingArguments | None = None,
-        data_collator=None,
-        train_dataset=None,
-        eval_dataset=None,
+        data_collator: Any = None,
+        train_dataset: Any = None,
+        eval_dataset: Any = None,
         *,
         loss_net: LossNet | None = None,
         space: OutputSpace | None = None,
         decode_predictions: bool = False,
-        **kwargs,
+        **kwargs: Any,
     ):
         args = args if args is not None else SealTrainingArguments(output_dir="trainer_output")
         check_launcher(args)
         self.loss_net = self._given_loss_net = loss_net
-        self._initial_loss_net = {k: v.clone() for k, v in loss_net.state_dict().items()} if loss_net else None
+        self._initial_loss_net: Any = {k: v.clone() for k, v in loss_net.state_dict().items()} if loss_net else None
         self._given_space = space
         self.window = Window()
         self.card_facts: dict[str, Any] = {}
@@ -271,7 +276,7 @@ class SealTrainer(StructuredTrainer):
         """What is on disk."""
         return TwoNetCheckpoints(self)
 
-    def _take_apart(self, model, args: SealTrainingArguments):
+    def _take_apart(self, model: Any, args: SealTrainingArguments) -> Any:
         """A SealForMultiLabel or the like gives the Trainer its task-net, and us its loss-net, if we have none."""
         if isinstance(model, SealModel):
             self._space_class = model.space_class
@@ -282,7 +287,7 @@ class SealTrainer(StructuredTrainer):
             self.loss_net = None
         return model
 
-    def call_model_init(self, trial=None) -> nn.Module:
+    def call_model_init(self, trial: Any = None) -> nn.Module:
         made = super().call_model_init(trial)
         if self._given_loss_net is not None:
             self.loss_net = self._given_loss_net  # a trial of cross-entropy may have taken it away
@@ -297,11 +302,11 @@ class SealTrainer(StructuredTrainer):
         """Output space, energy loss and λ1."""
         args = self.args
         args.check()
-        kind = ENERGY_LOSSES.get(args.energy_loss)  # none of cross-entropy
-        self.energy_loss = kind.from_arguments(args) if kind is not None else None
+        loss = ENERGY_LOSSES.get(args.energy_loss)  # none of cross-entropy
+        self.energy_loss = loss.from_arguments(args) if loss is not None else None
         self._energy_weights = EnergyWeight(args, partial(self.accelerator.reduce, reduction="sum"))
-        kind = SPACES[self.loss_net.config.space] if self.loss_net else self._space_class
-        self.space = self._given_space or kind.from_arguments(args, self.model)
+        space = SPACES[self.loss_net.config.space] if self.loss_net else self._space_class
+        self.space = self._given_space or space.from_arguments(args, self.model)
         options = self.space.decoding_options()
         for name in (name for name, value in options.items() if not value and getattr(self.model.config, name, False)):
             logger.warning(f"The task-net was saved with `{name}`, and this run does without: give it to keep it.")
@@ -316,12 +321,12 @@ class SealTrainer(StructuredTrainer):
             self.learner = loss_net_learner(self, num_training_steps)
             self.extensions = made_extensions(self)
             meters = PhaseMeters(self.meters, self.energy_loss)
-            self.phase = LossNetPhase(self.learner, self.energy_loss, self.extensions, meters)
+            self.phase = LossNetPhase(self.loss_net, self.learner, self.energy_loss, self.extensions, meters)
 
-    def create_optimizer(self, *args, **kwargs):
+    def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
         """The Trainer's, with the CRF's own rate where it has one."""
         made = self.optimizer is None
-        optimizer = super().create_optimizer(*args, **kwargs)
+        optimizer: Any = super().create_optimizer(*args, **kwargs)
         crf, rate = getattr(self.model, "crf", None), self.args.crf_learning_rate
         if made and crf is not None and rate is not None:
             with_own_rate(self.optimizer, crf.parameters(), rate)
@@ -329,7 +334,7 @@ class SealTrainer(StructuredTrainer):
 
     # --- data, evaluation, log ---------------------------------------------------------------------------------------
 
-    def _get_train_sampler(self, train_dataset=None):
+    def _get_train_sampler(self, train_dataset: Any = None) -> Any:
         train_dataset = train_dataset if train_dataset is not None else self.train_dataset
         if self.args.batch_repeats == 1:
             return super()._get_train_sampler(train_dataset)
@@ -341,10 +346,11 @@ class SealTrainer(StructuredTrainer):
     def _set_signature_columns_if_needed(self) -> None:
         """The columns that are not removed as unused: also the loss-net's, and what a net names as its input."""
         super()._set_signature_columns_if_needed()
-        known, named = self._signature_columns, getattr(self.model, "input_names", ())
+        known: Any = self._signature_columns
+        named = getattr(self.model, "input_names", ())
         known += [name for name in (FEATURES, REWARD_CODES, *named) if name not in known]
 
-    def prediction_step(self, model, inputs, *args, **kwargs):
+    def prediction_step(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         if isinstance(self.preprocess_logits_for_metrics, PredictionDecoder):
             self.preprocess_logits_for_metrics.see(inputs)
         return super().prediction_step(model, inputs, *args, **kwargs)
@@ -361,8 +367,8 @@ class SealTrainer(StructuredTrainer):
     def _check_finite(self) -> None:
         self.meters.check({self.model_role: self.model, "loss-net": self.loss_net})
 
-    def create_model_card(self, **facts) -> None:
+    def create_model_card(self, *args: Any, **facts: Any) -> None:
         """README.md of the output folder, written anew on every push: our card in place of the Trainer's draft."""
         if self.is_world_process_zero():
             card = run_card(self, **{**self.card_facts, **facts})
-            Path(self.args.output_dir, "README.md").write_text(card, encoding="utf-8")
+            Path(str(self.args.output_dir), "README.md").write_text(card, encoding="utf-8")

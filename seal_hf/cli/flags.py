@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from ..energy_losses import ENERGY_LOSSES
@@ -65,7 +65,7 @@ def readers(args: SealTrainingArguments | EnergyTrainingArguments) -> Readers:
     return found
 
 
-def _switches(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str, dict[str, Iterable[str]]]:
+def _switches(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str, Mapping[str, Iterable[str]]]:
     """Argument that chooses something -> each of its values -> the arguments that are read for its sake."""
 
     def read(kinds: Mapping[str, Any]) -> dict[str, Iterable[str]]:
@@ -91,5 +91,5 @@ def idle(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str, str
     return found if args.energy_loss == CROSS_ENTROPY else found | ENERGY_LOSSES[args.energy_loss].idle(args)
 
 
-def _default(field):
+def _default(field: Field) -> Any:
     return field.default if field.default_factory is MISSING else field.default_factory()

@@ -140,8 +140,10 @@ def _command_line_alone(parser: HfArgumentParser, argv: list[str]) -> Namespace:
 
 def _apply(parser: HfArgumentParser, recipe: str | Path | Mapping[str, Any]) -> set[str]:
     """Make the recipe's values the parser's defaults; gives the fields that it sets."""
-    of_program = isinstance(recipe, Mapping)
-    where, values = ("the default recipe", recipe) if of_program else (str(recipe), read_recipe(recipe))
+    if isinstance(recipe, Mapping):
+        where, values = "the default recipe", recipe
+    else:
+        where, values = str(recipe), read_recipe(recipe)
     fields = _fields(parser)
     given: dict[str, str] = {}  # field -> the key that set it
     for key, value in values.items():

@@ -62,7 +62,7 @@ def paired_bootstrap(a: np.ndarray, b: np.ndarray, num_resamples: int = 10_000, 
     (low, high), resampled = result.confidence_interval, result.bootstrap_distribution
     # to rounding: where all resamples are equal, their sums may still differ in the last place
     p_value = (np.abs(resampled - found) >= np.abs(found) - 1e-12).mean() if abs(found) > 1e-12 else 1.0
-    least = _least(np.count_nonzero(np.abs(differences) > 1e-12))
+    least = _least(int(np.count_nonzero(np.abs(differences) > 1e-12)))
     if least >= 1 / num_resamples:
         p_value = max(p_value, least)
     return PairedDifference(float(found), float(low), float(high), float(p_value), num_resamples)

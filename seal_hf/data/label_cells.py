@@ -6,6 +6,7 @@ import ast
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -147,7 +148,9 @@ def _guess_format(values: list[list], num_labels: int | None) -> str:
     return "multi_hot" if same or repeats else "ids"
 
 
-def _multi_hot(cells, names, source):
+def _multi_hot(
+    cells: Mapping[str, Sequence[Any]], names: Sequence[str] | None, source: str
+) -> tuple[dict[str, np.ndarray], list[str]]:
     counts = Counter(len(cell) for rows in cells.values() for cell in rows)
     expected = len(names) if names else counts.most_common(1)[0][0] if counts else 0
     if not expected:
@@ -167,7 +170,7 @@ def _multi_hot(cells, names, source):
     return matrices, list(names) if names else [str(i) for i in range(expected)]
 
 
-def _unknown_label(value, known, label_format, place) -> str:
+def _unknown_label(value: Any, known: Sequence[str], label_format: str, place: str) -> str:
     if label_format == "ids":
         return f"{place}: label {value!r} is no id in the range 0..{len(known) - 1} of {len(known)} labels."
     hint = did_you_mean(str(value), known)

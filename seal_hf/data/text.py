@@ -147,12 +147,12 @@ def _not_utf8(path: Path, error: UnicodeDecodeError) -> DataError:
 
 def _read_table(path: Path, has_label_list: bool, label_column: str) -> Rows:
     delimiter = "\t" if path.suffix == ".tsv" else ","
-    quoting = csv.QUOTE_NONE if path.suffix == ".tsv" else csv.QUOTE_MINIMAL  # tsv texts hold stray quotes
+    quoting: Any = csv.QUOTE_NONE if path.suffix == ".tsv" else csv.QUOTE_MINIMAL  # tsv texts hold stray quotes
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     with open(path, encoding="utf-8-sig", newline="") as file:
-        header = file.readline()
-        if delimiter == "," and ";" in header and "," not in header:
-            raise DataError(f"{path}: its header, {header.strip()!r}, is separated by semicolons. Save it with commas.")
+        line = file.readline()
+        if delimiter == "," and ";" in line and "," not in line:
+            raise DataError(f"{path}: its header, {line.strip()!r}, is separated by semicolons. Save it with commas.")
         file.seek(0)
         reader = csv.reader(file, delimiter=delimiter, quoting=quoting, strict=True)
         try:
@@ -212,7 +212,16 @@ def _read_jsonl(path: Path) -> Rows:
 
 
 def _build(
-    name, splits, source, text_column, label_column, label_format, names, max_train_rows, seed, notes
+    name: str,
+    splits: dict[str, Rows],
+    source: str,
+    text_column: str | None,
+    label_column: str,
+    label_format: str,
+    names: list[str] | None,
+    max_train_rows: int | None,
+    seed: int,
+    notes: list[str],
 ) -> MultiLabelData:
     for split, rows in splits.items():
         _need_column(label_column, rows, "label_column", place_of(source, split))
@@ -230,10 +239,10 @@ def _build(
             f"one file: {' / '.join(str(len(part)) for part in parts)} rows for train, validation and test (seed "
             f"{seed})."
         )
-        rows = dict(zip(SPLIT_NAMES, parts, strict=True))
+        chosen = dict(zip(SPLIT_NAMES, parts, strict=True))
         texts, labels = (
-            {split: [texts["all"][i] for i in ids] for split, ids in rows.items()},
-            {split: labels["all"][ids] for split, ids in rows.items()},
+            {split: [texts["all"][i] for i in ids] for split, ids in chosen.items()},
+            {split: labels["all"][ids] for split, ids in chosen.items()},
         )
     if max_train_rows is not None:
         texts["train"], labels["train"] = texts["train"][:max_train_rows], labels["train"][:max_train_rows]

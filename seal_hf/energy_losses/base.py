@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from ..spaces import OutputSpace
-from ..structures.label_sets import LabelSets
 from ..utils.options import Options
 
 OUTPUT, GOLD, SAMPLES = 0, 1, slice(2, None)  # columns of a candidate row
@@ -31,12 +30,12 @@ class Candidates:
             `ranking`, of all for `contrastive_divergence`; only for losses that use it.
     """
 
-    y: Tensor | LabelSets
+    y: Any
     mask: Tensor | None = None
-    log_noise: Tensor | None = None
-    repeated: Tensor | None = None
-    score: Tensor | None = None
-    cost: Tensor | None = None
+    log_noise: Any = None
+    repeated: Any = None
+    score: Any = None
+    cost: Any = None
 
 
 @dataclass
@@ -75,11 +74,11 @@ class EnergyLoss(Options):
         return cls.draw is not EnergyLoss.draw
 
     @classmethod
-    def from_arguments(cls, args) -> EnergyLoss:
+    def from_arguments(cls, args: Any) -> EnergyLoss:
         """The loss with the options that [`SealTrainingArguments`] or [`EnergyTrainingArguments`] have for it."""
         return cls(**cls.values_from(args))
 
-    def draw(self, space: OutputSpace, logits: Tensor, gold: Tensor, generator: torch.Generator) -> Tensor | None:
+    def draw(self, space: OutputSpace, logits: Tensor, gold: Tensor, generator: torch.Generator) -> Any:
         """The K samples, (B, K, ...), or None for a loss that needs none."""
         return None
 
@@ -107,7 +106,7 @@ class EnergyLoss(Options):
         """
         with torch.set_grad_enabled(differentiable):
             gold, mask = space.gold(labels)
-            samples = self.draw(space, logits, gold, generator) if augmented is None else space.output(augmented)
+            samples: Any = self.draw(space, logits, gold, generator) if augmented is None else space.output(augmented)
             gold = space.best(gold, samples, mask)
             row = [space.output(logits), space.candidate(gold)]
             if samples is not None:
@@ -127,9 +126,7 @@ class EnergyLoss(Options):
         """What the log says beside the loss: the parts of a compound one."""
         return {}
 
-    def task_row(
-        self, space: OutputSpace, output: Tensor, gold: Tensor, mask: Tensor | None
-    ) -> tuple[Tensor | LabelSets, Tensor | None]:
+    def task_row(self, space: OutputSpace, output: Any, gold: Tensor, mask: Tensor | None) -> tuple[Any, Any]:
         """The candidates whose energies `task_term` reads: ŷ, and of a loss that `reads_gold` y* and the cost Δ(ŷ, y*).
 
         Args:

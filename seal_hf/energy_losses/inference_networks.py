@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -33,7 +34,7 @@ class InfNet(Margin):
         violation = self.violation(energies[:, OUTPUT], energies[:, GOLD], cost[:, 0])
         return (F.relu(violation) if self.inference_truncation else violation).mean()
 
-    def task_term(self, energy: Tensor, cost: Tensor | None = None) -> Tensor:
+    def task_term(self, energy: Tensor, cost: Any = None) -> Tensor:
         return -self.sought(energy, cost)
 
 

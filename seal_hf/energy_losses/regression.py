@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -56,7 +57,7 @@ class RegressionS(Regression):
     def perturbs(self) -> bool:
         return self.regression_samples == "continuous" and self.num_samples > 1
 
-    def draw(self, space: OutputSpace, logits: Tensor, gold: Tensor, generator: torch.Generator) -> Tensor | None:
+    def draw(self, space: OutputSpace, logits: Tensor, gold: Tensor, generator: torch.Generator) -> Any:
         if self.num_samples == 1:
             return None
         if self.regression_samples == "discrete":

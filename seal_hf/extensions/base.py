@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
-from torch import Tensor, nn
+from torch import Tensor
+from transformers import PreTrainedModel
 
 from ..energy_losses import EnergyLoss
 from ..second_net.learner import Learner
@@ -37,10 +38,10 @@ class MicroBatch:
     labels: Tensor
     space: OutputSpace
     logits: Tensor
-    features: Tensor | None
+    features: Any
     noise: Callable[[int], torch.Generator]
     augmented: Tensor | None = None
-    function: Callable[[dict[str, Tensor]], Tensor] | None = None
+    function: Any = None
 
 
 @dataclass
@@ -57,13 +58,13 @@ class Run:
 
     args: Any
     accelerator: Accelerator
-    task_net: nn.Module
+    task_net: PreTrainedModel
     loss_net: LossNet
     learner: Learner
     space: OutputSpace
-    energy_loss: EnergyLoss
+    energy_loss: Any
     meters: Any
-    forward_context: Callable[[], Callable[[], contextlib.AbstractContextManager] | None]
+    forward_context: Callable[[], Any]
 
 
 class Extension:
@@ -102,7 +103,7 @@ class Extension:
         """The window as update number `update` of the loss-net sees it. `energy_weight` is λ1 of this step."""
         return window
 
-    def columns(self, batch: MicroBatch) -> list[Tensor]:
+    def columns(self, batch: MicroBatch) -> list[Any]:
         """More candidates for the loss-net, (B, n, ...) each."""
         return []
 
@@ -119,7 +120,7 @@ class Extension:
         self,
         batch: MicroBatch,
         outputs: Any,
-        energies_of: Callable[[Tensor, Tensor | None], Tensor],
+        energies_of: Callable[[Any, Tensor | None], Tensor],
         num_batches: int,
         is_last: bool,
     ) -> Tensor | float:

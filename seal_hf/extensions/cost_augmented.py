@@ -17,6 +17,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from ..energy_losses import EnergyLoss, InfNetPlus
 from ..nets.encoders import last_features
@@ -40,16 +41,17 @@ class CostAugmentedNetwork(nn.Module):
     Args:
         kind: one of `PARAMETERIZATIONS`.
         task_net: A.
-        feature_size: H, width of the features of A, for `shared`.
+        feature_size: H, width of the features of A; `shared` alone reads it.
         num_labels: C.
     """
 
-    def __init__(self, kind: str, task_net: nn.Module, feature_size: int | None, num_labels: int):
+    def __init__(self, kind: str, task_net: nn.Module, feature_size: int, num_labels: int):
         super().__init__()
         self.kind = kind
         if kind == "separated":
-            self.net = copy.deepcopy(task_net)
-            self.net.crf = None  # that of the task-net reads F's logits too, and F does not train it
+            net: Any = copy.deepcopy(task_net)
+            net.crf = None  # that of the task-net reads F's logits too, and F does not train it
+            self.net = net
         else:
             self.layer = nn.Linear(feature_size if kind == "shared" else 2 * num_labels, num_labels)
 
@@ -85,7 +87,7 @@ class CostAugmentedInference(Extension):
     def __init__(
         self,
         net: CostAugmentedNetwork,
-        task_net: nn.Module,
+        task_net: PreTrainedModel,
         learner: Learner,
         energy_loss: InfNetPlus,
         space: OutputSpace,
@@ -106,10 +108,11 @@ class CostAugmentedInference(Extension):
     @classmethod
     def of_run(cls, run: Run) -> CostAugmentedInference:
         """A fresh F for this task-net, trained at the task-net's rate."""
-        args, task_net = run.args, run.task_net
-        kind = args.cost_augmented_network
-        feature_size = task_net.config.hidden_size if kind == "shared" else None
-        net = CostAugmentedNetwork(kind, task_net, feature_size, task_net.config.num_labels)
+        args: Any = run.args
+        task_net: Any = run.task_net
+        kind, config = args.cost_augmented_network, task_net.config
+        feature_size = config.hidden_size if kind == "shared" else 0
+        net = CostAugmentedNetwork(kind, task_net, feature_size, config.num_labels)
         net.train()  # as in every later step, whatever mode the task-net was copied in: a resumed run has only those
         group = {
             "params": [p for p in net.parameters() if p.requires_grad],
@@ -139,7 +142,7 @@ class CostAugmentedInference(Extension):
         self,
         batch: MicroBatch,
         outputs: Any,
-        energies_of: Callable[[Tensor, Tensor | None], Tensor],
+        energies_of: Callable[[Any, Tensor | None], Tensor],
         num_batches: int,
         is_last: bool,
     ) -> Tensor:
@@ -156,7 +159,7 @@ class CostAugmentedInference(Extension):
         self._begins = is_last
         with self.learner.accumulate(synchronise=is_last):
             found = self.learner(batch.inputs, leaf, self.space.relax(batch.logits), gold)
-            y = self.space.join([self.space.output(found), self.space.candidate(gold)])
+            y: Any = self.space.join([self.space.output(found), self.space.candidate(gold)])
             cost = self.space.cost(y[:, :1], gold, self.energy_loss.margin_cost, mask)
             loss = -self.energy_weight * self.energy_loss.sought(energies_of(y, mask), cost)
             if self.task_weight:
@@ -171,7 +174,7 @@ class CostAugmentedInference(Extension):
         gradient = leaf.grad.nan_to_num(0, 0, 0)  # fp16 overflowed: F is not updated, and A learns nothing of it
         return ((features - features.detach()) * (gradient * (num_batches / unit))).sum()
 
-    def _features(self, outputs: Any, batch: MicroBatch) -> Tensor | None:
+    def _features(self, outputs: Any, batch: MicroBatch) -> Any:
         """What F shares with A, with its graph."""
         if not self.reads_hidden_states:
             return None

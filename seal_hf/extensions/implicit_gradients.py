@@ -24,7 +24,8 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from transformers import PreTrainedModel
 from transformers.utils import logging
 
 from ..energy_losses import EnergyLoss
@@ -58,18 +59,18 @@ class ImplicitGradients(Extension):
     def __init__(
         self,
         config: Hypergradient,
-        model: nn.Module,
+        model: PreTrainedModel,
         subset: str,
         loss_net: LossNet,
         space: OutputSpace,
         energy_loss: EnergyLoss,
         task_weight: float = 1.0,
-        run: Run | None = None,
+        run: Any = None,
     ):
         self.config, self.task_function = config, TaskFunction(model, subset)
         self.loss_net, self.space, self.energy_loss, self.task_weight = loss_net, space, energy_loss, task_weight
         self.run = run
-        self.adjoints: Adjoints | None = None  # of an update
+        self.adjoints: Any = None  # of an update
         self._lines: list[Line] = []  # of a micro-batch
         self.last: dict[str, float] = {}  # diagnostics that were logged
         self._warned = False
@@ -155,7 +156,7 @@ class ImplicitGradients(Extension):
         with torch.no_grad():
             return [replace(batch, logits=batch.function(self.adjoints.outer_point)) for batch in window]
 
-    def columns(self, batch: MicroBatch) -> list[Tensor]:
+    def columns(self, batch: MicroBatch) -> list[Any]:
         """The task-net's outputs along the directions."""
         product, directions = self.config.product, zip(self.adjoints.points, self.adjoints.directions, strict=True)
         self._lines = [Line(p, u, product) for p, u in directions]
@@ -166,7 +167,7 @@ class ImplicitGradients(Extension):
         """Minus the slopes of λ1 · task term along the directions. Its gradient in the loss-net is the implicit term of
         the hypergradient, the task loss being no function of the loss-net."""
         values = iter(self.energy_weight * self.energy_loss.task_term(energy) for energy in energies.split(1, dim=1))
-        term = -sum(line.slope([next(values) for _ in line.points]) for line in self._lines)
+        term: Any = -sum(line.slope([next(values) for _ in line.points]) for line in self._lines)
         self._compare(loss, term)
         return term
 
@@ -191,7 +192,7 @@ class ImplicitGradients(Extension):
         """Keep the diagnostics, and say, once, what to do about an inverse that failed since the last log."""
         self.last |= {name: value for name, value in facts.items() if name in REPORTED}
         residual, curvature = (facts.get(f"hypergradient_{name}") for name in ("residual", "curvature"))
-        advice = None if residual is None else self.config.advice(residual, curvature)
+        advice = None if residual is None or curvature is None else self.config.advice(residual, curvature)
         if advice is not None and not self._warned:
             self._warned = True
             logger.warning(advice)

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -102,7 +103,7 @@ def hessian_product(inner: Loss, parameters: Parameters, product: str = "double_
 
         def apply(v: Tensor) -> Tensor:
             vectors = list(unflatten(v, parameters).values())
-            slopes = sum((g * w).sum() for g, w in zip(grads, vectors, strict=True))
+            slopes: Any = sum((g * w).sum() for g, w in zip(grads, vectors, strict=True))
             if not slopes.requires_grad:  # L_in is linear in φ
                 return torch.zeros_like(v)
             return flatten(torch.autograd.grad(slopes, leaves, retain_graph=True, materialize_grads=True))
@@ -110,8 +111,8 @@ def hessian_product(inner: Loss, parameters: Parameters, product: str = "double_
     elif product == "forward_over_reverse":
 
         def apply(v: Tensor) -> Tensor:
-            _, products = torch.func.jvp(torch.func.grad(inner), (parameters,), (unflatten(v, parameters),))
-            return flatten(list(products.values()))
+            found: Any = torch.func.jvp(torch.func.grad(inner), (parameters,), (unflatten(v, parameters),))
+            return flatten(list(found[1].values()))
 
     else:
 
@@ -214,12 +215,12 @@ class Hypergradient:
     product: str = "double_backward"
 
     @classmethod
-    def from_arguments(cls, args) -> Hypergradient:
+    def from_arguments(cls, args: Any) -> Hypergradient:
         """As [`SealTrainingArguments`] have it."""
         names = ("terms", "scale", "damping", "product")
         return cls(args.hypergradient, **{name: getattr(args, f"hypergradient_{name}") for name in names})
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_value("method", self.method, METHODS)
         check_value("product", self.product, PRODUCTS)
         if self.terms < 1 or not (self.scale is None or self.scale > 0) or not self.damping >= 0:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -33,7 +34,8 @@ def select_parameters(model: nn.Module, subset: str) -> Parameters:
     """
     trainable = {n: p for n, p in model.named_parameters() if p.requires_grad and not n.startswith("crf.")}
     if subset in ("head", "adapters"):
-        plain = model.get_base_model() if hasattr(model, "get_base_model") else model  # PEFT wraps the model
+        wrapper: Any = model
+        plain = wrapper.get_base_model() if hasattr(model, "get_base_model") else model  # PEFT wraps the model
         encoder = getattr(plain, "base_model", plain)
         if encoder is plain:
             raise ValueError(
@@ -65,7 +67,7 @@ def select_parameters(model: nn.Module, subset: str) -> Parameters:
             f"{type(model).__name__} is among them. Choose one of {', '.join(SUBSETS)}, or a regular expression that "
             f"is found in names such as {next(iter(trainable), 'none: all are frozen')!r}."
         )
-    return chosen
+    return dict(chosen)
 
 
 class TaskFunction:
@@ -83,8 +85,10 @@ class TaskFunction:
         shared = os.path.commonprefix([name.split(".")[:-1] for name in names])  # the module that holds all of them
         self.model, self.names = model, names
         self.prefix = ".".join(shared)
-        self.head = model.get_submodule(self.prefix) if shared else None
-        self._seen, self._logits, self._last = None, None, None
+        self.head: Any = model.get_submodule(self.prefix) if shared else None
+        self._seen: Any = None
+        self._logits: Tensor | None = None
+        self._last: bool | None = None
 
     def parameters(self) -> Parameters:
         """φ as it is now, by name: leaves in float32, which share the memory of parameters that are."""
@@ -92,16 +96,16 @@ class TaskFunction:
         return detached({name: own[name] for name in self.names})
 
     @contextlib.contextmanager
-    def watch(self):
+    def watch(self) -> Iterator[None]:
         """Inside, a forward of the model leaves the head's input, and the logits, to the next call of `on`."""
         if self.head is None:
             yield
             return
 
-        def keep(module, args, kwargs, output):
+        def keep(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
             self._seen = _detach(args), _detach(kwargs), output.detach() if torch.is_tensor(output) else None
 
-        def keep_logits(module, args, output):
+        def keep_logits(module: nn.Module, args: Any, output: Any) -> None:
             self._logits = output.logits.detach()
 
         handles = [
@@ -128,18 +132,21 @@ class TaskFunction:
     def _is_last(self, output: Tensor | None, logits: Tensor) -> bool:
         """Whether the head gives the logits. Looked at once: no wrapper or precision changes that, though they copy."""
         if self._last is None:
-            same = output is not None and output.shape == logits.shape
-            self._last = same and torch.allclose(output.float(), logits.float(), rtol=1e-2, atol=1e-6)
+            self._last = (
+                output is not None
+                and output.shape == logits.shape
+                and torch.allclose(output.float(), logits.float(), rtol=1e-2, atol=1e-6)
+            )
         return self._last
 
 
-def _function(module: nn.Module, inside: dict[str, str], args, kwargs) -> Callable[[Parameters], object]:
+def _function(module: nn.Module, inside: dict[str, str], args: Any, kwargs: Any) -> Callable[[Parameters], Any]:
     """φ -> what `module` gives for `args` and `kwargs`; its other parameters and its buffers are as they are now, in
     float32. `inside`: the names of φ's tensors within the module."""
     tensors = dict(module.named_parameters()) | dict(module.named_buffers())
     rest = _detach({name: tensor for name, tensor in tensors.items() if name not in inside.values()})
 
-    def call(phi: Parameters):
+    def call(phi: Parameters) -> Any:
         own = {inside[name]: p for name, p in phi.items()}
         with second_order(module):
             return functional_call(module, rest | own, args, kwargs)
@@ -154,11 +161,11 @@ class _OwnForward(nn.Module):
         super().__init__()
         self.net = net
 
-    def forward(self, **inputs: Tensor):
+    def forward(self, **inputs: Tensor) -> Any:
         return type(self.net).forward(self.net, **inputs)
 
 
-def _detach(values):
+def _detach(values: Any) -> Any:
     """Tensors without gradient, floating ones in float32, in the tuple or dict they are in."""
     if isinstance(values, dict):
         return {name: _detach(value) for name, value in values.items()}

@@ -170,7 +170,7 @@ def run_card(
 
 def _task_loss(trainer: Any) -> str:
     """The name of the task loss that trains, or its class's if it has none; of masks it has no class."""
-    kind = type(getattr(trainer.space, "loss", None))
+    kind: Any = type(getattr(trainer.space, "loss", None))
     if kind is type(None):
         return trainer.args.task_loss
     names = {loss: name for name, loss in (*TASK_LOSSES.items(), *TAG_TASK_LOSSES.items())}

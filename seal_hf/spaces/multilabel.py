@@ -206,7 +206,8 @@ class MultiLabelSpace(OutputSpace):
         is evaluated by, cross-entropy."""
         samples = None
         if self.loss.draws and generator is not None:
-            samples = self.sample(logits, self.loss.num_samples, generator)
+            loss: Any = self.loss  # one that draws says how many
+            samples = self.sample(logits, loss.num_samples, generator)
         return self.loss(logits, labels, samples)
 
     def decode(self, logits: Tensor, threshold: float = 0.5, mask: Tensor | None = None) -> Tensor:

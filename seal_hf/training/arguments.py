@@ -289,7 +289,7 @@ class SealTrainingArguments(TrainingArguments):
     )
     loss_net_torch_compile: bool = field(default=False, metadata={"help": "Compile the loss-net for its own phase."})
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if self.gradient_checkpointing and self.gradient_checkpointing_kwargs is None:
             self.gradient_checkpointing_kwargs = {"use_reentrant": False}  # the other skips adapters of a frozen base

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import Subset
+from torch.utils.data import DataLoader, Subset
 from transformers import Trainer, set_seed
-from transformers.trainer_utils import default_compute_objective
+from transformers.trainer_utils import EvalLoopOutput, TrainOutput, default_compute_objective
 from transformers.utils import logging
 
 from ..data.tensors.collators import TensorRows, collate_rows
@@ -45,12 +47,24 @@ class StructuredTrainer(Trainer):
     loss_is_scaled_for_ga = False  # ours is a mean over the micro-batch: the Trainer divides by the accumulation steps
     model_role = "task-net"
     evaluates_by_length = True
-    space: OutputSpace | None = None  # until the model is there
+    args: Any  # [`SealTrainingArguments`] or [`EnergyTrainingArguments`]
+    model: Any
+    hub_model_id: Any  # a name, once the repo is there
+    eval_dataset: Any
+    space: OutputSpace = None  # type: ignore[assignment]  # until the constructor has the model
     in_checkpoint = False  # while one is saved
     _given_space: OutputSpace | None = None
     _trial = None  # set by the Trainer: the trial whose values the arguments have
 
-    def __init__(self, model, args, data_collator=None, train_dataset=None, eval_dataset=None, **kwargs):
+    def __init__(
+        self,
+        model: Any,
+        args: Any,
+        data_collator: Any = None,
+        train_dataset: Any = None,
+        eval_dataset: Any = None,
+        **kwargs: Any,
+    ):
         check_saving(args)
         check_own_loss(args, kwargs.get("compute_loss_func"))
         check_label_names(args)
@@ -69,7 +83,7 @@ class StructuredTrainer(Trainer):
         so that this is done again when a run begins."""
         raise NotImplementedError
 
-    def call_model_init(self, trial=None) -> nn.Module:
+    def call_model_init(self, trial: Any = None) -> nn.Module:
         """As the Trainer's, of a trial's arguments: transformers 5 asks for its nets before it takes those, so that
         `model_init(trial)` would find no `trial.params`, and the arguments as they were."""
         if trial is not None and self._trial is not trial:
@@ -77,12 +91,14 @@ class StructuredTrainer(Trainer):
             set_seed(self.args.seed)
         return super().call_model_init(trial)
 
-    def hyperparameter_search(self, hp_space=None, compute_objective=None, *args, **kwargs):
+    def hyperparameter_search(
+        self, hp_space: Any = None, compute_objective: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
         """As the Trainer's; its default objective, the loss or the sum of the metrics, is taken without energies, which
         have no scale."""
         return super().hyperparameter_search(hp_space, compute_objective or _default_objective, *args, **kwargs)
 
-    def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
+    def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None) -> Any:
         """The one hook, on both transformers lines, that knows that a run begins, and how long it is."""
         self._take_arguments()
         self._reset_meters()
@@ -97,23 +113,23 @@ class StructuredTrainer(Trainer):
 
     # --- data --------------------------------------------------------------------------------------------------------
 
-    def get_train_dataloader(self):
+    def get_train_dataloader(self) -> DataLoader:
         self._take_collator(self.train_dataset)
         return super().get_train_dataloader()
 
-    def get_eval_dataloader(self, eval_dataset=None):
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader:
         dataset = eval_dataset if eval_dataset is not None else self.eval_dataset
         self._take_collator(self.eval_dataset[dataset] if isinstance(dataset, str) else dataset)
         with self._whole_evaluation():
             return super().get_eval_dataloader(eval_dataset)
 
-    def get_test_dataloader(self, test_dataset):
+    def get_test_dataloader(self, test_dataset: Any) -> DataLoader:
         self._take_collator(test_dataset)
         with self._whole_evaluation():
             return super().get_test_dataloader(test_dataset)
 
     @contextlib.contextmanager
-    def _whole_evaluation(self):
+    def _whole_evaluation(self) -> Iterator[None]:
         """`dataloader_drop_last` is for training: a figure, and predictions, are of all rows."""
         asked, self.args.dataloader_drop_last = self.args.dataloader_drop_last, False
         try:
@@ -121,7 +137,7 @@ class StructuredTrainer(Trainer):
         finally:
             self.args.dataloader_drop_last = asked
 
-    def _take_collator(self, dataset) -> None:
+    def _take_collator(self, dataset: Any) -> None:
         if self._default_collator is not None:
             while isinstance(dataset, Subset):  # gives whole batches too, as what it is of does
                 dataset = dataset.dataset
@@ -129,20 +145,23 @@ class StructuredTrainer(Trainer):
 
     # --- evaluation and log ------------------------------------------------------------------------------------------
 
-    def evaluate(self, *args, **kwargs):
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """As the Trainer's; nets that diverge in training stop it here too, before a metric is asked about NaN."""
         if self.is_in_train:
             self._check_finite()
         return super().evaluate(*args, **kwargs)
 
-    def evaluation_loop(self, dataloader, *args, metric_key_prefix: str = "eval", **kwargs):
+    def evaluation_loop(
+        self, dataloader: DataLoader, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
+    ) -> EvalLoopOutput:
         """As the Trainer's, with what was metered; rows that came by length are put back into their own order."""
         order, compute_metrics = order_of(dataloader), self.compute_metrics
         if order is not None and compute_metrics is not None:
             self.compute_metrics = in_own_order(compute_metrics, order)
         self.eval_meters.drain()
         try:
-            output = super().evaluation_loop(dataloader, *args, metric_key_prefix=metric_key_prefix, **kwargs)
+            kwargs["metric_key_prefix"] = metric_key_prefix
+            output: Any = super().evaluation_loop(dataloader, *args, **kwargs)
         finally:
             self.compute_metrics = compute_metrics
         output.metrics.update({f"{metric_key_prefix}_{k}": v for k, v in self.eval_meters.drain().items()})
@@ -152,7 +171,7 @@ class StructuredTrainer(Trainer):
             predictions=put_back(output.predictions, order), label_ids=put_back(output.label_ids, order)
         )
 
-    def _get_eval_sampler(self, eval_dataset):
+    def _get_eval_sampler(self, eval_dataset: Any) -> Any:
         """By length, unless the order is seen: in metrics or results by batch, or in noise that is drawn by batch."""
         args = self.args
         seen = args.batch_eval_metrics or not args.eval_do_concat_batches or not self.evaluates_by_length
@@ -160,7 +179,7 @@ class StructuredTrainer(Trainer):
             return super()._get_eval_sampler(eval_dataset)
         return longest_first(eval_dataset) or super()._get_eval_sampler(eval_dataset)
 
-    def _determine_best_metric(self, metrics: dict[str, float], trial) -> bool:
+    def _determine_best_metric(self, metrics: dict[str, float], trial: Any) -> bool:
         """As the Trainer's; an unknown metric is a ValueError that lists the known ones."""
         try:
             return super()._determine_best_metric(metrics, trial)
@@ -196,17 +215,17 @@ class StructuredTrainer(Trainer):
         """What is on disk."""
         return Checkpoints(self)
 
-    def train(self, resume_from_checkpoint: str | bool | None = None, *args, **kwargs):
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> TrainOutput:
         """As the Trainer's; `True` or `"last"` resume from the last whole checkpoint (`"last"` starts anew if there is
         none); a folder that is not a whole checkpoint is refused."""
         return super().train(self.checkpoints.folder_to_resume(resume_from_checkpoint), *args, **kwargs)
 
-    def _save_checkpoint(self, model: nn.Module, trial) -> None:
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         self._check_finite()
         with self.checkpoints.writing(self._get_output_dir(trial=trial)):
             super()._save_checkpoint(model, trial)
 
-    def _save(self, output_dir: str | None = None, state_dict=None) -> None:
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         folder = output_dir or self.args.output_dir
         self.checkpoints.save(folder, partial(super()._save, folder, state_dict))
 
@@ -226,7 +245,7 @@ class StructuredTrainer(Trainer):
             self.checkpoints.load_state(checkpoint)
 
     def _load_best_model(self) -> None:
-        best = self.state.best_model_checkpoint
+        best = str(self.state.best_model_checkpoint)
         if not Path(best, COMPLETE).is_file():  # written whole once; what was cleared away since is for the loader
             logger.warning(f"The best checkpoint, {best}, was never completed: the nets stay as they are.")
             return
@@ -236,13 +255,13 @@ class StructuredTrainer(Trainer):
         if self.checkpoints.pushes_checkpoints:
             super()._push_from_checkpoint(checkpoint_folder)
 
-    def init_hf_repo(self, token: str | None = None, **kwargs) -> None:
+    def init_hf_repo(self, token: str | None = None, *args: Any, **kwargs: Any) -> None:
         """As the Trainer's, which leaves a branch that is not there to fail at every push."""
-        super().init_hf_repo(token=token, **kwargs)
+        super().init_hf_repo(token, *args, **kwargs)
         if self.is_world_process_zero():
             make_branch(self.hub_model_id, self.args.hub_revision, token or self.args.hub_token)
 
-    def push_to_hub(self, *args, token: str | None = None, revision: str | None = None, **kwargs):
+    def push_to_hub(self, *args: Any, token: str | None = None, revision: str | None = None, **kwargs: Any) -> Any:
         """As the Trainer's, without what an earlier push left in the repo and this one would not replace: a loss-net,
         which stays at home, or a task-net of the other form, plain or adapters."""
         token = token if token is not None else self.args.hub_token
@@ -252,7 +271,8 @@ class StructuredTrainer(Trainer):
                 self.init_hf_repo(token=token)
             make_branch(self.hub_model_id, revision, token)
             self.checkpoints.clear_repo(self.hub_model_id, token, revision)
-        return super().push_to_hub(*args, token=token, revision=revision, **kwargs)
+        kwargs |= {"token": token, "revision": revision}
+        return super().push_to_hub(*args, **kwargs)
 
 
 def _default_objective(metrics: dict[str, float]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from transformers import TrainerCallback
@@ -27,7 +28,7 @@ class WindowRepeatSampler(torch.utils.data.Sampler[int]):
         self.epoch = 0
 
     @classmethod
-    def of_trainer(cls, trainer, dataset) -> WindowRepeatSampler:
+    def of_trainer(cls, trainer: Any, dataset: Any) -> WindowRepeatSampler:
         """For the rows, batch size, processes and seed of a trainer."""
         args = trainer.args
         window = trainer._train_batch_size * args.gradient_accumulation_steps * args.world_size
@@ -56,5 +57,5 @@ class NewEpoch(TrainerCallback):
     def __init__(self, sampler: WindowRepeatSampler):
         self.sampler = sampler
 
-    def on_epoch_begin(self, args, state, control, **kwargs) -> None:
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.sampler.set_epoch(int(state.epoch or 0))

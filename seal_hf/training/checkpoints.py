@@ -68,7 +68,10 @@ class Checkpoints:
 
     # --- the nets ----------------------------------------------------------------------------------------------------
 
-    _loss_net: LossNet | None = None  # saved beside the model; None: `save` deletes one that an earlier run left
+    @property
+    def _loss_net(self) -> LossNet | None:
+        """Saved beside the model; None: `save` deletes one that an earlier run left."""
+        return None
 
     @property
     def pushes_checkpoints(self) -> bool:

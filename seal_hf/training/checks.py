@@ -11,7 +11,7 @@ from datasets import Dataset
 from torch import nn
 from torch.distributed.tensor import DTensor
 from torch.utils.data import IterableDataset
-from transformers import TrainingArguments
+from transformers import PreTrainedModel, TrainingArguments
 from transformers.trainer_utils import has_length
 from transformers.utils import logging
 
@@ -32,10 +32,11 @@ logger = logging.get_logger(__name__)
 LOOKED_AT = 1000  # rows of a data set that is no tensor
 
 
-def tell_problem_type(model: nn.Module, space: OutputSpace) -> None:
+def tell_problem_type(model: PreTrainedModel, space: OutputSpace) -> None:
     """Give a task-net that does not say so the space's problem type: pipelines decode by it."""
     if model.config.problem_type is None or space.problem_type is None:  # or its head has none, and reads it nowhere
-        model.config.problem_type = space.problem_type
+        config: Any = model.config
+        config.problem_type = space.problem_type
 
 
 def check_run(trainer: Any) -> None:
@@ -63,7 +64,7 @@ def check_given_space(space: OutputSpace | None, model_init: Callable | None) ->
         )
 
 
-def check_repeats(args: SealTrainingArguments, train_dataset) -> None:
+def check_repeats(args: SealTrainingArguments, train_dataset: Any) -> None:
     """Raises ValueError for batch repeats over a data set without rows by index, or in another order than shuffled."""
     if args.batch_repeats == 1:
         return
@@ -111,7 +112,7 @@ def check_label_names(args: TrainingArguments) -> None:
         )
 
 
-def check_embeddings(model: nn.Module, args: TrainingArguments) -> None:
+def check_embeddings(model: PreTrainedModel, args: TrainingArguments) -> None:
     """Raises ValueError for noise on the embeddings of a net that has none."""
     if args.neftune_noise_alpha is not None and model.get_input_embeddings() is None:
         raise ValueError(
@@ -120,7 +121,7 @@ def check_embeddings(model: nn.Module, args: TrainingArguments) -> None:
         )
 
 
-def check_task_net(model: nn.Module, space: OutputSpace) -> None:
+def check_task_net(model: PreTrainedModel, space: OutputSpace) -> None:
     """Raises ValueError where the model's config has another problem type than the space, the model was loaded in
     shards, or has adapters that cannot be saved."""
     if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
@@ -146,7 +147,7 @@ def check_balance(args: SealTrainingArguments, space: OutputSpace) -> None:
         )
 
 
-def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model: nn.Module) -> None:
+def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model: PreTrainedModel) -> None:
     """Raises ValueError where an energy loss has no loss-net, or the loss-net is of another kind than the arguments
     say, has another number of labels than the task-net, or sits as an adapter in another task-net."""
     if args.energy_loss == CROSS_ENTROPY:
@@ -216,7 +217,7 @@ def check_was_trained(loss_net: LossNet, args: SealTrainingArguments) -> None:
 
 def check_hypergradient(
     args: SealTrainingArguments,
-    model: nn.Module,
+    model: PreTrainedModel,
     loss_net: LossNet,
     space: OutputSpace,
     distributed_type: DistributedType,
@@ -227,9 +228,10 @@ def check_hypergradient(
     if args.hypergradient == "none":
         return
     what = f"`hypergradient` is {args.hypergradient!r}, but"
-    if space.is_sparse(model.config.num_labels):
+    num_labels: Any = model.config.num_labels
+    if space.is_sparse(num_labels):
         raise ValueError(
-            f"{what} label sets are sparse at {model.config.num_labels} labels, where the output is cut to its largest "
+            f"{what} label sets are sparse at {num_labels} labels, where the output is cut to its largest "
             "entries. Set `sparse_labels_from` above the number of labels."
         )
     if distributed_type not in (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU):
@@ -260,20 +262,21 @@ def _has_relus(net: nn.Module) -> bool:
     return any(isinstance(module, (nn.ReLU, nn.ReLU6, nn.LeakyReLU)) for module in net.modules())
 
 
-def check_export(model: nn.Module, args: SealTrainingArguments) -> None:
+def check_export(model: PreTrainedModel, args: SealTrainingArguments) -> None:
     """Raises ValueError where the task-net's adapters cannot be saved or pushed as the arguments say."""
     if library_of(model) is None or not (saves_merged(model, args.adapter_export) and args.push_to_hub):
         return
     if args.hub_strategy != "end":
         logger.warning("The task-net's adapters are merged at the end of the run: nothing is pushed before.")
-    if "checkpoint" in args.hub_strategy:
+    strategy: Any = args.hub_strategy
+    if "checkpoint" in strategy:
         raise ValueError(
-            f"`hub_strategy` is {args.hub_strategy.value!r}, but a checkpoint of adapters is no part of a repo with "
+            f"`hub_strategy` is {strategy.value!r}, but a checkpoint of adapters is no part of a repo with "
             "merged weights. Use adapter_export='adapter', or hub_strategy='end'."
         )
 
 
-def check_feature_cache(loss_net: LossNet, model_init: Callable | None, **datasets) -> None:
+def check_feature_cache(loss_net: LossNet, model_init: Callable | None, **datasets: Any) -> None:
     """Raises ValueError where no frozen encoder's features can be cached: the loss-net has no pretrained encoder of its
     own or comes from a `model_init`, or a data set gives its rows one by one."""
     if model_init is not None:
@@ -300,7 +303,7 @@ def check_feature_cache(loss_net: LossNet, model_init: Callable | None, **datase
             )
 
 
-def check_columns(**datasets) -> None:
+def check_columns(**datasets: Any) -> None:
     """Every data set that names its columns must have `labels`; so must each of a dictionary of data sets.
 
     Raises:
@@ -319,7 +322,7 @@ def check_columns(**datasets) -> None:
         raise ValueError(f"`{name}` has no column `labels`; it has {', '.join(columns)}.{hint}")
 
 
-def check_label_values(space: OutputSpace, **datasets) -> None:
+def check_label_values(space: OutputSpace, **datasets: Any) -> None:
     """Looks at the labels of every data set that has them at hand: of all [`TensorRows`], and of the first `LOOKED_AT`
     rows of others.
 
@@ -347,7 +350,7 @@ def _each(datasets: Mapping) -> Iterator[tuple[str, object]]:
             yield name, dataset
 
 
-def _labels(dataset) -> Iterator[Any]:
+def _labels(dataset: Any) -> Iterator[Any]:
     """Tensors of many rows, or the labels of each row as they are."""
     if isinstance(dataset, TensorRows):
         if "labels" in dataset.dense:

@@ -74,7 +74,7 @@ class EnergyTrainingArguments(TrainingArguments):
     inference_start: str = field(default=AUTO, metadata={"help": f"{AUTO}, {', '.join(STARTS)}."})
     inference_num_starts: int = field(default=1, metadata={"help": "Starts per input; those after the first random."})
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         self.check()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,7 +37,7 @@ class Problem:
     energy: Callable[[Tensor], Tensor]
     labels: Tensor
     starts: Tensor
-    logits: Tensor | None
+    logits: Any
     noise: torch.Generator
 
 
@@ -55,6 +56,7 @@ class EnergyMethod(ABC):
     """
 
     loss_class: type[EnergyLoss]
+    loss: Any
     also_reads: tuple[str, ...] = ()
     needs_task_net = False
     extra: Mapping[str, slice] = {}
@@ -64,17 +66,17 @@ class EnergyMethod(ABC):
         self.loss = self.loss_class() if loss is None else loss
 
     @classmethod
-    def from_arguments(cls, args, inference: GradientBasedInference) -> EnergyMethod:
+    def from_arguments(cls, args: Any, inference: GradientBasedInference) -> EnergyMethod:
         """The method with the options that [`EnergyTrainingArguments`] has for it."""
         return cls(inference, cls.loss_class.from_arguments(args))
 
     @classmethod
-    def read(cls, args) -> set[str]:
+    def read(cls, args: Any) -> set[str]:
         """The arguments that are read, with the values that they have."""
         return {*cls.also_reads, *cls.loss_class.read(args)}
 
     @classmethod
-    def idle(cls, args) -> dict[str, str]:
+    def idle(cls, args: Any) -> dict[str, str]:
         """Options of its loss that these arguments leave unread, each with the option by whose value it is so."""
         return cls.loss_class.idle(args)
 
@@ -148,7 +150,7 @@ class DVN(EnergyMethod):
         self.points, self.gold_starts = tuple(points), gold_starts
 
     @classmethod
-    def from_arguments(cls, args, inference: GradientBasedInference) -> DVN:
+    def from_arguments(cls, args: Any, inference: GradientBasedInference) -> DVN:
         return cls(inference, points=args.dvn_points, gold_starts=args.dvn_gold_starts)
 
     @classmethod
@@ -165,7 +167,8 @@ class DVN(EnergyMethod):
         share = problem.space.dvn_gold_starts if self.gold_starts is None else self.gold_starts
         if share:
             chosen = torch.rand(len(gold), device=gold.device, generator=problem.noise) < share
-            starts = torch.where(_per_row(chosen, starts), problem.space.candidate(gold), starts)
+            right: Any = problem.space.candidate(gold)
+            starts = torch.where(_per_row(chosen, starts), right, starts)
         found, adversarial = self.inference(problem.energy, problem.starts)[0], self.inference(rightness, starts)[0]
         return self._row(problem, found, adversarial, *(POINTS[name](problem, gold) for name in self.points))
 
@@ -174,7 +177,7 @@ def _start(problem: Problem, gold: Tensor) -> Tensor:
     return problem.starts[:, :1]
 
 
-def _other_gold(problem: Problem, gold: Tensor) -> Tensor:
+def _other_gold(problem: Problem, gold: Tensor) -> Any:
     return problem.space.candidate(gold.roll(1, 0))
 
 
@@ -182,7 +185,7 @@ def _flipped_gold(problem: Problem, gold: Tensor) -> Tensor:
     return problem.space.flip(gold, problem.noise)
 
 
-def _mixed_gold(problem: Problem, gold: Tensor) -> Tensor:
+def _mixed_gold(problem: Problem, gold: Tensor) -> Any:
     share = _per_row(torch.rand(len(gold), device=gold.device, generator=problem.noise), gold)
     return problem.space.candidate(share * gold + (1 - share) * gold.roll(1, 0))
 
@@ -192,7 +195,7 @@ def _per_row(values: Tensor, y: Tensor) -> Tensor:
     return values.view(-1, *[1] * (y.dim() - 1))
 
 
-POINTS: dict[str, Callable[[Problem, Tensor], Tensor]] = {
+POINTS: dict[str, Callable[[Problem, Tensor], Any]] = {
     "start": _start,  # where inference starts, which no loss would otherwise see
     "other_gold": _other_gold,  # the gold of another row of the batch: it looks right, and is wrong for this x
     "flipped_gold": _flipped_gold,  # the gold with some of its entries flipped, neighbours together (`space.flip`)
@@ -208,7 +211,7 @@ class FromTaskNet(EnergyMethod):
     constant per x; more samples come closer with the same data (Ma & Collins 2018; SEAL Eq. 8-9).
     """
 
-    loss_class = NCE
+    loss_class: type[EnergyLoss] = NCE
     needs_task_net = True
     extra = {"energy_samples": SAMPLES}
 

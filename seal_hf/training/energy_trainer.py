@@ -13,14 +13,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
+from transformers.trainer_utils import EvalLoopOutput
 from transformers.utils import ModelOutput
 
 from ..data.tensors.crops import check_crop_size, crop_averaged
 from ..energy_losses import GOLD, OUTPUT
+from ..inference.gradient_descent import GradientBasedInference
 from ..models import SealModel
 from ..second_net.loss_net import LossNet, aligned
 from ..spaces import SPACES, OutputSpace
@@ -65,13 +68,13 @@ class EnergyTrainer(StructuredTrainer):
         self,
         model: LossNet | None = None,
         args: EnergyTrainingArguments | None = None,
-        data_collator=None,
-        train_dataset=None,
-        eval_dataset=None,
+        data_collator: Any = None,
+        train_dataset: Any = None,
+        eval_dataset: Any = None,
         *,
         task_net: PreTrainedModel | None = None,
         space: OutputSpace | None = None,
-        **kwargs,
+        **kwargs: Any,
     ):
         args = args if args is not None else EnergyTrainingArguments(output_dir="trainer_output")
         if not isinstance(args, EnergyTrainingArguments):
@@ -85,12 +88,15 @@ class EnergyTrainer(StructuredTrainer):
         _check_dense(self.space, self.model)
         check_label_values(self.space, train_dataset=train_dataset, eval_dataset=eval_dataset)
         if task_net is not None:
-            task_net.to(args.device).eval().requires_grad_(False)
+            frozen: nn.Module = task_net
+            frozen.to(args.device).eval().requires_grad_(False)
         self._eval_batches = 0
 
     # --- the algorithm -----------------------------------------------------------------------------------------------
 
-    def compute_loss(self, model, inputs, return_outputs: bool = False, num_items_in_batch=None):
+    def compute_loss(
+        self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
         """Candidates by the method, from the features that this very forward encodes; then its loss of their
         energies."""
         labels, x = inputs["labels"], encoder_inputs(inputs)
@@ -109,7 +115,7 @@ class EnergyTrainer(StructuredTrainer):
         self._meter(loss, energies.detach())
         return (loss, ModelOutput(energies=energies)) if return_outputs else loss
 
-    def prediction_step(self, model, inputs, prediction_loss_only: bool, ignore_keys=None):
+    def prediction_step(self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: Any = None) -> Any:
         """Gradient-based inference on one batch: (loss or None, logits, labels or None)."""
         inputs = self._prepare_inputs(inputs)
         labels, x = inputs.get("labels"), encoder_inputs(inputs)
@@ -159,8 +165,8 @@ class EnergyTrainer(StructuredTrainer):
         self.space.check(logits, structure)
         return self.space.fit(logits, structure)
 
-    def _starts(self, inference, shape, logits: Tensor | None, noise: torch.Generator) -> Tensor:
-        output = self.space.output(logits) if inference.start == "task_net" else None
+    def _starts(self, inference: GradientBasedInference, shape: Any, logits: Any, noise: torch.Generator) -> Tensor:
+        output: Any = self.space.output(logits) if inference.start == "task_net" else None
         return inference.starts(shape, self.args.device, noise, output)
 
     def _training_noise(self) -> torch.Generator:
@@ -197,9 +203,9 @@ class EnergyTrainer(StructuredTrainer):
         if self._signature_columns is None:
             read, encoder = self.model.energy.reads, self.model.encoder
             columns = [read] if read is not None else inspect.signature(encoder.forward).parameters
-            self._signature_columns = [*columns, *self.label_names]
+            self._signature_columns: Any = [*columns, *self.label_names]
 
-    def evaluation_loop(self, *args, **kwargs):
+    def evaluation_loop(self, *args: Any, **kwargs: Any) -> EvalLoopOutput:
         self._eval_batches = 0
         return super().evaluation_loop(*args, **kwargs)
 
@@ -222,7 +228,9 @@ class MaskEnergyTrainer(EnergyTrainer):
     scale than crops.
     """
 
-    def __init__(self, *args, crop_size: int | None = None, crop_offsets: Sequence[int] | int | None = None, **kwargs):
+    def __init__(
+        self, *args: Any, crop_size: int | None = None, crop_offsets: Sequence[int] | int | None = None, **kwargs: Any
+    ):
         super().__init__(*args, **kwargs)
         if crop_size is not None:
             check_crop_size(crop_size)
@@ -283,7 +291,7 @@ def check_energy_network(model: nn.Module) -> None:
         )
 
 
-def _check_task_net(task_net, model: LossNet, space: OutputSpace, args: EnergyTrainingArguments) -> None:
+def _check_task_net(task_net: Any, model: LossNet, space: OutputSpace, args: EnergyTrainingArguments) -> None:
     if task_net is None:
         needed = ENERGY_METHODS[args.energy_method].needs_task_net
         name = f"energy_method={args.energy_method!r}" if needed else "inference_start='task_net'"
@@ -304,7 +312,7 @@ def _check_task_net(task_net, model: LossNet, space: OutputSpace, args: EnergyTr
 
 
 def _check_dense(space: OutputSpace, model: LossNet) -> None:
-    labels = model.config.num_labels
+    labels: Any = model.config.num_labels
     if space.is_sparse(labels):
         raise ValueError(
             f"Label sets over {labels} labels are sparse in this space, but gradient-based inference moves every entry "

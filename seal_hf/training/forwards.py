@@ -32,7 +32,7 @@ class TwoNets:
     def __init__(self, trainer: Any):
         self.trainer = trainer
 
-    def run_task_net(self, model: nn.Module, inputs: dict[str, Tensor]):
+    def run_task_net(self, model: nn.Module, inputs: dict[str, Tensor]) -> Any:
         """Outputs of the task-net, `model` being the Trainer's wrapper of it or the raw one, with logits that fit the
         labels."""
         trainer = self.trainer
@@ -45,12 +45,12 @@ class TwoNets:
         outputs.logits = trainer.space.fit(outputs.logits, inputs["labels"])
         return outputs
 
-    def micro_batch(self, i: int, outputs, inputs: dict[str, Tensor]) -> MicroBatch:
+    def micro_batch(self, i: int, outputs: Any, inputs: dict[str, Tensor]) -> MicroBatch:
         """Micro-batch `i` of a window, with the graph of its logits."""
         given = (encoder_inputs(inputs), inputs["labels"], self.trainer.space.of(inputs))
         return MicroBatch(*given, outputs.logits, self._features(outputs, inputs), partial(self.noise, i))
 
-    def detached(self, i: int, outputs, inputs: dict[str, Tensor]) -> MicroBatch:
+    def detached(self, i: int, outputs: Any, inputs: dict[str, Tensor]) -> MicroBatch:
         """Micro-batch `i` as the loss-net's phase reads it, with what the extensions add. Without `outputs`, the
         task-net runs here."""
         trainer = self.trainer
@@ -74,7 +74,7 @@ class TwoNets:
         args, step = self.trainer.args, self.trainer.state.global_step
         return stateless_noise(args.device, args.seed, step, update, args.process_index, micro_batch)
 
-    def meter_evaluation(self, outputs, inputs: dict[str, Tensor]) -> None:
+    def meter_evaluation(self, outputs: Any, inputs: dict[str, Tensor]) -> None:
         """Energies of output and gold are reported beside the evaluation loss, since the loss-net moves."""
         trainer = self.trainer
         if trainer.loss_net is None:
@@ -87,7 +87,7 @@ class TwoNets:
         trainer._meter_energies(trainer.loss_net.energies(self.encode(batch), y, mask))
         trainer.loss_net.train(was_training)
 
-    def _features(self, outputs, inputs: dict[str, Tensor]) -> Tensor | None:
+    def _features(self, outputs: Any, inputs: dict[str, Tensor]) -> Tensor | None:
         """The loss-net's features, where it does not compute them: cached with the rows, or the task-net's."""
         if self._shares_features:
             trainer = self.trainer

@@ -104,7 +104,7 @@ def check_data_parallel(args: TrainingArguments, accelerator: Accelerator | None
     _check_fp16(accelerator)
 
 
-def check_resume(accelerator: Accelerator, checkpoint) -> None:
+def check_resume(accelerator: Accelerator, checkpoint: str | bool | None) -> None:
     """Raises ValueError where a checkpoint cannot be read back: DeepSpeed unpickles its own freely."""
     if checkpoint and accelerator.distributed_type is DistributedType.DEEPSPEED:
         raise ValueError(
@@ -143,7 +143,7 @@ def _check_processes(accelerator: Accelerator) -> None:
         )
 
 
-def _check_sharding_is_done(args: SealTrainingArguments, kind: DistributedType) -> None:
+def _check_sharding_is_done(args: TrainingArguments, kind: DistributedType) -> None:
     """accelerate leaves FSDP and DeepSpeed out where it has no GPU, or one process, and says nothing."""
     for asked, name, variable, wanted in (
         (args.fsdp, "fsdp", "ACCELERATE_USE_FSDP", DistributedType.FSDP),

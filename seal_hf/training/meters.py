@@ -8,12 +8,13 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainingArguments
 
 REMEDIES = {
     "loss-net": "`loss_net_learning_rate`, or `learning_rate`, as it reads the task-net's outputs",
@@ -29,14 +30,14 @@ class EpochClock(TrainerCallback):
     """Seconds of training per epoch, without the evaluations and saves at its end, though with those of every so many
     steps: of the processor where the nets run on it, so that other work on the machine does not count."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.seconds: list[float] = []
 
-    def on_epoch_begin(self, args, state, control, **kwargs):
+    def on_epoch_begin(self, args: TrainingArguments, state: Any, control: Any, **kwargs: Any) -> None:
         self._clock = time.process_time if args.device.type == "cpu" else time.perf_counter
         self._start = self._clock()
 
-    def on_epoch_end(self, args, state, control, **kwargs):
+    def on_epoch_end(self, args: TrainingArguments, state: Any, control: Any, **kwargs: Any) -> None:
         self.seconds.append(self._clock() - self._start)
 
     @property
