@@ -7,11 +7,20 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sklearn.metrics import average_precision_score, f1_score
+from sklearn.metrics import (
+    accuracy_score,
+    average_precision_score,
+    classification_report,
+    f1_score,
+    hamming_loss,
+    jaccard_score,
+    precision_score,
+    recall_score,
+)
 
 import seal_hf.metrics
+from seal_hf.metrics import label_report, multilabel_compute_metrics, multilabel_metrics, tune_threshold
 from seal_hf.metrics import multilabel as metrics_module
-from seal_hf.metrics import multilabel_compute_metrics, multilabel_metrics, tune_threshold
 from seal_hf.metrics.classes import CLASSES, metric_class
 
 
@@ -32,13 +41,26 @@ def make(num_rows, num_labels, seed, ties=False):
 def test_figures_equal_scikit_learn(ties, empty_score, threshold):
     probabilities, labels = make(37, 11, seed=1, ties=ties)
     decided = (probabilities >= threshold).astype(int)
+    some = (labels + decided).any(1)  # scikit-learn has no score of its own for two empty sets
     figures = multilabel_metrics(probabilities, labels, threshold, empty_score=empty_score)
     expected = {
         "f1_example": f1_score(labels, decided, average="samples", zero_division=empty_score),
         "f1_micro": f1_score(labels, decided, average="micro", zero_division=0),
         "f1_macro": f1_score(labels, decided, average="macro", zero_division=0),
+        "jaccard": jaccard_score(labels[some], decided[some], average="samples", zero_division=0) * some.mean()
+        + empty_score * (~some).mean(),
+        "exact_match": accuracy_score(labels, decided),
+        "hamming_loss": hamming_loss(labels, decided),
         "map": np.mean([average_precision_score(y, p) for y, p in zip(labels, probabilities, strict=True) if y.any()]),
+        "map_macro": np.mean(
+            [average_precision_score(y, p) for y, p in zip(labels.T, probabilities.T, strict=True) if y.any()]
+        ),
     }
+    for name, score in (("precision", precision_score), ("recall", recall_score)):
+        by_example = score(labels[some], decided[some], average="samples", zero_division=0)
+        expected[f"{name}_example"] = by_example * some.mean() + empty_score * (~some).mean()
+        for average in ("micro", "macro"):
+            expected[f"{name}_{average}"] = score(labels, decided, average=average, zero_division=0)
     assert figures == pytest.approx(expected, abs=1e-12)
 
 
@@ -69,14 +91,28 @@ def test_tuned_threshold_of_a_closed_form():
 
 
 def test_a_single_element_and_no_labels_at_all():
-    assert multilabel_metrics(np.array([[0.9]]), np.array([[1]])) == {
-        "f1_example": 1.0,
-        "f1_micro": 1.0,
-        "f1_macro": 1.0,
-        "map": 1.0,
-    }
+    figures = multilabel_metrics(np.array([[0.9]]), np.array([[1]]))
+    assert figures.pop("hamming_loss") == 0.0 and set(figures.values()) == {1.0}
     figures = multilabel_metrics(np.full((2, 3), 0.1), np.zeros((2, 3)))
-    assert figures["f1_example"] == 1.0 and np.isnan(figures["map"])
+    assert figures["f1_example"] == figures["jaccard"] == figures["exact_match"] == 1.0
+    assert np.isnan(figures["map"]) and np.isnan(figures["map_macro"])
+
+
+def test_the_report_by_label_is_scikit_learns():
+    probabilities, labels = make(40, 5, seed=6)
+    names = list("abcde")
+    labels[:, 4], probabilities[:, 4] = 0, 0.1  # neither gold nor decided
+    report = label_report(probabilities >= 0.4, labels, names)
+    expected = classification_report(
+        labels, probabilities >= 0.4, target_names=names, output_dict=True, zero_division=0
+    )
+    assert list(report) == names
+    for name in names:
+        assert report[name] == pytest.approx({key.replace("f1-score", "f1"): v for key, v in expected[name].items()})
+    with pytest.raises(
+        ValueError, match=r"with a name for each label; found \(40, 5\), \(40, 5\) and 4 different names"
+    ):
+        label_report(probabilities >= 0.4, labels, ["a", "b", "c", "d", "d"])
 
 
 def test_compute_metrics_takes_logits_and_a_tuple():
@@ -116,7 +152,8 @@ def test_grid_must_ascend():
 def test_evaluate_combine_takes_the_metrics(tmp_path):
     evaluate = pytest.importorskip("evaluate")
     probabilities, labels = make(20, 5, seed=5)
-    names = ("ExampleF1", "MicroF1", "MacroF1", "MeanAveragePrecision")
+    names = [name for name, figure in CLASSES.items() if figure.name in multilabel_metrics(probabilities, labels)]
+    assert len(names) == 14
     combined = evaluate.combine([getattr(seal_hf.metrics, name)(cache_dir=str(tmp_path)) for name in names])
     figures = combined.compute(predictions=probabilities, references=labels)
     assert figures == pytest.approx(multilabel_metrics(probabilities, labels), abs=1e-12)

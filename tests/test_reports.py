@@ -52,6 +52,9 @@ def collate(rows):
     return batch
 
 
+AVERAGES = ("example", "micro", "macro")
+
+
 @pytest.fixture
 def trainer(tmp_path):
     args = TrainingArguments(
@@ -71,8 +74,10 @@ def test_the_figures_and_the_threshold(trainer, tmp_path):
     validation, test = split(30, 0), split(23, 1)
     metrics, probabilities, labels = evaluate_multilabel(trainer, validation, test)
 
-    figures = ["f1_example", "f1_micro", "f1_macro", "map", "f1_example_tuned", "f1_micro_tuned", "f1_macro_tuned"]
-    figures += ["f1_example_per_label", "f1_example_expected", "f1_example_calibrated"]
+    figures = [f"{figure}_{average}" for figure in ("f1", "precision", "recall") for average in AVERAGES]
+    figures += ["jaccard", "exact_match", "hamming_loss"]
+    figures += [f"{figure}_tuned" for figure in figures]
+    figures += ["map", "map_macro", "f1_example_per_label", "f1_example_expected", "f1_example_calibrated"]
     assert set(metrics) == {f"{s}_{f}" for s in ("eval", "test") for f in figures} | {"threshold"}
     assert trainer.model.config.threshold == metrics["threshold"]
 

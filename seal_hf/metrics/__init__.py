@@ -11,6 +11,7 @@ from .masks import mask_compute_metrics, mask_iou, mask_metrics, mask_probabilit
 from .multilabel import (
     example_f1,
     first_output,
+    label_report,
     multilabel_compute_metrics,
     multilabel_metrics,
     sigmoid,
@@ -22,6 +23,7 @@ __all__ = [
     "core_role_violations",
     "example_f1",
     "first_output",
+    "label_report",
     "mask_compute_metrics",
     "mask_iou",
     "mask_metrics",

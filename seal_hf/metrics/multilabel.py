@@ -1,10 +1,11 @@
-"""Multi-label metrics on numpy arrays: example, micro and macro F1, mean average precision, and one tuned threshold.
+"""Multi-label metrics on numpy arrays: agreement of label sets, mean average precision, and one tuned threshold.
 
 The figures equal scikit-learn's to rounding, without its per-example Python loops.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,22 +18,30 @@ _BLOCK = 1 << 21  # elements handled at once where a temporary of the input's si
 def multilabel_metrics(
     probabilities: np.ndarray, labels: np.ndarray, threshold: float = 0.5, *, empty_score: float = 1.0
 ) -> dict[str, float]:
-    """Example-based, micro and macro F1 at one threshold, and mean average precision.
+    """Agreement of decided and gold label sets at one threshold, and mean average precision.
 
     Args:
         probabilities: (N, L) in [0, 1].
         labels: (N, L), 0 or 1.
         threshold: a label is decided where its probability is >= threshold.
-        empty_score: F1 of an example with neither gold nor decided labels. 1.0 counts it as right; the SEAL papers'
-            code gives 0 (F1 is 0/0 there). It matters on data with unlabelled rows only.
+        empty_score: F1, Jaccard index, precision and recall of an example with neither gold nor decided labels. 1.0
+            counts it as right; the SEAL papers' code gives 0 (F1 is 0/0 there). It matters on data with unlabelled rows
+            only.
 
     Returns:
         `f1_example`: F1 of each example's label set, averaged over examples (the papers' figure at threshold 0.5).
         `f1_micro`: F1 of the pooled decisions.
         `f1_macro`: F1 of each label, averaged over labels; a label that is neither gold nor decided counts 0, as in
         scikit-learn.
-        `map`: average precision of each example's ranking, averaged over the examples that have labels (the papers'
-        MAP); free of the threshold, NaN when no example has a label.
+        `precision_example`, `recall_example`, `precision_micro`, `recall_micro`, `precision_macro`, `recall_macro`: of
+        the same three averages. 0/0 counts 0, but for an example where both sets are empty.
+        `jaccard`: |decided and gold| / |decided or gold| of each example, averaged over examples.
+        `exact_match`: share of examples whose whole label set is right.
+        `hamming_loss`: share of the N x L decisions that are wrong; lower is better.
+        `map`: average precision of each example's ranking of labels, averaged over the examples that have labels (the
+        papers' MAP); free of the threshold, NaN when no example has a label.
+        `map_macro`: average precision of each label's ranking of examples, averaged over the labels that some example
+        has; free of the threshold, NaN when there is none.
         All in [0, 1].
 
     Raises:
@@ -41,12 +50,52 @@ def multilabel_metrics(
     probabilities, gold = _checked(probabilities, labels)
     decided = probabilities >= threshold
     hits = decided & gold
-    per_label = _f1(hits.sum(0), decided.sum(0), gold.sum(0), 0.0)  # (L,)
+    by_example, by_label = ([a.sum(axis) for a in (hits, decided, gold)] for axis in (1, 0))
+    pooled = [counts.sum() for counts in by_label]
+    empty = (by_example[1] + by_example[2]) == 0  # (N,): neither gold nor decided
+    found: dict[str, float] = {}
+    for name, counts in (("example", by_example), ("micro", pooled), ("macro", by_label)):
+        both_empty = empty_score if name == "example" else 0.0
+        precision, recall = _ratio(counts[0], counts[1]), _ratio(counts[0], counts[2])
+        if name == "example":
+            precision, recall = (np.where(empty, empty_score, values) for values in (precision, recall))
+        found[f"f1_{name}"] = float(_f1(counts[0], counts[1], counts[2], both_empty).mean())
+        found[f"precision_{name}"], found[f"recall_{name}"] = float(precision.mean()), float(recall.mean())
+    union = by_example[1] + by_example[2] - by_example[0]
     return {
-        "f1_example": float(example_f1(decided, gold, empty_score).mean()),
-        "f1_micro": float(_f1(hits.sum(), decided.sum(), gold.sum(), 0.0)),
-        "f1_macro": float(per_label.mean()),
+        **{key: found[key] for key in sorted(found)},
+        "jaccard": float(np.where(empty, empty_score, _ratio(by_example[0], union)).mean()),
+        "exact_match": float((union == by_example[0]).mean()),
+        "hamming_loss": float((pooled[1] + pooled[2] - 2 * pooled[0]) / gold.size),
         "map": _mean_average_precision(probabilities, gold),
+        "map_macro": _mean_average_precision(probabilities.T, gold.T),
+    }
+
+
+def label_report(decisions: np.ndarray, labels: np.ndarray, label_names: Sequence[str]) -> dict[str, dict[str, float]]:
+    """`precision`, `recall`, `f1` in [0, 1] and `support`, the number in gold, of each label, in their order.
+
+    Args:
+        decisions, labels: (N, L), 0 or 1.
+        label_names: L different names.
+
+    Returns:
+        the four figures by label name; 0/0 is 0.
+
+    Raises:
+        ValueError: shapes that differ, or another number of names.
+    """
+    decided, gold = np.asarray(decisions, dtype=bool), np.asarray(labels).astype(bool)
+    if decided.shape != gold.shape or decided.ndim != 2 or len(set(label_names)) != decided.shape[1]:
+        raise ValueError(
+            f"decisions and labels must both be (examples, labels), with a name for each label; found {decided.shape}, "
+            f"{gold.shape} and {len(set(label_names))} different names"
+        )
+    counts = (decided & gold).sum(0), decided.sum(0), gold.sum(0)
+    columns = (_ratio(counts[0], counts[1]), _ratio(counts[0], counts[2]), _f1(*counts, 0.0), counts[2])
+    return {
+        name: {"precision": p, "recall": r, "f1": f1, "support": support}
+        for name, p, r, f1, support in zip(label_names, *(column.tolist() for column in columns), strict=True)
     }
 
 
@@ -162,9 +211,14 @@ def _f1(hits: np.ndarray, decided: np.ndarray, gold: np.ndarray, empty: float) -
     return np.where(both > 0, 2.0 * hits / np.maximum(both, 1.0), empty)
 
 
+def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """part / whole elementwise, 0 where `whole` is 0."""
+    return np.asarray(part / np.maximum(whole, 1), dtype=np.float64)
+
+
 def _mean_average_precision(scores: np.ndarray, gold: np.ndarray) -> float:
-    """Mean over examples with labels of scikit-learn's average precision: (1/|y|) sum over gold labels of the precision
-    among all labels scored at least as high, so that tied labels share one precision."""
+    """Mean over rows with a positive of scikit-learn's average precision: (1/|y|) sum over the positives of the
+    precision among all entries scored at least as high, so that tied ones share one precision."""
     labelled = gold.any(1)
     if not labelled.any():
         return float("nan")

@@ -12,12 +12,12 @@ from transformers import Trainer
 
 
 def remove_results(trainer: Trainer) -> None:
-    """Deletes the results and predictions that an earlier run left in the output folder, on which others would be
-    merged; those of this run's training stay."""
+    """Deletes the results, predictions and report that an earlier run left in the output folder, on which others would
+    be merged; those of this run's training stay."""
     if not trainer.is_world_process_zero():
         return
     folder = Path(str(trainer.args.output_dir))
-    for file in (*folder.glob("*_results.json"), *folder.glob("_predictions*")):
+    for file in (*folder.glob("*_results.json"), *folder.glob("_predictions*"), folder / "label_report.json"):
         if file.name != "train_results.json" and file.is_file():
             file.unlink()
     train = folder / "train_results.json"

@@ -12,7 +12,14 @@ import numpy as np
 from transformers import Trainer
 
 from ..inference.decoders import decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
-from ..metrics.multilabel import example_f1, first_output, multilabel_metrics, sigmoid, tune_threshold
+from ..metrics.multilabel import (
+    example_f1,
+    first_output,
+    label_report,
+    multilabel_metrics,
+    sigmoid,
+    tune_threshold,
+)
 from ..utils.files import whole_file
 from .common import close_run, results_table
 
@@ -27,8 +34,16 @@ FIGURES = {
     "f1_micro_tuned": "micro F1 at the tuned threshold",
     "f1_macro": "macro F1 at 0.5",
     "f1_macro_tuned": "macro F1 at the tuned threshold",
-    "map": "mean average precision",
+    "precision_example_tuned": "example precision at the tuned threshold",
+    "recall_example_tuned": "example recall at the tuned threshold",
+    "jaccard_tuned": "Jaccard index at the tuned threshold",
+    "exact_match_tuned": "exact match at the tuned threshold",
+    "map": "mean average precision over examples",
+    "map_macro": "mean average precision over labels",
 }
+FREE_OF_THRESHOLD = ("map", "map_macro")
+LABEL_REPORT = "label_report.json"  # of the test split, at the tuned threshold
+PRINTED_LABELS = 40  # the most for which the report is printed
 
 
 def score_decoders(
@@ -51,10 +66,10 @@ def score_decoders(
         empty_score: as in `multilabel_metrics`.
 
     Returns:
-        metrics: for `eval_` and, with test labels, `test_` each: the figures of `multilabel_metrics` at 0.5; its three
-            F1 with `_tuned`, at the one tuned threshold; `f1_example_per_label`, `f1_example_expected` and
-            `f1_example_calibrated`. All in [0, 1]. And `threshold`, the tuned one. What is tuned on validation is
-            optimistic there.
+        metrics: for `eval_` and, with test labels, `test_` each: the figures of `multilabel_metrics` at 0.5; those that
+            depend on the threshold with `_tuned`, at the one tuned threshold; `f1_example_per_label`,
+            `f1_example_expected` and `f1_example_calibrated`. All in [0, 1]. And `threshold`, the tuned one. What is
+            tuned on validation is optimistic there.
         per_example: (M,) F1 of each test row under each decoder, keyed as in `metrics` without `test_`, for
             `compare.statistics.paired_bootstrap`; empty without test labels.
 
@@ -83,7 +98,7 @@ def score_decoders(
             "f1_example_calibrated": decode_expected_f1(rescaled(probabilities, *calibration), empty_score=empty_value),
         }
         per_example = {key: example_f1(decided, labels, empty_score) for key, decided in decisions.items()}
-        figures = fixed | {f"{key}_tuned": tuned[key] for key in ("f1_micro", "f1_macro")}
+        figures = fixed | {f"{key}_tuned": value for key, value in tuned.items() if key not in FREE_OF_THRESHOLD}
         figures |= {key: float(values.mean()) for key, values in per_example.items()}
         metrics.update({f"{split}_{key}": value for key, value in figures.items()})
     metrics["threshold"] = threshold
@@ -143,8 +158,9 @@ def evaluate_multilabel(
 
 
 def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | None = None) -> dict[str, float]:
-    """What every multi-label program does after training: evaluate under all decoders, save, write results, the card
-    and `_predictions.jsonl` of the test split, print the table, push where the arguments say so.
+    """What every multi-label program does after training: evaluate under all decoders, save, write results, the card,
+    and `_predictions.jsonl` and `label_report.json` of the test split, print the tables, push where the arguments say
+    so.
 
     Args:
         trainer: has `eval_dataset` and, as the programs set it, `test_dataset`, which may be None.
@@ -160,7 +176,12 @@ def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | No
         if probabilities is not None:
             path = folder / "_predictions.jsonl"
             write_predictions(path, probabilities, labels, data.label_names, metrics["threshold"])
-        return closing_table(metrics)
+        if probabilities is None or labels is None:
+            return closing_table(metrics)
+        by_label = label_report(probabilities >= metrics["threshold"], labels, data.label_names)
+        with whole_file(folder / LABEL_REPORT) as unfinished:
+            unfinished.write_text(json.dumps(by_label, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        return f"{closing_table(metrics)}\n\n{label_table(by_label, folder / LABEL_REPORT)}"
 
     return close_run(trainer, metrics, report, card_facts)
 
@@ -216,6 +237,13 @@ def write_predictions(
             shown = np.flatnonzero(p >= min(0.5, threshold)).tolist()
             line["probabilities"] = {label_names[i]: round(float(p[i]), 4) for i in shown}
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def label_table(by_label: Mapping[str, Mapping[str, float]], file: Path) -> str:
+    """The table of a [`label_report`], of up to 40 labels; of more, a line that names the file."""
+    if len(by_label) > PRINTED_LABELS:
+        return f"precision, recall, F1 and support of each of the {len(by_label)} labels: {file}"
+    return results_table([{"label, test": name, **figures} for name, figures in by_label.items()])
 
 
 def closing_table(metrics: Mapping[str, float]) -> str:
