@@ -78,6 +78,7 @@ def test_the_trainer_gets_the_same_figures_from_every_form_of_logits(form):
         z = scaled[:, 0].numpy()
     expected = metrics.mask_metrics(1 / (1 + np.exp(-z)), labels)
     assert metrics.mask_compute_metrics(Prediction(logits[form], labels)) == pytest.approx(expected)
+    assert sorted(expected) == sorted(metrics.mask_compute_metrics.figures)
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,7 @@ def test_compute_metrics_takes_logits_and_a_tuple():
     expected = {**multilabel_metrics(probabilities, labels), "f1_example_tuned": tuned, "threshold": threshold}
     assert figures == pytest.approx(expected, abs=1e-9)
     assert all(type(value) is float for value in figures.values())
+    assert sorted(figures) == sorted(multilabel_compute_metrics.figures)
     extreme = SimpleNamespace(predictions=np.array([[1e4, -1e4]], dtype=np.float32), label_ids=np.array([[1, 0]]))
     assert multilabel_compute_metrics(extreme)["f1_example"] == 1.0
 

@@ -135,6 +135,7 @@ def test_compute_metrics_counts_what_is_not_masked(kind, names):
     assert compute(SimpleNamespace(predictions=(logits, "hidden"), label_ids=labels)) == expected
     assert compute(SimpleNamespace(predictions=logits.argmax(-1), label_ids=labels)) == expected
     assert all(type(value) is float for value in expected.values())
+    assert sorted(expected) == sorted(compute.figures)
 
 
 def test_mistakes_are_named():

@@ -29,6 +29,7 @@ from seal_hf import (
     load_tags,
     tokenize,
 )
+from seal_hf.metrics import mask_compute_metrics, multilabel_compute_metrics, tagging_compute_metrics
 
 RUN = ["train_dataset", "eval_dataset"]
 
@@ -299,11 +300,52 @@ def test_rows_that_are_a_list_or_none_at_all(tmp_path):
         SealTrainer(tiny_run.model(), tiny_run.arguments(tmp_path), train_dataset=[])
 
 
+BEST = dict(eval_strategy="epoch", save_strategy="epoch", load_best_model_at_end=True, num_train_epochs=1)
+
+
+@pytest.mark.parametrize(
+    "metric, compute_metrics, message",
+    [
+        ("nosuch", None, "is 'nosuch', which no evaluation of this run gives. It must be one of loss, energy_output"),
+        ("eval_f1_exmple", multilabel_compute_metrics, "is 'eval_f1_exmple', .* Did you mean 'f1_example'. It must be"),
+        ("f1", tagging_compute_metrics(["a", "b"], "plain"), "is 'f1', which no evaluation of this run gives. It must"),
+        ("iou", mask_compute_metrics, "is 'iou', .* It must be one of mean_iou, pixel_accuracy, loss"),
+    ],
+)
+def test_a_metric_that_no_evaluation_gives_is_refused_before_training(metric, compute_metrics, message, tmp_path):
+    trainer, _ = tiny_run.make(tmp_path, metric_for_best_model=metric, **BEST)
+    trainer.compute_metrics = compute_metrics
+    with pytest.raises(ValueError, match=f"`metric_for_best_model` {message}"):
+        trainer.train()
+    assert trainer.state.global_step == 0
+
+
+def test_a_metric_of_several_evaluations_has_the_name_of_its_data_set(tmp_path):
+    trainer, _ = tiny_run.make(tmp_path, metric_for_best_model="a_f1_micro", **BEST)
+    trainer.compute_metrics, trainer.eval_dataset = multilabel_compute_metrics, {"a": trainer.eval_dataset}
+    trainer.train()
+    assert trainer.state.best_metric is not None
+    trainer.args.metric_for_best_model = "f1_micro"
+    with pytest.raises(ValueError, match="is 'f1_micro', .* Did you mean 'a_f1_micro'"):
+        trainer.train()
+
+
 def test_a_metric_that_is_not_computed_is_named(tmp_path):
-    options = dict(eval_strategy="epoch", save_strategy="epoch", load_best_model_at_end=True)
-    trainer, _ = tiny_run.make(tmp_path, metric_for_best_model="nosuch", num_train_epochs=1, **options)
+    """Of a function, or an evaluation, of one's own, whose figures nobody can know."""
+    trainer, _ = tiny_run.make(tmp_path, metric_for_best_model="nosuch", **BEST)
+    trainer.compute_metrics = lambda found: {"mine": 1.0}
     with pytest.raises(ValueError, match="set to 'eval_nosuch', which is not found in the evaluation metrics"):
         trainer.train()
+
+    class Own(SealTrainer):
+        def evaluate(self, *args, **kwargs):
+            return super().evaluate(*args, **kwargs) | {"eval_mine": 1.0}
+
+    args = tiny_run.arguments(tmp_path / "own", metric_for_best_model="mine", **BEST)
+    rows = TensorRows(tiny_run.table())
+    trainer = Own(tiny_run.model(), args, train_dataset=rows, eval_dataset=rows)
+    trainer.train()
+    assert trainer.state.best_metric == 1.0
 
 
 @pytest.mark.parametrize(

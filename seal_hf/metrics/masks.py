@@ -67,6 +67,9 @@ def mask_compute_metrics(eval_prediction: Any) -> dict[str, float]:
     return mask_metrics(mask_probabilities(first_output(eval_prediction.predictions), labels.shape[1:]), labels)
 
 
+mask_compute_metrics.figures = ("mean_iou", "pixel_accuracy")  # type: ignore[attr-defined]  # as of label sets
+
+
 def mask_probabilities(logits: np.ndarray, size: tuple[int, int] | None = None) -> np.ndarray:
     """Foreground probabilities, (N, H, W), of logits (N, 2, h, w), (N, 1, h, w) or (N, H, W)."""
     return torch.sigmoid(log_odds(torch.as_tensor(np.asarray(logits)), size)).numpy()

@@ -11,6 +11,10 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+FIGURES = (
+    *(f"{figure}_{average}" for figure in ("f1", "precision", "recall") for average in ("example", "macro", "micro")),
+    *("jaccard", "exact_match", "hamming_loss", "map", "map_macro"),
+)
 DEFAULT_GRID = np.arange(1, 100) / 100  # candidate thresholds 0.01 .. 0.99
 _BLOCK = 1 << 21  # elements handled at once where a temporary of the input's size would be several times its memory
 
@@ -164,6 +168,10 @@ def multilabel_compute_metrics(eval_prediction: Any) -> dict[str, float]:
     figures = multilabel_metrics(probabilities, labels)
     threshold, tuned = tune_threshold(probabilities, labels)
     return {**figures, "f1_example_tuned": tuned, "threshold": threshold}
+
+
+# the names of its figures, for who must know them before an evaluation
+multilabel_compute_metrics.figures = (*FIGURES, "f1_example_tuned", "threshold")  # type: ignore[attr-defined]
 
 
 def sigmoid(logits: np.ndarray) -> np.ndarray:

@@ -131,6 +131,9 @@ def tagging_compute_metrics(label_names: Sequence[str], kind: str) -> Callable[[
         found, gold = ([row.tolist() for row in np.split(names[array], ends)] for array in (chosen, labels))
         return tag_metrics(found, gold, kind, scheme=scheme if kind == "srl" else None)
 
+    figures = ("accuracy",) if kind == "plain" else ("accuracy", "precision", "recall", "f1", "malformed")
+    own = ("core_role_violations",) if kind == "srl" else ()
+    compute_metrics.figures = figures + own  # type: ignore[attr-defined]  # as of label sets
     return compute_metrics
 
 

@@ -23,7 +23,7 @@ from ..saving.checkpoints import COMPLETE
 from ..saving.export import make_branch
 from ..spaces import REWARD_CODES, OutputSpace
 from .checkpoints import Checkpoints
-from .checks import check_columns, check_embeddings, check_label_names, check_own_loss, check_saving
+from .checks import check_best_metric, check_columns, check_embeddings, check_label_names, check_own_loss, check_saving
 from .meters import Meters
 
 logger = logging.get_logger(__name__)
@@ -108,6 +108,9 @@ class StructuredTrainer(Trainer):
 
     def begin_run(self, num_training_steps: int) -> None:
         """Called where a run begins, when its length, space and optimizer are known, before a checkpoint is read."""
+        hooks = (type(self).evaluate, type(self).evaluation_loop)
+        if all(hook.__module__.startswith("seal_hf.") for hook in hooks):  # those of a subclass may give more figures
+            check_best_metric(self.args, self.compute_metrics, self.eval_dataset)
         if num_training_steps > 0:  # a threshold was tuned for the nets as they were
             vars(self.model.config).pop("threshold", None)
 

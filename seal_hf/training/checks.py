@@ -23,7 +23,7 @@ from ..nets.encoders import MLPEncoder
 from ..saving.export import saves_merged
 from ..second_net.loss_net import LossNet
 from ..spaces import SPACES, MultiLabelSpace, OutputSpace
-from ..utils.messages import closest
+from ..utils.messages import closest, did_you_mean
 from .arguments import CROSS_ENTROPY, SealTrainingArguments
 from .batch_repeats import NewEpoch
 from .launchers import check_crf, check_launcher
@@ -301,6 +301,31 @@ def check_feature_cache(loss_net: LossNet, model_init: Callable | None, **datase
                 f"`loss_net_feature_cache` needs TensorRows, but `{name}` is a {type(dataset).__name__}: wrap it, or "
                 "use `tokenize`."
             )
+
+
+# what an evaluation says of itself, beside the figures of `compute_metrics`
+OF_EVALUATION = (
+    "loss energy_output energy_gold runtime samples_per_second steps_per_second model_preparation_time "
+    "jit_compilation_time"
+).split()
+
+
+def check_best_metric(args: TrainingArguments, compute_metrics: Callable | None, eval_dataset: Any) -> None:
+    """Raises ValueError for a `metric_for_best_model` that no evaluation of the run gives, where the figures of
+    `compute_metrics` are known."""
+    wanted = args.metric_for_best_model
+    figures = () if compute_metrics is None else getattr(compute_metrics, "figures", None)
+    if wanted is None or figures is None or args.eval_strategy == "no":
+        return
+    known = [*figures, *OF_EVALUATION]
+    if isinstance(eval_dataset, dict):
+        known = [f"{name}_{figure}" for name in eval_dataset for figure in known]
+    found = wanted.removeprefix("eval_")
+    if found not in known:
+        raise ValueError(
+            f"`metric_for_best_model` is {wanted!r}, which no evaluation of this run gives."
+            f"{did_you_mean(found, known)} It must be one of {', '.join(known)}."
+        )
 
 
 def check_columns(**datasets: Any) -> None:
