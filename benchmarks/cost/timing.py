@@ -109,7 +109,7 @@ def spread(found: Sequence[float], digits: int = 2) -> str:
 
 def cost_table(measured: Costs, base: Callable[[str], str], called: str) -> dict[str, list[float]]:
     """Prints a Markdown table of what [`in_processes`] found, over the variant that `base` names, which readers know as
-    `called`; the ratios by `variant, figure`. A figure that the base has not (0 bytes) has none."""
+    `called`; the ratios by `variant, figure`. A figure that the base lacks (0 bytes) is left out."""
     print(f"| variant | time / {called} | memory / {called} | seconds of a step | MiB |\n|---|---|---|---|---|")
     found: dict[str, list[float]] = {}
     for name, runs in measured.items():
