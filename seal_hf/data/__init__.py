@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from .arguments import DataArguments, MaskDataArguments, TagDataArguments
-from .common import NORMALIZE, DataError, MultiLabelData, find_data
+from .common import NORMALIZE, DataError, MultiLabelData, Origins, find_data
 from .digits import load_digit_groups
+from .line_files import SUFFIXES
 from .masks import SegmentationData, load_masks
 from .mulan import load_arff_folder
 from .tags import TagSequenceData, load_srl, load_tags
-from .text import SUFFIXES, load_hub, load_text
+from .text import load_hub, load_text
 
 __all__ = [
     "DataArguments",
@@ -25,6 +26,7 @@ __all__ = [
     "MultiLabelData",
     "SegmentationData",
     "MaskDataArguments",
+    "Origins",
     "TagDataArguments",
     "TagSequenceData",
     "kind_of",

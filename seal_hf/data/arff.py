@@ -4,14 +4,16 @@ not know."""
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import arff
 import numpy as np
 
-from .common import DataError
+from .common import DataError, id_column
 
 TRUE, FALSE = {"yes", "true", "y", "t", "1"}, {"no", "false", "n", "f", "0"}
 IDENTIFIER_SHARE = 0.9  # an attribute with that many different values per row is a name, not a feature
@@ -30,6 +32,7 @@ class Table:
         paths: per row, the cell of Clus' `class hierarchical` attribute; None for other files.
         hierarchy: all class paths that the header of a Clus file declares.
         identifiers: names of the attributes that were dropped, or kept as an index, as identifiers.
+        ids: (N,) values of the first identifier; None if there is none.
     """
 
     values: np.ndarray
@@ -37,6 +40,106 @@ class Table:
     paths: list[str] | None
     hierarchy: list[str]
     identifiers: list[str]
+    ids: np.ndarray | None
+
+
+class ArffFile:
+    """An ARFF file whose rows are read one at a time, as often as they are asked for.
+
+    Attributes:
+        path: the file.
+        names: of its attributes, in their order.
+        kinds: of each, `NUMERIC`, `REAL`, `INTEGER`, `STRING`, or the list of values of a nominal one.
+        class_index: the place of Clus' `class hierarchical` attribute, whose kind is `STRING`; None in other files.
+        hierarchy: all class paths that the header of a Clus file declares.
+
+    Raises:
+        DataError: a file that ends early or is not ARFF, naming the line.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+        lines = self._header()
+        self._first_line = len(lines) + 2  # of the data
+        header = re.sub(r"(?im)^[ \t]*(@\w+)[ \t]+", r"\1 ", "".join(lines))  # liac-arff takes no tab there
+        self.names = [unescape(match.group(1)) for match in ATTRIBUTE.finditer(header)]
+        clus = HIERARCHICAL.search(header)
+        self.hierarchy = [node.strip() for node in clus.group(3).split(",")] if clus else []
+        self.class_index = self.names.index(unescape(clus.group(2))) if clus else None
+        self._plain_header = [*HIERARCHICAL.sub(r"\1 string", header).split("\n"), "@data"]
+        self.kinds = [kind for _, kind in self._parsed((), sparse=False)["attributes"]]
+
+    def __iter__(self) -> Iterator[tuple[int, list[Any]]]:
+        """The line of each row, counted from 1, and its values, None where one is missing. What a sparse row leaves out
+        is 0, or the first value of a nominal (the ARFF definition)."""
+        return self.rows()
+
+    def rows(self, sparse: bool = False) -> Iterator[tuple[int, Any]]:
+        """As `__iter__`; `sparse`, of a file of sparse rows: mappings from the places of attributes to their values."""
+        taken: list[int] = []  # the number of the last line that the parser took
+
+        def lines() -> Iterator[str]:
+            for number, line in self.data_lines():
+                taken[:] = [number]
+                yield line
+
+        try:
+            for row in self._parsed(lines(), sparse)["data"]:
+                yield taken[0], row
+        except (arff.ArffException, ValueError) as error:
+            raise self._unreadable(error, *taken) from error
+        if not taken:
+            raise DataError(f"{self.path}: no rows after @data. The file ends early.")
+
+    def data_lines(self) -> Iterator[tuple[int, str]]:
+        """Lines that are rows. A row cut in two is what a broken download leaves: find it, with its line, before the
+        parser guesses."""
+        quoted, expected = re.compile(QUOTED), len(self.names)
+        for number, line in self._lines():
+            line = line.strip()
+            if number < self._first_line or not line or line.startswith("%"):
+                continue
+            if line.startswith("{"):
+                if not line.endswith("}"):
+                    raise DataError(
+                        f"{self.path}, line {number}: a sparse row without its closing brace; the file ends early."
+                    )
+            elif (found := _count_values(quoted.sub("_", line))) != expected:
+                raise DataError(
+                    f"{self.path}, line {number}: {found} values, expected {expected}, one per attribute. The file "
+                    f"ends early or is damaged."
+                )
+            yield number, line
+
+    def _lines(self) -> Iterator[tuple[int, str]]:
+        with open(self.path, encoding="utf-8-sig", errors="replace") as file:
+            for number, line in enumerate(file, start=1):
+                if "\ufffd" in line and not line.lstrip().startswith("%"):  # in a comment it does no harm
+                    raise DataError(f"{self.path}, line {number}: not UTF-8 text. Save the file as UTF-8.")
+                yield number, line
+
+    def _header(self) -> list[str]:
+        found: list[str] = []
+        for _, line in self._lines():
+            if re.match(r"(?i)[ \t]*@data", line):
+                return found
+            found.append(line)
+        raise DataError(f"{self.path}: no @data line in {len(found)} lines. The file ends early or is not ARFF.")
+
+    def _parsed(self, lines: Iterable[str], sparse: bool) -> dict[str, Any]:
+        """What liac-arff makes of the header and these lines, whose rows it gives one at a time."""
+        kind = arff.LOD_GEN if sparse else arff.DENSE_GEN
+        try:
+            return arff.ArffDecoder().decode(chain(self._plain_header, lines), return_type=kind)
+        except (arff.ArffException, ValueError) as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception, number: int | None = None) -> Exception:
+        if isinstance(error, DataError):
+            return error
+        if number is not None:
+            error.line = number  # type: ignore[attr-defined]  # of liac-arff's own errors
+        return DataError(f"{self.path}: not readable as ARFF: {error}")
 
 
 def read_arff(path: Path, keep_id: bool = False, identifiers: Sequence[str] | None = None) -> Table:
@@ -54,35 +157,19 @@ def read_arff(path: Path, keep_id: bool = False, identifiers: Sequence[str] | No
     Raises:
         DataError: a file that ends early or is not ARFF, naming the line.
     """
-    import arff
-
-    text = path.read_text(encoding="utf-8-sig", errors="replace")
-    for number, line in enumerate(text.split("\n"), start=1) if "\ufffd" in text else ():
-        if "\ufffd" in line and not line.lstrip().startswith("%"):  # in a comment it does no harm
-            raise DataError(f"{path}, line {number}: not UTF-8 text. Save the file as UTF-8.")
-    header, marker, body = _split(text, path)
-    header = re.sub(r"(?im)^[ \t]*(@\w+)[ \t]+", r"\1 ", header)  # liac-arff takes no tab there
-    names = [unescape(match.group(1)) for match in ATTRIBUTE.finditer(header)]
-    clus = HIERARCHICAL.search(header)
-    hierarchy = [node.strip() for node in clus.group(3).split(",")] if clus else []
-    _check_rows(len(names), body, path, first_line=header.count("\n") + 2)
-    sparse = body.lstrip().startswith("{")
-    try:
-        plain = HIERARCHICAL.sub(r"\1 string", header)
-        parsed = arff.loads(plain + marker + body, return_type=arff.LOD if sparse else arff.DENSE)
-    except (arff.ArffException, ValueError) as error:
-        raise DataError(f"{path}: not readable as ARFF: {error}") from error
-    rows, kinds = parsed["data"], [kind for _, kind in parsed["attributes"]]
-    if not rows:
-        raise DataError(f"{path}: no rows after @data. The file ends early.")
+    file = ArffFile(path)
+    sparse = next((line.startswith("{") for _, line in file.data_lines()), False)
+    rows = [row for _, row in file.rows(sparse)]
+    names, kinds = list(file.names), list(file.kinds)
     columns = _sparse_columns(rows, kinds) if sparse else list(zip(*rows, strict=True))
     paths = None
-    if clus:  # the class attribute is no feature
-        position = names.index(unescape(clus.group(2)))
-        paths = list(columns.pop(position))
-        del names[position], kinds[position]
-    values, names, found = _numbers(path, len(rows), names, kinds, columns, keep_id, identifiers, not clus)
-    return Table(values, names, paths, hierarchy, found)
+    if file.class_index is not None:  # the class attribute is no feature
+        paths = list(columns.pop(file.class_index))
+        del names[file.class_index], kinds[file.class_index]
+    join_binary = file.class_index is None
+    values, out_names, found = numbers(path, len(rows), names, kinds, columns, keep_id, identifiers, join_binary)
+    ids = id_column(columns[names.index(found[0])]) if found else None
+    return Table(values, out_names, paths, file.hierarchy, found, ids)
 
 
 def unescape(name: str) -> str:
@@ -92,35 +179,11 @@ def unescape(name: str) -> str:
     return re.sub(r"\\(.)", r"\1", name)
 
 
-def _split(text: str, path: Path) -> tuple[str, str, str]:
-    match = re.search(r"(?im)^[ \t]*@data[^\n]*(\n|$)", text)
-    if match is None:
-        raise DataError(f"{path}: no @data line in {text.count(chr(10))} lines. The file ends early or is not ARFF.")
-    return text[: match.start()], match.group(0), text[match.end() :]
+def _count_values(line: str) -> int:
+    return line.count(",") + (not line.endswith(","))  # nothing after the last comma is no value
 
 
-def _check_rows(columns: int, body: str, path: Path, first_line: int) -> None:
-    """A row cut in two is what a broken download leaves: find it, with its line, before the parser guesses."""
-    quoted = re.compile(QUOTED)
-    for number, line in enumerate(body.split("\n"), start=first_line):
-        line = line.strip()
-        if not line or line.startswith("%"):
-            continue
-        if line.startswith("{"):
-            if not line.endswith("}"):
-                raise DataError(f"{path}, line {number}: a sparse row without its closing brace; the file ends early.")
-            continue
-        if "'" in line or '"' in line:
-            line = quoted.sub("_", line)
-        found = line.count(",") + (not line.endswith(","))  # nothing after the last comma is no value
-        if found != columns:
-            raise DataError(
-                f"{path}, line {number}: {found} values, expected {columns}, one per attribute. The file ends "
-                f"early or is damaged."
-            )
-
-
-def _numbers(
+def numbers(
     path: Path,
     num_rows: int,
     names: Sequence[str],
@@ -134,7 +197,7 @@ def _numbers(
     out_names, found, blocks = [], [], [np.empty((num_rows, 0), dtype=np.float32)]
     for name, kind, column in zip(names, kinds, columns, strict=True):
         nominal = isinstance(kind, list)
-        codes = _binary(kind) if nominal and join_binary else None  # value -> number
+        codes = binary(kind) if nominal and join_binary else None  # value -> number
         if kind == "STRING" or (nominal and codes is None):
             if name in identifiers if identifiers is not None else _is_identifier(column):
                 found.append(name)
@@ -175,7 +238,7 @@ def _sparse_columns(rows: Sequence[dict], kinds: Sequence) -> list[list]:
     return columns
 
 
-def _binary(values: Sequence[str]) -> dict[str, float] | None:
+def binary(values: Sequence[str]) -> dict[str, float] | None:
     """{YES, NO} and its kin in any order -> {value: 1 or 0}; None for other nominals. A lone `0` or `1` counts too."""
     lowered = {value: value.strip().lower() for value in values}
     if not all(v in TRUE | FALSE for v in lowered.values()) or len({v in TRUE for v in lowered.values()}) != len(

@@ -8,22 +8,34 @@ the place of the tag what no other line has there.
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from .common import DataError
+import numpy as np
 
-Rows = dict[str, list]  # column -> a value per sentence: lists of strings, `predicate` an int
+from .common import DataError, Origins
+
+Rows = dict[str, Any]  # column -> a value per sentence: lists of strings, `predicate` an int; and their `Origins`
+ORIGINS = "@origins"  # the key of these: no column has such a name
 FEATURE_NAMES = {1: ["pos"], 2: ["pos", "chunk"]}  # CoNLL-2000, CoNLL-2003
+DOCUMENT = "-DOCSTART-"  # first cell of a line that begins a document
 
 
 def take(rows: Rows, ids: Iterable[int]) -> Rows:
     """The rows of these ids, in their order."""
     ids = list(ids)
-    return {name: [values[i] for i in ids] for name, values in rows.items()}
+    columns = {name: [values[i] for i in ids] for name, values in rows.items() if name != ORIGINS}
+    return columns | {ORIGINS: rows[ORIGINS].take(ids)}
+
+
+def line_origins(path: Path, lines: list[int]) -> Rows:
+    """What a reader adds to its columns: `lines`, counted from 1, in which the sentences of the file begin."""
+    return {ORIGINS: Origins(str(path), lines=np.array(lines, dtype=np.int64))}
 
 
 class Line(NamedTuple):
@@ -32,33 +44,157 @@ class Line(NamedTuple):
     cells: list[str]
 
 
-def read_lines(path: Path) -> list[str]:
+def lines_of(path: Path) -> Iterator[str]:
     """Lines of a UTF-8 file, ended by line feeds alone: words may hold the other separators of Unicode.
 
     Raises:
         DataError: the file is not UTF-8.
     """
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 text ({error}). Save the file as UTF-8.") from error
-    return text.replace("\r\n", "\n").split("\n")
+    with open(path, encoding="utf-8-sig", newline="\n") as file:
+        try:
+            for line in file:
+                yield line.removesuffix("\n").removesuffix("\r")
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path}: not UTF-8 text ({error}). Save the file as UTF-8.") from error
 
 
-def sentences_of(path: Path) -> tuple[list[list[Line]], str]:
-    """Blocks of lines between empty ones, split into cells, and the separator: tab, or empty for white space."""
-    lines = read_lines(path)
-    first = next((line for line in lines if line.strip("\ufeff \t") and not line.startswith("#")), "")
-    separator = "\t" if "\t" in first else ""
-    blocks: list[list[Line]] = [[]]
-    for number, text in enumerate(lines, start=1):
+def separator_of(path: Path) -> str:
+    """The separator of the columns: a tab, or empty for white space."""
+    first = next((line for line in lines_of(path) if line.strip("\ufeff \t") and not line.startswith("#")), "")
+    return "\t" if "\t" in first else ""
+
+
+def blocks_of(path: Path) -> Iterator[list[Line]]:
+    """Blocks of lines between empty ones, split into cells."""
+    separator = separator_of(path)
+    block: list[Line] = []
+    for number, text in enumerate(lines_of(path), start=1):
         if not text.strip("\ufeff \t"):  # joined files leave byte-order marks in the middle
-            if blocks[-1]:
-                blocks.append([])
+            if block:
+                yield block
+            block = []
         else:
             cells = text.split("\t") if separator else re.split("[ \t]+", text.strip(" \t"))  # others are words
-            blocks[-1].append(Line(number, text, cells))
-    return [block for block in blocks if block], separator
+            block.append(Line(number, text, cells))
+    if block:
+        yield block
+
+
+class ColumnSentence(NamedTuple):
+    """A sentence of a file of columns.
+
+    Attributes:
+        before: comments and `-DOCSTART-` lines that stand between the sentence before and this one's words, with empty
+            lines between blocks of them.
+        lines: one per word.
+    """
+
+    before: list[str]
+    lines: list[Line]
+
+
+class ColumnFile:
+    """A file of columns, which is read a sentence at a time.
+
+    Args:
+        word_column, tag_column: numbers of the columns, from 0; negative ones count from the last. `tag_column` None:
+            no column holds tags.
+
+    Attributes:
+        separator: a tab, or empty for white space.
+        columns: name -> number of the column: `words`, `tags`, and of further columns `pos` (one), `pos` and `chunk`
+            (two), else `column_<number>`.
+
+    Raises:
+        DataError: an empty file, too few columns, a line with another number of columns, an empty tag: with its line.
+    """
+
+    def __init__(self, path: Path, word_column: int = 0, tag_column: int | None = -1):
+        self.path, self.separator = path, separator_of(path)
+        certain = (line for block in blocks_of(path) for line in block if _is_certain(line))
+        first = next(certain, None)
+        if first is None:
+            raise DataError(
+                f"{path}: no sentence; expected a word and its tag per line, and empty lines between sentences."
+            )
+        self._first, self._width = first.number, len(first.cells)
+        word, *tag = self._chosen({"word_column": word_column, "tag_column": tag_column})
+        others = [column for column in range(self._width) if column not in (word, *tag)]
+        names = FEATURE_NAMES.get(len(others), [f"column_{column}" for column in others])
+        names = [*["words", "tags"][: 1 + len(tag)], *names]
+        self.columns = dict(zip(names, [word, *tag, *others], strict=True))
+        self._known: set[str] | None = None  # tags, which tell a comment from a word
+        if tag and not self.separator:
+            cells = (line.cells for line in itertools.chain([first], certain))
+            self._known = {row[tag[0]] for row in cells if len(row) == self._width}
+        self._counts: Counter[str] = Counter()
+
+    def _chosen(self, given: dict[str, int | None]) -> list[int]:
+        """The columns of words and tags, counted from the first."""
+        chosen = {option: column for option, column in given.items() if column is not None}
+        needed = "a word and a tag" if len(chosen) > 1 else "a word"
+        for option, column in chosen.items():
+            if not -self._width <= column < self._width or self._width < len(chosen):
+                raise DataError(
+                    f"{self.path}, line {self._first}: {self._width} columns, and `{option}` is {column}: expected at "
+                    f"least {needed}, separated by {'tabs' if self.separator else 'white space'}. Is it the right file?"
+                )
+        columns = [column % self._width for column in chosen.values()]
+        if len(set(columns)) < len(columns):
+            raise DataError(
+                f"{self.path}: `word_column` and `tag_column` are both column {columns[0]} of {self._width}, counting "
+                "from 0. Name the column of the words and that of the tags."
+            )
+        return columns
+
+    def __iter__(self) -> Iterator[ColumnSentence]:
+        self._counts.clear()
+        before: list[str] = []
+        for block in blocks_of(self.path):
+            lines = [line for line in block if line.cells[0] != DOCUMENT]
+            words = list(itertools.dropwhile(self._is_comment, lines))
+            self._counts["comment lines skipped"] += len(lines) - len(words)
+            first = words[0].number if words else math.inf
+            before += [line.text for line in block if line.number < first or line.cells[0] == DOCUMENT]
+            if not words:
+                self._counts["empty sentences dropped"] += 1
+                before.append("")
+                continue
+            for line in words:
+                self._check(line)
+            yield ColumnSentence(before, words)
+            before = []
+
+    def values(self, sentence: ColumnSentence) -> dict[str, list[str]]:
+        """The columns of a sentence, a value per word."""
+        return {name: [line.cells[i].strip(" ") for line in sentence.lines] for name, i in self.columns.items()}
+
+    @property
+    def notes(self) -> list[str]:
+        """What the last pass over the file left out of the sentences, with counts."""
+        return [f"{self.path.name}: {count} {what}." for what, count in self._counts.items() if count]
+
+    def _is_comment(self, line: Line) -> bool:
+        """Of a line before the first word of a sentence."""
+        if self.separator:
+            return line.text.startswith("#") and len(line.cells) == 1
+        if line.cells[0] != "#" or len(line.cells) != self._width:
+            return line.cells[0] == "#"
+        return self._known is not None and line.cells[self.columns["tags"]] not in self._known
+
+    def _check(self, line: Line) -> None:
+        tag = self.columns.get("tags")
+        if len(line.cells) != self._width or (tag is not None and not line.cells[tag].strip(" ")):
+            raise DataError(
+                f"{self.path}, line {line.number}: {line.text[:60]!r} has {len(line.cells)} columns, expected "
+                f"{self._width} as in line {self._first}{f', and a tag in column {tag}' if tag is not None else ''}. "
+                f"Words must not hold the separator ({'a tab' if self.separator else 'white space'})."
+            )
+
+
+def _is_certain(line: Line) -> bool:
+    """Whether a line is one of a word for certain."""
+    return line.cells[0] != DOCUMENT and not line.text.startswith("#")
 
 
 def read_columns(path: Path, word_column: int = 0, tag_column: int = -1) -> tuple[Rows, list[str]]:
@@ -68,59 +204,16 @@ def read_columns(path: Path, word_column: int = 0, tag_column: int = -1) -> tupl
         word_column, tag_column: numbers of the columns, from 0; negative ones count from the last.
 
     Returns:
-        Columns `words`, `tags` and, of further columns, `pos` (one), `pos` and `chunk` (two), else `column_<number>`;
-        and notes, with counts.
+        the columns of [`ColumnFile`], a list per sentence, with `ORIGINS`; and notes, with counts.
 
     Raises:
-        DataError: an empty file, too few columns, a line with another number of columns, an empty tag: with its line.
+        DataError: as [`ColumnFile`].
     """
-    blocks, separator = sentences_of(path)
-    blocks = [[line for line in block if line.cells[0] != "-DOCSTART-"] for block in blocks]
-    certain = [line for block in blocks for line in block if not line.text.startswith("#")]
-    if not certain:
-        raise DataError(
-            f"{path}: no sentence; expected a word and its tag per line, and empty lines between sentences."
-        )
-    width = len(certain[0].cells)
-    for option, column in (("word_column", word_column), ("tag_column", tag_column)):
-        if not -width <= column < width or width < 2:
-            raise DataError(
-                f"{path}, line {certain[0].number}: {width} columns, and `{option}` is {column}: expected at least a "
-                f"word and a tag, separated by {'tabs' if separator else 'white space'}. Is it the right file?"
-            )
-    word_column, tag_column = word_column % width, tag_column % width
-    if word_column == tag_column:
-        raise DataError(
-            f"{path}: `word_column` and `tag_column` are both column {word_column} of {width}, counting from 0. Name "
-            "the column of the words and that of the tags."
-        )
-    known = {line.cells[tag_column] for line in certain if len(line.cells) == width}
-    others = [column for column in range(width) if column not in (word_column, tag_column)]
-    names = FEATURE_NAMES.get(len(others), [f"column_{column}" for column in others])
-    chosen = {"words": word_column, "tags": tag_column, **dict(zip(names, others, strict=True))}
-    rows: Rows = {name: [] for name in chosen}
-    counts: Counter[str] = Counter()
-    for block in blocks:
-        start = 0
-        while start < len(block) and _is_comment(block[start], separator, width, tag_column, known):
-            start += 1
-        counts["comment lines skipped"] += start
-        if start == len(block):
-            counts["empty sentences dropped"] += 1
-            continue
-        for line in block[start:]:
-            if len(line.cells) != width or not line.cells[tag_column].strip(" "):
-                raise DataError(
-                    f"{path}, line {line.number}: {line.text[:60]!r} has {len(line.cells)} columns, expected {width} "
-                    f"as in line {certain[0].number}, and a tag in column {tag_column}. Words must not hold the "
-                    f"separator ({'a tab' if separator else 'white space'})."
-                )
-        for name, column in chosen.items():
-            rows[name].append([line.cells[column].strip(" ") for line in block[start:]])
-    return rows, [f"{path.name}: {count} {what}." for what, count in counts.items() if count]
-
-
-def _is_comment(line: Line, separator: str, width: int, tag_column: int, known: set[str]) -> bool:
-    if separator:
-        return line.text.startswith("#") and len(line.cells) == 1
-    return line.cells[0] == "#" and (len(line.cells) != width or line.cells[tag_column] not in known)
+    file = ColumnFile(path, word_column, tag_column)
+    rows: Rows = {name: [] for name in file.columns}
+    begins: list[int] = []
+    for sentence in file:
+        for name, values in file.values(sentence).items():
+            rows[name].append(values)
+        begins.append(sentence.lines[0].number)
+    return rows | line_origins(path, begins), file.notes

@@ -6,7 +6,7 @@ import os
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,48 @@ class Scaling(NamedTuple):
     scale: np.ndarray
 
 
+@dataclass(frozen=True)
+class Origins:
+    """Where the N rows of a split were read.
+
+    Attributes:
+        source: a file, a folder of images, or a Hub id or an embedded data set with the name of its split.
+        lines: (N,) of a file of lines: the line in which each row begins, counted from 1 as an editor shows it.
+        rows: (N,) of other data: the number of each row in `source`, counted from 0.
+        files: (N,) of image files: their names in `source`.
+        ids: (N,) values of the column `id`, or of the identifier attribute of ARFF files; None if there is none.
+    """
+
+    source: str
+    lines: np.ndarray | None = None
+    rows: np.ndarray | None = None
+    files: np.ndarray | None = None
+    ids: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return next(len(column) for column in (self.lines, self.rows, self.files) if column is not None)
+
+    def of(self, i: int) -> dict[str, Any]:
+        """`source`, and what is known of `line`, `row`, `file` and `id`, of row i of the split; JSON can hold it."""
+        columns = {"line": self.lines, "row": self.rows, "file": self.files, "id": self.ids}
+        values = {name: column.item(i) for name, column in columns.items() if column is not None}
+        return {"source": self.source, **values}
+
+    def take(self, rows: np.ndarray | Sequence[int] | slice) -> Origins:
+        """Of some rows, in their order."""
+        columns = (self.lines, self.rows, self.files, self.ids)
+        return Origins(self.source, *(None if column is None else column[rows] for column in columns))
+
+
+def id_column(values: Sequence[Any] | None) -> np.ndarray | None:
+    """Ids as an array of objects that JSON can hold; None if there are none."""
+    if values is None:
+        return None
+    ids = np.empty(len(values), dtype=object)
+    ids[:] = [value if isinstance(value, (str, int, float, type(None))) else str(value) for value in values]
+    return ids
+
+
 @dataclass
 class MultiLabelData:
     """A multi-label data set.
@@ -42,6 +84,7 @@ class MultiLabelData:
         feature_names: names of the features; empty for text.
         notes: what the loader did to the data, with counts.
         scaling: normalisation of the features, fitted on train; the features themselves are as in the files.
+        origins: by split, where its rows were read.
     """
 
     name: str
@@ -53,6 +96,7 @@ class MultiLabelData:
     feature_names: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     scaling: Scaling | None = None
+    origins: dict[str, Origins] = field(default_factory=dict)
 
     @property
     def num_features(self) -> int:
@@ -173,6 +217,7 @@ def fit_scaling(train: np.ndarray, kind: str) -> Scaling | None:
 def feature_data(
     name: str,
     splits: dict[str, tuple[np.ndarray, np.ndarray]],
+    origins: dict[str, Origins],
     feature_names: Sequence[str],
     label_names: Sequence[str],
     normalize: str,
@@ -180,10 +225,11 @@ def feature_data(
     notes: list[str],
     max_train_rows: int | None = None,
 ) -> MultiLabelData:
-    """Checked feature data, with its normalisation, from (features, labels) arrays by split."""
+    """Checked feature data, with its normalisation, from (features, labels) arrays and their origins by split."""
     if max_train_rows is not None:
         x, y = splits["train"]
         splits["train"] = x[:max_train_rows], y[:max_train_rows]
+        origins["train"] = origins["train"].take(slice(max_train_rows))
     check_splits({split: len(y) for split, (_, y) in splits.items()}, source)
     if not feature_names:
         raise DataError(f"{source}: no attribute is a feature.")
@@ -201,6 +247,7 @@ def feature_data(
         list(feature_names),
         notes,
         fit_scaling(splits["train"][0], normalize),
+        {split: origins[split] for split in tables},
     )
 
 

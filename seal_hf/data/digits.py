@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .common import MultiLabelData, feature_data
+from .common import MultiLabelData, Origins, feature_data
 
 SLOTS = 3
 DERIVED = (
@@ -76,7 +76,7 @@ def load_digit_groups(normalize: str = "none", seed: int = 0, max_train_rows: in
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(pixels))
     pools = dict(zip(SIZES, np.split(order, [len(order) * 6 // 10, len(order) * 8 // 10]), strict=True))
-    splits = {}
+    splits, origins = {}, {}
     for split, size in SIZES.items():
         chosen = rng.choice(pools[split], (size, SLOTS))
         empty = np.arange(SLOTS) >= rng.integers(1, SLOTS + 1, (size, 1))  # (N, 3), filled from the left
@@ -84,5 +84,7 @@ def load_digit_groups(normalize: str = "none", seed: int = 0, max_train_rows: in
         features = canvas.transpose(0, 2, 1, 3).reshape(size, -1)  # rows of the picture: (N, 8 * 24)
         digits = np.where(empty, -1, source.target[chosen])
         splits[split] = (features, digit_labels(digits))
+        origins[split] = Origins(f"digits, {split} split", rows=np.arange(size))
     names = [f"pixel {row},{column}" for row in range(8) for column in range(8 * SLOTS)]
-    return feature_data("digits", splits, names, LABEL_NAMES, normalize, "embedded digits", [], max_train_rows)
+    where = "embedded digits"
+    return feature_data("digits", splits, origins, names, LABEL_NAMES, normalize, where, [], max_train_rows)

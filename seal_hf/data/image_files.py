@@ -11,6 +11,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from ..structures.masks import IGNORE
 from .common import DataError
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
@@ -37,7 +38,7 @@ def files_by_stem(folder: Path) -> dict[str, Path]:
                 f"{', '.join(IMAGE_SUFFIXES)}, masks to .png."
             )
     if not found:
-        raise DataError(f"{folder}: no images. Give at least one, with its mask, of type {', '.join(IMAGE_SUFFIXES)}.")
+        raise DataError(f"{folder}: no images. Give at least one of type {', '.join(IMAGE_SUFFIXES)}.")
     return found
 
 
@@ -58,6 +59,47 @@ def mask_values(mask: Any) -> np.ndarray:
     return np.asarray(opened(mask) if isinstance(mask, Path) else mask)
 
 
+def as_rgb(image: np.ndarray, where: str) -> np.ndarray:
+    """(H, W), (H, W, 1), (H, W, 3) or (H, W, 4), uint8 or bool -> (H, W, 3) uint8.
+
+    Raises:
+        DataError: another shape or type, naming `where` it is from.
+    """
+    if image.dtype == bool:
+        image = image.astype(np.uint8) * 255
+    if image.dtype != np.uint8 or image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] not in (1, 3, 4)):
+        raise DataError(
+            f"{where}: the image has shape {image.shape} and type {image.dtype}; expected uint8 (H, W, 3), values "
+            "from 0 to 255. Convert it: for values in [0, 1], (255 * image).round().astype(np.uint8)."
+        )
+    if image.ndim == 2 or image.shape[2] == 1:
+        image = np.repeat(image.reshape(*image.shape[:2], 1), 3, 2)
+    return image[..., :3]
+
+
+def as_mask(mask: np.ndarray, where: str) -> np.ndarray:
+    """(H, W), or with equal channels, of whole numbers -> (H, W) uint8, of 0, 1 and 255.
+
+    Raises:
+        DataError: another shape, or another value, naming `where` it is from.
+    """
+    if mask.ndim == 3 and (mask == mask[..., :1]).all():
+        mask = mask[..., 0]
+    if mask.ndim != 2:
+        raise DataError(
+            f"{where}: the mask has shape {mask.shape} with channels that differ; expected one channel (H, W) of "
+            "0, 1 and 255. Turn colours into 0 and 1 first."
+        )
+    wrong = mask[~np.isin(mask, (0, 1, IGNORE))]
+    if wrong.size:
+        raise DataError(
+            f"{where}: {wrong.size} of {mask.size} values of the mask are none of 0 (background), 1 (foreground) "
+            f"and 255 (does not count), such as {wrong.flat[0]}. Threshold a mask that JPEG or resizing blurred "
+            "(and save it as PNG); reduce one with several classes to one of them."
+        )
+    return mask.astype(np.uint8)
+
+
 def opened(file: Path) -> Any:
     """A PIL image. Through `datasets`, as pillow is no dependency of ours: only image files need it."""
     try:
@@ -68,13 +110,14 @@ def opened(file: Path) -> Any:
         raise DataError(f"{file}: not readable as an image: {error}. Replace or remove it.") from error
 
 
-def resized(array: np.ndarray, size: int) -> np.ndarray:
-    """An image (H, W, 3) bilinearly, a mask (H, W) to the nearest pixel: (size, size, ...)."""
+def resized(array: np.ndarray, size: int | tuple[int, int]) -> np.ndarray:
+    """An image (H, W, 3) bilinearly, a mask (H, W) to the nearest pixel: (h, w, ...), `size` being (h, w), or both."""
+    sides = (size, size) if isinstance(size, int) else size
     if array.ndim == 2:
-        rows, columns = (((np.arange(size) + 0.5) * length / size).astype(int) for length in array.shape)
-        return array[np.ix_(rows, columns)]
+        places = zip(sides, array.shape, strict=True)
+        return array[np.ix_(*(((np.arange(side) + 0.5) * length / side).astype(int) for side, length in places))]
     planes = torch.from_numpy(array.copy()).permute(2, 0, 1).unsqueeze(0).float()
-    planes = F.interpolate(planes, size=(size, size), mode="bilinear", antialias=True)
+    planes = F.interpolate(planes, size=sides, mode="bilinear", antialias=True)
     return planes[0].permute(1, 2, 0).round().clamp(0, 255).byte().numpy()
 
 

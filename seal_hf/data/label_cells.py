@@ -6,7 +6,7 @@ import ast
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,6 +67,21 @@ def label_cell(value: Any, place: str) -> list:
     return [int(v) if isinstance(v, (bool, np.bool_)) else v for v in values]
 
 
+def cell_writer(names: Sequence[str]) -> Callable[[Sequence[str]], str]:
+    """What writes a set of these names as a text that [`label_cell`] reads back: joined by bars, or, where a name would
+    not survive that, as a JSON list."""
+    if all(_survives(name) for name in names):
+        return "|".join
+    return lambda chosen: json.dumps(chosen, ensure_ascii=False)
+
+
+def _survives(name: str) -> bool:
+    try:
+        return label_cell(name, "") == [name] and label_cell(f"{name}|{name}", "") == [name, name]
+    except DataError:
+        return False
+
+
 def _literal(text: str) -> Any:
     """A tuple or set as Python writes it; other texts, such as a name in brackets, stay as they are."""
     try:
@@ -93,7 +108,7 @@ def label_matrix(
     values = [cell for rows in cells.values() for cell in rows]
     guessed = label_format == "auto"
     if guessed:
-        label_format = _guess_format(values, len(names) if names else None)
+        label_format = guess_format(values, len(names) if names else None)
     if label_format == "multi_hot":
         return _multi_hot(cells, names, source)
     if label_format == "names":
@@ -131,12 +146,50 @@ def label_matrix(
     return matrices, list(known)
 
 
+def gold_labels(
+    cells: list[list], labels: Sequence[str], names: Sequence[str] | None, label_format: str, source: str
+) -> np.ndarray:
+    """Label cells as a multi-hot matrix (N, L) over the labels of a model.
+
+    Args:
+        labels: the model's, in its order.
+        names: what ids, and the places of multi-hot rows, stand for in the data; None: the model's labels.
+        label_format: as in [`label_matrix`].
+
+    Raises:
+        DataError: as there; or a row has a label that the model does not know.
+    """
+    known = guess_format(cells, len(names or labels)) if label_format == "auto" else label_format
+    if known == "names":
+        found = Counter(str(value) for cell in cells for value in cell)
+        _check_known([name for name in found if name not in labels], labels, source)
+        names = labels
+    columns = list(names or labels)
+    matrix = label_matrix({"all": cells}, columns, label_format, source)[0]["all"]
+    _check_known([columns[i] for i in np.flatnonzero(matrix.any(0)) if columns[i] not in labels], labels, source)
+    place = {name: i for i, name in enumerate(columns)}
+    gold = np.zeros((len(cells), len(labels)), dtype=np.float32)
+    for i, label in enumerate(labels):
+        if label in place:
+            gold[:, i] = matrix[:, place[label]]
+    return gold
+
+
+def _check_known(unknown: Sequence[str], labels: Sequence[str], source: str) -> None:
+    if unknown:
+        shown, known = (", ".join(names[:5]) + (", ..." if len(names) > 5 else "") for names in (unknown, labels))
+        raise DataError(
+            f"{source}: {len(unknown)} labels are not known to the model ({shown}); it knows {len(labels)}: {known}."
+            f"{did_you_mean(unknown[0], labels)} Correct the labels, or name their column with --label_column."
+        )
+
+
 def _as_id(value: Any) -> int:
     """-1 for what is no id."""
     return int(value) if re.fullmatch(r"[0-9]+", str(value)) else -1
 
 
-def _guess_format(values: list[list], num_labels: int | None) -> str:
+def guess_format(values: list[list], num_labels: int | None) -> str:
     flat = [str(v) for cell in values for v in cell]
     if not all(re.fullmatch(r"-?[0-9]+", v) for v in flat):
         return "names" if not all(is_number(v) for v in flat) else "multi_hot"

@@ -14,12 +14,12 @@ from pathlib import Path
 import datasets
 import numpy as np
 
+from ..structures.masks import IGNORE
 from ..utils.messages import did_you_mean
-from .common import DataError, check_splits, find_data, random_split
+from .common import DataError, Origins, check_splits, find_data, id_column, random_split
 from .digit_masks import draw_digit_masks
-from .image_files import IMAGE_SUFFIXES, files_by_stem, mask_values, pixels, resized, size_of
+from .image_files import IMAGE_SUFFIXES, as_mask, as_rgb, files_by_stem, mask_values, pixels, resized, size_of
 
-IGNORE = 255  # as of the output space, which data knows nothing of
 SPLIT_WORDS = {"train": ("train",), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
 IMAGE_NAMES, MASK_NAMES = ("image", "images", "pixel_values"), ("mask", "masks", "label", "labels", "annotation")
 
@@ -31,17 +31,20 @@ class SegmentationSplit:
     Attributes:
         images: (N, H, W, 3) uint8.
         masks: (N, H, W) uint8 of 0, 1 and 255.
+        origins: where they were read; None for arrays of one's own.
     """
 
     images: np.ndarray
     masks: np.ndarray
+    origins: Origins | None = None
 
     def __len__(self) -> int:
         return len(self.images)
 
     def take(self, rows: np.ndarray | slice) -> SegmentationSplit:
         """Some rows of it."""
-        return SegmentationSplit(self.images[rows], self.masks[rows])
+        origins = None if self.origins is None else self.origins.take(rows)
+        return SegmentationSplit(self.images[rows], self.masks[rows], origins)
 
 
 @dataclass
@@ -63,6 +66,12 @@ class SegmentationData:
     label_names: list[str] = field(default_factory=lambda: ["background", "foreground"])
     notes: list[str] = field(default_factory=list)
     kind = "masks"
+
+    @property
+    def origins(self) -> dict[str, Origins]:
+        """By split, where its images were read; without the splits that were made of arrays."""
+        splits = {"train": self.train, "validation": self.validation, "test": self.test}
+        return {split: rows.origins for split, rows in splits.items() if rows is not None and rows.origins is not None}
 
     @property
     def image_size(self) -> tuple[int, int]:
@@ -104,7 +113,8 @@ def load_masks(
     embedded, reader = dataset is None or dataset == "digits", _Reader(image_size)
     path = None if dataset is None or embedded else find_data(dataset, data_dir, (".npz",), "digits")
     if dataset is None or embedded:
-        source, splits = "digits", {split: reader.rows(rows, split) for split, rows in draw_digit_masks(seed).items()}
+        source, drawn = "digits", draw_digit_masks(seed)
+        splits = {split: reader.rows(rows, f"digits, {split} split") for split, rows in drawn.items()}
     elif path is not None:
         source = path.stem if path.is_file() else path.name
         splits = _read_path(path, reader)
@@ -138,14 +148,15 @@ class _Reader:
         pairs: Iterable[tuple[np.ndarray, np.ndarray]],
         source: str,
         files: Sequence[tuple[Path, Path]] | None = None,
+        ids: np.ndarray | None = None,
     ) -> SegmentationSplit:
         """Pairs of arrays -> a split. `files`: where each pair is from, its image and its mask; else it is a row of
-        `source`."""
+        `source`, of these ids."""
         images: list[np.ndarray] = []
         masks: list[np.ndarray] = []
         for i, (image, mask) in enumerate(pairs):
             drawn, where = map(str, files[i]) if files else [f"{source}, row {i}"] * 2
-            image, mask = self.image(np.asarray(image), drawn), self.mask(np.asarray(mask), where)
+            image, mask = self.image(np.asarray(image), drawn), as_mask(np.asarray(mask), where)
             if image.shape[:2] != mask.shape:
                 raise DataError(
                     f"{where}: the image is {size_of(image)} pixels and its mask {size_of(mask)}; both must have one "
@@ -162,39 +173,16 @@ class _Reader:
             masks.append(mask)
         if not images:
             raise DataError(f"{source}: no images. Give at least one image with its mask.")
-        return SegmentationSplit(np.stack(images), np.stack(masks))
+        origins = Origins(source, rows=np.arange(len(images)), ids=ids)
+        if files:
+            origins = Origins(str(files[0][0].parent), files=np.array([image.name for image, _ in files]))
+        return SegmentationSplit(np.stack(images), np.stack(masks), origins)
 
     def image(self, image: np.ndarray, where: str) -> np.ndarray:
-        """(H, W), (H, W, 1), (H, W, 3) or (H, W, 4) uint8 -> (H, W, 3)."""
-        if image.dtype == bool:
-            image = image.astype(np.uint8) * 255
-        if image.dtype != np.uint8 or image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] not in (1, 3, 4)):
-            raise DataError(
-                f"{where}: the image has shape {image.shape} and type {image.dtype}; expected uint8 (H, W, 3), values "
-                "from 0 to 255. Convert it: for values in [0, 1], (255 * image).round().astype(np.uint8)."
-            )
-        if image.ndim == 2 or image.shape[2] == 1:
-            self.one_channel += 1
-            image = np.repeat(image.reshape(*image.shape[:2], 1), 3, 2)
-        return image[..., :3]
-
-    def mask(self, mask: np.ndarray, where: str) -> np.ndarray:
-        """(H, W), or with equal channels, of whole numbers -> (H, W) uint8, of 0, 1 and 255."""
-        if mask.ndim == 3 and (mask == mask[..., :1]).all():
-            mask = mask[..., 0]
-        if mask.ndim != 2:
-            raise DataError(
-                f"{where}: the mask has shape {mask.shape} with channels that differ; expected one channel (H, W) of "
-                "0, 1 and 255. Turn colours into 0 and 1 first."
-            )
-        wrong = mask[~np.isin(mask, (0, 1, IGNORE))]
-        if wrong.size:
-            raise DataError(
-                f"{where}: {wrong.size} of {mask.size} values of the mask are none of 0 (background), 1 (foreground) "
-                f"and 255 (does not count), such as {wrong.flat[0]}. Threshold a mask that JPEG or resizing blurred "
-                "(and save it as PNG); reduce one with several classes to one of them."
-            )
-        return mask.astype(np.uint8)
+        """As [`as_rgb`]; images of one channel are counted."""
+        found = as_rgb(image, where)
+        self.one_channel += image.ndim == 2 or image.shape[2] == 1
+        return found
 
     def settle(self, splits: dict[str, SegmentationSplit], source: str) -> None:
         """What can be said of all splits only: their size, what 255 means, and counts."""
@@ -316,6 +304,16 @@ def _read_npz(file: Path, reader: _Reader) -> SegmentationSplit:
 
 
 def _read_folder(folder: Path, reader: _Reader) -> SegmentationSplit:
+    files = paired_files(folder)
+    return reader.rows(((pixels(image), mask_values(mask)) for image, mask in files), str(folder), files)
+
+
+def paired_files(folder: Path) -> list[tuple[Path, Path]]:
+    """The files in `folder`/images, sorted by name, each with its mask in `folder`/masks.
+
+    Raises:
+        DataError: no masks/, an image without a mask or a mask without an image; or as [`files_by_stem`].
+    """
     if not (folder / "masks").is_dir():
         raise DataError(
             f"{folder}: a folder images/, but no masks/ beside it. Put the masks there, under the same names."
@@ -328,8 +326,7 @@ def _read_folder(folder: Path, reader: _Reader) -> SegmentationSplit:
                 f"{have[alone[0]]}: no file of the same name in {folder / part}, nor for {len(alone) - 1} others. Give "
                 f"each image one mask of its name ({', '.join(IMAGE_SUFFIXES)}), or remove it."
             )
-    files = [(images[stem], masks[stem]) for stem in images]
-    return reader.rows(((pixels(image), mask_values(mask)) for image, mask in files), str(folder), files)
+    return [(images[stem], masks[stem]) for stem in images]
 
 
 def _read_hub(
@@ -343,13 +340,15 @@ def _read_hub(
         raise DataError(f"Hub data set {name!r} could not be loaded: {error}") from error
     splits = {}
     for split, words in SPLIT_WORDS.items():
-        found = next((loaded[word] for word in words if word in loaded), None)
-        if found is not None:
+        word = next((word for word in words if word in loaded), None)
+        if word is not None:
+            found = loaded[word]
             columns = found.column_names
             image = _column(columns, image_column, IMAGE_NAMES, "image_column", name)
             mask = _column(columns, mask_column, MASK_NAMES, "mask_column", name)
             pairs = ((pixels(row[image]), mask_values(row[mask])) for row in found)
-            splits[split] = reader.rows(pairs, f"{name}, {split} split")
+            ids = id_column(found["id"][:]) if "id" in columns else None
+            splits[split] = reader.rows(pairs, f"{name}, {word} split", ids=ids)
     if not splits:
         raise DataError(f"Hub data set {name!r} has the splits {', '.join(loaded)}, expected train, validation, test.")
     return {"all": splits["train"]} if set(splits) == {"train"} else splits

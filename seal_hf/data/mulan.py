@@ -11,7 +11,7 @@ import numpy as np
 
 from ..utils.messages import did_you_mean
 from .arff import Table, read_arff, unescape
-from .common import DataError, MultiLabelData, check_finite, feature_data, random_split
+from .common import SPLITS, DataError, MultiLabelData, Origins, check_finite, feature_data, random_split
 
 CLUS_SPLITS = {"train": "train", "validation": "valid", "test": "test"}
 ROOT = "root"  # of a class hierarchy, as Clus calls it
@@ -51,16 +51,16 @@ def load_arff_folder(
         known = next(iter(tables.values())).identifiers if tables else None
         tables[file] = read_arff(file, keep_id, known)
     if any(table.hierarchy for table in tables.values()):
-        name, splits, features, labels, notes = _clus(folder, tables, keep_root)
+        name, splits, origins, features, labels, notes = _clus(folder, tables, keep_root)
     elif keep_root:
         raise DataError(f"{folder}: `keep_root` is set, but no `class hierarchical` attribute is there. Leave it out.")
     else:
-        name, splits, features, labels, notes = _mulan(folder, tables, seed)
+        name, splits, origins, features, labels, notes = _mulan(folder, tables, seed)
     identifiers = next(iter(tables.values())).identifiers
     if identifiers:
         action = "kept as an integer" if keep_id else "dropped"
         notes.append(f"identifier attribute {', '.join(identifiers)} {action}.")
-    return feature_data(name, splits, features, labels, normalize, str(path), notes, max_train_rows)
+    return feature_data(name, splits, origins, features, labels, normalize, str(path), notes, max_train_rows)
 
 
 def _mulan(folder: Path, tables: dict[Path, Table], seed: int) -> tuple[Any, ...]:
@@ -78,7 +78,9 @@ def _mulan(folder: Path, tables: dict[Path, Table], seed: int) -> tuple[Any, ...
         fit, validation = random_split(len(x), (0.8, 0.2), seed)
         notes.append(f"validation: {len(validation)} rows out of {parts['train'].name} (seed {seed}).")
         splits = {"train": (x[fit], y[fit]), "validation": (x[validation], y[validation]), "test": (test_x, test_y)}
-        return name, splits, features, names, notes
+        whole = _origins(parts["train"], train)
+        origins = {"train": whole.take(fit), "validation": whole.take(validation)}
+        return name, splits, origins | {"test": _origins(parts["test"], test)}, features, names, notes
     if len(tables) != 1:
         found = ", ".join(file.name for file in tables)
         raise DataError(
@@ -89,12 +91,18 @@ def _mulan(folder: Path, tables: dict[Path, Table], seed: int) -> tuple[Any, ...
     x, y, features = _features_and_labels(table, names, file)
     folds = folder / "folds.json"
     if folds.is_file():
-        rows = _read_folds(folds, len(x), file)
+        rows = read_folds(folds, len(x), file)
     else:
         rows = random_split(len(x), (0.6, 0.2, 0.2), seed)
         notes.append(f"no folds.json: rows split 60/20/20 at random (seed {seed}).")
-    splits = {split: (x[ids], y[ids]) for split, ids in zip(("train", "validation", "test"), rows, strict=True)}
-    return file.stem, splits, features, names, notes
+    whole = _origins(file, table)
+    splits = {split: (x[ids], y[ids]) for split, ids in zip(SPLITS, rows, strict=True)}
+    origins = {split: whole.take(ids) for split, ids in zip(SPLITS, rows, strict=True)}
+    return file.stem, splits, origins, features, names, notes
+
+
+def _origins(file: Path, table: Table) -> Origins:
+    return Origins(str(file), rows=np.arange(len(table.values)), ids=table.ids)
 
 
 def _label_names(folder: Path, name: str, table: Table) -> list[str]:
@@ -138,7 +146,7 @@ def _features_and_labels(table: Table, labels: list[str], file: Path) -> tuple[n
     return x, y, features
 
 
-def _read_folds(path: Path, num_rows: int, file: Path) -> list[np.ndarray]:
+def read_folds(path: Path, num_rows: int, file: Path) -> list[np.ndarray]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         folds = [np.asarray(fold, dtype=np.int64).reshape(-1) for fold in content["folds"]]
@@ -162,7 +170,7 @@ def _read_folds(path: Path, num_rows: int, file: Path) -> list[np.ndarray]:
 def _clus(folder: Path, tables: dict[Path, Table], keep_root: bool) -> tuple[Any, ...]:
     """Clus: own train / valid / test files; label paths are closed under ancestors; missing numbers take the train
     mean."""
-    splits, by_split = {}, {}
+    splits, by_split, origins = {}, {}, {}
     for split, word in CLUS_SPLITS.items():
         matches = [file for file in tables if f".{word}" in file.name.lower() or f"-{word}" in file.name.lower()]
         if len(matches) != 1:
@@ -171,13 +179,13 @@ def _clus(folder: Path, tables: dict[Path, Table], keep_root: bool) -> tuple[Any
                 f"{', '.join(file.name for file in tables)}. Give the folder with all three files."
             )
         by_split[split] = tables[matches[0]]
+        origins[split] = _origins(matches[0], by_split[split])
         if not by_split[split].hierarchy:
             raise DataError(f"{matches[0]}: no `class hierarchical` attribute, which the files beside it have.")
     train = by_split["train"]
-    nodes = sorted({ancestor for path in train.hierarchy for ancestor in _ancestors(path)})
+    nodes = sorted({ancestor for path in train.hierarchy for ancestor in ancestors(path)})
     missing = sum(int(np.isnan(table.values).sum()) for table in by_split.values())
-    counts = (~np.isnan(train.values)).sum(0)
-    means = np.where(counts > 0, np.nansum(train.values, axis=0) / np.maximum(counts, 1), 0).astype(np.float32)
+    means = column_means(train.values)
     for split, table in by_split.items():
         if table.names != train.names:
             raise DataError(f"{folder}: the {split} file has other attributes than the train file.")
@@ -192,10 +200,16 @@ def _clus(folder: Path, tables: dict[Path, Table], keep_root: bool) -> tuple[Any
         notes = [f"{len(nodes)} classes, closed under ancestors; the first is the root, always on."]
     if missing:
         notes.append(f"{missing} missing numeric values take the mean of their column in train.")
-    return folder.name, splits, train.names, nodes, notes
+    return folder.name, splits, origins, train.names, nodes, notes
 
 
-def _ancestors(path: str) -> list[str]:
+def column_means(values: np.ndarray) -> np.ndarray:
+    """(F,) means of (N, F) values that are not missing; 0 where all are."""
+    counts = (~np.isnan(values)).sum(0)
+    return np.where(counts > 0, np.nansum(values, axis=0) / np.maximum(counts, 1), 0).astype(np.float32)
+
+
+def ancestors(path: str) -> list[str]:
     """`a/b/c` -> `a`, `a/b`, `a/b/c`."""
     parts = path.split("/")
     return ["/".join(parts[:i]) for i in range(1, len(parts) + 1)]
@@ -213,7 +227,7 @@ def path_labels(cells: list[str], nodes: list[str], split: str) -> np.ndarray:
         if not isinstance(cell, str) or not cell.strip():
             raise DataError(f"row {row} (counting from 0) of the {split} file has no class.")
         for path in cell.strip().split("@"):
-            for node in _ancestors(path):
+            for node in ancestors(path):
                 if node not in index:
                     raise DataError(
                         f"class {path!r} in row {row} (counting from 0) of the {split} file is not declared in the "

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from .columns import Rows, read_lines
+from .columns import Rows, line_origins, lines_of, take
 from .common import DataError
 
 MARK = "<NEWREFERENCE>"
@@ -31,15 +31,16 @@ def read_references(path: Path, bio: bool = True) -> tuple[Rows, list[str]]:
         bio: tags are `B-author`, `I-author`; else `author`.
 
     Returns:
-        Columns `words` and `tags`; notes, with counts.
+        Columns `words` and `tags`, with `ORIGINS`; notes, with counts.
 
     Raises:
         DataError: a field that is not closed, is closed by another, or lies in another: with file and line.
     """
     rows: Rows = {"words": [], "tags": []}
+    lines: list[int] = []  # of the first word of each reference
     field, begins, outside = "", False, 0
     opened = 0  # line where the open field begins
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in enumerate(lines_of(path), start=1):
         for part in re.split(r"(<[^<>\s]+>)", line):
             tag = _TAG.fullmatch(part)
             if part == MARK:
@@ -47,6 +48,7 @@ def read_references(path: Path, bio: bool = True) -> tuple[Rows, list[str]]:
                     raise _unbalanced(path, opened, f"<{field}> is not closed before the next reference")
                 rows["words"].append([])
                 rows["tags"].append([])
+                lines.append(number)
             elif tag and tag[1]:
                 if tag[2] != field:
                     raise _unbalanced(path, number, f"{part} closes {f'<{field}>' if field else 'no open field'}")
@@ -60,6 +62,8 @@ def read_references(path: Path, bio: bool = True) -> tuple[Rows, list[str]]:
                 if words and not rows["words"]:
                     raise DataError(f"{path}, line {number}: text before the first {MARK}. Begin each reference by it.")
                 if words:
+                    if not rows["words"][-1]:
+                        lines[-1] = number
                     tags = [(f"I-{field}" if bio else field) if field else "O"] * len(words)
                     if bio and field and begins:
                         tags[0], begins = f"B-{field}", False
@@ -72,7 +76,7 @@ def read_references(path: Path, bio: bool = True) -> tuple[Rows, list[str]]:
     empty = len(rows["words"]) - len(kept)
     notes = [f"{path.name}: {empty} empty references dropped."] if empty else []
     notes += [f"{path.name}: {outside} words outside all fields, tagged O."] if outside else []
-    return {name: [values[i] for i in kept] for name, values in rows.items()}, notes
+    return take(rows | line_origins(path, lines), kept), notes
 
 
 def _unbalanced(path: Path, number: int, what: str) -> DataError:

@@ -10,9 +10,11 @@ the first word of its `V`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from .columns import Line, Rows, sentences_of
+from .columns import Line, Rows, blocks_of, line_origins
 from .common import DataError
 
 WORD, POS, FRAME, FIRST_ROLE = 1, 2, 4, 6
@@ -30,24 +32,20 @@ def read_srl(path: Path) -> tuple[Rows, list[str]]:
             frames, a bracket that is not closed, not opened, or inside another: with file and line.
     """
     rows: Rows = {"words": [], "tags": [], "pos": [], "predicate": []}
+    begins: list[int] = []
     sentences, without, no_verb = 0, 0, 0
-    for block in sentences_of(path)[0]:
-        block = [line for line in block if not (line.text.startswith("#") and len(line.cells) < FIRST_ROLE)]
-        if not block:
-            continue
+    for sentence in role_sentences(path):
         sentences += 1
-        columns = _columns(block, path)
-        propositions = columns[FIRST_ROLE:]
-        without += not propositions
-        for number, cells in enumerate(propositions):
-            tags = _bio(cells, block, path, number)
-            if "B-V" not in tags:
+        without += not sentence.propositions
+        for tags, predicate in sentence.propositions:
+            if predicate is None:
                 no_verb += 1
                 continue
-            rows["words"].append(columns[WORD])
-            rows["pos"].append(columns[POS])
+            rows["words"].append(sentence.columns[WORD])
+            rows["pos"].append(sentence.columns[POS])
             rows["tags"].append(tags)
-            rows["predicate"].append(tags.index("B-V"))
+            rows["predicate"].append(predicate)
+            begins.append(sentence.lines[0].number)
     if not rows["words"]:
         raise DataError(
             f"{path}: no proposition in {sentences} sentences; expected columns index, word, POS, parse bit, frame, "
@@ -56,11 +54,60 @@ def read_srl(path: Path) -> tuple[Rows, list[str]]:
     notes = [f"{path.name}: {len(rows['words'])} propositions of {sentences} sentences."]
     notes += [f"{path.name}: {without} sentences without a proposition dropped."] if without else []
     notes += [f"{path.name}: {no_verb} propositions without V dropped: their predicate is unknown."] if no_verb else []
-    return rows, notes
+    return rows | line_origins(path, begins), notes
+
+
+class Proposition(NamedTuple):
+    """A predicate and its roles.
+
+    Attributes:
+        tags: BIO tags, one per word; None without gold.
+        predicate: the index of the first word of its `V`, or, without gold, of its frame; None if it has no `V`.
+    """
+
+    tags: list[str] | None
+    predicate: int | None
+
+
+class RoleSentence(NamedTuple):
+    """A sentence of a file of bracket columns: its lines, the same by column, and a proposition per frame."""
+
+    lines: list[Line]
+    columns: list[list[str]]
+    propositions: list[Proposition]
+
+
+def role_sentences(path: Path, gold: bool = True) -> Iterator[RoleSentence]:
+    """The sentences of a file, one at a time.
+
+    Args:
+        gold: False: the file may lack its bracket columns, all of them, and `tags` may then be None.
+
+    Raises:
+        DataError: as [`read_srl`], but for a file without any proposition.
+    """
+    for block in blocks_of(path):
+        block = [line for line in block if not (line.text.startswith("#") and len(line.cells) < FIRST_ROLE)]
+        if not block:
+            continue
+        columns = _columns(block, path)
+        frames = [i for i, frame in enumerate(columns[FRAME]) if frame != "-"]
+        if len(columns) == FIRST_ROLE and not gold:
+            yield RoleSentence(block, columns, [Proposition(None, place) for place in frames])
+            continue
+        if len(frames) != len(columns) - FIRST_ROLE:
+            raise DataError(
+                f"{path}, line {block[0].number}: {len(frames)} words of the sentence have a frame, and it has "
+                f"{len(columns) - FIRST_ROLE} bracket columns; expected one per frame."
+            )
+        roles = [_bio(cells, block, path, number) for number, cells in enumerate(columns[FIRST_ROLE:])]
+        yield RoleSentence(
+            block, columns, [Proposition(tags, tags.index("B-V") if "B-V" in tags else None) for tags in roles]
+        )
 
 
 def _columns(block: list[Line], path: Path) -> list[list[str]]:
-    """The columns of a sentence, checked."""
+    """The columns of a sentence, as many in each of its lines."""
     width = len(block[0].cells)
     for line in block:
         if len(line.cells) != width or width < FIRST_ROLE:
@@ -69,14 +116,7 @@ def _columns(block: list[Line], path: Path) -> list[list[str]]:
                 f"word, POS, parse bit, frame, sense, and a bracket column per predicate, as many in all lines of "
                 f"a sentence."
             )
-    columns = [list(column) for column in zip(*(line.cells for line in block), strict=True)]
-    frames = sum(frame != "-" for frame in columns[FRAME])
-    if frames != width - FIRST_ROLE:
-        raise DataError(
-            f"{path}, line {block[0].number}: {frames} words of the sentence have a frame, and it has "
-            f"{width - FIRST_ROLE} bracket columns; expected one per frame."
-        )
-    return columns
+    return [list(column) for column in zip(*(line.cells for line in block), strict=True)]
 
 
 def _bio(cells: list[str], block: list[Line], path: Path, number: int) -> list[str]:

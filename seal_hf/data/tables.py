@@ -8,11 +8,12 @@ import tempfile
 from pathlib import Path
 
 import datasets
+import numpy as np
 from datasets import Dataset
 
 from ..utils.messages import did_you_mean
-from .columns import Rows, take
-from .common import SPLITS, DataError, random_split
+from .columns import ORIGINS, Rows, take
+from .common import SPLITS, DataError, Origins, id_column, random_split
 
 SPLIT_WORDS = {
     "train": ("train", "training"),
@@ -47,6 +48,8 @@ def read_tables(
             or has a word that is no text, or a tag that is missing.
     """
     repo, _, configuration = name.partition(":")
+    if files is not None and "all" in files:
+        files = {"train": files["all"]}
     for file in (files or {}).values():
         if not file.stat().st_size:
             raise DataError(f"{file} is empty.")
@@ -55,10 +58,8 @@ def read_tables(
             loaded = datasets.load_dataset(repo, configuration or None)
         else:
             kind = "parquet" if next(iter(files.values())).suffix == ".parquet" else "json"
-            paths = {  # the library reads a path as a pattern
-                "train" if split == "all" else re.sub(r"\W", "_", split): glob.escape(str(file))
-                for split, file in files.items()
-            }
+            # the library reads a path as a pattern
+            paths = {re.sub(r"\W", "_", split): glob.escape(str(file)) for split, file in files.items()}
             with tempfile.TemporaryDirectory() as cache:  # the library's own cache knows a file by its time stamp alone
                 loaded = datasets.load_dataset(kind, data_files=paths, cache_dir=cache, keep_in_memory=True)
     except Exception as error:  # the library raises a dozen kinds; the user needs the name and the reason
@@ -66,9 +67,10 @@ def read_tables(
         raise DataError(f"Data set {name!r} could not be loaded: {reason}") from error
     splits = {}
     for split, words in SPLIT_WORDS.items():
-        found = next((loaded[word] for word in words if word in loaded), None)
-        if found is not None:
-            splits[split] = _rows(found, word_column, tag_column, f"{name}, {split} split")
+        word = next((word for word in words if word in loaded), None)
+        if word is not None:
+            splits[split] = _rows(loaded[word], word_column, tag_column, f"{name}, {split} split")
+            splits[split][ORIGINS] = _origins(loaded[word], f"{name}, {word} split" if files is None else files[split])
     whole = set.intersection(*(set(rows) for rows in splits.values())) if splits else set()
     partly = sorted({name for rows in splits.values() for name in rows} - whole)
     if partly:
@@ -120,6 +122,17 @@ def _features(table: Dataset, taken: tuple[str, str], lengths: list[int]) -> Row
         if all(whole):
             found[name] = [[names[value] for value in row] for row in values] if names else values
     return found
+
+
+def _origins(table: Dataset, source: Path | str) -> Origins:
+    """Of a file, by line where each row has one, or of a split on the Hub."""
+    ids = id_column(table["id"][:]) if "id" in table.column_names else None
+    if isinstance(source, Path) and source.suffix == ".jsonl":
+        with open(source, "rb") as file:
+            lines = np.flatnonzero([bool(line.strip()) for line in file]) + 1
+        if len(lines) == len(table):
+            return Origins(str(source), lines=lines, ids=ids)
+    return Origins(str(source), rows=np.arange(len(table)), ids=ids)
 
 
 def _column_name(table: Dataset, option: str, column: int | str, default: int, place: str) -> str:

@@ -19,8 +19,8 @@ from datasets import Dataset
 
 from ..structures.tag_schemes import SCHEMES, convert, scheme_of, split_tag
 from ..utils.messages import did_you_mean
-from .columns import Rows, read_columns, take
-from .common import SPLITS, DataError, check_splits, find_data, groups_of, random_split
+from .columns import ORIGINS, Rows, read_columns, take
+from .common import SPLITS, DataError, Origins, check_splits, find_data, groups_of, random_split
 from .references import is_references, read_references
 from .srl import read_srl
 from .tables import SPLIT_WORDS, TABLES, read_tables
@@ -61,6 +61,7 @@ class TagSequenceData:
         notes: what the loader did to the data, with counts.
         extra_tests: further test sets of the folder, by file name.
         unlabelled: with `num_labelled`, the other training rows, without `tags`.
+        origins: by split, further test sets too, where its rows were read: by line, that of the first word.
     """
 
     name: str
@@ -72,6 +73,7 @@ class TagSequenceData:
     notes: list[str] = field(default_factory=list)
     extra_tests: dict[str, Dataset] = field(default_factory=dict)
     unlabelled: Dataset | None = None
+    origins: dict[str, Origins] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:
@@ -254,8 +256,8 @@ def _build(
     for split, rows in splits.items():
         if set(rows) != set(splits["train"]):
             raise DataError(
-                f"{source}: the {split} split has the columns {', '.join(rows)}, expected "
-                f"{', '.join(splits['train'])} as in train."
+                f"{source}: the {split} split has the columns {_columns(rows)}, expected "
+                f"{_columns(splits['train'])} as in train."
             )
     splits = {split: _without_empty(rows, split, notes) for split, rows in splits.items()}
     scheme = _convert_all(splits, scheme, notes)
@@ -294,6 +296,7 @@ def _build(
         notes,
         extra,
         _dataset(unlabelled, ids) if unlabelled else None,
+        {split: splits[split][ORIGINS] for split in tables},
     )
 
 
@@ -336,6 +339,10 @@ def _convert_all(splits: dict[str, Rows], scheme: str, notes: list[str]) -> str:
     return target
 
 
+def _columns(rows: Rows) -> str:
+    return ", ".join(name for name in rows if name != ORIGINS)
+
+
 def _few(names: list[str]) -> str:
     return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
 
@@ -347,7 +354,8 @@ def _order(tag: str) -> tuple:
 
 def _dataset(rows: Rows, ids: dict[str, int]) -> Dataset:
     words = pa.list_(pa.string())
-    columns = {name: pa.array(values, type=words) for name, values in rows.items() if name not in ("tags", "predicate")}
+    others = ("tags", "predicate", ORIGINS)
+    columns = {name: pa.array(values, type=words) for name, values in rows.items() if name not in others}
     if "tags" in rows:
         columns["tags"] = pa.array([[ids[tag] for tag in row] for row in rows["tags"]], type=pa.list_(pa.int64()))
     if "predicate" in rows:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import csv
-import json
-import re
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import datasets
+import numpy as np
 
 from ..utils.messages import did_you_mean
-from .common import DataError, MultiLabelData, check_splits, label_notes, make_dataset, random_split
+from .common import (
+    DataError,
+    MultiLabelData,
+    Origins,
+    check_splits,
+    id_column,
+    label_notes,
+    make_dataset,
+    random_split,
+)
 from .label_cells import is_number, label_cell, label_matrix, place_of, valid_text
+from .line_files import SUFFIXES, not_utf8, read_lines
 
-SUFFIXES = (".csv", ".tsv", ".jsonl")
 SPLIT_NAMES = {"train": ("train", "training"), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
 Rows = dict[str, list[Any]]
 
@@ -44,12 +51,15 @@ def load_text(
     """
     files = _split_files(path) if path.is_dir() else {"all": path}
     label_list = (path if path.is_dir() else path.parent) / "labels.txt"
-    names = _read_label_list(label_list) if label_list.is_file() else None
+    names = read_label_list(label_list) if label_list.is_file() else None
     notes = [f"label names from {label_list.name}."] if names and not path.is_dir() else []
-    splits = {split: _read(file, names is not None, label_column) for split, file in files.items()}
-    return _build(
-        path.stem, splits, str(path), text_column, label_column, label_format, names, max_train_rows, seed, notes
-    )
+    splits: dict[str, Rows] = {}
+    origins: dict[str, Origins] = {}
+    for split, file in files.items():
+        splits[split], lines = _read(file, names is not None, label_column)
+        origins[split] = Origins(str(file), lines=np.array(lines), ids=id_column(splits[split].get("id")))
+    columns = (text_column, label_column, label_format)
+    return _build(path.stem, splits, origins, str(path), *columns, names, max_train_rows, seed, notes)
 
 
 def load_hub(
@@ -71,17 +81,21 @@ def load_hub(
             f"Hub data set {name!r} could not be loaded, and there is no such file or folder here: {error}"
         ) from error
     splits: dict[str, Rows] = {}
+    origins: dict[str, Origins] = {}
     names = None
     for split, words in SPLIT_NAMES.items():
-        found = next((loaded[word] for word in words if word in loaded), None)
-        if found is not None:
+        word = next((word for word in words if word in loaded), None)
+        if word is not None:
+            found = loaded[word]
             splits[split] = {column: found[column][:] for column in found.column_names}
+            ids = id_column(splits[split].get("id"))
+            origins[split] = Origins(f"{name}, {word} split", rows=np.arange(len(found)), ids=ids)
             feature = found.features.get(label_column)
             names = names or getattr(getattr(feature, "feature", feature), "names", None)
     if not splits:
         raise DataError(f"Hub data set {name!r} has the splits {', '.join(loaded)}, expected train, validation, test.")
     if set(splits) == {"train"}:
-        splits = {"all": splits["train"]}
+        splits, origins = {"all": splits["train"]}, {"all": origins["train"]}
     notes: list[str] = []
     if "validation" not in splits and "train" in splits:
         size = len(next(iter(splits["train"].values())))
@@ -89,22 +103,17 @@ def load_hub(
         whole = splits["train"]
         splits["train"] = {column: [values[i] for i in fit] for column, values in whole.items()}
         splits["validation"] = {column: [values[i] for i in validation] for column, values in whole.items()}
+        origins |= {"train": origins["train"].take(fit), "validation": origins["train"].take(validation)}
         notes.append(f"no validation split: {len(validation)} rows out of train (seed {seed}).")
-    short = repo.split("/")[-1]
-    return _build(short, splits, name, text_column, label_column, label_format, names, max_train_rows, seed, notes)
+    columns = (text_column, label_column, label_format)
+    return _build(repo.split("/")[-1], splits, origins, name, *columns, names, max_train_rows, seed, notes)
 
 
 def _split_files(folder: Path) -> dict[str, Path]:
     files = {}
     for split, words in SPLIT_NAMES.items():
-        matches = [folder / f"{word}{suffix}" for word in words for suffix in SUFFIXES]
-        matches = [file for file in matches if file.is_file()]
-        if len(matches) > 1:
-            raise DataError(
-                f"{folder}: two files for the {split} split: {', '.join(file.name for file in matches)}. Keep one."
-            )
-        if matches:
-            files[split] = matches[0]
+        if file := split_file(folder, split, words, SUFFIXES):
+            files[split] = file
     for split in ("train", "validation"):
         if split not in files:
             found = ", ".join(sorted(file.name for file in folder.iterdir())) or "nothing"
@@ -115,105 +124,43 @@ def _split_files(folder: Path) -> dict[str, Path]:
     return files
 
 
-def _read_label_list(path: Path) -> list[str]:
+def split_file(folder: Path, split: str, words: Sequence[str], suffixes: Sequence[str]) -> Path | None:
+    """The file of a split, which is called by one of these words; None where there is none."""
+    matches = [file for word in words for suffix in suffixes if (file := folder / f"{word}{suffix}").is_file()]
+    if len(matches) > 1:
+        raise DataError(
+            f"{folder}: two files for the {split} split: {', '.join(file.name for file in matches)}. Keep one."
+        )
+    return matches[0] if matches else None
+
+
+def read_label_list(path: Path) -> list[str]:
     try:
         names = [name.strip() for name in path.read_text(encoding="utf-8-sig").strip().split("\n")]
     except UnicodeDecodeError as error:
-        raise _not_utf8(path, error) from error
+        raise not_utf8(path, error) from error
     wrong = [name for name in names if not name or names.count(name) > 1]
     if wrong:  # ids are line numbers: skipping a line would shift all labels behind it
         raise DataError(f"{path}: expected one label per line, each once; found {wrong[0]!r} among {len(names)} lines.")
     return names
 
 
-def _read(path: Path, has_label_list: bool, label_column: str) -> Rows:
-    """Columns of a file."""
-    try:
-        if path.suffix == ".jsonl":
-            return _read_jsonl(path)
-        return _read_table(path, has_label_list, label_column)
-    except UnicodeDecodeError as error:
-        raise _not_utf8(path, error) from error
-
-
-def _not_utf8(path: Path, error: UnicodeDecodeError) -> DataError:
-    return DataError(f"{path}: not UTF-8 text ({error}). Save the file as UTF-8.")
-
-
-# The standard library reads the files, not `datasets`: there, a row that is too short gets empty cells in silence, rows
-# that are all too long lose their last cells, a JSON text such as 2024-01-01 becomes a date, an error counts rows in
-# place of lines, and a path is a pattern.
-
-
-def _read_table(path: Path, has_label_list: bool, label_column: str) -> Rows:
-    delimiter = "\t" if path.suffix == ".tsv" else ","
-    quoting: Any = csv.QUOTE_NONE if path.suffix == ".tsv" else csv.QUOTE_MINIMAL  # tsv texts hold stray quotes
-    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        line = file.readline()
-        if delimiter == "," and ";" in line and "," not in line:
-            raise DataError(f"{path}: its header, {line.strip()!r}, is separated by semicolons. Save it with commas.")
-        file.seek(0)
-        reader = csv.reader(file, delimiter=delimiter, quoting=quoting, strict=True)
-        try:
-            rows = [(reader.line_num, row) for row in reader if row]
-        except csv.Error as error:
-            raise DataError(
-                f"{path}, line {reader.line_num}: {error}. A quote is not closed, or the file ends early."
-            ) from error
-    if not rows:
-        raise DataError(f"{path} is empty.")
-    first = rows[0][1]
-    headerless = has_label_list and delimiter == "\t" and len(first) >= 2 and re.fullmatch(r"[\d,]*", first[1])
-    header = ["text", label_column, "id"][: len(first)] if headerless else rows.pop(0)[1]
-    if delimiter == "\t" and not headerless:  # pandas and spreadsheets quote in a tsv as in a csv, [""joy""]
-        header, rows = _unquote(header), [(number, _unquote(row)) for number, row in rows]
-    if len(set(header)) != len(header):
-        raise DataError(f"{path}: two columns have the same name: {', '.join(header)}.")
-    if not rows:
-        raise DataError(f"{path} is empty: a header ({', '.join(header)}) and no rows.")
-    for number, row in rows:
-        if len(row) != len(header):
-            raise DataError(
-                f"{path}, line {number}: {len(row)} values, expected {len(header)} ({', '.join(header)}). Quote values "
-                f"that hold the separator; the file may end early."
-            )
-    return {name: [row[i] for _, row in rows] for i, name in enumerate(header)}
-
-
-def _unquote(row: list[str]) -> list[str]:
-    """Cells that are one csv string, `"a ""b"" c"`, as what they mean; other quotes belong to the text."""
-    return [v[1:-1].replace('""', '"') if re.fullmatch(r'"(?:[^"]|"")*"', v) else v for v in row]
-
-
-def _read_jsonl(path: Path) -> Rows:
-    columns: Rows = {}
-    with open(path, encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-                if not isinstance(row, dict):
-                    raise ValueError("not an object")
-            except ValueError as error:
-                raise DataError(
-                    f"{path}, line {number}: not a JSON object: {error}. The file may end early."
-                ) from error
-            if columns and set(row) != set(columns):
-                raise DataError(
-                    f"{path}, line {number}: fields {sorted(row)}, expected {sorted(columns)} as in the rows before."
-                )
-            for name, value in row.items():
-                columns.setdefault(name, []).append(value)
-    if not columns:
-        raise DataError(f"{path} is empty.")
-    return columns
+def _read(path: Path, has_label_list: bool, label_column: str) -> tuple[Rows, list[int]]:
+    """Columns of a file, and the line in which each row begins, counted from 1."""
+    names, rows = read_lines(path, ("text", label_column, "id") if has_label_list else ())
+    lines: list[int] = []
+    columns: list[list[Any]] = [[] for _ in names]
+    for number, values in rows:
+        lines.append(number)
+        for column, value in zip(columns, values, strict=True):
+            column.append(value)
+    return dict(zip(names, columns, strict=True)), lines
 
 
 def _build(
     name: str,
     splits: dict[str, Rows],
+    origins: dict[str, Origins],
     source: str,
     text_column: str | None,
     label_column: str,
@@ -224,12 +171,12 @@ def _build(
     notes: list[str],
 ) -> MultiLabelData:
     for split, rows in splits.items():
-        _need_column(label_column, rows, "label_column", place_of(source, split))
-    text_column = text_column or _find_text_column(next(iter(splits.values())), label_column, source)
+        need_column(label_column, rows, "label_column", place_of(source, split))
+    text_column = text_column or find_text_column(next(iter(splits.values())), label_column, source)
     cells, texts = {}, {}
     for split, rows in splits.items():
-        _need_column(text_column, rows, "text_column", place_of(source, split))
-        texts[split] = [_text(v, place_of(source, split, row)) for row, v in enumerate(rows[text_column])]
+        need_column(text_column, rows, "text_column", place_of(source, split))
+        texts[split] = [text_cell(v, place_of(source, split, row)) for row, v in enumerate(rows[text_column])]
         cells[split] = [label_cell(v, place_of(source, split, row)) for row, v in enumerate(rows[label_column])]
     notes += _empty_texts_note(texts, text_column, source)
     labels, label_names = label_matrix(cells, names, label_format, source)
@@ -244,13 +191,22 @@ def _build(
             {split: [texts["all"][i] for i in ids] for split, ids in chosen.items()},
             {split: labels["all"][ids] for split, ids in chosen.items()},
         )
+        origins = {split: origins["all"].take(ids) for split, ids in chosen.items()}
     if max_train_rows is not None:
         texts["train"], labels["train"] = texts["train"][:max_train_rows], labels["train"][:max_train_rows]
+        origins["train"] = origins["train"].take(slice(max_train_rows))
     check_splits({split: len(y) for split, y in labels.items()}, source)
     tables = {split: make_dataset(labels[split], texts=texts[split]) for split in labels if len(labels[split])}
     notes += label_notes(labels, label_names)
     return MultiLabelData(
-        name, "text", tables["train"], tables["validation"], tables.get("test"), label_names, [], notes
+        name,
+        "text",
+        tables["train"],
+        tables["validation"],
+        tables.get("test"),
+        label_names,
+        notes=notes,
+        origins={split: origins[split] for split in tables},
     )
 
 
@@ -271,7 +227,7 @@ def _empty_texts_note(texts: dict[str, list[str]], column: str, source: str) -> 
     return [f"{sum(empty.values())} of {total} texts are empty (kept)."] if any(empty.values()) else []
 
 
-def _need_column(name: str, rows: Rows, argument: str, source: str) -> None:
+def need_column(name: str, rows: Rows, argument: str, source: str) -> None:
     if name not in rows:
         raise DataError(
             f"{source} has no column {name!r}; its columns are {', '.join(rows)}.{did_you_mean(name, rows)} Name the "
@@ -279,7 +235,7 @@ def _need_column(name: str, rows: Rows, argument: str, source: str) -> None:
         )
 
 
-def _find_text_column(rows: Rows, label_column: str, source: str) -> str:
+def find_text_column(rows: Rows, label_column: str, source: str) -> str:
     if "text" in rows:
         return "text"
     strings = [
@@ -297,7 +253,8 @@ def _find_text_column(rows: Rows, label_column: str, source: str) -> str:
     raise DataError(f"{source} has {found}. Name the one to classify with --text_column.")
 
 
-def _text(value: Any, place: str) -> str:
+def text_cell(value: Any, place: str) -> str:
+    """A cell as a text: a missing one is empty."""
     if not isinstance(value, (str, int, float, type(None))):
         raise DataError(f"{place}: the text is {str(value)[:60]!r}, a {type(value).__name__}; expected a string.")
     return "" if value is None else valid_text(str(value), place)

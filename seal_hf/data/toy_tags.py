@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .columns import Rows
+from .columns import ORIGINS, Rows
+from .common import Origins
 
 TYPES = "XYZ"
 WORDS = 40
@@ -24,7 +25,10 @@ NEXT = 0.8  # probability that the next span is of the next type in the circle; 
 def toy_rows(seed: int = 0) -> dict[str, Rows]:
     """400 / 150 / 300 sentences of 8 to 15 words: columns `words` and `tags` (names), by split."""
     rng = np.random.default_rng(seed)
-    return {split: _sample(size, rng) for split, size in SIZES.items()}
+    return {
+        split: _sample(size, rng) | {ORIGINS: Origins(f"toy_tags, {split} split", rows=np.arange(size))}
+        for split, size in SIZES.items()
+    }
 
 
 def _sample(size: int, rng: np.random.Generator) -> Rows:

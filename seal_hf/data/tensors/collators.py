@@ -26,9 +26,14 @@ class TensorRows(torch.utils.data.Dataset):
         multi_hot: number of labels L of each ragged column of label ids, by name: a batch gets it as float32 (B, L).
             For 10⁴ labels and more, of which the rows need not be stored.
 
+    Attributes:
+        inputs: how the rows were read, which the trainer keeps as `config.inputs`: `max_length` of texts.
+
     Raises:
         ValueError: a column is not numeric, or is ragged and has no padding value.
     """
+
+    inputs: dict[str, Any] | None = None
 
     def __init__(
         self, dataset: Dataset, padding: dict[str, int] | None = None, multi_hot: dict[str, int] | None = None
@@ -165,4 +170,6 @@ def tokenize(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: i
         remove_columns=[name for name in dataset.column_names if name != "labels"],
     )
     padding = {"input_ids": tokenizer.pad_token_id or 0, "attention_mask": 0, "token_type_ids": 0}
-    return TensorRows(encoded, {name: value for name, value in padding.items() if name in encoded.column_names})
+    rows = TensorRows(encoded, {name: value for name, value in padding.items() if name in encoded.column_names})
+    rows.inputs = {"max_length": max_length}
+    return rows

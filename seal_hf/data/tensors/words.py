@@ -30,6 +30,22 @@ POSITIONS_AFTER_PADDING = frozenset(  # encoders whose first position is `pad_to
 PADDING = {"input_ids": 0, "attention_mask": 0, "token_type_ids": 0, "char_ids": 0, "labels": IGNORED}
 
 
+def saved_tokenizer(name: str, **kwargs: Any) -> PreTrainedTokenizerBase:
+    """The tokenizer that was saved beside a model, which is there: any failure means that there is none.
+
+    Raises:
+        ValueError: there is no tokenizer.
+    """
+    try:
+        return load_tokenizer(name, **kwargs)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ValueError(
+            f"{name} holds no tokenizer to read raw inputs with ({reason}). Save the one that the model was trained "
+            "with there: tokenizer.save_pretrained(folder)."
+        ) from error
+
+
 def load_tokenizer(name: str, **kwargs: Any) -> PreTrainedTokenizerBase:
     """`AutoTokenizer.from_pretrained`, which gives one without words where a folder has none (transformers 4: fails).
 
@@ -174,7 +190,9 @@ def tokenize_words(
     counts = {f"num_{name}": sum(encoded[f"num_{name}"][:]) for name in ("cut", "unknown")}
     encoded = encoded.remove_columns([name for name in encoded.column_names if name.startswith("num_")])
     padding = {**PADDING, "input_ids": tokenizer.pad_token_id or 0}
-    return WordRows(encoded, {name: padding[name] for name in encoded.column_names}, _lengths(dataset), **counts)
+    rows = WordRows(encoded, {name: padding[name] for name in encoded.column_names}, _lengths(dataset), **counts)
+    rows.inputs = {"predicate_marker": marker} if marker else None
+    return rows
 
 
 def _encode_rows(

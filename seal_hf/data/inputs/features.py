@@ -1,0 +1,222 @@
+"""Features to predict label sets from: ARFF files, and tables with a column `features` of lists of numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arff import ArffFile, binary, numbers, read_arff
+from ..common import DataError
+from ..mulan import CLUS_SPLITS, ROOT, ancestors, column_means, read_folds
+from .base import Chunk
+from .tables import Row, Table, TextReader, chosen_split, parts
+
+MANY = 10  # values of a nominal attribute, from which on it may be an identifier
+COLUMN = "features"
+Values = Sequence[list[Any]]
+
+
+class FeatureTable(TextReader):
+    """Features of a table, from its column `features`: lists of `input_size` numbers, in a csv as JSON."""
+
+    def __init__(self, table: Table, input_size: int, label_column: str | None = None):
+        if COLUMN not in table.columns:
+            raise DataError(
+                f"{table.source} has no column {COLUMN!r}, from which this model reads {input_size} numbers; its "
+                f"columns are {', '.join(table.columns)}. Give such a column, or an ARFF file."
+            )
+        super().__init__(table, COLUMN, label_column)
+        self.input_size = input_size
+
+    def inputs(self, part: Sequence[Row]) -> np.ndarray:
+        found = np.empty((len(part), self.input_size), dtype=np.float32)
+        for i, (number, row) in enumerate(part):
+            value = row[COLUMN]
+            try:
+                values = np.asarray(json.loads(value) if isinstance(value, str) else value, dtype=np.float32)
+            except (TypeError, ValueError):
+                values = np.empty(0, dtype=np.float32)
+            if values.shape != (self.input_size,) or not np.isfinite(values).all():
+                raise DataError(
+                    f"{self.table.place(number)}: {COLUMN!r} is {str(value)[:60]!r}; the model reads a list of "
+                    f"{self.input_size} finite numbers."
+                )
+            found[i] = values
+        return found
+
+
+class ArffSource(NamedTuple):
+    """An ARFF file to read.
+
+    Attributes:
+        path: the file.
+        rows: numbers of the rows to read, counted from 0; None: all.
+        train: the train split beside a Clus file, whose means missing values take, as in training; None: there is none.
+        note: how the file was chosen, for the user.
+    """
+
+    path: Path
+    rows: Collection[int] | None = None
+    train: Path | None = None
+    note: str = ""
+
+
+class ArffReader:
+    """Features of an ARFF file: its attributes that are no labels, in their order.
+
+    Args:
+        source: the file.
+        labels: the names of the model's labels; attributes of these names are no features.
+        input_size: the number of the model's features. It tells whether attributes that identify rows were dropped in
+            training, kept as a number, or taken for features.
+        gold: read gold labels, from the attributes of these names, or from Clus' class attribute.
+
+    Raises:
+        DataError: other features or, with `gold`, other labels than the model has; a damaged row, when it is reached.
+    """
+
+    label_names = None  # gold labels are names
+    types = None
+
+    def __init__(self, source: ArffSource, labels: Sequence[str], input_size: int, gold: bool = False):
+        path, self.only, self.train, note = source
+        self.file, self.labels, self.gold = ArffFile(path), list(labels), gold
+        self.notes = [note] if note else []
+        place = {name: i for i, name in enumerate(self.file.names)}
+        self.columns: Sequence[str] = self.file.names
+        self._labels = [place[name] for name in labels if name in place]
+        skipped = {*self._labels, self.file.class_index}
+        self._features = [i for i in range(len(place)) if i not in skipped]
+        if gold and self.file.class_index is None and len(self._labels) < len(self.labels):
+            missing = [name for name in labels if name not in place]
+            raise DataError(
+                f"{path}: {len(missing)} of the model's {len(self.labels)} labels are no attributes, such as "
+                f"{missing[0]!r}: there is no gold to evaluate on. Predict instead, or give the labelled file."
+            )
+        self._identifiers, self._keep_id = self._read_as(input_size)
+
+    @cached_property
+    def total(self) -> int:
+        count = sum(1 for _ in self.file.data_lines())
+        return count if self.only is None else len(self.only)
+
+    def chunks(self, size: int) -> Iterator[Chunk]:
+        for part in parts(self._rows(), size):
+            lines, values = [number for number, _ in part], [row for _, row in part]
+            rows = [dict(zip(self.columns, row, strict=True)) for row in values]
+            gold = self._gold(lines, values) if self.gold else None
+            yield Chunk(rows, self._inputs(lines, values), gold)
+
+    def _rows(self) -> Iterator[tuple[int, list[Any]]]:
+        if self.only is None:
+            return iter(self.file)
+        return (row for i, row in enumerate(self.file) if i in self.only)
+
+    def _read_as(self, input_size: int) -> tuple[list[str], bool]:
+        """The identifiers among the attributes, and whether they are features: as they make `input_size` features."""
+        kinds = {self.file.names[i]: self.file.kinds[i] for i in self._features}
+        joins = self.file.class_index is None
+        widths = {name: len(kind) if _is_nominal(kind, joins) else 1 for name, kind in kinds.items()}
+        strings = [name for name, kind in kinds.items() if kind == "STRING"]
+        many = [name for name, kind in kinds.items() if widths[name] > MANY]
+        for identifiers in (strings, [*strings, *many]):
+            own = sum(width for name, width in widths.items() if name not in identifiers)
+            for keep_id in (False, True):
+                if own + keep_id * len(identifiers) == input_size:
+                    return identifiers, keep_id
+        raise DataError(
+            f"{self.file.path} has {sum(widths.values())} features (attributes that are no labels of the model), but "
+            f"the model reads {input_size}. Give the attributes that it was trained on, in their order."
+        )
+
+    def _inputs(self, lines: Sequence[int], rows: Values) -> np.ndarray:
+        found, names = self._numbers(rows, self._features, self._identifiers, self._keep_id)
+        if self.train is not None and np.isnan(found).any():
+            found = np.where(np.isnan(found), self._train_means, found)
+        wrong = np.argwhere(~np.isfinite(found))
+        if len(wrong):
+            row, column = wrong[0]
+            raise DataError(
+                f"{self.file.path}, line {lines[row]}: {names[column]!r} is missing or infinite. Fill in the value, or "
+                "remove the row."
+            )
+        return found
+
+    @cached_property
+    def _train_means(self) -> np.ndarray:
+        assert self.train is not None
+        return column_means(read_arff(self.train, self._keep_id, self._identifiers).values)
+
+    def _gold(self, lines: Sequence[int], rows: Values) -> list[list[str]]:
+        if self.file.class_index is not None:
+            cells = [row[self.file.class_index] or "" for row in rows]
+            root = [ROOT] if ROOT in self.labels else []
+            return [root + [node for path in _paths(cell) for node in ancestors(path)] for cell in cells]
+        found, names = self._numbers(rows, self._labels, [], False)
+        wrong = np.argwhere((found != 0) & (found != 1))
+        if len(wrong) or names != self.labels:
+            line = f", line {lines[wrong[0][0]]}" if len(wrong) else ""
+            raise DataError(f"{self.file.path}{line}: labels are 0 or 1 (no or yes); other values are found.")
+        return [[names[i] for i in np.flatnonzero(row).tolist()] for row in found]
+
+    def _numbers(
+        self, rows: Values, places: Sequence[int], identifiers: Collection[str], keep_id: bool
+    ) -> tuple[np.ndarray, list[str]]:
+        names, kinds = [self.file.names[i] for i in places], [self.file.kinds[i] for i in places]
+        columns = [[row[i] for row in rows] for i in places]
+        joins = self.file.class_index is None
+        return numbers(self.file.path, len(rows), names, kinds, columns, keep_id, identifiers, joins)[:2]
+
+
+def is_arff(name: str) -> bool:
+    """Whether a file, or a folder of files, is ARFF."""
+    path = Path(name)
+    return path.suffix == ".arff" or (path.is_dir() and any(path.glob("*.arff")))
+
+
+def find_arff(name: str, split: str | None) -> ArffSource:
+    """A file, or that of a split in a folder as `mulan.py` reads it: test, unless another one is asked for.
+
+    Raises:
+        DataError: no such file, or no such split.
+    """
+    path = Path(name)
+    if not path.is_dir():
+        if not path.is_file():
+            raise DataError(f"{name}: no such file.")
+        if split is not None:
+            raise DataError(f"`split` is {split!r}, but {name} is one file. Leave it out: all rows are read.")
+        return ArffSource(path)
+    files = sorted(path.glob("*.arff"))
+    whole = [file for file in files if not file.stem.lower().endswith(("-train", "-test"))]
+    if (path / "folds.json").is_file() and len(whole) == 1:
+        count = sum(1 for _ in ArffFile(whole[0]).data_lines())
+        folds = dict(zip(CLUS_SPLITS, read_folds(path / "folds.json", count, whole[0]), strict=True))
+        chosen = chosen_split(list(folds), split, name)
+        rows = frozenset(folds[chosen].tolist())
+        return ArffSource(whole[0], rows, note=f"{name} is a folder: the rows of its {chosen} folds.")
+    if len(files) == 1 and split is None:
+        return ArffSource(files[0], note=f"{name} is a folder without fixed splits: all rows of {files[0].name}.")
+    by_split = {
+        known: file
+        for known, word in CLUS_SPLITS.items()
+        for file in files
+        if f".{word}" in file.name.lower() or f"-{word}" in file.name.lower()
+    }
+    chosen = chosen_split(list(by_split), split, name)
+    note = f"{name} is a folder: the rows of {by_split[chosen].name}, its {chosen} split."
+    return ArffSource(by_split[chosen], train=by_split.get("train"), note=note)
+
+
+def _is_nominal(kind: Any, joins: bool) -> bool:
+    """Whether an attribute becomes a column per value."""
+    return isinstance(kind, list) and not (joins and binary(kind) is not None)
+
+
+def _paths(cell: str) -> list[str]:
+    return cell.strip().split("@") if cell.strip() else []

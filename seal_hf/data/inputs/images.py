@@ -1,0 +1,140 @@
+"""Images to predict masks of, and images with gold masks to evaluate on, one at a time.
+
+They come from an image file; a folder of image files, or with these in `images/` below, gold masks in `masks/`; or an
+`.npz` file with `images` (N, H, W, 3) uint8, gold masks as `masks` (N, H, W).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ...structures.masks import IGNORE
+from ..common import DataError
+from ..image_files import IMAGE_SUFFIXES, as_mask, as_rgb, files_by_stem, mask_values, pixels, size_of
+from ..masks import paired_files
+from .base import Chunk
+from .stored_arrays import StoredArray
+
+Arrays = Callable[[], Iterator[tuple[str, np.ndarray]]]  # each with where it is from
+
+
+class Picture(NamedTuple):
+    """An image.
+
+    Attributes:
+        name: that its outputs have: the file's without suffix, or the row number.
+        image: (H, W, 3) uint8.
+        mask: (H, W) uint8 of 0, 1 and 255 (does not count); None without gold.
+    """
+
+    name: str
+    image: np.ndarray
+    mask: np.ndarray | None
+
+
+@dataclass
+class Pictures:
+    """A [`Reader`] of N images, of any sizes: `inputs` are (H, W, 3) uint8, `gold` masks (H, W) uint8 of 0, 1 and 255.
+
+    Attributes:
+        names: of the N images.
+        images, masks: give them as they are stored; `masks` None: there is no gold.
+        columns, notes: of a [`Reader`].
+    """
+
+    names: list[str]
+    images: Arrays
+    masks: Arrays | None = None
+    columns: Sequence[str] = ()
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def total(self) -> int:
+        return len(self.names)
+
+    def chunks(self, size: int) -> Iterator[Chunk]:
+        """All images, `size` at a time; of each row the `name`."""
+        pictures = iter(self)
+        while part := list(islice(pictures, size)):
+            names, images = [{"name": picture.name} for picture in part], [picture.image for picture in part]
+            yield Chunk(names, images, None if self.masks is None else [picture.mask for picture in part])
+
+    def __iter__(self) -> Iterator[Picture]:
+        """Raises DataError for what is no image or mask, and for a mask of another size than its image."""
+        masks = self._settled() if self.masks else ((where, None) for where in self.names)
+        for name, (where, image), (place, mask) in zip(self.names, self.images(), masks, strict=True):
+            image = as_rgb(image, where)
+            if mask is not None and mask.shape != image.shape[:2]:
+                raise DataError(
+                    f"{place}: the image is {size_of(image)} pixels and its mask {size_of(mask)}; both must have one "
+                    "size. Resize the mask (nearest neighbour) or check that it belongs to this image."
+                )
+            yield Picture(name, image, mask)
+
+    @cached_property
+    def _hold_one(self) -> bool:
+        """Whether any mask holds a 1. Where none does, 255 is their foreground, as in files of black and white."""
+        assert self.masks is not None
+        found = any((mask == 1).any() for _, mask in self.masks())
+        if not found:
+            self.notes.append("no mask holds a 1: 255 is read as foreground.")
+        return found
+
+    def _settled(self) -> Iterator[tuple[str, np.ndarray]]:
+        assert self.masks is not None
+        for where, mask in self.masks():
+            mask = as_mask(mask, where)
+            yield where, mask if self._hold_one else np.where(mask == IGNORE, 1, mask)
+
+
+def pictures_of(path: Path, gold: bool = False) -> Pictures:
+    """The images of a file or folder; `gold`: with their masks.
+
+    Raises:
+        DataError: no such file, no image, images of a type that is not read, or masks that are missing.
+    """
+    if path.suffix == ".npz":
+        return _of_arrays(path, gold)
+    if gold:
+        if not (path / "images").is_dir():
+            raise DataError(f"{path}: expected a folder with images/ and masks/, or an .npz file with both.")
+        pairs = paired_files(path)
+        files, masks = [image for image, _ in pairs], [mask for _, mask in pairs]
+        return Pictures([file.stem for file in files], _files(files, pixels), _files(masks, mask_values))
+    if path.is_dir():
+        files = list(files_by_stem(path / "images" if (path / "images").is_dir() else path).values())
+    elif not path.is_file():
+        raise DataError(f"{path}: no such file or folder.")
+    elif path.suffix.lower() not in IMAGE_SUFFIXES:
+        raise DataError(
+            f"{path}: images of type {path.suffix or '(none)'} are not read. Give an image file of type "
+            f"{', '.join(IMAGE_SUFFIXES)}, a folder of them, or an .npz file."
+        )
+    else:
+        files = [path]
+    return Pictures([file.stem for file in files], _files(files, pixels))
+
+
+def _files(files: list[Path], read: Callable[[Path], np.ndarray]) -> Arrays:
+    return lambda: ((str(file), read(file)) for file in files)
+
+
+def _of_arrays(path: Path, gold: bool) -> Pictures:
+    images, masks = StoredArray(path, "images"), StoredArray(path, "masks") if gold else None
+    if not len(images):
+        raise DataError(f"{path}: no images. Give at least one.")
+    if masks is not None and len(masks) != len(images):
+        raise DataError(f"{path}: {len(images)} images, but {len(masks)} masks. Every image needs one mask.")
+
+    def rows(array: StoredArray) -> Arrays:
+        return lambda: ((f"{path}, row {i}", row) for i, row in enumerate(array))
+
+    names = [str(i) for i in range(len(images))]
+    return Pictures(names, rows(images), None if masks is None else rows(masks))

@@ -1,0 +1,68 @@
+"""Arrays of an `.npz` file, read a row at a time: they need not fit into memory."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from ..common import DataError
+
+HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+BROKEN = (OSError, ValueError, KeyError, zipfile.BadZipFile, zlib.error)  # what a damaged file raises
+
+
+class StoredArray:
+    """An array (N, ...) of an `.npz` file.
+
+    Attributes:
+        shape: (N, ...).
+        dtype: of its values.
+
+    Raises:
+        DataError: the file is damaged or lacks this array; or the array holds Python objects, which are not unpickled.
+    """
+
+    def __init__(self, file: Path, name: str):
+        self.file, self.name = file, name
+        with self._opened() as stream:
+            self.shape, columns_first, self.dtype = HEADERS[np.lib.format.read_magic(stream)](stream)
+            if self.dtype.hasobject or not self.shape or (columns_first and len(self.shape) > 1):
+                kind = "objects" if self.dtype.hasobject else "columns" if self.shape else "a single value"
+                raise ValueError(f"it holds {kind}")
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        count = math.prod(self.shape[1:])
+        with self._opened() as stream:
+            HEADERS[np.lib.format.read_magic(stream)](stream)
+            for _ in range(len(self)):
+                content = stream.read(count * self.dtype.itemsize)
+                yield np.frombuffer(content, self.dtype, count).reshape(self.shape[1:])
+
+    @contextmanager
+    def _opened(self) -> Iterator[IO[bytes]]:
+        try:
+            with zipfile.ZipFile(self.file) as archive:
+                names = [name.removesuffix(".npy") for name in archive.namelist()]
+                if self.name not in names:
+                    raise DataError(
+                        f"{self.file}: arrays {', '.join(names) or '(none)'}; expected one called {self.name!r}."
+                    )
+                with archive.open(f"{self.name}.npy") as stream:
+                    yield stream
+        except DataError:
+            raise
+        except BROKEN as error:
+            raise DataError(
+                f"{self.file}: {self.name!r} is not readable as an array of rows: {error}. Save it with "
+                f"np.savez(file, {self.name}=np.ascontiguousarray(...))."
+            ) from error

@@ -1,0 +1,259 @@
+"""Tables with named columns, whose rows are read one at a time: csv, tsv, jsonl, parquet and data sets of the Hub."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import datasets
+import pyarrow as pa
+from pyarrow import parquet
+
+from ..common import DataError
+from ..label_cells import is_number, label_cell
+from ..line_files import SUFFIXES, read_lines
+from ..text import SPLIT_NAMES, find_text_column, need_column, read_label_list, split_file, text_cell
+from .base import Chunk
+
+FILES = (*SUFFIXES, ".parquet")
+FIRST = 100  # rows from which it is told what the columns hold
+Row = tuple[int, dict[str, Any]]  # its number, see `Table.place`, and its values by column
+T = TypeVar("T")
+
+
+class Table(ABC):
+    """Rows that are read one at a time, as often as they are iterated over.
+
+    Attributes:
+        source: file, or Hub id and split.
+        columns: their names.
+        types: of the columns in Arrow; None where they are not known before the rows are read.
+        note: what was chosen for the user; empty: nothing.
+    """
+
+    source: str
+    columns: list[str]
+    types: pa.Schema | None = None
+    note = ""
+    known_total: int | None = None
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Row]:
+        """Raises DataError for a damaged row, when it is reached."""
+
+    @property
+    def total(self) -> int | None:
+        """The number of rows; None where that is not known. Reads a file of lines to its end, and so finds a damaged
+        row."""
+        return self.known_total
+
+    def place(self, number: int) -> str:
+        """A row, for messages."""
+        return f"{self.source}, row {number} (counting from 0)"
+
+    def label_names(self, column: str) -> list[str] | None:
+        """What ids in a column of labels stand for, where the data say so."""
+        if self.types is None:
+            return None
+        feature = datasets.Features.from_arrow_schema(self.types).get(column)
+        return getattr(getattr(feature, "feature", feature), "names", None)
+
+
+class LineTable(Table):
+    """A csv, tsv or jsonl file; perhaps with a `labels.txt` beside it, see [`load_text`]."""
+
+    def __init__(self, path: Path, label_column: str):
+        self.path, self.source, self._labels = path, str(path), path.with_name("labels.txt")
+        self._without_header = ("text", label_column, "id") if self._labels.is_file() else ()
+        self.columns, _ = read_lines(path, self._without_header)
+
+    def __iter__(self) -> Iterator[Row]:
+        columns, rows = read_lines(self.path, self._without_header)
+        return ((number, dict(zip(columns, values, strict=True))) for number, values in rows)
+
+    @cached_property
+    def total(self) -> int:
+        return sum(1 for _ in read_lines(self.path, self._without_header)[1])
+
+    def place(self, number: int) -> str:
+        return f"{self.source}, line {number}"
+
+    def label_names(self, column: str) -> list[str] | None:
+        return read_label_list(self._labels) if self._without_header else None
+
+
+class ParquetTable(Table):
+    """A parquet file."""
+
+    def __init__(self, path: Path):
+        self.path, self.source = path, str(path)
+        with self._opened() as file:
+            self.types, self.known_total = file.schema_arrow, file.metadata.num_rows
+        self.columns = self.types.names
+
+    def __iter__(self) -> Iterator[Row]:
+        with self._opened() as file:
+            rows = (row for batch in file.iter_batches(1024) for row in batch.to_pylist())
+            yield from enumerate(rows)
+
+    @contextmanager
+    def _opened(self) -> Iterator[parquet.ParquetFile]:
+        try:
+            with parquet.ParquetFile(self.path) as file:
+                yield file
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"{self.path}: not readable as parquet: {error}. The file may end early.") from error
+
+
+class HubTable(Table):
+    """A split of a data set of the Hub, by `owner/name` or `owner/name:configuration`; no code of the repo is run, and
+    only the rows that are asked for are fetched."""
+
+    def __init__(self, name: str, split: str | None):
+        repo, _, configuration = name.partition(":")
+        try:
+            loaded = datasets.load_dataset(repo, configuration or None, streaming=True)
+        except Exception as error:  # the library raises a dozen kinds; the user needs the name and the reason
+            raise DataError(
+                f"Hub data set {name!r} could not be loaded, and there is no such file or folder here: {error}"
+            ) from error
+        word = chosen_split(list(loaded), split, f"Hub data set {name!r}")
+        self.source, self.data = f"{name}, {word} split", loaded[word]
+        self.note = f"{name}: the rows of its {word} split."
+        features = self.data.features
+        self.types = None if features is None else features.arrow_schema
+        self.columns = list(features or next(self._rows(), {}))
+        known = (self.data.info.splits or {}).get(word)
+        self.known_total = getattr(known, "num_examples", None) or None
+
+    def __iter__(self) -> Iterator[Row]:
+        return enumerate(self._rows())
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        try:
+            yield from self.data
+        except Exception as error:
+            raise DataError(f"{self.source}: its rows could not be read: {error}") from error
+
+
+class TextReader:
+    """Texts of a table.
+
+    Args:
+        table: has the texts in `text_column`.
+        label_column: of gold labels, which become lists as [`label_cell`] has them; None: there are none.
+    """
+
+    def __init__(self, table: Table, text_column: str, label_column: str | None = None):
+        self.table, self.text_column, self.label_column = table, text_column, label_column
+        self.columns: Sequence[str] = table.columns
+        self.types = table.types
+        self.notes = [table.note] if table.note else []
+
+    @property
+    def total(self) -> int | None:
+        return self.table.total
+
+    @property
+    def label_names(self) -> list[str] | None:
+        """What ids of gold labels stand for, where the data say so."""
+        return None if self.label_column is None else self.table.label_names(self.label_column)
+
+    def chunks(self, size: int) -> Iterator[Chunk]:
+        for part in parts(self.table, size):
+            yield Chunk([row for _, row in part], self.inputs(part), self._gold(part))
+
+    def inputs(self, part: Sequence[Row]) -> Any:
+        place = self.table.place
+        return [text_cell(row[self.text_column], place(number)) for number, row in part]
+
+    def _gold(self, part: Sequence[Row]) -> list[list] | None:
+        if self.label_column is None:
+            return None
+        return [label_cell(row[self.label_column], self.table.place(number)) for number, row in part]
+
+
+def open_table(name: str, split: str | None = None, label_column: str = "labels") -> Table:
+    """A file, the file of a split in a folder, or a split on the Hub.
+
+    Args:
+        name: file, folder or Hub id.
+        split: of a folder or Hub id; default: test, or the only one.
+        label_column: what the second column of a tsv without header is called.
+
+    Raises:
+        DataError: there is no such file, folder or data set, or split; or the file is of another type.
+    """
+    path = Path(name)
+    if not path.exists():
+        if name.count("/") == 1 and not name.startswith((".", "/", "~")) and path.suffix not in FILES:
+            return HubTable(name, split)
+        raise DataError(f"{name}: no such file or folder, and no Hub id (owner/name).")
+    note = ""
+    if path.is_dir():
+        files = {split: split_file(path, split, words, FILES) for split, words in SPLIT_NAMES.items()}
+        found = {split: file for split, file in files.items() if file is not None}
+        chosen = chosen_split(list(found), split, str(path))
+        path = found[chosen]
+        note = f"{name} is a folder: the rows of {path.name}, its {chosen} split."
+    elif split is not None:
+        raise DataError(f"`split` is {split!r}, but {name} is one file. Leave it out: all rows are read.")
+    if path.suffix not in FILES:
+        raise DataError(f"{name}: files of type {path.suffix!r} are not read; expected {', '.join(FILES)}.")
+    table = ParquetTable(path) if path.suffix == ".parquet" else LineTable(path, label_column)
+    table.note = note
+    return table
+
+
+def chosen_split(known: Sequence[str], asked: str | None, source: str) -> str:
+    """The split that is asked for; default: test, or the only one.
+
+    Raises:
+        DataError: there is none such.
+    """
+    wanted = asked or "test"
+    synonyms = (word for split, words in SPLIT_NAMES.items() if wanted in (split, *words) for word in (split, *words))
+    found = next((word for word in (wanted, *synonyms) if word in known), None)
+    if found is None and asked is None and len(known) == 1:
+        found = known[0]
+    if found is None:
+        raise DataError(
+            f"{source} has no {wanted} split; it has {', '.join(known) or 'none'}. Name one with --split, or "
+            "give a file."
+        )
+    return found
+
+
+def text_column_of(table: Table, asked: str | None, trained: str | None, label_column: str) -> str:
+    """The column of the texts: the one that is asked for, that of the training, `text`, or the only one of strings.
+
+    Raises:
+        DataError: there is none such, or it holds numbers.
+    """
+    first = list(islice(table, FIRST))
+    columns = {name: [row[name] for _, row in first] for name in table.columns}
+    if asked is not None:
+        need_column(asked, columns, "text_column", table.source)
+        name = asked
+    else:
+        name = trained if trained in columns else find_text_column(columns, label_column, table.source)
+    values = [value for value in columns[name] if value not in (None, "")]
+    if values and all(isinstance(value, (int, float)) or is_number(str(value)) for value in values):
+        shown = ", ".join(map(str, values[:3]))
+        raise DataError(
+            f"{table.source}: the column {name!r} holds numbers ({shown}, ...), which are more often ids than texts. "
+            "Name the column of the texts with --text_column."
+        )
+    return name
+
+
+def parts(rows: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Lists of `size` rows, the last of what is left."""
+    iterator = iter(rows)
+    while part := list(islice(iterator, size)):
+        yield part

@@ -1,0 +1,334 @@
+"""Sentences to tag, and sentences with gold tags to evaluate on, one at a time.
+
+Four kinds of files:
+* `.jsonl`, an object per line: a list of strings in `words` or `tokens`, or a string in `text`, which is split as in
+  `raw_text.py`; perhaps `predicate`, the place of a word, lists of features, and gold tags;
+* `.txt`, a text per line, split likewise; empty lines are left out;
+* bracket columns of semantic roles (`srl.py`) for a model that reads predicates, with or without the roles;
+* else columns (`columns.py`), which are also read from a `.txt` where the column of the words is named.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate, islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...structures.tag_schemes import convert, scheme_of
+from ...utils.messages import did_you_mean
+from ..columns import ColumnFile, lines_of
+from ..common import DataError
+from ..references import MARK, is_references
+from ..srl import FIRST_ROLE, FRAME, POS, WORD, role_sentences
+from ..tables import USUAL
+from .base import Chunk
+from .raw_text import split_words
+
+OTHERS = (".csv", ".json", ".parquet", ".npz")
+
+
+class Needs(NamedTuple):
+    """What a task-net reads of a sentence beside its words.
+
+    Attributes:
+        features: columns of one string per word.
+        predicate: whether it tags the roles of a given predicate.
+        tags: the names of its tags, where gold tags are to be read; else empty.
+    """
+
+    features: Sequence[str] = ()
+    predicate: bool = False
+    tags: Sequence[str] = ()
+
+
+@dataclass
+class Sentence:
+    """T words.
+
+    Attributes:
+        words: T strings.
+        text: that holds them: the raw text, or the words with blanks between.
+        places: T pairs (start, end): `text[start:end]` is the word.
+        where: file and line, for messages.
+        kept: what an output repeats of the input: the fields of a JSON object; `line`, the number of the line in which
+            another row begins.
+        lines: T lines of columns, to which an output adds the tags: those of the input, or the words.
+        before: lines of columns without words, such as comments, that stand before these.
+        separator: between columns.
+        features: columns of T strings by name.
+        predicate: the place of the predicate among the words.
+        gold: T names of gold tags.
+    """
+
+    words: list[str]
+    text: str
+    places: list[tuple[int, int]]
+    where: str
+    kept: dict[str, Any]
+    lines: list[str]
+    before: list[str] = field(default_factory=list)
+    separator: str = "\t"
+    features: dict[str, list[str]] = field(default_factory=dict)
+    predicate: int | None = None
+    gold: list[str] | None = None
+
+    @classmethod
+    def of_words(cls, words: list[str], where: str, kept: dict[str, Any], lines: list[str], **more: Any) -> Sentence:
+        """Words with a blank between each two."""
+        ends = list(accumulate(len(word) + 1 for word in words))
+        places = [(end - 1 - len(word), end - 1) for end, word in zip(ends, words, strict=True)]
+        return cls(words, " ".join(words), places, where, kept, lines, **more)
+
+
+class SentenceFile:
+    """A [`Reader`] of the sentences of a file: `inputs` are [`Sentence`]s, `gold` their lists of tags.
+
+    Args:
+        path: see the module.
+        needs: of the task-net.
+        word_column, tag_column: numbers of columns, negative ones from the last, or names of JSON fields. Default: the
+            first column, or the usual names; and the last column, or the usual names, where gold tags are needed. Else
+            no column holds tags, unless `tag_column` says so.
+
+    Attributes:
+        columns: the JSON fields of all rows, without `text` and `words` that are those of the sentences; empty for
+            other files.
+        total: the number of sentences. Both read the file.
+        notes: what is left out of the file, with counts, once these have been read.
+
+    Raises:
+        DataError: what is wrong, where, and what to do: a file that is not there, is empty or of another kind; a column
+            or field that is missing; a row without words; gold tags that the task-net does not have.
+    """
+
+    def __init__(
+        self, path: Path, needs: Needs, word_column: int | str | None = None, tag_column: int | str | None = None
+    ):
+        if not path.is_file():
+            raise DataError(f"{path}: no such file.")
+        if path.suffix in OTHERS or is_references(path):
+            found = f"references with {MARK}" if path.suffix not in OTHERS else f"files of type {path.suffix}"
+            raise DataError(f"{path}: {found} are not read here. Give columns, .txt with a text per line, or .jsonl.")
+        if path.suffix == ".srl" and not needs.predicate and word_column is None:
+            raise DataError(
+                f"{path}: a file of semantic roles, but the model reads no predicate. To tag its words, give "
+                f"--word_column {WORD}."
+            )
+        self.path, self.needs, self.notes, self._left_out = path, needs, list[str](), list[str]()
+        self.word_column, self.tag_column = _column(word_column), _column(tag_column)
+        self._scheme = scheme_of(needs.tags)
+
+    @property
+    def columns(self) -> Sequence[str]:
+        return self._read[0]
+
+    @property
+    def total(self) -> int:
+        return self._read[1]
+
+    @cached_property
+    def _read(self) -> tuple[list[str], int]:
+        fields: dict[str, None] = {}
+        count = 0
+        for sentence in self:
+            count += 1
+            own = {"text": sentence.text, "words": sentence.words}
+            kept = sentence.kept if self.path.suffix == ".jsonl" else {}
+            fields.update((name, None) for name, value in kept.items() if own.get(name) != value)
+        self.notes += self._left_out
+        return list(fields), count
+
+    def chunks(self, size: int) -> Iterator[Chunk]:
+        """All sentences, `size` at a time."""
+        sentences = iter(self)
+        while part := list(islice(sentences, size)):
+            gold = [sentence.gold for sentence in part] if self.needs.tags else None
+            yield Chunk([sentence.kept for sentence in part], part, gold)
+
+    def __iter__(self) -> Iterator[Sentence]:
+        found, is_text = False, self.path.suffix == ".txt" and self.word_column is None and not self.needs.tags
+        rows = self._texts if is_text else self._roles if self.needs.predicate else self._columns
+        for sentence in self._objects() if self.path.suffix == ".jsonl" else rows():
+            found = True
+            if sentence.gold is not None:
+                sentence.gold = self._known(sentence)
+            yield sentence
+        if not found:
+            raise DataError(f"{self.path}: no sentence. Give at least one.")
+
+    def _known(self, sentence: Sentence) -> list[str]:
+        """The gold tags in the scheme of the task-net's."""
+        gold = list(sentence.gold or ())
+        if self._scheme != "plain" and scheme_of(gold) != "plain":
+            gold = convert(gold, self._scheme)
+        unknown = next((tag for tag in gold if tag not in self.needs.tags), None)
+        if unknown is not None:
+            few = ", ".join(self.needs.tags[:8]) + (", ..." if len(self.needs.tags) > 8 else "")
+            raise DataError(
+                f"{sentence.where}: the model does not know the tag {unknown!r}; it has {few}."
+                f"{did_you_mean(unknown, self.needs.tags)} Is it the right column (--tag_column), or the right model?"
+            )
+        return gold
+
+    # --- raw text ----------------------------------------------------------------------------------------------------
+
+    def _texts(self) -> Iterator[Sentence]:
+        self._refuse_needs("lines of text have none. Give columns, or .jsonl with such a field")
+        empty = 0
+        for number, text in enumerate(lines_of(self.path), start=1):
+            if not text.strip():
+                empty += 1
+                continue
+            yield _of_text(text, f"{self.path}, line {number}", {"line": number})
+        self._left_out = [f"{self.path.name}: {empty} empty lines left out."] if empty else []
+
+    def _refuse_needs(self, why: str) -> None:
+        needed = ["`predicate`"] * self.needs.predicate + [f"the column `{name}`" for name in self.needs.features]
+        if needed:
+            raise DataError(f"{self.path}: the model reads {' and '.join(needed)} beside the words, and {why}.")
+
+    # --- columns -----------------------------------------------------------------------------------------------------
+
+    def _columns(self) -> Iterator[Sentence]:
+        word, tag = self.word_column, self.tag_column
+        for option, column in (("word_column", word), ("tag_column", tag)):
+            if isinstance(column, str):
+                raise DataError(
+                    f"{self.path}: `{option}` is {column!r}; columns of this format have numbers, from 0 on."
+                )
+        gold = bool(self.needs.tags)
+        file = ColumnFile(self.path, int(word or 0), -1 if tag is None and gold else tag)  # type: ignore[arg-type]
+        for name in self.needs.features:
+            if name not in file.columns:
+                raise DataError(
+                    f"{self.path}: the model reads the column `{name}`, and the file has {', '.join(file.columns)}. "
+                    "Name its column of words (--word_column), and of tags (--tag_column) if there is one, from 0 on."
+                )
+        for sentence in file:
+            values = file.values(sentence)
+            number, lines = sentence.lines[0].number, [line.text for line in sentence.lines]
+            features = {name: values[name] for name in self.needs.features}
+            more = {"before": sentence.before, "separator": file.separator or " ", "features": features}
+            more |= {"gold": values["tags"]} if gold else {}
+            yield Sentence.of_words(values["words"], f"{self.path}, line {number}", {"line": number}, lines, **more)
+
+    def _roles(self) -> Iterator[Sentence]:
+        gold, sentences, without, no_verb = bool(self.needs.tags), 0, 0, 0
+        for sentence in role_sentences(self.path, gold):
+            words, number = sentence.columns[WORD], sentence.lines[0].number
+            sentences, without = sentences + 1, without + (not sentence.propositions)
+            for tags, place in sentence.propositions:
+                if place is None:
+                    no_verb += 1
+                    continue
+                cells = [[*line.cells[:FRAME], "-", "-"] for line in sentence.lines]
+                cells[place][FRAME:] = sentence.lines[place].cells[FRAME:FIRST_ROLE]
+                yield Sentence.of_words(
+                    words,
+                    f"{self.path}, line {number}",
+                    {"line": number},
+                    ["\t".join(row) for row in cells],
+                    features={name: sentence.columns[POS] for name in self.needs.features if name == "pos"},
+                    predicate=place,
+                    gold=tags if gold else None,
+                )
+        counts = (without, f"of {sentences} sentences without a predicate"), (no_verb, "propositions without V")
+        self._left_out = [f"{self.path.name}: {count} {what} left out." for count, what in counts if count]
+
+    # --- JSON --------------------------------------------------------------------------------------------------------
+
+    def _objects(self) -> Iterator[Sentence]:
+        for number, line in enumerate(lines_of(self.path), start=1):
+            if not line.strip():
+                continue
+            where = f"{self.path}, line {number}"
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise DataError(f"{where}: no JSON ({error}). Each line is an object.") from error
+            if not isinstance(row, dict):
+                raise DataError(f"{where}: {line[:40]!r} is no JSON object. Each line is one.")
+            yield self._object(row, where)
+
+    def _object(self, row: dict[str, Any], where: str) -> Sentence:
+        name = self._field(row, "word_column", self.word_column, (*USUAL["word_column"], "text"), where)
+        value, text = row[name], row.get("text")
+        if isinstance(value, str):
+            if self.needs.features or self.needs.predicate or self.needs.tags:
+                raise DataError(
+                    f"{where}: `{name}` is a string, but values for each word are read beside it. Split it."
+                )
+            sentence = _of_text(value, where, row)
+        else:
+            words = _strings(value, name, where)
+            sentence = Sentence.of_words(words, where, row, words)
+            if text not in (None, sentence.text):
+                sentence.text, sentence.places = text, _places(text, words, name, where)
+        size = len(sentence.words)
+        if not size:
+            raise DataError(f"{where}: no words. Remove the row.")
+        for feature in self.needs.features:
+            self._field(row, feature, feature, (), where)
+            sentence.features[feature] = _strings(row[feature], feature, where, size)
+        if self.needs.predicate:
+            place = row[self._field(row, "predicate", "predicate", (), where)]
+            if not isinstance(place, int) or not 0 <= place < size:
+                raise DataError(f"{where}: `predicate` is {place!r}; it is the place of one of {size} words, from 0.")
+            sentence.predicate = place
+        if self.needs.tags:
+            tags = self._field(row, "tag_column", self.tag_column, USUAL["tag_column"], where)
+            sentence.gold = _strings(row[tags], tags, where, size)
+        return sentence
+
+    def _field(
+        self, row: dict[str, Any], option: str, given: int | str | None, usual: Sequence[str], where: str
+    ) -> str:
+        """The name of a field that a row has."""
+        if isinstance(given, int):
+            raise DataError(f"{self.path}: `{option}` is {given}; JSON fields have names.")
+        wanted = usual if given is None else (given,)
+        name = next((name for name in wanted if name in row), None)
+        if name is None:
+            known = f"`{option}` is {given!r}, and " if given is not None and usual else ""
+            raise DataError(
+                f"{where}: {known}the row has the fields {', '.join(row) or 'none'}; expected {' or '.join(wanted)}."
+                f"{did_you_mean(wanted[0], row)}"
+            )
+        return name
+
+
+def _column(given: int | str | None) -> int | str | None:
+    """A flag is text: `-1` is a number, `tokens` a name."""
+    return int(given) if re.fullmatch(r"-?\d+", str(given)) else given  # type: ignore[arg-type]
+
+
+def _of_text(text: str, where: str, kept: dict[str, Any]) -> Sentence:
+    places = split_words(text)
+    words = [text[start:end] for start, end in places]
+    return Sentence(words, text, places, where, kept, words)
+
+
+def _places(text: Any, words: Sequence[str], name: str, where: str) -> list[tuple[int, int]]:
+    """Where each of the words is in a text that holds them in this order."""
+    places, end = [], 0
+    for word in words:
+        start = text.find(word, end) if isinstance(text, str) else -1
+        if start < 0:
+            raise DataError(f"{where}: `text` does not hold the words of `{name}` in their order. Remove or rename it.")
+        end = start + len(word)
+        places.append((start, end))
+    return places
+
+
+def _strings(value: Any, name: str, where: str, size: int | None = None) -> list[str]:
+    """A list of strings, of `size` of them; numbers, such as ids of tags, as strings."""
+    if not isinstance(value, list) or not all(isinstance(item, (str, int)) for item in value):
+        raise DataError(f"{where}: `{name}` is {str(value)[:40]!r}; expected a list of strings.")
+    if size is not None and len(value) != size:
+        raise DataError(f"{where}: {size} words and {len(value)} values in `{name}`; it must have one for each word.")
+    return [str(item) for item in value]

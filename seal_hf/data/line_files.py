@@ -1,0 +1,127 @@
+"""Files of lines, csv, tsv and jsonl, whose rows are read one at a time.
+
+The standard library reads them, not `datasets`: there, a row that is too short gets empty cells in silence, rows that
+are all too long lose their last cells, a JSON text such as 2024-01-01 becomes a date, an error counts rows in place of
+lines, and a path is a pattern.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import sys
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from .common import DataError
+
+SUFFIXES = (".csv", ".tsv", ".jsonl")
+Row = tuple[int, list[Any]]  # the line in which it begins, counted from 1, and its values
+
+
+def read_lines(path: Path, without_header: Sequence[str] = ()) -> tuple[list[str], Iterator[Row]]:
+    """The columns of a file, and its rows, whose values stand in the order of the columns.
+
+    Args:
+        path: csv and tsv name the columns in their first row; in jsonl they are the fields of the first object.
+        without_header: names of the columns of a tsv without such a row: one whose second cell holds ids.
+
+    Raises:
+        DataError: naming the file and the line, when it is reached.
+    """
+    rows = _checked(path, _objects(path) if path.suffix == ".jsonl" else _table(path, without_header))
+    return next(rows)[1], rows
+
+
+def not_utf8(path: Path, error: UnicodeDecodeError) -> DataError:
+    return DataError(f"{path}: not UTF-8 text ({error}). Save the file as UTF-8.")
+
+
+def unquoted(cell: str) -> str:
+    """A tsv cell that is one csv string, `"a ""b"" c"`, as what it means; other quotes belong to the text."""
+    return cell[1:-1].replace('""', '"') if re.fullmatch(r'"(?:[^"]|"")*"', cell) else cell
+
+
+def _checked(path: Path, rows: Iterator[Row]) -> Iterator[Row]:
+    try:
+        yield from rows
+    except UnicodeDecodeError as error:
+        raise not_utf8(path, error) from error
+
+
+def _table(path: Path, without_header: Sequence[str]) -> Iterator[Row]:
+    """The header, and the rows."""
+    is_tsv = path.suffix == ".tsv"
+    quoting: Any = csv.QUOTE_NONE if is_tsv else csv.QUOTE_MINIMAL  # tsv texts hold stray quotes
+    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        line = file.readline()
+        if not is_tsv and ";" in line and "," not in line:
+            raise DataError(f"{path}: its header, {line.strip()!r}, is separated by semicolons. Save it with commas.")
+        file.seek(0)
+        reader = csv.reader(file, delimiter="\t" if is_tsv else ",", quoting=quoting, strict=True)
+        rows = _numbered(reader, path)
+        first = next(rows, None)
+        if first is None:
+            raise DataError(f"{path} is empty.")
+        cells = first[1]
+        headerless = without_header and is_tsv and len(cells) >= 2 and re.fullmatch(r"[\d,]*", cells[1])
+        unquote = is_tsv and not headerless  # pandas and spreadsheets quote in a tsv as in a csv, [""joy""]
+        header = list(without_header[: len(cells)]) if headerless else [*map(unquoted, cells)] if unquote else cells
+        if len(set(header)) != len(header):
+            raise DataError(f"{path}: two columns have the same name: {', '.join(header)}.")
+        yield 1, header
+        if not headerless and (first := next(rows, None)) is None:
+            raise DataError(f"{path} is empty: a header ({', '.join(header)}) and no rows.")
+        while first is not None:
+            number, cells = first
+            if len(cells) != len(header):
+                raise DataError(
+                    f"{path}, line {number}: {len(cells)} values, expected {len(header)} ({', '.join(header)}). Quote "
+                    f"values that hold the separator; the file may end early."
+                )
+            yield number, [*map(unquoted, cells)] if unquote else cells
+            first = next(rows, None)
+
+
+def _numbered(reader: Any, path: Path) -> Generator[Row]:
+    """The rows of a csv reader that are not empty, each with the line in which it begins: cells hold line breaks."""
+    begins = 1
+    try:
+        for row in reader:
+            if row:
+                yield begins, row
+            begins = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(
+            f"{path}, line {reader.line_num}: {error}. A quote is not closed, or the file ends early."
+        ) from error
+
+
+def _objects(path: Path) -> Iterator[Row]:
+    """The fields, and the values of the objects."""
+    columns: list[str] = []
+    with open(path, encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+                if not isinstance(row, dict):
+                    raise ValueError("not an object")
+            except ValueError as error:
+                raise DataError(
+                    f"{path}, line {number}: not a JSON object: {error}. The file may end early."
+                ) from error
+            if not columns:
+                columns = list(row)
+                yield number, columns
+            if row.keys() != set(columns):
+                raise DataError(
+                    f"{path}, line {number}: fields {sorted(row)}, expected {sorted(columns)} as in the rows before."
+                )
+            yield number, [row[name] for name in columns]
+    if not columns:
+        raise DataError(f"{path} is empty.")

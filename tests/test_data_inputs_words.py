@@ -1,0 +1,215 @@
+"""Sentences of files: offsets point at their words, columns are those of `load_tags`, mistakes are named."""
+
+import json
+
+import pytest
+
+from seal_hf.data import DataError, load_tags
+from seal_hf.data.columns import read_columns
+from seal_hf.data.inputs.raw_text import split_words
+from seal_hf.data.inputs.words import Needs, SentenceFile
+from seal_hf.data.srl import read_srl
+
+ROLES = (
+    "0\tAl\tNNP\t(NP*\t-\t-\t(ARG0*\t*\n1\tZaman\tNNP\t*)\t-\t-\t*)\t(ARG0*)\n"
+    "2\tkilled\tVBD\t(VP*\tkill\tkill.01\t(V*)\t*\n3\tsaid\tVBD\t(VP*\tsay\tsay.01\t*\t(V*)\n\n"
+    "0\tNo\tUH\t*\t-\t-\n\n"
+)
+TAGS = ["O", "B-LOC", "I-LOC"]
+
+
+def written(folder, name, text):
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def read(folder, name, text, needs=None, **columns):
+    return list(SentenceFile(written(folder, name, text), needs or Needs(), **columns))
+
+
+# --- raw text --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("The U.K. paid 10.5% (e.g. by e-mail).", "The U.K. paid 10.5 % ( e.g. by e-mail ) ."),
+        ("John's O'Brien don’t say 'so'", "John 's O'Brien don’t say ' so '"),
+        ("end... #tag @you_2 http://x.y", "end . . . # tag @ you_2 http : / / x.y"),
+        ("cafe\u0301 हिन्दी می\u200cخواهم naïve", "cafe\u0301 हिन्दी می\u200cخواهم naïve"),
+        ("\u3000 a\u00a0b\t🙂🙂 ", "a b 🙂 🙂"),
+        (" \u2028", ""),
+    ],
+)
+def test_raw_text_is_split_by_the_rule(text, words):
+    places = split_words(text)
+    assert [text[start:end] for start, end in places] == words.split()
+    left = [*text]
+    for start, end in places:
+        left[start:end] = " " * (end - start)
+    assert not "".join(left).strip()  # nothing but white space is left out
+
+
+def test_lines_of_text_keep_their_line_and_offsets(tmp_path):
+    file = SentenceFile(written(tmp_path, "new.txt", "In New  York.\r\n\n  \nHi!\n"), Needs())
+    first, second = file
+    assert (first.text, first.words, first.kept) == ("In New  York.", ["In", "New", "York", "."], {"line": 1})
+    assert (second.text, second.kept, second.gold) == ("Hi!", {"line": 4}, None)
+    for sentence in (first, second):
+        assert [sentence.text[start:end] for start, end in sentence.places] == sentence.words
+    assert file.total == 2 and file.notes == ["new.txt: 2 empty lines left out."] and file.columns == []
+    assert [len(chunk.rows) for chunk in file.chunks(1)] == [1, 1]
+    assert next(file.chunks(9)).gold is None
+
+
+# --- columns ---------------------------------------------------------------------------------------------------------
+
+LABELLED = "-DOCSTART- -X- O\n\n# id 7, more\nIn IN O\nRome NNP B-LOC\n\n# # O\nhi UH O\n"
+
+
+@pytest.mark.parametrize("columns", [{"tag_column": "-1"}, {"tag_column": 2}, {"word_column": "0", "tag_column": -1}])
+def test_columns_are_those_of_the_training_reader(tmp_path, columns):
+    """Oracle: `read_columns`. The lines, with what stands before them, are the file but for empty lines."""
+    found = read(tmp_path, "new.conll", LABELLED, Needs(["pos"]), **columns)
+    rows, _ = read_columns(tmp_path / "new.conll")
+    assert [sentence.words for sentence in found] == rows["words"] == [["In", "Rome"], ["#", "hi"]]
+    assert [sentence.features["pos"] for sentence in found] == rows["pos"]
+    lines = [line for sentence in found for line in (*sentence.before, *sentence.lines)]
+    assert lines == LABELLED.replace("LOC\n\n", "LOC\n").rstrip("\n").split("\n")
+    assert all(sentence.gold is None and sentence.text == " ".join(sentence.words) for sentence in found)
+
+
+def test_unlabelled_columns_have_no_tags(tmp_path):
+    text = "In\tIN\nRome\tNNP\n\n#x\tUH\n"
+    found = read(tmp_path, "new.conll", text, Needs(["pos"]))
+    assert [(row.words, row.features) for row in found] == [
+        (["In", "Rome"], {"pos": ["IN", "NNP"]}),
+        (["#x"], {"pos": ["UH"]}),
+    ]
+    words = read(tmp_path, "words.tsv", "# text = In Rome\nIn\nRome\n")
+    assert [(row.words, row.before) for row in words] == [(["In", "Rome"], ["# text = In Rome"])]
+    as_columns = read(tmp_path, "new.txt", "In IN\nRome NNP\n", word_column="0")
+    assert [row.words for row in as_columns] == [["In", "Rome"]] and as_columns[0].separator == " "
+
+
+def test_gold_tags_are_in_the_scheme_of_the_model(tmp_path):
+    """Oracle: `load_tags` of the same rows, told to convert."""
+    text = "New I-LOC\nYork I-LOC\nis O\n\nRome B-LOC\n\n"
+    for name in ("train", "dev"):
+        written(tmp_path, f"{name}.conll", text)
+    for scheme in ("bio", "bioes"):
+        data = load_tags(str(tmp_path), scheme=scheme)
+        tags = [f"{prefix}-LOC" for prefix in ("BI" if scheme == "bio" else "BIES")] + ["O"]
+        found = list(SentenceFile(tmp_path / "train.conll", Needs(tags=tags)))
+        assert [row.gold for row in found] == [[data.label_names[tag] for tag in row] for row in data.train["tags"]]
+    assert next(SentenceFile(tmp_path / "train.conll", Needs(tags=tags)).chunks(2)).gold == [row.gold for row in found]
+
+
+# --- semantic roles --------------------------------------------------------------------------------------------------
+
+
+def test_roles_are_those_of_the_training_reader(tmp_path):
+    """Oracle: `read_srl`; and without bracket columns the frames say the predicates."""
+    tags = ["O", "B-ARG0", "I-ARG0", "B-V"]
+    file = SentenceFile(written(tmp_path, "new.conll", ROLES), Needs(predicate=True, tags=tags))
+    found, (rows, _) = list(file), read_srl(tmp_path / "new.conll")
+    assert file.total == 2 and file.notes == ["new.conll: 1 of 2 sentences without a predicate left out."]
+    assert [(row.words, row.predicate, row.gold) for row in found] == list(
+        zip(rows["words"], rows["predicate"], rows["tags"], strict=True)
+    )
+    plain = "\n".join("\t".join(line.split("\t")[:6]) for line in ROLES.split("\n"))
+    unlabelled = read(tmp_path, "plain.srl", plain, Needs(predicate=True))
+    assert [(row.words, row.predicate, row.gold) for row in unlabelled] == [
+        (row.words, row.predicate, None) for row in found
+    ]
+    assert (
+        unlabelled[0].lines
+        == found[0].lines
+        == [
+            *["0\tAl\tNNP\t(NP*\t-\t-", "1\tZaman\tNNP\t*)\t-\t-"],
+            *["2\tkilled\tVBD\t(VP*\tkill\tkill.01", "3\tsaid\tVBD\t(VP*\t-\t-"],
+        ]
+    )
+
+
+# --- JSON ------------------------------------------------------------------------------------------------------------
+
+
+def lines(*rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def test_objects_are_kept_whole(tmp_path):
+    rows = [
+        {"id": "a", "tokens": ["New", "York"], "pos": ["X", "Y"], "predicate": 1},
+        {"id": "b", "tokens": ["a b", "c"], "pos": ["X", "Y"], "predicate": 0, "text": "see a b, c"},
+    ]
+    found = read(tmp_path, "new.jsonl", lines(*rows), Needs(["pos"], True))
+    assert [row.kept for row in found] == rows and [row.predicate for row in found] == [1, 0]
+    assert [row.text for row in found] == ["New York", "see a b, c"]
+    for row in found:
+        assert [row.text[start:end] for start, end in row.places] == row.words and row.features["pos"] == ["X", "Y"]
+    assert SentenceFile(tmp_path / "new.jsonl", Needs()).columns == ["id", "tokens", "pos", "predicate"]
+    texts = read(tmp_path, "texts.jsonl", lines({"text": "In Rome."}, {"text": "Hi"}))
+    assert [row.words for row in texts] == [["In", "Rome", "."], ["Hi"]]
+    named = read(tmp_path, "named.jsonl", lines({"w": ["In"], "text": "In", "gold": ["O"]}), word_column="w")
+    assert [row.words for row in named] == [["In"]]
+    gold = read(tmp_path, "gold.jsonl", lines({"words": ["Rome"], "ner_tags": ["B-LOC"]}), Needs(tags=TAGS))
+    assert [row.gold for row in gold] == [["B-LOC"]]
+
+
+# --- mistakes --------------------------------------------------------------------------------------------------------
+
+GOLD, SRL, FEATURES = Needs(tags=TAGS), Needs(predicate=True), Needs(["pos"])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "needs", "columns", "message"),
+    [
+        ("a.txt", "", Needs(), {}, "a.txt: no sentence"),
+        ("a.txt", "\n \n", Needs(), {}, "a.txt: no sentence"),
+        ("a.conll", "", Needs(), {}, "a.conll: no sentence"),
+        ("a.jsonl", "\n", Needs(), {}, "a.jsonl: no sentence"),
+        ("a.csv", "x", Needs(), {}, "files of type .csv are not read here. Give columns"),
+        ("a.txt", "<NEWREFERENCE>\n<author> A </author>", Needs(), {}, "references with <NEWREFERENCE> are not read"),
+        ("a.txt", b"\xff\n", Needs(), {}, "a.txt: not UTF-8"),
+        ("a.srl", ROLES, Needs(), {}, "semantic roles, but the model reads no predicate.*--word_column 1"),
+        ("a.txt", "hi", SRL, {}, "the model reads `predicate` beside the words, and lines of text have none"),
+        ("a.txt", "hi", FEATURES, {}, "reads the column `pos` beside the words, and lines of text have none"),
+        ("a.conll", "hi\n", FEATURES, {}, "reads the column `pos`, and the file has words. Name"),
+        ("a.conll", "a b c d\n", FEATURES, {}, "the file has words, column_1, column_2, column_3"),
+        ("a.conll", "hi\n", Needs(), {"word_column": 1}, "line 1: 1 columns, and `word_column` is 1: .*least a word, "),
+        ("a.conll", "hi\n", Needs(), {"word_column": "w"}, "`word_column` is 'w'; columns of this format have numbers"),
+        ("a.conll", "hi\n", GOLD, {}, "1 columns, and `word_column` is 0: expected at least a word and a tag"),
+        ("a.conll", "hi UH O\nhi\n", Needs(), {}, "line 2: 'hi' has 1 columns, expected 3 as in line 1"),
+        ("a.conll", "\nhi PER\n", GOLD, {}, "line 2: the model does not know the tag 'PER'; it has O, B-LOC, I-LOC"),
+        ("a.conll", "hi B-LOK\n", GOLD, {}, "'B-LOK'.* Did you mean 'B-LOC'"),
+        ("a.srl", "hi there\n", SRL, {}, "line 1: 2 columns, expected 6: index, word, POS"),
+        ("a.jsonl", "[1]\n", Needs(), {}, "line 1: .* is no JSON object"),
+        ("a.jsonl", "{\n", Needs(), {}, "line 1: no JSON"),
+        ("a.jsonl", lines({"sentence": "hi"}), Needs(), {}, "fields sentence; expected words or tokens or text"),
+        ("a.jsonl", lines({"tokens": ["a"]}), Needs(), {"word_column": "tokns"}, "is 'tokns'.*Did you mean 'tokens'"),
+        ("a.jsonl", lines({"tokens": ["a"]}), Needs(), {"word_column": 0}, "JSON fields have names"),
+        ("a.jsonl", lines({"words": []}), Needs(), {}, "line 1: no words. Remove the row."),
+        ("a.jsonl", lines({"text": "ok"}, {"text": " "}), Needs(), {}, "line 2: no words. Remove the row."),
+        ("a.jsonl", lines({"words": [None]}), Needs(), {}, r"`words` is '\[None\]'; expected a list of strings"),
+        ("a.jsonl", lines({"words": ["a"], "text": "b"}), Needs(), {}, "`text` does not hold the words of `words`"),
+        ("a.jsonl", lines({"words": ["a"], "text": 5}), Needs(), {}, "`text` does not hold the words of `words`"),
+        ("a.jsonl", lines({"words": ["a"]}), SRL, {}, "fields words; expected predicate"),
+        ("a.jsonl", lines({"words": ["a"], "predicate": 1}), SRL, {}, "`predicate` is 1; it is the place of one of 1"),
+        ("a.jsonl", lines({"words": ["a"], "pos": ["X", "Y"]}), FEATURES, {}, "1 words and 2 values in `pos`"),
+        ("a.jsonl", lines({"text": "a"}), FEATURES, {}, "`text` is a string, but values for each word are read"),
+        ("a.jsonl", lines({"words": ["a"]}), GOLD, {}, "fields words; expected tags or ner_tags"),
+        ("a.jsonl", lines({"words": ["a"], "tags": ["X"]}), GOLD, {}, "line 1: the model does not know the tag 'X'"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(tmp_path, name, text, needs, columns, message):
+    with pytest.raises(DataError, match=message) as caught:
+        read(tmp_path, name, text, needs, **columns)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_such_file(tmp_path):
+    with pytest.raises(DataError, match="nowhere.txt: no such file"):
+        SentenceFile(tmp_path / "nowhere.txt", Needs())
