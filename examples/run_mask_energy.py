@@ -6,85 +6,8 @@ python examples/run_mask_energy.py --recipe recipes/mask_energy/weizmann_dvn.yam
 python examples/run_segmentation.py --loss regression --loss_net_path runs/mask_energy --loss_net_steps 0  # SEAL-static
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass, field
-
-from transformers import AutoImageProcessor, AutoModelForSemanticSegmentation, set_seed
-
-from seal_hf import (
-    EnergyTrainingArguments,
-    MaskEnergyTrainer,
-    MaskRows,
-    NewCrops,
-    SealForSegmentation,
-    load_masks,
-)
-from seal_hf.cli.flags import check_flags
-from seal_hf.cli.programs import early_stopping, run_program
-from seal_hf.cli.recipes import packaged_recipe, parse_recipe
-from seal_hf.data import MaskDataArguments
-from seal_hf.data.tensors.crops import CROP_SIZE, crop_offsets, pixel_scaling
-from seal_hf.metrics import mask_compute_metrics
-from seal_hf.nets.fcn import fcn_image_processor
-from seal_hf.reports import check_picture, close_masks
-
-
-@dataclass
-class ModelArguments:
-    """The crops, and the task-net that inference may start from."""
-
-    task_net_path: str | None = field(
-        default=None, metadata={"help": "Folder of a task-net, saved by run_segmentation.py --loss ce."}
-    )
-    crop_size: int = field(default=CROP_SIZE, metadata={"help": "Pixels a side of the crops; 0: whole images."})
-    crop_offsets: list[int] | None = field(
-        default=None,
-        metadata={"help": "Where crops begin at evaluation, in both directions; default: as few as cover the image."},
-    )
-    patience: int = field(default=0, metadata={"help": "Stop after so many evaluations without gain; 0: never."})
-    picture: int = field(default=0, metadata={"help": "Draw so many test images, truth and prediction (matplotlib)."})
-
-
-ARGUMENTS = (MaskDataArguments, ModelArguments, EnergyTrainingArguments)
-
-
-def main(argv: list[str] | None = None) -> dict[str, float]:
-    default_recipe = lambda given: packaged_recipe("mask_energy")  # noqa: E731
-    data_args, model_args, args = parse_recipe(ARGUMENTS, argv, default_recipe=default_recipe)
-    check_flags(args, argv, "binary_mask")
-    check_picture(model_args.picture)
-    set_seed(args.seed)
-    data = load_masks(**vars(data_args), seed=args.data_seed or 0)
-    for note in data.notes:
-        print(f"{data.name}: {note}")
-    crop, offsets = model_args.crop_size or None, model_args.crop_offsets or 1  # an inference for each crop
-    for side in data.image_size if crop is not None else ():
-        crop_offsets(side, crop, offsets)  # fails where they do not fit
-    network, path = SealForSegmentation.for_data(data).loss_net, model_args.task_net_path
-    processor = AutoImageProcessor.from_pretrained(path) if path else fcn_image_processor()
-    scaling = pixel_scaling(processor)
-    seed = args.seed if args.data_seed is None else args.data_seed
-    rows = MaskRows(data.train, crop, seed, **scaling)
-    splits = {"eval": MaskRows(data.validation, **scaling)}
-    if data.test is not None:
-        splits["test"] = MaskRows(data.test, **scaling)
-    trainer = MaskEnergyTrainer(
-        network,
-        args,
-        train_dataset=rows,
-        eval_dataset=splits["eval"],
-        task_net=AutoModelForSemanticSegmentation.from_pretrained(path, use_safetensors=True) if path else None,
-        compute_metrics=mask_compute_metrics,
-        callbacks=[NewCrops(rows), *early_stopping(args, model_args.patience)],
-        processing_class=processor,
-        crop_size=crop,
-        crop_offsets=offsets,
-    )
-    result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
-    trainer.save_metrics("train", result.metrics)
-    return close_masks(trainer, splits, data, picture=model_args.picture)
-
+from seal_hf.cli.programs import run_program
+from seal_hf.cli.train.mask_energy import main
 
 if __name__ == "__main__":
     run_program(main)

@@ -26,6 +26,7 @@ from transformers.utils import ModelOutput, logging
 
 from .energy_losses import ENERGY_LOSSES, EnergyLoss
 from .extensions import Extension, MicroBatch
+from .inference.decisions import Decisions
 from .models import SealModel
 from .nets.feature_cache import FEATURES
 from .reports import run_card
@@ -38,6 +39,7 @@ from .training.arguments import CROSS_ENTROPY, SealTrainingArguments
 from .training.base import StructuredTrainer
 from .training.batch_repeats import NewEpoch, WindowRepeatSampler
 from .training.checkpoints import TwoNetCheckpoints
+from .training.decisions import fit_decisions
 from .training.decoding import PredictionDecoder
 from .training.energy_weight import EnergyWeight
 from .training.forwards import PhaseMeters, TwoNets
@@ -197,6 +199,8 @@ class SealTrainer(StructuredTrainer):
     learner: Learner | None = None
     phase: Any = None  # a [`LossNetPhase`], in a run
     extensions: list[Extension] = []
+    _writes_card = False  # what `fit_decisions` begins
+    given_decoder: str | None = None  # to `fit_decisions`
     _pending: Any = None  # the task-net's outputs with gradients, between training_step and compute_loss
 
     def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: torch.device) -> Any:
@@ -334,6 +338,26 @@ class SealTrainer(StructuredTrainer):
 
     # --- data, evaluation, log ---------------------------------------------------------------------------------------
 
+    def fit_decisions(self, dataset: Any = None, decoder: str | None = None) -> Decisions:
+        """Fit how the task-net's outputs become decisions, and store it in its config; `save_model` then writes both,
+        and the model card.
+
+        Args:
+            dataset: validation rows, with labels; default: `eval_dataset`.
+            decoder: taken in place of what cross-fitting on these rows would choose.
+
+        Raises:
+            ValueError: no rows, no labels, or an unknown decoder.
+        """
+        self._writes_card, self.given_decoder = True, decoder
+        return fit_decisions(self, self.eval_dataset if dataset is None else dataset, decoder)
+
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """As the Trainer's; with the model card, once decisions were fitted."""
+        super().save_model(output_dir, _internal_call)
+        if self._writes_card and not self.in_checkpoint:
+            self.create_model_card(output_dir=output_dir, model_name=Path(output_dir).name if output_dir else None)
+
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
         train_dataset = train_dataset if train_dataset is not None else self.train_dataset
         if self.args.batch_repeats == 1:
@@ -367,8 +391,9 @@ class SealTrainer(StructuredTrainer):
     def _check_finite(self) -> None:
         self.meters.check({self.model_role: self.model, "loss-net": self.loss_net})
 
-    def create_model_card(self, *args: Any, **facts: Any) -> None:
-        """README.md of the output folder, written anew on every push: our card in place of the Trainer's draft."""
+    def create_model_card(self, *args: Any, output_dir: str | None = None, **facts: Any) -> None:
+        """README.md of a folder, by default the output folder, written anew on every push: our card in place of the
+        Trainer's draft."""
         if self.is_world_process_zero():
             card = run_card(self, **{**self.card_facts, **facts})
-            Path(str(self.args.output_dir), "README.md").write_text(card, encoding="utf-8")
+            Path(output_dir or str(self.args.output_dir), "README.md").write_text(card, encoding="utf-8")

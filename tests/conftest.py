@@ -1,11 +1,9 @@
 """Fixtures shared by all tests: where the real data sets are, and a quiet, offline environment."""
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
-from programs import EXAMPLES, example
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -24,13 +22,11 @@ def shared_data() -> Path:
 
 
 @pytest.fixture
-def program(monkeypatch):
-    """`compare_losses.py`, with `run_mlc.py` and `run_energy.py` beside it."""
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    with example("compare_losses") as module:
-        yield module
-    for name in ("run_mlc", "run_energy"):
-        sys.modules.pop(name, None)
+def program():
+    """The program that compares losses."""
+    from seal_hf.compare import program
+
+    return program
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,8 @@ def free_port() -> int:
 
 
 def start(config, script, *arguments, options=(), **variables) -> subprocess.Popen:
-    """One `accelerate launch`; `options` are its own and go over the file's."""
+    """One `accelerate launch` of a file of this folder, or of a module where `-m` is among the `options`, which are its
+    own and go over the file's."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(OF_A_LAUNCHER)}
     paths = [str(ROOT), environment.get("PYTHONPATH", "")]
     environment |= {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONWARNINGS": "default", **variables}
@@ -32,7 +33,8 @@ def start(config, script, *arguments, options=(), **variables) -> subprocess.Pop
         "--config_file",
         f"{ROOT}/examples/accelerate/{config}",
     ]
-    command = [*launch, *map(str, options), f"{ROOT}/tests/{script}", *map(str, arguments)]
+    program = script if "-m" in options else f"{ROOT}/tests/{script}"
+    command = [*launch, *map(str, options), program, *map(str, arguments)]
     pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return subprocess.Popen(command, cwd=ROOT, env=environment, **pipes)
 

@@ -7,10 +7,10 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from programs import EXAMPLES
 from tiny_models import tiny_config, tiny_texts, tiny_tokenizer
 from transformers import BertModel
 
@@ -23,15 +23,16 @@ CLOCK = "train_seconds_per_epoch"
 
 KILLED = """
 import os, signal, sys
-import compare_losses
 from transformers import TrainerCallback
+
+from seal_hf.compare import program
 
 class Kill(TrainerCallback):
     def on_step_end(self, args, state, control, **kwargs):
         if state.global_step == 4:  # of 6, after the first checkpoint
             os.kill(os.getpid(), signal.SIGKILL)
 
-made, trainer_of = [], compare_losses.Comparison._trainer
+made, trainer_of = [], program.Comparison._trainer
 
 def counted(self, name, settings, folder, **options):
     trainer = trainer_of(self, name, settings, folder, **options)
@@ -41,8 +42,8 @@ def counted(self, name, settings, folder, **options):
             trainer.add_callback(Kill())
     return trainer
 
-compare_losses.Comparison._trainer = counted
-compare_losses.main(sys.argv[2:])
+program.Comparison._trainer = counted
+program.main(sys.argv[2:])
 """
 
 
@@ -55,7 +56,7 @@ def test_a_comparison_killed_in_a_trial_and_in_a_run_ends_as_one_that_was_not(pr
     options = [*SMALL, "--losses", "constant", "ce", "nce", "--budget", "2"]
     whole = program.main([*options, "--output_dir", str(tmp_path / "whole")])
     part = [*options, "--output_dir", str(tmp_path / "part")]
-    path = os.pathsep.join([str(EXAMPLES), str(EXAMPLES.parent), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")])
     times = []
     for trainer in (5, 2):  # the second trial of nce, after two trials and a run of ce; then, resumed, the run of nce
         command = [sys.executable, "-c", KILLED, str(trainer), *part]

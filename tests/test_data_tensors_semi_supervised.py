@@ -1,9 +1,7 @@
 """Oracles: the plain space on rows with gold, the reward itself on rows without, encodings of the data's own tags."""
 
 import json
-import runpy
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -28,6 +26,7 @@ from seal_hf import (
     reward_rows,
     tokenize_words,
 )
+from seal_hf.cli.train import rewards
 from seal_hf.energy_losses import NCE, Margin
 from seal_hf.spaces import REWARD_CODES
 from seal_hf.spaces.rewards import read_function
@@ -209,11 +208,10 @@ def test_the_reward_alone_teaches_the_task_net(toy, tmp_path, loss, hypergradien
 
 def test_the_example_trains_saves_and_predicts(tmp_path):
     (tmp_path / "rules.yaml").write_text("rules: [{words: w1, are: X}, {present: [X, Y]}]")
-    program = runpy.run_path(str(Path(__file__).resolve().parents[1] / "examples/run_rewards.py"))["main"]
     options = {"rules": tmp_path / "rules.yaml", "output_dir": tmp_path / "run", "max_train_rows": 40, "scheme": "bio"}
     options |= {"num_labelled": 5, "hidden_size": 16, "num_train_epochs": 1, "report_to": "none", "use_cpu": True}
     options |= {"constrained_decoding": True}
-    metrics = program([part for name, value in options.items() for part in (f"--{name}", str(value))])
+    metrics = rewards.main([part for name, value in options.items() for part in (f"--{name}", str(value))])
     assert 0 < metrics["test_accuracy"] < 1
     saved = SealForTokenClassification.from_pretrained(tmp_path / "run")
     assert saved.loss_net.config.energy == "chain" and (tmp_path / "run" / "_predictions_test.jsonl").is_file()
@@ -231,9 +229,8 @@ def own_module(tmp_path, monkeypatch):
 
 
 def run_rewards(folder, *options):
-    program = runpy.run_path(str(Path(__file__).resolve().parents[1] / "examples/run_rewards.py"))["main"]
     quiet = ["--report_to", "none", "--use_cpu", "true", "--scheme", "bio", "--num_labelled", "5"]
-    return program([*quiet, "--max_train_rows", "30", "--output_dir", str(folder / "run"), *options])
+    return rewards.main([*quiet, "--max_train_rows", "30", "--output_dir", str(folder / "run"), *options])
 
 
 def test_a_function_of_the_users_own_is_a_reward(own_module, tmp_path):
@@ -273,11 +270,10 @@ def test_a_recipe_names_no_code(own_module, tmp_path):
 
 
 def test_a_recipe_that_leaves_no_row_unlabelled_is_refused(tmp_path):
-    program = runpy.run_path(str(Path(__file__).resolve().parents[1] / "examples/run_rewards.py"))["main"]
     (tmp_path / "rules.yaml").write_text("rules: [{words: w1, are: X}]")
     (tmp_path / "recipe.yaml").write_text(f"rules: {tmp_path / 'rules.yaml'}\nreport_to: none\nuse_cpu: true\n")
     with pytest.raises(ValueError, match="toy_tags has no unlabelled rows; load it with `num_labelled`"):
-        program(["--recipe", str(tmp_path / "recipe.yaml"), "--output_dir", str(tmp_path / "run")])
+        rewards.main(["--recipe", str(tmp_path / "recipe.yaml"), "--output_dir", str(tmp_path / "run")])
 
 
 def test_an_encoder_trains_with_a_reward(toy, tmp_path):

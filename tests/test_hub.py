@@ -39,7 +39,7 @@ def trainer_of(name, **arguments):
                              compute_metrics=multilabel_compute_metrics)
 
 # 1. pushed while training, and after it with figures, threshold and card
-seal, trainer = trainer_of("seal", hub_strategy="checkpoint")
+seal, trainer = trainer_of("seal", hub_strategy="checkpoint", decoder="threshold")
 trainer.train()
 metrics, _, _ = evaluate_multilabel(trainer, validation, validation)
 seal.push_to_hub("user/seal", include_loss_net=True)  # a loss-net that the trainer's own push does not leave there
@@ -56,12 +56,12 @@ seal.eval()
 with torch.no_grad():
     assert torch.equal(seal(**inputs).logits, again(**inputs).logits)
     assert not torch.equal(seal.energy(y, **inputs), again.energy(y, **inputs))
-assert again.config.threshold == metrics["threshold"]
+assert again.config.decisions["threshold"] == metrics["threshold"]
 plain = again.task_net.base_model.state_dict()
 fresh = again.loss_net.encoder.state_dict()
 assert all(torch.equal(value, plain[name]) for name, value in fresh.items())
 probabilities, decisions = again.predict(**inputs)
-assert torch.equal(decisions, (probabilities >= metrics["threshold"]).long())
+assert torch.equal(decisions, seal.predict(**inputs)[1])
 scores = pipeline("text-classification", model="user/seal", top_k=None)(texts)
 for answer, row in zip(scores, probabilities, strict=True):
     for score in answer:
@@ -109,12 +109,12 @@ def test_push_while_training_and_after_and_load_back(tmp_path):
         messages = hub.commits("user/seal")
         assert messages[-1] == "the end" and "Training in progress, step 2" in messages
         config = json.loads(files["config.json"])
-        assert config["threshold"] == results["metrics"]["threshold"] and config["label2id"]["fear"] == 2
+        assert config["decisions"]["threshold"] == results["metrics"]["threshold"] and config["label2id"]["fear"] == 2
         assert config["problem_type"] == "multi_label_classification"
         assert nets <= set(results["alone"]) and "_loss_net" not in str(results["alone"])
         assert {f"_loss_net/{name}" for name in nets} <= set(results["both"])
         assert results["url"].endswith("user/both")
-        check_card(files["README.md"].decode(), results["metrics"])
+        check_card(files["README.md"].decode(), results["metrics"], config["decisions"]["decoder"])
 
 
 BRANCH = """
@@ -143,25 +143,24 @@ TAGGER = """
 import sys
 from pathlib import Path
 from huggingface_hub import HfApi
-from programs import example
 from seal_hf import SealForTokenClassification, Vocabulary
+from seal_hf.cli.train import tagging
 
 home = Path(sys.argv[1])
 common = "--loss ce --max_train_rows 32 --use_cpu true --disable_tqdm true".split()
-with example("run_tagging") as program:
-    push = ["--push_to_hub", "true", "--hub_model_id", "user/tagger", "--hub_revision", "dev", "--hidden_size", "16"]
-    first = program.main(["--output_dir", str(home / "first"), *common, "--max_steps", "2", *push])
-    branch = {"revision": "dev"}
-    assert not [name for name in HfApi().list_repo_files("user/tagger") if "vocabulary" in name]
-    vocabulary = Vocabulary.from_pretrained("user/tagger", **branch)
-    assert vocabulary == Vocabulary.from_pretrained(home / "first")
-    seal = SealForTokenClassification.from_pretrained("user/tagger", **branch)
-    assert seal.config.model_type == "seal_bilstm"
-    seal.push_to_hub("user/tagger")
-    HfApi().upload_file(path_or_fileobj=home / "first/vocabulary.json", path_in_repo="vocabulary.json",
-                        repo_id="user/tagger")
-    again = ["--model_name_or_path", "user/tagger", "--num_train_epochs", "0"]
-    assert program.main(["--output_dir", str(home / "again"), *common, *again]) == first
+push = ["--push_to_hub", "true", "--hub_model_id", "user/tagger", "--hub_revision", "dev", "--hidden_size", "16"]
+first = tagging.main(["--output_dir", str(home / "first"), *common, "--max_steps", "2", *push])
+branch = {"revision": "dev"}
+assert not [name for name in HfApi().list_repo_files("user/tagger") if "vocabulary" in name]
+vocabulary = Vocabulary.from_pretrained("user/tagger", **branch)
+assert vocabulary == Vocabulary.from_pretrained(home / "first")
+seal = SealForTokenClassification.from_pretrained("user/tagger", **branch)
+assert seal.config.model_type == "seal_bilstm"
+seal.push_to_hub("user/tagger")
+HfApi().upload_file(path_or_fileobj=home / "first/vocabulary.json", path_in_repo="vocabulary.json",
+                    repo_id="user/tagger")
+again = ["--model_name_or_path", "user/tagger", "--num_train_epochs", "0"]
+assert tagging.main(["--output_dir", str(home / "again"), *common, *again]) == first
 """
 
 
@@ -171,15 +170,16 @@ def test_a_bilstm_and_its_vocabulary_come_back_from_a_branch_and_into_the_progra
         assert hub.unknown_requests == []
 
 
-def check_card(text, metrics):
+def check_card(text, metrics, decoder):
     data = ModelCard(text).data
     assert (data.base_model, data.datasets, data.license) == ("org/encoder", ["org/moods"], "apache-2.0")
     assert data.tags == ["seal", "multi-label-classification", "moods"] and data.pipeline_tag == "text-classification"
     figures = {result.metric_type: result.metric_value for result in data.eval_results}
-    for name in ("f1_example", "f1_example_tuned", "map"):
+    for name in ("f1_example_decided", "f1_example", "f1_example_tuned", "map"):
         assert figures[name] == pytest.approx(metrics[f"test_{name}"], abs=1e-4)
-    assert 'pipeline("text-classification", "user/seal", top_k=None)' in text
-    assert f">= {metrics['threshold']:g}]" in text and f"**{metrics['threshold']:g}**" in text
+    assert (
+        '"user/seal"' in text and f"The stored decoder is `{decoder}`." in text and "| rows | 12 train, 12 val" in text
+    )
     assert "SEAL, nce energy loss" in text and "loss-net encoder | separate" in text
     for name in LABELS:
         assert f"| {name} |" in text
@@ -219,9 +219,7 @@ def test_the_card_without_a_word_from_the_user(features_trainer, tmp_path):
     trainer.create_model_card()
     assert figures(tmp_path / "mlp") == [("0.4900", "-")]
     card = (tmp_path / "mlp" / "README.md").read_text(encoding="utf-8")
-    assert (
-        "cross-entropy" in card and "loss-net" not in card and "num\\_samples" not in card and "import seal_hf" in card
-    )
+    assert "cross-entropy" in card and "loss-net" not in card and "num\\_samples" not in card and "from seal_hf" in card
     assert "| gradient\\_accumulation\\_steps | 1 |" in card and str(tmp_path) not in card
     assert ModelCard(card).data.pipeline_tag == "tabular-classification"
 

@@ -167,7 +167,7 @@ def test_the_threshold_is_saved_and_used(bert, tmp_path):
         again = SealForMultiLabel.from_pretrained(tmp_path / "saved")
         assert again.config.threshold == threshold
         assert torch.equal(again.predict(**inputs)[1], (probabilities >= threshold).long())
-        assert torch.equal(again.predict(threshold=0.5, **inputs)[1], (probabilities >= 0.5).long())
+        assert torch.equal(again.predict(decoder=0.5, **inputs)[1], (probabilities >= 0.5).long())
 
 
 def test_predict_has_no_dropout(bert):

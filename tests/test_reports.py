@@ -11,6 +11,7 @@ from torch.utils.data import TensorDataset
 from transformers import PretrainedConfig, PreTrainedModel, Trainer, TrainingArguments
 
 from seal_hf.inference import decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
+from seal_hf.inference.decisions import LabelDecisions
 from seal_hf.metrics import multilabel_metrics
 from seal_hf.reports import (
     closing_table,
@@ -55,6 +56,10 @@ def collate(rows):
 AVERAGES = ("example", "micro", "macro")
 
 
+def decoders_of(decisions):
+    return LabelDecisions.of_saved(decisions).names
+
+
 @pytest.fixture
 def trainer(tmp_path):
     args = TrainingArguments(
@@ -76,10 +81,11 @@ def test_the_figures_and_the_threshold(trainer, tmp_path):
 
     figures = [f"{figure}_{average}" for figure in ("f1", "precision", "recall") for average in AVERAGES]
     figures += ["jaccard", "exact_match", "hamming_loss"]
-    figures += [f"{figure}_tuned" for figure in figures]
+    figures += [f"{figure}_{of}" for figure in figures for of in ("tuned", "decided")]
     figures += ["map", "map_macro", "f1_example_per_label", "f1_example_expected", "f1_example_calibrated"]
     assert set(metrics) == {f"{s}_{f}" for s in ("eval", "test") for f in figures} | {"threshold"}
-    assert trainer.model.config.threshold == metrics["threshold"]
+    decisions = trainer.model.config.decisions
+    assert decisions["threshold"] == metrics["threshold"] and decisions["decoder"] in decoders_of(decisions)
 
     def example_f1(dataset, threshold):
         decided = (dataset.tensors[0].double().sigmoid() >= threshold).int().numpy()
@@ -197,42 +203,43 @@ def test_predictions_file(tmp_path):
     labels = np.array([[1, 0, 0], [0, 0, 1]])
     path = tmp_path / "new" / "_predictions.jsonl"
     names = ['a "quoted" | name', "é", "c"]
-    write_predictions(path, probabilities, labels, names, 0.4, ids=np.array([7, 9]))
+    rows = [{"source": "a.csv", "line": 7, "text": "x"}, {"source": "a.csv", "line": 9, "text": "y"}]
+    write_predictions(path, probabilities, labels, names, probabilities >= 0.4, rows)
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert lines == [
         {
-            "row": 0,
-            "id": 7,
-            "labels_at_0.5": [names[0]],
+            **rows[0],
             "labels": [names[0], "é"],
+            "labels_at_0.5": [names[0]],
             "gold": [names[0]],
             "probabilities": {names[0]: 0.9124, "é": 0.45},
         },
-        {"row": 1, "id": 9, "labels_at_0.5": [], "labels": [], "gold": ["c"], "probabilities": {}},
+        {**rows[1], "labels": [], "labels_at_0.5": [], "gold": ["c"], "probabilities": {}},
     ]
-    write_predictions(path, probabilities, None, names, 0.95)  # a tuned threshold above 0.5
+    write_predictions(path, probabilities, None, names, probabilities >= 0.95)  # a tuned threshold above 0.5
     first = json.loads(path.read_text(encoding="utf-8").splitlines()[0])
-    assert first == {"row": 0, "labels_at_0.5": [names[0]], "labels": [], "probabilities": {names[0]: 0.9124}}
+    assert first == {"row": 0, "labels": [], "labels_at_0.5": [names[0]], "probabilities": {names[0]: 0.9124}}
     assert [file.name for file in path.parent.iterdir()] == ["_predictions.jsonl"]
 
 
 def test_only_the_main_process_writes(tmp_path):
-    write_predictions(tmp_path / "p.jsonl", np.array([[0.5]]), None, ["a"], 0.5, main_process=False)
+    decided = np.array([[True]])
+    write_predictions(tmp_path / "p.jsonl", np.array([[0.5]]), None, ["a"], decided, main_process=False)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
-    ("labels", "names", "ids", "message"),
+    ("labels", "names", "decided", "message"),
     [
-        (None, ["a"], None, "expected 2 different label names, found 1"),
-        (None, ["a", "a"], None, "expected 2 different label names, found 1"),
-        (np.zeros((1, 3)), ["a", "b"], None, r"labels are \(1, 3\)"),
-        (None, ["a", "b"], [1, 2], "expected 1 ids, found 2"),
+        (None, ["a"], np.zeros((1, 2)), "expected 2 different label names, found 1"),
+        (None, ["a", "a"], np.zeros((1, 2)), "expected 2 different label names, found 1"),
+        (np.zeros((1, 3)), ["a", "b"], np.zeros((1, 2)), r"labels are \(1, 3\)"),
+        (None, ["a", "b"], np.zeros((2, 2)), r"decided are \(2, 2\)"),
     ],
 )
-def test_predictions_that_do_not_fit_are_refused(tmp_path, labels, names, ids, message):
+def test_predictions_that_do_not_fit_are_refused(tmp_path, labels, names, decided, message):
     with pytest.raises(ValueError, match=message):
-        write_predictions(tmp_path / "p.jsonl", np.array([[0.5, 0.4]]), labels, names, 0.5, ids)
+        write_predictions(tmp_path / "p.jsonl", np.array([[0.5, 0.4]]), labels, names, decided)
     assert not list(tmp_path.iterdir())
 
 

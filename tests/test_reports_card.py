@@ -1,26 +1,36 @@
-"""Oracles: huggingface_hub reads the metadata back, Python runs the snippet, a table parser counts the cells."""
+"""The text of a card. Oracles: huggingface_hub reads the metadata back, a table parser counts the cells; folders, words
+and papers by hand."""
 
+import json
 import re
-import sys
-from types import SimpleNamespace
 
 import pytest
 from huggingface_hub import ModelCard
 
+from seal_hf.reports.card_kinds import KINDS
+from seal_hf.reports.card_origin import origin_of
 from seal_hf.reports.model_card import MAX_LABELS, model_card
 
 METRICS = {
     "eval_f1_example": 0.41237,
     "test_f1_example": 0.4,
-    "test_f1_example_tuned": 0.4653,
+    "eval_f1_example_decided": 0.4711,
+    "test_f1_example_decided": 0.4653,
     "test_map": float("nan"),
     "test_loss": 3.0,
     "threshold": 0.31,
 }
+NUMBERS = {
+    "threshold": 0.31,
+    "thresholds": [0.25, 0.4],
+    "calibration": {"scale": 0.81234, "shift": -0.2},
+    "never_empty": True,
+    "empty_score": 1.0,
+}
 NASTY = ['a | b "quoted"', "it's: [x](http://y) <b>", "$name `code` *star*", "two\nlines\r\n---", "é 日本 # {0}", ""]
 
 
-def card(**changes):
+def card(decoder="threshold", **changes):
     arguments = {
         "model_name": "user/seal-bibtex",
         "base_model": "org/encoder",
@@ -28,7 +38,7 @@ def card(**changes):
         "loss": "nce",
         "loss_net_encoder": "separate",
         "metrics": METRICS,
-        "threshold": 0.31,
+        "decisions": {"decoder": decoder, **NUMBERS},
         "label_names": ["sports", "politics"],
         "library_snippet": "text",
         "hyperparameters": {"learning_rate": 1e-3, "num_samples": 20, "hub_token": "secret", "seed": None},
@@ -42,6 +52,10 @@ def cells(text, beginning):
     return [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
 
 
+def section(text, title):
+    return re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", text, flags=re.DOTALL | re.MULTILINE)[1]
+
+
 def snippet(text):
     return re.search(r"```python\n(.*?)```", text, flags=re.DOTALL).group(1)
 
@@ -52,33 +66,61 @@ def test_metadata_reads_back():
     expected = {"base_model": "org/encoder", "pipeline_tag": "text-classification", "library_name": "transformers"}
     assert expected.items() <= data.to_dict().items()
     results = {result.metric_type: result.metric_value for result in data.eval_results}
-    assert results == {"f1_example": 0.4, "f1_example_tuned": 0.4653}
+    assert results == {"f1_example": 0.4, "f1_example_decided": 0.4653}
     assert data.model_name == "user/seal-bibtex" and data.eval_results[0].dataset_name == "bibtex"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_metadata_has_the_types_that_the_hub_asks_for(kind):
+    """As of its documentation: text, or lists of text; figures are numbers."""
+    changes = {"library_snippet": kind, "license": "mit", "language": "en", "tags": "mine", "dataset": "org/data"}
+    figure = next(iter(KINDS[kind].figures))
+    decoder = KINDS[kind].decisions().decoder
+    data = ModelCard(card(decoder, metrics={f"test_{figure}": 0.5}, **changes)).data.to_dict()
+    for name in ("license", "language", "library_name", "pipeline_tag", "base_model"):
+        assert isinstance(data[name], str), name
+    for name in ("tags", "datasets"):
+        assert data[name] and all(isinstance(value, str) for value in data[name])
+    ((result,),) = [entry["results"] for entry in data["model-index"]]
+    assert isinstance(result["metrics"][0]["value"], float) and result["dataset"]["type"] == "org/data"
 
 
 def test_the_card_says_what_was_measured_and_nothing_else():
     text = card()
     assert cells(text, "| example F1 at 0.5") == ["example F1 at 0.5", "0.4124", "0.4000"]
-    assert cells(text, "| example F1 at the tuned") == ["example F1 at the tuned threshold", "-", "0.4653"]
     assert "mean average precision" not in text and "micro" not in text and "nan" not in text.lower()
     assert "**0.31**" in text and "nce energy loss" in text and "bibtex" in text
     assert cells(text, "| num") == ["num\\_samples", "20"] and "secret" not in text and "seed" not in text
     assert cells(text, "| 1 |") == ["1", "politics"]
 
 
+def test_the_figures_of_the_stored_decoder_come_first():
+    for decisions, first in (({"decoder": "threshold", "threshold": 0.3}, "tuned threshold"), ({}, "at 0.5")):
+        metrics = {"eval_mean_iou": 0.5, "eval_mean_iou_tuned": 0.6, "eval_mean_mask_iou": 0.2}
+        text = card(library_snippet="images", metrics=metrics, decisions=decisions)
+        assert first in section(text, "Figures").splitlines()[3]
+    assert "of the decisions | 0.4711 | 0.4653 |" in section(card(), "Figures").splitlines()[3]
+    tagged = {"eval_accuracy": 0.9, "eval_f1": 0.6, "eval_f1_viterbi": 0.6, "eval_f1_constrained_viterbi": 0.7}
+    text = card("viterbi", library_snippet="tokens", metrics=tagged)
+    assert "| F1 of spans, best sequence of the CRF | 0.6000" in section(text, "Figures").splitlines()[3]
+    assert len(re.findall("best sequence of the CRF \\|", text)) == 1  # not twice
+
+
 def test_a_card_of_nothing_measured():
-    text = card(metrics={}, threshold=None, hyperparameters={}, base_model=None, dataset=None, loss="ce")
-    assert "Figures" not in text and "threshold tuned" not in text and "Hyper" not in text and "| None" not in text
-    assert "cross-entropy" in text and "loss-net" not in text and "energy" not in text
+    nothing = {"metrics": {}, "decisions": None, "hyperparameters": {}, "base_model": None, "dataset": None}
+    text = card(**nothing, loss="ce")
+    for absent in ("## Figures", "## Decisions", "## Training", "## Limits", "## Papers", "| None", "nan"):
+        assert absent not in text
+    assert "cross-entropy" in text and "loss-net" not in text and "energy" not in text and "SEAL" not in text
     assert ">= 0.5" in snippet(text)
     data = ModelCard(text).data
-    assert data.eval_results is None and data.base_model is None
+    assert data.eval_results is None and data.base_model is None and data.license is None
 
 
 @pytest.mark.parametrize("name", NASTY)
 def test_names_break_neither_table_nor_metadata(name):
     arguments = {"model_name": name or "m", "dataset": name or "d", "label_names": [name, "last"]}
-    text = card(**arguments, hyperparameters={"note": name})
+    text = card(**arguments, hyperparameters={"note": name}, unseen_labels=[name], rows={"train": 2})
     data = ModelCard(text).data
     assert data.tags == ["seal", "multi-label-classification"]
     assert data.eval_results[0].dataset_name == arguments["dataset"]
@@ -86,24 +128,114 @@ def test_names_break_neither_table_nor_metadata(name):
         assert len(cells(text, beginning)) == 2
     unescaped = re.sub(r"\\(.)", r"\1", cells(text, "| 0 |")[1])
     assert unescaped == " ".join(name.split())
+    assert len(section(text, "Limits").strip().splitlines()) == 4
     compile(snippet(text), "snippet", "exec")
+    (command,) = re.findall(r"^seal-hf .*$", text, flags=re.MULTILINE)
+    assert command.endswith("--input new.csv --output predictions.csv")
 
 
-def test_the_text_snippet_runs(monkeypatch):
-    def pipeline(task, model, top_k):
-        assert (task, model, top_k) == ("text-classification", 'a "quoted" name', None)
-        return lambda texts: [[{"label": "high", "score": 0.4}, {"label": "low", "score": 0.3}] for _ in texts]
+@pytest.mark.parametrize("kind", KINDS)
+def test_tables_have_as_many_cells_in_every_row(kind):
+    figures = {f"eval_{key}": 0.5 for key in KINDS[kind].figures}
+    decoder = KINDS[kind].decisions().decoder
+    settings = {"metrics": figures, "rows": {NASTY[0]: 3}, "versions": {"a|b": "1"}, "license": "x|y"}
+    text = card(decoder, library_snippet=kind, label_names=NASTY, hyperparameters={"a|b": "c|d"}, **settings)
+    tables = re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE)
+    assert len(tables) == 4 and len(tables[1].splitlines()) == 2 + len(figures)
+    for table in tables:
+        widths = {len(re.split(r"(?<!\\)\|", line)) for line in table.splitlines()}
+        assert len(widths) == 1 and re.fullmatch(r"\|(---\|)+", table.splitlines()[1])
 
-    monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace(pipeline=pipeline))
-    names = {}
-    exec(snippet(card(model_name='a "quoted" name')), names)  # noqa: S102 - our own snippet
-    assert names["labels"] == ["high"]
+
+# --- decisions -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "decoder, said",
+    [
+        ("fixed", "where its probability is at least 0.5."),
+        ("threshold", "at least **0.31**, which was tuned on validation."),
+        ("thresholds", "Each label has a threshold of its own"),
+        ("expected_f1", "The label set of the highest expected example F1 is decided."),
+        ("calibrated_f1", "on calibrated probabilities: σ(0.8123 · logit(p) - 0.2)."),
+        ("thresholds+never_empty", "the one nearest to its threshold is decided."),
+        ("expected_f1+never_empty", "the likeliest one is decided."),
+    ],
+)
+def test_decisions_in_words(decoder, said):
+    text = section(card(decoder), "Decisions")
+    assert f"The stored decoder is `{decoder}`." in text and said in text
+    assert "Five-fold cross-fitting on the validation rows chose it" in text
+    assert ("numbers were then fitted" in text) == (
+        decoder.removesuffix("+never_empty") not in ("fixed", "expected_f1")
+    )
+    assert "Example F1 of the decisions: 0.4711 on validation, 0.4653 on test." in text
+    assert "also holds `fixed`: `--decoder fixed` takes it." in card("threshold", library_snippet="images")
+    stored = re.search("`config.json` also holds (.*): `--decoder NAME`", text)[1]
+    others = {f"{name}{suffix}" for name in ("fixed", "expected_f1", *NUMBERS) for suffix in ("", "+never_empty")}
+    others = {
+        name.replace("calibration", "calibrated_f1") for name in others if not name.startswith(("never", "empty"))
+    }
+    assert set(re.findall("`(.*?)`", stored)) == others - {decoder}
+
+
+def test_what_the_user_chose_was_not_cross_fitted():
+    assert "cross-fitting" not in card(chosen=False)
+    assert "validation rows, as the simplest" in card("constrained", library_snippet="tokens")
+    assert "chosen" not in section(card("constrained", library_snippet="tokens", chosen=False), "Decisions")
+
+
+def test_what_no_validation_row_decided_is_not_called_optimistic():
+    for decoder, chosen, tuned in (("fixed", False, False), ("threshold", False, True), ("fixed", True, True)):
+        assert ("optimistic" in card(decoder, chosen=chosen)) == tuned
+    assert "The epoch depends on the validation rows," in card("fixed", chosen=False, best_epoch=True)
+
+
+def test_thresholds_by_label_are_a_column():
+    text = card("thresholds")
+    assert cells(text, "| id |") == ["id", "label", "threshold"] and cells(text, "| 1 |") == ["1", "politics", "0.4"]
+    many = [f"label{i}" for i in range(MAX_LABELS + 7)]
+    text = card(decisions={"decoder": "thresholds", "thresholds": [0.5] * len(many)}, label_names=many)
+    assert cells(text, f"| {MAX_LABELS - 1} |")[2] == "0.5" and "and 7 more" in text
+
+
+def test_a_folded_decision_is_said():
+    text = card(decisions={"decoder": "fixed", "folded": "thresholds", "threshold": 0.5})
+    said = section(text, "Decisions")
+    assert "bias holds the decision `thresholds`" in said and "any pipeline that cuts at 0.5" in said
+    assert "shifted" in said and "0.4653 on test" in said and "config.json" not in said
+    assert ">= 0.5]" in snippet(text)
+    held = card(decisions={"decoder": "fixed", "folded": "fixed", "threshold": 0.5})  # there is nothing to hold
+    assert "bias" not in held and "at least 0.5." in held
+
+
+def test_a_decoder_without_its_numbers_is_refused():
+    with pytest.raises(ValueError, match="`decoder` is 'thresholds'; this task-net has fixed, threshold, expected_f1"):
+        card(decisions={"decoder": "thresholds", "threshold": 0.3})
+
+
+# --- use -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_snippet_for_every_kind_and_decoder_is_python(kind):
+    decoders = {"LabelDecisions": [*"fixed threshold thresholds expected_f1 calibrated_f1".split()]}
+    decoders["LabelDecisions"] += [f"{name}+never_empty" for name in decoders["LabelDecisions"]]
+    decoders["MaskDecisions"] = ["fixed", "threshold"]
+    decoders["TagDecisions"] = ["independent", "constrained", "viterbi", "constrained_viterbi"]
+    for decoder in decoders[KINDS[kind].decisions.__name__]:
+        text = card(decoder, library_snippet=kind, inputs={"max_length": 9}, loss="ce", hyperparameters={})
+        compile(snippet(text), "snippet", "exec")
+        needs = "from seal_hf import SealFor" in snippet(text)
+        plain = decoder in KINDS[kind].plain
+        assert needs != plain
+        assert (KINDS[kind].plainly in section(text, "Use")) == (needs or KINDS[kind].plainly == "")
+        assert ("seal_hf" in section(text, "Limits")) == (needs or KINDS[kind].is_ours)
 
 
 def test_the_features_snippet_needs_the_package():
     text = card(library_snippet="features", base_model=None)
-    assert "import seal_hf" in snippet(text) and 'from_pretrained("user/seal-bibtex")' in snippet(text)
-    compile(snippet(text), "snippet", "exec")
+    assert "from seal_hf import" in snippet(text) and 'from_pretrained("user/seal-bibtex", with' in snippet(text)
     assert ModelCard(text).data.pipeline_tag == "tabular-classification"
 
 
@@ -112,27 +244,31 @@ def test_the_features_snippet_needs_the_package():
 )
 def test_a_card_of_tags_speaks_of_tokens(kind, library):
     metrics = {"eval_f1": 0.5, "test_f1": 0.61237, "test_accuracy": 0.9, "test_f1_example": 0.1}
-    text = card(library_snippet=kind, metrics=metrics, threshold=None, label_names=["O", "B-X"], crf=True)
+    text = card("viterbi", library_snippet=kind, metrics=metrics, label_names=["O", "B-X"], crf=True)
     data = ModelCard(text).data
     assert data.tags == ["seal", "token-classification"] and data.pipeline_tag == "token-classification"
     assert data.library_name == library and "A token classifier trained with" in text
     assert {result.metric_type: result.metric_value for result in data.eval_results} == {"f1": 0.6124, "accuracy": 0.9}
-    assert cells(text, "| F1 of spans") == ["F1 of spans", "0.5000", "0.6124"] and cells(text, "| CRF")
+    assert (
+        cells(text, "| F1 of spans") == ["F1 of spans", "0.5000", "0.6124"]
+        and "best sequence of tags of the CRF" in text
+    )
     assert "multi-label" not in text and "SequenceClassification" not in text and "hreshold" not in text
-    compile(snippet(text), "snippet", "exec")
+    assert "--input new.txt --output predictions.jsonl" in text
     if kind == "tokens":
-        assert "CRF" not in card(library_snippet=kind)
+        assert "CRF" not in card("independent", library_snippet=kind)
 
 
-def test_the_snippet_of_tokens_runs(monkeypatch):
-    def pipeline(task, model, aggregation_strategy):
-        assert (task, model, aggregation_strategy) == ("token-classification", "user/seal-bibtex", "first")
-        return lambda text: [{"entity_group": "X", "word": text}]
+def test_roles_need_their_predicate():
+    text = card("independent", library_snippet="tokens", columns=["predicate", "pos"])
+    assert 'columns={"predicate": [3], "pos": [["?"] * len(words)]}' in snippet(text) and "pipeline" not in snippet(
+        text
+    )
+    assert "--input new.srl --output" in text
+    assert "A plain `transformers` pipeline does not read `predicate` and `pos`." in text
 
-    monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace(pipeline=pipeline))
-    names = {}
-    exec(snippet(card(library_snippet="tokens")), names)  # noqa: S102 - our own snippet
-    assert names["spans"][0]["entity_group"] == "X"
+
+# --- where it is from ------------------------------------------------------------------------------------------------
 
 
 def test_local_paths_stay_private(tmp_path):
@@ -142,6 +278,92 @@ def test_local_paths_stay_private(tmp_path):
     assert "my-data" in text and "private" not in text
     assert ModelCard(text).data.base_model is None  # not a Hub id
     assert ModelCard(card(dataset="org/data")).data.datasets == ["org/data"]
+    assert "private" not in card(base_model="C:\\private\\encoder", dataset="~/private/data")
+
+
+def test_the_base_is_found_behind_folders(tmp_path):
+    """By hand: what each folder says, and what a chain of them says."""
+
+    def folder(name, **files):
+        (tmp_path / name).mkdir()
+        for file, content in files.items():
+            path = tmp_path / name / {"card": "README.md", "adapter": "adapter_config.json"}.get(file, "config.json")
+            path.write_text(content if file == "card" else json.dumps(content))
+        return str(tmp_path / name)
+
+    by_card = folder("card", card="---\nbase_model: org/one\n---\n# A card\n")
+    listed = folder("listed", card="---\nbase_model: [org/one]\n---\n", config={"_name_or_path": "org/other"})
+    of_two = folder("two", card="---\nbase_model: [org/one, org/two]\n---\n")
+    broken = folder("broken", card="---\n[: \n---\n", config={"_name_or_path": "org/two"})
+    adapter = folder("adapter", adapter={"base_model_name_or_path": by_card})
+    gone = folder("gone", config={"_name_or_path": "/home/somebody/models/encoder"})
+    circle = folder("circle", config={"_name_or_path": str(tmp_path / "circle")})
+    checkpoint = folder("checkpoint", config={"_name_or_path": "runs/checkpoint-500"})
+    expected = {by_card: "org/one", listed: "org/one", of_two: None, broken: "org/two", adapter: "org/one"}
+    expected |= {gone: None, circle: None, checkpoint: None}
+    for path, hub_id in expected.items():
+        assert origin_of(path) == (path.rsplit("/")[-1], hub_id)
+    snapshot = "/root/.cache/huggingface/hub/models--org--an-encoder/snapshots/0123abcd"
+    assert origin_of(snapshot) == ("org/an-encoder", "org/an-encoder") and origin_of(None) is origin_of("") is None
+    text = card(base_model=adapter)
+    assert cells(text, "| began from") == ["began from", "adapter, which was trained from org/one"]
+    assert ModelCard(text).data.base_model == "org/one" and str(tmp_path) not in text
+    for base, hub_id in ((adapter, None), ("org/one", "org/one")):  # an adapter fits the very model that it is for
+        assert ModelCard(card(base_model=base, library_snippet="peft")).data.base_model == hub_id
+
+
+def test_an_id_without_an_owner_is_one_that_is_in_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    assert origin_of("tiny-bert") == ("tiny-bert", None)
+    snapshot = tmp_path / "models--tiny-bert" / "snapshots" / "0123"
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text("{}")
+    (tmp_path / "models--tiny-bert" / "refs").mkdir()
+    (tmp_path / "models--tiny-bert" / "refs" / "main").write_text("0123")
+    assert origin_of("tiny-bert") == origin_of(str(snapshot)) == ("tiny-bert", "tiny-bert")
+
+
+# --- training, limits, papers ----------------------------------------------------------------------------------------
+
+
+def test_rows_versions_and_limits():
+    text = card(
+        rows={"train": 12345, "validation": 67},
+        versions={"torch": "2.9.0", "peft": "0.18"},
+        inputs={"max_length": 64},
+        unseen_labels=["politics"],
+        best_epoch=True,
+        license="apache-2.0",
+    )
+    assert cells(text, "| rows") == ["rows", "12,345 train, 67 validation"]
+    assert cells(text, "| versions") == ["versions", "torch 2.9.0, peft 0.18"]
+    assert cells(text, "| license") == ["license", "apache-2.0"] and ModelCard(text).data.license == "apache-2.0"
+    assert cells(text, "| texts cut") == ["texts cut at", "64 tokens"]
+    assert "truncation=True, max_length=64)" in snippet(text)
+    said = section(text, "Limits")
+    assert "trained on 12,345 rows of bibtex." in said and "cut at 64 tokens" in said
+    assert "Labels without a training row: 1 of 2 (politics)." in said
+    assert "The decisions and the epoch depend on the validation rows," in said
+    assert "The loss-net is not part of this repository." in said
+
+
+@pytest.mark.parametrize(
+    "loss, settings, keys",
+    [
+        ("nce", {}, ["lee2022structured"]),
+        ("infnet", {}, ["lee2022structured", "tu2020improving"]),
+        ("infnet_plus", {"hypergradient": "none"}, ["lee2022structured", "tu2020improving"]),
+        ("margin", {"hypergradient": "cg"}, ["lee2022structured", "shankar2022implicit"]),
+        ("contrastive_divergence", {}, ["lee2022structured", "shankar2022implicit"]),
+        ("ce", {"hypergradient": "cg"}, []),
+    ],
+)
+def test_the_papers_of_what_was_used(loss, settings, keys):
+    text = card(loss=loss, hyperparameters=settings)
+    assert re.findall(r"^@\w+\{(\w+),$", text, flags=re.MULTILINE) == keys
+    assert ("## Papers" in text) == bool(keys)
+    for entry in re.findall(r"^@.*?^\}$", text, flags=re.MULTILINE | re.DOTALL):
+        assert entry.count("{") == entry.count("}") and re.search(r"url = \{https://[\w./?=-]+\}", entry)
 
 
 def test_many_labels_are_cut():

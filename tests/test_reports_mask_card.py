@@ -20,45 +20,51 @@ ROOT = Path(__file__).resolve().parents[1]
 SIZE = 32  # pixels a side, the least of a SegFormer
 
 
-@pytest.fixture(params=["fcn", "segformer"])
+@pytest.fixture(params=["fcn fixed", "segformer fixed", "fcn threshold"])
 def saved(request, tmp_path):
-    """A trained net with its card in the folder `net`, and what it predicts of the first image: (metrics, mask)."""
-    nets = tiny_masks.model()
-    if request.param == "segformer":
+    """A trained net with its card in the folder `net`: its kind, decoder, figures, and probabilities of an image."""
+    nets, (kind, decoder) = tiny_masks.model(), request.param.split()
+    if kind == "segformer":
         nets = SealForSegmentation.from_pretrained(tiny_masks.saved_segformer(tmp_path / "segformer"))
     rows = MaskRows(squares(8, SIZE))
-    trainer, _ = tiny_masks.make(tmp_path / "net", nets, rows, loss="regression", num_train_epochs=6)
+    trainer, _ = tiny_masks.make(tmp_path / "net", nets, rows, loss="regression", num_train_epochs=6, decoder=decoder)
     trainer.processing_class = resize_to(fcn_image_processor(), (SIZE, SIZE))
     trainer.train()
     metrics, probabilities = evaluate_masks(trainer, {"eval": rows, "test": rows}, squares(8, SIZE))
     trainer.card_facts = {"metrics": metrics, "dataset": "squares"}
     trainer.save_model()
     trainer.create_model_card()
-    return request.param, metrics, probabilities["eval"][0] >= 0.5
+    return kind, decoder, metrics, probabilities["eval"][0]
 
 
 def test_the_card_of_a_saved_folder_gives_its_figures_and_a_snippet_that_runs(saved, tmp_path, monkeypatch):
     Image = pytest.importorskip("PIL.Image", reason="pipelines of images need pillow")
-    kind, metrics, expected = saved
+    kind, decoder, metrics, probabilities = saved
     text = (tmp_path / "net" / "README.md").read_text(encoding="utf-8")
     data = ModelCard(text).data
     assert (data.pipeline_tag, data.library_name) == ("image-segmentation", "transformers")
     results = {result.metric_type: result.metric_value for result in data.eval_results}
-    names = ("mean_iou", "mean_iou_tuned", "pixel_accuracy")  # not the constant mask's
+    names = ("mean_iou", "mean_iou_tuned", "pixel_accuracy", "pixel_accuracy_tuned")  # not the constant mask's
     assert results == {name: pytest.approx(metrics[f"test_{name}"], abs=1e-4) for name in names}
     assert f"| mean IoU at 0.5 | {metrics['eval_mean_iou']:.4f} | {metrics['test_mean_iou']:.4f} |" in text
-    assert "mean IoU of the mean training mask" in text
     assert "A binary image segmentation net trained with the regression energy loss" in text
+    assert f"The stored decoder is `{decoder}`. A pixel is foreground where its probability is at least" in text
+    assert (f"**{metrics['threshold']:g}**" in text) == (decoder == "threshold")
+    assert ("pipeline gives each pixel its likelier class" in text) == (decoder == "threshold")
     assert (
-        f"tuned on validation: **{metrics['threshold']:g}**" in text and "(argmax), which is a threshold of 0.5" in text
+        "text-classification" not in text and "multi-label" not in text and "| rows | 8 train, 8 validation |" in text
     )
-    assert "text-classification" not in text and "multi-label" not in text
 
     code = re.search(r"```python\n(.*?)```", text, flags=re.DOTALL)[1]
-    assert ("import seal_hf" in code) == (kind == "fcn")
-    code += '\nmasks.get("square", next(iter(masks.values()))).save("mask.png")\nfound = set(masks)'
     Image.fromarray(squares(8, SIZE).images[0]).save(tmp_path / "image.png")
     monkeypatch.chdir(tmp_path)
+    if decoder == "threshold":
+        names = {}
+        exec(code, names)  # noqa: S102 - our own snippet
+        assert np.array_equal(names["mask"].numpy(), probabilities >= metrics["threshold"])
+        return
+    assert ("import seal_hf" in code) == (kind == "fcn")
+    code += '\nmasks.get("square", next(iter(masks.values()))).save("mask.png")\nfound = set(masks)'
     names = {}
     if kind == "fcn":  # a program of its own, where nothing but the snippet registers the FCN
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
@@ -70,4 +76,5 @@ def test_the_card_of_a_saved_folder_gives_its_figures_and_a_snippet_that_runs(sa
     else:
         exec(code, names)  # noqa: S102 - our own snippet
     mask = np.asarray(Image.open("mask.png")) == 255
+    expected = probabilities >= 0.5
     assert np.array_equal(mask, expected if "square" in names["found"] else ~expected)

@@ -4,20 +4,22 @@ import json
 import math
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
-from programs import EXAMPLES
 from scipy.stats import norm, ttest_rel
 
 from seal_hf.compare import COMPARED, METRIC, Runs
 from seal_hf.compare.runs import thousandths
 from seal_hf.compare.table import DECODERS
 
+ROOT = Path(__file__).resolve().parents[1]
+
 
 @pytest.fixture
 def page(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXAMPLES.parent / "benchmarks"))
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     import results_page
 
     yield results_page
@@ -290,7 +292,7 @@ def run_recipes(page, tmp_path, monkeypatch):
     given = {"RESULTS": tmp_path, "STORE": store, "run": run, "write_heads": list, "write_readme": print}
     for name, value in given.items():
         monkeypatch.setattr(run_recipes, name, value)
-    recipe = str(EXAMPLES.parent / "recipes" / "mlc" / "bibtex_nce.yaml")
+    recipe = str(ROOT / "recipes" / "mlc" / "bibtex_nce.yaml")
 
     def main(words):
         monkeypatch.setattr(sys, "argv", ["run_recipes.py", recipe, *words.split()])

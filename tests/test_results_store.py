@@ -3,18 +3,20 @@
 import json
 import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
-from programs import EXAMPLES
 
 from seal_hf.compare import COMPARED, Runs
 from seal_hf.compare.runs import from_thousandths, origin, thousandths, write_json
 
+ROOT = Path(__file__).resolve().parents[1]
+
 
 @pytest.fixture
 def module(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXAMPLES.parent / "benchmarks"))
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     import results_store
 
     yield results_store

@@ -1,9 +1,7 @@
-"""The program run_segmentation.py. Oracles: the figures of the masks that it writes, scikit-learn's IoU, Hugging Face's
+"""seal-hf train segmentation. Oracles: the figures of the masks that it writes, scikit-learn's IoU, Hugging Face's
 pipeline."""
 
 import json
-import runpy
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,10 +13,9 @@ from tiny_masks import make, squares
 from transformers import AutoImageProcessor, pipeline
 
 from seal_hf import SealForSegmentation, fcn_image_processor, load_masks
+from seal_hf.cli.train import segmentation
 from seal_hf.metrics import mask_metrics
 from seal_hf.utils.compat import image_processor_class
-
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
 @pytest.fixture
@@ -28,11 +25,6 @@ def segformer(tmp_path):
 
 QUIET = "--use_cpu --max_train_rows 16 --num_train_epochs 1 --save_strategy no --eval_strategy no --report_to none"
 QUIET = [*QUIET.split(), "--load_best_model_at_end", "false", "--disable_tqdm", "true", "--output_dir"]
-
-
-@pytest.fixture(scope="module")
-def program():
-    return runpy.run_path(str(EXAMPLES / "run_segmentation.py"))["main"]
 
 
 @pytest.fixture
@@ -45,9 +37,9 @@ def data(tmp_path):
     return ["--dataset", str(tmp_path / "squares"), "--crop_size", "12"]
 
 
-def test_the_example_trains_writes_and_draws(tmp_path, program, data, capsys):
+def test_the_example_trains_writes_and_draws(tmp_path, data, capsys):
     pytest.importorskip("matplotlib")
-    metrics = program([*QUIET, str(tmp_path / "out"), *data, "--picture", "2", "--loss", "regression"])
+    metrics = segmentation.main([*QUIET, str(tmp_path / "out"), *data, "--picture", "2", "--loss", "regression"])
     names = {path.name for path in (tmp_path / "out").iterdir()}
     expected = "train_results.json eval_results.json test_results.json all_results.json README.md picture.png"
     expected += " _predictions_eval.npz _predictions_test.npz config.json model.safetensors preprocessor_config.json"
@@ -65,35 +57,35 @@ def test_the_example_trains_writes_and_draws(tmp_path, program, data, capsys):
     threshold = max(np.arange(0.05, 1, 0.05), key=lambda t: np.mean(ious(t, masks)))
     assert written["test_mean_mask_iou"] == pytest.approx(np.mean(ious(threshold, gold)), abs=0.02)
     nets = SealForSegmentation.from_pretrained(tmp_path / "out")
-    assert (nets.config.threshold, nets.config.crop_size) == (metrics["threshold"], 12)
+    assert (nets.config.decisions["threshold"], nets.config.crop_size) == (metrics["threshold"], 12)
     assert nets.config.id2label == {0: "background", 1: "foreground"}
 
-    again = program([*QUIET, str(tmp_path / "again"), *data, "--model_name_or_path", str(tmp_path / "out"),
+    again = segmentation.main([*QUIET, str(tmp_path / "again"), *data, "--model_name_or_path", str(tmp_path / "out"),
                      "--learning_rate", "0", "--loss", "ce"])  # fmt: skip
     assert again["test_mean_iou"] == pytest.approx(metrics["test_mean_iou"])  # pixels are read as they were
 
 
-def test_the_example_takes_a_hugging_face_model_on_whole_images(tmp_path, program, data, segformer):
-    metrics = program(
+def test_the_example_takes_a_hugging_face_model_on_whole_images(tmp_path, data, segformer):
+    metrics = segmentation.main(
         [*QUIET, str(tmp_path / "out"), *data[:2], "--image_size", "32", "--model_name_or_path", str(segformer)]
     )
     assert 0 <= metrics["test_mean_iou"] <= 1
     saved = AutoImageProcessor.from_pretrained(tmp_path / "out")
     assert saved.do_normalize and list(saved.image_mean) == [0.485, 0.456, 0.406]
     with pytest.raises(ValueError, match="`crop_offsets` is set, but only the FCN averages .* 'segformer' predicts"):
-        program([*QUIET, str(tmp_path / "out"), *data[:2], "--image_size", "32", "--model_name_or_path",
+        segmentation.main([*QUIET, str(tmp_path / "out"), *data[:2], "--image_size", "32", "--model_name_or_path",
                  str(segformer), "--crop_offsets", "0", "8"])  # fmt: skip
 
 
 @pytest.mark.parametrize("pretrained", [True, False], ids=["a processor that resizes", "fcn"])
-def test_the_pipeline_predicts_what_the_example_measured(tmp_path, program, data, segformer, pretrained):
+def test_the_pipeline_predicts_what_the_example_measured(tmp_path, data, segformer, pretrained):
     """From images of other sizes too: they are brought to the pixels that the net has been trained on."""
     Image = pytest.importorskip("PIL.Image", reason="pipelines of images need pillow")
     flags = [*data[:2], "--image_size", "32", "--loss", "ce"]
     if pretrained:
         image_processor_class()(size={"height": 64, "width": 64}).save_pretrained(segformer)  # as SegFormer's own: 512
         flags += ["--model_name_or_path", str(segformer)]
-    metrics = program([*QUIET, str(tmp_path / "out"), *flags, "--learning_rate", "1e-2"])
+    metrics = segmentation.main([*QUIET, str(tmp_path / "out"), *flags, "--learning_rate", "1e-2"])
     images = load_masks(data[1], image_size=32).test.images
     expected = np.load(tmp_path / "out" / "_predictions_test.npz")["probabilities"]
     segment = pipeline("image-segmentation", str(tmp_path / "out"), device="cpu")
@@ -131,31 +123,31 @@ def test_the_pipeline_predicts_what_the_example_measured(tmp_path, program, data
         (["--sample_coherense", "field"], "Did you mean '--sample_coherence'?"),
     ],
 )
-def test_mistakes_on_the_command_line_are_named(tmp_path, program, data, flags, message):
+def test_mistakes_on_the_command_line_are_named(tmp_path, data, flags, message):
     with pytest.raises(ValueError, match=message):
-        program([*QUIET, str(tmp_path / "out"), *data, *flags])
+        segmentation.main([*QUIET, str(tmp_path / "out"), *data, *flags])
 
 
-def test_a_frozen_loss_net_of_another_run_teaches(tmp_path, program, data):
+def test_a_frozen_loss_net_of_another_run_teaches(tmp_path, data):
     """SEAL-static: neither net's file is touched, and the task-net's term is that energy's."""
     make(tmp_path / "first", loss="regression")[0].save_model()
     static = ["--loss", "regression", "--loss_net_path", str(tmp_path / "first"), "--loss_net_steps", "0"]
     with pytest.raises(ValueError, match="has other labels than the task-net"):
-        program([*QUIET, str(tmp_path / "static"), *data, *static])
+        segmentation.main([*QUIET, str(tmp_path / "static"), *data, *static])
     nets = tiny_masks.model()
     nets.config.id2label, nets.config.label2id = {0: "background", 1: "foreground"}, {"background": 0, "foreground": 1}
     nets.loss_net.config.id2label = nets.config.id2label
     nets.save_pretrained(tmp_path / "first")
-    program([*QUIET, str(tmp_path / "static"), *data, *static])
+    segmentation.main([*QUIET, str(tmp_path / "static"), *data, *static])
     files = [tmp_path / run / "_loss_net" / "model.safetensors" for run in ("first", "static")]
     weights = [load_file(file) for file in files]
     assert all(torch.equal(weights[1][name], value) for name, value in weights[0].items())
 
 
-def test_a_loss_net_of_pixels_of_another_scale_is_refused(tmp_path, program, data, segformer):
+def test_a_loss_net_of_pixels_of_another_scale_is_refused(tmp_path, data, segformer):
     nets = SealForSegmentation.for_data(load_masks())
     nets.save_pretrained(tmp_path / "first")
     fcn_image_processor().save_pretrained(tmp_path / "first")
     static = ["--loss", "regression", "--loss_net_path", str(tmp_path / "first"), "--loss_net_steps", "0"]
     with pytest.raises(ValueError, match="trained on pixels with no normalisation, but this task-net reads them with"):
-        program([*QUIET, str(tmp_path / "out"), *data[:2], "--model_name_or_path", str(segformer), *static])
+        segmentation.main([*QUIET, str(tmp_path / "out"), *data[:2], "--model_name_or_path", str(segformer), *static])

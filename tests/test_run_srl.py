@@ -1,21 +1,15 @@
-"""examples/run_srl.py in this process, on a few propositions in bracket columns. Oracle: the metrics over its files."""
+"""seal-hf train srl in this process, on a few propositions in bracket columns. Oracle: the metrics over its files."""
 
 import json
 
 import pytest
-from programs import example
 from tiny_models import WORDS, tiny_config, tiny_tokenizer
 from transformers import AutoModel
 
+from seal_hf.cli.train import srl
 from seal_hf.metrics import tag_metrics
 
 ROLES = ("(ARG0*)", "(V*)", "(ARG1*", "*)")  # of four words, the second of which is the predicate
-
-
-@pytest.fixture
-def program():
-    with example("run_srl") as module:
-        yield module
 
 
 def write(file, size):
@@ -30,7 +24,7 @@ def write(file, size):
 
 
 @pytest.mark.parametrize("flags", ["--loss ce --task_loss unique_roles", "--loss nce --num_samples 4 --global_size 8"])
-def test_roles_are_trained_predicted_and_measured(program, flags, tmp_path):
+def test_roles_are_trained_predicted_and_measured(flags, tmp_path):
     data, net, out = (tmp_path / name for name in ("data", "net", "out"))
     data.mkdir()
     for split, size in (("train", 24), ("dev", 8), ("test", 6)):
@@ -39,7 +33,7 @@ def test_roles_are_trained_predicted_and_measured(program, flags, tmp_path):
     tiny_tokenizer().save_pretrained(net)
     options = f"--num_train_epochs 1 --max_eval_rows 4 --use_cpu true --disable_tqdm true {flags}".split()
     places = ["--dataset", str(data), "--model_name_or_path", str(net), "--output_dir", str(out)]
-    metrics = program.main([*places, *options])
+    metrics = srl.main([*places, *options])
     for split, size in (("eval", 8), ("test", 6)):
         lines = (out / f"_predictions_{split}.jsonl").read_text(encoding="utf-8").splitlines()
         rows = [json.loads(line) for line in lines]

@@ -153,7 +153,7 @@ def test_both_nets_are_saved_and_loaded(tmp_path, caplog):
     expected = nets.eval()(images).logits.softmax(1)[:, 1]
     torch.testing.assert_close(probabilities, expected)
     assert torch.equal(masks, (expected >= 0.5).long())
-    assert loaded.predict(threshold=1.0, pixel_values=images)[1].sum() == 0
+    assert loaded.predict(decoder=1.0, pixel_values=images)[1].sum() == 0
     checkpoint = SealForSegmentation.from_pretrained(tmp_path / "run" / "checkpoint-4")
     assert torch.equal(parameters(checkpoint), parameters(loaded))
 

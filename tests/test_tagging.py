@@ -175,6 +175,11 @@ def test_resumed_equals_uninterrupted_to_the_bit(tmp_path, folder, name):
     assert torch.equal(run("part", resume=str(tmp_path / "part" / "checkpoint-3"), seed=99), whole)
 
 
+def tags_of(trainer, rows):
+    """A tag for every word, as the trainer's space decides."""
+    return predict_tags(trainer, rows, [trainer.space.decoder])[trainer.space.decoder]
+
+
 # --- decoding --------------------------------------------------------------------------------------------------------
 
 
@@ -187,7 +192,7 @@ def test_constrained_decoding_gives_well_formed_sequences_alone(tmp_path, folder
     for constrained in (False, True):
         options = dict(energy_loss="ce", task_loss="crf" if crf else "cross_entropy", constrained_decoding=constrained)
         trainer = tiny_tags.trainer(tmp_path, both, rows, decode_predictions=True, **options)
-        tags = predict_tags(trainer, rows, tiny_tags.TAGS)
+        tags = tags_of(trainer, rows)
         assert [len(row) for row in tags] == [len(row) for row in tiny_tags.sentences()["words"][:]]
         broken[constrained] = sum(not is_well_formed(row, "bio") for row in tags)
     assert broken[False] > 0 and broken[True] == 0
@@ -197,7 +202,7 @@ def test_constrained_decoding_gives_well_formed_sequences_alone(tmp_path, folder
     inputs, labels = inputs_of(rows)
     mask = both.space.gold(labels)[1]
     for nets in (SealForTokenClassification.from_pretrained(tmp_path / "saved"), both):
-        found = nets.predict(mask, **inputs)[1]
+        found = nets.predict(mask=mask, **inputs)[1]
         assert [[tiny_tags.TAGS[tag] for tag in row[row >= 0]] for row in found] == tags[: len(found)]
 
 
@@ -216,7 +221,7 @@ def test_tags_that_are_decoded_together_are_asked_which_positions_count(tmp_path
     both.task_net.classifier.bias.data[tiny_tags.TAGS.index("I-X")] = 9.0  # where no sequence may begin
     options = dict(energy_loss="ce", constrained_decoding=True)
     trainer = tiny_tags.trainer(tmp_path, both, rows, decode_predictions=True, **options)
-    expected = predict_tags(trainer, rows, tiny_tags.TAGS)
+    expected = tags_of(trainer, rows)
     lengths = [len(row) for row in expected]
     del rows.padding["labels"], rows.ragged["labels"]
     if kind == "bert":
@@ -242,7 +247,7 @@ def test_decoded_predictions_follow_model_init(tmp_path, folder):
     trainer = tiny_tags.trainer(tmp_path, None, rows, decode_predictions=True, model_init=model_init, **options)
     trainer.train()
     expected = tiny_tags.TAGS[len(calls) - 1]
-    assert len(calls) > 1 and {row[0] for row in predict_tags(trainer, rows, tiny_tags.TAGS)} == {expected}
+    assert len(calls) > 1 and {row[0] for row in tags_of(trainer, rows)} == {expected}
 
 
 # --- saved and loaded ------------------------------------------------------------------------------------------------
@@ -256,19 +261,21 @@ def test_both_nets_come_back_with_the_crf(tmp_path, folder, kind, encoder):
     again = SealForTokenClassification.from_pretrained(tmp_path)
     inputs, labels = inputs_of(rows)
     y, mask = both.space.gold(labels)
-    for found, expected in zip(again.predict(mask, **inputs), both.predict(mask, **inputs), strict=True):
+    for found, expected in zip(again.predict(mask=mask, **inputs), both.predict(mask=mask, **inputs), strict=True):
         assert torch.equal(found, expected)
     with torch.no_grad():
         assert torch.equal(again.energy(y, mask, **inputs), both.energy(y, mask, **inputs))
-    assert again.config.crf and not torch.equal(again.predict(mask, **inputs)[1], again(**inputs).logits.argmax(-1))
+    assert again.config.crf and not torch.equal(
+        again.predict(mask=mask, **inputs)[1], again(**inputs).logits.argmax(-1)
+    )
     if kind == "bert":
         with pytest.raises(ValueError, match="`mask` is missing: .* True at the first sub-word of each word"):
             again.predict(**inputs)
     else:
-        assert torch.equal(again.predict(**inputs)[1], again.predict(mask, **inputs)[1])
+        assert torch.equal(again.predict(**inputs)[1], again.predict(mask=mask, **inputs)[1])
     assert SealForTokenClassification.for_data(tiny_tags.data(), tmp_path, loss_net_encoder=encoder).config.crf
     plain = SealForTokenClassification.from_pretrained(tmp_path, crf=False)
-    assert torch.equal(plain.predict(mask, **inputs)[1], both(**inputs).logits.argmax(-1)) and not plain.config.crf
+    assert torch.equal(plain.predict(mask=mask, **inputs)[1], both(**inputs).logits.argmax(-1)) and not plain.config.crf
     fresh = with_crf(plain.task_net).crf
     assert not any(p.any() for p in fresh.parameters())
 

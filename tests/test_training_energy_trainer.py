@@ -1,8 +1,6 @@
 """EnergyTrainer. Oracles: all 2^L label sets of small problems, the losses' closed forms, uninterrupted runs."""
 
 import itertools
-import runpy
-from pathlib import Path
 
 import pytest
 import tiny_run
@@ -28,13 +26,13 @@ from seal_hf import (
     load_multilabel,
     tokenize,
 )
+from seal_hf.cli.train import energy
 from seal_hf.metrics import multilabel_compute_metrics
 from seal_hf.reports import evaluate_multilabel
 
 L = 3
 SETS = torch.tensor(list(itertools.product([0.0, 1.0], repeat=L)))  # (8, 3)
 SPACE = MultiLabelSpace()
-ROOT = Path(__file__).resolve().parents[1]
 
 
 def network(num_inputs, labels=L, hidden=32, dropout=0.0):
@@ -266,7 +264,7 @@ def test_predictions_are_logits_of_the_least_energy_found(tmp_path):
     metrics, probabilities, _ = evaluate_multilabel(trainer, data, data)
     assert probabilities.shape == (len(data), tiny_run.LABELS)
     assert metrics["eval_f1_example_tuned"] >= figures["eval_f1_example"] - 1e-9
-    assert trainer.model.config.threshold == metrics["threshold"]
+    assert trainer.model.config.decisions["threshold"] == metrics["threshold"]
     unlabelled = TensorRows(tiny_run.table().remove_columns("labels"))
     assert (trainer.predict(unlabelled).predictions == output.predictions).all()
 
@@ -319,10 +317,9 @@ def test_a_trained_network_is_a_loss_net_of_seal(tmp_path):
 
 
 def test_the_example_trains_saves_and_starts_from_a_task_net(tmp_path, capsys, caplog):
-    program = runpy.run_path(str(ROOT / "examples" / "run_energy.py"))["main"]
     quiet = "--use_cpu --max_train_rows 64 --num_train_epochs 1 --save_strategy no --report_to none".split()
     quiet += ["--disable_tqdm", "true", "--inference_steps_eval", "2", "--output_dir"]
-    program([*quiet, str(tmp_path / "spen"), "--hidden_size", "16"])
+    energy.main([*quiet, str(tmp_path / "spen"), "--hidden_size", "16"])
     names = {path.name for path in (tmp_path / "spen").iterdir()}
     assert {"eval_results.json", "test_results.json", "all_results.json", "_predictions.jsonl"} <= names
     assert "example F1 at 0.5" in capsys.readouterr().out
@@ -331,7 +328,7 @@ def test_the_example_trains_saves_and_starts_from_a_task_net(tmp_path, capsys, c
     nets = SealForMultiLabel.for_data(load_multilabel(normalize="standard"), hidden_size=12)
     nets.task_net.save_pretrained(tmp_path / "task_net")
     unmoved = ["--learning_rate", "0", "--energy_method", "nce", "--task_net_path", str(tmp_path / "task_net")]
-    program([*quiet, str(tmp_path / "nce"), *unmoved])
+    energy.main([*quiet, str(tmp_path / "nce"), *unmoved])
     loaded = load_energy_network(tmp_path / "nce")
     for name, value in nets.task_net.encoder.state_dict().items():  # with the normalisation that goes with its weights
         assert torch.equal(loaded.encoder.state_dict()[name], value)
@@ -339,13 +336,13 @@ def test_the_example_trains_saves_and_starts_from_a_task_net(tmp_path, capsys, c
     nets.save_pretrained(tmp_path / "both")  # with a loss-net, that is no start of this network
     both = [*unmoved[:-1], str(tmp_path / "both"), "--dropout", "0.5", "--hidden_size", "77"]
     with caplog.at_level("WARNING"):
-        program([*quiet, str(tmp_path / "from_both"), *both])
+        energy.main([*quiet, str(tmp_path / "from_both"), *both])
     again = load_energy_network(tmp_path / "from_both").encoder.state_dict()
     assert all(torch.equal(again[name], value) for name, value in nets.task_net.encoder.state_dict().items())
     assert "`dropout` 0.5 is left aside" in caplog.text and "`hidden_size` 77 is left aside" in caplog.text
     MLPForMultiLabel(MLPConfig(input_size=192, num_labels=18)).save_pretrained(tmp_path / "other")
     with pytest.raises(ValueError, match="has other labels than digits"):
-        program([*quiet, str(tmp_path / "x"), "--energy_method", "nce", "--task_net_path", str(tmp_path / "other")])
+        energy.main([*quiet, str(tmp_path / "x"), "--energy_method", "nce", "--task_net_path", str(tmp_path / "other")])
 
 
 def test_a_second_run_draws_as_the_first_and_forgets_the_threshold(tmp_path, monkeypatch):
@@ -361,20 +358,18 @@ def test_a_second_run_draws_as_the_first_and_forgets_the_threshold(tmp_path, mon
 
 
 PUSHED = """
-import sys
-sys.path[:0] = [sys.argv[1]]
-import run_energy
 from seal_hf import load_energy_network
+from seal_hf.cli.train import energy
 quiet = "--use_cpu --max_train_rows 64 --num_train_epochs 1 --report_to none --disable_tqdm true".split()
 quiet += ["--inference_steps_eval", "2", "--hidden_size", "16", "--output_dir", "out"]
-run_energy.main([*quiet, "--push_to_hub", "true", "--hub_model_id", "user/energy"])
+energy.main([*quiet, "--push_to_hub", "true", "--hub_model_id", "user/energy"])
 assert load_energy_network("user/energy").config.feature_size == 16
 """
 
 
 def test_an_energy_network_is_pushed_and_loaded_back(tmp_path):
     with FakeHub() as hub:
-        hub.run(PUSHED, tmp_path, ROOT / "examples")
+        hub.run(PUSHED, tmp_path)
         assert {"config.json", "model.safetensors"} <= hub.files("user/energy").keys()
     assert (tmp_path / "out" / "test_results.json").is_file()
 

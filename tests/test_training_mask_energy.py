@@ -1,8 +1,5 @@
 """Energy networks of masks on their own. Oracles: inference written out by crop, scores, uninterrupted runs."""
 
-import runpy
-from pathlib import Path
-
 import numpy as np
 import pytest
 import tiny_masks
@@ -27,10 +24,10 @@ from seal_hf import (
     load_energy_network,
     load_masks,
 )
+from seal_hf.cli.train import mask_energy, segmentation
 from seal_hf.metrics import mask_compute_metrics
 from seal_hf.training.energy_methods import DVN, POINTS, Problem
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 SPACE = BinaryMaskSpace()
 
 
@@ -254,16 +251,13 @@ def test_a_saved_network_reloads_with_equal_energies(tmp_path):
 
 def test_the_example_trains_and_its_network_teaches_a_task_net(tmp_path, capsys):
     """SEAL-static from a deep value network, by the two programs."""
-    programs = {
-        name: runpy.run_path(str(EXAMPLES / f"{name}.py"))["main"] for name in ("run_mask_energy", "run_segmentation")
-    }
     for split in ("train", "val", "test"):
         rows = squares(4)
         np.savez(tmp_path / f"squares_{split}.npz", images=rows.images, masks=rows.masks)
     quiet = "--use_cpu --num_train_epochs 1 --save_strategy no --report_to none --crop_size 12 --disable_tqdm true"
     quiet = [*quiet.split(), "--eval_strategy", "no", "--dataset", str(tmp_path), "--output_dir"]
     few = ["--inference_steps", "2", "--inference_steps_eval", "2"]
-    metrics = programs["run_mask_energy"]([*quiet, str(tmp_path / "dvn"), *few, "--crop_offsets", "0", "4"])
+    metrics = mask_energy.main([*quiet, str(tmp_path / "dvn"), *few, "--crop_offsets", "0", "4"])
     assert 0 <= metrics["test_mean_iou"] <= 1 and "mean IoU at 0.5" in capsys.readouterr().out
     assert 0 < metrics["test_mean_mask_iou"] <= 1
     names = {path.name for path in (tmp_path / "dvn").iterdir()}
@@ -271,17 +265,17 @@ def test_the_example_trains_and_its_network_teaches_a_task_net(tmp_path, capsys)
 
     static = ["--loss", "regression", "--loss_net_path", str(tmp_path / "dvn"), "--loss_net_steps", "0"]
     static += ["--load_best_model_at_end", "false"]
-    programs["run_segmentation"]([*quiet, str(tmp_path / "static"), *static])
+    segmentation.main([*quiet, str(tmp_path / "static"), *static])
     before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("dvn", "static/_loss_net"))
     assert all(torch.equal(after[name], value) for name, value in before.items())
 
     from_task_net = ["--energy_method", "spen", "--task_net_path", str(tmp_path / "static")]
-    metrics = programs["run_mask_energy"]([*quiet, str(tmp_path / "spen"), *few, *from_task_net])
+    metrics = mask_energy.main([*quiet, str(tmp_path / "spen"), *few, *from_task_net])
     assert 0 <= metrics["test_mean_iou"] <= 1
     with pytest.raises(ValueError, match=r"`crop_offsets` is \[0, 8\], which .* Such as \[0, 4\]"):
-        programs["run_mask_energy"]([*quiet, str(tmp_path / "x"), *few, "--crop_offsets", "0", "8"])
+        mask_energy.main([*quiet, str(tmp_path / "x"), *few, "--crop_offsets", "0", "8"])
     with pytest.raises(ValueError, match="energy_method='nce' needs .* SealForSegmentation.* to run_mask_energy.py"):
-        programs["run_mask_energy"]([*quiet, str(tmp_path / "x"), "--energy_method", "nce"])
+        mask_energy.main([*quiet, str(tmp_path / "x"), "--energy_method", "nce"])
 
 
 def test_tag_sequences_are_refused(tmp_path):

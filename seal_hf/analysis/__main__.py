@@ -1,15 +1,15 @@
-"""What a trained energy has learned, of a folder that examples/run_mlc.py, run_energy.py or run_tagging.py saved.
+"""What a trained energy has learned, of a folder that `train mlc`, `train energy` or `train tagging` saved.
 
-python -m seal_hf.analysis hessian FOLDER --dataset bibtex --data_dir DATA --output_dir DIR
-python -m seal_hf.analysis gradients FOLDER --dataset bibtex --data_dir DATA --output_dir DIR --energy_weight 0.5
-python -m seal_hf.analysis tags FOLDER --dataset twitter_pos --data_dir DATA --output_dir DIR
+seal-hf analyse hessian FOLDER --dataset bibtex --data_dir DATA --output_dir DIR
+seal-hf analyse gradients FOLDER --dataset bibtex --data_dir DATA --output_dir DIR --energy_weight 0.5
+seal-hf analyse tags FOLDER --dataset twitter_pos --data_dir DATA --output_dir DIR
 
 writes hessian.json, gradients.json or tags.json, and a figure of the same name (.png), to DIR. `hessian` compares the
 energy's second derivatives with how labels occur together, `tags` those of neighbouring tags with their bigrams;
 `gradients` draws SEAL's Figure 2: the gradient at one label by the value of another, of cross-entropy and of the
 energy's global term.
 
-An energy network (run_energy.py; SEAL's Figures 4 and 5) has no task-net: `hessian` then looks at the gold label sets
+An energy network (`train energy`; SEAL's Figures 4 and 5) has no task-net: `hessian` then looks at the gold label sets
 of validation rows, `gradients` draws what needs no outputs.
 """
 
@@ -29,6 +29,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import AutoTokenizer
 from transformers.utils import CONFIG_NAME
 
+from ..cli.programs import run_program
 from ..cli.recipes import parse_recipe
 from ..data import (
     DataArguments,
@@ -298,12 +299,12 @@ def correlation(a: Tensor, b: Tensor) -> float | None:
 def main(argv: list[str] | None = None) -> dict:
     argv = list(sys.argv[1:] if argv is None else argv)
     if argv[:1] in (["--help"], ["-h"]):
-        print(f"{__doc__}\nFlags of each: python -m seal_hf.analysis {'|'.join(COMMANDS)} --help")
+        print(f"{__doc__}\nFlags of each: seal-hf analyse {'|'.join(COMMANDS)} --help")
         sys.exit()
     if argv[1:] in (["--help"], ["-h"]) and argv[0] in COMMANDS:
         parse_recipe((COMMANDS[argv[0]][1], AnalysisArguments), argv[1:])  # prints them, and ends
     if len(argv) < 2 or argv[0] not in COMMANDS or argv[1].startswith("-"):
-        raise ValueError(f"usage: python -m seal_hf.analysis {'|'.join(COMMANDS)} FOLDER [--dataset NAME ...]")
+        raise ValueError(f"usage: seal-hf analyse {'|'.join(COMMANDS)} FOLDER [--dataset NAME ...]")
     run, data_type = COMMANDS[argv[0]]
     data_args, args = parse_recipe((data_type, AnalysisArguments), argv[2:])
     for name in ("batch_size", "max_rows", "max_labels", "num_pairs", "num_samples"):
@@ -316,14 +317,11 @@ def main(argv: list[str] | None = None) -> dict:
     result = run(argv[1], data_args, args)
     text = json.dumps(result, default=lambda value: np.asarray(value).tolist(), ensure_ascii=False)
     (folder / f"{argv[0]}.json").write_text(text + "\n", encoding="utf-8")
+    shown = {key: value for key, value in result.items() if key.startswith(("agreement", "pairs"))}
+    print(json.dumps(shown, indent=1))
     return result
 
 
 if __name__ == "__main__":
-    try:
-        found = main()
-        print(
-            json.dumps({key: value for key, value in found.items() if key.startswith(("agreement", "pairs"))}, indent=1)
-        )
-    except (ValueError, OSError) as error:
-        sys.exit(f"seal_hf.analysis: {error}")
+    sys.argv[0] = "seal_hf.analysis"  # what messages and --help call it
+    run_program(main)

@@ -1,1 +1,1 @@
-"""What programs share: recipes under command-line flags, flags that nothing reads, how a program ends."""
+"""The programs, and what they share: recipes under flags, flags that nothing reads, how a program ends."""

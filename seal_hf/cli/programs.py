@@ -1,24 +1,44 @@
-"""What the example programs share around their training: how they end, when they stop early."""
+"""What the programs share around their work: their name, how they end, when their training stops early.
+
+Importing this module imports no library: a mistake that needs none is answered at once.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from accelerate import PartialState
-from transformers import EarlyStoppingCallback, TrainerCallback, TrainingArguments
+if TYPE_CHECKING:
+    from transformers import TrainerCallback, TrainingArguments
 
-from ..training.meters import NonFiniteLossError
+
+def program_name() -> str:
+    """This program as its messages call it, such as `run_mlc.py` or `seal-hf train mlc`."""
+    return Path(sys.argv[0]).name
 
 
 def run_program(main: Callable[[], object]) -> None:
     """`main()` as a command: an error that the user can mend ends it with its message, without a traceback."""
     try:
         main()
-        PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
-    except (ValueError, OSError, ImportError, NonFiniteLossError) as error:
-        sys.exit(f"{Path(sys.argv[0]).name}: {error}")
+        if "accelerate" in sys.modules:
+            from accelerate import PartialState
+
+            PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
+    except Exception as error:
+        if not _can_be_mended(error):
+            raise
+        sys.exit(f"{program_name()}: {error}")
+
+
+def _can_be_mended(error: Exception) -> bool:
+    if isinstance(error, RuntimeError):
+        from ..training.meters import NonFiniteLossError
+
+        return isinstance(error, NonFiniteLossError)
+    return isinstance(error, (ValueError, OSError, ImportError))
 
 
 def early_stopping(args: TrainingArguments, patience: int) -> list[TrainerCallback]:
@@ -27,6 +47,8 @@ def early_stopping(args: TrainingArguments, patience: int) -> list[TrainerCallba
     Raises:
         ValueError: a negative number; or a run without evaluations, or without a metric, that could gain.
     """
+    from transformers import EarlyStoppingCallback
+
     if patience < 0:
         raise ValueError(f"`patience` is {patience}; it is a number of evaluations, or 0: never stop early.")
     without = [

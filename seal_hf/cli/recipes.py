@@ -19,6 +19,7 @@ from transformers import HfArgumentParser, TrainingArguments
 from transformers.integrations import get_available_reporting_integrations
 
 from ..utils.messages import did_you_mean
+from .programs import program_name
 
 DEFAULT_RECIPES = Path(__file__).parent / "default_recipes"
 
@@ -51,9 +52,7 @@ def parse_recipe(
             set twice through its alias, a value of the wrong type, an unknown flag.
     """
     argv = list(sys.argv[1:] if argv is None else argv)
-    parser = HfArgumentParser(dataclass_types, allow_abbrev=False)
-    parser.error = _refuse  # type: ignore[method-assign]
-    parser.add_argument("--recipe", metavar="FILE.yaml", help="YAML file of defaults; command-line flags win.")
+    parser = recipe_parser(dataclass_types)
 
     before = ArgumentParser(add_help=False, allow_abbrev=False)
     before.error = _refuse  # type: ignore[method-assign]
@@ -80,6 +79,14 @@ def parse_recipe(
     return tuple(instances)
 
 
+def recipe_parser(dataclass_types: Any) -> HfArgumentParser:
+    """The parser of `parse_recipe`: the flags of some dataclasses, and `--recipe`."""
+    parser = HfArgumentParser(dataclass_types, prog=program_name(), allow_abbrev=False)
+    parser.error = _refuse  # type: ignore[method-assign]
+    parser.add_argument("--recipe", metavar="FILE.yaml", help="YAML file of defaults; command-line flags win.")
+    return parser
+
+
 def _refuse(message: str) -> NoReturn:
     """In place of a hundred lines of usage."""
     raise ValueError(f"{message}. All flags: --help.")
@@ -101,8 +108,7 @@ def _check_program(args: TrainingArguments, said: set[str]) -> None:
         if name in said and not getattr(args, name):
             raise ValueError(
                 f"`{name}` is False, but the programs always train, evaluate and predict. To evaluate a saved "
-                "task-net, train it for no epoch: --model_name_or_path FOLDER --loss ce --num_train_epochs 0 and "
-                "another --output_dir."
+                "task-net: seal-hf evaluate --model FOLDER --input FILE."
             )
     for name, needed in (("prediction_loss_only", False), ("eval_do_concat_batches", True)):
         if getattr(args, name) != needed:

@@ -1,7 +1,7 @@
 """Comparing losses honestly: the methods and what is searched of each, the search, the runs on disk, the table.
 
 Every method gets the same number of trials on validation, the same seeds, the same decoders, and is tested against the
-best baseline on the same test rows. `examples/compare_losses.py` is the program.
+best baseline on the same test rows. `program.py` is the command `seal-hf compare`.
 """
 
 from .identity import EVERY_RUN

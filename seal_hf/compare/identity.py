@@ -26,9 +26,9 @@ EVERY_RUN = {  # the epoch is chosen on validation by one metric; nothing else i
 }
 
 
-def check_identity(runs: Runs, ours: Settings) -> None:
-    """Results of one folder are of one data set, its settings, one search and one metric. Those of a command that was
-    mistaken, and left no run and no trial, are forgotten.
+def claim_folder(runs: Runs, ours: Settings) -> None:
+    """Write into a folder of results what they are of: one data set, its settings, one search and one metric. What a
+    mistaken command wrote there is forgotten, if it left no run and no trial.
 
     Raises:
         ValueError: results of other settings, and which differs; or of ones that are not on file.

@@ -64,7 +64,7 @@ class Method:
         settings: keys of a recipe, over those of the data set.
         space: what is searched, by key.
         first: values of the first trial, and of a run without search, over those of the data set's recipe.
-        program: `mlc` or `energy` (`examples/run_mlc.py`, `examples/run_energy.py`), or `constant`, which trains
+        program: `mlc` or `energy` (`cli/train/mlc.py`, `cli/train/energy.py`), or `constant`, which trains
             nothing.
         takes: setting -> method, of which the net of the same seed is taken; it is run before.
     """

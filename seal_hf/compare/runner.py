@@ -19,7 +19,7 @@ from ..inference.decoders import constant_probabilities
 from ..reports.multilabel import predict_multilabel, score_decoders
 from ..training.meters import EpochClock, NonFiniteLossError
 from ..utils.options import check_value
-from .identity import EVERY_RUN, check_identity, check_methods, fingerprint, texts
+from .identity import EVERY_RUN, check_methods, claim_folder, fingerprint, texts
 from .methods import CONSTANT, METHODS, Method, first_of, hold, space_of, with_requirements
 from .runs import LOST, METHOD, METRIC, METRICS, Runs, thousandths
 from .search import begun, check_optuna, search
@@ -33,7 +33,7 @@ PLACES = ("output_dir", "data_dir", "dataset")  # where things lie is no setting
 
 
 class Program(NamedTuple):
-    """What trains a method: two functions of an example program, and what it knows.
+    """What trains a method: two functions of a program of `cli/train/`, and what it knows.
 
     Attributes:
         parse: (command line, recipe) -> data, model and training arguments.
@@ -116,8 +116,8 @@ class Comparison:
         """
         names, seeds = with_requirements(list(names), self.methods), list(dict.fromkeys(seeds))
         with self.runs.locked():
-            self._check_start(names, seeds)
-            check_identity(self.runs, self._identity())
+            self._rehearse(names, seeds)
+            claim_folder(self.runs, self._identity())
             check_methods(self.runs, {name: (self._own(name), self._sought(name)) for name in names})
             progress, self.failed = self._progress(names, seeds), {}
             try:
@@ -273,9 +273,9 @@ class Comparison:
             "contents": fingerprint(self.data),
         }
 
-    def _check_start(self, names: list[str], seeds: list[int]) -> None:
-        """What would end it later, before anything is on file: the seeds, Optuna, the settings of every method that is
-        to be run, and one trainer of each program."""
+    def _rehearse(self, names: list[str], seeds: list[int]) -> None:
+        """Raise what would end it later, before anything is on file: look at the seeds, for Optuna and at the settings
+        of every method that is to be run, and make one trainer of each program."""
         if wrong := [seed for seed in seeds if seed < 0]:
             raise ValueError(f"`seeds` has {wrong[0]}; a seed is a number, at least 0.")
         if self.budget and any(self.methods[name].space and self.runs.settings(name) is None for name in names):

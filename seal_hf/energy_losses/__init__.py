@@ -11,7 +11,7 @@ cost-augmented network.
 A loss is a class with up to four methods: `draw` gives its samples, `annotate` fills in what it reads of the row beside
 the energies (scores, costs, log-probabilities), `__call__` maps energies to a scalar, the mean over the batch (SEAL,
 Eq. 4), and `task_term` is what the task-net minimises in turn. The fields of the class are its options.
-Sources: SEAL = Lee et al. 2022, https://arxiv.org/abs/2212.01939; InfNet+ = Tu, Pang & Gimpel 2020,
+Sources: SEAL = Lee et al. 2022, https://openreview.net/forum?id=F0DowhX7_x; InfNet+ = Tu, Pang & Gimpel 2020,
 https://arxiv.org/abs/1911.02891 (equation numbers as printed there).
 """
 

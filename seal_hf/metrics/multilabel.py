@@ -52,7 +52,16 @@ def multilabel_metrics(
         ValueError: arrays that are empty, not (N, L), of different shapes, not finite, or outside their range.
     """
     probabilities, gold = _checked(probabilities, labels)
-    decided = probabilities >= threshold
+    return {
+        **set_metrics(probabilities >= threshold, gold, empty_score=empty_score),
+        "map": _mean_average_precision(probabilities, gold),
+        "map_macro": _mean_average_precision(probabilities.T, gold.T),
+    }
+
+
+def set_metrics(decisions: np.ndarray, labels: np.ndarray, *, empty_score: float = 1.0) -> dict[str, float]:
+    """The figures of [`multilabel_metrics`] that are free of probabilities, of decided label sets (N, L)."""
+    decided, gold = np.asarray(decisions, dtype=bool), np.asarray(labels).astype(bool)
     hits = decided & gold
     by_example, by_label = ([a.sum(axis) for a in (hits, decided, gold)] for axis in (1, 0))
     pooled = [counts.sum() for counts in by_label]
@@ -71,8 +80,6 @@ def multilabel_metrics(
         "jaccard": float(np.where(empty, empty_score, _ratio(by_example[0], union)).mean()),
         "exact_match": float((union == by_example[0]).mean()),
         "hamming_loss": float((pooled[1] + pooled[2] - 2 * pooled[0]) / gold.size),
-        "map": _mean_average_precision(probabilities, gold),
-        "map_macro": _mean_average_precision(probabilities.T, gold.T),
     }
 
 

@@ -7,6 +7,7 @@ A saved folder is the plain task-net at the root, which any Hugging Face code lo
 from __future__ import annotations
 
 import tempfile
+from abc import abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -39,9 +40,11 @@ class SealModel(nn.Module):
 
     Args:
         task_net: any model whose outputs have the logits that the output space expects, and a config.
-        loss_net: see [`LossNet`].
+        loss_net: see [`LossNet`]; None: the task-net alone, to predict with.
 
     Attributes:
+        processor: what reads raw inputs: a tokenizer, a [`Vocabulary`] or an image processor. Read from the folder or
+            repo of the task-net when it is first needed; settable.
         auto_class: the Auto class that loads a plain task-net of this kind.
         space_class: the kind of output.
         default_energy: the energy of a fresh loss-net; those of the same space may be asked for.
@@ -53,16 +56,37 @@ class SealModel(nn.Module):
     default_energy: str
     default_global_size = 200
 
-    def __init__(self, task_net: PreTrainedModel, loss_net: LossNet):
+    def __init__(self, task_net: PreTrainedModel, loss_net: LossNet | None):
         super().__init__()
         self.task_net = task_net
-        self.loss_net = loss_net
+        self.loss_net: Any = loss_net
         self.space = self.space_class.for_model(task_net)
+        self.source: tuple[str, dict[str, Any]] | None = None  # folder or repo, and where on the Hub
+        self._processor: Any = None
 
     @property
     def config(self) -> PretrainedConfig:
         """The task-net's configuration."""
         return self.task_net.config
+
+    @property
+    def processor(self) -> Any:
+        if self._processor is None:
+            if self.source is None:
+                raise ValueError(
+                    "These nets were not loaded from a folder or repo, so nothing is known to read raw inputs with. "
+                    "Set `model.processor`, to a tokenizer for example, or give the task-net's own inputs."
+                )
+            self._processor = self._load_processor(*self.source)
+        return self._processor
+
+    @processor.setter
+    def processor(self, processor: Any) -> None:
+        self._processor = processor
+
+    @abstractmethod
+    def _load_processor(self, name: str, hub: dict[str, Any]) -> Any:
+        """What was saved beside the task-net to read raw inputs with."""
 
     def forward(self, **inputs: Tensor) -> ModelOutput:
         """The task-net alone, as at prediction time."""
@@ -78,7 +102,12 @@ class SealModel(nn.Module):
 
         Returns:
             (B,) or (B, S), lower = better.
+
+        Raises:
+            ValueError: there is no loss-net.
         """
+        if self.loss_net is None:
+            raise ValueError("There is no loss-net, whose energy this would be: load both nets (with_loss_net=True).")
         features = None
         if self.loss_net.config.encoder_mode == "shared":
             outputs = self.task_net(**inputs, output_hidden_states=True)
@@ -103,6 +132,7 @@ class SealModel(nn.Module):
         global_size: int | None = None,
         label_rates: np.ndarray | None = None,
         fresh_loss_net: bool = False,
+        with_loss_net: bool = True,
         **kwargs: Any,
     ) -> SealModelT:
         """Both nets from a saved SEAL folder or repo; or a plain encoder or classifier, with a fresh loss-net, which
@@ -122,6 +152,7 @@ class SealModel(nn.Module):
             label_rates: (L,) share of the training rows with each label, in (0, 1): where a fresh classifier starts, if
                 it has a bias (Lin et al. 2017, §3.3), instead of at one half.
             fresh_loss_net: build a fresh loss-net, also where one was saved.
+            with_loss_net: False loads the task-net alone, which is all that `predict` needs.
             kwargs: for the task-net's `from_pretrained` (`num_labels`, `id2label`, `revision`, `token`, ...).
 
         Raises:
@@ -157,6 +188,9 @@ class SealModel(nn.Module):
             ) from error
         if label_rates is not None:
             _start_at_rates(task_net, loading, label_rates)
+        source = (name, hub)
+        if not with_loss_net:
+            return aligned(cls(task_net, None))._from(source)
         folder = None if fresh_loss_net else _find_loss_net(name, hub)
         if folder is None or LossNetConfig.from_pretrained(folder).encoder_mode not in LIBRARIES:
             task_net = with_adapter(task_net, loss_net_encoder, adapter, adapter_rank, adapter_targets)
@@ -168,7 +202,7 @@ class SealModel(nn.Module):
             if library_of(task_net) is not None and (base := task_net.config._name_or_path) not in ("", name):
                 name, hub = base, {key: value for key, value in hub.items() if key != "revision"}  # of a saved adapter
             loss_net = cls._fresh_loss_net(task_net, name, mode, global_size, energy, energy_options, hub)
-            return aligned(cls(task_net, loss_net)).eval()
+            return aligned(cls(task_net, loss_net))._from(source)
         loss_net = _load_loss_net(task_net, folder)
         if (labels := loss_net.config.num_labels) != task_net.config.num_labels:
             raise ValueError(
@@ -180,7 +214,12 @@ class SealModel(nn.Module):
             if wanted not in (None, saved := getattr(loss_net.config, option)):
                 said = "loss_net_encoder" if option == "encoder_mode" else option
                 logger.warning(f"The loss-net in {name} has {said} {saved!r} and keeps it; {wanted!r} was asked for.")
-        return aligned(cls(task_net, loss_net)).eval()
+        return aligned(cls(task_net, loss_net))._from(source)
+
+    def _from(self: SealModelT, source: tuple[str, dict[str, Any]]) -> SealModelT:
+        """The nets, ready to predict, which know where they are from."""
+        self.source = source
+        return self.eval()
 
     @classmethod
     def _fresh_loss_net(
@@ -226,10 +265,13 @@ class SealModel(nn.Module):
 
     # --- saving ------------------------------------------------------------------------------------------------------
 
-    def save_pretrained(self, folder: str | Path, *, adapter_export: str = "auto", **kwargs: Any) -> None:
+    def save_pretrained(
+        self, folder: str | Path, *, adapter_export: str = "auto", fold_decision: bool = False, **kwargs: Any
+    ) -> None:
         """The plain task-net at the root of `folder`, the loss-net in `_loss_net/`; both as safetensors. Adapters are
-        merged where they can be, unless `adapter_export="adapter"`; see [`save_nets`]."""
-        save_nets(self.task_net, self.loss_net, folder, adapter_export, **kwargs)
+        merged where they can be, unless `adapter_export="adapter"`. With `fold_decision`, the bias of the saved
+        classifier holds the stored decision; see [`save_nets`]."""
+        save_nets(self.task_net, self.loss_net, folder, adapter_export, fold_decision, **kwargs)
 
     def push_to_hub(
         self,
@@ -237,6 +279,7 @@ class SealModel(nn.Module):
         *,
         include_loss_net: bool = False,
         adapter_export: str = "auto",
+        fold_decision: bool = False,
         private: bool | None = None,
         token: str | None = None,
     ) -> str:
@@ -245,7 +288,7 @@ class SealModel(nn.Module):
         api = HfApi(token=token)
         url = api.create_repo(repo_id, private=private, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
-            self.save_pretrained(folder, adapter_export=adapter_export)
+            self.save_pretrained(folder, adapter_export=adapter_export, fold_decision=fold_decision)
             api.upload_folder(
                 repo_id=url.repo_id,
                 folder_path=folder,

@@ -8,15 +8,17 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AutoModelForSemanticSegmentation, PreTrainedModel
+from transformers import AutoImageProcessor, AutoModelForSemanticSegmentation, PreTrainedModel
 
 from ..data import SegmentationData
 from ..energies import check_energy
+from ..inference.decisions import MaskDecisions
 from ..nets.fcn import FCNConfig, FCNForSemanticSegmentation, check_crops
 from ..second_net.loss_net import LossNet, LossNetConfig
 from ..spaces import BinaryMaskSpace
 from ..utils.messages import check_unread
 from .base import SealModel, SealModelT
+from .batches import at_size, check_one_kind, image_batches
 from .labels import label_maps
 
 
@@ -28,15 +30,45 @@ class SealForSegmentation(SealModel):
     default_energy = "grid"
 
     @torch.no_grad()
-    def predict(self, *, threshold: float | None = None, **inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Probabilities of the foreground (B, H, W), at the images' size, and masks (B, H, W) at `threshold`; default:
-        the tuned one of the config, else 0.5. Of the task-net without dropout."""
-        images = inputs["pixel_values"]
-        logits = self.space.fit(self.task_net.eval()(**inputs).logits, images[:, 0])
-        if threshold is None:
-            tuned = getattr(self.config, "threshold", None)
-            threshold = 0.5 if tuned is None else tuned
-        return self.space.relax(logits), self.space.decode(logits, threshold)
+    def predict(
+        self,
+        images: Sequence[Any] | None = None,
+        *,
+        decoder: str | float | None = None,
+        batch_size: int = 32,
+        **inputs: Tensor,
+    ) -> tuple[Any, Any]:
+        """Masks, by the task-net without dropout.
+
+        Args:
+            images: N paths of image files, PIL images or uint8 arrays (H, W, 3), of any sizes; or
+            inputs: what the task-net takes, `pixel_values` (N, 3, H, W), all in one batch.
+            decoder: `fixed`, `threshold`, or a threshold; default: the one that was saved, else 0.5.
+            batch_size: of images; those of one size, one after the other, are a batch.
+
+        Returns:
+            Of images: N tensors of foreground probabilities (H, W), each at its image's own size, and N masks (H, W),
+            int64, 0 or 1, on the CPU. Of `inputs`: both (N, H, W).
+
+        Raises:
+            ValueError: neither images nor inputs; an unknown decoder.
+            DataError: what is no image.
+        """
+        cut, net = MaskDecisions.from_config(self.config).cut(decoder), self.task_net.eval()
+        check_one_kind("images", images, inputs)
+        if images is None:
+            logits = self.space.fit(net(**inputs).logits, inputs["pixel_values"][:, 0])
+            relaxed = self.space.relax(logits)
+            return relaxed, (relaxed.double() >= cut).long()  # float64, as the threshold was tuned
+        probabilities: list[Tensor] = []
+        for pixel_values, sizes in image_batches(images, self.processor, batch_size):
+            logits = self.space.fit(net(pixel_values=pixel_values.to(net.device, net.dtype)).logits, pixel_values[:, 0])
+            found = self.space.relax(logits).float().cpu()
+            probabilities += [at_size(p, size) for p, size in zip(found, sizes, strict=True)]
+        return probabilities, [(p.double() >= cut).long() for p in probabilities]
+
+    def _load_processor(self, name: str, hub: dict[str, Any]) -> Any:
+        return AutoImageProcessor.from_pretrained(name, **hub)
 
     @classmethod
     def from_pretrained(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,10 +13,13 @@ from transformers.utils import logging
 
 from ..adapters import LIBRARIES
 from ..data import MultiLabelData
+from ..data.tensors.words import saved_tokenizer
+from ..inference.decisions import LabelDecisions
 from ..nets.encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
 from ..spaces import SPARSE_FROM, MultiLabelSpace
 from ..utils.messages import check_owner, check_unread
 from .base import SealModel, set_bias
+from .batches import check_one_kind, in_batches, text_rows
 from .labels import for_other_labels, hub_options, label_maps
 
 logger = logging.get_logger(__name__)
@@ -55,16 +59,44 @@ class SealForMultiLabel(SealModel):
     default_energy = "multilabel"
 
     @torch.no_grad()
-    def predict(self, *, threshold: float | None = None, **inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Probabilities (B, L), and decisions (B, L) at `threshold`; default: the tuned one of the config, else 0.5.
+    def predict(
+        self,
+        texts: Sequence[str] | None = None,
+        *,
+        decoder: str | float | None = None,
+        batch_size: int = 32,
+        **inputs: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        """Label sets, by the task-net without dropout.
 
-        Without dropout: the task-net is put into evaluation mode, where training had left it in the other.
+        Args:
+            texts: N raw texts; or
+            inputs: what the task-net takes, such as `features` (N, D) or a tokenizer's output; all in one batch.
+            decoder: one of [`LabelDecisions`], or a threshold; default: the one that was saved, else 0.5.
+            batch_size: of raw texts, which are batched by length.
+
+        Returns:
+            Probabilities (N, L), float32, and decisions (N, L), int64, 0 or 1; of raw texts on the CPU.
+
+        Raises:
+            ValueError: neither texts nor inputs; an unknown decoder.
         """
-        logits = self.task_net.eval()(**inputs).logits
-        if threshold is None:
-            tuned = getattr(self.config, "threshold", None)
-            threshold = 0.5 if tuned is None else tuned
-        return self.space.relax(logits), self.space.decode(logits, threshold)
+        decisions, net = LabelDecisions.from_config(self.config), self.task_net.eval()
+        check_one_kind("texts", texts, inputs)
+        if texts is None:
+            probabilities = self.space.relax(net(**inputs).logits).float()
+        else:
+            rows = text_rows(texts, self.processor, self.config)
+            probabilities = torch.empty(len(rows), len(self.config.id2label or ()))
+            for chosen, batch in in_batches(rows, batch_size, net.device):
+                probabilities[chosen] = self.space.relax(net(**batch).logits).float().cpu()
+        decided = torch.from_numpy(decisions.decide(probabilities.cpu().numpy(), decoder)).long()
+        return probabilities, decided.to(probabilities.device)
+
+    def _load_processor(self, name: str, hub: dict[str, Any]) -> Any:
+        if isinstance(self.task_net, MLPForMultiLabel):
+            raise ValueError(f"{name} holds an MLP, which reads features: give features=, a tensor (rows, features).")
+        return saved_tokenizer(name, **hub)
 
     @classmethod
     def for_data(

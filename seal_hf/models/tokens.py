@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,15 @@ from ..adapters import library_of
 from ..data import TagSequenceData
 from ..data.tensors.vocabulary import Vocabulary
 from ..data.tensors.word_vectors import WordVectors
+from ..data.tensors.words import saved_tokenizer
 from ..nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification, BiLSTMPreTrainedModel
 from ..spaces import TagSequenceSpace
 from ..structures.crf import CRF
 from ..utils.messages import check_unread
 from .base import SealModel, SealModelT
+from .batches import check_one_kind
 from .labels import for_other_labels, hub_options, label_maps
+from .tagger import Tagger, sentences_of
 
 logger = logging.get_logger(__name__)
 
@@ -42,21 +46,50 @@ class SealForTokenClassification(SealModel):
     default_global_size = 128
 
     @torch.no_grad()
-    def predict(self, mask: Tensor | None = None, **inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Probabilities (B, T, C), and the best tags (B, T), of the task-net without dropout: by its CRF, if it has
-        one, and within the tags' scheme, if it was trained with `constrained_decoding`.
+    def predict(
+        self,
+        words: Sequence[Sequence[str]] | None = None,
+        *,
+        mask: Tensor | None = None,
+        decoder: str | None = None,
+        batch_size: int = 32,
+        columns: Mapping[str, Sequence[Any]] | None = None,
+        **inputs: Tensor,
+    ) -> tuple[Any, Any]:
+        """Tags, by the task-net without dropout.
 
         Args:
-            mask: (B, T), the positions that count: the first sub-word of each word. Needed where tags are decoded
-                together, by a CRF or a scheme; else, and for the BiLSTM, the attention mask by default.
+            words: N sentences, each a list of words; or
+            inputs: what the task-net takes, in one batch.
+            mask: (B, T) beside `inputs`, the positions that count: the first sub-word of each word. Needed where tags
+                are decoded together, by a CRF or a scheme; else, and for the BiLSTM, the attention mask by default.
+            decoder: one of `self.space.decoders`; default: the one that was saved. Without one, a CRF decodes by
+                Viterbi's algorithm, another net each tag by itself.
+            batch_size: of sentences, which are batched by length. One that is longer than the encoder takes is read in
+                windows that overlap, and decoded as a whole.
+            columns: beside `words`, further columns by name: the features that a BiLSTM reads, and `predicate`.
+
+        Returns:
+            Of sentences: N tensors of probabilities (T_i, C), on the CPU, and N lists of T_i tag names. Of `inputs`:
+            probabilities (B, T, C), and tag ids (B, T).
 
         Raises:
-            ValueError: no mask where it is needed.
+            ValueError: neither words nor inputs; no mask where it is needed; an unknown decoder.
+            DataError: a sentence without words; one with a predicate that is longer than the encoder takes.
         """
-        space = self.space_class.for_model(self.task_net)
-        mask = space.positions(self.task_net, inputs) if mask is None else mask.bool()
-        logits = self.task_net.eval()(**inputs).logits
+        check_one_kind("words", words, inputs)
+        if words is not None:
+            tagged = Tagger(self, decoder, batch_size)(sentences_of(words, columns or {}))
+            return [torch.from_numpy(row.probabilities) for row in tagged], [row.tags for row in tagged]
+        space, net = self.space_class.for_model(self.task_net).decided_by(decoder), self.task_net.eval()
+        mask = space.positions(net, inputs) if mask is None else mask.bool()
+        logits = net(**inputs).logits
         return space.relax(logits), space.decode(logits, mask=mask)
+
+    def _load_processor(self, name: str, hub: dict[str, Any]) -> Any:
+        if isinstance(self.task_net, BiLSTMPreTrainedModel):
+            return Vocabulary.from_pretrained(name, **hub)
+        return saved_tokenizer(name, add_prefix_space=True, **hub)
 
     @classmethod
     def from_pretrained(
@@ -70,7 +103,8 @@ class SealForTokenClassification(SealModel):
         seal = super().from_pretrained(model_name_or_path, **kwargs)
         saved = getattr(seal.config, "crf", False)
         if saved if crf is None else crf:
-            seal = cls(with_crf(seal.task_net), seal.loss_net)
+            source, seal = seal.source, cls(with_crf(seal.task_net), seal.loss_net)
+            seal.source = source
             if saved:
                 assert isinstance(seal.task_net.crf, CRF)
                 _load_crf(seal.task_net.crf, _saved_crf(str(model_name_or_path), kwargs), str(model_name_or_path))

@@ -1,8 +1,9 @@
 """What a run leaves for people: predictions, result files, the closing table, pictures, the model card."""
 
+from .card_facts import run_card
 from .common import close_run, remove_results, results_table, write_results
 from .masks import check_picture, close_masks, evaluate_masks, mask_table, save_picture, write_masks
-from .model_card import model_card, run_card
+from .model_card import model_card
 from .multilabel import (
     close_multilabel,
     closing_table,

@@ -1,58 +1,37 @@
-"""What a card says of one kind of output and of saved model: names for the Hub, figures, a snippet to use it.
+"""What a card says of one kind of output and of saved model: names for the Hub, figures, snippets to use it.
 
-In a snippet `$name` is the repository, `$base` the checkpoint the model began from, as Python strings.
+In a snippet `$name` is the repository and `$base` the checkpoint that the model began from, as Python strings.
+`$num_labels` and `$threshold` are numbers. `$cut` and `$columns` are further arguments behind a comma, of a tokenizer
+and of `predict`, or empty.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
+from ..inference.decisions import FIXED, THRESHOLD, Decisions, LabelDecisions, MaskDecisions, TagDecisions
+from ..spaces.tags import INDEPENDENT
 from .masks import BASELINES as MASK_BASELINES
 from .masks import FIGURES as MASK_FIGURES
 from .multilabel import FIGURES
 from .tags import FIGURES as TAG_FIGURES
 
-
-class CardKind(NamedTuple):
-    """What differs between cards.
-
-    Attributes:
-        snippet: Python that loads the model and decides.
-        pipeline_tag, library_name: as the Hub knows them.
-        task: what the model does, in words.
-        figures: key of a figure, without its split -> what a reader calls it.
-        baselines: those of them that are of no model: in the card, and not among the model's results on the Hub.
-        decides: what is to be said beside a tuned threshold; the snippet of most kinds takes it.
-    """
-
-    snippet: str
-    pipeline_tag: str = "text-classification"
-    library_name: str = "transformers"
-    task: str = "multi-label classification"
-    figures: Mapping[str, str] = FIGURES
-    baselines: Collection[str] = ()
-    decides: str = ""
-
-
-TAGS: dict[str, Any] = {"pipeline_tag": "token-classification", "task": "token classification", "figures": TAG_FIGURES}
-MASKS: dict[str, Any] = {
-    "pipeline_tag": "image-segmentation",
-    "task": "binary image segmentation",
-    "figures": MASK_FIGURES,
-    "baselines": MASK_BASELINES,
-    "decides": """\
-The pipeline below does not read it: it gives each pixel its likelier class (argmax), which is a threshold of 0.5.
-`SealForSegmentation.from_pretrained(...).predict(pixel_values=...)` of `seal_hf` decides at the tuned threshold.
-""",
-}
-
 TEXT = """\
 from transformers import pipeline
 
 classify = pipeline("text-classification", $name, top_k=None)
-scores = classify(["a text to label"])[0]
+scores = classify(["a text to label"]$cut)[0]
 labels = [score["label"] for score in scores if score["score"] >= $threshold]
+"""
+TEXT_BY_LABEL = """\
+from transformers import pipeline
+
+classify = pipeline("text-classification", $name, top_k=None)
+config = classify.model.config
+thresholds = {config.id2label[i]: t for i, t in enumerate(config.decisions["thresholds"])}
+scores = classify(["a text to label"]$cut)[0]
+labels = [score["label"] for score in scores if score["score"] >= thresholds[score["label"]]]
 """
 PEFT = """\
 import torch
@@ -60,10 +39,10 @@ from peft import AutoPeftModelForSequenceClassification
 from transformers import AutoTokenizer
 
 model = AutoPeftModelForSequenceClassification.from_pretrained($name, num_labels=$num_labels).eval()
-inputs = AutoTokenizer.from_pretrained($name)(["a text to label"], return_tensors="pt")
+inputs = AutoTokenizer.from_pretrained($name)(["a text to label"]$cut, return_tensors="pt")
 with torch.no_grad():
     probabilities = model(**inputs).logits.sigmoid()
-labels = (probabilities >= $threshold).nonzero()[:, 1]  # numbers of the rows of the table below
+labels = (probabilities >= $threshold).nonzero()[:, 1]  # ids of the table below
 """
 ADAPTERS = """\
 import adapters
@@ -73,21 +52,26 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 model = AutoModelForSequenceClassification.from_pretrained($base, num_labels=$num_labels)
 adapters.init(model)
 model.load_adapter($name, set_active=True, use_safetensors=True)
-inputs = AutoTokenizer.from_pretrained($name)(["a text to label"], return_tensors="pt")
+inputs = AutoTokenizer.from_pretrained($name)(["a text to label"]$cut, return_tensors="pt")
 with torch.no_grad():
     probabilities = model.eval()(**inputs).logits.sigmoid()
-labels = (probabilities >= $threshold).nonzero()[:, 1]  # numbers of the rows of the table below
+labels = (probabilities >= $threshold).nonzero()[:, 1]  # ids of the table below
 """
-FEATURES_OF_ROWS = """\
-import seal_hf  # registers the MLP with the Auto classes
-import torch
-from transformers import AutoModelForSequenceClassification
+SEAL_TEXT = """\
+from seal_hf import SealForMultiLabel
 
-model = AutoModelForSequenceClassification.from_pretrained($name).eval()
+model = SealForMultiLabel.from_pretrained($name, with_loss_net=False)
+probabilities, decisions = model.predict(["a text to label"])
+labels = [model.config.id2label[i] for i, decided in enumerate(decisions[0].tolist()) if decided]
+"""
+SEAL_FEATURES = """\
+import torch
+from seal_hf import SealForMultiLabel
+
+model = SealForMultiLabel.from_pretrained($name, with_loss_net=False)
 features = torch.zeros(1, model.config.input_size)  # your rows, raw: the model normalises them
-with torch.no_grad():
-    probabilities = model(features=features).logits.sigmoid()
-labels = [[model.config.id2label[i] for i, p in enumerate(row) if p >= $threshold] for row in probabilities.tolist()]
+probabilities, decisions = model.predict(features=features)
+labels = [model.config.id2label[i] for i, decided in enumerate(decisions[0].tolist()) if decided]
 """
 TOKENS = """\
 from transformers import pipeline
@@ -104,7 +88,7 @@ model = AutoPeftModelForTokenClassification.from_pretrained($name, num_labels=$n
 words = "a sentence to tag".split()
 inputs = AutoTokenizer.from_pretrained($name)(words, is_split_into_words=True, return_tensors="pt")
 with torch.no_grad():
-    tags = model(**inputs).logits.argmax(-1)  # of tokens, numbers of the rows of the table below
+    tags = model(**inputs).logits.argmax(-1)  # of tokens, ids of the table below
 """
 TOKENS_ADAPTERS = """\
 import adapters
@@ -117,21 +101,14 @@ model.load_adapter($name, set_active=True, use_safetensors=True)
 words = "a sentence to tag".split()
 inputs = AutoTokenizer.from_pretrained($name)(words, is_split_into_words=True, return_tensors="pt")
 with torch.no_grad():
-    tags = model.eval()(**inputs).logits.argmax(-1)  # of tokens, numbers of the rows of the table below
+    tags = model.eval()(**inputs).logits.argmax(-1)  # of tokens, ids of the table below
 """
-WORDS = """\
-from datasets import Dataset
-from huggingface_hub import snapshot_download
-from seal_hf import SealForTokenClassification, Vocabulary, encode_words
+SEAL_WORDS = """\
+from seal_hf import SealForTokenClassification
 
-folder = snapshot_download($name)
-model = SealForTokenClassification.from_pretrained(folder)  # its loss-net, a fresh one, is not read
+model = SealForTokenClassification.from_pretrained($name, with_loss_net=False)
 words = "a sentence to tag".split()
-rows = Dataset.from_dict({"words": [words], "tags": [[0] * len(words)]})  # and the feature columns of the data
-batch = encode_words(rows, Vocabulary.from_pretrained(folder)).batch([0])
-del batch["labels"]
-_, tags = model.predict(**batch)
-tags = [model.config.id2label[tag] for tag in tags[0].tolist()]
+probabilities, tags = model.predict([words]$columns)  # of each sentence: (words, tags), and a tag for each word
 """
 IMAGES = """\
 from transformers import pipeline
@@ -139,16 +116,108 @@ from transformers import pipeline
 segment = pipeline("image-segmentation", $name)
 masks = {part["label"]: part["mask"] for part in segment("image.png")}  # PIL images: 255 where a pixel has the label
 """
+IMAGES_FCN = "import seal_hf  # registers the FCN with the Auto classes\n" + IMAGES
+SEAL_IMAGES = """\
+from seal_hf import SealForSegmentation
+
+model = SealForSegmentation.from_pretrained($name, with_loss_net=False)
+probabilities, masks = model.predict(["image.png"])
+mask = masks[0]  # (height, width): 1 where a pixel has label 1 of the table below
+"""
+
+
+def _of_label_decisions(decoder: str) -> list[str]:
+    return [key for key in FIGURES if key.endswith("_decided")]
+
+
+def _of_mask_decisions(decoder: str) -> list[str]:
+    tuned = [key for key in MASK_FIGURES if key.endswith("_tuned")]
+    return tuned if decoder == THRESHOLD else [key.removesuffix("_tuned") for key in tuned]
+
+
+def _of_tag_decisions(decoder: str) -> list[str]:
+    return [f"f1_{decoder}", f"accuracy_{decoder}"]
+
+
+class CardKind(NamedTuple):
+    """What differs between cards.
+
+    Attributes:
+        plain: decoder -> Python that loads the model without `seal_hf`, if it can, and decides so.
+        seal: Python that decides by any stored decoder, with `seal_hf`.
+        plainly: what other code does in place of the decoders that `plain` lacks; "" if no other code loads the net.
+        pipeline_tag, library_name: as the Hub knows them.
+        task: what the model does, in words.
+        figures: key of a figure, without its split -> what a reader calls it.
+        decided: stored decoder -> keys of its figures, the one it is chosen by first.
+        baselines: the figures that are of no model: in the card, and not among the model's results on the Hub.
+        decisions: how `config.decisions` is read.
+        unit: what a row of the data is.
+        files: input and output of `seal-hf predict`, for example.
+        is_ours: whether the architecture is one of `seal_hf`.
+    """
+
+    plain: Mapping[str, str]
+    seal: str = SEAL_TEXT
+    plainly: str = "Without `seal_hf`, `transformers` gives the probability of each label and decides nothing."
+    pipeline_tag: str = "text-classification"
+    library_name: str = "transformers"
+    task: str = "multi-label classification"
+    figures: Mapping[str, str] = FIGURES
+    decided: Callable[[str], list[str]] = _of_label_decisions
+    baselines: Collection[str] = ()
+    decisions: type[Decisions] = LabelDecisions
+    unit: str = "text"
+    files: tuple[str, str] = ("new.csv", "predictions.csv")
+    is_ours: bool = False
+
+    def ordered_figures(self, decoder: str) -> dict[str, str]:
+        """`figures`, those of the stored decoder first."""
+        first = {key: self.figures[key] for key in self.decided(decoder) if key in self.figures}
+        return first | dict(self.figures)
+
+
+TAGS: dict[str, Any] = {
+    "seal": SEAL_WORDS,
+    "plainly": "Without `seal_hf`, each token has the tag that is likeliest for it alone.",
+    "pipeline_tag": "token-classification",
+    "task": "token classification",
+    "figures": TAG_FIGURES,
+    "decided": _of_tag_decisions,
+    "decisions": TagDecisions,
+    "unit": "sentence",
+    "files": ("new.txt", "predictions.jsonl"),
+}
+MASKS: dict[str, Any] = {
+    "seal": SEAL_IMAGES,
+    "plainly": "A `transformers` pipeline gives each pixel its likelier class, which is a threshold of 0.5.",
+    "pipeline_tag": "image-segmentation",
+    "task": "binary image segmentation",
+    "figures": MASK_FIGURES,
+    "decided": _of_mask_decisions,
+    "baselines": MASK_BASELINES,
+    "decisions": MaskDecisions,
+    "unit": "image",
+    "files": ("images", "masks"),
+}
+OURS: dict[str, Any] = {"plain": {}, "plainly": "", "is_ours": True}
+PEFT_LIBRARY: dict[str, Any] = {"library_name": "peft"}
+ADAPTERS_LIBRARY: dict[str, Any] = {"library_name": "adapter-transformers"}
+FEATURES: dict[str, Any] = {
+    "pipeline_tag": "tabular-classification",
+    "unit": "row",
+    "files": ("new.arff", "predictions.csv"),
+}
 
 KINDS = {
-    "text": CardKind(TEXT),
-    "peft": CardKind(PEFT, library_name="peft"),
-    "adapters": CardKind(ADAPTERS, library_name="adapter-transformers"),
-    "features": CardKind(FEATURES_OF_ROWS, pipeline_tag="tabular-classification"),
-    "tokens": CardKind(TOKENS, **TAGS),
-    "tokens_peft": CardKind(TOKENS_PEFT, library_name="peft", **TAGS),
-    "tokens_adapters": CardKind(TOKENS_ADAPTERS, library_name="adapter-transformers", **TAGS),
-    "words": CardKind(WORDS, **TAGS),
-    "images": CardKind(IMAGES, **MASKS),
-    "images_fcn": CardKind("import seal_hf  # registers the FCN with the Auto classes\n" + IMAGES, **MASKS),
+    "text": CardKind({FIXED: TEXT, THRESHOLD: TEXT, "thresholds": TEXT_BY_LABEL}),
+    "peft": CardKind({FIXED: PEFT, THRESHOLD: PEFT}, **PEFT_LIBRARY),
+    "adapters": CardKind({FIXED: ADAPTERS, THRESHOLD: ADAPTERS}, **ADAPTERS_LIBRARY),
+    "features": CardKind(seal=SEAL_FEATURES, **FEATURES, **OURS),
+    "tokens": CardKind({INDEPENDENT: TOKENS}, **TAGS),
+    "tokens_peft": CardKind({INDEPENDENT: TOKENS_PEFT}, **PEFT_LIBRARY, **TAGS),
+    "tokens_adapters": CardKind({INDEPENDENT: TOKENS_ADAPTERS}, **ADAPTERS_LIBRARY, **TAGS),
+    "words": CardKind(**TAGS | OURS),
+    "images": CardKind({FIXED: IMAGES}, **MASKS),
+    "images_fcn": CardKind({FIXED: IMAGES_FCN}, is_ours=True, **MASKS),
 }

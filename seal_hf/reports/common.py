@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,10 +44,11 @@ def close_run(
     report: Callable[[Path], str],
     card_facts: Mapping[str, Any] | None = None,
     splits: Iterable[str] = ("eval", "test"),
+    files: tuple[str, str] | None = None,
 ) -> dict[str, float]:
-    """What every program does with a run that is evaluated: save the nets, write results and the card, which an energy
-    network (`card_facts` None) has not, report, push where the arguments say so. The figures are known to the card that
-    a save pushes, too.
+    """What every program does with a run that is evaluated: save the nets, write results and the card, report, say how
+    to predict, push where the arguments say so. The figures are known to the card that a save pushes, too. An energy
+    network (`card_facts` None) gets no card.
 
     Args:
         trainer: a [`SealTrainer`], or one of an energy network.
@@ -54,10 +56,12 @@ def close_run(
         report: writes predictions into the output folder and gives the table that is printed; for the main process.
         card_facts: of [`SealTrainer.card_facts`], beside the figures.
         splits: that the figures are of.
+        files: input and output of the command that predicts with what was saved; None: nothing is said of it.
 
     Returns:
         `metrics`.
     """
+    folder = Path(trainer.args.output_dir)
     if card_facts is not None:
         trainer.card_facts = {"metrics": metrics, **card_facts}
     trainer.save_model()
@@ -65,10 +69,27 @@ def close_run(
     if card_facts is not None:
         trainer.create_model_card()
     if trainer.is_world_process_zero():
-        print(report(Path(trainer.args.output_dir)))
+        print(report(folder))
+        print(f"\nsaved in {folder}" + (f"; to predict: {predict_command(folder, *files)}" if files else ""))
     if trainer.args.push_to_hub:
         trainer.push_to_hub()
     return dict(metrics)
+
+
+def predict_command(model: str | Path, read: str, written: str) -> str:
+    """The command that predicts with a saved task-net."""
+    return shlex.join(["seal-hf", "predict", "--model", str(model), "--input", read, "--output", written])
+
+
+def chosen_line(decoder: str) -> str:
+    """What the mark in a closing table means."""
+    return f"* the decisions that are saved with the model: {decoder} (--decoder names others)"
+
+
+def row_origin(data: Any, split: str, row: int) -> dict[str, Any]:
+    """Where a row of a data set is from, as its loader says; else its number."""
+    origins = getattr(data, "origins", {}).get(split)
+    return {"row": row} if origins is None else origins.of(row)
 
 
 def results_table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,18 @@ import numpy as np
 from transformers import Trainer
 
 from ..data.masks import SegmentationData, SegmentationSplit
+from ..inference.decisions import FIXED, THRESHOLD, MaskDecisions
 from ..metrics.masks import mask_metrics, mask_probabilities, tune_mask_threshold
 from ..metrics.multilabel import first_output
 from ..structures.masks import IGNORE
-from .common import close_run, results_table
+from ..training.decisions import store
+from .common import chosen_line, close_run, results_table, row_origin
 
 FIGURES = {
     "mean_iou": "mean IoU at 0.5",
     "mean_iou_tuned": "mean IoU at the tuned threshold",
     "pixel_accuracy": "pixel accuracy at 0.5",
+    "pixel_accuracy_tuned": "pixel accuracy at the tuned threshold",
     "mean_mask_iou": "mean IoU of the mean training mask, for every image",
 }
 BASELINES = ("mean_mask_iou",)  # of no model
@@ -28,9 +32,9 @@ BASELINES = ("mean_mask_iou",)  # of no model
 def evaluate_masks(
     trainer: Trainer, splits: Mapping[str, Any], train: SegmentationSplit | None = None
 ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-    """Predict each split, tune one threshold on `eval`, score all at 0.5 and at that threshold.
+    """Predict each split, fit the decisions on `eval`, score all at 0.5 and at the tuned threshold.
 
-    The threshold is also stored in the task-net's config (`model.config.threshold`).
+    The decisions are also stored in the task-net's config.
 
     Args:
         trainer: a [`SealTrainer`] of masks, or a [`MaskEnergyTrainer`].
@@ -38,7 +42,7 @@ def evaluate_masks(
         train: the [`SegmentationSplit`] trained on, for a baseline that reads no image, [`constant_mask`].
 
     Returns:
-        metrics: `{split}_mean_iou`, `{split}_mean_iou_tuned`, `{split}_pixel_accuracy`, in [0, 1], and `threshold`;
+        metrics: `{split}_mean_iou`, `{split}_pixel_accuracy`, both also with `_tuned`, in [0, 1], and `threshold`;
             with `train`, `{split}_mean_mask_iou`, that of its mean mask.
         probabilities: (N, H, W) of each split.
     """
@@ -47,17 +51,19 @@ def evaluate_masks(
         output = trainer.predict(rows, metric_key_prefix=split)
         probabilities[split] = mask_probabilities(first_output(output.predictions))
         labels[split] = first_output(output.label_ids)
-    threshold, _ = tune_mask_threshold(probabilities["eval"], labels["eval"])
+    decisions = MaskDecisions.fit(probabilities["eval"], labels["eval"], decoder=getattr(trainer.args, "decoder", None))
+    assert decisions.threshold is not None, "as `fit` says"
     metrics: dict[str, float] = {}
     for split, values in probabilities.items():
         figures = mask_metrics(values, labels[split])
-        figures["mean_iou_tuned"] = mask_metrics(values, labels[split], threshold)["mean_iou"]
+        tuned = mask_metrics(values, labels[split], decisions.threshold)
+        figures |= {f"{key}_tuned": value for key, value in tuned.items()}
         if train is not None:
             constant = np.broadcast_to(constant_mask(train), labels[split].shape)
             figures["mean_mask_iou"] = mask_metrics(constant, labels[split])["mean_iou"]
         metrics |= {f"{split}_{key}": value for key, value in figures.items()}
-    trainer.accelerator.unwrap_model(trainer.model).config.threshold = threshold
-    return metrics | {"threshold": threshold}, probabilities
+    store(trainer, decisions)
+    return metrics | {"threshold": decisions.threshold}, probabilities
 
 
 def constant_mask(split: SegmentationSplit) -> np.ndarray:
@@ -69,14 +75,21 @@ def constant_mask(split: SegmentationSplit) -> np.ndarray:
     return (mean >= threshold).astype(np.uint8)
 
 
-def mask_table(metrics: Mapping[str, float]) -> str:
-    """The table an example ends with: a line per figure, validation and test side by side, and the threshold."""
+def mask_table(metrics: Mapping[str, float], decisions: MaskDecisions | None = None) -> str:
+    """The table an example ends with: a line per figure, validation and test side by side, and the threshold; with
+    `decisions`, the decoder that is saved is marked."""
+    chosen = None if decisions is None else {FIXED: "mean_iou", THRESHOLD: "mean_iou_tuned"}[decisions.decoder]
     rows = [
-        {"figure": name, "validation": metrics.get(f"eval_{key}"), "test": metrics.get(f"test_{key}")}
+        {
+            "figure": f"{name} *" if key == chosen else name,
+            "validation": metrics.get(f"eval_{key}"),
+            "test": metrics.get(f"test_{key}"),
+        }
         for key, name in FIGURES.items()
         if f"eval_{key}" in metrics
     ]
-    return f"{results_table(rows)}\n\nthreshold tuned on validation: {metrics['threshold']:g}"
+    mark = "" if decisions is None else f"\n\n{chosen_line(decisions.decoder)}"
+    return f"{results_table(rows)}{mark}\n\nthreshold tuned on validation: {metrics['threshold']:g}"
 
 
 def close_masks(
@@ -99,29 +112,45 @@ def close_masks(
         the figures of [`evaluate_masks`].
     """
     metrics, probabilities = evaluate_masks(trainer, splits, data.train)
+    decisions = MaskDecisions.from_config(trainer.accelerator.unwrap_model(trainer.model).config)
 
     def report(folder: Path) -> str:
-        write_masks(folder, data, probabilities, picture)
-        return mask_table(metrics)
+        write_masks(folder, data, probabilities, picture, decisions.cut())
+        return mask_table(metrics, decisions)
 
-    return close_run(trainer, metrics, report, card_facts)
+    if card_facts is None:
+        return close_run(trainer, metrics, report)
+    facts = {"rows": {split: len(rows) for split, rows in splits.items()}, **card_facts}
+    return close_run(trainer, metrics, report, facts, files=("images", "masks"))
 
 
 def write_masks(
-    folder: str | Path, data: SegmentationData, probabilities: Mapping[str, np.ndarray], picture: int = 0
+    folder: str | Path,
+    data: SegmentationData,
+    probabilities: Mapping[str, np.ndarray],
+    picture: int = 0,
+    threshold: float = 0.5,
 ) -> None:
-    """`_predictions_SPLIT.npz`, the `probabilities` (N, H, W) of each split in half precision; and, with `picture`,
-    `picture.png` of so many images of the last one.
+    """`_predictions_SPLIT.npz`, of each split: `probabilities` (N, H, W) in half precision, `masks` (N, H, W) of 0 and
+    1, and `origins` (N,), JSON that says where each image is from. With `picture`, also `picture.png` of so many images
+    of the last split.
 
     Args:
         data: what [`load_masks`] gives.
         probabilities: of `eval` and perhaps `test`, as [`evaluate_masks`] gives them.
+        threshold: of the masks.
 
     Raises:
         ValueError: a picture, but matplotlib is missing.
     """
     for split, values in probabilities.items():
-        np.savez_compressed(Path(folder) / f"_predictions_{split}.npz", probabilities=values.astype(np.float16))
+        loaded = "validation" if split == "eval" else split
+        arrays: dict[str, Any] = {
+            "probabilities": values.astype(np.float16),
+            "masks": (values.astype(np.float64) >= threshold).astype(np.uint8),
+            "origins": np.array([json.dumps(row_origin(data, loaded, row)) for row in range(len(values))]),
+        }
+        np.savez_compressed(Path(folder) / f"_predictions_{split}.npz", **arrays)
     if picture:
         shown, last = (data.test, "test") if "test" in probabilities else (data.validation, "eval")
         assert shown is not None, "it has predictions"

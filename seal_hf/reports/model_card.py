@@ -1,36 +1,26 @@
-"""The card that goes with a pushed task-net: data, loss, figures, threshold, a snippet to use it. Nothing is invented:
-what was not measured is left out."""
+"""The card that goes with a pushed task-net: data, loss, figures, decisions, a snippet to use it, limits, papers.
+Nothing is invented: what was not measured, or is not known, is left out."""
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from string import Template
 from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
-from transformers import PreTrainedModel
 
-from ..adapters import library_of
-from ..energy_losses import ENERGY_LOSSES
-from ..nets.fcn import FCNConfig
-from ..nets.recurrent import BiLSTMConfig
-from ..saving.export import saves_merged
-from ..spaces import BinaryMaskSpace, OutputSpace, TagSequenceSpace
-from ..task_losses.labels import TASK_LOSSES
-from ..task_losses.tags import TAG_TASK_LOSSES
 from ..training.arguments import CROSS_ENTROPY
+from .card_decisions import decisions_section, number, usage_section
 from .card_kinds import KINDS, CardKind
+from .card_limits import limits_section
+from .card_origin import Origin, is_hub_id, is_local, last_part, origin_of
+from .card_papers import papers_section
 
 TEMPLATE = Path(__file__).parent / "model_card_template.md"
 MAX_LABELS = 100  # in the card's table; config.json has them all
-CARD_ARGUMENTS = ("learning_rate", "per_device_train_batch_size", "gradient_accumulation_steps", "seed")
-LOSS_NET_ARGUMENTS = ("energy_weight", "loss_net_steps", "batch_repeats")
-IF_CHANGED = ("task_weight", "energy_weight_balance", "energy_weight_schedule", "loss_net_every", "hypergradient")
 
 
 def model_card(
@@ -41,13 +31,19 @@ def model_card(
     loss: str,
     loss_net_encoder: str | None,
     metrics: Mapping[str, float],
-    threshold: float | None,
+    decisions: Mapping[str, Any] | None,
     label_names: Sequence[str],
     library_snippet: str,
     hyperparameters: Mapping[str, Any],
+    rows: Mapping[str, int] | None = None,
     task_loss: str = "cross_entropy",
     crf: bool = False,
-    constrained_decoding: bool = False,
+    chosen: bool = True,
+    unseen_labels: Sequence[str] = (),
+    inputs: Mapping[str, Any] | None = None,
+    columns: Sequence[str] = (),
+    versions: Mapping[str, str] | None = None,
+    best_epoch: bool = False,
     language: str | list[str] | None = None,
     license: str | None = None,
     tags: str | Sequence[str] | None = None,
@@ -56,53 +52,57 @@ def model_card(
 
     Args:
         model_name: repo id or name, as the snippet loads it.
-        base_model: the checkpoint the task-net began from; None for one trained from scratch.
+        base_model: the checkpoint the task-net began from, an id or a folder, of which the last part alone is shown;
+            None for one trained from scratch.
         dataset: name, Hub id or folder of the data; a folder is shown by its last part only.
         loss: the energy loss, or "ce" for the task loss alone.
         loss_net_encoder: "separate" or "shared"; None with "ce".
         metrics: as `evaluate_multilabel`, `evaluate_tags` or `evaluate_masks` returns;
             keys that are missing or not finite are left out.
-        threshold: tuned on validation; None leaves it out, and the snippet decides at 0.5.
+        decisions: as `config.decisions`; None leaves them out, and the snippet decides at 0.5.
         label_names: L names in the order of the logits.
-        library_snippet: one of `KINDS`: "text" (pipeline), "features" (the MLP, which needs `seal_hf` imported), or
+        library_snippet: one of `KINDS`: "text" (pipeline), "features" (the MLP, which needs `seal_hf`), or
             "peft" and "adapters": a repo that holds an adapter alone, which needs the number of labels to be loaded;
             of tags "tokens", "tokens_peft", "tokens_adapters", and "words" (the BiLSTM, which needs `seal_hf`); of
             masks "images" (pipeline), and "images_fcn" (the FCN, for which the pipeline needs `seal_hf` imported).
         hyperparameters: shown in a table; names that end in "token" are left out.
+        rows: so many rows, by split.
         task_loss: the task-net's own loss, see `TASK_LOSSES` and `TAG_TASK_LOSSES`.
         crf: whether the task-net has a CRF.
-        constrained_decoding: whether tags are decoded within their scheme.
+        chosen: whether validation chose the decoder, rather than the user.
+        unseen_labels: those that no training row has.
+        inputs: as `config.inputs`; `max_length` is the tokens at which texts were cut.
+        columns: what a sentence needs beside its words.
+        versions: of packages.
+        best_epoch: whether validation chose the epoch.
         language, license, tags: added to the metadata, as the Hub knows them.
 
     Raises:
-        ValueError: an unknown `library_snippet`.
+        ValueError: an unknown `library_snippet`, or a decoder that `decisions` has no numbers for.
     """
     if library_snippet not in KINDS:
         raise ValueError(f"library_snippet is {library_snippet!r}, expected one of {', '.join(KINDS)}")
-    kind = KINDS[library_snippet]
-    if threshold is not None and not math.isfinite(threshold):
-        threshold = None
-    base_model, dataset = _public_name(base_model), _public_name(dataset)
+    kind, origin = KINDS[library_snippet], origin_of(base_model)
+    dataset = last_part(dataset) if dataset is not None and is_local(dataset) else dataset
     figures = {key: value for key, value in metrics.items() if _is_number(value)}
+    decisions, rows, inputs = decisions or {}, rows or {}, inputs or {}
+    max_length = inputs.get("max_length")
     task_loss = {"cross_entropy": "cross-entropy"}.get(task_loss, f"the {task_loss} task loss")
+    with_loss_net = loss != CROSS_ENTROPY
     facts = {
         "data": dataset,
-        "began from": base_model,
-        "loss": task_loss if loss == "ce" else f"SEAL, {loss} energy loss beside {task_loss}",
-        "loss-net encoder": loss_net_encoder if loss != "ce" else None,
+        "rows": ", ".join(f"{count:,} {split}" for split, count in rows.items()) or None,
+        "began from": _began_from(origin),
+        "loss": f"SEAL, {loss} energy loss beside {task_loss}" if with_loss_net else task_loss,
+        "loss-net encoder": loss_net_encoder if with_loss_net else None,
         "labels": len(label_names),
-        "CRF": "SealForTokenClassification of seal_hf decodes with it, a pipeline without" if crf else None,
-        "decoding": "within the tags' scheme by SealForTokenClassification of seal_hf, a pipeline does not keep to it"
-        if constrained_decoding
-        else None,
+        f"{kind.unit}s cut at": f"{max_length} tokens" if max_length else None,
+        "license": license,
     }
-    place = (
-        " (`threshold` in `config.json`)" if kind.library_name == "transformers" else ""
-    )  # adapters have no such file
     values = {
         "metadata": _metadata(
             model_name,
-            base_model,
+            origin,
             dataset,
             figures,
             kind,
@@ -112,109 +112,44 @@ def model_card(
         ),
         "title": _escape(model_name),
         "task": kind.task.replace("classification", "classifier").replace("segmentation", "segmentation net"),
-        "loss": _escape(task_loss) if loss == "ce" else f"the {_escape(loss)} energy loss",
-        "method": "" if loss == "ce" else " (SEAL: a loss-net trained beside the task-net scores its output)",
-        "facts": "\n".join(f"| {name} | {_escape(value)} |" for name, value in facts.items() if value is not None),
-        "figures": _figures(figures, kind),
-        "threshold": "" if threshold is None else _THRESHOLD.format(threshold, place) + kind.decides,
-        "usage": _usage(kind, model_name, base_model, len(label_names), threshold),
-        "labels": _labels(label_names),
-        "hyperparameters": _hyperparameters(hyperparameters),
+        "loss": f"the {_escape(loss)} energy loss" if with_loss_net else _escape(task_loss),
+        "method": " (SEAL: a loss-net trained beside the task-net scores its output)" if with_loss_net else "",
+        "facts": _table(facts),
+        "figures": _figures(figures, kind, decisions),
+        "decisions": decisions_section(kind, decisions, figures, chosen=chosen) if decisions else "",
+        "usage": usage_section(
+            kind,
+            decisions,
+            model_name=model_name,
+            base=origin.name if origin is not None else None,
+            num_labels=len(label_names),
+            max_length=max_length,
+            columns=columns,
+        ),
+        "labels": _labels(label_names, decisions),
+        "training": _training(hyperparameters, versions or {}),
+        "limits": limits_section(
+            kind,
+            decisions,
+            chosen=chosen,
+            dataset=None if dataset is None else _escape(dataset),
+            rows=rows,
+            inputs=inputs,
+            unseen_labels=[_escape(name) for name in unseen_labels],
+            num_labels=len(label_names),
+            best_epoch=best_epoch,
+            with_loss_net=with_loss_net,
+            crf=crf,
+        ),
+        "papers": papers_section(loss, hyperparameters),
     }
     # Template.substitute does not look at what it put in: a `$` in a label name stays a `$`
-    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(values)
-
-
-def run_card(
-    trainer: Any,
-    *,
-    metrics: Mapping[str, float] | None = None,
-    dataset: str | Sequence[str] | None = None,
-    finetuned_from: str | None = None,
-    model_name: str | None = None,
-    **facts: Any,
-) -> str:
-    """The card of a trainer's model as it is now: what the trainer knows, and what only its user knows.
-
-    Args:
-        trainer: a [`SealTrainer`].
-        metrics: as `evaluate_multilabel` returns; default: the last evaluation of these weights, if any.
-        dataset, finetuned_from, model_name: as `Trainer.create_model_card` takes them. The repo's id, where there is
-            one, wins over `model_name`: the snippet loads it.
-        facts: the same for `language`, `license`, `tags`, `dataset_tags`; its others are known here and not read.
-    """
-    args, state, model = trainer.args, trainer.state, trainer.accelerator.unwrap_model(trainer.model)
-    if metrics is None:
-        step = state.best_global_step if args.load_best_model_at_end and state.best_global_step else state.global_step
-        evaluations = [entry for entry in state.log_history if "eval_loss" in entry and entry["step"] == step]
-        metrics = evaluations[-1] if evaluations else {}
-    dataset = dataset or facts.get("dataset_tags")
-    names = model.config.id2label
-    return model_card(
-        model_name=trainer.hub_model_id or args.hub_model_id or model_name or Path(args.output_dir).resolve().name,
-        base_model=finetuned_from or model.config._name_or_path or None,
-        dataset=dataset if dataset is None or isinstance(dataset, str) else ", ".join(dataset),
-        loss=args.energy_loss,
-        task_loss=_task_loss(trainer),
-        loss_net_encoder=args.loss_net_encoder,
-        metrics=metrics,
-        threshold=getattr(model.config, "threshold", None),
-        label_names=[names[i] for i in sorted(names)],
-        library_snippet=_library_snippet(model, args.adapter_export, trainer.space),
-        crf=getattr(model.config, "crf", False),
-        constrained_decoding=getattr(model.config, "constrained_decoding", False),
-        hyperparameters=_settings(trainer),
-        **{name: facts.get(name) for name in ("language", "license", "tags")},
-    )
-
-
-def _task_loss(trainer: Any) -> str:
-    """The name of the task loss that trains, or its class's if it has none; of masks it has no class."""
-    kind: Any = type(getattr(trainer.space, "loss", None))
-    if kind is type(None):
-        return trainer.args.task_loss
-    names = {loss: name for name, loss in (*TASK_LOSSES.items(), *TAG_TASK_LOSSES.items())}
-    return names.get(kind, kind.__name__)
-
-
-def _settings(trainer: Any) -> dict[str, Any]:
-    """What the run was trained with and for how long; of the losses and the loss-net, what was read."""
-    args, state, loss = trainer.args, trainer.state, getattr(trainer.space, "loss", None)
-    settings = {name: getattr(args, name) for name in CARD_ARGUMENTS}
-    if state.global_step:
-        settings |= {"epochs": round(state.epoch, 2), "steps": state.global_step}
-    own = {each.name: getattr(loss, each.name) for each in fields(loss)} if is_dataclass(loss) else {}
-    settings |= {name: value for name, value in own.items() if isinstance(value, (int, float, str))}
-    if args.energy_loss != CROSS_ENTROPY:
-        settings |= {name: getattr(args, name) for name in LOSS_NET_ARGUMENTS}
-        defaults = {field.name: field.default for field in fields(args)}
-        settings |= {name: getattr(args, name) for name in IF_CHANGED if getattr(args, name) != defaults[name]}
-        settings |= {name: getattr(args, name) for name in sorted(ENERGY_LOSSES[args.energy_loss].read(args))}
-        if args.loss_net_steps:
-            settings["loss_net_learning_rate"] = args.loss_net_learning_rate
-    return settings
-
-
-def _library_snippet(model: PreTrainedModel, adapter_export: str, space: OutputSpace) -> str:
-    tags = isinstance(space, TagSequenceSpace)
-    if isinstance(space, BinaryMaskSpace):
-        return "images_fcn" if model.config.model_type == FCNConfig.model_type else "images"
-    library = library_of(model)
-    if library is not None and not saves_merged(model, adapter_export):
-        return f"tokens_{library.mode}" if tags else library.mode
-    if tags:
-        return "words" if model.config.model_type == BiLSTMConfig.model_type else "tokens"
-    return "features" if model.main_input_name == "features" else "text"
-
-
-_THRESHOLD = """
-Decision threshold tuned on validation: **{0:g}**{1}.
-"""
+    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(values).rstrip() + "\n"
 
 
 def _metadata(
     model_name: str,
-    base_model: str | None,
+    origin: Origin | None,
     dataset: str | None,
     figures: Mapping[str, float],
     kind: CardKind,
@@ -243,17 +178,31 @@ def _metadata(
         library_name=kind.library_name,
         pipeline_tag=kind.pipeline_tag,
         tags=list(dict.fromkeys(["seal", kind.task.replace(" ", "-"), *tags])),
-        base_model=base_model if _is_hub_id(base_model) else None,  # the Hub refuses what is not an id
-        datasets=[dataset] if dataset is not None and _is_hub_id(dataset) else None,
+        base_model=_base_of(origin, kind),
+        datasets=[dataset] if dataset is not None and is_hub_id(dataset) else None,
         model_name=model_name if results else None,
         eval_results=results or None,
     )
     return f"---\n{data.to_yaml()}\n---\n"
 
 
-def _figures(figures: Mapping[str, float], kind: CardKind) -> str:
+def _base_of(origin: Origin | None, kind: CardKind) -> str | None:
+    """The base for the Hub, which refuses what is not an id. That of an adapter is the very model that it is for."""
+    if origin is None or (kind.library_name != "transformers" and origin.hub_id != origin.name):
+        return None
+    return origin.hub_id
+
+
+def _began_from(origin: Origin | None) -> str | None:
+    if origin is None or origin.hub_id in (None, origin.name):
+        return None if origin is None else origin.name
+    return f"{origin.name}, which was trained from {origin.hub_id}"
+
+
+def _figures(figures: Mapping[str, float], kind: CardKind, decisions: Mapping[str, Any]) -> str:
+    """The table of figures, those of the stored decoder first."""
     lines = []
-    for key, name in kind.figures.items():
+    for key, name in kind.ordered_figures(kind.decisions.of_saved(decisions).decoder).items():
         pair = [figures.get(f"{split}_{key}") for split in ("eval", "test")]
         if any(value is not None for value in pair):
             shown = ("-" if value is None else f"{value:.4f}" for value in pair)
@@ -261,43 +210,34 @@ def _figures(figures: Mapping[str, float], kind: CardKind) -> str:
     return "\n".join(["", "## Figures", "", "| | validation | test |", "|---|---|---|", *lines, ""]) if lines else ""
 
 
-def _usage(kind: CardKind, model_name: str, base_model: str | None, num_labels: int, threshold: float | None) -> str:
-    name, base = (json.dumps(value, ensure_ascii=False) for value in (model_name, base_model))
-    values = {"name": name, "base": base, "num_labels": num_labels}
-    code = Template(kind.snippet).substitute(values, threshold=f"{0.5 if threshold is None else threshold:g}")
-    return f"```python\n{code}```\n"
-
-
-def _labels(label_names: Sequence[str]) -> str:
-    lines = [f"| {i} | {_escape(name)} |" for i, name in enumerate(label_names[:MAX_LABELS])]
+def _labels(label_names: Sequence[str], decisions: Mapping[str, Any]) -> str:
+    """The labels by their ids; with a column of thresholds where each label is decided by its own."""
+    by_label = decisions.get("decoder", "").startswith("thresholds")
+    thresholds = [f" {number(value)} |" for value in decisions["thresholds"]] if by_label else [""] * len(label_names)
+    rows = list(zip(label_names, thresholds, strict=True))
+    lines = [f"| {i} | {_escape(name)} |{threshold}" for i, (name, threshold) in enumerate(rows[:MAX_LABELS])]
     more = len(label_names) - MAX_LABELS
     rest = f"\nand {more} more: see `id2label` in `config.json`.\n" if more > 0 else ""
-    return "\n".join(["| id | label |", "|---|---|", *lines, rest])
+    head = ["| id | label | threshold |", "|---|---|---|"] if by_label else ["| id | label |", "|---|---|"]
+    return "\n".join([*head, *lines, rest])
 
 
-def _hyperparameters(hyperparameters: Mapping[str, Any]) -> str:
+def _training(hyperparameters: Mapping[str, Any], versions: Mapping[str, str]) -> str:
     # a Trainer's arguments may hold the user's Hub token
-    shown = {key: value for key, value in hyperparameters.items() if not key.endswith("token") and value is not None}
-    if not shown:
-        return ""
-    lines = (f"| {_escape(key)} | {_escape(value)} |" for key, value in shown.items())
-    return "\n".join(["", "## Hyper-parameters", "", "| | |", "|---|---|", *lines])
+    shown = {key: value for key, value in hyperparameters.items() if not key.endswith("token")}
+    shown |= {"versions": ", ".join(f"{name} {found}" for name, found in versions.items()) or None}
+    table = _table(shown)
+    return "\n".join(["", "## Training", "", "| | |", "|---|---|", table, ""]) if table else ""
+
+
+def _table(facts: Mapping[str, Any]) -> str:
+    """The lines of a table of two columns; without those that are None."""
+    return "\n".join(f"| {_escape(name)} | {_escape(value)} |" for name, value in facts.items() if value is not None)
 
 
 def _escape(text: Any) -> str:
     """Any value as plain text in one Markdown table cell: one line, every active character escaped."""
     return re.sub(r"([\\`*_{}\[\]<>|#~&$])", r"\\\1", " ".join(str(text).split()))
-
-
-def _public_name(name: str | None) -> str | None:
-    """A local path is nobody else's business: its last part. A Hub id or plain name stays."""
-    if name is None or not (Path(name).is_absolute() or Path(name).exists() or name.startswith((".", "~"))):
-        return name
-    return Path(name).resolve().name
-
-
-def _is_hub_id(name: str | None) -> bool:
-    return name is not None and re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", name) is not None
 
 
 def _is_number(value: Any) -> bool:

@@ -4,45 +4,55 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from transformers import Trainer
 
-from ..inference.decoders import decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
-from ..metrics.multilabel import (
-    example_f1,
-    first_output,
-    label_report,
-    multilabel_metrics,
-    sigmoid,
-    tune_threshold,
-)
+from ..inference.decisions import NEVER_EMPTY, THRESHOLD, LabelDecisions
+from ..metrics.multilabel import example_f1, first_output, label_report, multilabel_metrics, set_metrics, sigmoid
+from ..training.decisions import fit_labels, store
 from ..utils.files import whole_file
-from .common import close_run, results_table
+from .common import chosen_line, close_run, results_table, row_origin
 
+DECODER_FIGURES = {  # decoder -> key of its example F1 in the result files, without `eval_` or `test_`
+    "fixed": "f1_example",
+    "threshold": "f1_example_tuned",
+    "thresholds": "f1_example_per_label",
+    "expected_f1": "f1_example_expected",
+    "calibrated_f1": "f1_example_calibrated",
+}
+DECODER_FIGURES |= {f"{name}{NEVER_EMPTY}": f"{key}_never_empty" for name, key in DECODER_FIGURES.items()}
 # key in the result files, without its `eval_` or `test_` -> what a reader calls it
 FIGURES = {
+    "f1_example_decided": "example F1 of the decisions",
+    "f1_micro_decided": "micro F1 of the decisions",
+    "f1_macro_decided": "macro F1 of the decisions",
+    "precision_example_decided": "example precision of the decisions",
+    "recall_example_decided": "example recall of the decisions",
+    "jaccard_decided": "Jaccard index of the decisions",
+    "exact_match_decided": "exact match of the decisions",
+    "hamming_loss_decided": "Hamming loss of the decisions",
     "f1_example": "example F1 at 0.5",
+    "f1_example_never_empty": "example F1 at 0.5, never empty",
     "f1_example_tuned": "example F1 at the tuned threshold",
+    "f1_example_tuned_never_empty": "example F1 at the tuned threshold, never empty",
     "f1_example_per_label": "example F1 at tuned thresholds, one per label",
+    "f1_example_per_label_never_empty": "example F1 at tuned thresholds, one per label, never empty",
     "f1_example_expected": "example F1 of the sets of highest expected F1",
-    "f1_example_calibrated": "the same, probabilities calibrated",
+    "f1_example_expected_never_empty": "example F1 of the sets of highest expected F1, never empty",
+    "f1_example_calibrated": "example F1 of the sets of highest expected F1, calibrated",
+    "f1_example_calibrated_never_empty": "example F1 of the sets of highest expected F1, calibrated, never empty",
     "f1_micro": "micro F1 at 0.5",
     "f1_micro_tuned": "micro F1 at the tuned threshold",
     "f1_macro": "macro F1 at 0.5",
     "f1_macro_tuned": "macro F1 at the tuned threshold",
-    "precision_example_tuned": "example precision at the tuned threshold",
-    "recall_example_tuned": "example recall at the tuned threshold",
-    "jaccard_tuned": "Jaccard index at the tuned threshold",
-    "exact_match_tuned": "exact match at the tuned threshold",
     "map": "mean average precision over examples",
     "map_macro": "mean average precision over labels",
 }
-FREE_OF_THRESHOLD = ("map", "map_macro")
-LABEL_REPORT = "label_report.json"  # of the test split, at the tuned threshold
+LABEL_REPORT = "label_report.json"  # of the test split, by the decisions
 PRINTED_LABELS = 40  # the most for which the report is printed
 
 
@@ -53,55 +63,47 @@ def score_decoders(
     test_labels: np.ndarray | None = None,
     *,
     empty_score: float = 1.0,
+    decisions: LabelDecisions | None = None,
 ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-    """Figures under all decoders: 0.5; one threshold and a threshold per label, both tuned on validation for example
-    F1; the label set of the highest expected example F1, for the probabilities as they are, and for those after Platt
-    scaling on validation, which the scores of some task losses need (`seal_hf.metrics`).
-
-    Where every validation row has a label, the expected F1 is taken given that there is one.
+    """Figures under all decoders of [`LabelDecisions`], whose numbers are fitted on validation.
 
     Args:
         validation_probabilities, validation_labels: (N, L), as `multilabel_metrics` takes them.
         test_probabilities, test_labels: (M, L), or None where there is no test split, or none with labels.
         empty_score: as in `multilabel_metrics`.
+        decisions: fitted on these validation rows; default: fitted here, and no decoder is chosen.
 
     Returns:
         metrics: for `eval_` and, with test labels, `test_` each: the figures of `multilabel_metrics` at 0.5; those that
-            depend on the threshold with `_tuned`, at the one tuned threshold; `f1_example_per_label`,
-            `f1_example_expected` and `f1_example_calibrated`. All in [0, 1]. And `threshold`, the tuned one. What is
-            tuned on validation is optimistic there.
+            depend on the threshold with `_tuned`, at the one tuned threshold; example F1 of each decoder, by the keys
+            `DECODER_FIGURES`; with `decisions`, the figures of what they decide, with `_decided`. All in [0, 1]. And
+            `threshold`, the tuned one. What is fitted on validation is optimistic there.
         per_example: (M,) F1 of each test row under each decoder, keyed as in `metrics` without `test_`, for
             `compare.statistics.paired_bootstrap`; empty without test labels.
 
     Raises:
         ValueError: as `multilabel_metrics`.
     """
-    threshold, _ = tune_threshold(validation_probabilities, validation_labels, empty_score=empty_score)
-    per_label, _ = tune_thresholds_per_label(
-        validation_probabilities, validation_labels, threshold, empty_score=empty_score
+    fitted = decisions or LabelDecisions.fit(
+        validation_probabilities, validation_labels, empty_score=empty_score, decoder=THRESHOLD
     )
-    calibration = platt_scaling(validation_probabilities, validation_labels)
-    empty_value = 0.0 if np.asarray(validation_labels).any(1).all() else empty_score
+    assert fitted.threshold is not None, "as `fit` says"
     splits = {"eval": (validation_probabilities, validation_labels), "test": (test_probabilities, test_labels)}
     metrics: dict[str, float] = {}
     per_example: dict[str, np.ndarray] = {}
     for split, (probabilities, labels) in splits.items():
         if probabilities is None or labels is None:
             continue
-        probabilities = np.asarray(probabilities, dtype=np.float64)  # as the thresholds were tuned
-        fixed, tuned = (multilabel_metrics(probabilities, labels, t, empty_score=empty_score) for t in (0.5, threshold))
-        decisions = {
-            "f1_example": probabilities >= 0.5,
-            "f1_example_tuned": probabilities >= threshold,
-            "f1_example_per_label": probabilities >= per_label,
-            "f1_example_expected": decode_expected_f1(probabilities, empty_score=empty_value),
-            "f1_example_calibrated": decode_expected_f1(rescaled(probabilities, *calibration), empty_score=empty_value),
-        }
-        per_example = {key: example_f1(decided, labels, empty_score) for key, decided in decisions.items()}
-        figures = fixed | {f"{key}_tuned": value for key, value in tuned.items() if key not in FREE_OF_THRESHOLD}
+        decided = {name: fitted.decide(probabilities, name) for name in DECODER_FIGURES if name in fitted.names}
+        per_example = {DECODER_FIGURES[name]: example_f1(sets, labels, empty_score) for name, sets in decided.items()}
+        figures = multilabel_metrics(probabilities, labels, empty_score=empty_score)
+        sets = {"tuned": decided[THRESHOLD]} | ({"decided": decided[fitted.decoder]} if decisions else {})
+        for ending, chosen in sets.items():
+            of_sets = set_metrics(chosen, labels, empty_score=empty_score)
+            figures |= {f"{key}_{ending}": value for key, value in of_sets.items()}
         figures |= {key: float(values.mean()) for key, values in per_example.items()}
         metrics.update({f"{split}_{key}": value for key, value in figures.items()})
-    metrics["threshold"] = threshold
+    metrics["threshold"] = fitted.threshold
     return metrics, per_example if "test_f1_example" in metrics else {}
 
 
@@ -130,13 +132,13 @@ def predict_multilabel(
 def evaluate_multilabel(
     trainer: Trainer, eval_dataset: Any, test_dataset: Any
 ) -> tuple[dict[str, float], np.ndarray | None, np.ndarray | None]:
-    """Predict validation and test, tune thresholds on validation, score both under every decoder.
+    """Predict validation and test, fit the decisions on validation, score both under every decoder.
 
-    The one threshold is also stored in the task-net's config (`model.config.threshold`): call `trainer.save_model()`
-    afterwards to have it on disk. Every process gets the same answer.
+    The decisions are also stored in the task-net's config: call `trainer.save_model()` afterwards to have them on disk.
+    Every process gets the same answer.
 
     Args:
-        trainer: its model's first output is logits (N, L).
+        trainer: its model's first output is logits (N, L). `args.decoder`, if it has one, names the decoder.
         eval_dataset: the validation split, with labels (N, L).
         test_dataset: the test split; without labels it is predicted and not scored; None where there is none.
 
@@ -152,8 +154,9 @@ def evaluate_multilabel(
     test = predicted.get("test", (None, None))
     probabilities, labels = predicted["eval"]
     assert labels is not None, "as predict_multilabel says"
-    metrics, _ = score_decoders(probabilities, labels, *test)
-    trainer.accelerator.unwrap_model(trainer.model).config.threshold = metrics["threshold"]
+    decisions = fit_labels(trainer, probabilities, labels, getattr(trainer.args, "decoder", None))
+    store(trainer, decisions)
+    metrics, _ = score_decoders(probabilities, labels, *test, decisions=decisions)
     return metrics, *test
 
 
@@ -164,26 +167,38 @@ def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | No
 
     Args:
         trainer: has `eval_dataset` and, as the programs set it, `test_dataset`, which may be None.
-        data: has `label_names`.
+        data: of [`load_multilabel`].
         card_facts: of [`SealTrainer.card_facts`], beside the figures; None: an energy network's, which has no card.
 
     Returns:
         the figures of [`evaluate_multilabel`].
     """
     metrics, probabilities, labels = evaluate_multilabel(trainer, trainer.eval_dataset, trainer.test_dataset)
+    decisions = LabelDecisions.from_config(trainer.accelerator.unwrap_model(trainer.model).config)
 
     def report(folder: Path) -> str:
-        if probabilities is not None:
-            path = folder / "_predictions.jsonl"
-            write_predictions(path, probabilities, labels, data.label_names, metrics["threshold"])
-        if probabilities is None or labels is None:
-            return closing_table(metrics)
-        by_label = label_report(probabilities >= metrics["threshold"], labels, data.label_names)
+        table = closing_table(metrics, decisions)
+        if probabilities is None:
+            return table
+        decided, path = decisions.decide(probabilities), folder / "_predictions.jsonl"
+        write_predictions(path, probabilities, labels, data.label_names, decided, rows_of_test(data))
+        if labels is None:
+            return table
+        by_label = label_report(decided, labels, data.label_names)
         with whole_file(folder / LABEL_REPORT) as unfinished:
             unfinished.write_text(json.dumps(by_label, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        return f"{closing_table(metrics)}\n\n{label_table(by_label, folder / LABEL_REPORT)}"
+        return f"{table}\n\n{label_table(by_label, folder / LABEL_REPORT)}"
 
-    return close_run(trainer, metrics, report, card_facts)
+    read = "new.csv" if getattr(data, "kind", None) == "text" else "new.arff"
+    files = None if card_facts is None else (read, "predictions.csv")
+    return close_run(trainer, metrics, report, card_facts, files=files)
+
+
+def rows_of_test(data: Any) -> Iterator[dict[str, Any]]:
+    """Where each test row is from, and its text, if it is one."""
+    texts = data.test["text"] if "text" in data.test.column_names else None
+    for row in range(len(data.test)):
+        yield {**row_origin(data, "test", row), **({} if texts is None else {"text": texts[row]})}
 
 
 def write_predictions(
@@ -191,21 +206,21 @@ def write_predictions(
     probabilities: np.ndarray,
     labels: np.ndarray | None,
     label_names: Sequence[str],
-    threshold: float,
-    ids: Sequence[Any] | None = None,
+    decided: np.ndarray,
+    rows: Iterable[Mapping[str, Any]] | None = None,
     *,
     main_process: bool = True,
 ) -> None:
-    """One JSON object per row: `row`, `id` (with `ids`), `labels_at_0.5`, `labels` (at the tuned threshold), `gold`
-    (with labels), and `probabilities` of the labels decided at either threshold, to 4 decimals.
+    """One JSON object per row: what `rows` say, such as its file, line and text; `labels`; `labels_at_0.5`;
+    `gold`, with labels; and `probabilities` of the labels that are decided either way, to 4 decimals.
 
     Args:
         path: the file, usually `_predictions.jsonl`; replaced only when the new one is whole.
         probabilities: (N, L) in [0, 1].
         labels: (N, L), 0 or 1, or None.
         label_names: L different names.
-        threshold: the tuned one.
-        ids: N values that JSON can hold.
+        decided: (N, L) bool, by the task-net's decisions.
+        rows: N mappings that JSON can hold; default: the number of the row.
         main_process: pass `trainer.is_world_process_zero()`; where False nothing is written.
 
     Raises:
@@ -217,24 +232,20 @@ def write_predictions(
     num_rows, num_labels = probabilities.shape
     if len(label_names) != num_labels or len(set(label_names)) != num_labels:
         raise ValueError(f"expected {num_labels} different label names, found {len(set(label_names))} in label_names")
-    if labels is not None and np.shape(labels) != probabilities.shape:
-        raise ValueError(f"labels are {np.shape(labels)}, the probabilities {probabilities.shape}")
-    if ids is not None and len(ids) != num_rows:
-        raise ValueError(f"expected {num_rows} ids, found {len(ids)}")
+    for name, values in (("labels", labels), ("decided", decided)):
+        if values is not None and np.shape(values) != probabilities.shape:
+            raise ValueError(f"{name} are {np.shape(values)}, the probabilities {probabilities.shape}")
+    facts = ({"row": row} for row in range(num_rows)) if rows is None else rows
 
     def names(chosen: np.ndarray) -> list[str]:
         return [label_names[i] for i in np.flatnonzero(chosen).tolist()]
 
     with whole_file(path) as unfinished, open(unfinished, "w", encoding="utf-8") as file:
-        for row, p in enumerate(probabilities):
-            line: dict[str, Any] = {"row": row}
-            if ids is not None:
-                line["id"] = ids[row].item() if isinstance(ids[row], np.generic) else ids[row]
-            line["labels_at_0.5"] = names(p >= 0.5)
-            line["labels"] = names(p >= threshold)
+        for row, (p, said) in enumerate(zip(probabilities, facts, strict=True)):
+            line: dict[str, Any] = {**said, "labels": names(decided[row]), "labels_at_0.5": names(p >= 0.5)}
             if labels is not None:
                 line["gold"] = names(np.asarray(labels[row]) > 0)
-            shown = np.flatnonzero(p >= min(0.5, threshold)).tolist()
+            shown = np.flatnonzero(decided[row] | (p >= 0.5)).tolist()
             line["probabilities"] = {label_names[i]: round(float(p[i]), 4) for i in shown}
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
@@ -246,15 +257,18 @@ def label_table(by_label: Mapping[str, Mapping[str, float]], file: Path) -> str:
     return results_table([{"label, test": name, **figures} for name, figures in by_label.items()])
 
 
-def closing_table(metrics: Mapping[str, float]) -> str:
+def closing_table(metrics: Mapping[str, float], decisions: LabelDecisions | None = None) -> str:
     """The table an example ends with: one line per figure of `evaluate_multilabel` that `metrics` has, validation and
-    test side by side, and the threshold."""
+    test side by side; with `decisions`, the decoder that is saved is marked."""
+    chosen = None if decisions is None else DECODER_FIGURES[decisions.decoder]
     rows: list[dict[str, Any]] = []
     for key, name in FIGURES.items():
         found = {"validation": metrics.get(f"eval_{key}"), "test": metrics.get(f"test_{key}")}
         if any(value is not None for value in found.values()):
-            rows.append({"figure": name, **found})
+            rows.append({"figure": f"{name} *" if key == chosen else name, **found})
     table = results_table(rows)
+    if decisions is not None:
+        table += f"\n\n{chosen_line(decisions.decoder)}"
     if "threshold" in metrics:
         table += f"\n\nthreshold tuned on validation: {metrics['threshold']:g}"
     return table.lstrip("\n")

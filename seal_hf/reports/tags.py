@@ -8,16 +8,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from datasets import Dataset
-from transformers import Trainer
 
 from ..data.tensors.words import WordRows
 from ..metrics.tags import Tags, tag_metrics, tag_report
-from ..structures.sequences import IGNORED
+from ..spaces.tags import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, VITERBI
+from ..training.decisions import fit_tags, predicted_tags, store
 from ..utils.files import whole_file
-from .common import close_run, results_table
+from .common import chosen_line, close_run, results_table
 
+DECODED = {  # decoder -> how it decides
+    INDEPENDENT: "each tag by itself",
+    CONSTRAINED: "within the tags' scheme",
+    VITERBI: "best sequence of the CRF",
+    CONSTRAINED_VITERBI: "best sequence of the CRF within the tags' scheme",
+}
 # key in the result files, without its `eval_` or `test_` -> what a reader calls it
 FIGURES = {
     "accuracy": "accuracy of tags",
@@ -26,32 +31,37 @@ FIGURES = {
     "f1": "F1 of spans",
     "malformed": "sequences that break the scheme",
     "core_role_violations": "propositions that repeat a core role",
+    **{f"f1_{decoder}": f"F1 of spans, {how}" for decoder, how in DECODED.items()},
+    **{f"accuracy_{decoder}": f"accuracy of tags, {how}" for decoder, how in DECODED.items()},
 }
 
 SHOWN = {"eval": "validation"}  # key of a split in the result files -> what a reader calls it
 
 
-def predict_tags(trainer: Trainer, rows: WordRows, label_names: Sequence[str]) -> list[list[str]]:
-    """A tag for every word of every row; a word that was cut off has the first tag.
+def predict_tags(trainer: Any, rows: WordRows, decoders: Sequence[str]) -> dict[str, list[list[str]]]:
+    """By each decoder, a tag for every word of every row; a word that was cut off has the first tag.
 
     Args:
-        trainer: a [`SealTrainer`] with `decode_predictions`.
+        trainer: a [`SealTrainer`].
         rows: of [`encode_words`] or [`tokenize_words`].
-        label_names: C names.
+        decoders: of `trainer.space.decoders`.
     """
-    output = trainer.predict(rows)
-    found, counts = np.asarray(output.predictions), np.asarray(output.label_ids) != IGNORED
-    names = np.asarray(label_names, dtype=object)
-    tags = [names[row[counted]].tolist() for row, counted in zip(found, counts, strict=True)]
-    return [row + [label_names[0]] * (int(size) - len(row)) for row, size in zip(tags, rows.num_words, strict=True)]
+    predicted, _ = predicted_tags(trainer, rows, decoders)
+    first = trainer.space.label_names[0]
+    return {
+        decoder: [[*row, *[first] * (int(size) - len(row))] for row, size in zip(tags, rows.num_words, strict=True)]
+        for decoder, tags in predicted.items()
+    }
 
 
 def evaluate_tags(
-    trainer: Trainer, splits: Mapping[str, tuple[WordRows, Dataset]], label_names: Sequence[str], kind: str
+    trainer: Any, splits: Mapping[str, tuple[WordRows, Dataset]], label_names: Sequence[str], kind: str
 ) -> tuple[dict[str, float], dict[str, list[list[str]]]]:
-    """Figures of [`tag_metrics`] over all words, those that were cut off too.
+    """Figures of [`tag_metrics`] over all words, those that were cut off too, by the decoder that is chosen on `eval`
+    and stored in the task-net's config; where there are several, also F1 or accuracy by each.
 
     Args:
+        trainer: a [`SealTrainer`].
         splits: by name, `eval` and `test` for example: the rows that the task-net reads, and the data they came from.
         label_names, kind: of the data.
 
@@ -59,13 +69,21 @@ def evaluate_tags(
         metrics: `{split}_{figure}`, all in [0, 1].
         predicted: by split, a tag for every word of every row.
     """
+    space = trainer.space
     metrics: dict[str, float] = {}
-    predicted: dict[str, list[list[str]]] = {}
-    for split, (rows, dataset) in splits.items():
-        predicted[split] = predict_tags(trainer, rows, label_names)
-        figures = tag_metrics(predicted[split], gold_tags(dataset, label_names), kind)
-        metrics |= {f"{split}_{key}": value for key, value in figures.items()}
-    return metrics, predicted
+    found = {split: predict_tags(trainer, rows, space.decoders) for split, (rows, _) in splits.items()}
+    gold = {split: gold_tags(dataset, label_names) for split, (_, dataset) in splits.items()}
+    decisions = fit_tags(found["eval"], gold["eval"], kind, trainer.args)
+    store(trainer, decisions)
+    main = "accuracy" if kind == "plain" else "f1"
+    for split, by_decoder in found.items():
+        for decoder, tags in by_decoder.items():
+            figures = tag_metrics(tags, gold[split], kind)
+            if decoder == decisions.decoder:
+                metrics |= {f"{split}_{key}": value for key, value in figures.items()}
+            if len(by_decoder) > 1:
+                metrics[f"{split}_{main}_{decoder}"] = figures[main]
+    return metrics, {split: tags[decisions.decoder] for split, tags in found.items()}
 
 
 def print_notes(name: str, train_rows: WordRows, splits: Mapping[str, tuple[WordRows, Dataset]]) -> None:
@@ -76,31 +94,39 @@ def print_notes(name: str, train_rows: WordRows, splits: Mapping[str, tuple[Word
 
 
 def close_tags(
-    trainer: Trainer,
+    trainer: Any,
     splits: Mapping[str, tuple[WordRows, Dataset]],
-    label_names: Sequence[str],
-    kind: str,
+    data: Any,
     card_facts: Mapping[str, Any],
 ) -> dict[str, float]:
     """What every tagging program does after training: evaluate, save both nets, write results, the card and
     `_predictions_SPLIT.jsonl`, print the tables of the last of `eval` and `test`, push where the arguments say so.
 
     Args:
-        splits, label_names, kind: as of [`evaluate_tags`].
+        splits: as of [`evaluate_tags`].
+        data: of [`load_tags`] or [`load_srl`].
         card_facts: of [`SealTrainer.card_facts`], beside the figures.
 
     Returns:
         the figures of [`evaluate_tags`].
     """
+    label_names, kind, origins = data.label_names, data.kind, getattr(data, "origins", {})
     metrics, predicted = evaluate_tags(trainer, splits, label_names, kind)
+
+    decoder = trainer.space.decoder
 
     def report(folder: Path) -> str:
         for split, tags in predicted.items():
-            write_tag_predictions(folder / f"_predictions_{split}.jsonl", splits[split][1], tags, label_names)
+            path, dataset = folder / f"_predictions_{split}.jsonl", splits[split][1]
+            write_tag_predictions(
+                path, dataset, tags, label_names, origins.get("validation" if split == "eval" else split)
+            )
         last = "test" if "test" in splits else "eval"
-        return tag_tables(metrics, predicted[last], gold_tags(splits[last][1], label_names), kind)
+        return tag_tables(metrics, predicted[last], gold_tags(splits[last][1], label_names), kind, decoder)
 
-    return close_run(trainer, metrics, report, card_facts, splits)
+    read = "new.srl" if kind == "srl" else "new.txt"
+    facts = {"rows": {split: len(dataset) for split, (_, dataset) in splits.items()}, **card_facts}
+    return close_run(trainer, metrics, report, facts, splits, (read, "predictions.jsonl"))
 
 
 def gold_tags(dataset: Dataset, label_names: Sequence[str]) -> list[list[str]]:
@@ -115,30 +141,45 @@ def _splits_of(metrics: Mapping[str, float]) -> list[str]:
 
 
 def write_tag_predictions(
-    path: str | os.PathLike[str], dataset: Dataset, predicted: Tags, label_names: Sequence[str]
+    path: str | os.PathLike[str],
+    dataset: Dataset,
+    predicted: Tags,
+    label_names: Sequence[str],
+    origins: Any = None,
 ) -> None:
-    """One JSON object per row: `words`, `predicted`, `gold`, and of roles `predicate`; written whole or not at all."""
+    """One JSON object per row: where it is from (`origins.of(row)`, else its number), `words`, `predicted`, `gold`, and
+    of roles `predicate`; written whole or not at all."""
     gold = gold_tags(dataset, label_names)
     places = dataset["predicate"][:] if "predicate" in dataset.column_names else None
     with whole_file(path) as unfinished, open(unfinished, "w", encoding="utf-8") as file:
         for i, words in enumerate(dataset["words"][:]):
-            line: dict[str, Any] = {"row": i, "words": words, "predicted": predicted[i], "gold": gold[i]}
+            line: dict[str, Any] = {"row": i} if origins is None else dict(origins.of(i))
+            line |= {"words": words, "predicted": predicted[i], "gold": gold[i]}
             if places is not None:
                 line["predicate"] = places[i]
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
 def tag_tables(
-    metrics: Mapping[str, float], predicted: Tags | None = None, gold: Tags | None = None, kind: str = "plain"
+    metrics: Mapping[str, float],
+    predicted: Tags | None = None,
+    gold: Tags | None = None,
+    kind: str = "plain",
+    decoder: str | None = None,
 ) -> str:
-    """The tables an example ends with: a line per figure, and, with predictions, one per span type or tag."""
+    """The tables an example ends with: a line per figure, and, with predictions, one per span type or tag. Where
+    several decoders are compared, the figure of `decoder` is marked."""
     splits = _splits_of(metrics)
+    marked = f"{'accuracy' if kind == 'plain' else 'f1'}_{decoder}"
     rows = [
-        {"figure": figure} | {SHOWN.get(split, split): metrics.get(f"{split}_{figure}") for split in splits}
-        for figure in FIGURES
+        {"figure": f"{name} *" if figure == marked else name}
+        | {SHOWN.get(split, split): metrics.get(f"{split}_{figure}") for split in splits}
+        for figure, name in FIGURES.items()
         if any(f"{split}_{figure}" in metrics for split in splits)
     ]
     table = results_table(rows)
+    if any(f"{split}_{marked}" in metrics for split in splits):
+        table += f"\n\n{chosen_line(str(decoder))}"
     if predicted is None or gold is None:
         return table
     by_tag = tag_report(predicted, gold, kind)

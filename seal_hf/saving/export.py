@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from transformers.utils import cached_file
 
 from ..adapters import LIBRARIES, AdapterLibrary, LossAdapter, check_adapters, library_of
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, encoder_options, without_pooler
+from .fold import folded
 from .loss_net import save_loss_net
 
 ADAPTER_EXPORTS = ("auto", "merged", "adapter")
@@ -24,7 +26,8 @@ ADAPTER_FILES = (
     *("adapter_config.json", "adapter_model.safetensors", "adapter.safetensors"),
     *("head_config.json", "model_head.safetensors", DECISIONS_FILE),
 )
-DECISIONS = ("threshold", "constrained_decoding")  # of a task-net's config: how its predictions are made
+# of a task-net's config: how its predictions are made; `threshold`: of nets that were saved before there were decoders
+DECISIONS = ("decisions", "inputs", "constrained_decoding", "threshold")
 
 
 def saves_merged(task_net: nn.Module, adapter_export: str) -> bool:
@@ -49,6 +52,7 @@ def save_nets(
     loss_net: LossNet | None,
     folder: str | Path,
     adapter_export: str = "auto",
+    fold_decision: bool = False,
     **kwargs: Any,
 ) -> None:
     """Write the task-net to `folder` and the loss-net to `folder/_loss_net/`, as safetensors.
@@ -58,23 +62,37 @@ def save_nets(
 
     Args:
         adapter_export: `merged`, `adapter`, or `auto`, merged where that is possible. Without adapters, no matter.
+        fold_decision: save a classifier whose bias holds the stored decision, see [`folded`].
         kwargs: for the task-net's `save_pretrained`, where it is plain.
+
+    Raises:
+        ValueError: adapters that cannot be saved so; a decision that no bias can hold.
     """
     check_adapters(task_net)
     library = library_of(task_net)
     merged = saves_merged(task_net, adapter_export)
     if library is None:
-        task_net.save_pretrained(folder, **kwargs)
+        _save_plain(task_net, folder, fold_decision, kwargs)
     elif not merged:
+        if fold_decision:
+            raise ValueError(
+                "`fold_decision` is True, but the task-net is saved as an adapter, whose library loads a classifier of "
+                "its own. Use adapter_export='merged', or leave it out."
+            )
         library.save(task_net, folder)
         _write_decisions(task_net, folder)
     else:
-        library.merged(task_net).save_pretrained(folder, **kwargs)
+        _save_plain(library.merged(task_net), folder, fold_decision, kwargs)
         if loss_net is not None and loss_net.config.encoder_mode in LIBRARIES:
             loss_net = _with_own_encoder(loss_net, library)
     for name in ADAPTER_FILES if merged else PLAIN_FILES:
         Path(folder, name).unlink(missing_ok=True)
     save_loss_net(loss_net, folder)
+
+
+def _save_plain(task_net: PreTrainedModel, folder: str | Path, fold_decision: bool, kwargs: dict[str, Any]) -> None:
+    with folded(task_net) if fold_decision else nullcontext():
+        task_net.save_pretrained(folder, **kwargs)
 
 
 def _write_decisions(task_net: PreTrainedModel, folder: str | Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import torch
@@ -19,11 +20,14 @@ from ..structures.crf import viterbi
 from ..structures.sequences import IGNORED, at_least_float32
 from ..structures.tag_schemes import allowed_transitions, given_types, scheme_of
 from ..task_losses.tags import CRFLoss, TagCrossEntropy, TagTaskLoss
+from ..utils.messages import did_you_mean
 from ..utils.options import check_value
 from .base import OutputSpace
 from .soft_spans import SoftSpanF1
 
 TAG_SCORES = ("accuracy", "span_f1")
+INDEPENDENT, CONSTRAINED = "independent", "constrained"
+VITERBI, CONSTRAINED_VITERBI = "viterbi", "constrained_viterbi"  # with a CRF
 
 
 class TagSequenceSpace(OutputSpace):
@@ -35,6 +39,10 @@ class TagSequenceSpace(OutputSpace):
             outputs are decoded.
         score: `accuracy` or `span_f1`: what s(ŷ, y) is.
         constrained: whether decoding keeps to sequences that the tags' scheme (BIO, BIOES) allows.
+
+    Attributes:
+        decoder: how outputs are decided, one of `decoders`; see [`TagDecisions`].
+        decoders: those that these tags and this loss have, the simplest first.
     """
 
     name = "tag_sequence"
@@ -55,15 +63,35 @@ class TagSequenceSpace(OutputSpace):
         self.label_names = list(label_names)
         self.loss = loss or TagCrossEntropy(self.label_names)
         self.span_score = SoftSpanF1(self.label_names, given_types(self.label_names)) if score == "span_f1" else None
-        self.constraints = None
-        if constrained:
-            allowed = [torch.from_numpy(table) for table in allowed_transitions(self.label_names)]
-            self.constraints = [torch.zeros(table.shape).masked_fill(~table, -math.inf) for table in allowed]
+        allowed = [torch.from_numpy(table) for table in allowed_transitions(self.label_names)]
+        self.constraints = [torch.zeros(table.shape).masked_fill(~table, -math.inf) for table in allowed]
+        has_scheme, has_crf = scheme_of(self.label_names) != "plain", self.loss.crf is not None
+        free, within = (VITERBI, CONSTRAINED_VITERBI) if has_crf else (INDEPENDENT, CONSTRAINED)
+        self.decoders = (free, *[within] * has_scheme, *[INDEPENDENT] * has_crf)
+        self.decoder = within if constrained else free
 
     @classmethod
     def for_model(cls, task_net: PreTrainedModel) -> TagSequenceSpace:
-        crf, constrained = getattr(task_net, "crf", None), getattr(task_net.config, "constrained_decoding", False)
-        return cls(_names(task_net), None if crf is None else CRFLoss(_names(task_net), crf), constrained=constrained)
+        crf, config = getattr(task_net, "crf", None), task_net.config
+        loss = None if crf is None else CRFLoss(_names(task_net), crf)
+        space = cls(_names(task_net), loss, constrained=getattr(config, "constrained_decoding", False))
+        saved = (getattr(config, "decisions", None) or {}).get("decoder")
+        return space.decided_by(saved if saved in space.decoders else None)  # its CRF may be left out
+
+    def decided_by(self, decoder: str | None) -> TagSequenceSpace:
+        """The space with another decoder; itself where that is None or its own.
+
+        Raises:
+            ValueError: these tags, or this task-net, do not have it.
+        """
+        if decoder in (None, self.decoder):
+            return self
+        if decoder not in self.decoders:
+            known = f"this task-net has {', '.join(self.decoders)}"
+            raise ValueError(f"`decoder` is {decoder!r}; {known}.{did_you_mean(str(decoder), self.decoders)}")
+        space = copy(self)
+        space.decoder = decoder
+        return space
 
     @classmethod
     def from_arguments(cls, args: Any, task_net: PreTrainedModel) -> TagSequenceSpace:
@@ -80,7 +108,7 @@ class TagSequenceSpace(OutputSpace):
         return cls(_names(task_net), loss, args.tag_score, args.constrained_decoding)
 
     def decoding_options(self) -> dict[str, Any]:
-        return {"constrained_decoding": self.constraints is not None}
+        return {"constrained_decoding": self.decoder in (CONSTRAINED, CONSTRAINED_VITERBI)}
 
     def check(self, logits: Tensor, labels: Tensor) -> None:
         """Logits must be (B, T, C) and labels (B, T).
@@ -201,8 +229,7 @@ class TagSequenceSpace(OutputSpace):
             ValueError: tags are decoded together, and the task-net reads sub-words, of which not all have a tag: it has
                 no `reads_words`, which is True of a net whose positions are words.
         """
-        together = getattr(self.loss, "crf", None) is not None or self.constraints is not None
-        if together and not getattr(task_net, "reads_words", False):
+        if self.decoder != INDEPENDENT and not getattr(task_net, "reads_words", False):
             raise ValueError(
                 "`mask` is missing: the tags of a sentence are decoded together, and which sub-words have one, the "
                 "inputs do not say. Give mask (batch, tokens), True at the first sub-word of each word: where "
@@ -215,14 +242,14 @@ class TagSequenceSpace(OutputSpace):
     def decode(self, logits: Tensor, threshold: float = 0.5, mask: Tensor | None = None) -> Tensor:
         """Tags, int64 (B, T): the likeliest at every position; with a CRF or constraints the likeliest sequence of the
         positions that count, by Viterbi's algorithm, -100 elsewhere."""
-        crf = getattr(self.loss, "crf", None)
-        if crf is None and self.constraints is None:
+        if self.decoder == INDEPENDENT:
             return logits.argmax(-1)
         if mask is None:
             mask = torch.ones(logits.shape[:2], dtype=torch.bool, device=logits.device)
-        constraints = [table.to(logits.device) for table in self.constraints or []]
-        if crf is not None:
-            return crf.decode(at_least_float32(logits), mask, *constraints)
+        kept = self.constraints if self.decoder in (CONSTRAINED, CONSTRAINED_VITERBI) else []
+        constraints = [table.to(logits.device) for table in kept]
+        if self.loss.crf is not None and self.decoder != CONSTRAINED:
+            return self.loss.crf.decode(at_least_float32(logits), mask, *constraints)
         transitions, start, end = constraints
         return viterbi(at_least_float32(logits), transitions, mask, start, end)
 

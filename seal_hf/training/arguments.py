@@ -181,6 +181,15 @@ class SealTrainingArguments(TrainingArguments):
             without extra arguments.
         loss_net_max_grad_norm (`float`, default 10.0): gradient clipping of the loss-net; 0 = none.
 
+    Parameters that control the decisions that are saved with the task-net, and its card:
+        decoder (`str`, optional): `fixed` (0.5), `threshold`, `thresholds`, `expected_f1` or `calibrated_f1` of label
+            sets, each perhaps with `+never_empty`; `fixed` or `threshold` of masks; `independent`, `constrained`,
+            `viterbi` or `constrained_viterbi` of tags (inference/decisions/). Default: chosen by cross-fitting on the
+            validation rows when a program ends, or by `SealTrainer.fit_decisions`.
+        fold_decision (`bool`, default False): what is saved at the end has the decision in its classifier's bias, so
+            that whatever cuts at 0.5 decides as validation chose. The choice is then among thresholds.
+        license (`str`, optional): of the model card.
+
     Parameters that trade time for memory (of the task-net: the Trainer's `gradient_checkpointing`, `torch_compile`):
         loss_net_gradient_checkpointing (`bool`, default False): the loss-net's own encoder recomputes its layers in the
             backward instead of keeping their activations; the result is the same.
@@ -283,6 +292,14 @@ class SealTrainingArguments(TrainingArguments):
     loss_net_max_grad_norm: float = field(
         default=10.0, metadata={"help": "Gradient clipping of the loss-net; 0 = none."}
     )
+
+    decoder: str | None = field(
+        default=None, metadata={"help": "How the saved task-net decides; default: chosen on validation."}
+    )
+    fold_decision: bool = field(
+        default=False, metadata={"help": "Save a classifier whose bias holds the threshold: 0.5 then decides."}
+    )
+    license: str | None = field(default=None, metadata={"help": "Of the model card, as the Hub names it: apache-2.0."})
 
     loss_net_gradient_checkpointing: bool = field(
         default=False, metadata={"help": "Recompute the layers of the loss-net's own encoder in the backward."}

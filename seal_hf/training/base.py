@@ -111,8 +111,11 @@ class StructuredTrainer(Trainer):
         hooks = (type(self).evaluate, type(self).evaluation_loop)
         if all(hook.__module__.startswith("seal_hf.") for hook in hooks):  # those of a subclass may give more figures
             check_best_metric(self.args, self.compute_metrics, self.eval_dataset)
-        if num_training_steps > 0:  # a threshold was tuned for the nets as they were
-            vars(self.model.config).pop("threshold", None)
+        config: Any = self.model.config
+        for name in ("decisions", "threshold") if num_training_steps > 0 else ():  # fitted for the nets as they were
+            vars(config).pop(name, None)
+        if read := getattr(self.train_dataset, "inputs", None):
+            config.inputs = read
 
     # --- data --------------------------------------------------------------------------------------------------------
 

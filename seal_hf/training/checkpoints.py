@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from ..adapters import library_of
 from ..energy_losses import ENERGY_LOSSES
 from ..saving.checkpoints import check_complete, checkpoint_to_resume, rotate, written_whole
 from ..saving.export import ADAPTER_FILES, remove_stale, save_nets, saves_merged
+from ..saving.fold import folded
 from ..saving.loss_net import (
     check_resumable,
     load_learner_state,
@@ -141,11 +142,14 @@ class TwoNetCheckpoints(Checkpoints):
 
     def save(self, folder: str, save_model: Callable[[], None]) -> None:
         trainer = self.trainer
+        fits = getattr(trainer.model.config, "decisions", None) is not None
+        fold = trainer.args.fold_decision and fits and not trainer.in_checkpoint
         if library_of(trainer.model) is None:
-            super().save(folder, save_model)
+            with folded(trainer.accelerator.unwrap_model(trainer.model)) if fold else nullcontext():
+                super().save(folder, save_model)
         elif trainer.args.should_save:
             form = "adapter" if trainer.in_checkpoint else trainer.args.adapter_export
-            save_nets(trainer.model, trainer.loss_net, folder, form)
+            save_nets(trainer.model, trainer.loss_net, folder, form, fold)
             if trainer.processing_class is not None:
                 trainer.processing_class.save_pretrained(folder)
             torch.save(trainer.args, Path(folder) / TRAINING_ARGS_NAME)

@@ -26,6 +26,7 @@ from ..spaces import SPACES, MultiLabelSpace, OutputSpace
 from ..utils.messages import closest, did_you_mean
 from .arguments import CROSS_ENTROPY, SealTrainingArguments
 from .batch_repeats import NewEpoch
+from .decisions import check_decoder
 from .launchers import check_crf, check_launcher
 
 logger = logging.get_logger(__name__)
@@ -48,6 +49,7 @@ def check_run(trainer: Any) -> None:
     check_task_net(model, space)
     check_loss_net(trainer.loss_net, args, model)
     check_export(model, args)
+    check_decoder(space, args)
     if loss is not None:
         space.check_loss(loss, model.config.num_labels)
         check_balance(args, space)

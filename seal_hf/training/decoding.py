@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch.nn.functional as F
@@ -13,10 +14,12 @@ class PredictionDecoder:
 
     Args:
         trainer: whose space and model these are, as they are at each call.
+        decoders: names of decoders, each of which gives an array; default: the space's own one, and one array.
     """
 
-    def __init__(self, trainer: Any):
+    def __init__(self, trainer: Any, decoders: Sequence[str] | None = None):
         self.trainer = trainer
+        self.decoders = decoders
         self._positions: Tensor | None = None
 
     def see(self, inputs: dict[str, Tensor]) -> None:
@@ -25,9 +28,12 @@ class PredictionDecoder:
             trainer = self.trainer
             self._positions = trainer.space.positions(trainer.model, trainer._prepare_inputs(inputs))
 
-    def __call__(self, logits: Tensor | tuple[Tensor, ...], labels: Tensor | None) -> Tensor:
+    def __call__(self, logits: Tensor | tuple[Tensor, ...], labels: Tensor | None) -> Any:
         logits = logits[0] if isinstance(logits, tuple) else logits
         mask = self._positions if labels is None else self.trainer.space.gold(labels)[1]
         if mask is not None and labels is None:  # which is not padded to the width of other processes, as labels are
             mask = F.pad(mask, (0, logits.shape[1] - mask.shape[1]))
-        return self.trainer.space.decode(logits, mask=mask)
+        space = self.trainer.space
+        if self.decoders is None:
+            return space.decode(logits, mask=mask)
+        return tuple(space.decided_by(name).decode(logits, mask=mask) for name in self.decoders)

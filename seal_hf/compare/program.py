@@ -1,0 +1,244 @@
+"""What does a loss-net add, and at what price? Trains every method with equal means, and says so in a table and a plot.
+
+seal-hf compare                                    # digits; constant, ce, asymmetric, zlpr, nce
+seal-hf compare --dataset bibtex --recipe recipes/mlc/bibtex_ce.yaml --losses all --budget 10
+seal-hf compare --dataset mine.csv --text_column text --model_name_or_path distilbert-base-uncased
+seal-hf compare --recipes recipes/mlc/bibtex_ce.yaml recipes/mlc/bibtex_nce.yaml   # as they are
+
+Started again with the same --output_dir, it goes on where it was stopped. All other flags are those of `train mlc` and
+hold for every method, though what --budget searches only begins with them, and what makes a method what it is stays
+(which is said). Trials and epochs are chosen on validation by --metric, example F1 at the threshold tuned there. All
+trials have one seed, which may like what others do not: --finalists 5 runs the best five by two more, and takes the
+best mean. To learn what a loss-net adds to a model that is tuned already, give its settings and --hold them:
+--budget 10 --learning_rate 3e-4 --dropout 0.5 --hold learning_rate dropout (of texts the rate alone); or, of an
+earlier comparison, --budget 10 --beside runs/plain/ce.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import datasets
+from transformers.utils import logging as hf_logging
+
+from ..cli.programs import program_name
+from ..cli.recipes import packaged_recipe, read_recipe, recipe_keys
+from ..cli.train import energy, mlc
+from ..cli.train.mlc import ARGUMENTS
+from ..data import DataArguments, MultiLabelData, kind_of, load_multilabel
+from . import EVERY_RUN, METHODS, METRIC, METRICS, Comparison, Method, Program, Runs
+from .identity import fingerprint
+from .methods import CONSTANT, NET, of_recipe, own_keys
+from .runs import METHOD, origin, read_identity, read_settings, write_json
+from .table import comparison, markdown, plot, tested
+
+PROGRAMS = {
+    "mlc": Program(mlc.parse, mlc.make_trainer, recipe_keys(ARGUMENTS)),
+    "energy": Program(energy.parse, energy.make_trainer, recipe_keys(energy.ARGUMENTS)),
+}
+DATA_KEYS = recipe_keys(DataArguments) | {"data_seed"}  # which splits a file that is not split
+NAMES_HERE = {"metric_for_best_model": "metric", "seed": "seeds"}
+USUAL = ("constant", "ce", "asymmetric", "zlpr", "nce")  # what is compared if nothing is said
+LOSS_KEYS = ("energy_loss", "loss", "task_loss", "energy_method")  # a method says them
+
+
+def from_recipes(files: list[Path], metric: str) -> dict[str, Method]:
+    """A method per recipe, as it is, but that each chooses its epoch by `metric`."""
+    methods: dict[str, Method] = {}
+    for file in files:
+        if file.stem in methods:
+            both = " and ".join(str(other) for other in files if other.stem == file.stem)
+            raise ValueError(f"--recipes: {both} have one name, by which results are told apart. Rename a file.")
+        if file.stem == CONSTANT:
+            raise ValueError(f"--recipes: {file} has the name of the labels' frequencies in a table. Rename it.")
+        settings = dict(read_recipe(file))
+        own = settings.get("metric_for_best_model", metric)
+        if own not in (metric, f"eval_{metric}"):
+            raise ValueError(f"{file}: `metric_for_best_model` is {own!r}, but --metric is {metric!r}. Change either.")
+        for key, value in EVERY_RUN.items():
+            if str(settings.get(key, value)) != str(value):
+                print(f"{file}: {key} is {value} here, as in every run of a comparison, not {settings[key]}")
+        if "seed" in settings:
+            print(f"{file}: seed is left out, as --seeds says it")
+        methods[file.stem] = of_recipe(settings)
+    return methods
+
+
+def pairs(flags: list[str]) -> dict[str, str]:
+    """name -> value of the other flags, `--name value` or `--name=value`."""
+    words = [word for flag in flags for word in (flag.split("=", 1) if flag.startswith("--") else [flag])]
+    names, values = words[::2], words[1::2]
+    if len(names) != len(values) or not all(name.startswith("--") for name in names):
+        raise ValueError(f"other flags are pairs of --name value, as of run_mlc.py; found {' '.join(flags)}")
+    return {name[2:].replace("-", "_"): value for name, value in zip(names, values, strict=True)}
+
+
+def settings_of(folder: Path, given: Mapping[str, str]) -> dict[str, str]:
+    """What a search found of a method, by the folder that a comparison has of it, as flags beside those `given`."""
+    found = (read_settings(folder) or {}).get("settings")
+    if found is None:
+        raise ValueError(
+            f"--beside: {folder} has no settings.json, which a comparison with --budget leaves in its folder of each "
+            "method, such as runs/plain/ce."
+        )
+    if more := sorted(found.keys() - NET.keys()):
+        raise ValueError(
+            f"--beside: {folder} is of a method with {more[0]}, which would mean another thing beside another loss. "
+            "Give the folder of one without a loss-net, such as runs/plain/ce."
+        )
+    if both := sorted(found.keys() & given.keys()):
+        raise ValueError(f"--{both[0]} is given, and --beside {folder} has it too. Leave one of them out.")
+    return {key: str(value) for key, value in found.items()}
+
+
+def check_same(folder: Path, data: MultiLabelData, metric: str) -> None:
+    """Raises ValueError where the search of a method's folder was on other data, or by another metric."""
+    theirs = read_identity(folder.parent) or {}
+    for key, ours in (("metric", metric), ("contents", fingerprint(data))):
+        if theirs.get(key, ours) != ours:
+            what = f"the rows of {theirs['data']}" if key == "contents" else theirs[key]
+            here = f"those of {data.name} as they are here" if key == "contents" else ours
+            raise ValueError(f"--beside: {folder} was searched by {what}, not {here}. Search the plain model anew.")
+
+
+def shared_settings(recipe: Path | None, given: Mapping[str, str], recipes: Mapping[str, Method]) -> dict:
+    """Recipe keys that hold for all methods: the recipe's, or the packaged one's, without those that make a method
+    what it is."""
+    for key in LOSS_KEYS:
+        if key in given:
+            raise ValueError(f"--{key} is what is compared: name the methods with --losses, or give --recipes")
+    for key, name in NAMES_HERE.items():
+        if key in given:
+            raise ValueError(f"--{key} is called --{name} here, for all methods")
+    for key in EVERY_RUN:
+        if key in given:
+            raise ValueError(f"--{key} is {EVERY_RUN[key]} in every run of a comparison: leave it out")
+    if recipes:
+        parts = [{k: v for k, v in method.settings.items() if k in DATA_KEYS} for method in recipes.values()]
+        if any(part != parts[0] for part in parts):
+            raise ValueError(f"the recipes read different data, so their figures do not compare: {parts}")
+        return parts[0]
+    named = dict(read_recipe(recipe)) if recipe else {}
+    dataset, data_dir = ({**named, **given}.get(key) for key in ("dataset", "data_dir"))
+    shared = named or dict(read_recipe(packaged_recipe(kind_of(dataset, data_dir))))
+    dropped = sorted(own_keys() & named.keys() - {*LOSS_KEYS})
+    if dropped:
+        print(f"{recipe}: {', '.join(dropped)} left out: methods say that themselves (a flag says it for all)")
+    return {key: value for key, value in shared.items() if key not in (*LOSS_KEYS, *dropped)}
+
+
+def write_table(runs: Runs, methods: Mapping[str, Method], title: str, metric: str) -> None:
+    """results.json, table.md and, with matplotlib, a plot, of all runs that are there."""
+    found = runs.all()
+    if not found:
+        return
+    recipes = {name: of_recipe(results[0][METHOD]) for name, results in found.items() if METHOD in results[0]}
+    methods = {**recipes, **methods}  # of an earlier command, too
+    tables = [comparison(found, methods, decoder, metric=metric) for decoder in tested(metric)]
+    write_json(runs.folder / "results.json", {table["decoder"]: table for table in tables})
+    text = f"# {title}\n\n" + "\n".join(markdown(table, methods) for table in tables)
+    (runs.folder / "table.md").write_text(text, encoding="utf-8")
+    for table in tables:
+        if not plot(table, runs.folder / f"{table['decoder']}.png", title):
+            print("no plot: matplotlib is not installed (pip install 'seal_hf[plot]')")
+            break
+
+
+def own_parser() -> argparse.ArgumentParser:
+    """The flags of a comparison, beside those of `train mlc`."""
+    parser = argparse.ArgumentParser(
+        program_name(),
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--losses", nargs="+", metavar="METHOD", help=f"of {', '.join(METHODS)}, or all; default: {' '.join(USUAL)}"
+    )
+    parser.add_argument("--recipes", nargs="+", type=Path, default=[], metavar="FILE.yaml", help="instead of --losses")
+    parser.add_argument("--recipe", type=Path, metavar="FILE.yaml", help="the data set's settings, for all methods")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1])
+    parser.add_argument("--budget", type=int, default=0, help="trials of each method's search; 0: none")
+    parser.add_argument(
+        "--finalists", type=int, default=1, help="best trials that two more seeds choose among; 1: none"
+    )
+    parser.add_argument(
+        "--hold", nargs="+", default=[], metavar="KEY", help="not searched: stay as the recipe or a flag has them"
+    )
+    parser.add_argument(
+        "--beside", type=Path, metavar="FOLDER", help="of a method that was searched: its settings are given and held"
+    )
+    parser.add_argument("--metric", default=METRIC, help=f"chooses trials and epochs: {', '.join(METRICS)}")
+    parser.add_argument("--output_dir", help="default: runs/compare/ and the data set's name")
+    return parser
+
+
+def parse(argv: list[str] | None) -> tuple[argparse.Namespace, list[str]]:
+    """The flags of a comparison, and those of `train mlc`."""
+    options, flags = own_parser().parse_known_args(argv)
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ValueError(f"{program_name()} runs in one process: start it without a launcher, once per data set.")
+    if options.recipes and options.budget:
+        raise ValueError("--budget searches the settings of --losses; --recipes are run as they are. Leave one out.")
+    if options.recipes and options.losses:
+        raise ValueError("--recipes are run instead of --losses. Leave one of them out.")
+    if options.recipes and options.recipe:
+        raise ValueError("--recipes are run as they are, each with its own data; leave --recipe out.")
+    if (options.beside or options.hold) and (options.recipes or not options.budget):
+        name = "--beside" if options.beside else "--hold"
+        raise ValueError(f"{name} says what a search leaves as it is, and nothing is searched. Give --budget.")
+    return options, flags
+
+
+def main(argv: list[str] | None = None) -> Runs:
+    options, flags = parse(argv)
+    for file in options.recipes:  # what is wrong in any of them ends it here
+        mlc.parse(["--recipe", str(file), "--output_dir", "runs", "--report_to", "none"])
+    recipes = from_recipes(options.recipes, options.metric)
+    given = pairs(flags)
+    if options.beside:
+        tuned = settings_of(options.beside, given)
+        given, options.hold = {**given, **tuned}, [*options.hold, *tuned]
+        flags += [f"--{key}={value}" for key, value in tuned.items()]
+    shared = shared_settings(options.recipe, given, recipes)
+    for name, method in recipes.items():  # flags win over a recipe, as everywhere
+        recipes[name] = replace(method, settings={**method.settings, **given})
+    methods = recipes or METHODS
+    losses = options.losses or USUAL
+    names = list(methods) if recipes or "all" in losses else losses
+    data_args, _, args = mlc.parse([*flags, "--output_dir", "runs"], shared)
+    data = load_multilabel(**vars(data_args), seed=args.data_seed or 0)
+    if options.beside:
+        check_same(options.beside, data, options.metric)
+    folder = options.output_dir or Path("runs", "compare", Path(data.name).stem)
+    runs = Runs(folder, origin("examples/compare_losses.py", sys.argv[1:] if argv is None else argv))
+    for note in data.notes:
+        print(f"{data.name}: {note}")
+    for key in sorted(given):
+        theirs = [] if recipes else [name for name in names if name in methods and key in methods[name].settings]
+        if own := [f"{name} ({methods[name].settings[key]})" for name in theirs]:
+            print(f"--{key} is not for {', '.join(own)}, of which it is a part")
+    search = {"budget": options.budget, "metric": options.metric, "finalists": options.finalists}
+    search["held"] = options.hold
+    compared = Comparison(runs, data, shared, PROGRAMS, methods, flags=given, **search)
+    title = f"{data.name}: losses compared"
+    compared.run(names, options.seeds, write=lambda: write_table(runs, methods, title, options.metric))
+    print((runs.folder / "table.md").read_text(encoding="utf-8"))
+    return runs
+
+
+def command(argv: list[str] | None = None) -> Runs:
+    """`main` as a program: the screen shows the comparison, and nothing of what the runs say."""
+    hf_logging.set_verbosity_error()
+    hf_logging.disable_progress_bar()
+    datasets.disable_progress_bars()
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a table has λ and ±, which not every terminal can show
+    logging.getLogger("seal_hf").setLevel(logging.ERROR)  # that a fresh loss-net was built is no news here
+    return main(argv)

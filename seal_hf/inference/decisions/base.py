@@ -1,0 +1,137 @@
+"""How a task-net's outputs become decisions: fitted on validation rows, saved with it as `config.decisions`.
+
+A decoder with many numbers always looks good on the rows that its numbers were fitted to. The default is therefore
+chosen by cross-fitting: each fold of the validation rows is decided by numbers that were fitted on the other folds. Of
+the decoders within one standard error of the best one, the simplest is taken. Its numbers are then fitted on all rows.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ...utils.messages import did_you_mean
+
+FOLDS = 5
+FIXED, THRESHOLD = "fixed", "threshold"
+FOLDABLE = (FIXED, THRESHOLD, "thresholds")  # decoders that a classifier's bias can hold
+DecisionsT = TypeVar("DecisionsT", bound="Decisions")
+
+
+def folds(num_rows: int, seed: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Rows to fit on and rows to decide, five times at most: the latter are a partition of all rows at random."""
+    order = np.random.default_rng(seed).permutation(num_rows)
+    for decided in np.array_split(order, min(FOLDS, num_rows)):
+        yield np.setdiff1d(order, decided), decided
+
+
+def simplest_of_the_best(scores: Mapping[str, np.ndarray]) -> str:
+    """The first decoder whose mean score is within one standard error of the best mean.
+
+    Args:
+        scores: (N,) score of each row under each decoder, the simplest decoder first.
+
+    Returns:
+        its name. The standard error is that of the mean difference over the rows, which all decoders share.
+    """
+    best = max(scores.values(), key=lambda rows: rows.mean())
+    for name, rows in scores.items():
+        lost = best - rows
+        if lost.mean() <= lost.std(ddof=1 if len(lost) > 1 else 0) / math.sqrt(len(lost)):
+            return name
+    raise AssertionError("the best decoder loses nothing to itself")
+
+
+def ratio_scores(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """(N,) scores whose mean is the ratio r = Σ part / Σ whole, such as F1 over the spans of all rows, and whose
+    deviation is that of r to first order: r + (part - r whole) / mean(whole)."""
+    ratio = part.sum() / max(whole.sum(), 1)
+    return ratio + (part - ratio * whole) / max(whole.mean(), 1e-12)
+
+
+@dataclass
+class Decisions(ABC):
+    """What decides, and the numbers that were fitted for it.
+
+    Attributes:
+        decoder: the one that is used where no other is asked for.
+        folded: the decoder that the bias of the saved classifier holds, in a folded export; else empty.
+    """
+
+    decoder: str = FIXED
+    folded: str = ""
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The decoders that there are numbers for, the simplest first."""
+
+    @abstractmethod
+    def numbers(self) -> dict[str, Any]:
+        """What was fitted, as JSON."""
+
+    @classmethod
+    @abstractmethod
+    def of_saved(cls: type[DecisionsT], saved: Mapping[str, Any]) -> DecisionsT:
+        """The inverse of `as_json`; what is missing has its default."""
+
+    def as_json(self) -> dict[str, Any]:
+        """What a config keeps."""
+        return {"decoder": self.decoder, **self.numbers(), **({"folded": self.folded} if self.folded else {})}
+
+    @classmethod
+    def from_config(cls: type[DecisionsT], config: Any) -> DecisionsT:
+        """What the config of a task-net says; of one that says nothing, the defaults.
+
+        Raises:
+            ValueError: a decoder that the saved numbers are not for.
+        """
+        saved = getattr(config, "decisions", None)
+        if saved is None:
+            threshold = getattr(config, "threshold", None)  # of nets that were saved before there were other decoders
+            saved = {} if threshold is None else {"decoder": THRESHOLD, "threshold": threshold}
+        found = cls.of_saved(saved)
+        found.named()
+        return found
+
+    def named(self, decoder: str | None = None) -> str:
+        """`decoder`, or by default the stored one.
+
+        Raises:
+            ValueError: it is not one of `names`.
+        """
+        name = self.decoder if decoder is None else decoder
+        if name not in self.names:
+            raise ValueError(
+                f"`decoder` is {name!r}; this task-net has {', '.join(self.names)}.{did_you_mean(name, self.names)}"
+            )
+        return name
+
+    def store(self, config: Any) -> None:
+        """Write them into the config of a task-net."""
+        config.decisions = self.as_json()
+        vars(config).pop("threshold", None)  # the place of it in older nets
+
+
+def as_threshold(decoder: str | float | None) -> float | None:
+    """The number that is given in place of a decoder's name, such as 0.3; None of a name.
+
+    Raises:
+        ValueError: it is not in [0, 1].
+    """
+    try:
+        value = float(decoder)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    if not 0 <= value <= 1:
+        raise ValueError(f"`decoder` is {decoder}; as a threshold it is a probability, from 0 to 1.")
+    return value
+
+
+def log_odds(p: np.ndarray) -> np.ndarray:
+    return np.log(p) - np.log1p(-p)

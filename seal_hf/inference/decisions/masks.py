@@ -1,0 +1,90 @@
+"""Decisions of masks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...metrics.masks import mask_iou
+from ...metrics.multilabel import DEFAULT_GRID
+from .base import FIXED, THRESHOLD, Decisions, as_threshold, folds, log_odds, simplest_of_the_best
+
+
+@dataclass
+class MaskDecisions(Decisions):
+    """Decisions of masks: `fixed` cuts at 0.5, `threshold` at one that is tuned for the mean IoU.
+
+    Attributes:
+        threshold: in [0, 1], or None.
+    """
+
+    threshold: float | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (FIXED,) if self.threshold is None or self.folded else (FIXED, THRESHOLD)
+
+    def numbers(self) -> dict[str, Any]:
+        return {} if self.threshold is None else {"threshold": self.threshold}
+
+    @classmethod
+    def of_saved(cls, saved: Mapping[str, Any]) -> MaskDecisions:
+        return cls(**{name: saved[name] for name in ("decoder", "folded", "threshold") if name in saved})
+
+    def cut(self, decoder: str | float | None = None) -> float:
+        """The threshold of a decoder, which may be a number itself; default: the stored one.
+
+        Raises:
+            ValueError: an unknown decoder.
+        """
+        if (given := as_threshold(decoder)) is not None:
+            return given
+        stored = self.named(decoder) == THRESHOLD  # type: ignore[arg-type]
+        return self.threshold if stored and self.threshold is not None else 0.5
+
+    @classmethod
+    def fit(cls, probabilities: np.ndarray, labels: np.ndarray, *, decoder: str | None = None) -> MaskDecisions:
+        """The threshold of the best mean IoU, and by cross-fitting whether it is used.
+
+        Args:
+            probabilities: (N, H, W) in [0, 1], of the validation images.
+            labels: (N, H, W) of 0, 1 and 255.
+            decoder: taken in place of what cross-fitting would choose.
+
+        Raises:
+            ValueError: as `mask_metrics`; or an unknown decoder.
+        """
+        ious = np.stack([mask_iou(probabilities, labels, threshold) for threshold in DEFAULT_GRID])
+        return cls.of_ious(ious, decoder=decoder)
+
+    @classmethod
+    def of_ious(cls, ious: np.ndarray, *, decoder: str | None = None) -> MaskDecisions:
+        """As `fit`, of images of several sizes, or of more than fit into memory: `ious` (G, N) is the IoU of N images
+        at each threshold of `DEFAULT_GRID`."""
+        numbers = cls(threshold=float(DEFAULT_GRID[_best(ious.mean(1))]))
+        if decoder is None:
+            half = int(np.flatnonzero(DEFAULT_GRID == 0.5)[0])
+            scores = {FIXED: ious[half], THRESHOLD: np.zeros(ious.shape[1])}
+            for others, rows in folds(ious.shape[1]):
+                fitted = _best(ious[:, others if len(others) else rows].mean(1))
+                scores[THRESHOLD][rows] = ious[fitted, rows]
+            decoder = simplest_of_the_best(scores)
+        numbers.decoder = numbers.named(decoder)
+        return numbers
+
+    def offsets(self, decoder: str | None = None) -> float:
+        """What the bias of the foreground is lowered by, so that 0.5 decides as the threshold did: logit(t)."""
+        return float(log_odds(np.asarray(self.cut(decoder))))
+
+    def after_folding(self) -> MaskDecisions:
+        """What is saved beside a classifier whose bias holds the decision."""
+        return MaskDecisions(folded=self.decoder, threshold=0.5)
+
+
+def _best(figures: np.ndarray) -> int:
+    """Of equally good thresholds of the grid, the one nearest 0.5."""
+    best = np.flatnonzero(figures >= figures.max() - 1e-12)
+    return int(best[np.argmin(np.abs(DEFAULT_GRID[best] - 0.5))])

@@ -1,0 +1,65 @@
+"""Decisions of tag sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ...metrics.tags import Tags, span_counts
+from .base import Decisions, ratio_scores, simplest_of_the_best
+
+
+@dataclass
+class TagDecisions(Decisions):
+    """Decisions of tag sequences. No number is fitted: which decoder is used is all that is chosen.
+
+    Decoders: `independent` takes the likeliest tag of each position, `constrained` the likeliest sequence that the
+    tags' scheme allows. With a CRF, `viterbi` takes its best sequence, `constrained_viterbi` the best that is allowed.
+
+    Attributes:
+        offered: the decoders that a task-net has, see `TagSequenceSpace.decoders`; the first is the default.
+    """
+
+    decoder: str = "independent"
+    offered: tuple[str, ...] = field(default=("independent",))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.offered
+
+    def numbers(self) -> dict[str, Any]:
+        return {}
+
+    @classmethod
+    def of_saved(cls, saved: Mapping[str, Any]) -> TagDecisions:
+        decoder = saved.get("decoder", "independent")
+        return cls(decoder=decoder, offered=(decoder,))
+
+    @classmethod
+    def fit(cls, predicted: Mapping[str, Tags], gold: Tags, kind: str, *, decoder: str | None = None) -> TagDecisions:
+        """Choose a decoder by the F1 of spans, or the accuracy of plain tags, on validation rows.
+
+        Args:
+            predicted: N tag sequences by each decoder, the simplest first.
+            gold: N tag sequences.
+            kind: as in `tag_metrics`.
+            decoder: taken in place of the choice.
+
+        Raises:
+            ValueError: as `tag_metrics`; or an unknown decoder.
+        """
+        numbers = cls(decoder=next(iter(predicted)), offered=tuple(predicted))
+        if decoder is None:
+            decoder = simplest_of_the_best({name: _tag_scores(tags, gold, kind) for name, tags in predicted.items()})
+        return replace(numbers, decoder=numbers.named(decoder))
+
+
+def _tag_scores(predicted: Tags, gold: Tags, kind: str) -> np.ndarray:
+    if kind == "plain":
+        right = [sum(map(str.__eq__, ours, theirs)) for ours, theirs in zip(predicted, gold, strict=True)]
+        return ratio_scores(np.array(right), np.array([len(tags) for tags in gold]))
+    right, found, there = span_counts(predicted, gold, kind).T
+    return ratio_scores(2 * right, found + there)

@@ -1,0 +1,141 @@
+"""Raw texts, words and images as batches of a task-net's inputs, for prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from datasets import Dataset
+from torch import Tensor
+from torch.nn import functional as F
+from transformers import PretrainedConfig, PreTrainedTokenizerBase
+
+from ..data import DataError
+from ..data.image_files import pixels, resized
+from ..data.tensors.collators import TensorRows
+from ..data.tensors.crops import pixel_scaling
+from ..data.tensors.length_order import longest_first
+from ..data.tensors.vocabulary import Vocabulary
+from ..data.tensors.words import WordRows, encode_words, positions, tokenize_words
+
+Batch = dict[str, Tensor]
+
+
+def in_batches(rows: TensorRows, size: int, device: torch.device) -> Iterator[tuple[list[int], Batch]]:
+    """Indices of rows and their batch, on `device`: rows of like length together, the longest first.
+
+    Raises:
+        ValueError: `size` < 1.
+    """
+    if size < 1:
+        raise ValueError(f"`batch_size` is {size}; it must be at least 1.")
+    order = longest_first(rows) or list(range(len(rows)))
+    for start in range(0, len(order), size):
+        chosen = order[start : start + size]
+        yield chosen, {name: column.to(device) for name, column in rows.batch(chosen).items() if name != "labels"}
+
+
+def text_rows(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig) -> TensorRows:
+    """Token ids of texts, cut where training cut them (`config.inputs["max_length"]`), else at what the encoder takes.
+
+    Raises:
+        ValueError: an entry is not a string.
+    """
+    wrong = next((i for i, text in enumerate(texts) if not isinstance(text, str)), None)
+    if isinstance(texts, str) or wrong is not None:
+        found = "one string" if wrong is None else f"a {type(texts[wrong]).__name__} at place {wrong}"
+        raise ValueError(f"`texts` holds {found}; expected a list of strings, such as ['a text'].")
+    limits = (trained_inputs(config).get("max_length"), tokenizer.model_max_length, positions(config))
+    limit = min(value for value in limits if value)
+    encoded = tokenizer(list(texts), truncation=True, max_length=limit)
+    padding = {"input_ids": tokenizer.pad_token_id or 0, "attention_mask": 0, "token_type_ids": 0}
+    return TensorRows(Dataset.from_dict(dict(encoded)), {name: padding[name] for name in encoded})
+
+
+def word_rows(
+    words: Sequence[list[str]],
+    columns: Mapping[str, Sequence[Any]],
+    reader: PreTrainedTokenizerBase | Vocabulary,
+    config: PretrainedConfig,
+) -> WordRows:
+    """Rows of sentences: of word ids for a BiLSTM's vocabulary, of sub-words for a tokenizer.
+
+    Args:
+        words: N sentences.
+        columns: further columns by name: the features of a vocabulary, and `predicate`, the place of a word.
+
+    Raises:
+        DataError, ValueError: as `encode_words` and `tokenize_words`; a sentence that is longer than the encoder takes.
+    """
+    tags = [[0] * len(sentence) for sentence in words]  # which nothing reads
+    data = Dataset.from_dict({"words": list(words), "tags": tags, **columns})
+    if isinstance(reader, Vocabulary):
+        return encode_words(data, reader)
+    marker = trained_inputs(config).get("predicate_marker", "token_type")
+    return tokenize_words(data, reader, config=config, predicate_marker=marker)
+
+
+def image_batches(
+    images: Sequence[Any], processor: Any, batch_size: int
+) -> Iterator[tuple[Tensor, list[tuple[int, int]]]]:
+    """Batches of `pixel_values` (B, 3, h, w), as training reads them, and the own size (H, W) of each image.
+
+    Args:
+        images: paths, PIL images, or uint8 arrays (H, W) or (H, W, 3).
+        processor: the image processor that was saved with the task-net; it says what size the net reads.
+        batch_size: the most images of a batch.
+
+    Raises:
+        DataError: what is no image.
+    """
+    scaling = {"mean": 0.0, "std": 1.0, "flip_channels": False} | pixel_scaling(processor)
+    mean, std = (torch.as_tensor(scaling[name], dtype=torch.float32).view(-1, 1, 1) for name in ("mean", "std"))
+    size = dict(processor.size) if getattr(processor, "do_resize", False) else None
+    if size is not None and not {"height", "width"} <= size.keys():
+        raise DataError(
+            f"The image processor resizes by {size}; expected a height and a width, which its masks are resized back "
+            "from. Set them: seal_hf.resize_to(model.processor, (height, width))."
+        )
+    batch: list[Tensor] = []
+    sizes: list[tuple[int, int]] = []
+    for place, image in enumerate(images):
+        array = pixels(Path(image) if isinstance(image, str) else image)
+        if array.dtype != np.uint8 or array.ndim not in (2, 3):
+            raise DataError(
+                f"`images`, place {place}: shape {array.shape} and type {array.dtype}; expected uint8 (H, W, 3), "
+                "values from 0 to 255."
+            )
+        array = np.repeat(array[..., None], 3, 2) if array.ndim == 2 else array[..., :3]
+        height, width = array.shape[:2]
+        if size is not None and (height, width) != (size["height"], size["width"]):
+            array = resized(array, (size["height"], size["width"]))
+        values = (torch.from_numpy(array.copy()).permute(2, 0, 1).float() / 255 - mean) / std
+        if batch and (len(batch) == batch_size or values.shape != batch[0].shape):
+            yield torch.stack(batch), sizes
+            batch, sizes = [], []
+        batch.append(values.flip(0) if scaling["flip_channels"] else values)
+        sizes.append((height, width))
+    if batch:
+        yield torch.stack(batch), sizes
+
+
+def at_size(probabilities: Tensor, size: tuple[int, int]) -> Tensor:
+    """Probabilities (h, w) at the size (H, W) of the image, bilinearly."""
+    if tuple(probabilities.shape) == size:
+        return probabilities
+    return F.interpolate(probabilities[None, None], size=size, mode="bilinear", align_corners=False)[0, 0].clamp(0, 1)
+
+
+def check_one_kind(name: str, raw: Any, inputs: Mapping[str, Any]) -> None:
+    """Raise ValueError unless there are either raw rows, an argument called `name`, or inputs of the task-net."""
+    if (raw is None) == (not inputs):
+        both = f"`{name}` and {', '.join(inputs)} are given" if inputs else f"neither `{name}` nor inputs are given"
+        raise ValueError(f"{both}: `predict` takes raw {name}, or what the task-net takes, by name.")
+
+
+def trained_inputs(config: PretrainedConfig) -> dict[str, Any]:
+    """How the net read its inputs when it was trained, `config.inputs`; empty where that is not known."""
+    return getattr(config, "inputs", None) or {}

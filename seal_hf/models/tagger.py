@@ -1,0 +1,195 @@
+"""A saved tagger on sentences of any length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import datasets
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from ..data.common import DataError
+from ..data.inputs.words import Sentence
+from ..data.tensors.vocabulary import Vocabulary
+from ..data.tensors.windows import Window, subword_counts, windows_of
+from ..data.tensors.words import WordRows, positions
+from ..spaces import TagSequenceSpace
+from ..structures.sequences import IGNORED
+from .base import SealModel
+from .batches import in_batches, trained_inputs, word_rows
+
+
+class Tagged(NamedTuple):
+    """What is predicted of a sentence of T words.
+
+    Attributes:
+        tags: T names.
+        probabilities: (T, C) float32, of each tag by itself.
+        energy: of the tags, lower is better; None where it was not asked for, and of a sentence in several windows.
+    """
+
+    tags: list[str]
+    probabilities: np.ndarray
+    energy: float | None
+
+
+class Read(NamedTuple):
+    """Sentences as a task-net reads them: windows, and rows of tensors of these."""
+
+    windows: list[tuple[int, Window]]  # each with the number of its sentence
+    rows: WordRows
+
+
+class Tagger:
+    """What a saved model says of sentences.
+
+    Args:
+        model: nets of tags; the task-net alone will do without energies.
+        decoder: one of `model.space.decoders`; None: the stored one.
+        batch_size: sentences of like length, or windows of longer ones, that are read together.
+
+    Attributes:
+        numbers: tag -> its place among the C tags.
+    """
+
+    def __init__(self, model: SealModel, decoder: str | None = None, batch_size: int = 32):
+        self.model, self.batch_size = model, batch_size
+        self.space = TagSequenceSpace.for_model(model.task_net).decided_by(decoder)
+        self.numbers = {name: i for i, name in enumerate(self.space.label_names)}
+
+    def __call__(self, sentences: Sequence[Sentence], energy: bool = False) -> list[Tagged]:
+        """Predictions, in the order of the sentences.
+
+        Raises:
+            DataError: a sentence that is too long, where it cannot be read in windows.
+        """
+        read = self.read(sentences)
+        logits = self.logits(read)
+        tags = self.decide(logits)
+        energies = self.energies(read, tags) if energy else [None] * len(tags)
+        probabilities = [self.space.relax(values).numpy() for values in logits]
+        return [Tagged(*row) for row in zip(tags, probabilities, energies, strict=True)]
+
+    def read(self, sentences: Sequence[Sentence]) -> Read:
+        """The windows of sentences: of most sentences one, which holds all words."""
+        words = [sentence.words for sentence in sentences]
+        if isinstance(self.model.processor, Vocabulary):
+            windows = [(i, Window(0, len(row), 0, len(row))) for i, row in enumerate(words)]
+        else:
+            windows = self._windows(sentences)
+        columns: dict[str, list[Any]] = {
+            name: [sentences[i].features[name][window.start : window.end] for i, window in windows]
+            for name in sentences[0].features
+        }
+        if sentences[0].predicate is not None:
+            columns["predicate"] = [sentences[i].predicate for i, _ in windows]
+        parts = [words[i][window.start : window.end] for i, window in windows]
+        with _without_bars():
+            return Read(windows, word_rows(parts, columns, self.model.processor, self.model.config))
+
+    def _windows(self, sentences: Sequence[Sentence]) -> list[tuple[int, Window]]:
+        tokenizer, config = self.model.processor, self.model.config
+        inputs = trained_inputs(config)
+        limits = (inputs.get("max_length"), tokenizer.model_max_length, positions(config))
+        pair = inputs.get("predicate_marker") == "segment"
+        special = tokenizer.num_special_tokens_to_add(pair=pair)
+        room = min(size for size in limits if size) - special
+        if room < 1:
+            raise ValueError(f"`max_length` is {room + special}; with special tokens a row has at least {special + 1}.")
+        windows: list[tuple[int, Window]] = []
+        for i, sizes in enumerate(subword_counts([sentence.words for sentence in sentences], tokenizer)):
+            place = sentences[i].predicate
+            total = int(sizes.sum() + (sizes[place] if pair else 0))
+            if place is not None and total > room:
+                raise DataError(
+                    f"{sentences[i].where}: {total} sub-words, and the encoder takes {room} at once, in which its "
+                    "predicate must be. Split the sentence."
+                )
+            try:
+                windows += [(i, window) for window in windows_of(sizes, room)]
+            except ValueError as error:
+                raise DataError(f"{sentences[i].where}: {error}. Split or shorten the word.") from error
+        return windows
+
+    @torch.no_grad()
+    def logits(self, read: Read) -> list[Tensor]:
+        """(T, C) of each sentence, float32 on the CPU."""
+        net = self.model.task_net.eval()
+        found: list[Any] = [None] * len(read.rows)
+        for chosen, batch in in_batches(read.rows, self.batch_size, net.device):
+            values = net(**batch).logits.float().cpu()
+            counts = read.rows.batch(chosen)["labels"] != IGNORED
+            for row, part, counted in zip(chosen, values, counts, strict=True):
+                window = read.windows[row][1]
+                found[row] = part[counted][window.first - window.start : window.last - window.start]
+        parts: list[list[Tensor]] = [[] for _ in range(1 + read.windows[-1][0])]
+        for (i, _), part in zip(read.windows, found, strict=True):
+            parts[i].append(part)
+        return [torch.cat(row) for row in parts]
+
+    @torch.no_grad()
+    def decide(self, logits: Sequence[Tensor], decoder: str | None = None) -> list[list[str]]:
+        """The names of the tags of each sentence; `decoder`: another one."""
+        space, device = self.space.decided_by(decoder), self.model.task_net.device
+        found: list[list[str]] = []
+        names = space.label_names
+        for start in range(0, len(logits), self.batch_size):
+            rows = logits[start : start + self.batch_size]
+            sizes = torch.tensor([len(row) for row in rows])
+            padded = pad_sequence(list(rows), batch_first=True).to(device)
+            mask = torch.arange(padded.shape[1]) < sizes.unsqueeze(1)
+            ids = space.decode(padded, mask=mask.to(device)).cpu()
+            found += [[names[tag] for tag in row[counted].tolist()] for row, counted in zip(ids, mask, strict=True)]
+        return found
+
+    @torch.no_grad()
+    def energies(self, read: Read, tags: Sequence[Sequence[str]]) -> list[float | None]:
+        """The energy of the tags of each sentence; None of one in several windows, each of which has its own."""
+        whole = [window == Window(0, len(tags[i]), 0, len(tags[i])) for i, window in read.windows]
+        found: list[float | None] = [None] * len(tags)
+        for chosen, batch in in_batches(read.rows, self.batch_size, self.model.task_net.device):
+            labels = read.rows.batch(chosen)["labels"]
+            for row, place in zip(chosen, labels, strict=True):
+                i, window = read.windows[row]
+                ids = [self.numbers[tag] for tag in tags[i][window.start : window.end]]
+                place[place != IGNORED] = torch.tensor(ids)
+            y, mask = self.space.gold(labels.to(self.model.task_net.device))
+            for row, energy in zip(chosen, self.model.energy(y, mask, **batch).tolist(), strict=True):
+                if whole[row]:
+                    found[read.windows[row][0]] = energy
+        return found
+
+
+def sentences_of(words: Sequence[Sequence[str]], columns: Mapping[str, Sequence[Any]]) -> list[Sentence]:
+    """Sentences of a list of words each.
+
+    Args:
+        columns: further columns by name: `predicate`, the place of a word, and features, a value per word.
+
+    Raises:
+        DataError: a string in the place of a list of words, or no words.
+    """
+    found = []
+    for i, row in enumerate(words):
+        if isinstance(row, str) or not len(row):
+            raise DataError(f"`words`, place {i}: {row!r}; expected a list of words, such as [['a', 'text']].")
+        more = {name: values[i] for name, values in columns.items()}
+        predicate, where = more.pop("predicate", None), f"`words`, place {i}"
+        found.append(Sentence.of_words(list(row), where, {}, [], features=more, predicate=predicate))
+    return found
+
+
+@contextmanager
+def _without_bars() -> Iterator[None]:
+    """Without the progress bars of `datasets`: a bar for each few sentences says nothing."""
+    shown = not datasets.are_progress_bars_disabled()
+    datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if shown:
+            datasets.enable_progress_bars()

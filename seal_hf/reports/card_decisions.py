@@ -1,0 +1,167 @@
+"""What a card says of decisions: how the stored decoder decides, and the code that applies it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from string import Template
+from typing import Any
+
+from ..inference.decisions import FIXED, NEVER_EMPTY, THRESHOLD, MaskDecisions, TagDecisions
+from ..spaces.tags import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, VITERBI
+from .card_kinds import CardKind
+from .common import predict_command
+
+BEST_SET = "The label set of the highest expected example F1 is decided"
+DECIDES = {
+    "thresholds": "Each label has a threshold of its own, which stands in the table of labels.",
+    "expected_f1": f"{BEST_SET}.",
+    INDEPENDENT: "Each word has the tag that is likeliest for it alone.",
+    CONSTRAINED: "A sentence has its likeliest sequence of tags within the tags' scheme.",
+    VITERBI: "A sentence has the best sequence of tags of the CRF.",
+    CONSTRAINED_VITERBI: "A sentence has the best sequence of tags of the CRF within the tags' scheme.",
+}
+NEVER = {
+    "thresholds": "Where that gives no label, the one nearest to its threshold is decided.",
+    "": "Where that gives no label, the likeliest one is decided.",
+}
+CROSS_FITTED = """\
+Five-fold cross-fitting on the validation rows chose it, as the simplest within one standard error of the best: each
+fold was decided with numbers that were fitted on the other folds."""
+REFITTED = "Its numbers were then fitted on all validation rows."
+CHOSEN = "It was chosen on the validation rows, as the simplest within one standard error of the best."
+FOLDED = """\
+The classifier's bias holds the decision `{}` that was fitted on the validation rows. So any pipeline that cuts at 0.5
+decides as validation chose. The scores are shifted by that, and are not the probabilities as trained."""
+
+
+def decisions_section(
+    kind: CardKind, decisions: Mapping[str, Any], figures: Mapping[str, float], *, chosen: bool = True
+) -> str:
+    """The section that says how the stored decoder decides.
+
+    Args:
+        decisions: as `config.decisions`.
+        figures: `{split}_{figure}`.
+        chosen: whether validation chose the decoder; False: the user did.
+
+    Raises:
+        ValueError: a decoder that the numbers are not for.
+    """
+    stored = kind.decisions.of_saved(decisions)
+    name = stored.named()
+    if _is_folded(decisions):
+        lines = [FOLDED.format(stored.folded), _figure(kind, stored.folded, figures)]
+    else:
+        how = _chosen(kind, name) if chosen else ""
+        lines = [f"The stored decoder is `{name}`. {_in_words(kind, name, decisions)}", how]
+        lines += [_figure(kind, name, figures), _others(kind, [other for other in stored.names if other != name])]
+    return "\n".join(["", "## Decisions", *(f"\n{line}" for line in lines if line), ""])
+
+
+def usage_section(
+    kind: CardKind,
+    decisions: Mapping[str, Any],
+    *,
+    model_name: str,
+    base: str | None,
+    num_labels: int,
+    max_length: int | None,
+    columns: Sequence[str] = (),
+) -> str:
+    """Code that applies the stored decoder, and the command that does.
+
+    Args:
+        base: the checkpoint that an adapter belongs to.
+        max_length: where texts were cut in training, in tokens.
+        columns: what sentences need beside their words.
+    """
+    decoder = kind.decisions.of_saved(decisions).named()
+    snippet = kind.seal if columns else kind.plain.get(decoder, kind.seal)
+    name, base = (json.dumps(value, ensure_ascii=False) for value in (model_name, base))
+    code = Template(snippet).substitute(
+        name=name,
+        base=base,
+        num_labels=num_labels,
+        threshold=number(decisions["threshold"] if decoder == THRESHOLD else 0.5),
+        cut=f", truncation=True, max_length={max_length}" if max_length else "",
+        columns=_columns(columns),
+    )
+    source, target = ("new.srl", kind.files[1]) if "predicate" in columns else kind.files
+    command = predict_command(" ".join(model_name.split()), source, target)
+    said = f"\n{kind.plainly}\n" if kind.plainly and snippet == kind.seal else ""
+    if columns and not kind.is_ours:
+        said = f"\nA plain `transformers` pipeline does not read {_listed([f'`{name}`' for name in columns])}.\n"
+    return f"```python\n{code}```\n{said}\nOr, with `seal_hf`, from a shell:\n\n```bash\n{command}\n```\n"
+
+
+def has_numbers(decoder: str) -> bool:
+    """Whether validation rows gave a decoder its numbers."""
+    return decoder.removesuffix(NEVER_EMPTY) in (THRESHOLD, "thresholds", "calibrated_f1")
+
+
+def number(value: float) -> str:
+    """A number as short as it can be written without another value."""
+    short = f"{value:g}"
+    return short if math.isclose(float(short), value, rel_tol=1e-9) else repr(float(value))
+
+
+def _is_folded(decisions: Mapping[str, Any]) -> bool:
+    """True if a bias holds the decision; at 0.5 there is nothing to hold."""
+    return decisions.get("folded", FIXED) not in ("", FIXED)
+
+
+def _in_words(kind: CardKind, name: str, decisions: Mapping[str, Any]) -> str:
+    """How a decoder decides."""
+    plain = name.removesuffix(NEVER_EMPTY)
+    if plain in (FIXED, THRESHOLD):
+        tuned = plain == THRESHOLD
+        threshold = f"**{number(decisions['threshold'])}**, which was tuned on validation" if tuned else "0.5"
+        begin = "A pixel is foreground" if kind.decisions is MaskDecisions else "A label is decided"
+        said = f"{begin} where its probability is at least {threshold}."
+    elif plain == "calibrated_f1":
+        scale, shift = (float(f"{decisions['calibration'][key]:.4g}") for key in ("scale", "shift"))
+        said = f"{BEST_SET}, on calibrated probabilities: σ({scale:g} · logit(p) {'-+'[shift >= 0]} {abs(shift):g})."
+    else:
+        said = DECIDES[plain]
+    return said if name == plain else f"{said} {NEVER.get(plain, NEVER[''])}"
+
+
+def _chosen(kind: CardKind, name: str) -> str:
+    """How validation chose a decoder."""
+    if kind.decisions is TagDecisions:
+        return CHOSEN
+    return f"{CROSS_FITTED} {REFITTED}" if has_numbers(name) else CROSS_FITTED
+
+
+def _others(kind: CardKind, names: Sequence[str]) -> str:
+    """The other decoders that are stored."""
+    if not names:
+        return ""
+    file = "config.json" if kind.library_name == "transformers" else "seal_decisions.json"
+    takes = f"`--decoder {names[0]}` takes it" if len(names) == 1 else "`--decoder NAME` takes one of them"
+    return f"`{file}` also holds {_listed([f'`{name}`' for name in names])}: {takes}."
+
+
+def _figure(kind: CardKind, decoder: str, figures: Mapping[str, float]) -> str:
+    """The figure that the stored decoder has, on validation and test; empty if it was not measured."""
+    for key in kind.decided(decoder):
+        values = {"validation": figures.get(f"eval_{key}"), "test": figures.get(f"test_{key}")}
+        shown = [f"{value:.4f} on {split}" for split, value in values.items() if value is not None]
+        if shown:
+            name = kind.figures[key]
+            return f"{name[0].upper()}{name[1:]}: {', '.join(shown)}."
+    return ""
+
+
+def _columns(columns: Sequence[str]) -> str:
+    """The argument of `predict` that gives further columns of a sentence."""
+    if not columns:
+        return ""
+    values = {name: "[3]" if name == "predicate" else '[["?"] * len(words)]' for name in columns}
+    return ", columns={" + ", ".join(f"{json.dumps(name)}: {value}" for name, value in values.items()) + "}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -1,0 +1,194 @@
+"""What a trainer knows of the model card."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from ..adapters import library_of
+from ..data.tensors.collators import TensorRows
+from ..energy_losses import ENERGY_LOSSES
+from ..inference.decisions import THRESHOLD, LabelDecisions, MaskDecisions
+from ..nets.fcn import FCNConfig
+from ..nets.recurrent import BiLSTMConfig
+from ..saving.export import saves_merged
+from ..spaces import BinaryMaskSpace, OutputSpace, TagSequenceSpace
+from ..task_losses.labels import TASK_LOSSES
+from ..task_losses.tags import TAG_TASK_LOSSES
+from ..training.arguments import CROSS_ENTROPY
+from .card_origin import is_local, last_part
+from .model_card import model_card
+from .tags import SHOWN
+
+CARD_ARGUMENTS = ("optim", "per_device_train_batch_size", "gradient_accumulation_steps", "seed")
+LOSS_NET_ARGUMENTS = ("energy_weight", "loss_net_steps", "batch_repeats")
+IF_CHANGED = ("task_weight", "energy_weight_balance", "energy_weight_schedule", "loss_net_every", "hypergradient")
+PACKAGES = ("seal_hf", "transformers", "torch", "datasets")
+
+
+def run_card(
+    trainer: Any,
+    *,
+    metrics: Mapping[str, float] | None = None,
+    dataset: str | Sequence[str] | None = None,
+    finetuned_from: str | None = None,
+    model_name: str | None = None,
+    rows: Mapping[str, int] | None = None,
+    **facts: Any,
+) -> str:
+    """The card of a trainer's model as it is now: what the trainer knows, and what only its user knows.
+
+    Args:
+        trainer: a [`SealTrainer`].
+        metrics: as `evaluate_multilabel` returns; default: the last evaluation of these weights, if any.
+        dataset, finetuned_from, model_name: as `Trainer.create_model_card` takes them. The repo's id, where there is
+            one, wins over `model_name`: the snippet loads it.
+        rows: so many of each split, by its name (`eval` is validation), beside those of the trainer's data sets.
+        facts: the same for `language`, `license` (default: that of the arguments), `tags`, `dataset_tags`; its others
+            are known here and not read.
+    """
+    args, model = trainer.args, trainer.accelerator.unwrap_model(trainer.model)
+    dataset = dataset or facts.get("dataset_tags")
+    names, config = model.config.id2label, model.config
+    name = model_name or args.output_dir
+    return model_card(
+        model_name=trainer.hub_model_id or args.hub_model_id or (last_part(name) if is_local(name) else name),
+        base_model=finetuned_from or config._name_or_path or None,
+        dataset=dataset if dataset is None or isinstance(dataset, str) else ", ".join(dataset),
+        rows=_rows(trainer) | {SHOWN.get(split, split): count for split, count in (rows or {}).items()},
+        loss=args.energy_loss,
+        task_loss=_task_loss(trainer),
+        loss_net_encoder=args.loss_net_encoder,
+        metrics=_last_evaluation(trainer) if metrics is None else metrics,
+        decisions=_decisions(config, trainer.space, args.fold_decision),
+        chosen=_was_chosen(trainer, config),
+        label_names=[names[i] for i in sorted(names)],
+        unseen_labels=_unseen_labels(trainer.train_dataset, [names[i] for i in sorted(names)]),
+        library_snippet=_library_snippet(model, args.adapter_export, trainer.space),
+        inputs=getattr(config, "inputs", None),
+        columns=_columns(config),
+        crf=getattr(config, "crf", False),
+        hyperparameters=_settings(trainer),
+        versions=_versions(model),
+        best_epoch=bool(args.load_best_model_at_end),
+        license=facts.get("license") or args.license,
+        **{name: facts.get(name) for name in ("language", "tags")},
+    )
+
+
+def _last_evaluation(trainer: Any) -> dict[str, float]:
+    """The figures of the last evaluation of the weights as they are; empty if there was none."""
+    args, state = trainer.args, trainer.state
+    step = state.best_global_step if args.load_best_model_at_end and state.best_global_step else state.global_step
+    evaluations = [entry for entry in state.log_history if "eval_loss" in entry and entry["step"] == step]
+    return evaluations[-1] if evaluations else {}
+
+
+def _rows(trainer: Any) -> dict[str, int]:
+    """Rows by split, where they can be counted; of a training set that holds rows more than once, none."""
+    train, validation = trainer.train_dataset, trainer.eval_dataset
+    splits: dict[str, Any] = {"train": train if getattr(train, "gold_share", 1) == 1 else None}
+    splits |= validation if isinstance(validation, dict) else {"validation": validation}
+    splits["test"] = getattr(trainer, "test_dataset", None)
+    return {split: len(rows) for split, rows in splits.items() if hasattr(rows, "__len__")}
+
+
+def _unseen_labels(rows: Any, names: Sequence[str]) -> list[str]:
+    """The labels that no training row has, where the rows are tensors; else none are known."""
+    if not isinstance(rows, TensorRows):
+        return []
+    if "labels" in rows.ragged:
+        present = set(rows.ragged["labels"][0].unique().tolist())
+    else:
+        present = set(rows.dense["labels"].any(0).nonzero()[:, 0].tolist())
+    return [name for i, name in enumerate(names) if i not in present]
+
+
+def _decisions(config: Any, space: OutputSpace, folded: bool) -> dict[str, Any] | None:
+    """How the stored decoder decides; None if nothing is stored.
+
+    Args:
+        folded: whether the saved classifier's bias holds the decision, which tags do not have.
+    """
+    stored = getattr(config, "decisions", None)
+    if stored is not None and folded:
+        kind: Any = MaskDecisions if isinstance(space, BinaryMaskSpace) else LabelDecisions
+        return kind.of_saved(stored).after_folding().as_json()
+    if stored is not None:
+        return stored
+    if isinstance(space, TagSequenceSpace):
+        return {"decoder": space.decoder}
+    threshold = getattr(config, "threshold", None)
+    return None if threshold is None else {"decoder": THRESHOLD, "threshold": threshold}
+
+
+def _was_chosen(trainer: Any, config: Any) -> bool:
+    """Whether validation chose the decoder, among several."""
+    if getattr(config, "decisions", None) is None or (trainer.given_decoder or trainer.args.decoder) is not None:
+        return False
+    is_tags = isinstance(trainer.space, TagSequenceSpace)
+    return not is_tags or (len(trainer.space.decoders) > 1 and not trainer.args.constrained_decoding)
+
+
+def _columns(config: Any) -> list[str]:
+    """What sentences need beside their words: the predicate of roles, the features of a BiLSTM."""
+    marked = "predicate_marker" in (getattr(config, "inputs", None) or {}) or getattr(config, "predicate_size", 0) > 0
+    return [*["predicate"] * marked, *(name for name in getattr(config, "feature_sizes", {}) if name != "case")]
+
+
+def _task_loss(trainer: Any) -> str:
+    """The name of the task loss that trains, or its class's if it has none; of masks it has no class."""
+    kind: Any = type(getattr(trainer.space, "loss", None))
+    if kind is type(None):
+        return trainer.args.task_loss
+    names = {loss: name for name, loss in (*TASK_LOSSES.items(), *TAG_TASK_LOSSES.items())}
+    return names.get(kind, kind.__name__)
+
+
+def _settings(trainer: Any) -> dict[str, Any]:
+    """What the run was trained with and for how long; of the losses and the loss-net, what was read."""
+    args, state, loss = trainer.args, trainer.state, getattr(trainer.space, "loss", None)
+    settings = {"learning_rate": args.learning_rate, "lr_scheduler_type": args.lr_scheduler_type}
+    settings |= {"warmup_steps": args.get_warmup_steps(state.max_steps)} if state.global_step else {}
+    settings |= {name: getattr(args, name) for name in CARD_ARGUMENTS}
+    settings |= {"processes": args.world_size} if args.world_size > 1 else {}
+    settings["precision"] = "bf16" if args.bf16 else "fp16" if args.fp16 else str(trainer.model.dtype).split(".")[-1]
+    settings |= {"epochs": round(state.epoch, 2), "steps": state.global_step} if state.global_step else {}
+    own = {each.name: getattr(loss, each.name) for each in fields(loss)} if is_dataclass(loss) else {}
+    settings |= {name: value for name, value in own.items() if isinstance(value, (int, float, str))}
+    if args.energy_loss != CROSS_ENTROPY:
+        settings |= {name: getattr(args, name) for name in LOSS_NET_ARGUMENTS}
+        defaults = {field.name: field.default for field in fields(args)}
+        settings |= {name: getattr(args, name) for name in IF_CHANGED if getattr(args, name) != defaults[name]}
+        settings |= {name: getattr(args, name) for name in sorted(ENERGY_LOSSES[args.energy_loss].read(args))}
+        if args.loss_net_steps:
+            settings["loss_net_learning_rate"] = args.loss_net_learning_rate
+    return {name: getattr(value, "value", value) for name, value in settings.items()}  # of enumerations
+
+
+def _versions(model: PreTrainedModel) -> dict[str, str]:
+    """The packages that trained it, and their versions."""
+    library = library_of(model)
+    found = {}
+    for name in (*PACKAGES, *([library.mode] if library is not None else [])):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:  # a source tree that is not installed
+            continue
+    return found
+
+
+def _library_snippet(model: PreTrainedModel, adapter_export: str, space: OutputSpace) -> str:
+    tags = isinstance(space, TagSequenceSpace)
+    if isinstance(space, BinaryMaskSpace):
+        return "images_fcn" if model.config.model_type == FCNConfig.model_type else "images"
+    library = library_of(model)
+    if library is not None and not saves_merged(model, adapter_export):
+        return f"tokens_{library.mode}" if tags else library.mode
+    if tags:
+        return "words" if model.config.model_type == BiLSTMConfig.model_type else "tokens"
+    return "features" if model.main_input_name == "features" else "text"

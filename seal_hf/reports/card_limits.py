@@ -1,0 +1,54 @@
+"""What a card says of the limits of a task-net, from what is known of its training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .card_decisions import has_numbers
+from .card_kinds import CardKind
+
+SHOWN_LABELS = 10  # the most that a sentence names
+
+
+def limits_section(
+    kind: CardKind,
+    decisions: Mapping[str, Any],
+    *,
+    chosen: bool,
+    dataset: str | None,
+    rows: Mapping[str, int],
+    inputs: Mapping[str, Any],
+    unseen_labels: Sequence[str],
+    num_labels: int,
+    best_epoch: bool,
+    with_loss_net: bool,
+    crf: bool,
+) -> str:
+    """A list of facts; empty if there is none. Arguments as of `model_card`, names escaped."""
+    lines = []
+    if "train" in rows:
+        source = "" if dataset is None else f" of {dataset}"
+        lines.append(f"It was trained on {rows['train']:,} rows{source}. How it does on other data was not measured.")
+    if inputs.get("max_length"):
+        lines.append(f"In training, a {kind.unit} was cut at {inputs['max_length']} tokens.")
+    if unseen_labels:
+        shown = ", ".join(unseen_labels[:SHOWN_LABELS]) + (", ..." if len(unseen_labels) > SHOWN_LABELS else "")
+        lines.append(f"Labels without a training row: {len(unseen_labels)} of {num_labels} ({shown}).")
+    if tuned := [*["decisions"] * _are_tuned(decisions, chosen), *["epoch"] * best_epoch]:
+        verb = "depends" if tuned == ["epoch"] else "depend"
+        lines.append(f"The {' and the '.join(tuned)} {verb} on the validation rows, whose figures are optimistic.")
+    if kind.is_ours:
+        lines.append("The architecture is one of `seal_hf`. `transformers` alone does not load it.")
+    elif crf:
+        lines.append("Only `seal_hf` decodes by the CRF. A plain pipeline leaves it out.")
+    elif decisions and decisions["decoder"] not in kind.plain:
+        lines.append(f"The decoder `{decisions['decoder']}` needs `seal_hf`.")
+    if with_loss_net:
+        lines.append("The loss-net is not part of this repository. Prediction does not need it.")
+    return "\n".join(["", "## Limits", "", *(f"- {line}" for line in lines), ""]) if lines else ""
+
+
+def _are_tuned(decisions: Mapping[str, Any], chosen: bool) -> bool:
+    """Whether validation rows had a say: they chose the decoder, or gave it its numbers."""
+    return bool(decisions) and (chosen or has_numbers(decisions.get("folded") or decisions["decoder"]))

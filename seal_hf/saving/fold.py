@@ -1,0 +1,110 @@
+"""An export whose classifier's bias holds the decision: whatever cuts its scores at 0.5 decides as validation chose.
+
+σ(z) >= t exactly where σ(z - logit(t)) >= 1/2: the bias of a label is lowered by the logit of its threshold, and of a
+mask that of the foreground's channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from ..inference.decisions import FOLDABLE, LabelDecisions, MaskDecisions
+from ..structures.masks import log_odds
+
+PROBE_SIZE = 64  # pixels a side, of a net whose config does not say
+
+
+@contextmanager
+def folded(task_net: PreTrainedModel) -> Iterator[PreTrainedModel]:
+    """The task-net with its stored decision in the bias, and a config that says so; as it was when the block ends.
+
+    Raises:
+        ValueError: no decision is stored, it is no threshold, or no bias moves the scores by what it is changed by.
+    """
+    config: Any = task_net.config
+    of_labels = config.problem_type == "multi_label_classification"
+    decisions = (LabelDecisions if of_labels else MaskDecisions).from_config(config)
+    saved = getattr(config, "decisions", None)
+    if saved is None and getattr(config, "threshold", None) is None:
+        raise ValueError(
+            "`fold_decision` is True, but no decision is stored: call `trainer.fit_decisions(validation_rows)` first."
+        )
+    if decisions.decoder not in FOLDABLE:
+        raise ValueError(
+            f"`fold_decision` is True, but the decoder is {decisions.decoder!r}, which is no threshold: no bias can "
+            f"hold it. Fit one of {', '.join(FOLDABLE)}: `trainer.fit_decisions(rows, decoder='threshold')`, or "
+            "--decoder threshold."
+        )
+    offsets = torch.as_tensor(decisions.offsets(), dtype=torch.float32, device=task_net.device)
+    with _lowered(task_net, offsets, of_labels):
+        config.decisions = decisions.after_folding().as_json()
+        try:
+            yield task_net
+        finally:
+            config.decisions = saved
+            if saved is None:
+                del config.decisions
+
+
+@contextmanager
+def _lowered(task_net: PreTrainedModel, offsets: Tensor, of_labels: bool) -> Iterator[None]:
+    """The task-net whose scores are lower by `offsets`, a number or one for each label; of masks, the foreground's."""
+    config: Any = task_net.config
+    was_training, by = task_net.training, torch.zeros(config.num_labels, device=task_net.device)
+    by[slice(None) if of_labels else -1] = offsets
+    before = _scores(task_net.eval())
+    for layer, bias in _output_layers(task_net):
+        kept, values = layer.bias, bias.detach().clone()
+        layer.bias = bias
+        bias.data -= by.to(bias.dtype)
+        if torch.allclose(before - _scores(task_net), offsets, atol=1e-4, rtol=1e-4):
+            break
+        layer.bias, bias.data = kept, values
+    else:
+        raise ValueError(
+            f"`fold_decision` is True, but no bias of {type(task_net).__name__} moves its scores by what it is changed "
+            "by: its last layer has none, or it averages over crops. Leave it out."
+        )
+    task_net.train(was_training)
+    if kept is None:
+        config.label_bias = True
+    try:
+        yield
+    finally:
+        layer.bias, bias.data = kept, values
+        if kept is None:
+            config.label_bias = False
+
+
+def _output_layers(task_net: PreTrainedModel) -> Iterator[tuple[Any, nn.Parameter]]:
+    """Layers that may give the scores, the last first, each with its bias; a label table that has none gets one."""
+    layers: list[Any] = list(task_net.modules())
+    for layer in reversed(layers):
+        if task_net.config.num_labels in (getattr(layer, "out_features", None), getattr(layer, "out_channels", None)):
+            if isinstance(layer.bias, nn.Parameter):
+                yield layer, layer.bias
+            elif getattr(layer, "is_label_table", False):
+                yield layer, nn.Parameter(layer.weight.new_zeros(len(layer.weight)))
+
+
+@torch.no_grad()
+def _scores(task_net: PreTrainedModel) -> Tensor:
+    """The logits of some input, (1, L); of masks the log-odds of the foreground, (1, h, w)."""
+    config: Any = task_net.config
+    if task_net.main_input_name == "features":
+        inputs = {"features": torch.zeros(1, config.input_size)}
+    elif task_net.main_input_name == "pixel_values":
+        size = getattr(config, "image_size", None) or PROBE_SIZE
+        sides = (size, size) if isinstance(size, int) else tuple(size)
+        inputs = {"pixel_values": torch.zeros(1, getattr(config, "num_channels", 3), *sides)}
+    else:
+        inputs = {"input_ids": torch.arange(2, 10).unsqueeze(0), "attention_mask": torch.ones(1, 8, dtype=torch.long)}
+    inputs = {name: value.to(task_net.device) for name, value in inputs.items()}
+    logits = task_net(**inputs).logits.float()
+    return log_odds(logits) if logits.dim() == 4 else logits

@@ -1,0 +1,140 @@
+"""Fitting the decisions of a trainer's task-net on a data set, and writing them into its config."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..data.tensors.collators import TensorRows
+from ..inference.decisions import FOLDABLE, Decisions, LabelDecisions, MaskDecisions, TagDecisions
+from ..metrics.masks import mask_probabilities
+from ..metrics.multilabel import first_output, sigmoid
+from ..metrics.tags import Tags
+from ..spaces import BinaryMaskSpace, OutputSpace, TagSequenceSpace
+from ..spaces.tags import CONSTRAINED, CONSTRAINED_VITERBI
+from ..structures.sequences import IGNORED
+from ..structures.tag_schemes import given_types, scheme_of
+from .decoding import PredictionDecoder
+
+
+def fit_decisions(trainer: Any, dataset: Any, decoder: str | None = None) -> Decisions:
+    """Predict a data set, fit the decisions of the task-net on it, and store them.
+
+    Args:
+        trainer: a [`SealTrainer`].
+        dataset: validation rows, with labels.
+        decoder: taken in place of what cross-fitting would choose; default: `args.decoder`.
+
+    Raises:
+        ValueError: no rows or no labels; an unknown decoder.
+    """
+    if not len(dataset):
+        raise ValueError("`dataset` has no rows: decisions are fitted on validation rows with labels.")
+    decoder = trainer.args.decoder if decoder is None else decoder
+    if isinstance(trainer.space, TagSequenceSpace):
+        predicted, gold = predicted_tags(trainer, dataset, trainer.space.decoders)
+        kind = "srl" if given_types(trainer.space.label_names) else scheme_of(trainer.space.label_names)
+        decisions: Decisions = fit_tags(predicted, gold, kind, trainer.args, decoder)
+    else:
+        output = trainer.predict(dataset)
+        if output.label_ids is None:
+            raise ValueError("`dataset` has no labels: decisions are fitted on validation rows with labels.")
+        logits, labels = first_output(output.predictions), first_output(output.label_ids)
+        if isinstance(trainer.space, BinaryMaskSpace):
+            decisions = MaskDecisions.fit(mask_probabilities(logits, labels.shape[1:]), labels, decoder=decoder)
+        else:
+            decisions = fit_labels(trainer, sigmoid(logits), labels, decoder)
+    store(trainer, decisions)
+    return decisions
+
+
+def store(trainer: Any, decisions: Decisions) -> None:
+    """Write them into the config of the trainer's model; of tags, its space decides by them from now on."""
+    decisions.store(trainer.accelerator.unwrap_model(trainer.model).config)
+    if isinstance(decisions, TagDecisions):
+        trainer.space = trainer.space.decided_by(decisions.decoder)
+
+
+def fit_labels(
+    trainer: Any, probabilities: np.ndarray, labels: np.ndarray, decoder: str | None = None
+) -> LabelDecisions:
+    """Of label sets, from predictions (N, L) of validation rows."""
+    never_empty = every_row_has_a_label(trainer.train_dataset)
+    among: Collection[str] | None = FOLDABLE if getattr(trainer.args, "fold_decision", False) else None
+    return LabelDecisions.fit(probabilities, labels, never_empty=never_empty, decoder=decoder, among=among)
+
+
+def fit_tags(
+    predicted: Mapping[str, Tags], gold: Tags, kind: str, args: Any, decoder: str | None = None
+) -> TagDecisions:
+    """Of tag sequences, by each decoder. With `constrained_decoding`, those are chosen from that keep to the scheme.
+
+    Args:
+        kind: as in `tag_metrics`.
+        decoder: default: `args.decoder`.
+    """
+    decoder = args.decoder if decoder is None else decoder
+    if decoder is None and args.constrained_decoding:
+        predicted = {name: tags for name, tags in predicted.items() if name in (CONSTRAINED, CONSTRAINED_VITERBI)}
+    return TagDecisions.fit(predicted, gold, kind, decoder=decoder)
+
+
+def predicted_tags(trainer: Any, dataset: Any, decoders: Sequence[str]) -> tuple[dict[str, Tags], Tags]:
+    """Tag names of the positions that count, by each decoder in one pass over the rows, and gold."""
+    with _decoded_by(trainer, decoders):
+        output = trainer.predict(dataset)
+    if output.label_ids is None:
+        raise ValueError("`dataset` has no labels: decisions are fitted on validation rows with labels.")
+    names, labels = np.asarray(trainer.space.label_names, dtype=object), first_output(output.label_ids)
+    arrays = output.predictions if isinstance(output.predictions, tuple) else (output.predictions,)
+
+    def named(ids: np.ndarray) -> Tags:
+        return [names[row[counts]].tolist() for row, counts in zip(ids, labels != IGNORED, strict=True)]
+
+    return {name: named(np.asarray(ids)) for name, ids in zip(decoders, arrays, strict=True)}, named(labels)
+
+
+@contextmanager
+def _decoded_by(trainer: Any, decoders: Sequence[str]) -> Iterator[None]:
+    """A trainer whose predictions are tag ids, an array for each decoder, and are not scored."""
+    before = trainer.preprocess_logits_for_metrics, trainer.compute_metrics
+    trainer.preprocess_logits_for_metrics, trainer.compute_metrics = PredictionDecoder(trainer, decoders), None
+    try:
+        yield
+    finally:
+        trainer.preprocess_logits_for_metrics, trainer.compute_metrics = before
+
+
+def every_row_has_a_label(dataset: Any) -> bool:
+    """True if each row of a training set of label sets has a label; False where that is not known."""
+    if isinstance(dataset, TensorRows):
+        if "labels" in dataset.ragged:
+            return bool((dataset.ragged["labels"][1].diff() > 0).all())
+        return "labels" in dataset.dense and bool((dataset.dense["labels"] > 0).any(1).all())
+    if "labels" not in (getattr(dataset, "column_names", None) or ()):
+        return False
+    return all(any(row) for row in dataset["labels"][:])
+
+
+def check_decoder(space: OutputSpace, args: Any) -> None:
+    """Raises ValueError for a decoder that these outputs do not have, or that no bias can hold.
+
+    Of label sets and masks the numbers are fitted at the end; which names there will be is known now.
+    """
+    decoder = args.decoder
+    if isinstance(space, TagSequenceSpace):
+        space.decided_by(decoder)
+        if args.fold_decision:
+            raise ValueError("`fold_decision` is True, but tags are decided by no threshold. Leave it out.")
+        return
+    if decoder is not None:
+        labels = LabelDecisions(threshold=0.5, thresholds=(), calibration=(1.0, 0.0), never_empty=True)
+        (MaskDecisions(threshold=0.5) if isinstance(space, BinaryMaskSpace) else labels).named(decoder)
+    if args.fold_decision and decoder not in (None, *FOLDABLE):
+        raise ValueError(
+            f"`fold_decision` is True, but decoder={decoder!r} is no threshold, which alone a bias can hold. Use one "
+            f"of {', '.join(FOLDABLE)}, or leave one of them out."
+        )

@@ -1,0 +1,182 @@
+"""Oracles: definitions in loops, folds that are fitted by hand, a jackknife for the error of a ratio."""
+
+import math
+
+import numpy as np
+import pytest
+from transformers import PretrainedConfig
+
+from seal_hf.inference import decode_expected_f1, rescaled
+from seal_hf.inference.decisions import NEVER_EMPTY, LabelDecisions, MaskDecisions, TagDecisions
+from seal_hf.inference.decisions.base import folds, ratio_scores, simplest_of_the_best
+from seal_hf.metrics import mask_iou, tag_metrics
+from seal_hf.metrics.multilabel import example_f1
+from seal_hf.metrics.tags import span_counts
+
+
+def rows(num_rows=60, seed=0, rate=0.3):
+    rng = np.random.default_rng(seed)
+    labels = rng.random((num_rows, 4)) < rate
+    return 1 / (1 + np.exp(-(rng.normal(size=labels.shape) + 2 * labels - 1.5))), labels
+
+
+ALL = LabelDecisions(
+    threshold=0.4, thresholds=[0.2, 0.5, 0.6, 0.9], calibration=(1.5, -0.2), never_empty=True, empty_score=1.0
+)
+
+
+def test_each_decoder_by_its_definition():
+    p, _ = rows()
+    calibrated = rescaled(p, *ALL.calibration)
+    expected = {
+        "fixed": [[q >= 0.5 for q in row] for row in p],
+        "threshold": [[q >= 0.4 for q in row] for row in p],
+        "thresholds": [[q >= t for q, t in zip(row, ALL.thresholds, strict=True)] for row in p],
+        "expected_f1": decode_expected_f1(p),
+        "calibrated_f1": decode_expected_f1(calibrated),
+    }
+    for name, sets in expected.items():
+        np.testing.assert_array_equal(ALL.decide(p, name), sets)
+        never = np.array(sets)
+        assert (~never.any(1)).any(), "some are empty"
+        for row, q in zip(never, p, strict=True):
+            if not row.any():  # the likeliest; by its own threshold, where labels have their own
+                row[np.argmax(q - np.array(ALL.thresholds) if name == "thresholds" else q)] = True
+        np.testing.assert_array_equal(ALL.decide(p, name + NEVER_EMPTY), never)
+    assert set(ALL.names) == {*expected, *(name + NEVER_EMPTY for name in expected)}
+    np.testing.assert_array_equal(ALL.decide(p, 0.7), p >= 0.7)
+    np.testing.assert_array_equal(ALL.decide(p, "0.7"), p >= 0.7)
+
+
+def test_where_every_row_has_a_label_expected_f1_never_decides_nothing():
+    p, labels = rows()
+    labels[:, 0] |= ~labels.any(1)
+    fitted = LabelDecisions.fit(p, labels, never_empty=True)
+    assert fitted.empty_score == 0 and fitted.decide(p, "expected_f1").any(1).all()
+    assert not any(name.endswith("_f1" + NEVER_EMPTY) for name in fitted.names)
+
+
+def test_cross_fitting_never_sees_its_own_fold():
+    p, labels = rows()
+    parts = list(folds(len(p)))
+    assert sorted(np.concatenate([decided for _, decided in parts])) == list(range(60)) and len(parts) == 5
+    names = LabelDecisions.fit(p, labels, never_empty=True).names
+    scores = LabelDecisions.cross_fitted(p, labels, names, never_empty=True)
+    for others, decided in parts:
+        for name in names:
+            by_hand = LabelDecisions.fit(p[others], labels[others], never_empty=True, decoder=name)
+            sets = by_hand.decide(p[decided])
+            np.testing.assert_array_equal(scores[name][decided], example_f1(sets, labels[decided]))
+        changed = labels.copy()
+        changed[decided] = ~changed[decided]  # the fold's own labels judge its decisions, and make none of them
+        again = LabelDecisions.cross_fitted(p, changed, names, never_empty=True)
+        for name in names:
+            by_hand = LabelDecisions.fit(p[others], labels[others], never_empty=True, decoder=name)
+            np.testing.assert_array_equal(
+                again[name][decided], example_f1(by_hand.decide(p[decided]), changed[decided])
+            )
+
+
+def test_the_simplest_within_one_standard_error_of_the_best():
+    base = np.linspace(0, 1, 100)
+    noise = np.tile([0.3, -0.3], 50)  # the standard error of this difference is 0.3 / sqrt(99)
+    error = 0.3 * math.sqrt(100 / 99) / 10
+    assert simplest_of_the_best({"simple": base, "best": base + noise + 0.9 * error}) == "simple"
+    assert simplest_of_the_best({"simple": base, "best": base + noise + 1.1 * error}) == "best"
+    assert simplest_of_the_best({"simple": base, "other": base}) == "simple"
+    assert simplest_of_the_best({"one": np.zeros(1), "two": np.ones(1)}) == "two"
+
+
+def test_more_numbers_do_not_win_by_themselves():
+    """Probabilities that say nothing: thresholds per label fit the rows best, and are not chosen."""
+    rng = np.random.default_rng(0)
+    p, labels = rng.random((40, 12)), rng.random((40, 12)) < 0.3
+    fitted = LabelDecisions.fit(p, labels)
+    inside = {name: example_f1(fitted.decide(p, name), labels).mean() for name in fitted.names}
+    assert max(inside, key=inside.get) == "thresholds" != fitted.decoder
+
+
+def test_a_gain_is_taken():
+    """Calibrated to another base rate, 0.5 decides hardly anything."""
+    p, labels = rows(400)
+    fitted = LabelDecisions.fit(p**3, labels)
+    assert fitted.decoder != "fixed"
+    assert example_f1(fitted.decide(p**3), labels).mean() > example_f1(p**3 >= 0.5, labels).mean() + 0.1
+
+
+def test_few_rows_and_choices():
+    for num_rows in (1, 2, 3):
+        p, labels = rows(num_rows)
+        assert LabelDecisions.fit(p, labels).decoder in ALL.names
+    p, labels = rows()
+    assert LabelDecisions.fit(p, labels, decoder="thresholds").decoder == "thresholds"
+    assert LabelDecisions.fit(p**3, labels, among=("fixed", "threshold")).decoder == "threshold"
+
+
+def test_they_travel_in_a_config(tmp_path):
+    p, labels = rows()
+    for decisions in (LabelDecisions.fit(p, labels), ALL, LabelDecisions()):
+        config = PretrainedConfig()
+        decisions.store(config)
+        config.save_pretrained(tmp_path)
+        again = LabelDecisions.from_config(PretrainedConfig.from_pretrained(tmp_path))
+        assert again == decisions
+    older = PretrainedConfig(threshold=0.3)
+    assert LabelDecisions.from_config(older).decide(p).tolist() == (p >= 0.3).tolist()
+    assert MaskDecisions.from_config(older).cut() == 0.3
+    assert LabelDecisions.from_config(PretrainedConfig()).decide(p).tolist() == (p >= 0.5).tolist()
+
+
+def test_mistakes_are_named():
+    p, labels = rows()
+    with pytest.raises(ValueError, match="`decoder` is 'treshold'; .* Did you mean 'threshold'"):
+        ALL.decide(p, "treshold")
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        ALL.decide(p, 1.5)
+    with pytest.raises(ValueError, match="4 thresholds, but 3 labels"):
+        ALL.decide(p[:, :3], "thresholds")
+    with pytest.raises(ValueError, match="`decoder` is 'thresholds'; this task-net has fixed, expected_f1"):
+        LabelDecisions.from_config(PretrainedConfig(decisions={"decoder": "thresholds"}))
+    with pytest.raises(ValueError, match="`decoder` is 'viterbi'"):
+        LabelDecisions.fit(p, labels, decoder="viterbi")
+
+
+def test_masks_by_brute_force():
+    rng = np.random.default_rng(0)
+    masks = (rng.random((12, 6, 6)) < 0.4).astype(np.uint8)
+    masks[:, 0] = 255
+    p = np.clip(0.15 + 0.25 * (masks == 1) + 0.1 * rng.normal(size=masks.shape), 0, 1)
+    fitted = MaskDecisions.fit(p, masks)
+    grid = np.arange(1, 100) / 100
+    best = max(mask_iou(p, masks, t).mean() for t in grid)
+    assert fitted.decoder == "threshold" and mask_iou(p, masks, fitted.cut()).mean() == pytest.approx(best)
+    assert fitted.cut("fixed") == 0.5 and fitted.cut(0.2) == 0.2
+    right = np.where(masks == 1, 0.9, 0.1)  # any threshold is right
+    assert MaskDecisions.fit(right, masks).decoder == "fixed"
+
+
+def test_of_tags_the_decoder_is_chosen_by_spans():
+    gold = [["B-X", "I-X", "O"], ["O", "B-X", "O"]] * 20
+    broken = [["B-X", "O", "I-X"], ["O", "B-X", "O"]] * 20
+    chosen = TagDecisions.fit({"independent": broken, "constrained": gold}, gold, "bio")
+    assert chosen.decoder == "constrained" and chosen.names == ("independent", "constrained")
+    assert TagDecisions.fit({"independent": gold, "constrained": gold}, gold, "bio").decoder == "independent"
+    asked = TagDecisions.fit({"independent": broken, "constrained": gold}, gold, "bio", decoder="independent")
+    assert asked.decoder == "independent"
+    plain = [["A", "B"], ["B", "B"]]
+    assert TagDecisions.fit({"viterbi": plain, "independent": plain[::-1]}, plain, "plain").decoder == "viterbi"
+
+
+def test_the_score_of_a_row_sums_to_the_ratio_and_varies_as_the_jackknife():
+    rng = np.random.default_rng(0)
+    names = np.array(["O", "B-X", "I-X"])
+    gold = [names[rng.integers(0, 3, 8)].tolist() for _ in range(200)]
+    found = [[tag if rng.random() < 0.8 else "O" for tag in tags] for tags in gold]
+    right, ours, theirs = span_counts(found, gold, "bio").T
+    scores = ratio_scores(2 * right, ours + theirs)
+    assert scores.mean() == pytest.approx(tag_metrics(found, gold, "bio")["f1"])
+    left_out = [
+        2 * (right.sum() - right[i]) / (ours.sum() + theirs.sum() - ours[i] - theirs[i]) for i in range(len(gold))
+    ]
+    jackknife = math.sqrt((len(gold) - 1) * np.var(left_out))
+    assert scores.std(ddof=1) / math.sqrt(len(gold)) == pytest.approx(jackknife, rel=0.01)
