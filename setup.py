@@ -30,10 +30,10 @@ EXTRAS_REQUIRE = {
     "tensorboard": ["tensorboard>=2.20"],  # report_to="tensorboard"
     "trackio": ["trackio>=0.43"],  # report_to="trackio", on transformers 5: it needs huggingface_hub 1.10 or later
     "optuna": [
-        "optuna>=4.0",  # trainer.hyperparameter_search, compare_losses.py --budget
+        "optuna>=4.0",  # trainer.hyperparameter_search, seal-hf compare --budget
         "sqlalchemy>=2.0.40",  # Optuna's own: addresses of data bases; before 2.1 not in a folder with `?` in its name
     ],
-    "plot": ["matplotlib>=3.10"],  # the plots of compare_losses.py and the benchmarks
+    "plot": ["matplotlib>=3.10"],  # the plots of seal-hf compare and the benchmarks
     "evaluate": ["evaluate>=0.4.6"],  # our metrics as evaluate.Metric, for evaluate.combine; nothing is fetched
     "vision": ["pillow>=12"],  # image files, and transformers' image processors
     "test": [
@@ -58,6 +58,7 @@ setup(
     keywords="energy-based models, structured prediction, multi-label classification, transformers",
     packages=find_packages(include=["seal_hf", "seal_hf.*"]),
     package_data={"seal_hf": ["cli/default_recipes/*.yaml", "reports/model_card_template.md", "py.typed"]},
+    entry_points={"console_scripts": ["seal-hf = seal_hf.__main__:main"]},
     python_requires=">=3.10",
     install_requires=INSTALL_REQUIRES,
     extras_require=EXTRAS_REQUIRE,

@@ -4,118 +4,30 @@ A loss-net is trained beside the task-net and teaches it the dependencies betwee
 task-net runs.
 """
 
-from .data import (
-    DataError,
-    MultiLabelData,
-    SegmentationData,
-    TagSequenceData,
-    load_masks,
-    load_multilabel,
-    load_srl,
-    load_tags,
-)
-from .data.tensors.collators import TensorRows, collate_rows, tokenize
-from .data.tensors.crops import MaskRows, NewCrops, crop_averaged, resize_to
-from .data.tensors.semi_supervised import reward_rows
-from .data.tensors.vocabulary import Vocabulary
-from .data.tensors.word_vectors import WordVectors, load_word_vectors
-from .data.tensors.words import WordRows, encode_words, tokenize_words
-from .energies import ENERGIES, GridEnergy, MultiLabelEnergy
-from .energy_losses import ENERGY_LOSSES, Candidates, EnergyLoss
-from .implicit.hypergradient import Hypergradient
-from .implicit.task_function import select_parameters
-from .inference.gradient_descent import GradientBasedInference
-from .models import (
-    MLPConfig,
-    MLPForMultiLabel,
-    SealForMultiLabel,
-    SealForSegmentation,
-    SealForTokenClassification,
-    SealModel,
-)
-from .nets.fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor
-from .nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
-from .second_net.learner import Learner
-from .second_net.loss_net import LossNet, LossNetConfig
-from .spaces import SPACES, BinaryMaskSpace, MultiLabelSpace, OutputSpace, RewardSpace, TagSequenceSpace
-from .spaces.rewards import FunctionReward, Reward, Rule, RuleReward, read_rules
-from .structures.label_sets import LabelSets
-from .task_losses.labels import TASK_LOSSES, TaskLoss
-from .trainer import SealTrainer
-from .training.arguments import SealTrainingArguments
-from .training.energy_arguments import EnergyTrainingArguments
-from .training.energy_methods import ENERGY_METHODS
-from .training.energy_trainer import EnergyTrainer, MaskEnergyTrainer, load_energy_network
-from .training.meters import NonFiniteLossError
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "ENERGIES",
-    "ENERGY_LOSSES",
-    "ENERGY_METHODS",
-    "SPACES",
-    "TASK_LOSSES",
-    "BiLSTMConfig",
-    "BiLSTMForTokenClassification",
-    "BinaryMaskSpace",
-    "Candidates",
-    "DataError",
-    "EnergyLoss",
-    "EnergyTrainer",
-    "EnergyTrainingArguments",
-    "FCNConfig",
-    "FCNForSemanticSegmentation",
-    "FunctionReward",
-    "GradientBasedInference",
-    "GridEnergy",
-    "Hypergradient",
-    "LabelSets",
-    "Learner",
-    "LossNet",
-    "LossNetConfig",
-    "MLPConfig",
-    "MLPForMultiLabel",
-    "MaskEnergyTrainer",
-    "MaskRows",
-    "MultiLabelData",
-    "MultiLabelEnergy",
-    "MultiLabelSpace",
-    "NewCrops",
-    "NonFiniteLossError",
-    "OutputSpace",
-    "Reward",
-    "RewardSpace",
-    "Rule",
-    "RuleReward",
-    "SealForMultiLabel",
-    "SealForSegmentation",
-    "SealForTokenClassification",
-    "SealModel",
-    "SealTrainer",
-    "SealTrainingArguments",
-    "SegmentationData",
-    "TagSequenceData",
-    "TagSequenceSpace",
-    "TaskLoss",
-    "TensorRows",
-    "Vocabulary",
-    "WordRows",
-    "WordVectors",
-    "collate_rows",
-    "crop_averaged",
-    "encode_words",
-    "fcn_image_processor",
-    "load_energy_network",
-    "load_masks",
-    "load_multilabel",
-    "load_srl",
-    "load_tags",
-    "load_word_vectors",
-    "read_rules",
-    "resize_to",
-    "reward_rows",
-    "select_parameters",
-    "tokenize",
-    "tokenize_words",
-]
+
+def _runs_the_command() -> bool:
+    """True in the process of `seal-hf` or `python -m seal_hf`, which answers a mistake before torch is imported."""
+    program = Path(*sys.argv[:1]).name
+    if program == "-m":  # while Python looks for the module: its name is the word before those of the program
+        return sys.orig_argv[-len(sys.argv) :][0] in ("seal_hf", "-mseal_hf")
+    return program in ("seal-hf", "seal-hf.exe")
+
+
+if TYPE_CHECKING or not _runs_the_command():
+    from .api import *  # noqa: F403
+    from .api import __all__ as __all__
+else:
+
+    def __getattr__(name: str) -> Any:
+        """A name of `api`, imported when code that runs under the command asks for it."""
+        api = import_module(".api", __name__)
+        if name in ("__all__", *api.__all__):
+            return getattr(api, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -242,7 +242,7 @@ def test_parsing_leaves_the_dataclasses_as_they_were(recipe):
 def test_what_the_programs_do_not_do_is_refused(kind, tmp_path):
     where = ["--output_dir", str(tmp_path)]
     for name in ("do_train", "do_predict", "do_eval"):
-        with pytest.raises(ValueError, match=f"`{name}` is False, but the programs always train"):
+        with pytest.raises(ValueError, match=f"`{name}` is False, but the programs always .* seal-hf evaluate --model"):
             parse_recipe(kind, [*where, f"--{name}", "false"])
         parse_recipe(kind, [*where, f"--{name}", "true"])
     file = tmp_path / "recipe.yaml"

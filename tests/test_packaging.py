@@ -1,6 +1,7 @@
 """What ships: dependencies and pins, package data, changelog, kinds of tracked files, recipes."""
 
 import ast
+import importlib
 import os
 import re
 import shutil
@@ -8,13 +9,13 @@ import subprocess
 import sys
 import zipfile
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
-from programs import example
 
 from seal_hf.cli.recipes import parse_recipe
 
@@ -82,7 +83,7 @@ def test_every_dependency_has_a_lower_bound_and_a_reason():
 
 def test_imports_of_the_package_are_dependencies():
     """Everything that `seal_hf` imports is the standard library, itself, or named in setup.py."""
-    names = {"liac-arff": "arff", "scikit-learn": "sklearn", "pyyaml": "yaml"}
+    names = {"liac-arff": "arff", "scikit-learn": "sklearn", "pyyaml": "yaml", "pillow": "PIL"}
     known = {names.get(canonicalize_name(r.name), r.name) for r in requirements()} | {"seal_hf"}
     found = set()
     for file in (ROOT / "seal_hf").rglob("*.py"):
@@ -118,30 +119,27 @@ def test_package_data_names_every_file_that_is_not_python():
 
 
 def test_the_wheel_is_enough(tmp_path):
-    """The wheel holds the files of the package and no others; unpacked elsewhere, it finds its own data."""
+    """The wheel holds the files of the package and no others; installed, it finds its own data and has the command."""
     pytest.importorskip("setuptools", "70.1")
-    source, unpacked = tmp_path / "source", tmp_path / "unpacked"
+    source, installed = tmp_path / "source", tmp_path / "installed"
     shutil.copytree(ROOT / "seal_hf", source / "seal_hf", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "setup.py", "README.md"):
         shutil.copy(ROOT / name, source)
     build = "from setuptools import build_meta; print(build_meta.build_wheel('..'))"
     built = subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True, text=True)
-    with zipfile.ZipFile(tmp_path / built.stdout.splitlines()[-1]) as wheel:
-        held = {name for name in wheel.namelist() if ".dist-info/" not in name}
-        wheel.extractall(unpacked)
+    wheel = tmp_path / built.stdout.splitlines()[-1]
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if ".dist-info/" not in name}
     expected = {file for file in (ROOT / "seal_hf").rglob("*") if file.is_file() and file.suffix != ".pyc"}
     assert held == {file.relative_to(ROOT).as_posix() for file in expected}
+
+    run = partial(subprocess.run, cwd=tmp_path, check=True, capture_output=True, text=True)
+    run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", installed, wheel])
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
     use = "from seal_hf.cli.recipes import packaged_recipe; print(packaged_recipe('text'))"
-    used = subprocess.run(
-        [sys.executable, "-c", use],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(unpacked)},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    recipe = Path(used.stdout.strip())
-    assert recipe.is_file() and recipe.is_relative_to(unpacked)
+    recipe = Path(run([sys.executable, "-c", use], env=environment).stdout.strip())
+    assert recipe.is_file() and recipe.is_relative_to(installed)
+    assert "train mlc" in run([installed / "bin" / "seal-hf", "--help"], env=environment).stdout
 
 
 def test_the_changelog_keeps_its_format():
@@ -178,10 +176,8 @@ def test_no_pickles_weights_or_data_are_tracked():
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_recipe_parses_against_its_program(recipe, tmp_path):
-    """recipes/mlc/ belongs to examples/run_mlc.py, and so on: every key is a field of one of its dataclasses."""
-    with example(f"run_{Path(recipe).parts[1]}") as program:
-        parsed = parse_recipe(
-            program.ARGUMENTS,
-            ["--recipe", str(ROOT / recipe), "--output_dir", str(tmp_path), "--use_cpu", "true"],
-        )
+    """recipes/mlc/ belongs to `train mlc`, and so on: every key is a field of one of its dataclasses."""
+    program = importlib.import_module(f"seal_hf.cli.train.{Path(recipe).parts[1]}")
+    words = ["--recipe", str(ROOT / recipe), "--output_dir", str(tmp_path), "--use_cpu", "true"]
+    parsed = parse_recipe(program.ARGUMENTS, words)
     assert parsed[-1].output_dir == str(tmp_path)

@@ -1,0 +1,75 @@
+"""The command `seal-hf`, or `python -m seal_hf`. A subcommand is imported when it is run, so that help and mistakes are
+quick."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import NoReturn
+
+from .cli.known_flags import mistyped_flag
+from .cli.programs import run_program
+from .utils.messages import did_you_mean
+
+COMMANDS = {  # subcommand -> module:function, which takes a command line; what it does
+    "predict": ("seal_hf.cli.predict:main", "apply a saved model to new data: labels, tags or masks"),
+    "evaluate": ("seal_hf.cli.evaluate:main", "measure a saved model on labelled data"),
+    "train mlc": ("seal_hf.cli.train.mlc:main", "label sets, with a loss-net or without"),
+    "train tagging": ("seal_hf.cli.train.tagging:main", "tags: parts of speech, entities, citation fields"),
+    "train srl": ("seal_hf.cli.train.srl:main", "semantic roles of a given predicate"),
+    "train segmentation": ("seal_hf.cli.train.segmentation:main", "binary masks of images"),
+    "train rewards": ("seal_hf.cli.train.rewards:main", "tags, from few tagged rows and a reward for the others"),
+    "train energy": ("seal_hf.cli.train.energy:main", "an energy network of label sets on its own"),
+    "train mask-energy": ("seal_hf.cli.train.mask_energy:main", "an energy network of masks on its own"),
+    "compare": ("seal_hf.compare.program:command", "losses on one data set, searched and tested with equal means"),
+    "analyse": ("seal_hf.analysis.__main__:main", "what a trained energy has learned"),
+}
+CHECKED = ("train", "compare")  # whose flags can be told before they are imported
+HELP = ("-h", "--help")
+
+
+def main() -> None:
+    """Run the subcommand that `sys.argv` names. A mistyped subcommand or flag ends with one line and status 2."""
+    name, words = subcommand(sys.argv[1:])
+    module, function = COMMANDS[name][0].split(":")
+    sys.argv = [f"seal-hf {name}", *words]  # what messages and --help call the program
+    if name.startswith(CHECKED) and (mistake := mistyped_flag(module, words)):
+        refuse(mistake)
+
+    def run() -> None:
+        getattr(import_module(module), function)(words)
+
+    run_program(run)
+
+
+def subcommand(words: list[str]) -> tuple[str, list[str]]:
+    """The name in `COMMANDS`, and the words behind it. Help, and what names no subcommand, end the program."""
+    sys.argv[0], group = "seal-hf", ""
+    if words[:1] == ["train"]:
+        sys.argv[0], group, words = "seal-hf train", "train ", words[1:]
+    known = {name.removeprefix(group).split()[0] for name in COMMANDS if name.startswith(group)}
+    if not words or words[0] in HELP:
+        print(help_of(group), file=sys.stdout if words else sys.stderr)
+        sys.exit(0 if words else 2)
+    name = words[0]
+    if name not in known:
+        near = f" Did you mean 'train {name}'?" if f"train {name}" in COMMANDS else did_you_mean(name, known)
+        refuse(f"no subcommand {name!r}.{near} All of them: {sys.argv[0]} --help.")
+    return group + name, words[1:]
+
+
+def help_of(group: str) -> str:
+    """The subcommands of a group, such as `train `; of "", all."""
+    lines = [f"  {name:<18}  {what}" for name, (_, what) in COMMANDS.items() if name.startswith(group)]
+    usage = f"usage: {sys.argv[0]} SUBCOMMAND [FLAGS]"
+    return "\n".join([usage, "", *lines, "", "Flags of each: seal-hf SUBCOMMAND --help."])
+
+
+def refuse(message: str) -> NoReturn:
+    """End with one line and the status of a mistaken command line."""
+    print(f"{sys.argv[0]}: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""What `import seal_hf` offers: the names of all rooms that users import. Nothing in the package imports it."""
+
+from .data import (
+    DataError,
+    MultiLabelData,
+    SegmentationData,
+    TagSequenceData,
+    load_masks,
+    load_multilabel,
+    load_srl,
+    load_tags,
+)
+from .data.tensors.collators import TensorRows, collate_rows, tokenize
+from .data.tensors.crops import MaskRows, NewCrops, crop_averaged, resize_to
+from .data.tensors.semi_supervised import reward_rows
+from .data.tensors.vocabulary import Vocabulary
+from .data.tensors.word_vectors import WordVectors, load_word_vectors
+from .data.tensors.words import WordRows, encode_words, tokenize_words
+from .energies import ENERGIES, GridEnergy, MultiLabelEnergy
+from .energy_losses import ENERGY_LOSSES, Candidates, EnergyLoss
+from .implicit.hypergradient import Hypergradient
+from .implicit.task_function import select_parameters
+from .inference.gradient_descent import GradientBasedInference
+from .models import (
+    MLPConfig,
+    MLPForMultiLabel,
+    SealForMultiLabel,
+    SealForSegmentation,
+    SealForTokenClassification,
+    SealModel,
+)
+from .nets.fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor
+from .nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
+from .second_net.learner import Learner
+from .second_net.loss_net import LossNet, LossNetConfig
+from .spaces import SPACES, BinaryMaskSpace, MultiLabelSpace, OutputSpace, RewardSpace, TagSequenceSpace
+from .spaces.rewards import FunctionReward, Reward, Rule, RuleReward, read_rules
+from .structures.label_sets import LabelSets
+from .task_losses.labels import TASK_LOSSES, TaskLoss
+from .trainer import SealTrainer
+from .training.arguments import SealTrainingArguments
+from .training.energy_arguments import EnergyTrainingArguments
+from .training.energy_methods import ENERGY_METHODS
+from .training.energy_trainer import EnergyTrainer, MaskEnergyTrainer, load_energy_network
+from .training.meters import NonFiniteLossError
+
+__all__ = [
+    "ENERGIES",
+    "ENERGY_LOSSES",
+    "ENERGY_METHODS",
+    "SPACES",
+    "TASK_LOSSES",
+    "BiLSTMConfig",
+    "BiLSTMForTokenClassification",
+    "BinaryMaskSpace",
+    "Candidates",
+    "DataError",
+    "EnergyLoss",
+    "EnergyTrainer",
+    "EnergyTrainingArguments",
+    "FCNConfig",
+    "FCNForSemanticSegmentation",
+    "FunctionReward",
+    "GradientBasedInference",
+    "GridEnergy",
+    "Hypergradient",
+    "LabelSets",
+    "Learner",
+    "LossNet",
+    "LossNetConfig",
+    "MLPConfig",
+    "MLPForMultiLabel",
+    "MaskEnergyTrainer",
+    "MaskRows",
+    "MultiLabelData",
+    "MultiLabelEnergy",
+    "MultiLabelSpace",
+    "NewCrops",
+    "NonFiniteLossError",
+    "OutputSpace",
+    "Reward",
+    "RewardSpace",
+    "Rule",
+    "RuleReward",
+    "SealForMultiLabel",
+    "SealForSegmentation",
+    "SealForTokenClassification",
+    "SealModel",
+    "SealTrainer",
+    "SealTrainingArguments",
+    "SegmentationData",
+    "TagSequenceData",
+    "TagSequenceSpace",
+    "TaskLoss",
+    "TensorRows",
+    "Vocabulary",
+    "WordRows",
+    "WordVectors",
+    "collate_rows",
+    "crop_averaged",
+    "encode_words",
+    "fcn_image_processor",
+    "load_energy_network",
+    "load_masks",
+    "load_multilabel",
+    "load_srl",
+    "load_tags",
+    "load_word_vectors",
+    "read_rules",
+    "resize_to",
+    "reward_rows",
+    "select_parameters",
+    "tokenize",
+    "tokenize_words",
+]

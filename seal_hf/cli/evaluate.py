@@ -1,0 +1,44 @@
+"""`seal-hf evaluate`: how well a saved task-net decides, on all rows of a labelled input. Nothing is tuned on them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..utils.files import whole_file
+from .outputs import open_kind
+from .outputs.flags import Flags, add_common, add_evaluate
+from .predict import check_format, check_new
+
+DESCRIPTION = "Measure a saved task-net on all rows of a labelled input, as it decides. Nothing is tuned on them."
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Evaluate, print the figures and write them.
+
+    Args:
+        argv: the command line without the program's name; default `sys.argv[1:]`.
+
+    Raises:
+        ValueError, OSError: in one line, what is wrong and what to do.
+    """
+    flags = Flags("seal-hf evaluate", DESCRIPTION)
+    add_common(flags)
+    add_evaluate(flags)
+    options = flags.parsed(argv)
+    output = None if options.output is None else Path(options.output)
+    check_new(output, options.overwrite)
+    if output is not None:
+        check_format(output, (".json",))
+    kind = open_kind(flags, options)
+    reader = kind.open_input(gold=True)
+    evaluation = kind.evaluate(reader)
+    for note in reader.notes:
+        print(f"{flags.prog}: {note}", file=sys.stderr)
+    print(evaluation.text)
+    if output is not None:
+        with whole_file(output) as unfinished:
+            text = json.dumps(evaluation.results, indent=1, ensure_ascii=False)
+            unfinished.write_text(text + "\n", encoding="utf-8")

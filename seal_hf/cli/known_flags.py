@@ -1,0 +1,161 @@
+"""The flags that a program knows, read from source files: a mistyped one is refused before torch is imported.
+
+Most flags are fields of dataclasses, whose modules import transformers. Here nothing is imported: `ast` reads our own
+modules and the installed `transformers/training_args.py`, and the flags are those that `HfArgumentParser` makes of the
+fields. Where a source looks otherwise than expected, no flag is refused here: the program's own parser decides.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
+
+from ..utils.messages import did_you_mean
+
+OF_EVERY_PROGRAM = {"-h", "--help", "--recipe"}
+# transformers imports lazily, from a table: where the classes stand that programs build on
+DEFINED_IN = {"transformers": "transformers.training_args"}
+BOOLEANS = ("bool", "bool | None", "Optional[bool]")
+
+
+class UnexpectedSource(Exception):
+    """A source from which the flags cannot be told."""
+
+
+def mistyped_flag(module: str, words: Iterable[str]) -> str | None:
+    """What is wrong with the first word that is an unknown flag, in the words of `parse_recipe`; None: nothing.
+
+    Args:
+        module: the program's, such as `seal_hf.cli.train.mlc`.
+        words: the command line behind the program's name.
+    """
+    try:
+        known = known_flags(module)
+    except (UnexpectedSource, OSError, SyntaxError, ValueError):  # ValueError: a literal, or an encoding
+        return None
+    for word in words:
+        flag = word.split("=")[0]
+        if flag.startswith("--") and " " not in word and flag not in known:
+            return None if word == "--" else f"unknown command-line argument {word!r}.{did_you_mean(flag, known)}"
+    return None
+
+
+def known_flags(module: str) -> set[str]:
+    """The flags of the fields of a module's `ARGUMENTS`, a tuple of dataclasses, and of its `add_argument` calls.
+
+    Raises:
+        UnexpectedSource, OSError, SyntaxError, ValueError: the flags cannot be told from the sources.
+    """
+    program = Source(module)
+    arguments = program.names.get("ARGUMENTS")
+    if isinstance(arguments, tuple):
+        source, arguments = find(*arguments)
+    else:
+        source = program
+    if not isinstance(arguments, ast.Tuple):
+        raise UnexpectedSource(f"{module} has no tuple ARGUMENTS")
+    by_field = [flags for element in arguments.elts for flags in fields(source, element).values()]
+    return OF_EVERY_PROGRAM.union(program.added_flags(), *by_field)
+
+
+class Source:
+    """The parsed file of a module.
+
+    Attributes:
+        names: what its top level defines: a class, an assigned value, or (module, name) of an import.
+    """
+
+    def __init__(self, module: str):
+        self.tree = ast.parse(file_of(module).read_text(encoding="utf-8"))
+        self.names: dict[str, ast.AST | tuple[str, str]] = {}
+        package = module if file_of(module).name == "__init__.py" else module.rpartition(".")[0]
+        for statement in self.tree.body:
+            if isinstance(statement, ast.ClassDef):
+                self.names[statement.name] = statement
+            elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+                self.names[statement.targets[0].id] = statement.value
+            elif isinstance(statement, ast.ImportFrom):
+                above = package.split(".")[: -(statement.level - 1) or None] if statement.level else []
+                origin = ".".join([*above, *filter(None, [statement.module])])
+                self.names |= {alias.asname or alias.name: (origin, alias.name) for alias in statement.names}
+
+    def added_flags(self) -> set[str]:
+        """The flags that its code adds to a parser of argparse."""
+        calls = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
+        added = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument"]
+        return {ast.literal_eval(argument) for call in added for argument in call.args}
+
+
+def file_of(module: str) -> Path:
+    """The file of a module, found without executing it or the package that it is in."""
+    package, *parts = module.split(".")
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise UnexpectedSource(f"{package} is no package")
+    path = Path(spec.submodule_search_locations[0], *parts)
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def find(module: str, name: str) -> tuple[Source, ast.AST]:
+    """Where a name is defined, through imports: the source and the class or value."""
+    source = Source(DEFINED_IN.get(module, module))
+    found = source.names.get(name)
+    if isinstance(found, tuple):
+        return find(*found)
+    if found is None:
+        raise UnexpectedSource(f"{module} defines no {name}")
+    return source, found
+
+
+def fields(source: Source, name: ast.AST) -> dict[str, set[str]]:
+    """Field -> flags of a dataclass, by its name in a source; of its bases too, which it may override."""
+    found = source.names.get(name.id) if isinstance(name, ast.Name) else None
+    if isinstance(found, tuple):
+        source, found = find(*found)
+    if not isinstance(found, ast.ClassDef):
+        raise UnexpectedSource(f"{ast.unparse(name)} is no class")
+    by_field: dict[str, set[str]] = {}
+    for base in found.bases:
+        by_field |= fields(source, base)
+    for statement in found.body:
+        if isinstance(statement, ast.AnnAssign):
+            field = ast.unparse(statement.target)
+            by_field[field] = flags(field, statement)
+        elif isinstance(statement, ast.If | ast.For | ast.Try) and _holds_fields(statement):
+            raise UnexpectedSource(f"{found.name} has fields under a condition")
+    return by_field
+
+
+def _holds_fields(statement: ast.stmt) -> bool:
+    return any(isinstance(node, ast.AnnAssign) for node in ast.walk(statement))
+
+
+def flags(name: str, statement: ast.AnnAssign) -> set[str]:
+    """The flags that `HfArgumentParser` makes of one field."""
+    kind, default = ast.unparse(statement.annotation), statement.value
+    options: dict[str | None, ast.expr] = {}
+    if isinstance(default, ast.Call):
+        options = {keyword.arg: keyword.value for keyword in default.keywords}
+        default = options.get("default")
+    if kind.startswith("ClassVar") or _is(options.get("init"), False):
+        return set()
+    found = {f"--{name}", f"--{name.replace('_', '-')}", *_aliases(options.get("metadata"))}
+    if kind in BOOLEANS and _is(default, True):
+        found |= {f"--no_{name}", f"--no-{name.replace('_', '-')}"}
+    return found
+
+
+def _is(node: ast.expr | None, value: bool) -> bool:
+    return isinstance(node, ast.Constant) and node.value is value
+
+
+def _aliases(metadata: ast.expr | None) -> list[str]:
+    if metadata is None:
+        return []
+    if not isinstance(metadata, ast.Dict):
+        raise UnexpectedSource("metadata that are no literal")
+    entries = {ast.unparse(key): value for key, value in zip(metadata.keys, metadata.values, strict=True) if key}
+    aliases = ast.literal_eval(entries.get("'aliases'", ast.List([])))
+    return [aliases] if isinstance(aliases, str) else aliases

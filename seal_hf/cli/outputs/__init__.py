@@ -1,0 +1,33 @@
+"""The kinds of output under `seal-hf predict` and `seal-hf evaluate`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .base import OutputKind
+    from .flags import Flags
+
+
+def open_kind(flags: Flags, options: Namespace) -> OutputKind:
+    """What predicts the kind of output that `options.model` is for. Its weights are not loaded.
+
+    Raises:
+        OSError: no such folder or repo.
+        ValueError: another kind of model, or a flag of another kind of output.
+    """
+    from ...saving.kinds import kind_of_model
+
+    kind = kind_of_model(options.model, {} if options.revision is None else {"revision": options.revision})
+    flags.check_kind(options, kind)
+    return output_kinds()[kind](options)
+
+
+def output_kinds() -> dict[str, type[OutputKind]]:
+    """Of each kind of model, see `saving/kinds.py`. Not at import time: `--help` answers at once."""
+    from .labels import LabelOutput
+    from .masks import MaskOutput
+    from .tags import TagOutput
+
+    return {"multi_label": LabelOutput, "tag_sequence": TagOutput, "binary_mask": MaskOutput}

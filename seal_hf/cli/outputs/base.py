@@ -1,0 +1,147 @@
+"""What `seal-hf predict` and `seal-hf evaluate` need of a kind of output."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from transformers.utils import logging
+
+from ...data.inputs.base import Chunk, Reader
+from ...data.inputs.writers import Writer, table_writer
+from ...saving.kinds import has_loss_net, saved_config
+
+if TYPE_CHECKING:
+    from ...models import SealModel
+
+
+@dataclass
+class Evaluation:
+    """Figures of a saved task-net on labelled rows.
+
+    Attributes:
+        results: as JSON.
+        text: tables for the terminal.
+    """
+
+    results: dict[str, Any]
+    text: str
+
+
+class OutputKind(ABC):
+    """One kind of output under the two commands. Nothing is read before it is asked for, the weights last.
+
+    Args:
+        options: of the command line, see `flags.py`.
+
+    Attributes:
+        formats: the suffixes of files that can hold its predictions; an empty one is a folder.
+        rows_per_chunk: the most rows that are in memory at once.
+        default_probabilities: of `--probabilities`.
+    """
+
+    formats: ClassVar[tuple[str, ...]] = (".csv", ".tsv", ".jsonl", ".parquet")
+    rows_per_chunk: int = 2048
+    default_probabilities: ClassVar[str] = "top"
+
+    def __init__(self, options: Namespace):
+        self.options = options
+        self.hub = {} if options.revision is None else {"revision": options.revision}
+
+    @property
+    @abstractmethod
+    def model_class(self) -> type[SealModel]:
+        """That loads it."""
+
+    @abstractmethod
+    def open_input(self, gold: bool) -> Reader:
+        """The reader of `options.input`, with gold structures for an evaluation.
+
+        Raises:
+            DataError: what is missing, before any weights are loaded.
+        """
+
+    @abstractmethod
+    def predict(self, chunk: Chunk) -> list[dict[str, Any]]:
+        """What is written of each row: its own columns, and the predictions."""
+
+    @abstractmethod
+    def evaluate(self, reader: Reader) -> Evaluation:
+        """Figures on all rows, by the stored decisions; nothing is tuned unless `options.refit` says so."""
+
+    def writer(self, path: Path | None) -> AbstractContextManager[Writer]:
+        """That writes what `predict` gives, to a file or folder, or to the standard output."""
+        return table_writer(path)
+
+    @property
+    def probabilities(self) -> str:
+        """Which are written: `none`, `top` or `all`."""
+        return getattr(self.options, "probabilities", None) or self.default_probabilities
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """What was saved of the task-net's configuration, without weights: `id2label`, `inputs`, `decisions`."""
+        return saved_config(self.options.model, self.hub)
+
+    @cached_property
+    def model(self) -> SealModel:
+        """The task-net, with its loss-net if energies are asked for, ready to predict.
+
+        Raises:
+            ValueError: energies are asked for, and no loss-net is there.
+        """
+        import torch
+
+        if not sys.stderr.isatty():
+            logging.disable_progress_bar()
+        options, with_loss_net = self.options, getattr(self.options, "energy", False)
+        if with_loss_net and not has_loss_net(options.model, self.hub):
+            raise ValueError(
+                f"`energy` is True, but {options.model} has no loss-net (_loss_net/), whose energy that would be. "
+                "Leave it out, or give a folder that was saved with both nets."
+            )
+        if with_loss_net and options.dtype != "float32":
+            raise ValueError(f"`energy` is True, but `dtype` {options.dtype}: loss-nets run in float32. Leave one out.")
+        dtype = getattr(torch, options.dtype)
+        model = self.model_class.from_pretrained(options.model, with_loss_net=with_loss_net, dtype=dtype, **self.hub)
+        if options.max_length is not None:
+            model.config.inputs = {**(getattr(model.config, "inputs", None) or {}), "max_length": options.max_length}
+        return model.to(device_of(options.device), dtype).eval()
+
+
+def with_progress(reader: Reader, size: int) -> Iterator[Chunk]:
+    """The chunks of a reader, with a progress bar."""
+    with logging.tqdm(total=reader.total, unit="row", disable=None) as bar:  # None: off where there is no terminal
+        for chunk in reader.chunks(size):
+            yield chunk
+            bar.update(len(chunk.rows))
+
+
+def origin_of(refit: bool) -> str:
+    """Where the decisions of an evaluation are from."""
+    return "fitted anew on these rows, where the figures are optimistic" if refit else "stored with the model"
+
+
+def device_of(name: str) -> Any:
+    """A torch device; `auto`: an accelerator, if there is one.
+
+    Raises:
+        ValueError: there is no such device here.
+    """
+    import torch
+
+    if name == "auto":
+        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        return found or torch.device("cpu")
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"`device` is {name!r}, which is not here: {str(error).splitlines()[0]}") from error
+    return torch.device(name)

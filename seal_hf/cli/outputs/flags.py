@@ -1,0 +1,118 @@
+"""Flags of `seal-hf predict` and `seal-hf evaluate`. Those of one kind of output are refused under another."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from ...utils.messages import did_you_mean
+
+LABELS, TAGS, MASKS = "multi_label", "tag_sequence", "binary_mask"
+BATCH_SIZE = 32
+KINDS = {LABELS: "label sets", TAGS: "tag sequences", MASKS: "masks"}
+
+
+class Flags(ArgumentParser):
+    """A parser whose flags know which kinds of output read them."""
+
+    def __init__(self, prog: str, description: str):
+        super().__init__(prog=prog, description=description, allow_abbrev=False)
+        self.kinds: dict[str, tuple[str, ...]] = {}  # of a flag that not all kinds read
+        self.needed: list[str] = []
+
+    def flag(self, name: str, *kinds: str, required: bool = False, **options: Any) -> None:
+        """Adds `--name`, read by these kinds of output; by default, by all."""
+        if required:  # argparse would name what is missing before what is mistyped
+            self.needed.append(name)
+        if options.get("type") is bool:
+            options |= {"type": _bool, "nargs": "?", "const": True, "default": False, "metavar": "true|false"}
+        if kinds:
+            self.kinds[name] = kinds
+            options["help"] = f"{' and '.join(KINDS[kind] for kind in kinds)}: {options['help']}"
+        self.add_argument(f"--{name}", **options)
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"{message}. All flags: {self.prog} --help.")
+
+    def parsed(self, argv: Sequence[str] | None) -> Namespace:
+        """Raises ValueError for what is unknown, with the nearest flag, or missing, or has no such value."""
+        options, unknown = self.parse_known_args(argv)
+        if unknown:
+            known = [flag for action in self._actions for flag in action.option_strings]
+            hint = did_you_mean(unknown[0].split("=")[0], known)
+            raise ValueError(f"unknown command-line argument {unknown[0]!r}.{hint} All flags: {self.prog} --help.")
+        missing = [f"--{name}" for name in self.needed if getattr(options, name) is None]
+        if missing:
+            self.error(f"{' and '.join(missing)} must be given")
+        return options
+
+    def check_kind(self, options: Namespace, kind: str) -> None:
+        """Raises ValueError for a flag that this kind of output does not read."""
+        for name, kinds in self.kinds.items():
+            if kind not in kinds and getattr(options, name) != self.get_default(name):
+                raise ValueError(
+                    f"`{name}` is an option of {' and '.join(KINDS[kind] for kind in kinds)}, but {options.model} "
+                    f"predicts {KINDS[kind]}. Leave it out."
+                )
+
+
+def add_common(flags: Flags) -> None:
+    """Flags of both commands."""
+    flags.flag("model", required=True, metavar="FOLDER_OR_HUB_ID", help="a saved task-net")
+    flags.flag("input", required=True, metavar="FILE", help="a file, a folder, or of label sets a Hub id")
+    flags.flag("output", metavar="FILE", help="its suffix names the format; default: only to the terminal")
+    flags.flag("revision", help="branch, tag or commit of a Hub id")
+    flags.flag("decoder", help="another decoder than the stored one; for label sets and masks also a threshold")
+    flags.flag("batch_size", type=_at_least_one, default=BATCH_SIZE, help="texts or images read at once (default 32)")
+    flags.flag("device", default="auto", help="cpu, cuda, cuda:1, ... (default auto: an accelerator, if there is one)")
+    flags.flag(
+        "dtype", choices=("float32", "bfloat16", "float16"), default="float32", help="of the weights (default float32)"
+    )
+    flags.flag("max_length", LABELS, TAGS, type=_at_least_one, help="tokens of a text; default: as in training")
+    flags.flag("overwrite", type=bool, help="replace an output that exists")
+    flags.flag("split", LABELS, help="of a Hub data set, or of a folder of files; default: test, else the only one")
+    flags.flag("text_column", LABELS, help="default: as in training, else `text`, else the only column of strings")
+    flags.flag("word_column", TAGS, help="of words: number, from 0, or JSON field; a .txt is then columns, not text")
+    flags.flag("tag_column", TAGS, help="of gold tags (default for evaluate: the last, or `tags`, `ner_tags`, ...)")
+
+
+def add_predict(flags: Flags) -> None:
+    """Flags of `predict`."""
+    flags.flag("energy", type=bool, help="add the energy of each decided structure; loads the loss-net too")
+    flags.flag(
+        "probabilities",
+        choices=("none", "top", "all"),
+        help="of what is decided (top), of all labels, tags or pixels, or none; default: top for label sets, else none",
+    )
+
+
+def add_evaluate(flags: Flags) -> None:
+    """Flags of `evaluate`."""
+    flags.flag("refit", type=bool, help="fit the decisions anew on these rows; the model keeps its own")
+    flags.flag("label_column", LABELS, default="labels", help="the gold labels (default labels)")
+    flags.flag(
+        "label_format",
+        LABELS,
+        choices=("auto", "ids", "names", "multi_hot"),
+        default="auto",
+        help="of the gold labels (default auto)",
+    )
+
+
+def _bool(text: str) -> bool:
+    if (lowered := text.lower()) in ("true", "yes", "1"):
+        return True
+    if lowered in ("false", "no", "0"):
+        return False
+    raise ArgumentTypeError(f"{text!r} is neither true nor false")
+
+
+def _at_least_one(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise ArgumentTypeError(f"{text!r} is no whole number of at least 1")
+    return value

@@ -1,0 +1,203 @@
+"""Label sets under `seal-hf predict` and `seal-hf evaluate`: of texts, and of features."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from functools import cached_property
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from ...data.common import DataError
+from ...data.inputs.base import Chunk
+from ...data.inputs.features import ArffReader, FeatureTable, find_arff, is_arff
+from ...data.inputs.tables import TextReader, open_table, text_column_of
+from ...data.inputs.writers import Writer, table_writer
+from ...data.label_cells import cell_writer, gold_labels
+from ...data.text import need_column
+from ...inference.decisions import LabelDecisions, as_threshold
+from ...models import SealForMultiLabel
+from ...models.batches import in_batches, text_rows
+from ...utils.messages import check_owner
+from .base import Evaluation, OutputKind, with_progress
+from .flags import BATCH_SIZE
+from .label_figures import label_figures
+
+Reader = TextReader | ArffReader
+DIGITS = 6  # decimals of probabilities and energies
+
+
+class LabelOutput(OutputKind):
+    """Label sets.
+
+    Beside the columns of the input, an output has `labels`, the decided ones; `probabilities`, of the decided ones and
+    of the likeliest one, or of all labels, then in a table as a column `probability_NAME` for each; and `energy`.
+    """
+
+    model: SealForMultiLabel
+
+    def __init__(self, options: Namespace):
+        super().__init__(options)
+        names = self.config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}  # which transformers does not save
+        self.labels = [names[key] for key in sorted(names, key=int)]
+        self.format = ".jsonl" if getattr(options, "output", None) is None else Path(options.output).suffix
+
+    @property
+    def model_class(self) -> type[SealForMultiLabel]:
+        return SealForMultiLabel
+
+    # --- input -------------------------------------------------------------------------------------------------------
+
+    def open_input(self, gold: bool) -> Reader:
+        self._check_decoder()
+        self.reader = self._features(gold) if "input_size" in self.config else self._texts(gold)
+        for name, ours in () if gold else self.names.items():
+            if name != ours:
+                self.reader.notes.append(f"the input has a column {name!r}: ours is called {ours!r}.")
+        return self.reader
+
+    def _check_decoder(self) -> None:
+        """Raises ValueError for one that the task-net does not have, or that cannot be fitted."""
+        decisions = LabelDecisions.from_config(SimpleNamespace(**self.config))
+        if getattr(self.options, "refit", False):
+            decisions = LabelDecisions(threshold=0.5, thresholds=(), calibration=(1.0, 0.0), never_empty=True)
+        elif as_threshold(self.options.decoder) is not None:
+            return
+        decisions.named(self.options.decoder)
+
+    def _texts(self, gold: bool) -> TextReader:
+        options, column = self.options, self._label_column
+        if is_arff(options.input):
+            raise DataError(f"{options.input} is ARFF, which holds features, but {options.model} reads texts.")
+        table = open_table(options.input, options.split, column)
+        trained = (self.config.get("inputs") or {}).get("text_column")
+        text_column = text_column_of(table, options.text_column, trained, column)
+        return TextReader(table, text_column, self._gold_column(table.columns, table.source) if gold else None)
+
+    def _features(self, gold: bool) -> Reader:
+        options, size = self.options, self.config["input_size"]
+        texts = {"text_column": options.text_column, "max_length": options.max_length}
+        texts |= {} if options.batch_size == BATCH_SIZE else {"batch_size": options.batch_size}
+        check_owner(texts, "texts", f"{options.model} reads features")
+        if not is_arff(options.input):
+            table = open_table(options.input, options.split, self._label_column)
+            return FeatureTable(table, size, self._gold_column(table.columns, table.source) if gold else None)
+        cells = {
+            name: value
+            for name, default in (("label_column", "labels"), ("label_format", "auto"))
+            if (value := getattr(options, name, default)) != default
+        }
+        check_owner(cells, "tables", f"{options.input} is ARFF, whose attributes are the labels")
+        return ArffReader(find_arff(options.input, options.split), self.labels, size, gold)
+
+    @property
+    def _label_column(self) -> str:
+        return getattr(self.options, "label_column", "labels")
+
+    def _gold_column(self, columns: Sequence[str], source: str) -> str:
+        need_column(self._label_column, dict.fromkeys(columns, []), "label_column", source)
+        return self._label_column
+
+    # --- predictions -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """Our columns, and what each is called in the output: the columns of the input keep their names."""
+        wanted = ["labels"]
+        if self.probabilities == "all" and self.format != ".jsonl":
+            wanted += [f"probability_{label}" for label in self.labels]
+        elif self.probabilities != "none":
+            wanted.append("probabilities")
+        if getattr(self.options, "energy", False):
+            wanted.append("energy")
+        names: dict[str, str] = {}
+        for name in wanted:
+            names[name] = name
+            while names[name] in self.reader.columns:
+                names[name] = f"predicted_{names[name]}"
+        return names
+
+    def predict(self, chunk: Chunk) -> list[dict[str, Any]]:
+        probabilities, decided = self._predicted(chunk.inputs)
+        found = {"labels": self._label_cells(decided)}
+        if self.probabilities == "all" and self.format != ".jsonl":
+            columns = probabilities.T.tolist()
+            found |= {f"probability_{label}": column for label, column in zip(self.labels, columns, strict=True)}
+        elif self.probabilities != "none":
+            found["probabilities"] = self._probability_cells(probabilities, decided)
+        if self.options.energy:
+            found["energy"] = self._energies(chunk.inputs, decided)
+        named = [self.names[name] for name in found]
+        values = zip(*found.values(), strict=True)
+        return [row | dict(zip(named, ours, strict=True)) for row, ours in zip(chunk.rows, values, strict=True)]
+
+    def writer(self, path: Path | None) -> AbstractContextManager[Writer]:
+        ours = {name: pa.float64() for name in self.names.values()}
+        ours |= {self.names["labels"]: pa.list_(pa.string())}
+        if "probabilities" in self.names:
+            ours[self.names["probabilities"]] = pa.map_(pa.string(), pa.float64())
+        fields = [pa.field(name, kind) for name, kind in ours.items()]
+        return table_writer(path, pa.schema([*(self.reader.types or ()), *fields]))
+
+    def _predicted(self, inputs: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Probabilities (N, L), rounded, and decisions (N, L) bool."""
+        probabilities, decided = self._decided(inputs)
+        return probabilities.double().numpy().round(DIGITS), decided.numpy().astype(bool)
+
+    def _decided(self, inputs: Any) -> tuple[Tensor, Tensor]:
+        """Probabilities and decisions (N, L)."""
+        decoder = self.options.decoder
+        if not isinstance(inputs, np.ndarray):
+            return self.model.predict(inputs, decoder=decoder, batch_size=self.options.batch_size)
+        probabilities, decided = self.model.predict(features=self._on_device(inputs), decoder=decoder)
+        return probabilities.cpu(), decided.cpu()
+
+    def _on_device(self, values: np.ndarray) -> Tensor:
+        return torch.from_numpy(values).to(self.model.task_net.device, self.model.task_net.dtype)
+
+    def _label_cells(self, decided: np.ndarray) -> list[Any]:
+        chosen = [[self.labels[i] for i in np.flatnonzero(row).tolist()] for row in decided]
+        if self.format in (".csv", ".tsv"):
+            return [*map(cell_writer(self.labels), chosen)]
+        return chosen
+
+    def _probability_cells(self, probabilities: np.ndarray, decided: np.ndarray) -> list[dict[str, float]]:
+        shown = decided.copy()
+        shown[np.arange(len(shown)), probabilities.argmax(1)] = True
+        shown |= self.probabilities == "all"
+        places = [np.flatnonzero(row).tolist() for row in shown]
+        return [{self.labels[i]: float(p[i]) for i in row} for p, row in zip(probabilities, places, strict=True)]
+
+    @torch.no_grad()
+    def _energies(self, inputs: Any, decided: np.ndarray) -> list[float]:
+        """Of N decided sets."""
+        y = self._on_device(decided)
+        if isinstance(inputs, np.ndarray):
+            found = self.model.energy(y, features=self._on_device(inputs))
+        else:
+            found = torch.empty(len(y))
+            rows = text_rows(inputs, self.model.processor, self.model.config)
+            for chosen, batch in in_batches(rows, self.options.batch_size, y.device):
+                found[chosen] = self.model.energy(y[chosen], **batch).cpu()
+        return found.double().cpu().numpy().round(DIGITS).tolist()
+
+    # --- figures -----------------------------------------------------------------------------------------------------
+
+    def evaluate(self, reader: Reader) -> Evaluation:  # type: ignore[override]  # its own readers
+        gold = self._gold(reader)  # first: a label that is not known ends it before the model is loaded
+        parts = [self._decided(chunk.inputs)[0] for chunk in with_progress(reader, self.rows_per_chunk)]
+        decisions = LabelDecisions.from_config(self.model.config)
+        return label_figures(torch.cat(parts).double().numpy(), gold, self.labels, decisions, self.options)
+
+    def _gold(self, reader: Reader) -> np.ndarray:
+        cells = [cell for chunk in reader.chunks(self.rows_per_chunk) for cell in chunk.gold or ()]
+        is_table = isinstance(reader, TextReader)
+        names, label_format = (reader.label_names, self.options.label_format) if is_table else (None, "names")
+        return gold_labels(cells, self.labels, names, label_format, self.options.input)

@@ -1,0 +1,111 @@
+"""Masks as PNG files: a folder of them, which appears when it is complete, or one file."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from ...data.common import DataError
+from ...data.inputs.writers import Rows, Writer
+from ...utils.files import whole_file
+
+PROBABILITY, ENERGIES = "_probability", "energies.json"
+
+
+def check_mask_output(output: Path, names: Sequence[str], source: Path, alone: bool) -> None:
+    """Raise DataError where masks cannot be written, before anything is predicted.
+
+    Args:
+        output: a folder, or of a single image a `.png` file.
+        names: of the images.
+        source: file or folder of the images.
+        alone: whether masks alone are written, without probabilities and energies.
+    """
+    if importlib.util.find_spec("PIL") is None:
+        raise DataError("Masks are written as .png files, which needs pillow: pip install 'seal_hf[vision]'.")
+    if output.suffix == ".png" and (len(names) > 1 or not alone):
+        why = f"of {len(names)} images" if len(names) > 1 else "with probabilities or energies"
+        raise DataError(f"`output` is {str(output)!r}, and masks {why} are several files. Give a folder.")
+    if output.resolve() in (source.resolve(), *source.resolve().parents):
+        raise DataError(f"`output` is {str(output)!r}, which holds the images of {source}. Give another folder.")
+    if output.exists() and output.is_dir() == (output.suffix == ".png"):
+        raise DataError(f"`output` is {str(output)!r}, a {'folder' if output.is_dir() else 'file'}. Give another name.")
+    files = sorted(output.iterdir()) if output.is_dir() else []
+    others = [file.name for file in files if file.suffix != ".png" and file.name != ENERGIES]
+    if others:
+        raise DataError(
+            f"`output` is {str(output)!r}, a folder that holds {', '.join(others[:3])}, and would be replaced as a "
+            "whole. Give another name."
+        )
+    known = set(names)
+    clash = next((name for name in names if not alone and f"{name}{PROBABILITY}" in known), None)
+    if clash is not None:
+        raise DataError(
+            f"{source}: the probabilities of {clash} and the mask of {clash}{PROBABILITY} would be one file, "
+            f"{clash}{PROBABILITY}.png. Rename one of the images."
+        )
+
+
+class MaskWriter(Writer):
+    """A `.png` file per row: `mask` (H, W) of 0 and 1 as 0 and 255; `probability` (H, W) in [0, 1], if there is one, as
+    grey values beside it; and all `energy` together in `energies.json`, by name."""
+
+    def __init__(self, place: Path, file: Path | None = None):
+        self.place, self.file = place, file
+        self.energies: IO[str] | None = None
+
+    def write(self, rows: Rows) -> None:
+        for row in rows:
+            self._save(row["mask"].astype(bool), self.file or self.place / f"{row['name']}.png")
+            if "probability" in row:
+                self._save(row["probability"], self.place / f"{row['name']}{PROBABILITY}.png")
+            if "energy" in row:
+                self._add(row["name"], row["energy"])
+
+    def close(self) -> None:
+        if self.energies is not None:
+            self.energies.write("\n}\n")
+            self.energies.close()
+
+    def _save(self, values: np.ndarray, file: Path) -> None:
+        from PIL import Image  # the package does without pillow
+
+        Image.fromarray((values * 255.0).round().astype(np.uint8)).save(file, format="PNG")
+
+    def _add(self, name: str, energy: float) -> None:
+        first = self.energies is None
+        if self.energies is None:
+            self.energies = open(self.place / ENERGIES, "w", encoding="utf-8")
+        self.energies.write(("{\n" if first else ",\n") + f"{json.dumps(name, ensure_ascii=False)}: {energy!r}")
+
+
+@contextmanager
+def mask_writer(output: Path) -> Iterator[MaskWriter]:
+    """Of a `.png` file or a folder: it has its name, and replaces what was there, when the block ends."""
+    if output.suffix == ".png":
+        with whole_file(output) as unfinished:
+            yield MaskWriter(unfinished.parent, unfinished)
+        return
+    unfinished, replaced = (output.with_name(f"{output.name}.{what}") for what in ("unfinished", "replaced"))
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    writer = MaskWriter(unfinished)
+    try:
+        try:
+            yield writer
+        finally:
+            writer.close()
+        if output.is_dir():
+            shutil.rmtree(replaced, ignore_errors=True)
+            output.rename(replaced)
+        unfinished.rename(output)
+        shutil.rmtree(replaced, ignore_errors=True)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)

@@ -1,0 +1,139 @@
+"""Masks under `seal-hf predict` and `seal-hf evaluate`.
+
+An image is resized to what the net reads, if its image processor says so; the probabilities are resized back, and cut
+at the image's own size. The masks are `.png` files of 0 and 255, called as the images are, or by the row of an `.npz`.
+`--probabilities all` adds `NAME_probability.png`, grey values 255 p, rounded; `--energy true` adds `energies.json`, the
+energy of each mask at the size that the net reads.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from ...data.inputs.base import Chunk, Reader
+from ...data.inputs.images import pictures_of
+from ...inference.decisions import MaskDecisions
+from ...metrics.masks import mask_metrics
+from ...metrics.multilabel import DEFAULT_GRID
+from ...models import SealForSegmentation
+from ...models.batches import image_batches
+from ...reports.common import results_table
+from ...structures.masks import IGNORE
+from .base import Evaluation, OutputKind, origin_of, with_progress
+from .mask_files import check_mask_output, mask_writer
+
+DIGITS = 6  # decimals of energies
+
+
+class MaskOutput(OutputKind):
+    """Masks of images of any sizes."""
+
+    formats: ClassVar[tuple[str, ...]] = ("", ".png")
+    default_probabilities: ClassVar[str] = "none"
+    model: SealForSegmentation
+
+    def __init__(self, options: Namespace):
+        super().__init__(options)
+        self.rows_per_chunk = options.batch_size  # images are large
+        if self.probabilities == "top":
+            raise ValueError("`probabilities` is 'top', but a pixel has one probability. Use all, or none.")
+
+    @property
+    def model_class(self) -> type[SealForSegmentation]:
+        return SealForSegmentation
+
+    def open_input(self, gold: bool) -> Reader:
+        if not getattr(self.options, "refit", False):
+            MaskDecisions.from_config(SimpleNamespace(**self.config)).cut(self.options.decoder)
+        source = Path(self.options.input)
+        pictures = pictures_of(source, gold)
+        if not gold:
+            alone = self.probabilities == "none" and not self.options.energy
+            check_mask_output(Path(self.options.output), pictures.names, source, alone)
+        return pictures
+
+    # --- predict -----------------------------------------------------------------------------------------------------
+
+    def writer(self, path: Path | None) -> Any:
+        assert path is not None, "it is refused, as `formats` has no lines of JSON"
+        return mask_writer(path)
+
+    def predict(self, chunk: Chunk) -> list[dict[str, Any]]:
+        probabilities, masks = self._predicted(chunk.inputs)
+        rows = [row | {"mask": mask} for row, mask in zip(chunk.rows, masks, strict=True)]
+        if self.probabilities == "all":
+            rows = [row | {"probability": p} for row, p in zip(rows, probabilities, strict=True)]
+        if self.options.energy:
+            rows = [row | {"energy": energy} for row, energy in zip(rows, self._energies(chunk.inputs), strict=True)]
+        return rows
+
+    def _predicted(self, images: list[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Probabilities and masks (H, W) of each image."""
+        decoder, size = self.options.decoder, self.options.batch_size
+        probabilities, masks = self.model.predict(images, decoder=decoder, batch_size=size)
+        return [p.numpy() for p in probabilities], [mask.numpy() for mask in masks]
+
+    def _energies(self, images: list[np.ndarray]) -> list[float]:
+        """The energy of each mask, at the size that the nets read."""
+        found: list[float] = []
+        net = self.model.task_net
+        for pixel_values, _ in image_batches(images, self.model.processor, self.options.batch_size):
+            pixel_values = pixel_values.to(net.device)
+            masks = self.model.predict(decoder=self.options.decoder, pixel_values=pixel_values)[1]
+            with torch.no_grad():
+                found += self.model.energy(masks.float(), pixel_values=pixel_values).tolist()
+        return [round(energy, DIGITS) for energy in found]
+
+    # --- evaluate ----------------------------------------------------------------------------------------------------
+
+    def evaluate(self, reader: Reader) -> Evaluation:
+        decisions, options = MaskDecisions.from_config(self.model.config), self.options
+        cuts = {name: decisions.cut(name) for name in decisions.names}
+        decoder = decisions.decoder if options.decoder is None else options.decoder
+        if not options.refit:
+            cuts[decoder] = decisions.cut(decoder)
+        places = np.array(DEFAULT_GRID if options.refit else [*cuts.values()])  # (K,)
+        ious: list[np.ndarray] = []
+        right, counted = np.zeros(len(places)), 0
+        for chunk in with_progress(reader, self.rows_per_chunk):
+            for p, gold in zip(self._predicted(chunk.inputs)[0], chunk.gold, strict=True):
+                figures = [mask_metrics(p[None], gold[None], cut) for cut in places]
+                pixels = int((gold != IGNORE).sum())
+                ious.append(np.array([each["mean_iou"] for each in figures]))
+                right += pixels * np.array([each["pixel_accuracy"] for each in figures])
+                counted += pixels
+        if options.refit:
+            decisions = MaskDecisions.of_ious(np.transpose(ious), decoder=options.decoder)
+            decoder, cuts = decisions.decoder, {name: decisions.cut(name) for name in decisions.names}
+        pairs = np.stack([np.mean(ious, 0), right / max(counted, 1)], 1).tolist()  # (K, 2)
+        found = dict(zip(places.tolist(), pairs, strict=True))
+        by_decoder = {
+            name: {"threshold": cut, **dict(zip(("mean_iou", "pixel_accuracy"), found[cut], strict=True))}
+            for name, cut in cuts.items()
+        }
+        return self._evaluation(len(ious), decoder, by_decoder)
+
+    def _evaluation(self, images: int, decoder: str, by_decoder: dict[str, dict[str, float]]) -> Evaluation:
+        options, figures = self.options, dict(by_decoder[decoder])
+        results = {
+            "model": options.model,
+            "input": options.input,
+            "rows": images,
+            "decoder": decoder,
+            "decisions": {
+                "origin": origin_of(options.refit),
+                "decoder": decoder,
+                "threshold": figures.pop("threshold"),
+            },
+            "figures": figures,
+            "decoders": by_decoder,
+        }
+        rows = [{"decoder": f"{name} *" if name == decoder else name, **by} for name, by in by_decoder.items()]
+        said = f"{images} images, decoder {decoder} (*), {origin_of(options.refit)}"
+        return Evaluation(results, f"{said}\n\n{results_table(rows)}")

@@ -1,0 +1,218 @@
+"""Tag sequences under `seal-hf predict` and `seal-hf evaluate`.
+
+Predictions are lines of JSON, or columns by the suffix of the output. Columns are those of the input, or its words,
+with the tag as the last one; of semantic roles a sentence stands there once for each predicate, and the columns of
+frame and sense name that one alone. Lines of JSON have the fields of the input, or the `line` where the row begins, and
+
+* `text`: the raw text, or the words with blanks between; `words` and `tags`: lists of T strings;
+* `entities`: `label`, `score`, the mean probability of the tags of its words, `text`, and the characters `start` to
+  `end` of the row's text. Spans are read as conlleval does; of tags without a scheme, each word is one;
+* `probabilities`, if asked for: of the chosen tag of each word (`top`), or of all tags of each word by name (`all`);
+* `energy`, if asked for: of the tags; null for a sentence that was read in several windows.
+
+Another field of the input that is called as one of these keeps its name, and ours has `predicted_` before it.
+"""
+
+from __future__ import annotations
+
+import re
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ...data.common import DataError
+from ...data.inputs.base import Chunk, Reader
+from ...data.inputs.words import Needs, Sentence, SentenceFile
+from ...data.inputs.writers import Rows, Writer, table_writer
+from ...data.tensors.vocabulary import Vocabulary
+from ...inference.decisions import TagDecisions
+from ...metrics.tags import tag_metrics, tag_report
+from ...models import SealForTokenClassification
+from ...models.tagger import Tagged, Tagger
+from ...nets.recurrent import BiLSTMConfig
+from ...reports.common import results_table
+from ...reports.tags import tag_tables
+from ...spaces import TagSequenceSpace
+from ...structures.crf import CRF
+from ...structures.tag_schemes import given_types, scheme_of, spans
+from ...task_losses.tags import CRFLoss
+from ...utils.files import whole_file
+from ...utils.messages import check_owner
+from .base import Evaluation, OutputKind, origin_of, with_progress
+
+LEFT_OUT = {"0": "LABEL_0", "1": "LABEL_1"}  # the names that transformers does not save
+DIGITS = 6  # decimals of probabilities and energies
+COLUMNS = (".conll", ".iob", ".iob2", ".bio", ".txt", ".tsv")
+
+
+class TagOutput(OutputKind):
+    """Tags, of sentences of any length: one that is longer than the encoder takes is read in windows that overlap, and
+    decoded as a whole."""
+
+    formats: ClassVar[tuple[str, ...]] = (".jsonl", *COLUMNS)
+    default_probabilities: ClassVar[str] = "none"
+    model: SealForTokenClassification
+
+    def __init__(self, options: Namespace):
+        super().__init__(options)
+        self.as_columns = Path(getattr(options, "output", None) or "").suffix in COLUMNS
+        if self.as_columns and (options.energy or self.probabilities == "all"):
+            option = "energy" if options.energy else "probabilities"
+            raise ValueError(
+                f"`{option}` is {getattr(options, option)!r}, but columns hold a value per word, as the output "
+                f"{options.output!r} does. Give an output of type .jsonl, or leave it out."
+            )
+
+    @property
+    def model_class(self) -> type[SealForTokenClassification]:
+        return SealForTokenClassification
+
+    @cached_property
+    def tags(self) -> list[str]:
+        """The names of the C tags."""
+        names = self.config.get("id2label") or LEFT_OUT
+        return [names[key] for key in sorted(names, key=int)]
+
+    @cached_property
+    def needs(self) -> Needs:
+        """What the task-net reads beside words."""
+        if self.config.get("model_type") == BiLSTMConfig.model_type:
+            check_owner({"max_length": self.options.max_length}, "a Hugging Face encoder", "the task-net is a BiLSTM")
+            features = Vocabulary.from_pretrained(self.options.model, **self.hub).features
+            return Needs([name for name in features if name != "case"], self.config["predicate_size"] > 0)
+        inputs = self.config.get("inputs")  # of older folders the tags say it
+        return Needs(predicate="predicate_marker" in inputs if inputs else bool(given_types(self.tags)))
+
+    def open_input(self, gold: bool) -> Reader:
+        crf = CRFLoss(self.tags, CRF(len(self.tags))) if self.config.get("crf") else None
+        TagSequenceSpace(self.tags, crf).decided_by(self.options.decoder)  # or it is refused
+        columns = self.options.word_column, self.options.tag_column
+        needs = self.needs._replace(tags=self.tags if gold else ())
+        self.reader = SentenceFile(Path(self.options.input), needs, *columns)
+        if not gold and not self.as_columns:
+            ours = {"text", "words", "tags", "entities", *["energy"] * self.options.energy}
+            ours |= {"probabilities"} if self.probabilities != "none" else set()
+            for name in sorted(ours.intersection(self.reader.columns)):
+                self.reader.notes.append(f"the input has a field {name!r}: ours is called {self._name(name)!r}.")
+        return self.reader
+
+    @cached_property
+    def tagger(self) -> Tagger:
+        return Tagger(self.model, self.options.decoder, self.options.batch_size)
+
+    # --- predict -----------------------------------------------------------------------------------------------------
+
+    def writer(self, path: Path | None) -> Any:
+        return column_writer(path) if path is not None and self.as_columns else table_writer(path)
+
+    def predict(self, chunk: Chunk) -> list[dict[str, Any]]:
+        sentences: Sequence[Sentence] = chunk.inputs
+        tagged = self.tagger(sentences, energy=self.options.energy)
+        if self.as_columns:
+            return [self._columns(*pair) for pair in zip(sentences, tagged, strict=True)]
+        return [self._object(*row) for row in zip(chunk.rows, sentences, tagged, strict=True)]
+
+    def _columns(self, sentence: Sentence, tagged: Tagged) -> dict[str, Any]:
+        wrong = next((word for word in sentence.words if re.search(r"[\t\n\r]", word)), None)
+        if wrong is not None:
+            raise DataError(
+                f"{sentence.where}: the word {wrong!r} holds a tab or a line break, which columns cannot. Give an "
+                "output of type .jsonl."
+            )
+        columns = [sentence.lines, tagged.tags]
+        if self.probabilities == "top":
+            columns.insert(1, [str(score) for score in self._scores(tagged)])
+        return {"lines": [*sentence.before, *map(sentence.separator.join, zip(*columns, strict=True))]}
+
+    def _object(self, row: dict[str, Any], sentence: Sentence, tagged: Tagged) -> dict[str, Any]:
+        found: dict[str, Any] = {"text": sentence.text, "words": sentence.words, "tags": tagged.tags}
+        found["entities"] = self._entities(sentence, tagged)
+        if sentence.predicate is not None and "predicate" not in row:
+            found["predicate"] = sentence.predicate
+        if self.probabilities == "top":
+            found["probabilities"] = self._scores(tagged)
+        elif self.probabilities == "all":
+            words = tagged.probabilities.astype(float).round(DIGITS).tolist()
+            found["probabilities"] = [dict(zip(self.tags, word, strict=True)) for word in words]
+        if self.options.energy:
+            found["energy"] = None if tagged.energy is None else round(tagged.energy, DIGITS)
+        return row | {self._name(name): value for name, value in found.items()}
+
+    def _name(self, name: str) -> str:
+        """What a field of ours is called."""
+        return f"predicted_{name}" if name in self.reader.columns else name
+
+    def _scores(self, tagged: Tagged) -> list[float]:
+        """The probability of each word's tag."""
+        ids = [self.tagger.numbers[tag] for tag in tagged.tags]
+        return [round(float(word[i]), DIGITS) for word, i in zip(tagged.probabilities, ids, strict=True)]
+
+    def _entities(self, sentence: Sentence, tagged: Tagged) -> list[dict[str, Any]]:
+        scheme, scores = scheme_of(self.tags), self._scores(tagged)
+        if scheme == "plain":
+            found: Any = [(tag, i, i + 1) for i, tag in enumerate(tagged.tags)]
+        else:
+            found = spans(tagged.tags, scheme, strict=False)
+        entities = []
+        for label, first, end in found:
+            begin, stop = sentence.places[first][0], sentence.places[end - 1][1]
+            score = round(sum(scores[first:end]) / (end - first), DIGITS)
+            text = sentence.text[begin:stop]
+            entities.append({"label": label, "score": score, "text": text, "start": begin, "end": stop})
+        return entities
+
+    # --- evaluate ----------------------------------------------------------------------------------------------------
+
+    def evaluate(self, reader: Reader) -> Evaluation:
+        space, options = self.tagger.space, self.options
+        predicted: dict[str, list[list[str]]] = {name: [] for name in space.decoders}
+        gold: list[list[str]] = []
+        for chunk in with_progress(reader, self.rows_per_chunk):
+            logits = self.tagger.logits(self.tagger.read(chunk.inputs))
+            for name, rows in predicted.items():
+                rows += self.tagger.decide(logits, name)
+            gold += chunk.gold
+        kind = "srl" if self.needs.predicate else scheme_of(self.tags)
+        chosen = space.decoder
+        if options.refit:
+            chosen = TagDecisions.fit(predicted, gold, kind, decoder=options.decoder).decoder
+        by_decoder = {name: tag_metrics(rows, gold, kind) for name, rows in predicted.items()}
+        results = {
+            "model": options.model,
+            "input": options.input,
+            "rows": len(gold),
+            "words": sum(map(len, gold)),
+            "decoder": chosen,
+            "decisions": {"origin": origin_of(options.refit), "decoder": chosen},
+            "figures": by_decoder[chosen],
+            "decoders": by_decoder,
+            "tags": tag_report(predicted[chosen], gold, kind),
+        }
+        shown = {f"{Path(options.input).name}_{figure}": value for figure, value in by_decoder[chosen].items()}
+        tables = [f"{len(gold)} rows, decoder {chosen} (*), {origin_of(options.refit)}"]
+        if len(by_decoder) > 1:
+            marked = {f"{name} *" if name == chosen else name: figures for name, figures in by_decoder.items()}
+            tables.append(results_table([{"decoder": name, **figures} for name, figures in marked.items()]))
+        return Evaluation(results, "\n\n".join([*tables, tag_tables(shown, predicted[chosen], gold, kind)]))
+
+
+class ColumnWriter(Writer):
+    """Lines of columns, with an empty line behind each sentence."""
+
+    def __init__(self, file: Any):
+        self.file = file
+
+    def write(self, rows: Rows) -> None:
+        for row in rows:
+            self.file.writelines(line + "\n" for line in row["lines"])
+            self.file.write("\n")
+
+
+@contextmanager
+def column_writer(path: Path) -> Iterator[ColumnWriter]:
+    """A file that is written whole or not at all."""
+    with whole_file(path) as unfinished, open(unfinished, "w", encoding="utf-8", newline="") as file:
+        yield ColumnWriter(file)

@@ -1,0 +1,72 @@
+"""`seal-hf predict`: what a saved task-net predicts for the rows of a file, a folder or a Hub id.
+
+Label sets are predicted for csv, tsv, jsonl, parquet and ARFF files and data sets of the Hub, tags for columns, lines
+of text and jsonl, masks for images. The name of the output says its format.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from .outputs import open_kind
+from .outputs.flags import Flags, add_common, add_predict
+
+DESCRIPTION = "Predict label sets, tags or masks with a saved task-net. The rows need no labels."
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Predict.
+
+    Args:
+        argv: the command line without the program's name; default `sys.argv[1:]`.
+
+    Raises:
+        ValueError, OSError: in one line, what is wrong and what to do. No output has its name then.
+    """
+    flags = Flags("seal-hf predict", DESCRIPTION)
+    add_common(flags)
+    add_predict(flags)
+    options = flags.parsed(argv)
+    output = None if options.output is None else Path(options.output)
+    check_new(output, options.overwrite)
+    kind = open_kind(flags, options)
+    check_format(output, kind.formats)
+    reader = kind.open_input(gold=False)
+    from .outputs.base import with_progress
+
+    _ = reader.total  # of a file of lines: finds a damaged row before the weights are loaded
+    _ = kind.model
+    count = 0
+    try:
+        with kind.writer(output) as writer:
+            for chunk in with_progress(reader, kind.rows_per_chunk):
+                writer.write(kind.predict(chunk))
+                count += len(chunk.rows)
+    except BrokenPipeError:  # whoever reads our standard output, such as `head`, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for note in reader.notes:
+        print(f"{flags.prog}: {note}", file=sys.stderr)
+    if output is not None:
+        print(f"{flags.prog}: {count} rows in {output}.", file=sys.stderr)
+
+
+def check_new(output: Path | None, overwrite: bool) -> None:
+    """Raises ValueError for an output that exists, unless it may be replaced."""
+    if output is not None and output.exists() and not overwrite:
+        raise ValueError(f"`output` is {str(output)!r}, which exists. Give another name, or --overwrite.")
+
+
+def check_format(output: Path | None, formats: Sequence[str]) -> None:
+    """Raises ValueError for a name that says none of these formats, of which an empty one is a folder."""
+    known = [suffix or "a folder" for suffix in formats]
+    if output is None:
+        if ".jsonl" not in formats:
+            raise ValueError(f"`output` is missing; expected {' or '.join(known)}.")
+    elif output.suffix not in formats:
+        raise ValueError(
+            f"`output` is {str(output)!r}, whose suffix names no format that can hold these predictions; expected "
+            f"{', '.join(known)}."
+        )

@@ -1,0 +1,98 @@
+"""Which kind of output a saved task-net predicts, from its configuration alone: no weights are loaded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import EntryNotFoundError, HFValidationError, LocalEntryNotFoundError
+
+CONFIG, ADAPTER_CONFIG, DECISIONS = "config.json", "adapter_config.json", "seal_decisions.json"
+LOSS_NET_CONFIG = "_loss_net/config.json"
+MULTI_LABEL, TAG_SEQUENCE, BINARY_MASK = "multi_label", "tag_sequence", "binary_mask"
+HEADS = {  # how the class of a task-net is called at its end
+    "ForMultiLabel": MULTI_LABEL,
+    "ForTokenClassification": TAG_SEQUENCE,
+    "ForSemanticSegmentation": BINARY_MASK,
+}
+TASK_TYPES = {"SEQ_CLS": "AdapterForSequenceClassification", "TOKEN_CLS": "AdapterForTokenClassification"}  # PEFT's
+WANTED = "which predicts neither label sets nor tags nor masks. Give a task-net that was saved by this package."
+
+
+def kind_of_model(name: str, hub: dict[str, Any]) -> str:
+    """`multi_label`, `tag_sequence` or `binary_mask`.
+
+    Args:
+        name: folder or Hub id.
+        hub: `revision`, `token`, ..., as `from_pretrained` takes them.
+
+    Raises:
+        OSError: no such folder or repo.
+        ValueError: it holds another kind of model.
+    """
+    saved, adapter = _read(name, CONFIG, hub), dict[str, Any]()
+    if saved is None:
+        saved, adapter = saved_config(name, hub), _read(name, ADAPTER_CONFIG, hub) or {}
+    if adapter:  # of the `adapters` library, or of PEFT
+        architecture = adapter.get("model_class") or TASK_TYPES.get(adapter.get("task_type", ""), "an adapter")
+    else:
+        architecture = next(iter(saved.get("architectures") or ()), f"a model of type {saved.get('model_type')!r}")
+    kind = next((kind for head, kind in HEADS.items() if architecture.endswith(head)), None)
+    if kind is not None:
+        return kind
+    if not architecture.endswith("ForSequenceClassification"):
+        raise ValueError(f"{name} holds another kind of model, {architecture}, {WANTED}")
+    problem = saved.get("problem_type")
+    if problem == "multi_label_classification" or (adapter and saved):  # beside an adapter, ours alone is saved
+        return MULTI_LABEL
+    raise ValueError(
+        f"{name} holds another kind of model, {architecture} with problem_type {problem!r}: a classifier of one label "
+        f"per row, {WANTED}"
+    )
+
+
+def saved_config(name: str, hub: dict[str, Any]) -> dict[str, Any]:
+    """What is saved of a task-net's configuration: `config.json`, or what stands beside an adapter.
+
+    Raises:
+        OSError: no such folder or repo, or no model in it.
+    """
+    for file in (CONFIG, DECISIONS, ADAPTER_CONFIG):
+        found = _read(name, file, hub)
+        if found is not None:
+            return {} if file == ADAPTER_CONFIG else found
+    raise OSError(f"{name} holds no model: neither {CONFIG} nor {ADAPTER_CONFIG} is there.")
+
+
+def has_loss_net(name: str, hub: dict[str, Any]) -> bool:
+    """Whether a loss-net is saved beside the task-net."""
+    return _read(name, LOSS_NET_CONFIG, hub) is not None
+
+
+def _read(name: str, file: str, hub: dict[str, Any]) -> dict[str, Any] | None:
+    """A JSON file of a folder or repo; None where it is not there."""
+    path = Path(name)
+    if path.is_dir():
+        path = path / file
+        if not path.is_file():
+            return None
+    elif path.exists():
+        raise OSError(f"{name} is a file. Give the folder of a saved task-net, or a Hub id.")
+    elif path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
+        raise OSError(f"{name}: no such folder.")
+    else:
+        try:
+            path = Path(hf_hub_download(name, file, **hub))
+        except LocalEntryNotFoundError as error:  # the Hub cannot be reached, and the file is not in the cache
+            raise OSError(f"{name}: no such folder here, nor in the cache of the Hub, which is offline.") from error
+        except EntryNotFoundError:
+            return None
+        except (OSError, HFValidationError) as error:
+            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            raise OSError(f"{name}: no such folder here, and the Hub does not give it: {reason}") from error
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not readable as JSON: {error}. Was it saved to its end?") from error

@@ -1,0 +1,192 @@
+"""The command `seal-hf`: its subcommands, mistakes that no library is imported for, flags read from source files.
+
+Oracles: the parsers of the programs themselves, and the modules that a process imported.
+"""
+
+import importlib
+import inspect
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from launching import finish, start
+
+import seal_hf
+from seal_hf import __main__ as command
+from seal_hf import api
+from seal_hf.cli.known_flags import known_flags, mistyped_flag
+from seal_hf.cli.recipes import recipe_parser
+from seal_hf.compare.program import own_parser
+
+ROOT = Path(__file__).resolve().parents[1]
+TRAINED = "mlc tagging srl segmentation rewards energy mask-energy".split()
+SUBCOMMANDS = ["predict", "evaluate", *(f"train {name}" for name in TRAINED), "compare", "analyse"]
+
+
+def run(monkeypatch, words):
+    """The command in this process; gives what it ends with."""
+    monkeypatch.setattr(sys, "argv", ["seal-hf", *words.split()])
+    with pytest.raises(SystemExit) as ended:
+        command.main()
+    return ended.value.code
+
+
+def process(*words, folder=ROOT):
+    """A process of Python that finds this package."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run([sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def module_of(name):
+    return command.COMMANDS[name][0].split(":")[0]
+
+
+def test_help_lists_the_subcommands_and_train_its_own(monkeypatch, capsys):
+    assert run(monkeypatch, "--help") == 0
+    listed = [line[2:].split("  ")[0] for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
+    assert listed == SUBCOMMANDS
+    assert run(monkeypatch, "train --help") == 0
+    listed = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
+    assert listed == TRAINED
+    assert run(monkeypatch, "") == 2 and "usage: seal-hf" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+def test_a_subcommand_is_a_function_of_a_command_line(name):
+    module, function = command.COMMANDS[name][0].split(":")
+    assert list(inspect.signature(getattr(importlib.import_module(module), function)).parameters) == ["argv"]
+
+
+def test_the_readme_shows_subcommands_that_exist():
+    shown = re.findall(
+        r"(?:seal-hf|-m seal_hf) (train [\w-]+|[a-z]+)", (ROOT / "README.md").read_text(encoding="utf-8")
+    )
+    assert {"predict", "evaluate", "train mlc", "compare", "analyse"} <= set(shown) <= set(SUBCOMMANDS)
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_an_example_starts_the_same_program(name):
+    name = name.replace("-", "_")
+    example = runpy.run_path(str(ROOT / "examples" / f"run_{name}.py"))
+    assert example["main"] is importlib.import_module(f"seal_hf.cli.train.{name}").main
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        ("predct", "seal-hf: no subcommand 'predct'. Did you mean 'predict'? All of them: seal-hf --help."),
+        ("mlc --loss nce", "seal-hf: no subcommand 'mlc'. Did you mean 'train mlc'? All of them: seal-hf --help."),
+        ("train mlk", "seal-hf train: no subcommand 'mlk'. Did you mean 'mlc'? All of them: seal-hf train --help."),
+        ("train mlc --los nce", "seal-hf train mlc: unknown command-line argument '--los'. Did you mean '--loss'?"),
+        (
+            "train mask-energy --energy-metod=dvn",
+            "seal-hf train mask-energy: unknown command-line argument '--energy-metod=dvn'. "
+            "Did you mean '--energy-method'?",
+        ),
+        ("compare --budgt 3", "seal-hf compare: unknown command-line argument '--budgt'. Did you mean '--budget'?"),
+    ],
+)
+def test_a_mistake_is_one_line_with_the_nearest_name_and_status_2(monkeypatch, capsys, words, message):
+    assert run(monkeypatch, words) == 2
+    assert capsys.readouterr() == ("", message + "\n")
+
+
+@pytest.mark.parametrize(
+    "words, status",
+    [
+        ("-m seal_hf --help", 0),
+        ("-m seal_hf predct", 2),
+        ("-mseal_hf train mlk", 2),
+        ("-m seal_hf train mlc --los nce", 2),
+        ("-m seal_hf compare --budgt 3", 2),
+    ],
+)
+def test_help_and_mistakes_import_no_library(words, status):
+    ended = process("-X", "importtime", *words.split())
+    imported = {line.split("|")[-1].strip() for line in ended.stderr.splitlines() if line.startswith("import time:")}
+    assert ended.returncode == status and "argparse" not in imported  # nor a parser
+    assert "seal_hf.__main__" in imported or "seal_hf.cli.known_flags" in imported
+    assert not imported & {"torch", "transformers", "numpy", "seal_hf.api"}
+
+
+FAKE_API = """
+import sys, types
+sys.modules["seal_hf.api"] = api = types.ModuleType("seal_hf.api")
+api.__all__, api.SealTrainer = ["SealTrainer"], 7
+"""
+
+
+def test_code_that_runs_under_the_command_imports_names_as_usual():
+    names = (
+        "import seal_hf\nassert 'SealTrainer' not in vars(seal_hf)\nfrom seal_hf import SealTrainer\n"
+        "from seal_hf import *\nfrom seal_hf import cli\nassert SealTrainer == 7 and not hasattr(seal_hf, 'Seal')\n"
+    )
+    ended = process("-c", f"{FAKE_API}sys.argv = ['/somewhere/bin/seal-hf', 'predict']\n{names}")
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_a_program_of_a_user_has_all_names_at_once(tmp_path):
+    """Also `python -m`, whose package imports ours while Python looks for the module."""
+    assert seal_hf.__all__ == api.__all__
+    assert all(vars(seal_hf)[name] is getattr(api, name) for name in api.__all__)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "__init__.py").write_text(f"{FAKE_API}import seal_hf\n")
+    (tmp_path / "mine" / "__main__.py").write_text("import seal_hf\nassert vars(seal_hf)['SealTrainer'] == 7\n")
+    ended = process("-m", "mine", "seal_hf", folder=tmp_path)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", [name for name in SUBCOMMANDS if name.startswith(command.CHECKED)])
+def test_flags_read_from_sources_are_those_of_the_parser(name):
+    parsers = [recipe_parser(importlib.import_module(module_of(name)).ARGUMENTS)]
+    parsers += [own_parser()] if name == "compare" else []
+    flags = {flag for parser in parsers for action in parser._actions for flag in action.option_strings}
+    assert known_flags(module_of(name)) == flags
+
+
+def test_words_that_are_no_flags_are_left_to_the_parser():
+    words = ["--text_column", "--my column", "-1", "-x", "--loss=nce", "--no_log_level_replica", "--", "--los"]
+    assert mistyped_flag("seal_hf.cli.train.mlc", [*words[:5], *words[6:]]) is None
+    assert "--no_log_level_replica" in mistyped_flag("seal_hf.cli.train.mlc", words)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "ARGUMENTS = tuple([])",
+        "class A:\n    if True:\n        a: int = 0\nARGUMENTS = (A,)",
+        "class A:\n    a: int = field(default=0, metadata=METADATA)\nARGUMENTS = (A,)",
+        "class A(make()):\n    a: int = 0\nARGUMENTS = (A,)",
+        "from nowhere_at_all import A\nARGUMENTS = (A,)",
+        "class A:\n    a: int = 0\nARGUMENTS = (A,)\nparser.add_argument(NAME)",
+        "ARGUMENTS = (",
+    ],
+)
+def test_sources_that_look_otherwise_refuse_nothing(source, tmp_path, monkeypatch):
+    (tmp_path / "strange").mkdir()
+    (tmp_path / "strange" / "__init__.py").touch()
+    (tmp_path / "strange" / "program.py").write_text("class A:\n    a: int = 0\nARGUMENTS = (A,)")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "--b" in mistyped_flag("strange.program", ["--b"])
+    (tmp_path / "strange" / "program.py").write_text(source)
+    assert mistyped_flag("strange.program", ["--b"]) is None
+
+
+@pytest.mark.parametrize("name", ["train mlc", "train mask-energy", "compare"])
+def test_a_program_has_the_name_of_its_subcommand(name, monkeypatch, capsys):
+    assert run(monkeypatch, f"{name} --help") == 0
+    assert capsys.readouterr().out.startswith(f"usage: seal-hf {name} [-h]")
+    flags = "--seeds x" if name == "compare" else "--seed x"
+    assert f"seal-hf {name}: " in str(run(monkeypatch, f"{name} {flags}")) + capsys.readouterr().err
+
+
+def test_accelerate_launches_the_command_in_two_processes(tmp_path):
+    """64 rows in batches of 8: four steps of two processes, and eight of one."""
+    few = "--max_train_rows 64 --hidden_size 8 --num_train_epochs 1 --per_device_train_batch_size 8 --use_cpu true"
+    words = ["train", "mlc", "--loss", "ce", *few.split(), "--output_dir", tmp_path / "out", "--save_strategy", "epoch"]
+    finish(start("one_machine.yaml", "seal_hf", *words, options=["-m"]))
+    assert [folder.name for folder in (tmp_path / "out").glob("checkpoint-*")] == ["checkpoint-4"]

@@ -1,0 +1,206 @@
+"""`seal-hf evaluate` on label sets. Oracles: scikit-learn, the figures of the trainer's own predictions, decisions
+fitted anew by hand, the files of the model before and after."""
+
+import json
+
+import numpy as np
+import pytest
+from predicting import arff, trained_on_features, trained_on_texts, write
+from sklearn.metrics import average_precision_score, f1_score, hamming_loss, precision_recall_fscore_support
+from tiny_models import LABELS, tiny_texts, tiny_tokenizer
+
+from seal_hf import MLPConfig, MLPForMultiLabel, SealForMultiLabel, TensorRows, tokenize
+from seal_hf.cli.evaluate import main
+from seal_hf.inference.decisions import LabelDecisions
+from seal_hf.metrics.multilabel import label_report, set_metrics, sigmoid
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """A trainer of texts, its folder, and the rows to evaluate on."""
+    return trained_on_texts(tmp_path_factory.mktemp("texts"))
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory):
+    """The same of features."""
+    return trained_on_features(tmp_path_factory.mktemp("features"))
+
+
+def evaluated(model, source, output, *flags):
+    main(["--model", str(model), "--input", str(source), "--output", str(output), "--overwrite", *map(str, flags)])
+    return json.loads(output.read_text(encoding="utf-8"))
+
+
+def refusal(*flags):
+    with pytest.raises((ValueError, OSError)) as error:
+        main([*map(str, flags)])
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def labelled(table):
+    names = [[label for label, y in zip(LABELS, row, strict=True) if y] for row in table["labels"][:]]
+    return [{"text": text, "labels": "|".join(row)} for text, row in zip(table["text"][:], names, strict=True)]
+
+
+def by_trainer(trainer, rows):
+    output = trainer.predict(rows)
+    return sigmoid(output.predictions), output.label_ids
+
+
+@pytest.fixture
+def predicted(texts):
+    trainer, _, table = texts
+    return by_trainer(trainer, tokenize(table, tiny_tokenizer(), 7))
+
+
+def test_figures_are_those_of_the_stored_decisions(texts, predicted, tmp_path, capsys):
+    trainer, folder, table = texts
+    (probabilities, gold), decisions = predicted, LabelDecisions.from_config(trainer.model.config)
+    found = evaluated(folder, write(tmp_path / "test.csv", labelled(table)), tmp_path / "results.json")
+    decided = decisions.decide(probabilities)
+    assert (found["rows"], found["decoder"]) == (len(table), decisions.decoder)
+    assert {"origin": "stored with the model", **decisions.as_json()} == found["decisions"]
+    figures = found["figures"]
+    for average in ("micro", "macro"):
+        assert figures[f"f1_{average}"] == pytest.approx(f1_score(gold, decided, average=average, zero_division=0))
+    assert figures["hamming_loss"] == pytest.approx(hamming_loss(gold, decided))
+    assert figures["map_macro"] == pytest.approx(
+        average_precision_score(gold, probabilities, average="macro"), abs=1e-6
+    )
+    assert {name: figures[name] for name in set_metrics(decided, gold)} == pytest.approx(set_metrics(decided, gold))
+    for name, of_sets in found["decoders"].items():
+        assert of_sets == pytest.approx(set_metrics(decisions.decide(probabilities, name), gold)), name
+    assert tuple(found["decoders"]) == decisions.names
+    precision, recall, f1, support = precision_recall_fscore_support(gold, decided, zero_division=0)
+    assert list(found["labels"]) == LABELS
+    for i, label in enumerate(LABELS):
+        expected = {"precision": precision[i], "recall": recall[i], "f1": f1[i], "support": support[i]}
+        assert found["labels"][label] == pytest.approx(expected)
+    printed = capsys.readouterr().out
+    assert f"{len(table)} rows, decoder {decisions.decoder} (*), stored with the model" in printed
+    assert f"\n{decisions.decoder} *" in printed and "\njoy " in printed and f"{figures['f1_example']:.4f}" in printed
+
+
+def test_another_decoder_and_a_threshold(texts, predicted, tmp_path):
+    trainer, folder, table = texts
+    source, (probabilities, gold) = write(tmp_path / "test.jsonl", labelled(table)), predicted
+    decisions = LabelDecisions.from_config(trainer.model.config)
+    for decoder in ("calibrated_f1", "0.3"):
+        found = evaluated(folder, source, tmp_path / "results.json", "--decoder", decoder)
+        expected = set_metrics(decisions.decide(probabilities, decoder), gold)
+        assert {name: found["figures"][name] for name in expected} == pytest.approx(expected)
+        assert found["decoder"] == decoder
+
+
+def test_refit_is_fitted_on_these_rows_and_the_model_stays_as_it_was(texts, predicted, tmp_path, capsys):
+    trainer, folder, table = texts
+    source, (probabilities, gold) = write(tmp_path / "test.csv", labelled(table)), predicted
+    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    for flags, decoder in (([], None), (["--decoder", "thresholds"], "thresholds")):
+        found = evaluated(folder, source, tmp_path / "results.json", "--refit", *flags)
+        fitted_anew = LabelDecisions.fit(probabilities, gold, never_empty=bool(gold.any(1).all()), decoder=decoder)
+        expected = set_metrics(fitted_anew.decide(probabilities), gold)
+        assert found["decoder"] == fitted_anew.decoder
+        assert {name: found["figures"][name] for name in expected} == pytest.approx(expected)
+        assert found["decisions"]["thresholds"] == fitted_anew.thresholds
+        assert "fitted anew on these rows, where the figures are optimistic" in capsys.readouterr().out
+    assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
+
+
+def test_a_folder_in_the_layout_of_training_gives_its_test_split(texts, tmp_path, capsys):
+    _, folder, table = texts
+    data = tmp_path / "data"
+    data.mkdir()
+    for name, seed in (("train", 0), ("dev", 1)):
+        write(data / f"{name}.csv", labelled(tiny_texts(10, seed)))
+    write(data / "test.csv", labelled(table))
+    expected = evaluated(folder, data / "test.csv", tmp_path / "results.json")
+    capsys.readouterr()
+    found = evaluated(folder, data, tmp_path / "results.json")
+    assert (
+        found["figures"] == expected["figures"] and "the rows of test.csv, its test split." in capsys.readouterr().err
+    )
+    assert evaluated(folder, data, tmp_path / "results.json", "--split", "dev")["rows"] == 10
+
+
+@pytest.mark.parametrize("form", ["names", "ids", "ids of a list", "multi_hot"])
+def test_gold_labels_in_any_form(texts, tmp_path, form):
+    _, folder, table = texts
+    expected = evaluated(folder, write(tmp_path / "a.csv", labelled(table)), tmp_path / "results.json")
+    order = list(reversed(LABELS)) if form == "ids of a list" else LABELS
+    rows = []
+    for text, y in zip(table["text"][:], table["labels"][:], strict=True):
+        names = [label for label, value in zip(LABELS, y, strict=True) if value]
+        cells = {"names": names, "multi_hot": [int(value) for value in y]}
+        rows.append({"text": text, "mood": cells.get(form, [order.index(name) for name in names])})
+    if form == "ids of a list":
+        (tmp_path / "labels.txt").write_text("\n".join(order) + "\n")
+    source = write(tmp_path / "b.jsonl", rows)
+    for flags in ([], ["--label_format", form.split()[0]]):
+        found = evaluated(folder, source, tmp_path / "results.json", "--label_column", "mood", *flags)
+        assert found["figures"] == expected["figures"] and found["labels"] == expected["labels"]
+
+
+def test_features_are_judged_by_the_attributes_that_are_labels(features, tmp_path):
+    trainer, folder, table = features
+    probabilities, gold = by_trainer(trainer, TensorRows(table))
+    x, y = (np.asarray(table[name][:], dtype=np.float32) for name in ("features", "labels"))
+    found = evaluated(folder, arff(tmp_path / "test.arff", x, y), tmp_path / "results.json")
+    decisions = LabelDecisions.from_config(trainer.model.config)
+    expected = set_metrics(decisions.decide(probabilities), gold)
+    assert {name: found["figures"][name] for name in expected} == pytest.approx(expected)
+    assert found["labels"] == label_report(decisions.decide(probabilities), gold, LABELS)
+
+
+def test_the_report_by_label_is_printed_up_to_40_labels(tmp_path, capsys):
+    for number, printed in ((40, True), (41, False)):
+        names = {i: f"label {i}" for i in range(number)}
+        options = {"id2label": names, "label2id": {name: i for i, name in names.items()}}
+        config = MLPConfig(input_size=3, hidden_size=4, problem_type="multi_label_classification", **options)
+        MLPForMultiLabel(config).save_pretrained(tmp_path / "run")
+        rows = [{"features": [0.1, i / 9, 1.0], "labels": [f"label {i}"]} for i in range(9)]
+        source = write(tmp_path / "test.jsonl", rows)
+        main(["--model", str(tmp_path / "run"), "--input", str(source)])
+        said = capsys.readouterr().out
+        assert ("\nlabel 39 " in said) == printed
+        assert ("support of the 41 labels: --output FILE.json" in said) == (not printed)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ({"--input": "unknown.csv"}, ["1 labels are not known to the model (jot); it knows 4: joy, anger, fear, calm.",
+                                      "Did you mean 'joy'?"]),
+        ({"--input": "new.csv"}, ["new.csv has no column 'labels'; its columns are text, label", "--label_column",
+                                  "Did you mean 'label'?"]),
+        ({"--output": "there.json"}, ["there.json'", "exists", "--overwrite"]),
+        ({"--output": "results.csv"}, ["results.csv'", "expected .json"]),
+        ({"--decoder": "no"}, ["`decoder` is 'no'; this task-net has fixed"]),
+        ({"--decoder": "0.3", "--refit": "true"}, ["`decoder` is '0.3'; this task-net has fixed"]),
+        ({"--energy": "true"}, ["'--energy'"]),
+        ({"--tag_column": "2"}, ["`tag_column` is an option of tag sequences"]),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_clear_line_before_the_model_is_loaded(texts, tmp_path, monkeypatch, flags, words):
+    def refuse(*_, **__):
+        raise AssertionError("the weights were loaded before the mistake was found")
+
+    monkeypatch.setattr(SealForMultiLabel, "from_pretrained", refuse)
+    write(tmp_path / "test.csv", labelled(texts[2]))
+    write(tmp_path / "unknown.csv", [{"text": "good", "labels": "joy|jot"}])
+    write(tmp_path / "new.csv", [{"text": "good", "label": "joy"}])
+    (tmp_path / "there.json").write_text("mine")
+    given = {"--input": "test.csv", "--output": "results.json"} | flags
+    given |= {name: tmp_path / given[name] for name in ("--input", "--output")}
+    message = refusal("--model", texts[1], *(word for pair in given.items() for word in pair))
+    assert all(word in message for word in words), message
+    assert (tmp_path / "there.json").read_text() == "mine" and not (tmp_path / "results.json").exists()
+
+
+def test_options_of_tables_are_refused_for_arff(features, tmp_path):
+    source = arff(tmp_path / "new.arff", np.zeros((2, 6)), np.zeros((2, 4)))
+    for flags in (["--label_column", "mood"], ["--label_format", "ids"]):
+        message = refusal("--model", features[1], "--input", source, *flags)
+        assert f"`{flags[0][2:]}` is of tables, but" in message and "is ARFF" in message
