@@ -40,6 +40,7 @@ KINDS = {  # name of a file -> the keys that tell its lines apart
     "comparisons": ("comparison",),  # what the runs of a comparison have in common
     "searches": ("comparison", "name"),  # what a search found of a method
     "runs": ("comparison", "name", "seed"),  # a run of a method
+    "defaults": ("name", "loss", "seed"),  # a run with no flag but the data, see defaults.py
 }
 SCORES = "scores.txt.xz"
 ROWS = "test_rows"  # key of a run: by decoder, its scores, or in its line what they are found by

@@ -194,7 +194,7 @@ def test_packaged_recipes_parse_and_every_line_says_why(name, tmp_path):
     }[name]
     found = (args.learning_rate, args.per_device_train_batch_size, args.per_device_eval_batch_size, args.max_grad_norm)
     found += (args.num_train_epochs, args.loss_net_learning_rate, args.lr_scheduler_type, args.num_samples)
-    assert (*found, data.normalize, args.warmup_steps) == expected
+    assert (*found, data.normalize, args.get_warmup_steps(1000)) == expected
     assert args.energy_weight == 1.0
     for line in file.read_text(encoding="utf-8").splitlines():
         assert line.startswith("#") or "  # " in line

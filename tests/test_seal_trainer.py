@@ -197,6 +197,28 @@ def test_the_evaluation_loss_is_the_task_loss_alone_and_energies_stand_beside_it
     assert trainer.predict(TensorRows(tiny_run.table())).predictions.shape == (96, 6)
 
 
+def test_how_often_gold_is_preferred_to_fresh_samples(tmp_path, monkeypatch):
+    """Against the probabilities of all 2⁶ label sets, by the energy and by the task-net itself."""
+    monkeypatch.setattr("seal_hf.training.forwards.EVALUATION_SAMPLES", 2000)
+    trainer, nets = tiny_run.make(tmp_path)
+    trainer.train()
+    metrics = trainer.evaluate()
+    batch = TensorRows(tiny_run.table()).batch(range(96))
+    x, gold = batch["features"], batch["labels"]
+    everything = torch.cartesian_prod(*[torch.tensor([0.0, 1.0])] * 6).expand(96, -1, -1)  # (B, 64, L)
+    nets.eval()
+    with torch.no_grad():
+        log_p = nets.space.log_prob(nets(features=x).logits, torch.cat([gold.unsqueeze(1), everything], 1))
+        energies = nets.energy(torch.cat([gold.unsqueeze(1), everything], 1), features=x)
+    weights = log_p[:, 1:].exp() * (everything != gold.unsqueeze(1)).any(-1)
+    for name, scores in (("energy", -energies), ("task_net", log_p)):
+        better = (scores[:, :1] > scores[:, 1:]).float() + 0.5 * (scores[:, :1] == scores[:, 1:])
+        expected = (weights * better).sum() / weights.sum()
+        assert metrics[f"eval_{name}_auc"] == pytest.approx(expected.item(), abs=0.01)
+    again = trainer.evaluate()
+    assert again["eval_energy_auc"] == metrics["eval_energy_auc"]  # the noise depends on the step
+
+
 def test_a_second_training_and_model_init_start_the_learner_anew(tmp_path):
     trainer, _ = tiny_run.make(tmp_path, num_train_epochs=1)
     trainer.train()

@@ -19,6 +19,8 @@ from ..utils.noise import stateless_noise
 from .base import encoder_inputs
 from .meters import Meters
 
+EVALUATION_SAMPLES = 8  # of each row, which the energy is to tell from gold
+
 
 class TwoNets:
     """Task-net and loss-net of a trainer, as a step runs them.
@@ -75,7 +77,8 @@ class TwoNets:
         return stateless_noise(args.device, args.seed, step, update, args.process_index, micro_batch)
 
     def meter_evaluation(self, outputs: Any, inputs: dict[str, Tensor]) -> None:
-        """Energies of output and gold are reported beside the evaluation loss, since the loss-net moves."""
+        """Energies of output and gold are reported beside the evaluation loss, since the loss-net moves; and how often
+        gold is preferred to a fresh sample, by the energy and by the task-net's own probability."""
         trainer = self.trainer
         if trainer.loss_net is None:
             return
@@ -83,9 +86,25 @@ class TwoNets:
         trainer.loss_net.eval()
         batch, space = self.micro_batch(0, outputs, inputs), trainer.space
         gold, mask = space.gold(batch.labels)
-        y = space.join([space.output(batch.logits), space.candidate(gold)])
-        trainer._meter_energies(trainer.loss_net.energies(self.encode(batch), y, mask))
+        parts, drawn = [space.output(batch.logits), space.candidate(gold)], None
+        if space.has_all_gold and not space.samples_from_inputs:
+            drawn = space.sample(batch.logits, EVALUATION_SAMPLES, self._evaluation_noise())
+            parts.append(drawn)
+        energies = trainer.loss_net.energies(self.encode(batch), space.join(parts), mask)
+        trainer._meter_energies(energies[:, : GOLD + 1])
+        if drawn is not None:
+            log_p = space.log_prob(batch.logits, space.join(parts[1:]), mask)
+            differs = space.cost(drawn, gold, "l1", mask) > 0
+            orders = [preferred(-energies[:, GOLD:], differs), preferred(log_p, differs), differs.sum(1)]
+            trainer._meter_orders(torch.stack([order.float() for order in orders], dim=1))
         trainer.loss_net.train(was_training)
+
+    def _evaluation_noise(self) -> torch.Generator:
+        """Of each batch of an evaluation its own; the key is longer than that of any noise in training."""
+        trainer, args = self.trainer, self.trainer.args
+        trainer.evaluated_batches += 1
+        key = (args.seed, trainer.state.global_step, 0, args.process_index, trainer.evaluated_batches, 1)
+        return stateless_noise(args.device, *key)
 
     def _features(self, outputs: Any, inputs: dict[str, Tensor]) -> Tensor | None:
         """The loss-net's features, where it does not compute them: cached with the rows, or the task-net's."""
@@ -98,6 +117,17 @@ class TwoNets:
     def _shares_features(self) -> bool:
         loss_net = self.trainer.loss_net
         return loss_net is not None and loss_net.config.encoder_mode == "shared"
+
+
+def preferred(scores: Tensor, differs: Tensor) -> Tensor:
+    """How many of K samples that are not gold score less than gold: (B,); ties count one half.
+
+    Args:
+        scores: (B, 1 + K), gold first.
+        differs: (B, K) bool, False where a sample is gold.
+    """
+    gold, samples = scores[:, :1], scores[:, 1:]
+    return (differs * ((gold > samples) + 0.5 * (gold == samples))).sum(1)
 
 
 class PhaseMeters:

@@ -9,6 +9,8 @@ TRANSFORMERS = tuple(int(part) for part in transformers.__version__.split(".")[:
 
 # The argument `fsdp` of 4.57 has no version and gives FSDP1, whatever `fsdp_config` says; remove with transformers 4.
 FSDP_ARGUMENT_IS_FSDP1 = TRANSFORMERS < (5, 0)
+# Arguments of 4.57 that 5 has under another name, which recipes may use on both; remove with transformers 4.
+RENAMED_ARGUMENTS = {"warmup_ratio": "warmup_steps"} if TRANSFORMERS >= (5, 0) else {}
 
 
 def enable_gradient_checkpointing(net: PreTrainedModel) -> None:

@@ -1,0 +1,185 @@
+"""Does the default cost a newcomer anything? Cross-entropy beside the default, with no flag but the data.
+
+    python benchmarks/defaults.py --data_dir path/to/data --encoder path/to/minilm               # sets of the verdict
+    python benchmarks/defaults.py --data_dir path/to/data --encoder path/to/minilm --sets find   # to find a rule on
+    python benchmarks/defaults.py --table                                                        # what is on file
+
+Each run is a process of its own, `seal-hf train ...`, with seeds 1 to 3. A run that is in recipes/results/ is not
+repeated (see results_store.py), so a stopped command goes on, and a later day adds seeds. Texts are the first 2,000
+training rows under a small encoder. The synthetic texts are made here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from results_store import ROOT, Store
+
+from seal_hf.compare.runs import origin
+from seal_hf.compare.statistics import mean_std, paired_test
+from seal_hf.utils.files import whole_file
+
+STORE = Store()
+LABELS = {"tuned": "test_f1_example_tuned", "calibrated": "test_f1_example_calibrated"}
+TAGS, MASKS = {"span F1": "test_f1", "accuracy": "test_accuracy"}, {"IoU": "test_mean_iou_tuned"}
+LOSSES = {"ce": ["--loss", "ce"], "default": []}
+
+
+class DataSet(NamedTuple):
+    """What a newcomer names.
+
+    Attributes:
+        program: behind `seal-hf train`.
+        figures: of the test split, in [0, 1]; the first that a run has is compared.
+        words: flags beside the data's name.
+        encoder: whether a pretrained one reads it.
+    """
+
+    program: str
+    figures: dict[str, str]
+    words: tuple[str, ...] = ()
+    encoder: bool = False
+
+
+TEXTS = DataSet("mlc", LABELS, ("--max_train_rows", "2000"), encoder=True)
+FEATURES = DataSet("mlc", LABELS)
+SETS = {
+    "find": {
+        "bibtex": FEATURES,
+        "cal500": FEATURES,
+        "xed_en": TEXTS,
+        "brighter_eng": TEXTS,
+        "twitter_pos": DataSet("tagging", TAGS),
+        "synthetic_600": TEXTS,
+    },
+    "verdict": {
+        "genbase": FEATURES,
+        "spo_fun": FEATURES,
+        "seq_fun": FEATURES,
+        "delicious": DataSet("mlc", LABELS, ("--num_train_epochs", "6")),
+        "semeval2018_ec": TEXTS,
+        "hoc": TEXTS,
+        "go_emotions": TEXTS,
+        "wnut17": DataSet("tagging", TAGS, ("--max_train_rows", "1000"), encoder=True),
+        "weizmann": DataSet("segmentation", MASKS),
+        "synthetic_200": TEXTS,
+    },
+}
+
+
+def synthetic(num_rows: int, path: Path) -> None:
+    """A CSV of short texts whose labels depend on each other: a topic has a few words of its own, two topics exclude
+    each other, and a third goes with both of a pair. Seeded; some labels have no word in the text."""
+    topics = {
+        "sport": "match goal team season coach",
+        "money": "market bank price profit tax",
+        "health": "doctor clinic diet sleep patient",
+        "travel": "flight hotel beach train passport",
+        "school": "teacher exam lesson pupil homework",
+    }
+    noise = "today people said about after before never often small large".split()
+    draw = random.Random(num_rows)
+    with whole_file(path) as unfinished, open(unfinished, "w", encoding="utf-8") as file:
+        file.write("text,labels\n")
+        for _ in range(num_rows):
+            labels = set(draw.sample(sorted(topics), draw.choice((1, 1, 2, 2, 3))))
+            if {"sport", "money"} <= labels:
+                labels.discard("money")
+            if {"health", "travel"} <= labels:
+                labels.add("school")
+            words = [
+                draw.choice(topics[label].split()) for label in sorted(labels) for _ in range(draw.choice((0, 1, 2)))
+            ]
+            words += draw.sample(noise, 6)
+            draw.shuffle(words)
+            file.write(f"{' '.join(words)},{'|'.join(sorted(labels))}\n")
+
+
+def runs_of(names: list[str], seeds: list[int]) -> Iterator[tuple[str, str, int]]:
+    """Data set, loss and seed of what is not on file yet; seed by seed, so that each has both losses soon."""
+    for seed in seeds:
+        for name in names:
+            for loss in LOSSES:
+                if (name, loss, seed) not in STORE.lines(name, "defaults"):
+                    yield name, loss, seed
+
+
+def run(name: str, loss: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
+    """The figures of one run, and what made it."""
+    data = {**SETS["find"], **SETS["verdict"]}[name]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        words = [*data.words, *LOSSES[loss], "--seed", str(seed), "--disable_tqdm", "true", "--report_to", "none"]
+        if name.startswith("synthetic_"):
+            synthetic(int(name.removeprefix("synthetic_")), folder / f"{name}.csv")
+            source = ["--dataset", str(folder / f"{name}.csv")]
+        else:
+            source = ["--dataset", name, "--data_dir", options.data_dir]
+        source += ["--model_name_or_path", options.encoder] if data.encoder else []
+        source += ["--loss_net_encoder", "shared"] if data.encoder and data.program == "mlc" else []
+        made_by = origin(f"seal-hf train {data.program}", words)
+        command = [sys.executable, "-m", "seal_hf", "train", data.program, *source, *words]
+        start = time.perf_counter()
+        done = subprocess.run([*command, "--output_dir", str(folder / "run")], capture_output=True, text=True, cwd=ROOT)
+        if done.returncode:
+            sys.exit(f"{name}, {loss}, seed {seed}: {done.stderr[-2000:]}")
+        results = json.loads((folder / "run" / "all_results.json").read_text(encoding="utf-8"))
+    figures = {key: value for key, value in results.items() if isinstance(value, (int, float))}
+    seconds = time.perf_counter() - start
+    return {"name": name, "loss": loss, "seed": seed, "wall_seconds": seconds, **figures, **made_by}
+
+
+def table(names: list[str]) -> str:
+    """Markdown: a row per data set and figure, in percent: mean ± deviation over seeds, and the difference with p."""
+    lines = ["| data | figure | seeds | cross-entropy | default | difference |", "|---|---|---|---|---|---|"]
+    differences = []
+    for name in names:
+        found = STORE.lines(name, "defaults")
+        seeds = sorted({seed for _, loss, seed in found if loss == "ce"} & {s for _, loss, s in found if loss != "ce"})
+        for title, key in {**SETS["find"], **SETS["verdict"]}[name].figures.items():
+            pairs = [(found[name, "ce", seed].get(key), found[name, "default", seed].get(key)) for seed in seeds]
+            if not pairs or None in pairs[0]:
+                continue
+            ce, ours = (tuple(100 * value for value in values) for values in zip(*pairs, strict=True))
+            change = statistics.mean(ours) - statistics.mean(ce)
+            differences.append((name, change))
+            p = f", p {paired_test(ours, ce):.2g}" if len(seeds) > 1 else ""
+            cells = [f"{mean:.2f} ± {std:.2f}" for mean, std in (mean_std(ce), mean_std(ours))]
+            lines.append(f"| {name} | {title} | {len(seeds)} | {' | '.join(cells)} | {change:+.2f}{p} |")
+    first = dict(reversed(differences))  # of each data set, the first figure
+    if first:
+        lines.append(
+            f"\nmean difference of the first figures of {len(first)} sets: {statistics.mean(first.values()):+.2f}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", default="verdict", help=f"{', '.join(SETS)}, or names of data sets by commas")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    parser.add_argument("--data_dir", help="folder of the data sets")
+    parser.add_argument("--encoder", help="folder or Hub id of a small encoder, for texts")
+    parser.add_argument("--table", action="store_true", help="train nothing; print the table of what is on file")
+    options = parser.parse_args()
+    names = list(SETS.get(options.sets, options.sets.split(",")))
+    if not options.table:
+        for name, loss, seed in runs_of(names, options.seeds):
+            found = run(name, loss, seed, options)
+            STORE.add({name: {"defaults": [found]}})
+            print(f"{name}, {loss}, seed {seed}: {found['wall_seconds']:.0f} s", flush=True)
+    print(table(names))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""What a user would want to know of a run before it begins: said once, with the argument that changes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from transformers import TrainingArguments
+from transformers.utils import logging
+
+logger = logging.get_logger(__name__)
+
+
+def hint_at(args: TrainingArguments, num_training_steps: int) -> None:
+    """Warn of a warm-up as long as the run, and of a run that logs no step.
+
+    Args:
+        args: of the run.
+        num_training_steps: updates of the whole run; 0 for an evaluation, of which nothing is said.
+    """
+    for hint in hints(args, num_training_steps) if args.process_index == 0 and num_training_steps > 0 else ():
+        logger.warning_once(hint)
+
+
+def hints(args: Any, num_training_steps: int) -> list[str]:
+    """The sentences."""
+    found, steps = [], num_training_steps
+    if (warmup := args.get_warmup_steps(steps)) >= steps:
+        found.append(
+            f"The warm-up takes {warmup} steps and the run has {steps}: the learning rate never reaches "
+            f"{args.learning_rate:g}. Give fewer --warmup_steps, or more epochs."
+        )
+    every = args.logging_steps if args.logging_steps >= 1 else args.logging_steps * steps
+    if args.logging_strategy == "steps" and every > steps and not args.logging_first_step:
+        found.append(
+            f"No step is logged: `logging_steps` is {args.logging_steps:g} and the run has {steps}. Give "
+            f"--logging_steps {max(1, steps // 10)}."
+        )
+    return found

@@ -1,0 +1,55 @@
+"""What is said once of a run: of a warm-up as long as the run, of a run that logs no step, of texts that were cut."""
+
+import re
+
+import pytest
+import tiny_run
+from tiny_models import tiny_texts, tiny_tokenizer
+
+from seal_hf import tokenize
+from seal_hf.cli.recipes import parse_recipe
+from seal_hf.training.arguments import SealTrainingArguments
+from seal_hf.training.hints import hints
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"warmup_steps": 18}, "The warm-up takes 18 steps and the run has 18: .* fewer --warmup_steps"),
+        ({"warmup_steps": 17}, None),
+        ({"logging_steps": 19}, "No step is logged: `logging_steps` is 19 and the run has 18. Give --logging_steps 1"),
+        ({"logging_steps": 19, "logging_first_step": True}, None),
+        ({"logging_steps": 19, "logging_strategy": "epoch"}, None),
+        ({"logging_steps": 0.5}, None),
+    ],
+)
+def test_a_run_says_what_it_would_not_do(options, said, tmp_path, caplog):
+    with caplog.at_level("WARNING"):
+        trainer, _ = tiny_run.make(tmp_path, loss="ce", **options)
+        trainer.train()
+    assert trainer.state.global_step == 18
+    found = hints(trainer.args, 18)
+    assert len(found) == (said is not None)
+    assert all(re.search(said, hint) and caplog.text.count(hint) == 1 for hint in found)
+
+
+def test_nothing_is_said_of_an_evaluation(tmp_path, caplog):
+    trainer, _ = tiny_run.make(tmp_path, loss="ce", warmup_steps=100, num_train_epochs=0)
+    with caplog.at_level("WARNING"):
+        trainer.train()
+    assert "warm-up" not in caplog.text
+
+
+def test_texts_that_were_cut_are_counted():
+    """Of one token per word and two special ones."""
+    texts = tiny_texts(40)
+    lengths = [len(text.split()) + 2 for text in texts["text"][:]]
+    for limit in (4, 7, 12):
+        assert tokenize(texts, tiny_tokenizer(), limit).num_cut == sum(length > limit for length in lengths)
+
+
+def test_a_recipe_may_give_the_warm_up_as_a_share_on_both_lines_of_transformers(tmp_path):
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("warmup_ratio: 0.1\n", encoding="utf-8")
+    (args,) = parse_recipe(SealTrainingArguments, ["--recipe", str(recipe), "--output_dir", str(tmp_path)])
+    assert args.get_warmup_steps(200) == 20
