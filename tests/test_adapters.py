@@ -373,6 +373,13 @@ def test_a_missing_library_is_named(base, monkeypatch):
         SealForMultiLabel.from_pretrained(base, adapter="pfeiffer")
 
 
+def test_a_saved_adapter_names_its_missing_library(mode, base, tmp_path, monkeypatch):
+    nets(base, mode).save_pretrained(tmp_path, adapter_export="adapter")
+    monkeypatch.setitem(__import__("sys").modules, mode, None)
+    with pytest.raises(ValueError, match=f"holds an adapter of the library '{mode}', which is not installed: pip"):
+        SealForMultiLabel.from_pretrained(tmp_path, with_loss_net=False)
+
+
 def test_the_card_of_an_adapter_tells_how_to_load_it(mode, base, rows, tmp_path):
     """Its snippet runs as it stands, and gives the probabilities of the model that was saved."""
     seal = nets(base, mode)

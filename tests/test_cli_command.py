@@ -5,26 +5,43 @@ Oracles: the parsers of the programs themselves, and the modules that a process 
 
 import importlib
 import inspect
+import logging
 import os
 import re
 import runpy
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import datasets
 import pytest
 from launching import finish, start
+from transformers.utils import logging as hf_logging
 
 import seal_hf
 from seal_hf import __main__ as command
 from seal_hf import api
 from seal_hf.cli.known_flags import known_flags, mistyped_flag
+from seal_hf.cli.programs import INTERRUPTED
 from seal_hf.cli.recipes import recipe_parser
 from seal_hf.compare.program import own_parser
 
 ROOT = Path(__file__).resolve().parents[1]
 TRAINED = "mlc tagging srl segmentation rewards energy mask-energy".split()
 SUBCOMMANDS = ["predict", "evaluate", *(f"train {name}" for name in TRAINED), "compare", "analyse"]
+
+
+@pytest.fixture(autouse=True)
+def screen_as_it_was():
+    """`seal-hf compare` silences the libraries of its process."""
+    loggers = [logging.getLogger(name) for name in ("seal_hf", "transformers")]
+    levels = [logger.level for logger in loggers]
+    yield
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
+    hf_logging.enable_progress_bar()
+    datasets.enable_progress_bars()
 
 
 def run(monkeypatch, words):
@@ -182,6 +199,15 @@ def test_a_program_has_the_name_of_its_subcommand(name, monkeypatch, capsys):
     assert capsys.readouterr().out.startswith(f"usage: seal-hf {name} [-h]")
     flags = "--seeds x" if name == "compare" else "--seed x"
     assert f"seal-hf {name}: " in str(run(monkeypatch, f"{name} {flags}")) + capsys.readouterr().err
+
+
+def test_ctrl_c_ends_a_program_with_one_line(monkeypatch, capsys):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("seal_hf.cli.predict.main", interrupted)
+    assert run(monkeypatch, "predict") == INTERRUPTED == 128 + signal.SIGINT
+    assert capsys.readouterr().err == "seal-hf predict: interrupted.\n"
 
 
 def test_accelerate_launches_the_command_in_two_processes(tmp_path):

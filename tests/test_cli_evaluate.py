@@ -91,7 +91,7 @@ def test_another_decoder_and_a_threshold(texts, predicted, tmp_path):
         found = evaluated(folder, source, tmp_path / "results.json", "--decoder", decoder)
         expected = set_metrics(decisions.decide(probabilities, decoder), gold)
         assert {name: found["figures"][name] for name in expected} == pytest.approx(expected)
-        assert found["decoder"] == decoder
+        assert found["decoder"] == decoder and found["decoders"][decoder] == pytest.approx(expected)
 
 
 def test_refit_is_fitted_on_these_rows_and_the_model_stays_as_it_was(texts, predicted, tmp_path, capsys):
@@ -171,7 +171,7 @@ def test_the_report_by_label_is_printed_up_to_40_labels(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        ({"--input": "unknown.csv"}, ["1 labels are not known to the model (jot); it knows 4: joy, anger, fear, calm.",
+        ({"--input": "unknown.csv"}, ["does not know 1 of the labels (jot); it knows 4: joy, anger, fear, calm.",
                                       "Did you mean 'joy'?"]),
         ({"--input": "new.csv"}, ["new.csv has no column 'labels'; its columns are text, label", "--label_column",
                                   "Did you mean 'label'?"]),

@@ -277,7 +277,7 @@ def no_weights(monkeypatch):
         ({"--decoder": "1.5"}, ["`decoder` is 1.5", "from 0 to 1"]),
         ({"--split": "test"}, ["`split` is 'test'", "is one file"]),
         ({"--word_column": "2"}, ["`word_column` is an option of tag sequences, but", "predicts label sets"]),
-        ({"--batch_size": "0"}, ["--batch_size", "'0' is no whole number of at least 1"]),
+        ({"--batch_size": "0"}, ["--batch_size", "'0' is not a whole number of at least 1"]),
         ({"--dtype": "float64"}, ["--dtype", "'float64'", "bfloat16"]),
         ({"--energy": "maybe"}, ["--energy", "'maybe' is neither true nor false"]),
         ({"--outptu": "x"}, ["'--outptu'", "Did you mean '--output'?", "seal-hf predict --help"]),

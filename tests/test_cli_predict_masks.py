@@ -2,6 +2,7 @@
 `mask_metrics` on whole arrays."""
 
 import json
+import shutil
 from types import SimpleNamespace
 
 import numpy as np
@@ -270,3 +271,9 @@ def test_mistakes_are_said_in_one_line_before_the_model_is_loaded(
         predict(["--model", saved.path, "--input", source, *given, *flags])
     assert "\n" not in str(caught.value)
     assert sorted(path.name for path in images.iterdir()) == there
+
+
+def test_a_folder_without_an_image_processor_is_one_clear_line(saved, images, tmp_path):
+    shutil.copytree(saved.path, tmp_path / "bare", ignore=shutil.ignore_patterns("preprocessor_config.json"))
+    with pytest.raises(ValueError, match="bare holds no image processor to read images with. Save the one"):
+        run(str(tmp_path / "bare"), images / "new", tmp_path / "masks")

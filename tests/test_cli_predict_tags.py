@@ -159,8 +159,10 @@ def test_raw_text_has_offsets_into_its_own_text(saved, tmp_path):
     assert rows[0]["words"] == ["a", "film", ",", "song", "and", "plot", "!"]
     for row in rows:
         assert all(row["text"][e["start"] : e["end"]] == e["text"] for e in row["entities"])
-    _, tags = SealForTokenClassification.from_pretrained(model.path).predict([row["words"] for row in rows])
+    seal = SealForTokenClassification.from_pretrained(model.path)
+    _, tags = seal.predict([row["words"] for row in rows])
     assert [row["tags"] for row in rows] == tags and any(row["entities"] for row in rows)
+    assert seal.predict([]) == ([], [])
 
 
 def test_every_plain_tag_is_an_entity(tmp_path):
@@ -402,7 +404,7 @@ def test_a_tag_that_the_model_does_not_know(saved, tmp_path, capsys):
         (["--output", "out.jsonl", "--max_length", "8"], "`max_length` is of a Hugging Face encoder"),
         (["--output", "out.jsonl", "--word_column", "tokens"], "`word_column` is 'tokens'; columns of this format"),
         (["--output", "out.jsonl", "--word_column", "3"], "1 columns, and `word_column` is 3"),
-        (["--output", "out.jsonl", "--batch_size", "0"], "'0' is no whole number of at least 1"),
+        (["--output", "out.jsonl", "--batch_size", "0"], "'0' is not a whole number of at least 1"),
         (["--output", "out.csv"], "'out.csv', whose suffix names no format that can hold these predictions"),
     ],
 )

@@ -188,7 +188,7 @@ GOLD, SRL, FEATURES = Needs(tags=TAGS), Needs(predicate=True), Needs(["pos"])
         ("a.srl", "hi there\n", SRL, {}, "line 1: 2 columns, expected 6: index, word, POS"),
         ("a.jsonl", "[1]\n", Needs(), {}, "line 1: .* is no JSON object"),
         ("a.jsonl", "{\n", Needs(), {}, "line 1: no JSON"),
-        ("a.jsonl", lines({"sentence": "hi"}), Needs(), {}, "fields sentence; expected words or tokens or text"),
+        ("a.jsonl", lines({"wrds": "hi"}), Needs(), {}, "expected words or tokens or text. Name .*--word_column"),
         ("a.jsonl", lines({"tokens": ["a"]}), Needs(), {"word_column": "tokns"}, "is 'tokns'.*Did you mean 'tokens'"),
         ("a.jsonl", lines({"tokens": ["a"]}), Needs(), {"word_column": 0}, "JSON fields have names"),
         ("a.jsonl", lines({"words": []}), Needs(), {}, "line 1: no words. Remove the row."),

@@ -1,6 +1,7 @@
 """Oracles: definitions in loops, folds that are fitted by hand, a jackknife for the error of a ratio."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -133,12 +134,56 @@ def test_mistakes_are_named():
         ALL.decide(p, "treshold")
     with pytest.raises(ValueError, match="from 0 to 1"):
         ALL.decide(p, 1.5)
-    with pytest.raises(ValueError, match="4 thresholds, but 3 labels"):
+    with pytest.raises(ValueError, match="`config.decisions` has 4 thresholds, but there are 3 labels"):
         ALL.decide(p[:, :3], "thresholds")
     with pytest.raises(ValueError, match="`decoder` is 'thresholds'; this task-net has fixed, expected_f1"):
         LabelDecisions.from_config(PretrainedConfig(decisions={"decoder": "thresholds"}))
     with pytest.raises(ValueError, match="`decoder` is 'viterbi'"):
         LabelDecisions.fit(p, labels, decoder="viterbi")
+
+
+@pytest.mark.parametrize(
+    "saved, said",
+    [
+        ("threshold", "`config.decisions` is 'threshold'; expected a mapping"),
+        ({"decoder": ["threshold"]}, "decoder ['threshold']; expected the name of a decoder"),
+        ({"threshold": "0.5"}, "threshold '0.5'; expected a number from 0 to 1"),
+        ({"threshold": math.nan}, "threshold nan; expected a number from 0 to 1"),
+        ({"threshold": 1.5}, "threshold 1.5; expected a number from 0 to 1"),
+        ({"thresholds": [0.1, None]}, "thresholds [0.1, None]; expected a list of numbers"),
+        ({"calibration": {"scale": 1.0}}, "calibration {'scale': 1.0}; expected two numbers"),
+        ({"calibration": 3}, "calibration 3; expected two numbers"),
+        ({"never_empty": "no"}, "never_empty 'no'; expected true or false"),
+        ({"empty_score": True}, "empty_score True; expected a number from 0 to 1"),
+        ({"folded": 1}, "folded 1; expected the name of a decoder"),
+    ],
+)
+def test_saved_values_of_another_kind_are_named(saved, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        LabelDecisions.from_config(PretrainedConfig(decisions=saved))
+
+
+def test_masks_and_tags_check_what_was_saved_too():
+    for kind in (MaskDecisions, TagDecisions):
+        with pytest.raises(ValueError, match="decoder 3; expected the name of a decoder"):
+            kind.from_config(PretrainedConfig(decisions={"decoder": 3}))
+    assert MaskDecisions.from_config(PretrainedConfig(decisions={"threshold": None})) == MaskDecisions()
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_decoder_that_is_never_empty_anyway_may_be_asked_to_be(labelled):
+    p, labels = rows()
+    labels[:, 0] |= labelled & ~labels.any(1)
+    fitted = LabelDecisions.fit(p, labels, decoder="expected_f1" + NEVER_EMPTY)
+    assert fitted.decoder == ("expected_f1" if labelled else "expected_f1" + NEVER_EMPTY)
+    assert fitted.decide(p).any(1).all()
+    np.testing.assert_array_equal(fitted.decide(p, "expected_f1" + NEVER_EMPTY), fitted.decide(p))
+
+
+def test_several_decoders_at_once_decide_as_each_does():
+    p, _ = rows()
+    for name, decided in ALL.decide_by(p, ALL.names).items():
+        np.testing.assert_array_equal(decided, ALL.decide(p, name))
 
 
 def test_masks_by_brute_force():

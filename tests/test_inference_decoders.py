@@ -4,7 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.optimize import minimize
+from scipy.special import expit, logit
 
 from seal_hf.inference import (
     constant_probabilities,
@@ -82,6 +83,23 @@ def test_platt_scaling_is_finite_where_nothing_is_wrong_or_all_is_equal():
         assert (calibrated[labels == 1] >= calibrated[labels == 0]).all()
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_platt_scaling_by_a_general_optimiser(seed):
+    rng = np.random.default_rng(seed)
+    score = rng.normal(size=(300, 4)) * 10.0**seed  # up to where σ is 0 or 1
+    labels = rng.uniform(size=score.shape) < expit(rng.normal() + score / 10.0**seed)
+    p = expit(score)
+    smoothed = np.where(labels, (labels.sum() + 1) / (labels.sum() + 2), 1 / ((~labels).sum() + 2))
+    score = logit(p.clip(1e-12, 1 - 1e-12))
+
+    def loss(w):
+        z = w[0] * score + w[1]
+        return (np.logaddexp(0, z) - smoothed * z).mean()
+
+    found = platt_scaling(p, labels)
+    assert found == pytest.approx(minimize(loss, [0.1, 0.0], method="Nelder-Mead", tol=1e-12).x, rel=1e-4, abs=1e-4)
+
+
 def convolution(p, largest):
     """E_0 .. E_largest from the exact distribution of the number of other gold labels, label by label."""
     values = [np.prod(1 - p)]
@@ -147,6 +165,15 @@ def test_thresholds_per_label_never_lose_and_no_single_one_can_still_gain(seed, 
             assert example_f1(p >= other, labels, empty_score).mean() <= f1 + 1e-9
     again = tune_thresholds_per_label(p, labels, start, empty_score=empty_score)
     assert (again[0] == thresholds).all()
+
+
+@pytest.mark.parametrize("start", [0.0, 0.004, 0.456, 1.0])
+def test_rows_below_the_grid_are_decided_from_the_start_alone(start):
+    rng = np.random.default_rng(1)
+    p, labels = rng.uniform(size=(50, 6)) ** 8, rng.uniform(size=(50, 6)) < 0.3
+    thresholds, f1 = tune_thresholds_per_label(p, labels, start)
+    assert f1 == example_f1(p >= thresholds, labels).mean() >= example_f1(p >= start, labels).mean()
+    assert set(thresholds) <= {start, *(np.arange(1, 100) / 100)}
 
 
 def test_two_labels_reach_the_best_pair():

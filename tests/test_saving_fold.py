@@ -50,6 +50,8 @@ def test_a_folded_net_decides_at_one_half_as_the_net_did(kind, decoder, tmp_path
     assert saved["decoder"] == "fixed" and saved["threshold"] == 0.5 and saved["folded"] == decoder
     again = SealForMultiLabel.from_pretrained(tmp_path / "folded", with_loss_net=False)
     assert torch.equal(again.predict(**inputs)[1], decided)  # not folded twice
+    with pytest.raises(ValueError, match=f"this task-net has fixed, and its classifier's bias holds `{decoder}`"):
+        again.predict(**inputs, decoder="expected_f1")
     with pytest.raises(ValueError, match="`decoder` is 'threshold'; this task-net has fixed"):
         again.predict(decoder="threshold", **inputs)
 
@@ -88,6 +90,16 @@ def test_of_masks_the_likelier_class_is_the_decision(kind, tmp_path):
     assert differs < 1e-3 and 0.4 < masks.float().mean() < 0.6  # pixels at the threshold itself
 
 
+def test_a_folded_net_that_is_folded_again_stays_as_it_is(tmp_path):
+    both, inputs = nets("bert", "thresholds", tmp_path / "net"), tiny_inputs("bert", 40)
+    both.save_pretrained(tmp_path / "folded", fold_decision=True)
+    again = SealForMultiLabel.from_pretrained(tmp_path / "folded", with_loss_net=False)
+    again.save_pretrained(tmp_path / "twice", fold_decision=True)
+    twice = SealForMultiLabel.from_pretrained(tmp_path / "twice", with_loss_net=False)
+    assert twice.config.decisions == again.config.decisions and twice.config.decisions["folded"] == "thresholds"
+    assert torch.equal(twice.predict(**inputs)[1], both.predict(**inputs)[1])
+
+
 def test_what_no_bias_can_hold_is_refused(tmp_path):
     both = nets("bert", "calibrated_f1", tmp_path / "net")
     with pytest.raises(ValueError, match="the decoder is 'calibrated_f1', which is no threshold"):
@@ -99,6 +111,14 @@ def test_what_no_bias_can_hold_is_refused(tmp_path):
     del both.config.decisions
     with pytest.raises(ValueError, match="no decision is stored"):
         both.save_pretrained(tmp_path / "no", fold_decision=True)
+    few = nets("bert", "thresholds", tmp_path / "few")
+    few.config.decisions["thresholds"].pop()
+    with pytest.raises(ValueError, match="thresholds, but the task-net .* labels"):
+        few.save_pretrained(tmp_path / "no", fold_decision=True)
+    coarse = nets("bert", "threshold", tmp_path / "coarse")
+    coarse.task_net.to(torch.bfloat16)
+    with pytest.raises(ValueError, match="the weights are bfloat16, too coarse"):
+        coarse.save_pretrained(tmp_path / "no", fold_decision=True)
     averaged = tiny_masks.model(crop_size=12)
     MaskDecisions(decoder="threshold", threshold=0.3).store(averaged.config)
     kept = {name: value.clone() for name, value in averaged.task_net.state_dict().items()}

@@ -79,6 +79,36 @@ def test_the_arguments_name_the_decoder_or_fold_it(tmp_path):
     assert not (tmp_path / "folded" / "_loss_net").exists()
 
 
+def test_a_net_that_trained_in_half_precision_is_folded_in_full(tmp_path):
+    trainer, nets = labels_trainer(tmp_path, bf16=True)
+    decisions = trainer.fit_decisions(decoder="thresholds")
+    trainer.args.fold_decision = True
+    trainer.save_model()
+    plain = AutoModelForSequenceClassification.from_pretrained(tmp_path)
+    features = trainer.eval_dataset.batch(range(96))["features"]
+    with torch.no_grad():
+        found = plain(features=features).logits.sigmoid() >= 0.5
+        p = type(nets.task_net).forward(nets.task_net.eval(), features=features).logits.double().sigmoid()
+    np.testing.assert_array_equal(found.numpy(), decisions.decide(p.numpy()))
+
+
+def test_what_cannot_be_folded_is_refused_before_training(tmp_path):
+    rows = MaskRows(tiny_masks.squares())
+    for crop_size in (12, 100):
+        with pytest.raises(ValueError, match="averages over crops"):
+            tiny_masks.make(tmp_path, tiny_masks.model(crop_size=crop_size), rows, loss="ce", fold_decision=True)
+
+
+def test_an_adapter_is_not_folded(tmp_path):
+    pytest.importorskip("peft")
+    AutoModelForSequenceClassification.from_config(tiny_config("bert")).save_pretrained(tmp_path / "bert")
+    both = SealForMultiLabel.from_pretrained(tmp_path / "bert", loss_net_encoder="peft")
+    texts = tokenize(tiny_texts(8), tiny_tokenizer(), max_length=5)
+    args = tiny_arguments(tmp_path, loss_net_encoder="peft", adapter_export="adapter", fold_decision=True)
+    with pytest.raises(ValueError, match="saved as an adapter"):
+        SealTrainer(both, args, train_dataset=texts, eval_dataset=texts)
+
+
 def test_checkpoints_are_not_folded(tmp_path):
     trainer, nets = tiny_run.make(tmp_path, loss="ce", fold_decision=True, save_strategy="epoch")
     trainer.train()
@@ -101,6 +131,11 @@ def test_mistakes_are_named(tmp_path):
     trainer, _ = tiny_run.make(tmp_path)
     with pytest.raises(ValueError, match="`dataset` has no rows"):
         trainer.fit_decisions(TensorRows(tiny_run.table(0)))
+    with pytest.raises(ValueError, match="`dataset` has several data sets, a, b: decisions are fitted on one set"):
+        trainer.fit_decisions({"a": trainer.eval_dataset, "b": trainer.eval_dataset})
+    trainer.eval_dataset = None
+    with pytest.raises(ValueError, match="`dataset` has no rows"):
+        trainer.fit_decisions()
 
 
 @pytest.mark.parametrize("never", [True, False])
@@ -180,6 +215,8 @@ def test_texts_are_cut_where_training_cut_them(tmp_path):
     torch.testing.assert_close(probabilities, expected, atol=1e-5, rtol=0)
     np.testing.assert_array_equal(decided.bool(), decisions.decide(probabilities.numpy()))
     assert probabilities.shape == (40, len(LABELS))
+    for name in decisions.names:
+        assert [found.shape for found in again.predict([], decoder=name)] == [(0, len(LABELS))] * 2
     for given, message in (({"texts": "one"}, "one string"), ({"texts": ["a", 3]}, "a int at place 1")):
         with pytest.raises(ValueError, match=f"`texts` holds {message}"):
             again.predict(given["texts"])

@@ -114,6 +114,7 @@ def test_parallelism_within_a_row_or_a_layer_is_refused(tmp_path, name):
 @pytest.mark.parametrize(
     "kind, changes, options, message",
     [
+        ("FSDP", dict(plugin=fsdp()), dict(fold_decision=True), "FSDP does not go with fold_decision: fold what was"),
         ("FSDP", dict(plugin=fsdp(fsdp_version=1)), {}, "FSDP does not go with fsdp_version 1: set fsdp_version: 2"),
         ("FSDP", dict(plugin=fsdp(state_dict_type="SHARDED_STATE_DICT")), {}, "set fsdp_state_dict_type: FULL_STATE_"),
         ("FSDP", dict(plugin=fsdp(cpu_ram_efficient_loading=True)), {}, "set fsdp_cpu_ram_efficient_loading: false"),

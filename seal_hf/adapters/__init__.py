@@ -25,6 +25,7 @@ __all__ = [
     "LossAdapter",
     "check_adapters",
     "library_of",
+    "not_installed",
     "with_adapter",
 ]
 
@@ -84,7 +85,10 @@ def with_adapter(
     try:
         return LIBRARIES[mode].wrap(model, adapter, rank, targets)
     except ImportError as error:
-        hint = "; it goes with transformers 4.57: constraints-adapters.txt" if mode == "adapters" else ""
-        raise ValueError(
-            f"`adapter` is {adapter!r}, of the library {mode!r}, which is not installed: pip install {mode}{hint}."
-        ) from error
+        raise ValueError(f"`adapter` is {adapter!r}, of the library {mode!r}, {not_installed(mode)}") from error
+
+
+def not_installed(mode: str) -> str:
+    """The end of a message that names a library of `LIBRARIES`."""
+    hint = "; it goes with transformers 4.57: constraints-adapters.txt" if mode == "adapters" else ""
+    return f"which is not installed: pip install {mode}{hint}."

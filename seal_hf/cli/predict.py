@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for note in reader.notes:
         print(f"{flags.prog}: {note}", file=sys.stderr)
     if output is not None:
-        print(f"{flags.prog}: {count} rows in {output}.", file=sys.stderr)
+        print(f"{flags.prog}: {count} {'row' if count == 1 else 'rows'} in {output}.", file=sys.stderr)
 
 
 def check_new(output: Path | None, overwrite: bool) -> None:
@@ -60,7 +60,7 @@ def check_new(output: Path | None, overwrite: bool) -> None:
 
 
 def check_format(output: Path | None, formats: Sequence[str]) -> None:
-    """Raises ValueError for a name that says none of these formats, of which an empty one is a folder."""
+    """Raises ValueError for a name whose suffix is not one of these formats; an empty one stands for a folder."""
     known = [suffix or "a folder" for suffix in formats]
     if output is None:
         if ".jsonl" not in formats:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from transformers import TrainerCallback, TrainingArguments
 
+INTERRUPTED = 130  # the exit status of what SIGINT ends, as shells give it
+
 
 def program_name() -> str:
     """This program as its messages call it, such as `run_mlc.py` or `seal-hf train mlc`."""
@@ -20,7 +22,7 @@ def program_name() -> str:
 
 
 def run_program(main: Callable[[], object]) -> None:
-    """`main()` as a command: an error that the user can mend ends it with its message, without a traceback."""
+    """`main()` as a command: an error that the user can mend, and Ctrl-C, end it with one line, without a traceback."""
     try:
         main()
         if "accelerate" in sys.modules:
@@ -31,6 +33,9 @@ def run_program(main: Callable[[], object]) -> None:
         if not _can_be_mended(error):
             raise
         sys.exit(f"{program_name()}: {error}")
+    except KeyboardInterrupt:
+        print(f"{program_name()}: interrupted.", file=sys.stderr)
+        sys.exit(INTERRUPTED)
 
 
 def _can_be_mended(error: Exception) -> bool:

@@ -18,6 +18,7 @@ import yaml
 from transformers import HfArgumentParser, TrainingArguments
 from transformers.integrations import get_available_reporting_integrations
 
+from ..utils.compat import RENAMED_ARGUMENTS
 from ..utils.messages import did_you_mean
 from .programs import program_name
 
@@ -208,7 +209,7 @@ def _fields(parser: HfArgumentParser) -> dict[str, tuple[str, Any]]:
                 aliases = field.metadata.get("aliases") or []
                 for flag in [field.name, *([aliases] if isinstance(aliases, str) else aliases)]:
                     fields[flag.lstrip("-").replace("-", "_")] = (field.name, hints[field.name])
-    return fields
+    return fields | {old: fields[new] for old, new in RENAMED_ARGUMENTS.items() if new in fields}
 
 
 def _convert(where: str, key: str, value: Any, action: Action, hint: Any) -> Any:

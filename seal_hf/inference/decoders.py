@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from ..metrics.multilabel import _BLOCK, DEFAULT_GRID, _checked, _f1
 
 MAX_PASSES = 20  # over all labels; a few suffice
+MAX_STEPS = 100  # of Newton's method; a handful suffices
+_CACHED = 1 << 15  # numbers handled at once: temporaries of that size stay in a processor's cache
 
 
 def constant_probabilities(label_rates: np.ndarray, num_rows: int) -> np.ndarray:
@@ -68,30 +69,44 @@ def tune_thresholds_per_label(
         ValueError: as `multilabel_metrics`.
     """
     probabilities, gold = _checked(probabilities, labels)
-    columns, gold_columns, gold_count = probabilities.T.copy(), gold.T.copy(), gold.sum(1)
-    thresholds = np.full(len(columns), float(start))
-    decided = (probabilities >= start).sum(1)
-    hits = ((probabilities >= start) & gold).sum(1)
+    thresholds = np.full(probabilities.shape[1], float(start))
+    decided = probabilities >= start
+    hits, both = (decided & gold).sum(1, dtype=np.float64), decided.sum(1) + gold.sum(1, dtype=np.float64)
+    columns = [_column(p, y, min(start, grid[0])) for p, y in zip(probabilities.T, gold.T, strict=True)]
+    chosen = [p >= start for _, p, _ in columns]
+    columns = [(rows, np.searchsorted(grid, p, side="right"), y) for rows, p, y in columns]  # p >= grid[g]: bin > g
     for _ in range(MAX_PASSES):
         moved = False
-        for label, (p, y) in enumerate(zip(columns, gold_columns, strict=True)):
-            chosen = p >= thresholds[label]
-            others, other_hits = decided - chosen, hits - (chosen & y)
-            # what each row gains if this label is decided; a candidate decides the rows with p at or above it
-            gain = _f1(other_hits + y, others + 1, gold_count, empty_score)
-            gain -= _f1(other_hits, others, gold_count, empty_score)  # (N,)
-            bins = np.bincount(np.searchsorted(grid, p, side="right"), gain, minlength=len(grid) + 1)
-            totals = bins[::-1].cumsum()[-2::-1]  # (G,)
+        for label, (rows, bins, y) in enumerate(columns):
+            now = chosen[label]
+            others, other_hits = both[rows] - now, hits[rows] - (now & y)
+            gain = _gain(other_hits, others, y, empty_score)
+            sums = np.bincount(bins, gain, minlength=len(grid) + 1)
+            totals = sums[::-1].cumsum()[-2::-1]  # (G,): a candidate decides the rows of the bins above it
             best = totals.max()
-            if best > gain[chosen].sum() + 1e-9:
+            if best > gain[now].sum() + 1e-9:
                 moved = True
                 equal = np.flatnonzero(totals >= best - 1e-9)
-                thresholds[label] = grid[equal[np.argmin(np.abs(grid[equal] - start))]]
-                chosen = p >= thresholds[label]
-                decided, hits = others + chosen, other_hits + (chosen & y)
+                candidate = equal[np.argmin(np.abs(grid[equal] - start))]
+                thresholds[label], chosen[label] = grid[candidate], bins > candidate
+                both[rows], hits[rows] = others + chosen[label], other_hits + (chosen[label] & y)
         if not moved:
             break
-    return thresholds, float(_f1(hits, decided, gold_count, empty_score).mean())
+    gold_count = gold.sum(1)
+    return thresholds, float(_f1(hits, both - gold_count, gold_count, empty_score).mean())
+
+
+def _column(p: np.ndarray, y: np.ndarray, lowest: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The rows in which a threshold from `lowest` on decides a label, and p and y there: (n,) each."""
+    rows = np.flatnonzero(p >= lowest)
+    return rows, p[rows], y[rows]
+
+
+def _gain(hits: np.ndarray, both: np.ndarray, y: np.ndarray, empty: float) -> np.ndarray:
+    """What F1 = 2 hits / both gains in each row if one more label is decided, which is gold where `y`: (n,)."""
+    before = 2.0 * hits / np.maximum(both, 1.0)
+    before[both == 0] = empty
+    return 2.0 * (hits + y) / (both + 1.0) - before
 
 
 def platt_scaling(probabilities: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
@@ -112,16 +127,41 @@ def platt_scaling(probabilities: np.ndarray, labels: np.ndarray) -> tuple[float,
         ValueError: as `multilabel_metrics`.
     """
     probabilities, gold = _checked(probabilities, labels)
-    scores = _logit(probabilities)
-    target = np.where(gold, (gold.sum() + 1) / (gold.sum() + 2), 1 / ((~gold).sum() + 2))
+    count = np.count_nonzero(gold)
+    targets = (count + 1) / (count + 2), 1 / (gold.size - count + 2)  # of gold entries, and of others
+    scores, gold = _logit(probabilities).ravel(), gold.ravel()
+    at = np.array([1.0, 0.0])
+    loss, gradient, hessian = _platt_loss(at, scores, gold, targets)
+    for _ in range(MAX_STEPS):
+        if np.abs(gradient).max() <= 1e-10:
+            break
+        step = np.linalg.lstsq(hessian, gradient, rcond=1e-12)[0]  # the smallest one where all scores are equal
+        found = _platt_loss(at - step, scores, gold, targets)
+        while found[0] > loss and np.abs(step).max() > 1e-12:
+            step = step / 2
+            found = _platt_loss(at - step, scores, gold, targets)
+        if found[0] > loss:
+            break
+        at, (loss, gradient, hessian) = at - step, found
+    return float(at[0]), float(at[1])
 
-    def loss_and_gradient(w: np.ndarray) -> tuple[float, np.ndarray]:
-        z = w[0] * scores + w[1]
-        error = expit(z) - target
-        return (np.logaddexp(0, z) - target * z).mean(), np.array([(error * scores).mean(), error.mean()])
 
-    scale, shift = minimize(loss_and_gradient, [1.0, 0.0], jac=True, method="BFGS", options={"gtol": 1e-9}).x
-    return float(scale), float(shift)
+def _platt_loss(
+    at: np.ndarray, scores: np.ndarray, gold: np.ndarray, targets: tuple[float, float]
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """Mean cross-entropy of σ(scale · score + shift), its gradient (2,) and Hessian (2, 2) at (scale, shift)."""
+    loss, gradient, hessian = 0.0, np.zeros(2), np.zeros((2, 2))
+    for start in range(0, len(scores), _CACHED):
+        x, t = scores[start : start + _CACHED], np.where(gold[start : start + _CACHED], *targets)
+        z = at[0] * x + at[1]
+        small = np.exp(-np.abs(z))  # σ(-|z|) = small / (1 + small)
+        p = np.where(z >= 0, 1.0, small) / (1 + small)
+        loss += float(np.maximum(z, 0).sum() + np.log1p(small).sum() - t @ z)
+        error, curvature = p - t, small / (1 + small) ** 2
+        gradient += error @ x, error.sum()
+        weighted = curvature * x
+        hessian += [[weighted @ x, weighted.sum()], [weighted.sum(), curvature.sum()]]
+    return loss / len(scores), gradient / len(scores), hessian / len(scores)
 
 
 def rescaled(probabilities: np.ndarray, scale: float, shift: float) -> np.ndarray:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from transformers import AutoModel, PretrainedConfig, PreTrainedModel
 from transformers.utils import ModelOutput, find_adapter_config_file, logging
 
-from ..adapters import LIBRARIES, library_of, with_adapter
+from ..adapters import LIBRARIES, library_of, not_installed, with_adapter
 from ..energies import check_energy
 from ..nets.encoders import task_features
 from ..saving.export import ADAPTER_FILES, DECISIONS, PLAIN_FILES, read_decisions, save_nets
@@ -331,7 +331,12 @@ def _load_task_net(
         folder = Path(snapshot_download(name, allow_patterns=list(ADAPTER_FILES), **hub))
     options = {key: value for key, value in kwargs.items() if key not in ("revision", "token")}  # they are the folder's
     for library in LIBRARIES.values():
-        task_net = library.from_folder(folder, auto_class, **options)
+        try:
+            task_net = library.from_folder(folder, auto_class, **options)
+        except ModuleNotFoundError as error:
+            raise ValueError(
+                f"{name} holds an adapter of the library {library.mode!r}, {not_installed(library.mode)}"
+            ) from error
         if task_net is not None:
             names = kwargs.get("id2label") or task_net.config.id2label or {}  # `adapters` has its own, in another order
             task_net.config.update({**decisions, **label_maps([names[i] for i in sorted(names)])})

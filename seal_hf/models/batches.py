@@ -48,6 +48,8 @@ def text_rows(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, config: 
     if isinstance(texts, str) or wrong is not None:
         found = "one string" if wrong is None else f"a {type(texts[wrong]).__name__} at place {wrong}"
         raise ValueError(f"`texts` holds {found}; expected a list of strings, such as ['a text'].")
+    if not len(texts):
+        return TensorRows(Dataset.from_dict({}))
     limits = (trained_inputs(config).get("max_length"), tokenizer.model_max_length, positions(config))
     limit = min(value for value in limits if value)
     encoded = tokenizer(list(texts), truncation=True, max_length=limit)
@@ -137,5 +139,12 @@ def check_one_kind(name: str, raw: Any, inputs: Mapping[str, Any]) -> None:
 
 
 def trained_inputs(config: PretrainedConfig) -> dict[str, Any]:
-    """How the net read its inputs when it was trained, `config.inputs`; empty where that is not known."""
-    return getattr(config, "inputs", None) or {}
+    """How the net read its inputs when it was trained, `config.inputs`; empty where that is not known.
+
+    Raises:
+        ValueError: it is no mapping, or `max_length` no whole number.
+    """
+    inputs = getattr(config, "inputs", None) or {}
+    if not isinstance(inputs, Mapping) or not isinstance(inputs.get("max_length"), int | None):
+        raise ValueError(f"`config.inputs` is {inputs!r}; expected a mapping such as {{'max_length': 128}}.")
+    return dict(inputs)

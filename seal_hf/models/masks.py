@@ -68,7 +68,13 @@ class SealForSegmentation(SealModel):
         return probabilities, [(p.double() >= cut).long() for p in probabilities]
 
     def _load_processor(self, name: str, hub: dict[str, Any]) -> Any:
-        return AutoImageProcessor.from_pretrained(name, **hub)
+        try:
+            return AutoImageProcessor.from_pretrained(name, **hub)
+        except OSError as error:
+            raise ValueError(
+                f"{name} holds no image processor to read images with. Save the one that the model was trained with "
+                "there: processor.save_pretrained(folder)."
+            ) from error
 
     @classmethod
     def from_pretrained(

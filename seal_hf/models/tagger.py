@@ -67,6 +67,8 @@ class Tagger:
         Raises:
             DataError: a sentence that is too long, where it cannot be read in windows.
         """
+        if not sentences:
+            return []
         read = self.read(sentences)
         logits = self.logits(read)
         tags = self.decide(logits)

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from ..adapters import library_of
 from ..data.tensors.collators import TensorRows
 from ..energy_losses import ENERGY_LOSSES
-from ..inference.decisions import THRESHOLD, LabelDecisions, MaskDecisions
+from ..inference.decisions import DECISIONS, THRESHOLD
 from ..nets.fcn import FCNConfig
 from ..nets.recurrent import BiLSTMConfig
 from ..saving.export import saves_merged
@@ -116,7 +116,7 @@ def _decisions(config: Any, space: OutputSpace, folded: bool) -> dict[str, Any] 
     """
     stored = getattr(config, "decisions", None)
     if stored is not None and folded:
-        kind: Any = MaskDecisions if isinstance(space, BinaryMaskSpace) else LabelDecisions
+        kind: Any = DECISIONS[space.name]
         return kind.of_saved(stored).after_folding().as_json()
     if stored is not None:
         return stored

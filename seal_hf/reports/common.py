@@ -11,6 +11,8 @@ from typing import Any
 
 from transformers import Trainer
 
+UNASKED = "trainer_output"  # the folder of a Trainer that is given none
+
 
 def remove_results(trainer: Trainer) -> None:
     """Deletes the results, predictions and report that an earlier run left in the output folder, on which others would
@@ -70,7 +72,8 @@ def close_run(
         trainer.create_model_card()
     if trainer.is_world_process_zero():
         print(report(folder))
-        print(f"\nsaved in {folder}" + (f"; to predict: {predict_command(folder, *files)}" if files else ""))
+        unasked = " (--output_dir names another folder)" if str(folder) == UNASKED else ""
+        print(f"\nsaved in {folder}{unasked}" + (f"; to predict: {predict_command(folder, *files)}" if files else ""))
     if trainer.args.push_to_hub:
         trainer.push_to_hub()
     return dict(metrics)
@@ -81,8 +84,10 @@ def predict_command(model: str | Path, read: str, written: str) -> str:
     return shlex.join(["seal-hf", "predict", "--model", str(model), "--input", read, "--output", written])
 
 
-def chosen_line(decoder: str) -> str:
-    """What the mark in a closing table means."""
+def chosen_line(decoder: str, folded: bool = False) -> str:
+    """What the mark in a closing table means; of a folded export, its bias holds that decision alone."""
+    if folded:
+        return f"* the decision that the bias of the saved classifier holds: {decoder}"
     return f"* the decisions that are saved with the model: {decoder} (--decoder names others)"
 
 

@@ -75,9 +75,9 @@ def constant_mask(split: SegmentationSplit) -> np.ndarray:
     return (mean >= threshold).astype(np.uint8)
 
 
-def mask_table(metrics: Mapping[str, float], decisions: MaskDecisions | None = None) -> str:
+def mask_table(metrics: Mapping[str, float], decisions: MaskDecisions | None = None, folded: bool = False) -> str:
     """The table an example ends with: a line per figure, validation and test side by side, and the threshold; with
-    `decisions`, the decoder that is saved is marked."""
+    `decisions`, the decoder that is saved is marked, perhaps `folded` into the bias."""
     chosen = None if decisions is None else {FIXED: "mean_iou", THRESHOLD: "mean_iou_tuned"}[decisions.decoder]
     rows = [
         {
@@ -88,7 +88,7 @@ def mask_table(metrics: Mapping[str, float], decisions: MaskDecisions | None = N
         for key, name in FIGURES.items()
         if f"eval_{key}" in metrics
     ]
-    mark = "" if decisions is None else f"\n\n{chosen_line(decisions.decoder)}"
+    mark = "" if decisions is None else f"\n\n{chosen_line(decisions.decoder, folded)}"
     return f"{results_table(rows)}{mark}\n\nthreshold tuned on validation: {metrics['threshold']:g}"
 
 
@@ -116,7 +116,7 @@ def close_masks(
 
     def report(folder: Path) -> str:
         write_masks(folder, data, probabilities, picture, decisions.cut())
-        return mask_table(metrics, decisions)
+        return mask_table(metrics, decisions, getattr(trainer.args, "fold_decision", False))
 
     if card_facts is None:
         return close_run(trainer, metrics, report)

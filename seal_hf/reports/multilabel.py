@@ -94,7 +94,7 @@ def score_decoders(
     for split, (probabilities, labels) in splits.items():
         if probabilities is None or labels is None:
             continue
-        decided = {name: fitted.decide(probabilities, name) for name in DECODER_FIGURES if name in fitted.names}
+        decided = fitted.decide_by(probabilities, [name for name in DECODER_FIGURES if name in fitted.names])
         per_example = {DECODER_FIGURES[name]: example_f1(sets, labels, empty_score) for name, sets in decided.items()}
         figures = multilabel_metrics(probabilities, labels, empty_score=empty_score)
         sets = {"tuned": decided[THRESHOLD]} | ({"decided": decided[fitted.decoder]} if decisions else {})
@@ -177,7 +177,7 @@ def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | No
     decisions = LabelDecisions.from_config(trainer.accelerator.unwrap_model(trainer.model).config)
 
     def report(folder: Path) -> str:
-        table = closing_table(metrics, decisions)
+        table = closing_table(metrics, decisions, getattr(trainer.args, "fold_decision", False))
         if probabilities is None:
             return table
         decided, path = decisions.decide(probabilities), folder / "_predictions.jsonl"
@@ -257,9 +257,9 @@ def label_table(by_label: Mapping[str, Mapping[str, float]], file: Path) -> str:
     return results_table([{"label, test": name, **figures} for name, figures in by_label.items()])
 
 
-def closing_table(metrics: Mapping[str, float], decisions: LabelDecisions | None = None) -> str:
+def closing_table(metrics: Mapping[str, float], decisions: LabelDecisions | None = None, folded: bool = False) -> str:
     """The table an example ends with: one line per figure of `evaluate_multilabel` that `metrics` has, validation and
-    test side by side; with `decisions`, the decoder that is saved is marked."""
+    test side by side; with `decisions`, the decoder that is saved is marked, perhaps `folded` into the bias."""
     chosen = None if decisions is None else DECODER_FIGURES[decisions.decoder]
     rows: list[dict[str, Any]] = []
     for key, name in FIGURES.items():
@@ -268,7 +268,7 @@ def closing_table(metrics: Mapping[str, float], decisions: LabelDecisions | None
             rows.append({"figure": f"{name} *" if key == chosen else name, **found})
     table = results_table(rows)
     if decisions is not None:
-        table += f"\n\n{chosen_line(decisions.decoder)}"
+        table += f"\n\n{chosen_line(decisions.decoder, folded)}"
     if "threshold" in metrics:
         table += f"\n\nthreshold tuned on validation: {metrics['threshold']:g}"
     return table.lstrip("\n")

@@ -29,6 +29,11 @@ ADAPTER_FILES = (
 # of a task-net's config: how its predictions are made; `threshold`: of nets that were saved before there were decoders
 DECISIONS = ("decisions", "inputs", "constrained_decoding", "threshold")
 
+ADAPTER_IS_NOT_FOLDED = (
+    "`fold_decision` is True, but the task-net is saved as an adapter, whose library loads a classifier of its own. "
+    "Use adapter_export='merged', if its adapters can be merged, or leave it out."
+)
+
 
 def saves_merged(task_net: nn.Module, adapter_export: str) -> bool:
     """Whether the task-net is saved as plain weights: always, but for an adapter that is wanted, or has to stay, one.
@@ -75,10 +80,7 @@ def save_nets(
         _save_plain(task_net, folder, fold_decision, kwargs)
     elif not merged:
         if fold_decision:
-            raise ValueError(
-                "`fold_decision` is True, but the task-net is saved as an adapter, whose library loads a classifier of "
-                "its own. Use adapter_export='merged', or leave it out."
-            )
+            raise ValueError(ADAPTER_IS_NOT_FOLDED)
         library.save(task_net, folder)
         _write_decisions(task_net, folder)
     else:
@@ -105,12 +107,19 @@ def _write_decisions(task_net: PreTrainedModel, folder: str | Path) -> None:
 
 
 def read_decisions(name: str, hub: dict) -> dict:
-    """What [`save_nets`] wrote beside an adapter, of a folder or repo; empty where there is nothing of the kind."""
+    """What [`save_nets`] wrote beside an adapter, of a folder or repo; empty where there is nothing of the kind.
+
+    Raises:
+        ValueError: it is no JSON object.
+    """
     try:
         path = str(cached_file(name, DECISIONS_FILE, **hub))
     except (OSError, HFValidationError):  # not there, or neither a folder nor an id, which the loader says
         return {}
-    return json.loads(Path(path).read_text(encoding="utf-8"))
+    found = json.loads(Path(path).read_text(encoding="utf-8"))
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} holds a {type(found).__name__}; expected a JSON object.")
+    return found
 
 
 def make_branch(repo_id: str, revision: str | None, token: str | None = None) -> None:

@@ -7,7 +7,7 @@ mask that of the foreground's channel.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -25,11 +25,10 @@ def folded(task_net: PreTrainedModel) -> Iterator[PreTrainedModel]:
     """The task-net with its stored decision in the bias, and a config that says so; as it was when the block ends.
 
     Raises:
-        ValueError: no decision is stored, it is no threshold, or no bias moves the scores by what it is changed by.
+        ValueError: no decision is stored, it is no threshold, or no bias can hold it, see [`check_foldable`].
     """
     config: Any = task_net.config
-    of_labels = config.problem_type == "multi_label_classification"
-    decisions = (LabelDecisions if of_labels else MaskDecisions).from_config(config)
+    decisions = (LabelDecisions if _of_labels(task_net) else MaskDecisions).from_config(config)
     saved = getattr(config, "decisions", None)
     if saved is None and getattr(config, "threshold", None) is None:
         raise ValueError(
@@ -42,8 +41,13 @@ def folded(task_net: PreTrainedModel) -> Iterator[PreTrainedModel]:
             "--decoder threshold."
         )
     offsets = torch.as_tensor(decisions.offsets(), dtype=torch.float32, device=task_net.device)
-    with _lowered(task_net, offsets, of_labels):
-        config.decisions = decisions.after_folding().as_json()
+    if offsets.dim() and len(offsets) != config.num_labels:
+        raise ValueError(
+            f"`config.decisions` has {len(offsets)} thresholds, but the task-net {config.num_labels} labels: fit the "
+            "decisions anew."
+        )
+    with _lowered(task_net, offsets) if offsets.any() else nullcontext():
+        config.decisions = (decisions if decisions.folded else decisions.after_folding()).as_json()
         try:
             yield task_net
         finally:
@@ -52,26 +56,33 @@ def folded(task_net: PreTrainedModel) -> Iterator[PreTrainedModel]:
                 del config.decisions
 
 
+def check_foldable(task_net: PreTrainedModel) -> None:
+    """Raises ValueError where no bias can hold a threshold: none moves the scores by what it is changed by, or its
+    numbers are too coarse."""
+    with _lowered(task_net, torch.tensor(1.0, device=task_net.device)):
+        pass
+
+
 @contextmanager
-def _lowered(task_net: PreTrainedModel, offsets: Tensor, of_labels: bool) -> Iterator[None]:
+def _lowered(task_net: PreTrainedModel, offsets: Tensor) -> Iterator[None]:
     """The task-net whose scores are lower by `offsets`, a number or one for each label; of masks, the foreground's."""
     config: Any = task_net.config
-    was_training, by = task_net.training, torch.zeros(config.num_labels, device=task_net.device)
-    by[slice(None) if of_labels else -1] = offsets
-    before = _scores(task_net.eval())
-    for layer, bias in _output_layers(task_net):
-        kept, values = layer.bias, bias.detach().clone()
-        layer.bias = bias
-        bias.data -= by.to(bias.dtype)
-        if torch.allclose(before - _scores(task_net), offsets, atol=1e-4, rtol=1e-4):
-            break
-        layer.bias, bias.data = kept, values
-    else:
+    if task_net.dtype not in (torch.float32, torch.float64):
         raise ValueError(
-            f"`fold_decision` is True, but no bias of {type(task_net).__name__} moves its scores by what it is changed "
-            "by: its last layer has none, or it averages over crops. Leave it out."
+            f"`fold_decision` is True, but the weights are {str(task_net.dtype).removeprefix('torch.')}, too coarse "
+            "for a bias to hold a threshold. Save the net as float32 (model.float()), or leave it out."
         )
-    task_net.train(was_training)
+    if getattr(config, "crop_size", None):
+        raise ValueError(
+            "`fold_decision` is True, but the net averages over crops, whose mean no bias moves by what it is changed "
+            "by. Leave it out."
+        )
+    by = torch.zeros(config.num_labels, device=task_net.device)
+    by[slice(None) if _of_labels(task_net) else -1] = offsets
+    layer, bias = _found_bias(task_net, by, offsets)
+    kept, values = layer.bias, bias.detach().clone()
+    layer.bias = bias
+    bias.data -= by.to(bias.dtype)
     if kept is None:
         config.label_bias = True
     try:
@@ -80,6 +91,26 @@ def _lowered(task_net: PreTrainedModel, offsets: Tensor, of_labels: bool) -> Ite
         layer.bias, bias.data = kept, values
         if kept is None:
             config.label_bias = False
+
+
+def _found_bias(task_net: PreTrainedModel, by: Tensor, offsets: Tensor) -> tuple[Any, nn.Parameter]:
+    """The layer, and its bias (L,), that lowers the scores by `offsets` where it is lowered by `by`."""
+    was_training = task_net.training
+    before = _scores(task_net.eval())
+    for layer, bias in _output_layers(task_net):
+        kept, values = layer.bias, bias.detach().clone()
+        layer.bias = bias
+        bias.data -= by.to(bias.dtype)
+        after = _scores(task_net)
+        layer.bias, bias.data = kept, values
+        if torch.allclose(before - after, offsets, atol=1e-4, rtol=1e-4):
+            task_net.train(was_training)
+            return layer, bias
+    task_net.train(was_training)
+    raise ValueError(
+        f"`fold_decision` is True, but no bias of {type(task_net).__name__} moves its scores by what it is changed by: "
+        "its last layer has none. Leave it out."
+    )
 
 
 def _output_layers(task_net: PreTrainedModel) -> Iterator[tuple[Any, nn.Parameter]]:
@@ -91,6 +122,11 @@ def _output_layers(task_net: PreTrainedModel) -> Iterator[tuple[Any, nn.Paramete
                 yield layer, layer.bias
             elif getattr(layer, "is_label_table", False):
                 yield layer, nn.Parameter(layer.weight.new_zeros(len(layer.weight)))
+
+
+def _of_labels(task_net: PreTrainedModel) -> bool:
+    """Whether it decides label sets; else masks."""
+    return task_net.config.problem_type == "multi_label_classification"
 
 
 @torch.no_grad()
@@ -106,5 +142,6 @@ def _scores(task_net: PreTrainedModel) -> Tensor:
     else:
         inputs = {"input_ids": torch.arange(2, 10).unsqueeze(0), "attention_mask": torch.ones(1, 8, dtype=torch.long)}
     inputs = {name: value.to(task_net.device) for name, value in inputs.items()}
-    logits = task_net(**inputs).logits.float()
+    forward = type(task_net).forward  # not the one that accelerate put around it, which is of half precision
+    logits = forward(task_net, **inputs).logits.float()
     return log_odds(logits) if logits.dim() == 4 else logits

@@ -93,6 +93,9 @@ def _read(name: str, file: str, hub: dict[str, Any]) -> dict[str, Any] | None:
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise OSError(f"{name}: no such folder here, and the Hub does not give it: {reason}") from error
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{path} is not readable as JSON: {error}. Was it saved to its end?") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} holds a {type(found).__name__}; expected a JSON object.")
+    return found

@@ -7,7 +7,7 @@ counts may have holes; what does not count changes nothing here, in any value or
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -75,7 +75,12 @@ class TagSequenceSpace(OutputSpace):
         crf, config = getattr(task_net, "crf", None), task_net.config
         loss = None if crf is None else CRFLoss(_names(task_net), crf)
         space = cls(_names(task_net), loss, constrained=getattr(config, "constrained_decoding", False))
-        saved = (getattr(config, "decisions", None) or {}).get("decoder")
+        decisions = getattr(config, "decisions", None) or {}
+        if not isinstance(decisions, Mapping):
+            raise ValueError(
+                f"`config.decisions` is {decisions!r}; expected a mapping such as {{'decoder': 'viterbi'}}."
+            )
+        saved = decisions.get("decoder")
         return space.decided_by(saved if saved in space.decoders else None)  # its CRF may be left out
 
     def decided_by(self, decoder: str | None) -> TagSequenceSpace:

@@ -24,6 +24,7 @@ from ..saving.export import make_branch
 from ..spaces import REWARD_CODES, OutputSpace
 from .checkpoints import Checkpoints
 from .checks import check_best_metric, check_columns, check_embeddings, check_label_names, check_own_loss, check_saving
+from .hints import hint_at
 from .meters import Meters
 
 logger = logging.get_logger(__name__)
@@ -53,6 +54,7 @@ class StructuredTrainer(Trainer):
     eval_dataset: Any
     space: OutputSpace = None  # type: ignore[assignment]  # until the constructor has the model
     in_checkpoint = False  # while one is saved
+    evaluated_batches = 0  # of the evaluation that runs
     _given_space: OutputSpace | None = None
     _trial = None  # set by the Trainer: the trial whose values the arguments have
 
@@ -111,6 +113,7 @@ class StructuredTrainer(Trainer):
         hooks = (type(self).evaluate, type(self).evaluation_loop)
         if all(hook.__module__.startswith("seal_hf.") for hook in hooks):  # those of a subclass may give more figures
             check_best_metric(self.args, self.compute_metrics, self.eval_dataset)
+        hint_at(self.args, num_training_steps)
         config: Any = self.model.config
         for name in ("decisions", "threshold") if num_training_steps > 0 else ():  # fitted for the nets as they were
             vars(config).pop(name, None)
@@ -165,12 +168,18 @@ class StructuredTrainer(Trainer):
         if order is not None and compute_metrics is not None:
             self.compute_metrics = in_own_order(compute_metrics, order)
         self.eval_meters.drain()
+        self.evaluated_batches = 0
         try:
             kwargs["metric_key_prefix"] = metric_key_prefix
             output: Any = super().evaluation_loop(dataloader, *args, **kwargs)
         finally:
             self.compute_metrics = compute_metrics
-        output.metrics.update({f"{metric_key_prefix}_{k}": v for k, v in self.eval_meters.drain().items()})
+        facts = self.eval_meters.drain()
+        if contrasted := facts.pop("contrasted", 0):
+            for name in ("energy", "task_net"):
+                facts[f"{name}_auc"] = facts[f"{name}_order"] / contrasted
+        facts = {name: value for name, value in facts.items() if not name.endswith("_order")}
+        output.metrics.update({f"{metric_key_prefix}_{name}": value for name, value in facts.items()})
         if order is None:
             return output
         return output._replace(
@@ -207,6 +216,12 @@ class StructuredTrainer(Trainer):
         """Those of output and gold, (B, 2), in an evaluation."""
         energies = self.accelerator.gather_for_metrics(energies)  # less the rows that filled up the last batch
         self.eval_meters.add(energy_output=energies[:, OUTPUT], energy_gold=energies[:, GOLD])
+
+    def _meter_orders(self, orders: Tensor) -> None:
+        """Of fresh samples that are not gold, in an evaluation, (B, 3): how many have a higher energy than gold, how
+        many are less likely to the task-net, and how many there are."""
+        orders = self.accelerator.gather_for_metrics(orders)
+        self.eval_meters.add(energy_order=orders[:, 0], task_net_order=orders[:, 1], contrasted=orders[:, 2])
 
     def _check_finite(self) -> None:
         self.meters.check({self.model_role: self.model})
@@ -282,7 +297,8 @@ class StructuredTrainer(Trainer):
 
 
 def _default_objective(metrics: dict[str, float]) -> float:
-    names = [name for name in metrics if not name.endswith(("_energy_output", "_energy_gold"))]
+    of_energies = ("_energy_output", "_energy_gold", "_energy_auc", "_task_net_auc")
+    names = [name for name in metrics if not name.endswith(of_energies)]
     return default_compute_objective({name: metrics[name] for name in names})
 
 

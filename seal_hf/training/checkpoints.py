@@ -11,6 +11,7 @@ import torch
 from transformers import PreTrainedModel
 from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from transformers.utils import logging
 
 from ..adapters import library_of
 from ..energy_losses import ENERGY_LOSSES
@@ -28,6 +29,8 @@ from ..saving.renamed import are_renamed, read_renamed
 from ..second_net.loss_net import LossNet
 from .launchers import check_resume
 from .setup import wanted_extensions
+
+logger = logging.get_logger(__name__)
 
 
 class Checkpoints:
@@ -144,6 +147,8 @@ class TwoNetCheckpoints(Checkpoints):
         trainer = self.trainer
         fits = getattr(trainer.model.config, "decisions", None) is not None
         fold = trainer.args.fold_decision and fits and not trainer.in_checkpoint
+        if trainer.args.fold_decision and not fits and not trainer.in_checkpoint:
+            logger.warning_once("`fold_decision` is True, but no decision is stored: call `fit_decisions` before.")
         if library_of(trainer.model) is None:
             with folded(trainer.accelerator.unwrap_model(trainer.model)) if fold else nullcontext():
                 super().save(folder, save_model)

@@ -49,7 +49,7 @@ def check_run(trainer: Any) -> None:
     check_task_net(model, space)
     check_loss_net(trainer.loss_net, args, model)
     check_export(model, args)
-    check_decoder(space, args)
+    check_decoder(model, space, args)
     if loss is not None:
         space.check_loss(loss, model.config.num_labels)
         check_balance(args, space)
@@ -307,8 +307,8 @@ def check_feature_cache(loss_net: LossNet, model_init: Callable | None, **datase
 
 # what an evaluation says of itself, beside the figures of `compute_metrics`
 OF_EVALUATION = (
-    "loss energy_output energy_gold runtime samples_per_second steps_per_second model_preparation_time "
-    "jit_compilation_time"
+    "loss energy_output energy_gold energy_auc task_net_auc runtime samples_per_second steps_per_second "
+    "model_preparation_time jit_compilation_time"
 ).split()
 
 

@@ -7,12 +7,16 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from transformers import PreTrainedModel
 
+from ..adapters import library_of
 from ..data.tensors.collators import TensorRows
-from ..inference.decisions import FOLDABLE, Decisions, LabelDecisions, MaskDecisions, TagDecisions
+from ..inference.decisions import DECISIONS, FOLDABLE, Decisions, LabelDecisions, MaskDecisions, TagDecisions
 from ..metrics.masks import mask_probabilities
 from ..metrics.multilabel import first_output, sigmoid
 from ..metrics.tags import Tags
+from ..saving.export import ADAPTER_IS_NOT_FOLDED, saves_merged
+from ..saving.fold import check_foldable
 from ..spaces import BinaryMaskSpace, OutputSpace, TagSequenceSpace
 from ..spaces.tags import CONSTRAINED, CONSTRAINED_VITERBI
 from ..structures.sequences import IGNORED
@@ -31,8 +35,9 @@ def fit_decisions(trainer: Any, dataset: Any, decoder: str | None = None) -> Dec
     Raises:
         ValueError: no rows or no labels; an unknown decoder.
     """
-    if not len(dataset):
-        raise ValueError("`dataset` has no rows: decisions are fitted on validation rows with labels.")
+    if isinstance(dataset, dict) or not len(dataset or ()):
+        found = f"several data sets, {', '.join(dataset)}" if dataset else "no rows"
+        raise ValueError(f"`dataset` has {found}: decisions are fitted on one set of validation rows with labels.")
     decoder = trainer.args.decoder if decoder is None else decoder
     if isinstance(trainer.space, TagSequenceSpace):
         predicted, gold = predicted_tags(trainer, dataset, trainer.space.decoders)
@@ -119,8 +124,8 @@ def every_row_has_a_label(dataset: Any) -> bool:
     return all(any(row) for row in dataset["labels"][:])
 
 
-def check_decoder(space: OutputSpace, args: Any) -> None:
-    """Raises ValueError for a decoder that these outputs do not have, or that no bias can hold.
+def check_decoder(model: PreTrainedModel, space: OutputSpace, args: Any) -> None:
+    """Raises ValueError for a decoder that these outputs do not have, or that no bias of the task-net can hold.
 
     Of label sets and masks the numbers are fitted at the end; which names there will be is known now.
     """
@@ -130,11 +135,14 @@ def check_decoder(space: OutputSpace, args: Any) -> None:
         if args.fold_decision:
             raise ValueError("`fold_decision` is True, but tags are decided by no threshold. Leave it out.")
         return
-    if decoder is not None:
-        labels = LabelDecisions(threshold=0.5, thresholds=(), calibration=(1.0, 0.0), never_empty=True)
-        (MaskDecisions(threshold=0.5) if isinstance(space, BinaryMaskSpace) else labels).named(decoder)
+    kind: Any = DECISIONS[space.name]
+    kind.check_name(decoder)
     if args.fold_decision and decoder not in (None, *FOLDABLE):
         raise ValueError(
             f"`fold_decision` is True, but decoder={decoder!r} is no threshold, which alone a bias can hold. Use one "
             f"of {', '.join(FOLDABLE)}, or leave one of them out."
         )
+    if args.fold_decision and library_of(model) is None:
+        check_foldable(model)
+    elif args.fold_decision and not saves_merged(model, args.adapter_export):
+        raise ValueError(ADAPTER_IS_NOT_FOLDED)

@@ -183,6 +183,11 @@ def _check_sharded(args: SealTrainingArguments, accelerator: Accelerator) -> Non
         (has_partner, f"energy_loss={args.energy_loss!r}", "use infnet"),
         (args.energy_weight_balance, "energy_weight_balance", "set energy_weight alone"),
         (
+            args.fold_decision,
+            "fold_decision",
+            "fold what was saved, by from_pretrained(folder) and save_pretrained(folder, fold_decision=True)",
+        ),
+        (
             args.loss_net_encoder not in OWN_PARAMETERS,
             f"loss_net_encoder={args.loss_net_encoder!r}, which keeps loss-net parameters in the sharded task-net",
             f"use one of {', '.join(OWN_PARAMETERS)}",

@@ -36,7 +36,7 @@ class Flags(ArgumentParser):
         raise ValueError(f"{message}. All flags: {self.prog} --help.")
 
     def parsed(self, argv: Sequence[str] | None) -> Namespace:
-        """Raises ValueError for what is unknown, with the nearest flag, or missing, or has no such value."""
+        """Raises ValueError for an unknown flag, with the nearest one, a missing flag, or a value it refuses."""
         options, unknown = self.parse_known_args(argv)
         if unknown:
             known = [flag for action in self._actions for flag in action.option_strings]
@@ -60,21 +60,28 @@ class Flags(ArgumentParser):
 def add_common(flags: Flags) -> None:
     """Flags of both commands."""
     flags.flag("model", required=True, metavar="FOLDER_OR_HUB_ID", help="a saved task-net")
-    flags.flag("input", required=True, metavar="FILE", help="a file, a folder, or of label sets a Hub id")
-    flags.flag("output", metavar="FILE", help="its suffix names the format; default: only to the terminal")
+    flags.flag("input", required=True, metavar="FILE", help="file or folder; for label sets also a Hub id")
+    flags.flag("output", metavar="FILE", help="its suffix names the format; default: the terminal")
     flags.flag("revision", help="branch, tag or commit of a Hub id")
     flags.flag("decoder", help="another decoder than the stored one; for label sets and masks also a threshold")
     flags.flag("batch_size", type=_at_least_one, default=BATCH_SIZE, help="texts or images read at once (default 32)")
     flags.flag("device", default="auto", help="cpu, cuda, cuda:1, ... (default auto: an accelerator, if there is one)")
     flags.flag(
-        "dtype", choices=("float32", "bfloat16", "float16"), default="float32", help="of the weights (default float32)"
+        "dtype",
+        choices=("float32", "bfloat16", "float16"),
+        default="float32",
+        help="type of the weights (default float32)",
     )
-    flags.flag("max_length", LABELS, TAGS, type=_at_least_one, help="tokens of a text; default: as in training")
+    flags.flag("max_length", LABELS, TAGS, type=_at_least_one, help="tokens read at once; default: as in training")
     flags.flag("overwrite", type=bool, help="replace an output that exists")
-    flags.flag("split", LABELS, help="of a Hub data set, or of a folder of files; default: test, else the only one")
-    flags.flag("text_column", LABELS, help="default: as in training, else `text`, else the only column of strings")
-    flags.flag("word_column", TAGS, help="of words: number, from 0, or JSON field; a .txt is then columns, not text")
-    flags.flag("tag_column", TAGS, help="of gold tags (default for evaluate: the last, or `tags`, `ner_tags`, ...)")
+    flags.flag("split", LABELS, help="split of a Hub data set or a folder; default: test, else the only one")
+    flags.flag(
+        "text_column",
+        LABELS,
+        help="column of the texts; default: as in training, else `text`, or the only one of strings",
+    )
+    flags.flag("word_column", TAGS, help="column of the words, counted from 0, or JSON field; a .txt then has columns")
+    flags.flag("tag_column", TAGS, help="column of the gold tags; default for evaluate: the last, `tags` or `ner_tags`")
 
 
 def add_predict(flags: Flags) -> None:
@@ -83,20 +90,21 @@ def add_predict(flags: Flags) -> None:
     flags.flag(
         "probabilities",
         choices=("none", "top", "all"),
-        help="of what is decided (top), of all labels, tags or pixels, or none; default: top for label sets, else none",
+        help="written for what is decided (top), for all labels, tags or pixels, or none; default: top for label sets, "
+        "none for the others",
     )
 
 
 def add_evaluate(flags: Flags) -> None:
     """Flags of `evaluate`."""
     flags.flag("refit", type=bool, help="fit the decisions anew on these rows; the model keeps its own")
-    flags.flag("label_column", LABELS, default="labels", help="the gold labels (default labels)")
+    flags.flag("label_column", LABELS, default="labels", help="column of the gold labels (default labels)")
     flags.flag(
         "label_format",
         LABELS,
         choices=("auto", "ids", "names", "multi_hot"),
         default="auto",
-        help="of the gold labels (default auto)",
+        help="how the gold labels are written (default auto)",
     )
 
 
@@ -114,5 +122,5 @@ def _at_least_one(text: str) -> int:
     except ValueError:
         value = 0
     if value < 1:
-        raise ArgumentTypeError(f"{text!r} is no whole number of at least 1")
+        raise ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return value

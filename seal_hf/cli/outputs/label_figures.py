@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...inference.decisions import LabelDecisions
+from ...inference.decisions import LabelDecisions, as_threshold
 from ...metrics.multilabel import label_report, multilabel_metrics, set_metrics
 from ...reports.common import results_table
 from ...reports.multilabel import PRINTED_LABELS
-from .base import Evaluation
+from .base import Evaluation, origin_of
 
 SHOWN = ("f1_example", "f1_micro", "f1_macro", "jaccard", "exact_match", "hamming_loss")  # of every decoder
 
@@ -37,11 +37,15 @@ def label_figures(
             probabilities, gold, never_empty=bool(gold.any(1).all()), decoder=options.decoder
         )
     chosen = decisions.decoder if options.refit or options.decoder is None else options.decoder
-    decided = decisions.decide(probabilities, chosen)
+    sets = decisions.decide_by(probabilities, decisions.names)
+    by_decoder = {name: set_metrics(decided, gold) for name, decided in sets.items()}
+    if as_threshold(chosen) is None:
+        chosen = decisions.named(chosen)
+    decided = sets[chosen] if chosen in sets else decisions.decide(probabilities, chosen)
+    by_decoder.setdefault(chosen, set_metrics(decided, gold))  # a threshold that was given
     figures = multilabel_metrics(probabilities, gold) | set_metrics(decided, gold)
-    by_decoder = {name: set_metrics(decisions.decide(probabilities, name), gold) for name in decisions.names}
     by_label = label_report(decided, gold, labels)
-    fitted = "fitted anew on these rows, where the figures are optimistic" if options.refit else "stored with the model"
+    fitted = origin_of(options.refit)
     results = {
         "model": options.model,
         "input": options.input,

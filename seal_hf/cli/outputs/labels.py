@@ -65,12 +65,12 @@ class LabelOutput(OutputKind):
 
     def _check_decoder(self) -> None:
         """Raises ValueError for one that the task-net does not have, or that cannot be fitted."""
-        decisions = LabelDecisions.from_config(SimpleNamespace(**self.config))
         if getattr(self.options, "refit", False):
-            decisions = LabelDecisions(threshold=0.5, thresholds=(), calibration=(1.0, 0.0), never_empty=True)
-        elif as_threshold(self.options.decoder) is not None:
+            LabelDecisions.check_name(self.options.decoder)
             return
-        decisions.named(self.options.decoder)
+        decisions = LabelDecisions.from_config(SimpleNamespace(**self.config))
+        if as_threshold(self.options.decoder) is None:
+            decisions.named(self.options.decoder)
 
     def _texts(self, gold: bool) -> TextReader:
         options, column = self.options, self._label_column

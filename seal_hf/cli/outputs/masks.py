@@ -49,7 +49,9 @@ class MaskOutput(OutputKind):
         return SealForSegmentation
 
     def open_input(self, gold: bool) -> Reader:
-        if not getattr(self.options, "refit", False):
+        if getattr(self.options, "refit", False):
+            MaskDecisions.check_name(self.options.decoder)
+        else:
             MaskDecisions.from_config(SimpleNamespace(**self.config)).cut(self.options.decoder)
         source = Path(self.options.input)
         pictures = pictures_of(source, gold)

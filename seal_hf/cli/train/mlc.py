@@ -95,10 +95,10 @@ def make_trainer(
     nets = build(data, model_args, args)
     tokenizer: Any = None
     prepare: Any = TensorRows
+    max_length = MAX_LENGTH if model_args.max_length is None else model_args.max_length
     if data.kind == "text":
         assert model_args.model_name_or_path is not None  # or texts are refused above
         tokenizer = load_tokenizer(model_args.model_name_or_path)
-        max_length = MAX_LENGTH if model_args.max_length is None else model_args.max_length
         prepare = lambda rows: tokenize(rows, tokenizer, max_length)  # noqa: E731
     trainer: Any = SealTrainer(
         model=None if search else nets,
@@ -111,6 +111,11 @@ def make_trainer(
         callbacks=early_stopping(args, model_args.patience),
     )
     trainer.test_dataset = prepare(data.test) if data.test is not None else None
+    if cut := trainer.train_dataset.num_cut:
+        print(
+            f"{data.name}, train: {cut} of {len(data.train)} texts are longer than {max_length} tokens, and cut "
+            "(--max_length)."
+        )
     return trainer
 
 

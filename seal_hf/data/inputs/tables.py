@@ -214,7 +214,7 @@ def chosen_split(known: Sequence[str], asked: str | None, source: str) -> str:
     """The split that is asked for; default: test, or the only one.
 
     Raises:
-        DataError: there is none such.
+        DataError: there is no such split.
     """
     wanted = asked or "test"
     synonyms = (word for split, words in SPLIT_NAMES.items() if wanted in (split, *words) for word in (split, *words))
@@ -223,8 +223,9 @@ def chosen_split(known: Sequence[str], asked: str | None, source: str) -> str:
         found = known[0]
     if found is None:
         raise DataError(
-            f"{source} has no {wanted} split; it has {', '.join(known) or 'none'}. Name one with --split, or "
-            "give a file."
+            f"{source} has no {wanted} split; it has {', '.join(known)}. Name one with --split, or give a file."
+            if known
+            else f"{source} holds no file that is named after a split, such as {wanted}. Give a file."
         )
     return found
 
@@ -233,7 +234,7 @@ def text_column_of(table: Table, asked: str | None, trained: str | None, label_c
     """The column of the texts: the one that is asked for, that of the training, `text`, or the only one of strings.
 
     Raises:
-        DataError: there is none such, or it holds numbers.
+        DataError: there is no such column, or it holds numbers.
     """
     first = list(islice(table, FIRST))
     columns = {name: [row[name] for _, row in first] for name in table.columns}

@@ -295,9 +295,10 @@ class SentenceFile:
         name = next((name for name in wanted if name in row), None)
         if name is None:
             known = f"`{option}` is {given!r}, and " if given is not None and usual else ""
+            hint = f" Name the right one with --{option}." if usual and given is None else did_you_mean(wanted[0], row)
             raise DataError(
                 f"{where}: {known}the row has the fields {', '.join(row) or 'none'}; expected {' or '.join(wanted)}."
-                f"{did_you_mean(wanted[0], row)}"
+                f"{hint}"
             )
         return name
 

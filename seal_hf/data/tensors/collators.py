@@ -28,12 +28,14 @@ class TensorRows(torch.utils.data.Dataset):
 
     Attributes:
         inputs: how the rows were read, which the trainer keeps as `config.inputs`: `max_length` of texts.
+        num_cut: texts that were cut at that length.
 
     Raises:
         ValueError: a column is not numeric, or is ragged and has no padding value.
     """
 
     inputs: dict[str, Any] | None = None
+    num_cut: int = 0
 
     def __init__(
         self, dataset: Dataset, padding: dict[str, int] | None = None, multi_hot: dict[str, int] | None = None
@@ -164,12 +166,18 @@ def tokenize(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: i
     least = tokenizer.num_special_tokens_to_add() + 1
     if max_length < least:
         raise ValueError(f"`max_length` is {max_length}; with special tokens a row has at least {least}.")
+
+    def encode(rows: dict[str, list]) -> dict[str, list]:
+        found = tokenizer(rows["text"], truncation=True, max_length=max_length)
+        # of a slow tokenizer, a text of just that length counts too
+        cut = [len(row.overflowing) > 0 for row in found.encodings or ()]
+        return {**found, "cut": cut or [len(ids) == max_length for ids in found["input_ids"]]}
+
     encoded = dataset.map(
-        lambda rows: tokenizer(rows["text"], truncation=True, max_length=max_length),
-        batched=True,
-        remove_columns=[name for name in dataset.column_names if name != "labels"],
+        encode, batched=True, remove_columns=[name for name in dataset.column_names if name != "labels"]
     )
+    num_cut, encoded = sum(encoded["cut"][:]), encoded.remove_columns("cut")
     padding = {"input_ids": tokenizer.pad_token_id or 0, "attention_mask": 0, "token_type_ids": 0}
     rows = TensorRows(encoded, {name: value for name, value in padding.items() if name in encoded.column_names})
-    rows.inputs = {"max_length": max_length}
+    rows.inputs, rows.num_cut = {"max_length": max_length}, num_cut
     return rows

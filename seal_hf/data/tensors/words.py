@@ -39,10 +39,9 @@ def saved_tokenizer(name: str, **kwargs: Any) -> PreTrainedTokenizerBase:
     try:
         return load_tokenizer(name, **kwargs)
     except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
         raise ValueError(
-            f"{name} holds no tokenizer to read raw inputs with ({reason}). Save the one that the model was trained "
-            "with there: tokenizer.save_pretrained(folder)."
+            f"{name} holds no tokenizer to read raw inputs with. Save the one that the model was trained with there: "
+            "tokenizer.save_pretrained(folder)."
         ) from error
 
 

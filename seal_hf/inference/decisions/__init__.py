@@ -5,7 +5,14 @@ from .labels import NEVER_EMPTY, LabelDecisions
 from .masks import MaskDecisions
 from .tags import TagDecisions
 
+DECISIONS: dict[str, type[Decisions]] = {  # by the name of the output space
+    "multi_label": LabelDecisions,
+    "tag_sequence": TagDecisions,
+    "binary_mask": MaskDecisions,
+}
+
 __all__ = [
+    "DECISIONS",
     "FIXED",
     "FOLDABLE",
     "NEVER_EMPTY",

@@ -8,8 +8,9 @@ the decoders within one standard error of the best one, the simplest is taken. I
 from __future__ import annotations
 
 import math
+import reprlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -78,7 +79,11 @@ class Decisions(ABC):
     @classmethod
     @abstractmethod
     def of_saved(cls: type[DecisionsT], saved: Mapping[str, Any]) -> DecisionsT:
-        """The inverse of `as_json`; what is missing has its default."""
+        """The inverse of `as_json`; what is missing has its default.
+
+        Raises:
+            ValueError: a value that is not of its kind, see [`checked`]: a config may be anyone's.
+        """
 
     def as_json(self) -> dict[str, Any]:
         """What a config keeps."""
@@ -89,7 +94,7 @@ class Decisions(ABC):
         """What the config of a task-net says; of one that says nothing, the defaults.
 
         Raises:
-            ValueError: a decoder that the saved numbers are not for.
+            ValueError: as `of_saved`; or a decoder that the saved numbers are not for.
         """
         saved = getattr(config, "decisions", None)
         if saved is None:
@@ -107,8 +112,10 @@ class Decisions(ABC):
         """
         name = self.decoder if decoder is None else decoder
         if name not in self.names:
+            held = f", and its classifier's bias holds `{self.folded}`" if self.folded else ""
             raise ValueError(
-                f"`decoder` is {name!r}; this task-net has {', '.join(self.names)}.{did_you_mean(name, self.names)}"
+                f"`decoder` is {name!r}; this task-net has {', '.join(self.names)}{held}."
+                f"{did_you_mean(name, self.names)}"
             )
         return name
 
@@ -116,6 +123,50 @@ class Decisions(ABC):
         """Write them into the config of a task-net."""
         config.decisions = self.as_json()
         vars(config).pop("threshold", None)  # the place of it in older nets
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_probability(value: Any) -> bool:
+    return _is_number(value) and 0 <= value <= 1
+
+
+# name in `config.decisions` -> whether a value is of its kind, and what that is
+SAVED: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "decoder": (lambda value: isinstance(value, str), "the name of a decoder"),
+    "folded": (lambda value: isinstance(value, str), "the name of a decoder"),
+    "threshold": (_is_probability, "a number from 0 to 1"),
+    "thresholds": (
+        lambda value: isinstance(value, list) and all(map(_is_probability, value)),
+        "a list of numbers from 0 to 1",
+    ),
+    "calibration": (
+        lambda value: isinstance(value, Mapping) and all(_is_number(value.get(name)) for name in ("scale", "shift")),
+        'two numbers, {"scale": 1.0, "shift": 0.0}',
+    ),
+    "never_empty": (lambda value: isinstance(value, bool), "true or false"),
+    "empty_score": (_is_probability, "a number from 0 to 1"),
+}
+
+
+def checked(saved: Any, *names: str) -> dict[str, Any]:
+    """Those of these values that `config.decisions` has; null is as good as none.
+
+    Raises:
+        ValueError: it is no mapping, or a value is not of its kind.
+    """
+    if not isinstance(saved, Mapping):
+        raise ValueError(
+            f"`config.decisions` is {reprlib.repr(saved)}; expected a mapping, as `trainer.fit_decisions` stores it."
+        )
+    found = {name: saved[name] for name in names if saved.get(name) is not None}
+    for name, value in found.items():
+        holds, expected = SAVED[name]
+        if not holds(value):
+            raise ValueError(f"`config.decisions` has {name} {reprlib.repr(value)}; expected {expected}.")
+    return found
 
 
 def as_threshold(decoder: str | float | None) -> float | None:

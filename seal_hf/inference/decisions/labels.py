@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ...metrics.multilabel import example_f1, tune_threshold
 from ..decoders import decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
-from .base import FIXED, THRESHOLD, Decisions, as_threshold, folds, log_odds, simplest_of_the_best
+from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, log_odds, simplest_of_the_best
 
 NEVER_EMPTY = "+never_empty"  # behind the name of a decoder: where no label is decided, the likeliest one is
 
@@ -43,8 +43,7 @@ class LabelDecisions(Decisions):
         plain = (FIXED,) if self.folded else (FIXED, THRESHOLD, "expected_f1", "calibrated_f1", "thresholds")
         found = []
         for name in (name for name in plain if given.get(name, ()) is not None):
-            never = self.never_empty and not (name.endswith("_f1") and self.empty_score == 0)  # it never does anyway
-            found += [name, name + NEVER_EMPTY] if never else [name]
+            found += [name, name + NEVER_EMPTY] if self.never_empty and not self._never_decides_none(name) else [name]
         return tuple(found)
 
     def numbers(self) -> dict[str, Any]:
@@ -56,10 +55,25 @@ class LabelDecisions(Decisions):
 
     @classmethod
     def of_saved(cls, saved: Mapping[str, Any]) -> LabelDecisions:
-        scaling = saved.get("calibration")
-        calibration = None if scaling is None else (float(scaling["scale"]), float(scaling["shift"]))
-        names = ("decoder", "folded", "threshold", "thresholds", "never_empty", "empty_score")
-        return cls(calibration=calibration, **{name: saved[name] for name in names if name in saved})
+        scalars = ("decoder", "folded", "threshold", "never_empty", "empty_score")
+        found = checked(saved, *scalars, "thresholds", "calibration")
+        if (scaling := found.get("calibration")) is not None:
+            found["calibration"] = float(scaling["scale"]), float(scaling["shift"])
+        return cls(**found)
+
+    @classmethod
+    def check_name(cls, decoder: str | None) -> None:
+        """Raises ValueError for a decoder that no fit gives, whatever the rows; None is the choice by cross-fitting."""
+        cls(threshold=0.5, thresholds=(), calibration=(1.0, 0.0), never_empty=True).named(decoder)
+
+    def named(self, decoder: str | None = None) -> str:
+        """As [`Decisions.named`]; a decoder that never decides an empty set anyway needs no ending that says so."""
+        name = self.decoder if decoder is None else decoder
+        plain = name.removesuffix(NEVER_EMPTY)
+        return super().named(plain if self._never_decides_none(plain) else name)
+
+    def _never_decides_none(self, plain: str) -> bool:
+        return plain.endswith("_f1") and self.empty_score == 0
 
     def decide(self, probabilities: np.ndarray, decoder: str | float | None = None) -> np.ndarray:
         """Label sets.
@@ -74,26 +88,46 @@ class LabelDecisions(Decisions):
         Raises:
             ValueError: an unknown decoder, or another number of labels than thresholds.
         """
-        p = np.asarray(probabilities, dtype=np.float64)  # as the thresholds were tuned
         if (threshold := as_threshold(decoder)) is not None:
-            return p >= threshold
+            return np.asarray(probabilities, dtype=np.float64) >= threshold
         name = self.named(decoder)  # type: ignore[arg-type]  # it is no number
-        plain = name.removesuffix(NEVER_EMPTY)
-        if plain == FIXED:
-            decided = p >= 0.5
-        elif plain == THRESHOLD:
-            decided = p >= np.asarray(self.threshold)
-        elif plain == "thresholds":
+        return self.decide_by(probabilities, [name])[name]
+
+    def decide_by(self, probabilities: np.ndarray, names: Iterable[str]) -> dict[str, np.ndarray]:
+        """Label sets by several decoders, as `decide` gives them: decoder -> (N, L) bool. What two of them have in
+        common is decided once."""
+        p = np.asarray(probabilities, dtype=np.float64)  # as the thresholds were tuned
+        shared: dict[str, np.ndarray] = {}
+        found: dict[str, np.ndarray] = {}
+        for asked in names:
+            name = self.named(asked)
+            plain = name.removesuffix(NEVER_EMPTY)
+            if plain not in shared:
+                shared[plain] = self._sets(p, plain)
+            found[asked] = shared[plain] if name == plain else self._without_empty(shared[plain], p, plain)
+        return found
+
+    def _sets(self, p: np.ndarray, plain: str) -> np.ndarray:
+        """Label sets, which may be empty, by a decoder without an ending."""
+        if plain == FIXED or not len(p):  # without rows, all decoders give the same
+            return p >= 0.5
+        if plain == THRESHOLD:
+            return p >= np.asarray(self.threshold)
+        if plain == "thresholds":
             if len(self.thresholds or ()) != p.shape[1]:
-                raise ValueError(f"there are {len(self.thresholds or ())} thresholds, but {p.shape[1]} labels")
-            decided = p >= np.asarray(self.thresholds)
-        else:
-            scaled = rescaled(p, *self.calibration) if plain == "calibrated_f1" and self.calibration else p
-            decided = decode_expected_f1(scaled, empty_score=self.empty_score)
-        if name != plain:
-            margin = p - np.asarray(self.thresholds) if plain == "thresholds" else p
-            empty = np.flatnonzero(~decided.any(1))
-            decided[empty, margin[empty].argmax(1)] = True
+                raise ValueError(
+                    f"`config.decisions` has {len(self.thresholds or ())} thresholds, but there are {p.shape[1]} "
+                    "labels. Fit the decisions anew, or give another `decoder`."
+                )
+            return p >= np.asarray(self.thresholds)
+        scaled = rescaled(p, *self.calibration) if plain == "calibrated_f1" and self.calibration else p
+        return decode_expected_f1(scaled, empty_score=self.empty_score)
+
+    def _without_empty(self, decided: np.ndarray, p: np.ndarray, plain: str) -> np.ndarray:
+        """These sets; where one is empty, the likeliest label, of thresholds the nearest one to its own."""
+        margin = p - np.asarray(self.thresholds) if plain == "thresholds" else p
+        empty, decided = np.flatnonzero(~decided.any(1)), decided.copy()
+        decided[empty, margin[empty].argmax(1)] = True
         return decided
 
     @classmethod
@@ -142,26 +176,34 @@ class LabelDecisions(Decisions):
         """(N,) example F1 of each row under each decoder, by numbers that were fitted on the other folds. Of a single
         row, which has no others, by the row itself."""
         probabilities, labels = np.asarray(probabilities), np.asarray(labels)
+        needed = {name.removesuffix(NEVER_EMPTY) for name in names}
         scores = {name: np.zeros(len(labels)) for name in names}
         for others, rows in folds(len(labels)):
             others = others if len(others) else rows
-            fitted = cls._fitted(probabilities[others], labels[others], never_empty, empty_score)
-            for name in names:
-                known = name if name in fitted.names else name.removesuffix(NEVER_EMPTY)
-                decided = fitted.decide(probabilities[rows], known)
+            fitted = cls._fitted(probabilities[others], labels[others], never_empty, empty_score, needed)
+            for name, decided in fitted.decide_by(probabilities[rows], names).items():
                 scores[name][rows] = example_f1(decided, labels[rows], empty_score)
         return scores
 
     @classmethod
     def _fitted(
-        cls, probabilities: np.ndarray, labels: np.ndarray, never_empty: bool, empty_score: float
+        cls,
+        probabilities: np.ndarray,
+        labels: np.ndarray,
+        never_empty: bool,
+        empty_score: float,
+        needed: Collection[str] = ("thresholds", "calibrated_f1"),
     ) -> LabelDecisions:
+        """The numbers of these decoders, and the one threshold, which is cheap."""
         threshold, _ = tune_threshold(probabilities, labels, empty_score=empty_score)
-        per_label, _ = tune_thresholds_per_label(probabilities, labels, threshold, empty_score=empty_score)
+        thresholds = None
+        if "thresholds" in needed:
+            per_label, _ = tune_thresholds_per_label(probabilities, labels, threshold, empty_score=empty_score)
+            thresholds = per_label.tolist()
         return cls(
             threshold=threshold,
-            thresholds=per_label.tolist(),
-            calibration=platt_scaling(probabilities, labels),
+            thresholds=thresholds,
+            calibration=platt_scaling(probabilities, labels) if "calibrated_f1" in needed else None,
             never_empty=never_empty,
             empty_score=0.0 if np.asarray(labels).any(1).all() else empty_score,
         )

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...metrics.masks import mask_iou
 from ...metrics.multilabel import DEFAULT_GRID
-from .base import FIXED, THRESHOLD, Decisions, as_threshold, folds, log_odds, simplest_of_the_best
+from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, log_odds, simplest_of_the_best
 
 
 @dataclass
@@ -32,7 +32,12 @@ class MaskDecisions(Decisions):
 
     @classmethod
     def of_saved(cls, saved: Mapping[str, Any]) -> MaskDecisions:
-        return cls(**{name: saved[name] for name in ("decoder", "folded", "threshold") if name in saved})
+        return cls(**checked(saved, "decoder", "folded", "threshold"))
+
+    @classmethod
+    def check_name(cls, decoder: str | None) -> None:
+        """Raises ValueError for a decoder that no fit gives; None is the choice by cross-fitting."""
+        cls(threshold=0.5).named(decoder)
 
     def cut(self, decoder: str | float | None = None) -> float:
         """The threshold of a decoder, which may be a number itself; default: the stored one.

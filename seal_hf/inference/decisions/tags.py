@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...metrics.tags import Tags, span_counts
-from .base import Decisions, ratio_scores, simplest_of_the_best
+from .base import Decisions, checked, ratio_scores, simplest_of_the_best
 
 
 @dataclass
@@ -35,7 +35,7 @@ class TagDecisions(Decisions):
 
     @classmethod
     def of_saved(cls, saved: Mapping[str, Any]) -> TagDecisions:
-        decoder = saved.get("decoder", "independent")
+        decoder = checked(saved, "decoder").get("decoder", "independent")
         return cls(decoder=decoder, offered=(decoder,))
 
     @classmethod
