@@ -77,7 +77,7 @@ def train(folder, world, resume=None, **options):
     return {
         "parameters": tiny_run.parameters(nets)[: task_net if trainer.loss_net is None else None],
         "log": {name: value for name, value in log.items() if "loss" in name or "norm" in name or "energy" in name},
-        "metrics": {name: value for name, value in metrics.items() if "loss" in name or "energy" in name},
+        "metrics": {name: value for name, value in metrics.items() if name.endswith(("loss", "_gold", "_output"))},
     }
 
 

@@ -53,3 +53,6 @@ def test_a_recipe_may_give_the_warm_up_as_a_share_on_both_lines_of_transformers(
     recipe.write_text("warmup_ratio: 0.1\n", encoding="utf-8")
     (args,) = parse_recipe(SealTrainingArguments, ["--recipe", str(recipe), "--output_dir", str(tmp_path)])
     assert args.get_warmup_steps(200) == 20
+    recipe.write_text("warmup_ratio: 0.1\nwarmup_steps: 7\n", encoding="utf-8")
+    (args,) = parse_recipe(SealTrainingArguments, ["--recipe", str(recipe), "--output_dir", str(tmp_path)])
+    assert args.get_warmup_steps(200) == 7

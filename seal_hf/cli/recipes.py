@@ -154,6 +154,10 @@ def _apply(parser: HfArgumentParser, recipe: str | Path | Mapping[str, Any]) -> 
     fields = _fields(parser)
     given: dict[str, str] = {}  # field -> the key that set it
     for key, value in values.items():
+        if (
+            RENAMED_ARGUMENTS.get(key) in values
+        ):  # as with transformers 4, where the number of steps wins over the share
+            continue
         if key not in fields:
             raise ValueError(f"{where}: unknown key {key!r}.{did_you_mean(str(key), fields)}")
         name, hint = fields[key]

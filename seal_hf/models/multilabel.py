@@ -84,14 +84,15 @@ class SealForMultiLabel(SealModel):
         decisions, net = LabelDecisions.from_config(self.config), self.task_net.eval()
         check_one_kind("texts", texts, inputs)
         if texts is None:
-            probabilities = self.space.relax(net(**inputs).logits).float()
+            logits = net(**inputs).logits
         else:
             rows = text_rows(texts, self.processor, self.config)
-            probabilities = torch.empty(len(rows), len(self.config.id2label or ()))
+            logits = torch.empty(len(rows), len(self.config.id2label or ()))
             for chosen, batch in in_batches(rows, batch_size, net.device):
-                probabilities[chosen] = self.space.relax(net(**batch).logits).float().cpu()
-        decided = torch.from_numpy(decisions.decide(probabilities.cpu().numpy(), decoder)).long()
-        return probabilities, decided.to(probabilities.device)
+                logits[chosen] = net(**batch).logits.float().cpu()
+        probabilities = self.space.relax(logits.cpu().double())  # float64, as the decisions were fitted
+        decided = torch.from_numpy(decisions.decide(probabilities.numpy(), decoder)).long()
+        return probabilities.float().to(logits.device), decided.to(logits.device)
 
     def _load_processor(self, name: str, hub: dict[str, Any]) -> Any:
         if isinstance(self.task_net, MLPForMultiLabel):
