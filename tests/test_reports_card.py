@@ -303,7 +303,7 @@ def test_the_base_is_found_behind_folders(tmp_path):
     expected |= {gone: None, circle: None, checkpoint: None}
     for path, hub_id in expected.items():
         assert origin_of(path) == (path.rsplit("/")[-1], hub_id)
-    snapshot = "/root/.cache/huggingface/hub/models--org--an-encoder/snapshots/0123abcd"
+    snapshot = "/home/user/.cache/huggingface/hub/models--org--an-encoder/snapshots/0123abcd"
     assert origin_of(snapshot) == ("org/an-encoder", "org/an-encoder") and origin_of(None) is origin_of("") is None
     text = card(base_model=adapter)
     assert cells(text, "| began from") == ["began from", "adapter, which was trained from org/one"]

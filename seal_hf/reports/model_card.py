@@ -52,7 +52,7 @@ def model_card(
 
     Args:
         model_name: repo id or name, as the snippet loads it.
-        base_model: the checkpoint the task-net began from, an id or a folder, of which the last part alone is shown;
+        base_model: the checkpoint the task-net began from, an id or a folder (only its last part is shown);
             None for one trained from scratch.
         dataset: name, Hub id or folder of the data; a folder is shown by its last part only.
         loss: the energy loss, or "ce" for the task loss alone.

@@ -15,7 +15,7 @@ def hint_at(args: TrainingArguments, num_training_steps: int) -> None:
 
     Args:
         args: of the run.
-        num_training_steps: updates of the whole run; 0 for an evaluation, of which nothing is said.
+        num_training_steps: updates of the whole run; 0 for an evaluation, which gets no hint.
     """
     for hint in hints(args, num_training_steps) if args.process_index == 0 and num_training_steps > 0 else ():
         logger.warning_once(hint)
