@@ -123,7 +123,7 @@ def test_a_method_begins_at_its_own_values_over_the_recipe_and_under_flags(progr
 def test_a_flag_that_is_a_part_of_a_method_is_said(program, tmp_path, capsys):
     flags = ["--losses", "constant", "nce_cheap", "--num_samples", "7", "--output_dir", str(tmp_path)]
     program.main([*SMALL, *flags])
-    assert "--num_samples is not for nce_cheap (5), of which it is a part\n" in capsys.readouterr().out
+    assert "--num_samples is not for nce_cheap (5): it is a part of the method\n" in capsys.readouterr().out
 
 
 def test_a_recipe_says_no_method_for_all(program, tmp_path, capsys):

@@ -223,7 +223,7 @@ def main(argv: list[str] | None = None) -> Runs:
     for key in sorted(given):
         theirs = [] if recipes else [name for name in names if name in methods and key in methods[name].settings]
         if own := [f"{name} ({methods[name].settings[key]})" for name in theirs]:
-            print(f"--{key} is not for {', '.join(own)}, of which it is a part")
+            print(f"--{key} is not for {', '.join(own)}: it is a part of the method")
     search = {"budget": options.budget, "metric": options.metric, "finalists": options.finalists}
     search["held"] = options.hold
     compared = Comparison(runs, data, shared, PROGRAMS, methods, flags=given, **search)

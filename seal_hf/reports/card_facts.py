@@ -141,7 +141,7 @@ def _columns(config: Any) -> list[str]:
 
 
 def _task_loss(trainer: Any) -> str:
-    """The name of the task loss that trains, or its class's if it has none; of masks it has no class."""
+    """The name of the task loss that trains, or its class's if it has none. The task loss of masks has no class."""
     kind: Any = type(getattr(trainer.space, "loss", None))
     if kind is type(None):
         return trainer.args.task_loss
