@@ -126,7 +126,6 @@ def run(name: str, loss: str, seed: int, options: argparse.Namespace) -> dict[st
         else:
             source = ["--dataset", name, "--data_dir", options.data_dir]
         source += ["--model_name_or_path", options.encoder] if data.encoder else []
-        source += ["--loss_net_encoder", "shared"] if data.encoder and data.program == "mlc" else []
         made_by = origin(f"seal-hf train {data.program}", words)
         command = [sys.executable, "-m", "seal_hf", "train", data.program, *source, *words]
         start = time.perf_counter()

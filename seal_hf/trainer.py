@@ -41,7 +41,7 @@ from .training.batch_repeats import NewEpoch, WindowRepeatSampler
 from .training.checkpoints import TwoNetCheckpoints
 from .training.decisions import fit_decisions
 from .training.decoding import PredictionDecoder
-from .training.energy_weight import EnergyWeight
+from .training.energy_weight import EnergyWeight, is_ruled
 from .training.forwards import PhaseMeters, TwoNets
 from .training.launchers import check_launcher
 from .training.setup import cache_features, loss_net_learner, made_extensions, prepare_run
@@ -217,7 +217,8 @@ class SealTrainer(StructuredTrainer):
     @property
     def energy_weight(self) -> float:
         """λ1 of this step."""
-        return self._energy_weights.at(self.state.global_step / max(self.state.max_steps, 1))
+        done = self.state.global_step / max(self.state.max_steps, 1)
+        return self._energy_weights.at(done, self.state.log_history)
 
     @property
     def _is_loss_net_step(self) -> bool:
@@ -308,9 +309,11 @@ class SealTrainer(StructuredTrainer):
         args.check()
         loss = ENERGY_LOSSES.get(args.energy_loss)  # none of cross-entropy
         self.energy_loss = loss.from_arguments(args) if loss is not None else None
-        self._energy_weights = EnergyWeight(args, partial(self.accelerator.reduce, reduction="sum"))
         space = SPACES[self.loss_net.config.space] if self.loss_net else self._space_class
         self.space = self._given_space or space.from_arguments(args, self.model)
+        summed = partial(self.accelerator.reduce, reduction="sum")
+        self.weight_is_ruled = self.energy_loss is not None and is_ruled(args, self.space)
+        self._energy_weights = EnergyWeight(args, summed, self.weight_is_ruled)
         options = self.space.decoding_options()
         for name in (name for name, value in options.items() if not value and getattr(self.model.config, name, False)):
             logger.warning(f"The task-net was saved with `{name}`, and this run does without: give it to keep it.")
@@ -374,6 +377,11 @@ class SealTrainer(StructuredTrainer):
         named = getattr(self.model, "input_names", ())
         known += [name for name in (FEATURES, REWARD_CODES, *named) if name not in known]
 
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        metrics = super().evaluate(*args, **kwargs)
+        self._energy_weights.evaluated()
+        return metrics
+
     def prediction_step(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         if isinstance(self.preprocess_logits_for_metrics, PredictionDecoder):
             self.preprocess_logits_for_metrics.see(inputs)
@@ -386,6 +394,8 @@ class SealTrainer(StructuredTrainer):
             return {name: value for e in self.extensions for name, value in e.closing_facts().items()}
         if self.learner is not None:
             facts["loss_net_learning_rate"] = self.learner.learning_rate
+            if self.weight_is_ruled:
+                facts["energy_share"] = self.energy_weight
         return facts
 
     def _check_finite(self) -> None:

@@ -1,10 +1,37 @@
-"""λ1: its schedule against the formula, its balance against norms computed anew, one process against two."""
+"""λ1: its schedule against the formula, its balance against norms computed anew, its rule against a closed form."""
 
 import pytest
 import tiny_run
 import torch
 
-from seal_hf.training.energy_weight import balanced
+from seal_hf.training.energy_weight import FIRST_SHARE, balanced, ruled_share
+
+
+def evaluations(*found, name="eval_", every=1.0):
+    """A log of (alignment, loss) pairs, with what else stands in one."""
+    entries = [
+        {f"{name}energy_alignment": alignment, f"{name}loss": loss, "epoch": every * (i + 1)}
+        for i, (alignment, loss) in enumerate(found)
+    ]
+    return [{"loss": 1.0, "epoch": 0.5}, *entries]
+
+
+@pytest.mark.parametrize(
+    "log, share",
+    [
+        (evaluations(), 0.1),
+        (evaluations((0.3, 5.0), (0.3, 4.0), (0.3, 3.0)), 0.1),  # the task loss still falls: no growth
+        (evaluations((0.3, 5.0), (0.1, 5.0), (0.2, 6.0)), 0.7),
+        (evaluations((-0.02, 5.0), (-0.01, 4.0)), 0.04),  # the energy pulls away from gold: less, whatever falls
+        (evaluations((-0.3, 5.0), (0.2, 6.0), (0.9, 6.0), (0.9, 6.0)), 1.0),  # from 0 to 1
+        (evaluations((0.3, 5.0), (0.3, 5.0), (0.2, 6.0), every=0.5), 0.6),  # the unit is an epoch
+        (evaluations((0.3, 5.0), (0.3, 6.0), name="eval_dev_") + evaluations((0.9, 7.0), name="eval_other_"), 0.7),
+        ([{"eval_loss": 3.0, "epoch": 1.0}, {"test_energy_alignment": 0.9, "test_loss": 2.0, "epoch": 1.0}], 0.1),
+    ],
+)
+def test_the_rule_follows_the_log_of_evaluations(log, share):
+    assert FIRST_SHARE == 0.1
+    assert ruled_share(log) == pytest.approx(share)
 
 
 def test_the_balanced_term_pulls_as_hard_as_the_task_loss():
@@ -74,12 +101,93 @@ def test_the_log_says_the_balanced_weight_and_both_terms_pull_alike(tmp_path):
     assert energies(trainer, "energy_weight")[0] > 0
 
 
+def ruled_run(folder, resume=None, stop=None, **options):
+    """A run under the rule, validated on rows that cannot be learned, so that the task loss rises there."""
+    torch.manual_seed(0)
+    options = dict(energy_weight=None, learning_rate=0.1, logging_steps=1) | options
+    trainer, nets = tiny_run.make(folder, callbacks=[tiny_run.StopAt(stop)] if stop else None, **options)
+    table = tiny_run.table()
+    trainer.eval_dataset = tiny_run.TensorRows(
+        table.remove_columns("labels").add_column("labels", table["labels"][40:] + table["labels"][:40])
+    )
+    trainer.train(resume_from_checkpoint=resume)
+    return trainer, nets
+
+
+def test_the_rule_takes_its_share_of_the_pull_and_evaluations_move_it(tmp_path):
+    """Each step has the share that the log until then gives, and an evaluation's alignment is the cosine of the two
+    gradients of all rows, taken at once by autograd."""
+    trainer, nets = ruled_run(tmp_path, loss="regression", eval_strategy="epoch", per_device_eval_batch_size=40)
+    log = trainer.state.log_history
+    shares = [(i, entry["energy_share"]) for i, entry in enumerate(log) if "energy_share" in entry]
+    assert [share for _, share in shares] == [ruled_share(log[:i]) for i, _ in shares]
+    assert len({share for _, share in shares}) > 1  # it has moved
+
+    rows = trainer.eval_dataset.batch(range(tiny_run.ROWS))
+    inputs, labels = {"features": rows["features"]}, rows["labels"]
+    with torch.no_grad():
+        logits = nets.task_net.eval()(**inputs).logits
+    logits.requires_grad_()
+    nets.loss_net.eval()
+    energy = nets.loss_net.energies(nets.loss_net.encode(inputs), torch.sigmoid(logits).unsqueeze(1)).sum()
+    (of_energy,) = torch.autograd.grad(energy, logits)
+    of_task = torch.sigmoid(logits) - labels
+    cosine = torch.nn.functional.cosine_similarity(of_energy.flatten(), of_task.flatten(), dim=0).item()
+    assert energies(trainer, "eval_energy_alignment")[-1] == pytest.approx(cosine, rel=1e-4)
+
+
+def test_a_run_under_the_rule_goes_on_where_it_was_killed(tmp_path):
+    """Every parameter of both nets, and the share in the log, as without the interruption."""
+    options = dict(save_strategy="steps", save_steps=5, eval_strategy="steps", eval_steps=3)
+    trainer, whole = ruled_run(tmp_path / "whole", **options)
+    ruled_run(tmp_path / "cut", stop=12, **options)
+    again, gone_on = ruled_run(tmp_path / "cut", resume=str(tmp_path / "cut" / "checkpoint-10"), **options)
+    assert torch.equal(tiny_run.parameters(whole), tiny_run.parameters(gone_on))
+    assert energies(again, "energy_share") == energies(trainer, "energy_share")
+    assert len(set(energies(trainer, "energy_share"))) > 1
+
+
+def test_a_weight_that_is_given_means_what_it_says(tmp_path):
+    """No rule, and no balance: the term is λ1 · E, whatever evaluations find."""
+    options = dict(loss="regression", learning_rate=0.0, loss_net_steps=0, logging_steps=1, eval_strategy="epoch")
+    rows = tiny_run.TensorRows(tiny_run.table(16))
+    terms = {}
+    for weight in (1.0, 3.0):
+        _, trainer = tiny_run.run(tmp_path, rows=rows, energy_weight=weight, **options)
+        assert "energy_share" not in trainer.state.log_history[0]
+        terms[weight] = energies(trainer, "loss")[-1] - energies(trainer, "task_loss")[-1]
+    assert terms[3.0] == pytest.approx(3 * terms[1.0], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(task_weight=0.0),
+        dict(loss="regression", hypergradient="cg"),
+        dict(loss="regression", hypergradient="neumann"),
+    ],
+)
+def test_where_the_rule_has_nothing_to_go_by_the_weight_is_one(tmp_path, options):
+    ruled, trainer = tiny_run.run(tmp_path, energy_weight=None, **options)
+    given, _ = tiny_run.run(tmp_path, energy_weight=1.0, **options)
+    assert torch.equal(ruled, given)
+    assert "energy_share" not in trainer.state.log_history[0]
+
+
 @pytest.mark.parametrize(
     "options, message",
     [
         (dict(gold_mix=1.0), "`gold_mix` is 1.0; it must be a finite number, at least 0 and below 1"),
         (dict(cost_weight=-1.0), "`cost_weight` is -1.0"),
         (dict(energy_weight_schedule="up"), "`energy_weight_schedule` is 'up'; it must be one of constant, rise, fall"),
+        (
+            dict(energy_weight=None, energy_weight_balance=True),
+            "`energy_weight_balance` is True, .*Give --energy_weight",
+        ),
+        (
+            dict(energy_weight=None, energy_weight_schedule="rise"),
+            "`energy_weight_schedule` is 'rise', which is of a λ1",
+        ),
         (dict(energy_weight_balance=True, task_weight=0.0), "`energy_weight_balance`.*`task_weight` is 0"),
         (dict(regression_samples="hard"), "`regression_samples` is 'hard'; it must be one of continuous, discrete"),
     ],

@@ -21,14 +21,21 @@ from seal_hf.training.hints import hints
         ({"logging_steps": 19, "logging_first_step": True}, None),
         ({"logging_steps": 19, "logging_strategy": "epoch"}, None),
         ({"logging_steps": 0.5}, None),
+        (
+            {"loss": "nce", "energy_weight": None},
+            "The energy keeps its first share of the pull, 0.1: .*--eval_strategy epoch",
+        ),
+        ({"loss": "nce", "energy_weight": None, "eval_strategy": "epoch"}, None),
+        ({"loss": "nce"}, None),
+        ({"energy_weight": None}, None),
     ],
 )
 def test_a_run_says_what_it_would_not_do(options, said, tmp_path, caplog):
     with caplog.at_level("WARNING"):
-        trainer, _ = tiny_run.make(tmp_path, loss="ce", **options)
+        trainer, _ = tiny_run.make(tmp_path, **{"loss": "ce", **options})
         trainer.train()
     assert trainer.state.global_step == 18
-    found = hints(trainer.args, 18)
+    found = hints(trainer.args, 18, trainer.weight_is_ruled)
     assert len(found) == (said is not None)
     assert all(re.search(said, hint) and caplog.text.count(hint) == 1 for hint in found)
 

@@ -44,7 +44,9 @@ def model(encoder="separate", dropout=0.0):
 
 
 def arguments(folder, loss="nce", encoder="separate", batch=16, accumulation=1, **options):
+    """λ1 is 1; the rule chooses it with `energy_weight=None`."""
     defaults = dict(num_train_epochs=3, learning_rate=1e-2, loss_net_learning_rate=1e-2, logging_steps=2)
+    defaults |= dict(energy_weight=1.0)
     return SealTrainingArguments(
         output_dir=str(folder),
         energy_loss=loss,

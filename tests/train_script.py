@@ -17,6 +17,7 @@ CASES = {
     "one micro-batch": dict(loss="regression"),
     "accumulation": dict(loss="regression", encoder="shared", accumulation=2, loss_net_steps=3),
     "balanced": dict(loss="regression", energy_weight_balance=True, energy_weight_schedule="rise"),
+    "ruled": dict(loss="regression", energy_weight=None, eval_strategy="steps", eval_steps=2, accumulation=2),
     "cross-entropy": dict(loss="ce", accumulation=2),
     "stacked": dict(loss="infnet_plus", accumulation=2),
     "cost-augmented, shared": dict(loss="infnet_plus", cost_augmented_network="shared", loss_net_every=2),

@@ -127,7 +127,7 @@ class CostAugmentedInference(Extension):
             betas=(args.adam_beta1, args.adam_beta2),
             eps=args.adam_epsilon,
         )
-        weights = (args.energy_weight, args.cost_augmented_task_weight)
+        weights = (args.fixed_energy_weight, args.cost_augmented_task_weight)
         return cls(net, task_net, learner, run.energy_loss, run.space, *weights, run.loss_net.pooled)
 
     def prepare(self, batch: MicroBatch, outputs: Any) -> MicroBatch:

@@ -13,12 +13,14 @@ from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedMode
 
 from ..adapters import LIBRARIES, LossAdapter
 from ..energies import ENERGIES, Energy, check_energy_options
-from ..nets.encoders import ENCODER_MODES, pool
+from ..nets.encoders import ENCODER_MODES, MLPEncoder, pool
+from ..nets.recurrent import BiLSTMEncoder
 from ..structures.label_sets import LabelSets
 from ..structures.sequences import at_least_float32
 from ..utils.modules import Net, second_order
 from ..utils.options import check_value
 
+FROM_SCRATCH = (MLPEncoder, BiLSTMEncoder)
 LOSS_NET_FOLDER = "_loss_net"  # beside a task-net; the Trainer's push to the Hub skips names that begin with `_`
 
 
@@ -135,12 +137,10 @@ class LossNet(PreTrainedModel):
         encoder = [p for p in self.encoder.parameters() if p.requires_grad] if self.encoder is not None else []
         known = set(map(id, encoder))
         rest = [p for p in self.parameters() if p.requires_grad and id(p) not in known]
-        rate = args.loss_net_learning_rate
-        encoder_rate = args.loss_net_encoder_learning_rate
-        groups = [
-            {"params": encoder, "lr": rate if encoder_rate is None else encoder_rate},
-            {"params": rest, "lr": rate},
-        ]
+        rate, encoder_rate = args.loss_net_learning_rate, args.loss_net_encoder_learning_rate
+        if encoder_rate is None:  # that of the task-net, whose encoder it begins as, unless both begin from scratch
+            encoder_rate = rate if isinstance(self.encoder, FROM_SCRATCH) else args.learning_rate
+        groups = [{"params": encoder, "lr": encoder_rate}, {"params": rest, "lr": rate}]
         return [{**group, "weight_decay": args.loss_net_weight_decay} for group in groups if group["params"]]
 
     def sparse_gradients(self, wanted: bool) -> None:

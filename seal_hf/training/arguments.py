@@ -66,14 +66,18 @@ class SealTrainingArguments(TrainingArguments):
             Piratla), or `ce`, cross-entropy with no loss-net at all.
         num_samples (`int`, default 20): K, samples per input for `nce`, `ranking` and `contrastive_divergence`;
             structures for `regression_s` (SEAL Eq. 8).
-        energy_weight (`float`, default 1.0): λ1, weight of the energy in the task-net's loss (SEAL Eq. 1). With
-            cross-entropy summed over labels, useful values found by the authors lie between 0.002 and 10.
+        energy_weight (`float`, optional): λ1, weight of the energy in the task-net's loss (SEAL Eq. 1). With
+            cross-entropy summed over labels, useful values found by the authors lie between 0.002 and 10. Default: a
+            rule chooses it, as a share of the task loss's pull: 0.1 at first, and after each evaluation more or less,
+            as the energy pulls the rows of validation to their gold labels or away (`ruled_share` in
+            training/energy_weight.py). 1.0 where the rule has nothing to go by: `task_weight` 0, implicit gradients,
+            rewards.
         energy_weight_schedule (`str`, default `"constant"`): λ1 over the run: `constant`, `rise` from 0 or `fall` to
             0, both linear in the step.
         energy_weight_balance (`bool`, default False): multiply λ1 by ‖∂ task loss/∂ logits‖ / ‖∂ energy/∂ logits‖ of
-            the micro-batch, so that 0.3 lets the energy pull at the logits 0.3 times as hard as the task loss on any
-            data set; the authors' λ1 differ by four orders of magnitude between theirs. `energy_weight` in the log is
-            the product.
+            the micro-batch, as the rule does, so that 0.3 lets the energy pull at the logits 0.3 times as hard as the
+            task loss on any data set; the authors' λ1 differ by four orders of magnitude between theirs.
+            `energy_weight` in the log is the product.
         task_weight (`float`, default 1.0): λ2, weight of the task loss; 0 leaves the energy alone (SEAL drafts,
             ablation).
         margin_cost (`str`, default `"f1"`): Δ of `margin`, `infnet`, `infnet_plus` and `contrastive_divergence`, and of
@@ -91,7 +95,7 @@ class SealTrainingArguments(TrainingArguments):
         perceptron_weight (`float`, default 1.0): λ of `infnet_plus`, weight of the test-time network's term.
         cost_augmented_network (`str`, default `"stacked"`): F of `infnet_plus`: `separated`, `shared`, `stacked`
             (extensions/cost_augmented.py). It is trained at the task-net's rate, constant, with `energy_weight` as it
-            is given, without schedule or balance, and saved with checkpoints alone.
+            is given (1.0 where it is not), without schedule or balance, and saved with checkpoints alone.
         cost_augmented_task_weight (`float`, default 0.0): weight of F's own task loss.
 
     Parameters that control the samples of `nce` and `ranking`:
@@ -173,9 +177,9 @@ class SealTrainingArguments(TrainingArguments):
             weights, `adapter` alone as its library's users load it, or `auto`: merged if the kind of adapter can be.
             Checkpoints hold the adapters alone.
         loss_net_learning_rate (`float`, default 1e-3), loss_net_weight_decay (`float`, default 0.0).
-        loss_net_encoder_learning_rate (`float`, optional): rate of the loss-net's own encoder; default:
-            `loss_net_learning_rate`. A pretrained encoder wants a small one (the authors: 1e-5 beside 1e-4 for the
-            head).
+        loss_net_encoder_learning_rate (`float`, optional): rate of the loss-net's own encoder or adapter; default: the
+            task-net's `learning_rate`, or `loss_net_learning_rate` of an MLP or BiLSTM. A pretrained encoder wants a
+            small one (the authors: 1e-5 beside 1e-4 for the head).
         loss_net_warmup_steps (`int`, default 0): in loss-net updates.
         loss_net_lr_scheduler_type (`str`, default `"constant"`): as the authors; any schedule of `transformers`
             without extra arguments.
@@ -206,7 +210,9 @@ class SealTrainingArguments(TrainingArguments):
         },
     )
     num_samples: int = field(default=20, metadata={"help": "K, samples per input."})
-    energy_weight: float = field(default=1.0, metadata={"help": "λ1, weight of the energy in the task-net's loss."})
+    energy_weight: float | None = field(
+        default=None, metadata={"help": "λ1, weight of the energy in the task-net's loss; default: chosen by a rule."}
+    )
     task_weight: float = field(default=1.0, metadata={"help": "λ2, weight of the task loss in the task-net's loss."})
     energy_weight_schedule: str = field(
         default="constant", metadata={"help": f"λ1 over the run: {', '.join(SCHEDULES)}."}
@@ -284,7 +290,8 @@ class SealTrainingArguments(TrainingArguments):
     adapter_export: str = field(default="auto", metadata={"help": f"One of {', '.join(ADAPTER_EXPORTS)}."})
     loss_net_learning_rate: float = field(default=1e-3, metadata={"help": "Learning rate of the loss-net."})
     loss_net_encoder_learning_rate: float | None = field(
-        default=None, metadata={"help": "Learning rate of the loss-net's own encoder; default: loss_net_learning_rate."}
+        default=None,
+        metadata={"help": "Learning rate of the loss-net's own encoder; default: learning_rate, if it is pretrained."},
     )
     loss_net_weight_decay: float = field(default=0.0, metadata={"help": "Weight decay of the loss-net."})
     loss_net_warmup_steps: int = field(default=0, metadata={"help": "Warm-up, in loss-net updates."})
@@ -331,6 +338,12 @@ class SealTrainingArguments(TrainingArguments):
         if self.hypergradient_scale == 0:
             raise ValueError("`hypergradient_scale` is 0, but it divides the Hessian: set it above 0, for example 100.")
         self._check_hypergradient()
+        for name in ("energy_weight_schedule", "energy_weight_balance") if self.energy_weight is None else ():
+            if getattr(self, name) != getattr(SealTrainingArguments, name):
+                raise ValueError(
+                    f"`{name}` is {getattr(self, name)!r}, which is of a λ1 that is given, but `energy_weight` is not: "
+                    "the rule chooses it. Give --energy_weight, or leave it out."
+                )
         if self.energy_weight_balance and self.task_weight == 0:
             raise ValueError(
                 "`energy_weight_balance` measures the energy's gradient by that of the task loss, but `task_weight` is "
@@ -384,6 +397,11 @@ class SealTrainingArguments(TrainingArguments):
                 f"hypergradient_product={self.hypergradient_product!r} takes. Use 'finite_differences', or leave it "
                 "eager."
             )
+
+    @property
+    def fixed_energy_weight(self) -> float:
+        """λ1 where no rule chooses it."""
+        return 1.0 if self.energy_weight is None else self.energy_weight
 
     @property
     def loss_net_compile_options(self) -> dict[str, Any] | None:

@@ -24,8 +24,9 @@ from ..saving.export import make_branch
 from ..spaces import REWARD_CODES, OutputSpace
 from .checkpoints import Checkpoints
 from .checks import check_best_metric, check_columns, check_embeddings, check_label_names, check_own_loss, check_saving
+from .energy_weight import ALIGNMENT
 from .hints import hint_at
-from .meters import Meters
+from .meters import Meters, evaluation_facts
 
 logger = logging.get_logger(__name__)
 
@@ -54,6 +55,7 @@ class StructuredTrainer(Trainer):
     eval_dataset: Any
     space: OutputSpace = None  # type: ignore[assignment]  # until the constructor has the model
     in_checkpoint = False  # while one is saved
+    weight_is_ruled = False  # λ1, by evaluations
     evaluated_batches = 0  # of the evaluation that runs
     _given_space: OutputSpace | None = None
     _trial = None  # set by the Trainer: the trial whose values the arguments have
@@ -113,7 +115,7 @@ class StructuredTrainer(Trainer):
         hooks = (type(self).evaluate, type(self).evaluation_loop)
         if all(hook.__module__.startswith("seal_hf.") for hook in hooks):  # those of a subclass may give more figures
             check_best_metric(self.args, self.compute_metrics, self.eval_dataset)
-        hint_at(self.args, num_training_steps)
+        hint_at(self.args, num_training_steps, self.weight_is_ruled)
         config: Any = self.model.config
         for name in ("decisions", "threshold") if num_training_steps > 0 else ():  # fitted for the nets as they were
             vars(config).pop(name, None)
@@ -174,11 +176,7 @@ class StructuredTrainer(Trainer):
             output: Any = super().evaluation_loop(dataloader, *args, **kwargs)
         finally:
             self.compute_metrics = compute_metrics
-        facts = self.eval_meters.drain()
-        if contrasted := facts.pop("contrasted", 0):
-            for name in ("energy", "task_net"):
-                facts[f"{name}_auc"] = facts[f"{name}_order"] / contrasted
-        facts = {name: value for name, value in facts.items() if not name.endswith("_order")}
+        facts = evaluation_facts(self.eval_meters.drain())
         output.metrics.update({f"{metric_key_prefix}_{name}": value for name, value in facts.items()})
         if order is None:
             return output
@@ -216,6 +214,12 @@ class StructuredTrainer(Trainer):
         """Those of output and gold, (B, 2), in an evaluation."""
         energies = self.accelerator.gather_for_metrics(energies)  # less the rows that filled up the last batch
         self.eval_meters.add(energy_output=energies[:, OUTPUT], energy_gold=energies[:, GOLD])
+
+    def _meter_pulls(self, of_energy: Tensor, of_task: Tensor) -> None:
+        """Of the energy and of the task loss at the logits, in an evaluation, (B, ·) each."""
+        products = [(of_energy * of_task).sum(1), of_energy.square().sum(1), of_task.square().sum(1)]
+        rows = self.accelerator.gather_for_metrics(torch.stack(products, dim=1))
+        self.eval_meters.add(pulls=rows[:, 0], energy_pull=rows[:, 1], task_pull=rows[:, 2])
 
     def _meter_orders(self, orders: Tensor) -> None:
         """Of fresh samples that are not gold, in an evaluation, (B, 3): how many have a higher energy than gold, how
@@ -297,7 +301,7 @@ class StructuredTrainer(Trainer):
 
 
 def _default_objective(metrics: dict[str, float]) -> float:
-    of_energies = ("_energy_output", "_energy_gold", "_energy_auc", "_task_net_auc")
+    of_energies = ("_energy_output", "_energy_gold", "_energy_auc", "_task_net_auc", f"_{ALIGNMENT}")
     names = [name for name in metrics if not name.endswith(of_energies)]
     return default_compute_objective({name: metrics[name] for name in names})
 

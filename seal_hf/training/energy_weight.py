@@ -1,8 +1,9 @@
-"""λ1, the weight of the energy in the task-net's loss: its schedule, and its balance against the task loss."""
+"""λ1, the weight of the energy in the task-net's loss: the rule that chooses it, its schedule, its balance against the
+task loss."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -16,6 +17,45 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
 }
 
 DEAD = 1e-6  # of the task loss's gradient norm
+FIRST_SHARE, GAIN = 0.1, 2.0  # of the pull, until an evaluation tells more; and of its alignment
+ALIGNMENT = "energy_alignment"
+
+
+def ruled_share(log_history: Iterable[Mapping[str, float]]) -> float:
+    """λ1 as the rule has it after the evaluations of a run: a share of the task loss's pull at the logits, in [0, 1].
+
+    Every evaluation measures the alignment a in [-1, 1]: the cosine, over the rows of validation, between the pull of
+    the energy at the logits and that of the task loss, which knows the gold labels. To first order, a step along the
+    energy lowers the task loss of those rows by a. The best share is thus where a = 0. With Δ epochs since the last
+    evaluation,
+
+        share ← share + 2 a Δ     if a < 0, or if the task loss of validation is no lower than at its lowest
+
+    As long as the task loss still falls by itself, the energy can only take its place, and the share does not grow.
+
+    The rule is ours. It reads the log alone, so that a run that is resumed has the same share.
+
+    Args:
+        log_history: of the Trainer's state. Of several evaluation sets, the first counts.
+    """
+    share, lowest, epoch, prefix = FIRST_SHARE, float("inf"), 0.0, None
+    for entry in log_history:
+        if prefix is None:
+            found = (key for key in entry if key.startswith("eval_") and key.endswith(ALIGNMENT))
+            prefix = next((key.removesuffix(ALIGNMENT) for key in found), None)
+        if prefix is None or f"{prefix}{ALIGNMENT}" not in entry:
+            continue
+        alignment, loss = entry[f"{prefix}{ALIGNMENT}"], entry[f"{prefix}loss"]
+        if alignment < 0 or loss >= lowest:
+            share = min(1.0, max(0.0, share + GAIN * alignment * (entry["epoch"] - epoch)))
+        lowest, epoch = min(lowest, loss), entry["epoch"]
+    return share
+
+
+def is_ruled(args: Any, space: Any) -> bool:
+    """Whether the rule chooses λ1: where none is given, and there is a task loss of gold labels that stands still."""
+    given = args.energy_weight is not None
+    return not given and args.task_weight > 0 and args.hypergradient == "none" and space.has_all_gold
 
 
 def balanced(
@@ -54,18 +94,28 @@ class EnergyWeight:
     Args:
         args: has `energy_weight`, `energy_weight_schedule` and `energy_weight_balance`, which are read in every step.
         reduce: sums a tensor over the processes.
+        ruled: whether the rule chooses λ1, see [`ruled_share`].
     """
 
-    def __init__(self, args: Any, reduce: Callable[[Tensor], Tensor]):
-        self.args, self.reduce = args, reduce
+    def __init__(self, args: Any, reduce: Callable[[Tensor], Tensor], ruled: bool):
+        self.args, self.reduce, self.ruled = args, reduce, ruled
+        self._share: float | None = None  # of the rule, since the last evaluation
 
-    def at(self, done: float) -> float:
+    def at(self, done: float, log_history: Iterable[Mapping[str, float]]) -> float:
         """λ1 when the share `done` in [0, 1] of the run is done."""
-        return self.args.energy_weight * SCHEDULES[self.args.energy_weight_schedule](done)
+        if not self.ruled:
+            return self.args.fixed_energy_weight * SCHEDULES[self.args.energy_weight_schedule](done)
+        if self._share is None:
+            self._share = ruled_share(log_history)
+        return self._share
+
+    def evaluated(self) -> None:
+        """The log says more than it did."""
+        self._share = None
 
     def weigh(self, weight: float, term: Tensor, task_loss: Tensor, logits: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """`weight`, which is λ1 of this step, times the energy term; and what the log says of it."""
-        if not self.args.energy_weight_balance:
+        if not self.ruled and not self.args.energy_weight_balance:
             return weight * term, {}
         term, ratio = balanced(term, task_loss, logits, self.reduce)
         return weight * term, {"energy_weight": weight * ratio}

@@ -77,8 +77,8 @@ class TwoNets:
         return stateless_noise(args.device, args.seed, step, update, args.process_index, micro_batch)
 
     def meter_evaluation(self, outputs: Any, inputs: dict[str, Tensor]) -> None:
-        """Energies of output and gold are reported beside the evaluation loss, since the loss-net moves; and how often
-        gold is preferred to a fresh sample, by the energy and by the task-net's own probability."""
+        """Energies of output and gold are reported beside the evaluation loss, since the loss-net moves; where the
+        energy pulls; and how often gold is preferred to a fresh sample, by it and by the task-net's own probability."""
         trainer = self.trainer
         if trainer.loss_net is None:
             return
@@ -86,6 +86,8 @@ class TwoNets:
         trainer.loss_net.eval()
         batch, space = self.micro_batch(0, outputs, inputs), trainer.space
         gold, mask = space.gold(batch.labels)
+        if space.has_all_gold:
+            trainer._meter_pulls(*self._pulls(batch, mask))
         parts, drawn = [space.output(batch.logits), space.candidate(gold)], None
         if space.has_all_gold and not space.samples_from_inputs:
             drawn = space.sample(batch.logits, EVALUATION_SAMPLES, self._evaluation_noise())
@@ -98,6 +100,16 @@ class TwoNets:
             orders = [preferred(-energies[:, GOLD:], differs), preferred(log_p, differs), differs.sum(1)]
             trainer._meter_orders(torch.stack([order.float() for order in orders], dim=1))
         trainer.loss_net.train(was_training)
+
+    def _pulls(self, batch: MicroBatch, mask: Tensor | None) -> list[Tensor]:
+        """∂ E(x, ŷ) / ∂ logits and ∂ task loss / ∂ logits of each row, flat: (B, ·) each."""
+        space, encoded = self.trainer.space, self.encode(batch)
+        with torch.enable_grad():
+            logits = batch.logits.detach().float().requires_grad_()
+            energy = self.trainer.loss_net.energies(encoded, space.output(logits), mask).sum()
+            task_loss = space.task_loss(logits, batch.labels, None) * len(logits)  # it is a mean over rows
+            pulls = (torch.autograd.grad(value, logits)[0] for value in (energy, task_loss))
+            return [pull.flatten(1) for pull in pulls]
 
     def _evaluation_noise(self) -> torch.Generator:
         """Of each batch of an evaluation its own; the key is longer than that of any noise in training."""

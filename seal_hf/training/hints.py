@@ -7,21 +7,24 @@ from typing import Any
 from transformers import TrainingArguments
 from transformers.utils import logging
 
+from .energy_weight import FIRST_SHARE
+
 logger = logging.get_logger(__name__)
 
 
-def hint_at(args: TrainingArguments, num_training_steps: int) -> None:
-    """Warn of a warm-up as long as the run, and of a run that logs no step.
+def hint_at(args: TrainingArguments, num_training_steps: int, ruled: bool = False) -> None:
+    """Warn of a warm-up as long as the run, of a run that logs no step, and of one whose λ1 nothing moves.
 
     Args:
         args: of the run.
         num_training_steps: updates of the whole run; 0 for an evaluation, which gets no hint.
+        ruled: whether evaluations choose λ1.
     """
-    for hint in hints(args, num_training_steps) if args.process_index == 0 and num_training_steps > 0 else ():
+    for hint in hints(args, num_training_steps, ruled) if args.process_index == 0 and num_training_steps > 0 else ():
         logger.warning_once(hint)
 
 
-def hints(args: Any, num_training_steps: int) -> list[str]:
+def hints(args: Any, num_training_steps: int, ruled: bool = False) -> list[str]:
     """The sentences."""
     found, steps = [], num_training_steps
     if (warmup := args.get_warmup_steps(steps)) >= steps:
@@ -34,5 +37,10 @@ def hints(args: Any, num_training_steps: int) -> list[str]:
         found.append(
             f"No step is logged: `logging_steps` is {args.logging_steps:g} and the run has {steps}. Give "
             f"--logging_steps {max(1, steps // 10)}."
+        )
+    if ruled and args.eval_strategy == "no":
+        found.append(
+            f"The energy keeps its first share of the pull, {FIRST_SHARE:g}: no evaluation while training tells if "
+            "it helps. Give --eval_strategy epoch and validation rows, or a weight: --energy_weight."
         )
     return found

@@ -174,6 +174,7 @@ def _check_sharded(args: SealTrainingArguments, accelerator: Accelerator) -> Non
     """What goes with a sharded task-net. What is refused has not been tested, or is known to go wrong."""
     loss = ENERGY_LOSSES.get(args.energy_loss)
     has_partner = loss is not None and loss.has_partner
+    balances = loss is not None and (args.energy_weight is None or args.energy_weight_balance)
     name = "FSDP" if accelerator.distributed_type is DistributedType.FSDP else "DeepSpeed"
     refused = [
         (accelerator.mixed_precision == "fp16", "fp16", "use bf16"),
@@ -181,7 +182,6 @@ def _check_sharded(args: SealTrainingArguments, accelerator: Accelerator) -> Non
         (args.loss_net_torch_compile, "loss_net_torch_compile", "leave it out"),
         (args.gradient_checkpointing, "gradient_checkpointing", "leave it out"),
         (has_partner, f"energy_loss={args.energy_loss!r}", "use infnet"),
-        (args.energy_weight_balance, "energy_weight_balance", "set energy_weight alone"),
         (
             args.fold_decision,
             "fold_decision",
@@ -216,6 +216,7 @@ def _check_sharded(args: SealTrainingArguments, accelerator: Accelerator) -> Non
         refused += [
             (plugin.zero_stage != 2, f"ZeRO stage {plugin.zero_stage}", "set zero_stage: 2"),
             (bool(own), f"its own {' and '.join(own)}", "leave them to the Trainer's arguments"),
+            (balances, "a λ1 that is balanced with the task loss, as by default", "set energy_weight alone"),
             (
                 args.load_best_model_at_end,
                 "load_best_model_at_end, since DeepSpeed reads checkpoints with pickle, which can run any code",

@@ -5,6 +5,7 @@ Nothing here synchronises with the device until `drain` or `check` is called, at
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Mapping
@@ -16,6 +17,9 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback, TrainingArguments
 
+from .energy_weight import ALIGNMENT
+
+CONTRASTED = ("energy", "task_net")  # which tell gold from samples
 REMEDIES = {
     "loss-net": "`loss_net_learning_rate`, or `learning_rate`, as it reads the task-net's outputs",
     "task-net": "`learning_rate` or `energy_weight`",
@@ -109,6 +113,18 @@ class Meters:
                     f"A parameter of the {name} is NaN or infinite. Training stopped before saving; "
                     "checkpoints written before are untouched. Lower the learning rate or set a gradient norm."
                 )
+
+
+def evaluation_facts(means: dict[str, float]) -> dict[str, float]:
+    """What an evaluation says of its energies, by the means over rows that it metered."""
+    facts = dict(means)
+    samples, orders = facts.pop("contrasted", 0.0), [facts.pop(f"{net}_order", 0.0) for net in CONTRASTED]
+    if samples:
+        facts |= {f"{net}_auc": order / samples for net, order in zip(CONTRASTED, orders, strict=True)}
+    if "pulls" in facts:
+        squares = facts.pop("energy_pull") * facts.pop("task_pull")
+        facts[ALIGNMENT] = facts.pop("pulls") / math.sqrt(squares) if squares else 0.0
+    return facts
 
 
 def _own_part(parameter: Tensor) -> Tensor:

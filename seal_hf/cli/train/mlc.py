@@ -42,7 +42,7 @@ class ModelArguments:
         default=None, metadata={"help": "Width of the MLPs, for feature data; default: 400, or as saved."}
     )
     num_layers: int | None = field(default=None, metadata={"help": "Layers of the MLPs; default: 2, or as saved."})
-    dropout: float | None = field(default=None, metadata={"help": "Dropout of the MLPs; default: 0.2, or as saved."})
+    dropout: float | None = field(default=None, metadata={"help": "Dropout of the MLPs; default: 0.5, or as saved."})
     energy: str = field(
         default="multilabel", metadata={"help": f"Of the loss-net: {', '.join(energies_of('multi_label'))}."}
     )
@@ -54,7 +54,7 @@ class ModelArguments:
 
 
 ARGUMENTS = (DataArguments, ModelArguments, SealTrainingArguments)
-MAX_LENGTH, DROPOUT = 128, 0.2  # of texts, of fresh MLPs
+MAX_LENGTH, DROPOUT = 128, 0.5  # of texts, of fresh MLPs
 
 
 def parse(
