@@ -30,7 +30,7 @@ EXTRAS_REQUIRE = {
     "tensorboard": ["tensorboard>=2.20"],  # report_to="tensorboard"
     "trackio": ["trackio>=0.43"],  # report_to="trackio", on transformers 5: it needs huggingface_hub 1.10 or later
     "optuna": [
-        "optuna>=4.0",  # trainer.hyperparameter_search, seal-hf compare --budget
+        "optuna>=4.0",  # trainer.hyperparameter_search, seal-hf train --tune, seal-hf compare --budget
         "sqlalchemy>=2.0.40",  # Optuna's own: addresses of data bases; before 2.1 not in a folder with `?` in its name
     ],
     "plot": ["matplotlib>=3.10"],  # the plots of seal-hf compare and the benchmarks

@@ -1,5 +1,6 @@
 """Fixtures shared by all tests: where the real data sets are, and a quiet, offline environment."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -27,6 +28,13 @@ def program():
     from seal_hf.compare import program
 
     return program
+
+
+@pytest.fixture(autouse=True, scope="module")
+def frozen_modules():
+    """What was imported stays: a training ends with a collection of garbage, which need not look through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

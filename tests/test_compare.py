@@ -1,5 +1,4 @@
-"""Comparisons: statistics on runs with a known answer, the search against its own data base, a comparison that is cut
-off against one that is not."""
+"""Comparisons: statistics on runs with a known answer, a comparison that is cut off against one that is not."""
 
 import json
 import math
@@ -11,23 +10,9 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from seal_hf import NonFiniteLossError
-from seal_hf.compare import (
-    COMPARED,
-    METHODS,
-    METRIC,
-    Choice,
-    LogUniform,
-    Method,
-    Runs,
-    comparison,
-    markdown,
-    plot,
-    search,
-)
+from seal_hf.compare import COMPARED, METHODS, METRIC, Method, Runs, comparison, markdown, plot
 from seal_hf.compare.methods import BASELINE, SEAL, space_of, with_requirements
 from seal_hf.compare.runs import from_thousandths, thousandths
-from seal_hf.compare.search import BestSoFar
 from seal_hf.compare.table import DECODERS, best_on_validation
 
 SMALL = "--max_train_rows 150 --num_train_epochs 2 --hidden_size 16 --per_device_train_batch_size 50".split()
@@ -226,103 +211,6 @@ def test_every_setting_and_searched_key_of_a_method_is_one_of_its_program(progra
             assert set(method.first) <= set(method.space), name
 
 
-def test_the_objective_is_the_best_evaluation_of_a_trial():
-    objective = BestSoFar("f1")
-    assert [objective({"eval_f1": value}) for value in (0.2, 0.5, 0.3)] == [0.2, 0.5, 0.5]
-
-
-class Trainer:
-    """Stands in for a trainer of a search: a trial's value is that of a function of it."""
-
-    def __init__(self, value):
-        self.value = value
-
-    def hyperparameter_search(self, hp_space, compute_objective, n_trials, direction, backend, sampler, **study):
-        import optuna
-
-        study = optuna.load_study(study_name=study["study_name"], storage=study["storage"], sampler=sampler)
-        objective = lambda trial: compute_objective({f"eval_{METRIC}": self.value(hp_space(trial))})  # noqa: E731
-        study.optimize(objective, n_trials=n_trials)
-
-
-def test_a_search_starts_at_the_given_values_also_when_it_was_cut_off_there(tmp_path):
-    pytest.importorskip("optuna")
-    space, seen = {"x": LogUniform(0.1, 10.0), "kind": Choice(("a", "b"))}, []
-
-    def value(found, cut=False):
-        seen.append(found)
-        if cut:
-            raise KeyboardInterrupt
-        return -abs(math.log(found["x"] / 3)) - (found["kind"] == "a")
-
-    options = (space, {"x": 50.0, "kind": "a", "other": 1}, "toy", 12, tmp_path, lambda line: None)
-    with pytest.raises(KeyboardInterrupt):
-        search(lambda folder, seed: Trainer(lambda found: value(found, cut=True)), *options)
-    found = search(lambda folder, seed: Trainer(value), *options)
-    assert seen[0] == seen[1] == {"x": 10.0, "kind": "a"} and len(seen) == 13 and found["trials"] == 12
-    best = max(seen[1:], key=lambda tried: -abs(math.log(tried["x"] / 3)) - (tried["kind"] == "a"))
-    assert found["settings"] == best and len({tried["x"] for tried in seen[2:]}) == 11
-
-
-def test_a_trial_whose_loss_is_not_finite_counts_and_is_not_chosen(tmp_path):
-    pytest.importorskip("optuna")
-
-    def value(found):
-        if found["x"] > 1:
-            raise NonFiniteLossError("x is too large")
-        return 0.5
-
-    options = ({"x": LogUniform(0.1, 10.0)}, {"x": 2.0}, "toy", 6, tmp_path, lambda line: None)
-    found = search(lambda folder, seed: Trainer(value), *options)
-    assert found["trials"] == 6 and found["value"] == 0.5 and found["settings"]["x"] <= 1
-
-
-def test_trials_of_another_search_of_that_name_do_not_count(tmp_path):
-    pytest.importorskip("optuna")
-    tried, options = [], dict(name="toy", budget=3, folder=tmp_path, say=lambda line: None)
-    make = lambda folder, seed: Trainer(lambda found: tried.append(found) or 0.5)  # noqa: E731
-    for sought, expected in (({"space": "x"}, 3), ({"space": "x"}, 3), ({"space": "x, wider"}, 6)):
-        found = search(make, {"x": LogUniform(0.1, 10.0)}, {"x": 2.0}, **options, sought=sought)
-        assert found["trials"] == 3 and len(tried) == expected
-
-
-@pytest.mark.parametrize("cut", [0, 3, 7, 9, 12])
-def test_of_the_best_trials_the_one_with_the_best_mean_over_seeds_is_chosen(tmp_path, cut):
-    """By a brute force over what every seed says of every trial, also where it was cut off, there too."""
-    pytest.importorskip("optuna")
-    run, budget, finalists = [], 6, 3
-    score = lambda x, seed: math.sin(7 * x + 5 * seed)  # noqa: E731 - each seed likes another x
-
-    def make(folder, seed):
-        def value(found):
-            run.append((found["x"], seed))
-            if len(run) == cut:
-                raise KeyboardInterrupt
-            return score(found["x"], seed)
-
-        return Trainer(value)
-
-    options = ({"x": LogUniform(0.1, 10.0)}, {"x": 2.0}, "toy", budget, tmp_path, lambda line: None)
-    more = {"finalists": finalists, "seeds": (1, 2, 3)}
-    if cut:
-        with pytest.raises(KeyboardInterrupt):
-            search(make, *options, **more)
-    found = search(make, *options, **more)
-    assert len(run) == budget + 2 * finalists + (cut > 0)  # what was cut off is run again, nothing else
-    tried = list(dict.fromkeys(x for x, seed in run if seed == 1))
-    best = sorted(tried, key=lambda x: -score(x, 1))[:finalists]
-    means = {x: sum(score(x, seed) for seed in (1, 2, 3)) / 3 for x in best}
-    assert found["settings"] == {"x": max(means, key=means.get)} and found["value"] == pytest.approx(
-        max(means.values())
-    )
-    assert {one["settings"]["x"]: one["values"] for one in found["tried"]} == {
-        x: pytest.approx([score(x, seed) for seed in ((1, 2, 3) if x in best else (1,))]) for x in tried
-    }
-    assert found["trials"] == budget and search(make, *options, **more) == found and len(run) == 12 + (cut > 0)
-    search(make, *options, finalists=4)  # of other finalists: theirs are run again, the trials are not
-    assert len(run) == 12 + (cut > 0) + 2 * 4
-
-
 def test_a_pretrained_encoder_is_searched_at_small_rates_without_dropout():
     space = space_of(METHODS["nce"], "text")
     assert set(space) == {"learning_rate", "energy_weight", "loss_net_learning_rate"}
@@ -344,16 +232,16 @@ def test_a_comparison_that_is_cut_off_goes_on_and_repeats_nothing(program, tmp_p
         assert whole[name][0][f"eval_{METRIC}"] == pytest.approx(best, abs=1e-9), name
 
     started, cut_at = [], [2, 7]  # in the search of nce, and in the first trial after that of ce
-    trainer_of = program.Comparison._trainer
+    prepared_of = program.Comparison._prepared
 
-    def counted(self, name, settings, folder, **keywords):
+    def counted(self, name, settings, folder):
         if folder != str(self.runs.work("check")):  # which is built before anything begins, and not trained
             started.append(name)
             if len(started) in cut_at:
                 raise KeyboardInterrupt
-        return trainer_of(self, name, settings, folder, **keywords)
+        return prepared_of(self, name, settings, folder)
 
-    monkeypatch.setattr(program.Comparison, "_trainer", counted)
+    monkeypatch.setattr(program.Comparison, "_prepared", counted)
     for _ in cut_at:
         with pytest.raises(KeyboardInterrupt):
             program.main([*options, "--output_dir", str(tmp_path / "part")])

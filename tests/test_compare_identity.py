@@ -8,8 +8,8 @@ import pytest
 from filelock import FileLock
 
 from seal_hf import load_multilabel
+from seal_hf.cli.tuning.search import has_trials
 from seal_hf.compare import METHODS, Comparison, LogUniform, Runs
-from seal_hf.compare.search import has_trials
 
 SMALL = "--max_train_rows 150 --num_train_epochs 1 --hidden_size 16 --per_device_train_batch_size 50".split()
 
@@ -88,7 +88,7 @@ def test_what_a_first_command_got_wrong_can_be_put_right_in_its_folder(program, 
     with pytest.raises(ValueError, match="`seeds` has -1"):
         program.main([*usual, "--seeds", "-1"])
     with monkeypatch.context() as patch:
-        patch.setattr(sys.modules["seal_hf.compare.search"], "find_spec", lambda name: None)
+        patch.setattr(sys.modules["seal_hf.cli.tuning.search"], "find_spec", lambda name: None)
         with pytest.raises(ValueError, match=r"a search needs Optuna: .*, or --budget 0 for none"):
             program.main([*usual, "--budget", "2"])
     assert not list((tmp_path / "digits").glob("*/*.json"))
@@ -119,16 +119,16 @@ def test_finished_trials_are_not_given_up_for_other_settings_or_seeds(program, t
     pytest.importorskip("optuna")
     folder = tmp_path / "q?u%20ü"
     options = [*SMALL, "--losses", "ce", "--budget", "3", "--output_dir", str(folder)]
-    trainer_of, made = program.Comparison._trainer, []
+    prepared_of, made = program.Comparison._prepared, []
 
-    def counted(self, name, settings, folder, **keywords):
+    def counted(self, name, settings, folder):
         if "check" not in folder:
             made.append(settings["seed"])
             if len(made) == 3:
                 raise KeyboardInterrupt
-        return trainer_of(self, name, settings, folder, **keywords)
+        return prepared_of(self, name, settings, folder)
 
-    monkeypatch.setattr(program.Comparison, "_trainer", counted)
+    monkeypatch.setattr(program.Comparison, "_prepared", counted)
     with pytest.raises(KeyboardInterrupt):
         program.main([*options, "--seeds", "7"])
     assert has_trials(folder / "work" / "search") and [file.name for file in tmp_path.iterdir()] == [folder.name]
@@ -140,15 +140,15 @@ def test_finished_trials_are_not_given_up_for_other_settings_or_seeds(program, t
 
 def test_a_method_that_fails_is_left_out_and_tried_again(program, tmp_path, monkeypatch, capsys):
     options = [*SMALL, "--losses", "ce", "nce", "static_nce", "--seeds", "1", "2", "--output_dir", str(tmp_path)]
-    trainer_of = program.Comparison._trainer
+    prepared_of = program.Comparison._prepared
 
-    def failing(self, name, settings, folder, **keywords):
+    def failing(self, name, settings, folder):
         if name == "nce" or (name == "gbi_nce" and settings["seed"] == 2):
             raise RuntimeError("no memory is left")
-        return trainer_of(self, name, settings, folder, **keywords)
+        return prepared_of(self, name, settings, folder)
 
     with monkeypatch.context() as patch:
-        patch.setattr(program.Comparison, "_trainer", failing)
+        patch.setattr(program.Comparison, "_prepared", failing)
         with pytest.raises(ValueError, match="nce: RuntimeError: no memory is left; gbi_nce: .*Started again"):
             program.main(options)
     said, runs = capsys.readouterr().out, Runs(tmp_path)
@@ -192,8 +192,9 @@ def test_a_recipe_that_is_added_later_is_tested_against_the_baselines_that_are_t
 def test_recipes_choose_their_epoch_as_every_run_and_read_their_own_data(program, tmp_path, monkeypatch, capsys):
     text = "hidden_size: 16\nnum_train_epochs: 1\nsave_strategy: 'no'\nmax_train_rows: 150\ndata_seed: 7\n"
     (tmp_path / "own.yaml").write_text(text)
-    loaded, load = {}, program.load_multilabel
-    monkeypatch.setattr(program, "load_multilabel", lambda *a, **options: loaded.update(options) or load(*a, **options))
+    loaded, mlc = {}, program.PROGRAMS["mlc"]
+    watched = replace(mlc, loader=lambda **options: loaded.update(options) or mlc.loader(**options))
+    monkeypatch.setitem(program.PROGRAMS, "mlc", watched)
     program.main(["--recipes", str(tmp_path / "own.yaml"), "--output_dir", str(tmp_path / "out")])
     assert "own.yaml: save_strategy is epoch here, as in every run of a comparison, not no" in capsys.readouterr().out
     assert (loaded["normalize"], loaded["seed"]) == ("none", 7)  # as by run_mlc.py, not by the packaged recipe

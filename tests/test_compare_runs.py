@@ -32,17 +32,17 @@ class Kill(TrainerCallback):
         if state.global_step == 4:  # of 6, after the first checkpoint
             os.kill(os.getpid(), signal.SIGKILL)
 
-made, trainer_of = [], program.Comparison._trainer
+made, prepared_of = [], program.Comparison._prepared
 
-def counted(self, name, settings, folder, **options):
-    trainer = trainer_of(self, name, settings, folder, **options)
+def counted(self, name, settings, folder):
+    prepared = prepared_of(self, name, settings, folder)
     if folder != str(self.runs.work("check")):  # which is built before anything begins, and not trained
-        made.append(trainer)
+        made.append(prepared.trainer)
         if len(made) == int(sys.argv[1]):
-            trainer.add_callback(Kill())
-    return trainer
+            prepared.trainer.add_callback(Kill())
+    return prepared
 
-program.Comparison._trainer = counted
+program.Comparison._prepared = counted
 program.main(sys.argv[2:])
 """
 
@@ -74,7 +74,8 @@ def test_a_comparison_killed_in_a_trial_and_in_a_run_ends_as_one_that_was_not(pr
 def test_a_run_that_diverges_is_lost_and_the_others_go_on(program, tmp_path, monkeypatch, capsys):
     """In its trial too, so that what the search found diverges."""
     pytest.importorskip("optuna")
-    wild = replace(METHODS["ce"], group=SEAL, space={"learning_rate": LogUniform(1e29, 1e30)})
+    rate, first = LogUniform(1e29, 1e30), {"learning_rate": 1e29}
+    wild = replace(METHODS["ce"], group=SEAL, space={"learning_rate": rate}, first=first)
     taught = Method(SEAL, "", {"energy_loss": "nce", "loss_net_steps": 0}, takes={"loss_net_path": "wild"})
     methods = {"wild": wild, "taught": taught, **{name: METHODS[name] for name in ("constant", "ce")}}
     monkeypatch.setattr(program, "METHODS", methods)
@@ -89,7 +90,7 @@ def test_a_run_that_diverges_is_lost_and_the_others_go_on(program, tmp_path, mon
     table = json.loads((tmp_path / "results.json").read_text())["f1_example_tuned"]
     assert table["lost"] == {"wild": [1, 2]} and set(table["methods"]) == {"constant", "ce"}
     assert "Lost, as the loss was no longer finite: `wild` with seed 1, 2." in said
-    monkeypatch.setattr(program.Comparison, "_trainer", lambda *_, **__: pytest.fail("trained again"))
+    monkeypatch.setattr(program.Comparison, "_prepared", lambda *_, **__: pytest.fail("trained again"))
     program.main(options)
 
 
@@ -166,15 +167,15 @@ def test_a_recipe_that_chooses_epochs_by_another_metric_is_refused(program, tmp_
 
 def test_trials_epochs_and_tables_are_of_the_metric(program, tmp_path, monkeypatch):
     pytest.importorskip("optuna")
-    trainers, trainer_of = [], program.Comparison._trainer
+    trainers, prepared_of = [], program.Comparison._prepared
 
-    def watched(self, name, settings, folder, **options):
-        trainer = trainer_of(self, name, settings, folder, **options)
+    def watched(self, name, settings, folder):
+        prepared = prepared_of(self, name, settings, folder)
         if folder != str(self.runs.work("check")):  # which is not trained
-            trainers.append(trainer)
-        return trainer
+            trainers.append(prepared.trainer)
+        return prepared
 
-    monkeypatch.setattr(program.Comparison, "_trainer", watched)
+    monkeypatch.setattr(program.Comparison, "_prepared", watched)
     options = ["--losses", "constant", "ce", "--metric", "f1_example", "--budget", "1", "--output_dir", str(tmp_path)]
     runs = program.main([*SMALL, *options])
     found, (trial, _) = runs.settings("ce"), trainers

@@ -109,7 +109,8 @@ def test_the_table_of_arguments_gives_the_defaults():
 
 
 def test_arguments_and_flags_that_are_named_exist():
-    program = (ROOT / "seal_hf/cli/train/mlc.py").read_text(encoding="utf-8")
+    files = [ROOT / "seal_hf/cli/train" / name for name in ("mlc.py", "arguments.py")]
+    program = "\n".join(file.read_text(encoding="utf-8") for file in files)
     known = {field.name for kind in (SealTrainingArguments, DataArguments) for field in dataclasses.fields(kind)}
     known |= set(re.findall(r"^    (\w+): .*= field\(", program, re.MULTILINE)) | {"loss", "recipe", "help"}
     blocks = [README[match.start() :] for match in re.finditer(r"run_mlc\.py", README)]

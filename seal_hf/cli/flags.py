@@ -34,8 +34,7 @@ def check_flags(args: SealTrainingArguments | EnergyTrainingArguments, argv: Seq
         argv: the command line without the program's name; default `sys.argv[1:]`.
         output: the kind of output that the program is for, a key of `SPACES`.
     """
-    words = sys.argv[1:] if argv is None else argv
-    given = {word[2:].split("=")[0].replace("-", "_") for word in words if word.startswith("--")}
+    given = set(given_flags(sys.argv[1:] if argv is None else argv))
     given -= {field.name for field in fields(args) if getattr(args, field.name) == _default(field)}  # as not given
     read_by = readers(args)
     if getattr(args, "energy_loss", None) == CROSS_ENTROPY:
@@ -53,6 +52,11 @@ def check_flags(args: SealTrainingArguments | EnergyTrainingArguments, argv: Seq
             found = " and ".join(f"{switch} is {getattr(args, switch)!r}" for switch in switches)
             give = " or ".join(f"--{switch}" for switch in switches)
             raise ValueError(f"`{name}` is read with {read}, but {found}. Leave it out, or give {give}.")
+
+
+def given_flags(words: Sequence[str]) -> frozenset[str]:
+    """The names of the flags of a command line, as arguments are called."""
+    return frozenset(word[2:].split("=")[0].replace("-", "_") for word in words if word.startswith("--"))
 
 
 def readers(args: SealTrainingArguments | EnergyTrainingArguments) -> Readers:

@@ -1,10 +1,11 @@
-"""What the programs share around their work: their name, how they end, when their training stops early.
+"""What the programs share around their work: their name, how they start and end, when their training stops early.
 
 Importing this module imports no library: a mistake that needs none is answered at once.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,12 @@ INTERRUPTED = 130  # the exit status of what SIGINT ends, as shells give it
 def program_name() -> str:
     """This program as its messages call it, such as `run_mlc.py` or `seal-hf train mlc`."""
     return Path(sys.argv[0]).name
+
+
+def check_one_process(what: str) -> None:
+    """Raises ValueError under a launcher that has started several processes."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ValueError(f"{what} runs in one process: start it without a launcher.")
 
 
 def run_program(main: Callable[[], object]) -> None:

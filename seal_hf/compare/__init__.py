@@ -4,11 +4,12 @@ Every method gets the same number of trials on validation, the same seeds, the s
 best baseline on the same test rows. `program.py` is the command `seal-hf compare`.
 """
 
+from ..cli.train.program import Program
+from ..cli.tuning import Choice, LogUniform, Uniform, search
 from .identity import EVERY_RUN
-from .methods import METHODS, Choice, LogUniform, Method, Uniform
-from .runner import Comparison, Program
+from .methods import METHODS, Method
+from .runner import Comparison
 from .runs import COMPARED, METRIC, METRICS, Runs
-from .search import search
 from .table import comparison, markdown, plot, tested
 
 __all__ = [

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from ..data import MultiLabelData
+from ..cli.tuning.search import has_trials
 from .runs import METHOD, METRIC, Runs
-from .search import has_trials
 
 Settings = Mapping[str, Any]
 EVERY_RUN = {  # the epoch is chosen on validation by one metric; nothing else is written
@@ -88,20 +84,6 @@ def check_methods(runs: Runs, methods: Mapping[str, tuple[Settings, Mapping[str,
                     "two are not one method. Delete that folder, choose another --output_dir, or give the method "
                     "another name."
                 )
-
-
-def fingerprint(data: MultiLabelData) -> str:
-    """16 digits that differ for other labels or inputs of any split, or another order of rows."""
-    digest = hashlib.sha256(" ".join(data.label_names).encode())
-    assert data.test is not None, "a comparison has a test split"
-    for rows in (data.train, data.validation, data.test):
-        for name, values in sorted(rows.with_format("numpy")[:].items()):
-            values = np.asarray(values)
-            kind = {"f": np.float32, "b": np.int64, "i": np.int64, "u": np.int64}.get(values.dtype.kind)
-            digest.update(name.encode())
-            as_bytes = repr(values.tolist()).encode() if kind is None else np.ascontiguousarray(values, dtype=kind).data
-            digest.update(as_bytes)
-    return digest.hexdigest()[:16]
 
 
 def texts(settings: Settings) -> dict[str, str]:

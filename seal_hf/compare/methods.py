@@ -13,45 +13,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..cli.tuning.ranges import DROPOUT_RANGE, ENERGY_RATES, RATE, TEXT_RATE, Choice, LogUniform, Range
+
 BASELINE, SEAL, ENERGY, ABLATION = "baseline", "SEAL", "energy network", "ablation"  # groups, as the table says them
 CONSTANT = "constant"
-
-
-@dataclass(frozen=True)
-class LogUniform:
-    """A positive number, uniform in its logarithm."""
-
-    low: float
-    high: float
-
-    def suggest(self, trial: Any, name: str) -> float:
-        return trial.suggest_float(name, self.low, self.high, log=True)
-
-    def read(self, value: Any) -> float:
-        """A recipe's value, moved into the range."""
-        return min(max(float(value), self.low), self.high)
-
-
-@dataclass(frozen=True)
-class Uniform(LogUniform):
-    """A number, uniform."""
-
-    def suggest(self, trial: Any, name: str) -> float:
-        return trial.suggest_float(name, self.low, self.high)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One of some values."""
-
-    values: tuple
-
-    def suggest(self, trial: Any, name: str) -> Any:
-        return trial.suggest_categorical(name, list(self.values))
-
-    def read(self, value: Any) -> Any:
-        """A recipe's value, if it is one of them, else the first."""
-        return value if value in self.values else self.values[0]
 
 
 @dataclass(frozen=True)
@@ -72,22 +37,20 @@ class Method:
     group: str
     about: str
     settings: Mapping[str, Any] = field(default_factory=dict)
-    space: Mapping[str, LogUniform | Choice] = field(default_factory=dict)
+    space: Mapping[str, Range] = field(default_factory=dict)
     first: Mapping[str, Any] = field(default_factory=dict)
     program: str = "mlc"
     takes: Mapping[str, str] = field(default_factory=dict)
 
 
-RATE, DROPOUT = LogUniform(3e-4, 5e-3), Uniform(0.0, 0.8)
 WEIGHT, SHARE = LogUniform(0.03, 10.0), LogUniform(0.03, 3.0)  # λ1, and λ1 of a balanced energy
-TEXT = {"learning_rate": LogUniform(1e-5, 2e-4), "loss_net_learning_rate": LogUniform(3e-5, 1e-3)}  # pretrained nets
+TEXT = {"learning_rate": TEXT_RATE, "loss_net_learning_rate": LogUniform(3e-5, 1e-3)}  # pretrained nets
 COMMON = {"num_samples", "global_size", "dropout", "energy_weight", "inference_learning_rate", *TEXT}
-NET = {"learning_rate": RATE, "dropout": DROPOUT}
+NET: dict[str, Range] = {"learning_rate": RATE, "dropout": DROPOUT_RANGE}
 BESIDE = {**NET, "energy_weight": WEIGHT, "loss_net_learning_rate": LogUniform(2e-4, 5e-3)}
 STATIC = {**NET, "energy_weight": WEIGHT}
 PERTURBED = {"perturbation_std": LogUniform(0.05, 5.0)}
 CHEAP: dict[str, Any] = {"num_samples": 5, "global_size": 50, "loss_net_every": 2}
-GBI = {"learning_rate": LogUniform(3e-5, 3e-3), "inference_learning_rate": LogUniform(0.007, 0.5)}
 
 
 def baseline(about: str, **settings: Any) -> Method:
@@ -122,7 +85,7 @@ def network(about: str, method: str, step: float, space: Mapping | None = None, 
     """An energy network that predicts by gradient-based inference, from a step size on; it takes its encoder from a
     task-net, or has its dropout searched."""
     settings = {"energy_method": method, "num_samples": 100}  # samples cost little beside inference
-    space = {**(GBI if takes else {**GBI, "dropout": DROPOUT}), **(space or {})}
+    space = {**ENERGY_RATES, **({} if takes else {"dropout": DROPOUT_RANGE}), **(space or {})}
     first = {"learning_rate": 3e-4, "inference_learning_rate": step}
     return Method(ENERGY, about, settings, space, first, program="energy", takes=takes)
 
@@ -209,7 +172,7 @@ def of_recipe(settings: Mapping[str, Any]) -> Method:
     return Method(BASELINE if loss == "ce" else SEAL, f"({loss})", settings)
 
 
-def space_of(method: Method, kind: str) -> dict[str, LogUniform | Choice]:
+def space_of(method: Method, kind: str) -> dict[str, Range]:
     """What is searched of a method on `features` or `text`: a pretrained encoder wants small rates, and has a dropout
     of its own."""
     if kind == "features":

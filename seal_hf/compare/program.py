@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,23 +26,20 @@ from pathlib import Path
 import datasets
 from transformers.utils import logging as hf_logging
 
-from ..cli.programs import program_name
+from ..cli.programs import check_one_process, program_name
 from ..cli.recipes import packaged_recipe, read_recipe, recipe_keys
 from ..cli.train import energy, mlc
-from ..cli.train.mlc import ARGUMENTS
-from ..data import DataArguments, MultiLabelData, kind_of, load_multilabel
-from . import EVERY_RUN, METHODS, METRIC, METRICS, Comparison, Method, Program, Runs
-from .identity import fingerprint
+from ..cli.train.mlc import ARGUMENTS  # noqa: F401 - in which known_flags.py finds the flags
+from ..data import DataArguments, MultiLabelData, kind_of
+from ..data.contents import fingerprint
+from . import EVERY_RUN, METHODS, METRIC, METRICS, Comparison, Method, Runs
 from .methods import CONSTANT, NET, of_recipe, own_keys
 from .runs import METHOD, origin, read_identity, read_settings, write_json
 from .table import comparison, markdown, plot, tested
 
-PROGRAMS = {
-    "mlc": Program(mlc.parse, mlc.make_trainer, recipe_keys(ARGUMENTS)),
-    "energy": Program(energy.parse, energy.make_trainer, recipe_keys(energy.ARGUMENTS)),
-}
+PROGRAMS = {"mlc": mlc.PROGRAM, "energy": energy.PROGRAM}
 DATA_KEYS = recipe_keys(DataArguments) | {"data_seed"}  # which splits a file that is not split
-NAMES_HERE = {"metric_for_best_model": "metric", "seed": "seeds"}
+NAMES_HERE = {"metric_for_best_model": "metric", "seed": "seeds", "tune": "budget"}
 USUAL = ("constant", "ce", "asymmetric", "zlpr", "nce")  # what is compared if nothing is said
 LOSS_KEYS = ("energy_loss", "loss", "task_loss", "energy_method")  # a method says them
 
@@ -182,8 +178,7 @@ def own_parser() -> argparse.ArgumentParser:
 def parse(argv: list[str] | None) -> tuple[argparse.Namespace, list[str]]:
     """The flags of a comparison, and those of `train mlc`."""
     options, flags = own_parser().parse_known_args(argv)
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise ValueError(f"{program_name()} runs in one process: start it without a launcher, once per data set.")
+    check_one_process(program_name())
     if options.recipes and options.budget:
         raise ValueError("--budget searches the settings of --losses; --recipes are run as they are. Leave one out.")
     if options.recipes and options.losses:
@@ -199,7 +194,7 @@ def parse(argv: list[str] | None) -> tuple[argparse.Namespace, list[str]]:
 def main(argv: list[str] | None = None) -> Runs:
     options, flags = parse(argv)
     for file in options.recipes:  # what is wrong in any of them ends it here
-        mlc.parse(["--recipe", str(file), "--output_dir", "runs", "--report_to", "none"])
+        mlc.PROGRAM.parse(["--recipe", str(file), "--output_dir", "runs", "--report_to", "none"])
     recipes = from_recipes(options.recipes, options.metric)
     given = pairs(flags)
     if options.beside:
@@ -212,8 +207,7 @@ def main(argv: list[str] | None = None) -> Runs:
     methods = recipes or METHODS
     losses = options.losses or USUAL
     names = list(methods) if recipes or "all" in losses else losses
-    data_args, _, args = mlc.parse([*flags, "--output_dir", "runs"], shared)
-    data = load_multilabel(**vars(data_args), seed=args.data_seed or 0)
+    data = PROGRAMS["mlc"].load(PROGRAMS["mlc"].parse([*flags, "--output_dir", "runs"], shared))
     if options.beside:
         check_same(options.beside, data, options.metric)
     folder = options.output_dir or Path("runs", "compare", Path(data.name).stem)

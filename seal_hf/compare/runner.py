@@ -8,21 +8,24 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from transformers import set_seed
 from transformers.trainer_callback import PrinterCallback
 
+from ..cli.train.arguments import Arguments
+from ..cli.train.program import Prepared, Program
+from ..cli.tuning.search import Goal, begun, check_optuna, search
 from ..data import MultiLabelData
+from ..data.contents import fingerprint
 from ..inference.decoders import constant_probabilities
 from ..reports.multilabel import predict_multilabel, score_decoders
 from ..training.meters import EpochClock, NonFiniteLossError
 from ..utils.options import check_value
-from .identity import EVERY_RUN, check_methods, claim_folder, fingerprint, texts
+from .identity import EVERY_RUN, check_methods, claim_folder, texts
 from .methods import CONSTANT, METHODS, Method, first_of, hold, space_of, with_requirements
 from .runs import LOST, METHOD, METRIC, METRICS, Runs, thousandths
-from .search import begun, check_optuna, search
 from .table import tested
 
 logger = logging.getLogger(__name__)
@@ -32,21 +35,6 @@ FURTHER = 2  # seeds of finalists beside that of all trials
 PLACES = ("output_dir", "data_dir", "dataset")  # where things lie is no setting
 
 
-class Program(NamedTuple):
-    """What trains a method: two functions of a program of `cli/train/`, and what it knows.
-
-    Attributes:
-        parse: (command line, recipe) -> data, model and training arguments.
-        make_trainer: (data, model arguments, training arguments, search) -> a trainer with a `test_dataset`; for a
-            search, with a `model_init`.
-        keys: the recipe keys it knows; a comparison's `base` is cut to them.
-    """
-
-    parse: Callable
-    make_trainer: Callable
-    keys: set[str]
-
-
 class Comparison:
     """Methods on one data set, with equal trials, seeds and decoders.
 
@@ -54,7 +42,7 @@ class Comparison:
         runs: where the results are.
         data: of `load_multilabel`, with a test split that has labels.
         base: recipe keys of the data set: sizes, batch, epochs, patience.
-        programs: by name, see [`Program`].
+        programs: by name, those of `cli/train/` that train a method.
         methods: name -> method; default: all of ours.
         budget: trials of each method's search, >= 0; 0: none, its first values.
         say: takes a line of progress.
@@ -201,11 +189,11 @@ class Comparison:
         settings = self.settings(name, seed, found)
         folder = self._net(name, seed)
         shutil.rmtree(folder, ignore_errors=True)  # of a run that was cut off
-        trainer = self._trainer(name, settings, str(folder), search=self.budget > 0)  # then it is the best trial again
+        trainer, splits = self._prepared(name, settings, str(folder))
         clock = EpochClock()
         trainer.add_callback(clock)
         trainer.train()
-        predicted = predict_multilabel(trainer, trainer.eval_dataset, trainer.test_dataset)
+        predicted = predict_multilabel(trainer, splits["eval"], splits["test"])
         for checkpoint in folder.glob("checkpoint-*"):
             shutil.rmtree(checkpoint)
         if any(name in other.takes.values() for other in self.methods.values()):
@@ -219,20 +207,22 @@ class Comparison:
         if self.budget and space and found is None:
             folder, sought = self.runs.work("search"), self._sought(name)
             seed = begun(folder, name, sought).get("seed", seed)  # that of trials which are there
-            settings, program = self.settings(name, seed), self.programs[self.methods[name].program]
-            _, model_args, args = program.parse([], {**settings, "output_dir": str(folder)})
+            arguments = self._arguments(name, self.settings(name, seed), str(folder))
+            first = {key: value for key in space if (value := arguments.value(key)) is not None}
             sought, seeds = {"seed": seed} | sought, range(seed, seed + 1 + FURTHER)
             found = search(
-                *(partial(self._trial, name), space, vars(model_args) | vars(args), name, self.budget, folder),
-                *(self.say, self.metric, sought, self.finalists, seeds),
+                *(partial(self._trial, name), space, [first], name, self.budget, folder, Goal(self.metric)),
+                *(self.say, sought, self.finalists, seeds),
             )
             self.runs.save_settings(name, found | sought)
         return found["settings"] if found else {}
 
-    def _trial(self, name: str, folder: str, seed: int) -> Any:
-        """What a trial of that seed is run with."""
+    def _trial(self, name: str, searched: Mapping[str, Any], *, seed: int, folder: str) -> float:
+        """What a run of that seed reaches."""
         self._train_nets(name, seed)
-        return self._trainer(name, self.settings(name, seed), folder, search=True)
+        trainer = self._prepared(name, self.settings(name, seed, searched), folder).trainer
+        trainer.train()
+        return Goal(self.metric).reached(trainer)
 
     def _sought(self, name: str) -> dict[str, Any]:
         """What a search of the method is: the method, what is searched of it, and where it begins."""
@@ -243,13 +233,15 @@ class Comparison:
             "first": texts(first_of(method, kind)),
         }
 
-    def _trainer(self, name: str, settings: Mapping[str, Any], folder: str, search: bool = False) -> Any:
-        program = self.programs[self.methods[name].program]
-        _, model_args, args = program.parse([], {**settings, "output_dir": folder})
-        set_seed(args.seed)
-        trainer = program.make_trainer(self.data, model_args, args, search)
-        trainer.remove_callback(PrinterCallback)  # a line per run is enough
-        return trainer
+    def _arguments(self, name: str, settings: Mapping[str, Any], folder: str) -> Arguments:
+        return self.programs[self.methods[name].program].parse([], {**settings, "output_dir": folder})
+
+    def _prepared(self, name: str, settings: Mapping[str, Any], folder: str) -> Prepared:
+        arguments = self._arguments(name, settings, folder)
+        set_seed(arguments.training.seed)
+        prepared = self.programs[self.methods[name].program].make_trainer(self.data, arguments)
+        prepared.trainer.remove_callback(PrinterCallback)  # a line per run is enough
+        return prepared
 
     def _net(self, name: str, seed: int) -> Path:
         return self.runs.work(name, f"seed{seed}")
@@ -286,9 +278,9 @@ class Comparison:
             if method.program == CONSTANT:
                 continue
             settings = self.settings(name, seeds[0])
-            self.programs[method.program].parse([], {**settings, "output_dir": str(folder)})
+            self._arguments(name, settings, str(folder))
             if method.program not in built and not method.takes:  # nets that are perhaps not there
-                self._trainer(name, settings, str(folder))
+                self._prepared(name, settings, str(folder))
                 built.add(method.program)
         shutil.rmtree(folder, ignore_errors=True)
 

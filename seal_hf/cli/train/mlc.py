@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
 from typing import Any
-
-from transformers import set_seed
 
 from ...adapters import METHODS
 from ...data import DataArguments, MultiLabelData, kind_of, load_multilabel
@@ -24,9 +19,9 @@ from ...trainer import SealTrainer
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
 from ...utils.messages import check_owner
-from ..flags import check_flags
-from ..programs import early_stopping
-from ..recipes import packaged_recipe, parse_recipe
+from ..tuning.ranges import DROPOUT_RANGE, RATE, TEXT_RATE, Space
+from .arguments import Arguments, RunArguments
+from .program import Prepared, Program, card_facts
 
 
 @dataclass
@@ -50,86 +45,90 @@ class ModelArguments:
     loss_net_path: str | None = field(
         default=None, metadata={"help": "A trained loss-net to use; frozen with --loss_net_steps 0 (SEAL-static)."}
     )
-    patience: int = field(default=0, metadata={"help": "Stop after so many evaluations without gain; 0: never."})
 
 
-ARGUMENTS = (DataArguments, ModelArguments, SealTrainingArguments)
+ARGUMENTS = (DataArguments, ModelArguments, RunArguments, SealTrainingArguments)
 MAX_LENGTH, DROPOUT = 128, 0.5  # of texts, of fresh MLPs
+NETS = "adapter adapter_rank adapter_targets energy global_size hidden_size num_layers dropout".split()
 
 
-def parse(
-    argv: list[str] | None = None, recipe: Mapping[str, Any] | None = None
-) -> tuple[DataArguments, ModelArguments, SealTrainingArguments]:
-    """Data, model and training arguments: flags over a recipe, `--recipe FILE`, `recipe` or the packaged one."""
-
-    def default(given: Namespace) -> Path | Mapping[str, Any]:
-        return packaged_recipe(kind_of(given.dataset, given.data_dir)) if recipe is None else recipe
-
-    data_args, model_args, args = parse_recipe(ARGUMENTS, argv, default_recipe=default)
-    fresh = model_args.model_name_or_path is None and model_args.dropout is None
-    if fresh and kind_of(data_args.dataset, data_args.data_dir) == "features":
-        model_args.dropout = DROPOUT
-    return data_args, model_args, args
+def kind(given: Namespace | DataArguments) -> str:
+    """`features` or `text`, as the packaged recipes are called."""
+    return kind_of(given.dataset, given.data_dir)
 
 
-def build(
-    data: MultiLabelData, model_args: ModelArguments, args: SealTrainingArguments, trial: Any = None
-) -> SealForMultiLabel:
-    """Both nets; of a hyper-parameter search's trial, as it says."""
-    known = vars(model_args)
-    options = known | {name: value for name, value in trial.params.items() if name in known} if trial else known
-    names = "adapter adapter_rank adapter_targets energy global_size hidden_size num_layers dropout".split()
-    nets = {name: options[name] for name in names} | {"loss_net_encoder": args.loss_net_encoder}
+def settle(arguments: Arguments) -> None:
+    """A fresh MLP has its own dropout."""
+    nets = arguments.nets
+    if kind(arguments.data) == "features" and nets.model_name_or_path is None and nets.dropout is None:
+        nets.dropout = DROPOUT
+
+
+def ranges(arguments: Arguments) -> Space:
+    """What is searched: the rate and, of MLPs, the dropout; that of a pretrained encoder is its own."""
+    if kind(arguments.data) == "text":
+        return {"learning_rate": TEXT_RATE}
+    return {"learning_rate": RATE} | ({} if arguments.nets.dropout is None else {"dropout": DROPOUT_RANGE})
+
+
+def build(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabel:
+    """Both nets."""
+    nets, training = arguments.nets, arguments.training
     if data.kind == "features":
-        check_owner({"max_length": model_args.max_length}, "texts", f"{data.name!r} is feature data")
-    model = SealForMultiLabel.for_data(data, model_args.model_name_or_path, **nets)
-    take_loss_net(model, model_args.loss_net_path, args)
-    check_was_trained(model.loss_net, args)
+        check_owner({"max_length": nets.max_length}, "texts", f"{data.name!r} is feature data")
+    options = {name: getattr(nets, name) for name in NETS} | {"loss_net_encoder": training.loss_net_encoder}
+    model = SealForMultiLabel.for_data(data, nets.model_name_or_path, **options)
+    take_loss_net(model, nets.loss_net_path, training)
+    check_was_trained(model.loss_net, training)
     return model
 
 
-def make_trainer(
-    data: MultiLabelData, model_args: ModelArguments, args: SealTrainingArguments, search: bool = False
-) -> SealTrainer:
-    """The trainer of these nets; for a hyper-parameter search, one that builds them anew for every trial."""
-    nets = build(data, model_args, args)
+def make_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
+    """The trainer of both nets."""
+    model, nets = build(data, arguments), arguments.nets
     tokenizer: Any = None
     prepare: Any = TensorRows
-    max_length = MAX_LENGTH if model_args.max_length is None else model_args.max_length
+    max_length = MAX_LENGTH if nets.max_length is None else nets.max_length
     if data.kind == "text":
-        assert model_args.model_name_or_path is not None  # or texts are refused above
-        tokenizer = load_tokenizer(model_args.model_name_or_path)
+        assert nets.model_name_or_path is not None  # or texts are refused above
+        tokenizer = load_tokenizer(nets.model_name_or_path)
         prepare = lambda rows: tokenize(rows, tokenizer, max_length)  # noqa: E731
+    splits = {"train": data.train, "eval": data.validation, "test": data.test}
+    rows = {split: prepare(dataset) for split, dataset in splits.items() if dataset is not None}
     trainer: Any = SealTrainer(
-        model=None if search else nets,
-        model_init=partial(build, data, model_args, args) if search else None,
-        args=args,
-        train_dataset=prepare(data.train),
-        eval_dataset=prepare(data.validation),
+        model,
+        arguments.training,
+        train_dataset=rows.pop("train"),
+        eval_dataset=rows["eval"],
         processing_class=tokenizer,
         compute_metrics=multilabel_compute_metrics,
-        callbacks=early_stopping(args, model_args.patience),
+        callbacks=arguments.callbacks,
     )
-    trainer.test_dataset = prepare(data.test) if data.test is not None else None
+    trainer.test_dataset = rows.get("test")
+    if arguments.data.text_column is not None:
+        trainer.train_dataset.inputs["text_column"] = arguments.data.text_column
     if cut := trainer.train_dataset.num_cut:
         print(
             f"{data.name}, train: {cut} of {len(data.train)} texts are longer than {max_length} tokens, and cut "
             "(--max_length)."
         )
-    return trainer
+    return Prepared(trainer, rows)
 
 
-def main(argv: list[str] | None = None) -> dict[str, float]:
-    data_args, model_args, args = parse(argv)
-    check_flags(args, argv, "multi_label")
-    set_seed(args.seed)
-    data = load_multilabel(**vars(data_args), seed=args.data_seed or 0)
-    for note in data.notes:
-        print(f"{data.name}: {note}")
-    trainer: Any = make_trainer(data, model_args, args)
-    if data_args.text_column is not None:
-        trainer.train_dataset.inputs["text_column"] = data_args.text_column
-    result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
-    trainer.save_metrics("train", result.metrics)
-    facts = {"dataset": data.name, "finetuned_from": model_args.model_name_or_path}
-    return close_multilabel(trainer, data, facts)
+def close(prepared: Prepared, data: MultiLabelData, arguments: Arguments) -> dict[str, float]:
+    """Evaluate, save and report."""
+    return close_multilabel(prepared.trainer, data, card_facts(data, arguments))
+
+
+PROGRAM = Program(
+    ARGUMENTS,
+    output="multi_label",
+    metric="f1_example_tuned",
+    recipe=kind,
+    loader=load_multilabel,
+    ranges=ranges,
+    make_trainer=make_trainer,
+    close=close,
+    settle=settle,
+)
+main = PROGRAM.main

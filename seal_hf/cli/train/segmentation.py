@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from transformers import AutoImageProcessor, set_seed
+from transformers import AutoImageProcessor
 
 from ...data import MaskDataArguments, SegmentationData, load_masks
 from ...data.tensors.crops import CROP_SIZE, MaskRows, NewCrops, check_scaling, pixel_scaling, resize_to
@@ -17,9 +17,9 @@ from ...saving import take_loss_net
 from ...trainer import SealTrainer
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
-from ..flags import check_flags
-from ..programs import early_stopping
-from ..recipes import packaged_recipe, parse_recipe
+from ..tuning.ranges import RATE, TEXT_RATE, Space
+from .arguments import Arguments, RunArguments
+from .program import Prepared, Program, card_facts
 
 
 @dataclass
@@ -42,57 +42,70 @@ class ModelArguments:
     loss_net_path: str | None = field(
         default=None, metadata={"help": "A trained loss-net to use; frozen with --loss_net_steps 0 (SEAL-static)."}
     )
-    patience: int = field(default=0, metadata={"help": "Stop after so many evaluations without gain; 0: never."})
     picture: int = field(default=0, metadata={"help": "Draw so many test images, truth and prediction (matplotlib)."})
 
 
-ARGUMENTS = (MaskDataArguments, ModelArguments, SealTrainingArguments)
+ARGUMENTS = (MaskDataArguments, ModelArguments, RunArguments, SealTrainingArguments)
 
 
-def build(
-    data: SegmentationData, model_args: ModelArguments, args: SealTrainingArguments
-) -> tuple[SealForSegmentation, Any]:
+def ranges(arguments: Arguments) -> Space:
+    """What is searched."""
+    return {"learning_rate": RATE if arguments.nets.model_name_or_path is None else TEXT_RATE}
+
+
+def build(data: SegmentationData, arguments: Arguments) -> tuple[SealForSegmentation, Any]:
     """Both nets, and the image processor that is saved with them."""
-    crop = CROP_SIZE if model_args.crop_size is None else model_args.crop_size or None
-    name = model_args.model_name_or_path
-    model = SealForSegmentation.for_data(data, name, loss_net_encoder=args.loss_net_encoder, crop_size=crop)
+    nets, training = arguments.nets, arguments.training
+    crop = CROP_SIZE if nets.crop_size is None else nets.crop_size or None
+    name = nets.model_name_or_path
+    model = SealForSegmentation.for_data(data, name, loss_net_encoder=training.loss_net_encoder, crop_size=crop)
     processor = fcn_image_processor() if name is None else AutoImageProcessor.from_pretrained(name)
     resize_to(processor, data.image_size)
-    take_loss_net(model, model_args.loss_net_path, args)
-    check_was_trained(model.loss_net, args)
-    if model_args.loss_net_path is not None:
-        check_scaling(model_args.loss_net_path, processor)
+    take_loss_net(model, nets.loss_net_path, training)
+    check_was_trained(model.loss_net, training)
+    if nets.loss_net_path is not None:
+        check_scaling(nets.loss_net_path, processor)
     return model, processor
 
 
-def main(argv: list[str] | None = None) -> dict[str, float]:
-    default_recipe = lambda given: packaged_recipe("segmentation")  # noqa: E731
-    data_args, model_args, args = parse_recipe(ARGUMENTS, argv, default_recipe=default_recipe)
-    check_flags(args, argv, "binary_mask")
-    check_picture(model_args.picture)
-    set_seed(args.seed)
-    data = load_masks(**vars(data_args), seed=args.data_seed or 0)
-    for note in data.notes:
-        print(f"{data.name}: {note}")
-    model, processor = build(data, model_args, args)
-    scaling = pixel_scaling(processor)
-    given, own = model_args.crop_size, getattr(model.config, "crop_size", None)
-    seed = args.seed if args.data_seed is None else args.data_seed
+def make_trainer(data: SegmentationData, arguments: Arguments) -> Prepared:
+    """The trainer of both nets, on random crops."""
+    model, processor = build(data, arguments)
+    nets, training, scaling = arguments.nets, arguments.training, pixel_scaling(processor)
+    given, own = nets.crop_size, getattr(model.config, "crop_size", None)
+    seed = training.seed if training.data_seed is None else training.data_seed
     rows = MaskRows(data.train, own if given is None else given or None, seed, **scaling)
-    set_test_crops(model.config, data.image_size, given, model_args.test_crop_size, model_args.crop_offsets)
+    set_test_crops(model.config, data.image_size, given, nets.test_crop_size, nets.crop_offsets)
     splits = {"eval": MaskRows(data.validation, **scaling)}
     if data.test is not None:
         splits["test"] = MaskRows(data.test, **scaling)
     trainer = SealTrainer(
         model,
-        args,
+        training,
         train_dataset=rows,
         eval_dataset=splits["eval"],
         compute_metrics=mask_compute_metrics,
-        callbacks=[NewCrops(rows), *early_stopping(args, model_args.patience)],
+        callbacks=[NewCrops(rows), *arguments.callbacks],
         processing_class=processor,
     )
-    result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
-    trainer.save_metrics("train", result.metrics)
-    facts = {"dataset": data.name, "finetuned_from": model_args.model_name_or_path}
-    return close_masks(trainer, splits, data, facts, picture=model_args.picture)
+    return Prepared(trainer, splits)
+
+
+def close(prepared: Prepared, data: SegmentationData, arguments: Arguments) -> dict[str, float]:
+    """Evaluate, save and report."""
+    facts, picture = card_facts(data, arguments), arguments.nets.picture
+    return close_masks(prepared.trainer, prepared.splits, data, facts, picture=picture)
+
+
+PROGRAM = Program(
+    ARGUMENTS,
+    output="binary_mask",
+    metric="mean_iou",
+    recipe=lambda given: "segmentation",
+    loader=load_masks,
+    ranges=ranges,
+    make_trainer=make_trainer,
+    close=close,
+    settle=lambda arguments: check_picture(arguments.nets.picture),
+)
+main = PROGRAM.main

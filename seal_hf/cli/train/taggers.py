@@ -1,0 +1,159 @@
+"""What the programs of tags share: both nets over words, the rows of each split, the trainer, how a run ends."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from datasets import Dataset
+
+from ...data import TagSequenceData
+from ...data.tensors.vocabulary import Vocabulary
+from ...data.tensors.word_vectors import load_word_vectors
+from ...data.tensors.words import WordRows, encode_words, load_tokenizer, tokenize_words
+from ...metrics import tagging_compute_metrics
+from ...models import SealForTokenClassification, is_bilstm
+from ...reports import close_tags
+from ...trainer import SealTrainer
+from ...utils.messages import check_owner
+from ..tuning.ranges import RATE, TEXT_RATE, Space
+from .arguments import Arguments
+from .program import Prepared, card_facts
+
+DROPOUT = 0.3  # of a fresh BiLSTM
+Splits = dict[str, tuple[WordRows, Dataset]]  # by name: what the nets read, and what it was made of
+
+
+class Tagger(NamedTuple):
+    """Both nets and what they read.
+
+    Attributes:
+        model: the nets.
+        rows_of: from a split to the rows that they read.
+        words: saved with the nets: a vocabulary or a tokenizer.
+    """
+
+    model: SealForTokenClassification
+    rows_of: Callable[[Dataset], WordRows]
+    words: Any
+
+
+def has_bilstm(nets: Any) -> bool:
+    """Whether the task-net is a BiLSTM, fresh or saved, and no encoder of Hugging Face."""
+    return nets.model_name_or_path is None or is_bilstm(nets.model_name_or_path)
+
+
+def recipe(given: Namespace) -> str:
+    """The packaged recipe of a BiLSTM, or of an encoder."""
+    return "tagging" if has_bilstm(given) else "tagging_text"
+
+
+def ranges(arguments: Arguments) -> Space:
+    """What is searched: the rate."""
+    return {"learning_rate": RATE if has_bilstm(arguments.nets) else TEXT_RATE}
+
+
+def tagger(
+    data: TagSequenceData,
+    arguments: Arguments,
+    options: Sequence[str],
+    cuts: Mapping[str, Any],
+    words: Mapping[str, Any],
+    fresh_vocabulary: Callable[[Any], Vocabulary],
+) -> Tagger:
+    """Nets of an encoder or a BiLSTM, as `model_name_or_path` says; the arguments are those of both."""
+    if not has_bilstm(arguments.nets):
+        check_owner(words, "a BiLSTM", f"`model_name_or_path` is {arguments.nets.model_name_or_path!r}")
+        return encoder_tagger(data, arguments, options, cuts)
+    check_owner(cuts, "a Hugging Face encoder", "the task-net is a BiLSTM")
+    return bilstm_tagger(data, arguments, options, words, fresh_vocabulary)
+
+
+def encoder_tagger(
+    data: TagSequenceData, arguments: Arguments, options: Sequence[str], cuts: Mapping[str, Any]
+) -> Tagger:
+    """Nets of a Hugging Face encoder.
+
+    Args:
+        options: names of the nets' arguments that `for_data` takes.
+        cuts: options of `tokenize_words`.
+    """
+    name = arguments.nets.model_name_or_path
+    model = SealForTokenClassification.for_data(data, name, **net_options(arguments, options))
+    tokenizer = load_tokenizer(name, add_prefix_space=True)
+    return Tagger(model, lambda split: tokenize_words(split, tokenizer, config=model.config, **cuts), tokenizer)
+
+
+def bilstm_tagger(
+    data: TagSequenceData,
+    arguments: Arguments,
+    options: Sequence[str],
+    words: Mapping[str, Any],
+    fresh_vocabulary: Callable[[Any], Vocabulary],
+) -> Tagger:
+    """Nets of a BiLSTM, fresh or saved.
+
+    Args:
+        options: names of the nets' arguments that `for_data` takes.
+        words: what is read of a word, by the vocabulary's options: `word_vectors` and others.
+        fresh_vocabulary: word vectors, or None -> the vocabulary of a fresh one.
+    """
+    name, asked = arguments.nets.model_name_or_path, net_options(arguments, options)
+    if name is not None:
+        vocabulary = Vocabulary.from_pretrained(name, asked=words)
+        model = SealForTokenClassification.for_data(data, name, **asked)
+    else:
+        vectors = load_word_vectors(words["word_vectors"]) if words["word_vectors"] else None
+        vocabulary = fresh_vocabulary(vectors)
+        asked["dropout"] = DROPOUT if asked["dropout"] is None else asked["dropout"]
+        model = SealForTokenClassification.for_data(data, vocabulary=vocabulary, vectors=vectors, **asked)
+    return Tagger(model, lambda split: encode_words(split, vocabulary), vocabulary)
+
+
+def net_options(arguments: Arguments, names: Sequence[str]) -> dict[str, Any]:
+    """What `for_data` is asked for: the nets' arguments of these names, and what follows from the training's."""
+    nets, training = arguments.nets, arguments.training
+    options = {name: getattr(nets, name) for name in names} | {"loss_net_encoder": training.loss_net_encoder}
+    if nets.energy == "chain_ge_c" and hasattr(nets, "language_model_weight"):
+        options["energy_options"] = {"language_model_weight": nets.language_model_weight}
+    return options | {"crf": training.task_loss == "crf" or None}  # None: as it was saved
+
+
+def rows_of_splits(tagger: Tagger, **splits: Dataset | None) -> Splits:
+    """The rows of each split that is there."""
+    return {split: (tagger.rows_of(dataset), dataset) for split, dataset in splits.items() if dataset is not None}
+
+
+def prepared(
+    data: TagSequenceData,
+    arguments: Arguments,
+    tagger: Tagger,
+    train_rows: WordRows,
+    splits: Splits,
+    watched: WordRows | None = None,
+    **options: Any,
+) -> Prepared:
+    """The trainer of both nets.
+
+    Args:
+        watched: the rows of the evaluations while it trains; default: all of validation.
+        options: of the trainer.
+    """
+    trainer = SealTrainer(
+        tagger.model,
+        arguments.training,
+        train_dataset=train_rows,
+        eval_dataset=splits["eval"][0] if watched is None else watched,
+        compute_metrics=tagging_compute_metrics(data.label_names, data.kind),
+        decode_predictions=True,
+        callbacks=arguments.callbacks,
+        processing_class=tagger.words,
+        **options,
+    )
+    return Prepared(trainer, splits)
+
+
+def close(prepared: Prepared, data: TagSequenceData, arguments: Arguments) -> dict[str, float]:
+    """Evaluate, save and report."""
+    return close_tags(prepared.trainer, prepared.splits, data, card_facts(data, arguments))

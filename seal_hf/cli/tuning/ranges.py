@@ -1,0 +1,103 @@
+"""What a search draws from: ranges of numbers, values, groups of settings; and the ranges that suit our nets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class LogUniform:
+    """A positive number, uniform in its logarithm."""
+
+    low: float
+    high: float
+
+    def suggest(self, trial: Any, name: str) -> float:
+        return trial.suggest_float(name, self.low, self.high, log=True)
+
+    def including(self, name: str, value: Any) -> LogUniform:
+        """The range, as wide as it takes for `value` to be in it.
+
+        Raises:
+            ValueError: a number that has no logarithm.
+        """
+        if value <= 0:
+            raise ValueError(
+                f"`{name}` is {value}, and is searched in its logarithm: a search begins at a number above 0."
+            )
+        return replace(self, low=min(self.low, float(value)), high=max(self.high, float(value)))
+
+    def settings(self, name: str, value: Any) -> Settings:
+        """What a trial with this value is run with."""
+        return {name: value}
+
+
+@dataclass(frozen=True)
+class Uniform(LogUniform):
+    """A number, uniform."""
+
+    def suggest(self, trial: Any, name: str) -> float:
+        return trial.suggest_float(name, self.low, self.high)
+
+    def including(self, name: str, value: Any) -> Uniform:
+        return replace(self, low=min(self.low, float(value)), high=max(self.high, float(value)))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of some values."""
+
+    values: tuple
+
+    def suggest(self, trial: Any, name: str) -> Any:
+        return trial.suggest_categorical(name, list(self.values))
+
+    def including(self, name: str, value: Any) -> Choice:
+        return self if value in self.values else replace(self, values=(*self.values, value))
+
+    def settings(self, name: str, value: Any) -> Settings:
+        return {name: value}
+
+
+@dataclass(frozen=True)
+class Group:
+    """One of some groups of settings; a value is the name of a group."""
+
+    groups: Mapping[str, Settings]
+
+    def suggest(self, trial: Any, name: str) -> Any:
+        return trial.suggest_categorical(name, list(self.groups))
+
+    def including(self, name: str, value: Any) -> Group:
+        assert value in self.groups, f"{value!r} names no group"
+        return self
+
+    def settings(self, name: str, value: Any) -> Settings:
+        return self.groups[value]
+
+
+Range = LogUniform | Choice | Group
+Space = Mapping[str, Range]  # by the key of a setting, or a name for groups of settings
+
+RATE, DROPOUT_RANGE = LogUniform(3e-4, 5e-3), Uniform(0.0, 0.8)  # of nets that start from scratch
+TEXT_RATE = LogUniform(1e-5, 2e-4)  # of pretrained encoders
+ENERGY_RATES = {"learning_rate": LogUniform(3e-5, 3e-3), "inference_learning_rate": LogUniform(0.007, 0.5)}
+
+
+def widened(space: Space, given: Sequence[Settings]) -> dict[str, Range]:
+    """The space, as wide as it takes for the values of every given trial to be in it."""
+    wide = dict(space)
+    for values in given:
+        for name, value in values.items():
+            wide[name] = wide[name].including(name, value)
+    return wide
+
+
+def settings_of(space: Space, values: Settings) -> dict[str, Any]:
+    """What a trial with these values, by the names of the space, is run with."""
+    groups = [space[name].settings(name, value) for name, value in values.items()]
+    return {key: setting for group in groups for key, setting in group.items()}

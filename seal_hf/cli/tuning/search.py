@@ -1,0 +1,233 @@
+"""A search of settings by Optuna, resumable: a trial is a run, and its value the best evaluation of the run."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import mean
+from typing import Any, Protocol
+
+from ...training.meters import NonFiniteLossError
+from .ranges import Settings, Space, settings_of, widened
+
+STARTUP = 4
+SOUGHT = "sought"  # attribute of a study
+DATABASE = "search.db"
+
+
+class Run(Protocol):
+    """What [`search`] is given: trains with some settings, in a folder of its own, and gives what it reaches."""
+
+    def __call__(self, settings: Settings, *, seed: int, folder: str) -> float: ...
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What trials are chosen by.
+
+    Attributes:
+        metric: a figure on validation, as `compute_metrics` names it, or `loss`.
+        larger: True if more is better; it is then a share, in [0, 1].
+    """
+
+    metric: str
+    larger: bool = True
+
+    @property
+    def worst(self) -> float:
+        """The value of a trial whose loss is no longer finite."""
+        return 0.0 if self.larger else float("inf")
+
+    def best(self, values: Iterable[float]) -> float:
+        return max(values) if self.larger else min(values)
+
+    def rank(self, value: float) -> float:
+        """A number that is larger for a better value."""
+        return value if self.larger else -value
+
+    def shown(self, value: float) -> str:
+        """A share in percent, or a loss."""
+        return f"{100 * value:.2f}" if self.larger else f"{value:.4f}"
+
+    def reached(self, trainer: Any) -> float:
+        """What a run that has ended reached: the best of its evaluations, not the last, as the best checkpoint is what
+        is taken; of a run without evaluations, that of one now.
+
+        Raises:
+            ValueError: an evaluation has no such figure.
+        """
+        key = f"eval_{self.metric}"
+        logged = [log for log in trainer.state.log_history if "eval_loss" in log or key in log]
+        evaluations = logged or [trainer.evaluate()]
+        if key not in evaluations[0]:
+            known = [name.removeprefix("eval_") for name in evaluations[0] if name.startswith("eval_")]
+            raise ValueError(
+                f"`metric_for_best_model` is {self.metric!r}, which no evaluation of this run gives. It must be one of "
+                f"{', '.join(known)}."
+            )
+        return float(self.best(log[key] for log in evaluations))
+
+
+def search(
+    run: Run,
+    space: Space,
+    given: Sequence[Settings],
+    name: str,
+    budget: int,
+    folder: str | Path,
+    goal: Goal,
+    say: Callable[[str], None] = print,
+    sought: Mapping[str, Any] | None = None,
+    finalists: int = 1,
+    seeds: Sequence[int] = (1, 2, 3),
+) -> dict[str, Any]:
+    """Trials until `budget` of them are finished; those of an earlier start, which was cut off, count. Then the best
+    of them once more by other seeds, as what one seed likes best may be luck.
+
+    Args:
+        run: makes one training anew for each trial.
+        space: what is searched: by a tree-structured Parzen estimator (Optuna's default) after `STARTUP` trials, the
+            given ones and random ones, with the number of finished ones as seed, so that a trial that was cut off is
+            repeated. Every trial runs to its end; one whose loss is no longer finite has the value `goal.worst`.
+        given: the values of the first trials, by the names of `space`, which is widened where they are outside.
+        name: of the study.
+        budget: number of trials, >= 1.
+        folder: for Optuna's data base and the trials' checkpoints, which are deleted.
+        goal: what trials are chosen by.
+        say: takes a line per trial.
+        sought: what the search is of, texts and numbers; the trials of another one of that name are deleted.
+        finalists: how many of the best trials are run by every seed, >= 1; the best mean wins. 1: none is run again.
+        seeds: the first is that of all trials, the others are the finalists'.
+
+    Returns:
+        `settings` of the best trial, its `value` (the metric on validation; of finalists the mean over seeds),
+        `trials`, the `metric`'s name, and `tried`: `settings` and `values`, by seed, of each trial.
+
+    Raises:
+        ValueError: Optuna is missing, or a given value cannot be in its range.
+    """
+    space = widened(space, given)
+    trials = partial(_trials, run, space=space, folder=Path(folder), goal=goal, say=say)
+    found = trials(name, budget, given[:budget], seed=seeds[0], sought=dict(sought or {}))
+    tried = [{"values": [trial.value], "params": trial.params} for trial in found]
+    best = sorted(tried, key=lambda one: goal.rank(one["values"][0]), reverse=True)[:finalists]
+    again = [one["params"] for one in best]
+    for seed in seeds[1:] if finalists > 1 else ():
+        of_these = {**(sought or {}), "seed": seed, "finalists": again}
+        found = trials(f"{name}_seed{seed}", len(again), again, seed=seed, sought=of_these)
+        for one, trial in zip(best, found, strict=True):
+            one["values"].append(trial.value)
+    won = max(best, key=lambda one: goal.rank(mean(one["values"])))
+    value = mean(won["values"])
+    if finalists > 1:
+        first = goal.shown(won["values"][0])
+        say(f"{name}: best mean of {len(seeds)} seeds {goal.shown(value)}; its first {first}")
+    for one in tried:
+        one["settings"] = settings_of(space, one.pop("params"))
+    return {"settings": won["settings"], "value": value, "trials": budget, "metric": goal.metric, "tried": tried}
+
+
+def _trials(
+    run: Run,
+    name: str,
+    number: int,
+    given: Sequence[Settings],
+    space: Space,
+    folder: Path,
+    goal: Goal,
+    say: Callable[[str], None],
+    seed: int,
+    sought: dict[str, Any],
+) -> list:
+    """`number` finished trials of a study, the first ones of what is `given`, in that order."""
+    check_optuna()
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    folder.mkdir(parents=True, exist_ok=True)
+    checkpoints = folder / f"trials_{name}"
+
+    def objective(trial: Any) -> float:
+        values = {key: values.suggest(trial, key) for key, values in space.items()}
+        shutil.rmtree(checkpoints, ignore_errors=True)  # of a trial that was killed
+        try:
+            return run(settings_of(space, values), seed=seed, folder=str(checkpoints))
+        except NonFiniteLossError:
+            return goal.worst
+        finally:
+            shutil.rmtree(checkpoints, ignore_errors=True)
+
+    study = _study(_storage(folder), name, goal, sought, say)
+    while (done := len(_finished(study))) < number:
+        waiting = any(trial.state.name == "WAITING" for trial in study.trials)
+        if done < len(given) and not waiting:  # also if it was cut off
+            study.enqueue_trial(dict(given[done]))
+        study.sampler = optuna.samplers.TPESampler(seed=done, n_startup_trials=STARTUP, multivariate=True)
+        study.optimize(objective, n_trials=1)
+        last, best = (goal.shown(value) for value in (study.trials[-1].value, study.best_value))
+        say(f"{name}: trial {done + 1} of {number}: {last}, best {best}")
+    return _finished(study)[:number]
+
+
+def check_optuna(flag: str = "--budget") -> None:
+    """Raises ValueError where Optuna is missing; `flag` is the one that asks for a search."""
+    if find_spec("optuna") is None:
+        raise ValueError(f"a search needs Optuna: pip install 'seal_hf[optuna]', or {flag} 0 for none")
+
+
+def has_trials(folder: str | Path) -> bool:
+    """Whether a search in this folder has finished a trial."""
+    return any(_finished(study) for study in _studies(folder))
+
+
+def begun(folder: str | Path, name: str, sought: Mapping[str, Any]) -> dict[str, Any]:
+    """What the search of that name that is there is of, if it has trials and is of what is `sought`; else nothing."""
+    for study in _studies(folder):
+        theirs = study.user_attrs.get(SOUGHT, {})
+        if study.study_name == name and study.trials and all(theirs.get(key) == sought[key] for key in sought):
+            return theirs
+    return {}
+
+
+def _studies(folder: str | Path) -> list:
+    if not (Path(folder) / DATABASE).is_file():
+        return []
+    check_optuna()
+    import optuna
+
+    storage = _storage(folder)
+    return [optuna.load_study(study_name=name, storage=storage) for name in optuna.get_all_study_names(storage)]
+
+
+def _storage(folder: str | Path) -> str:
+    """An address, in which `?` and `%` of a folder's name have another meaning."""
+    from sqlalchemy import URL  # comes with Optuna
+
+    return str(URL.create("sqlite", database=str(Path(folder) / DATABASE)))
+
+
+def _study(storage: str, name: str, goal: Goal, sought: dict[str, Any], say: Callable[[str], None]) -> Any:
+    """The study of that name, with its trials if it was of the same search."""
+    import optuna
+
+    directions = optuna.study.StudyDirection
+    direction = directions.MAXIMIZE if goal.larger else directions.MINIMIZE
+    new = partial(optuna.create_study, storage=storage, study_name=name, direction=direction)
+    study = new(load_if_exists=True)
+    if study.trials and study.user_attrs.get(SOUGHT, {}) != sought:
+        say(f"{name}: {len(_finished(study))} trials of an earlier search, which was another, are given up")
+        optuna.delete_study(study_name=name, storage=storage)
+        study = new()
+    study.set_user_attr(SOUGHT, sought)
+    for trial in study.trials:
+        if trial.state.name == "RUNNING":  # it was killed; the next one would be drawn away from it
+            study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+    return study
+
+
+def _finished(study: Any) -> list:
+    return [trial for trial in study.trials if trial.state.name == "COMPLETE"]

@@ -1,0 +1,41 @@
+"""What a data set holds, in 16 digits: results of one are not taken for those of another of the same name and size."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from datasets import Dataset
+
+from .common import SPLITS
+
+NUMBERS = {"f": np.float32, "b": np.int64, "i": np.int64, "u": np.int64}  # kind of a column -> as what it counts
+
+
+def fingerprint(data: Any) -> str:
+    """16 digits that differ for other labels or inputs of any split, or another order of rows.
+
+    Args:
+        data: of [`load_multilabel`], [`load_tags`], [`load_srl`] or [`load_masks`].
+    """
+    digest = hashlib.sha256(" ".join(data.label_names).encode())
+    for split in SPLITS:
+        for name, content in sorted(_columns(getattr(data, split)).items()):
+            digest.update(name.encode())
+            digest.update(content)
+    return digest.hexdigest()[:16]
+
+
+def _columns(rows: Any) -> dict[str, Any]:
+    """The columns of a split as bytes: of a data set, or of images with masks; none where there is no split."""
+    if rows is None:
+        return {}
+    if isinstance(rows, Dataset):
+        return {name: _as_bytes(np.asarray(values)) for name, values in rows.with_format("numpy")[:].items()}
+    return {name: np.ascontiguousarray(getattr(rows, name)).data for name in ("images", "masks")}
+
+
+def _as_bytes(values: np.ndarray) -> bytes | memoryview:
+    kind = NUMBERS.get(values.dtype.kind)
+    return repr(values.tolist()).encode() if kind is None else np.ascontiguousarray(values, dtype=kind).data
