@@ -35,6 +35,7 @@ from .second_net.loss_net import LossNet
 from .second_net.optimizer import with_own_rate
 from .spaces import REWARD_CODES, SPACES, MultiLabelSpace, OutputSpace
 from .training import checks
+from .training.alignment import Alignment
 from .training.arguments import CROSS_ENTROPY, SealTrainingArguments
 from .training.base import StructuredTrainer
 from .training.batch_repeats import NewEpoch, WindowRepeatSampler
@@ -201,6 +202,7 @@ class SealTrainer(StructuredTrainer):
     extensions: list[Extension] = []
     _writes_card = False  # what `fit_decisions` begins
     given_decoder: str | None = None  # to `fit_decisions`
+    alignment: Alignment  # of the evaluation that runs
     _pending: Any = None  # the task-net's outputs with gradients, between training_step and compute_loss
 
     def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: torch.device) -> Any:
@@ -258,7 +260,7 @@ class SealTrainer(StructuredTrainer):
         self.loss_net = self._given_loss_net = loss_net
         self._initial_loss_net: Any = {k: v.clone() for k, v in loss_net.state_dict().items()} if loss_net else None
         self._given_space = space
-        self.window = Window()
+        self.window, self.alignment = Window(), Alignment()
         self.card_facts: dict[str, Any] = {}
         model = self._take_apart(model, args)
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
@@ -381,6 +383,9 @@ class SealTrainer(StructuredTrainer):
         metrics = super().evaluate(*args, **kwargs)
         self._energy_weights.evaluated()
         return metrics
+
+    def _evaluation_facts(self) -> dict[str, float]:
+        return super()._evaluation_facts() | self.alignment.drain()
 
     def prediction_step(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         if isinstance(self.preprocess_logits_for_metrics, PredictionDecoder):

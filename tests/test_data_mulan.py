@@ -295,6 +295,22 @@ def test_normalisation_is_fitted_on_train_and_constant_columns_become_zero(tmp_p
     assert len(few) == 7 and few[:3, 0].min() == 0 and few[:3, 0].max() == 1
 
 
+def test_normalisation_may_leave_columns_of_0_and_1_as_they_are(tmp_path):
+    """A column of 0 and 1 in train stays, whatever later rows hold; all others are as under `standard`."""
+    rng = np.random.default_rng(1)
+    raw = rng.normal(3, 5, (10, 4)).astype(np.float32)
+    raw[:, 1] = raw[:, 1] > 3
+    raw[:6, 1] = 0, 1, 0, 0, 0, 0
+    raw[:, 2] = 1  # constant
+    raw[:, 3] = 2 * (raw[:, 3] > 3)  # of two values, but not these
+    attributes = [*(f"x{i} numeric" for i in range(4)), "a {0,1}", "b {0,1}"]
+    rows = [",".join(f"{v:.9g}" for v in row) + ",0,1" for row in raw]
+    folder = write(tmp_path, attributes, rows, folds=FILE_ORDER)
+    some, all_scaled = (scaled_features(load(folder, normalize=kind)) for kind in ("auto", "standard"))
+    np.testing.assert_array_equal(some[:, 1], raw[:, 1])
+    np.testing.assert_array_equal(some[:, [0, 2, 3]], all_scaled[:, [0, 2, 3]])
+
+
 # Errors: each names the file, what was found and what was expected.
 
 

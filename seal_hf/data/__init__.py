@@ -55,7 +55,8 @@ def load_multilabel(
     Args:
         dataset: `digits` (default), a path, a name under `data_dir`, or `owner/name` on the Hub.
         data_dir: folder of named data sets, searched two levels deep; default: the environment variable SEAL_HF_DATA.
-        normalize: of features: `none`, `minmax`, `standard`; fitted on train.
+        normalize: of features: `none`, `minmax`, `standard`, `auto` (standard, but columns of 0 and 1 stay); fitted on
+            train.
         text_column, label_column, label_format: of text, see `text.py`.
         keep_id: keep an identifier attribute of an ARFF file.
         keep_root: keep the root of the class hierarchy of Clus ARFF files as a label, which every row has.

@@ -15,7 +15,7 @@ from datasets import Dataset
 from ..utils.messages import did_you_mean
 
 SPLITS = ("train", "validation", "test")
-NORMALIZE = ("none", "minmax", "standard")
+NORMALIZE = ("none", "minmax", "standard", "auto")
 
 
 class DataError(ValueError):
@@ -200,8 +200,8 @@ def fit_scaling(train: np.ndarray, kind: str) -> Scaling | None:
 
     Args:
         train: (N, F).
-        kind: one of `NORMALIZE`: `none`; `minmax` = to [0, 1]; `standard` = zero mean, unit variance. Constant columns
-            become 0.
+        kind: one of `NORMALIZE`: `none`; `minmax` = to [0, 1]; `standard` = zero mean, unit variance; `auto` = the
+            same, except for columns of 0 and 1, which stay: a rare one would become huge. Constant columns become 0.
     """
     if kind == "none":
         return None
@@ -211,6 +211,9 @@ def fit_scaling(train: np.ndarray, kind: str) -> Scaling | None:
         shift, spread = low, high - low
     else:
         shift, spread = train.mean(0, dtype=np.float64), train.std(0, dtype=np.float64)
+    if kind == "auto":
+        binary = varies & ((train == 0) | (train == 1)).all(0)
+        shift, spread = np.where(binary, 0, shift), np.where(binary, 1, spread)
     return Scaling(shift, varies / np.where(varies, spread, 1))
 
 

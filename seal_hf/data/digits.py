@@ -65,7 +65,7 @@ def load_digit_groups(normalize: str = "none", seed: int = 0, max_train_rows: in
     """The embedded data: 2000 / 500 / 1000 rows, 192 features, 18 labels. No source image occurs in two splits.
 
     Args:
-        normalize: `none`, `minmax` or `standard`.
+        normalize: `none`, `minmax`, `standard` or `auto`.
         seed: of the composition.
         max_train_rows: keep the first rows of the train split.
     """

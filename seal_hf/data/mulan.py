@@ -32,7 +32,7 @@ def load_arff_folder(
     Args:
         path: `<name>.arff` + `<name>.xml` (+ `folds.json`), or `<name>-train.arff` / `<name>-test.arff` + XML (Mulan);
             or `*.train.arff`, `*.valid.arff`, `*.test.arff` with a hierarchical class attribute (Clus).
-        normalize: `none`, `minmax`, `standard`, fitted on train.
+        normalize: `none`, `minmax`, `standard`, `auto`, fitted on train.
         keep_id: keep an identifier attribute as an integer feature instead of dropping it.
         keep_root: of a class hierarchy: keep its root as the first label, which every row has, as the papers do.
         max_train_rows: keep the first rows of the train split.

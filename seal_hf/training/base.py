@@ -22,11 +22,11 @@ from ..nets.feature_cache import FEATURES
 from ..saving.checkpoints import COMPLETE
 from ..saving.export import make_branch
 from ..spaces import REWARD_CODES, OutputSpace
+from .alignment import ALIGNMENT
 from .checkpoints import Checkpoints
 from .checks import check_best_metric, check_columns, check_embeddings, check_label_names, check_own_loss, check_saving
-from .energy_weight import ALIGNMENT
 from .hints import hint_at
-from .meters import Meters, evaluation_facts
+from .meters import Meters, contrasts
 
 logger = logging.get_logger(__name__)
 
@@ -169,20 +169,24 @@ class StructuredTrainer(Trainer):
         order, compute_metrics = order_of(dataloader), self.compute_metrics
         if order is not None and compute_metrics is not None:
             self.compute_metrics = in_own_order(compute_metrics, order)
-        self.eval_meters.drain()
+        self._evaluation_facts()  # of one that was interrupted
         self.evaluated_batches = 0
         try:
             kwargs["metric_key_prefix"] = metric_key_prefix
             output: Any = super().evaluation_loop(dataloader, *args, **kwargs)
         finally:
             self.compute_metrics = compute_metrics
-        facts = evaluation_facts(self.eval_meters.drain())
+        facts = self._evaluation_facts()
         output.metrics.update({f"{metric_key_prefix}_{name}": value for name, value in facts.items()})
         if order is None:
             return output
         return output._replace(
             predictions=put_back(output.predictions, order), label_ids=put_back(output.label_ids, order)
         )
+
+    def _evaluation_facts(self) -> dict[str, float]:
+        """What an evaluation says beside its loss and metrics."""
+        return contrasts(self.eval_meters.drain())
 
     def _get_eval_sampler(self, eval_dataset: Any) -> Any:
         """By length, unless the order is seen: in metrics or results by batch, or in noise that is drawn by batch."""
@@ -214,12 +218,6 @@ class StructuredTrainer(Trainer):
         """Those of output and gold, (B, 2), in an evaluation."""
         energies = self.accelerator.gather_for_metrics(energies)  # less the rows that filled up the last batch
         self.eval_meters.add(energy_output=energies[:, OUTPUT], energy_gold=energies[:, GOLD])
-
-    def _meter_pulls(self, of_energy: Tensor, of_task: Tensor) -> None:
-        """Of the energy and of the task loss at the logits, in an evaluation, (B, ·) each."""
-        products = [(of_energy * of_task).sum(1), of_energy.square().sum(1), of_task.square().sum(1)]
-        rows = self.accelerator.gather_for_metrics(torch.stack(products, dim=1))
-        self.eval_meters.add(pulls=rows[:, 0], energy_pull=rows[:, 1], task_pull=rows[:, 2])
 
     def _meter_orders(self, orders: Tensor) -> None:
         """Of fresh samples that are not gold, in an evaluation, (B, 3): how many have a higher energy than gold, how

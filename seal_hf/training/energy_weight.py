@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .alignment import ALIGNMENT
+
 # share of λ1 that counts when the share t in [0, 1] of the run is done
 SCHEDULES: dict[str, Callable[[float], float]] = {
     "constant": lambda t: 1.0,
@@ -17,19 +19,18 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
 }
 
 DEAD = 1e-6  # of the task loss's gradient norm
-FIRST_SHARE, GAIN = 0.1, 2.0  # of the pull, until an evaluation tells more; and of its alignment
-ALIGNMENT = "energy_alignment"
+FIRST_SHARE, GAIN = 0.1, 10.0  # of the pull, until an evaluation tells more; and of its alignment
 
 
 def ruled_share(log_history: Iterable[Mapping[str, float]]) -> float:
     """λ1 as the rule has it after the evaluations of a run: a share of the task loss's pull at the logits, in [0, 1].
 
     Every evaluation measures the alignment a in [-1, 1]: the cosine, over the rows of validation, between the pull of
-    the energy at the logits and that of the task loss, which knows the gold labels. To first order, a step along the
-    energy lowers the task loss of those rows by a. The best share is thus where a = 0. With Δ epochs since the last
-    evaluation,
+    the energy at the logits and that of the task loss, which knows the gold labels, when over-confidence is taken out
+    of it ([`Alignment`]). To first order, a step along the energy lowers the task loss of those rows by a. The best
+    share is thus where a = 0. With Δ epochs since the last evaluation,
 
-        share ← share + 2 a Δ     if a < 0, or if the task loss of validation is no lower than at its lowest
+        share ← share + 10 a Δ     if a < 0, or if the task loss of validation is no lower than at its lowest
 
     As long as the task loss still falls by itself, the energy can only take its place, and the share does not grow.
 

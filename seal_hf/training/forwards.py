@@ -16,6 +16,7 @@ from ..nets.feature_cache import FEATURES
 from ..second_net.learner import Learner
 from ..utils.modules import keeping_statistics
 from ..utils.noise import stateless_noise
+from .alignment import row_pulls
 from .base import encoder_inputs
 from .meters import Meters
 
@@ -87,7 +88,7 @@ class TwoNets:
         batch, space = self.micro_batch(0, outputs, inputs), trainer.space
         gold, mask = space.gold(batch.labels)
         if space.has_all_gold:
-            trainer._meter_pulls(*self._pulls(batch, mask))
+            trainer.alignment.add(trainer.accelerator.gather_for_metrics(self._pulls(batch, mask)))
         parts, drawn = [space.output(batch.logits), space.candidate(gold)], None
         if space.has_all_gold and not space.samples_from_inputs:
             drawn = space.sample(batch.logits, EVALUATION_SAMPLES, self._evaluation_noise())
@@ -101,15 +102,14 @@ class TwoNets:
             trainer._meter_orders(torch.stack([order.float() for order in orders], dim=1))
         trainer.loss_net.train(was_training)
 
-    def _pulls(self, batch: MicroBatch, mask: Tensor | None) -> list[Tensor]:
-        """∂ E(x, ŷ) / ∂ logits and ∂ task loss / ∂ logits of each row, flat: (B, ·) each."""
+    def _pulls(self, batch: MicroBatch, mask: Tensor | None) -> Tensor:
+        """Of each row of an evaluation, see [`row_pulls`]."""
         space, encoded = self.trainer.space, self.encode(batch)
-        with torch.enable_grad():
-            logits = batch.logits.detach().float().requires_grad_()
-            energy = self.trainer.loss_net.energies(encoded, space.output(logits), mask).sum()
-            task_loss = space.task_loss(logits, batch.labels, None) * len(logits)  # it is a mean over rows
-            pulls = (torch.autograd.grad(value, logits)[0] for value in (energy, task_loss))
-            return [pull.flatten(1) for pull in pulls]
+        return row_pulls(
+            batch.logits,
+            lambda logits: self.trainer.loss_net.energies(encoded, space.output(logits), mask),
+            lambda logits: space.task_loss(logits, batch.labels, None),
+        )
 
     def _evaluation_noise(self) -> torch.Generator:
         """Of each batch of an evaluation its own; the key is longer than that of any noise in training."""

@@ -5,7 +5,6 @@ Nothing here synchronises with the device until `drain` or `check` is called, at
 
 from __future__ import annotations
 
-import math
 import statistics
 import time
 from collections.abc import Mapping
@@ -16,8 +15,6 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback, TrainingArguments
-
-from .energy_weight import ALIGNMENT
 
 CONTRASTED = ("energy", "task_net")  # which tell gold from samples
 REMEDIES = {
@@ -115,15 +112,12 @@ class Meters:
                 )
 
 
-def evaluation_facts(means: dict[str, float]) -> dict[str, float]:
-    """What an evaluation says of its energies, by the means over rows that it metered."""
+def contrasts(means: dict[str, float]) -> dict[str, float]:
+    """The means over rows that an evaluation metered, with its counts of samples as shares."""
     facts = dict(means)
     samples, orders = facts.pop("contrasted", 0.0), [facts.pop(f"{net}_order", 0.0) for net in CONTRASTED]
     if samples:
         facts |= {f"{net}_auc": order / samples for net, order in zip(CONTRASTED, orders, strict=True)}
-    if "pulls" in facts:
-        squares = facts.pop("energy_pull") * facts.pop("task_pull")
-        facts[ALIGNMENT] = facts.pop("pulls") / math.sqrt(squares) if squares else 0.0
     return facts
 
 
