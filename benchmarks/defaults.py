@@ -153,7 +153,7 @@ def table(names: list[str]) -> str:
             change = statistics.mean(ours) - statistics.mean(ce)
             differences.append((name, change))
             p = f", p {paired_test(ours, ce):.2g}" if len(seeds) > 1 else ""
-            cells = [f"{mean:.2f} ± {std:.2f}" for mean, std in (mean_std(ce), mean_std(ours))]
+            cells = [f"{mean:.2f}" + f" ± {std:.2f}" * (len(seeds) > 1) for mean, std in map(mean_std, (ce, ours))]
             lines.append(f"| {name} | {title} | {len(seeds)} | {' | '.join(cells)} | {change:+.2f}{p} |")
     first = dict(reversed(differences))  # of each data set, the first figure
     if first:

@@ -11,6 +11,7 @@ from transformers import HfArgumentParser, TrainingArguments
 from seal_hf import EnergyTrainingArguments, SealTrainingArguments
 from seal_hf.cli.programs import early_stopping
 from seal_hf.cli.recipes import packaged_recipe, parse_recipe
+from seal_hf.cli.train.arguments import RunArguments
 
 
 class Colour(Enum):
@@ -21,7 +22,7 @@ class Colour(Enum):
 @dataclass
 class Data:
     dataset: str
-    normalize: Literal["none", "standard", "minmax"] = "none"
+    normalize: Literal["none", "standard", "minmax", "auto"] = "none"
     columns: list[str] = field(default_factory=lambda: ["text"])
     folds: Optional[int] = None  # noqa: UP045 - both spellings of an optional type
     limit: int | None = 5
@@ -46,7 +47,7 @@ class SealLike(TrainingArguments):
 
 @dataclass
 class Normalized:
-    normalize: Literal["none", "standard", "minmax"] = "none"
+    normalize: Literal["none", "standard", "minmax", "auto"] = "none"
 
 
 @pytest.fixture
@@ -185,17 +186,15 @@ def test_training_arguments_with_complicated_types(recipe, tmp_path):
 @pytest.mark.parametrize("name", ["features", "text"])
 def test_packaged_recipes_parse_and_every_line_says_why(name, tmp_path):
     file = packaged_recipe(name)
-    args, data = parse_recipe(
-        (SealLike, Normalized), ["--output_dir", str(tmp_path), "--use_cpu"], default_recipe=lambda _: file
-    )
+    kinds = (SealTrainingArguments, Normalized, RunArguments)
+    args, data, run = parse_recipe(kinds, ["--output_dir", str(tmp_path)], default_recipe=lambda _: file)
     expected = {
-        "features": (1e-3, 32, 256, 10.0, 20, 1e-3, "constant", 20, "standard", 0),
-        "text": (5e-5, 16, 64, 1.0, 3, 1e-4, "linear", 100, "none", 100),
+        "features": (1e-3, 32, 256, 10.0, 60, 8, "constant", "auto", 0),
+        "text": (5e-5, 16, 64, 1.0, 5, 2, "linear", "none", 100),
     }[name]
     found = (args.learning_rate, args.per_device_train_batch_size, args.per_device_eval_batch_size, args.max_grad_norm)
-    found += (args.num_train_epochs, args.loss_net_learning_rate, args.lr_scheduler_type, args.num_samples)
+    found += (args.num_train_epochs, run.patience, args.lr_scheduler_type)
     assert (*found, data.normalize, args.get_warmup_steps(1000)) == expected
-    assert args.energy_weight == 1.0
     for line in file.read_text(encoding="utf-8").splitlines():
         assert line.startswith("#") or "  # " in line
 
@@ -208,7 +207,7 @@ def test_the_packaged_recipe_of_energy_networks_parses_and_every_line_says_why(t
         default_recipe=lambda _: file,
     )
     found = (args.learning_rate, args.per_device_train_batch_size, args.max_grad_norm, args.num_train_epochs)
-    assert (*found, args.num_samples, data.normalize) == (1e-3, 32, 10.0, 40, 100, "standard")
+    assert (*found, args.num_samples, data.normalize) == (1e-3, 32, 10.0, 40, 100, "auto")
     assert all(line.startswith("#") or "  # " in line for line in file.read_text(encoding="utf-8").splitlines())
 
 

@@ -34,7 +34,7 @@ def data(tmp_path):
     for split, count in (("train", 16), ("val", 4), ("test", 3)):
         rows = squares(count)
         np.savez(tmp_path / "squares" / f"squares_{split}.npz", images=rows.images, masks=rows.masks)
-    return ["--dataset", str(tmp_path / "squares"), "--crop_size", "12"]
+    return ["--dataset", str(tmp_path / "squares"), "--crop_size", "12", "--test_crop_size", "12"]
 
 
 def test_the_example_trains_writes_and_draws(tmp_path, data, capsys):
@@ -114,6 +114,7 @@ def test_the_pipeline_predicts_what_the_example_measured(tmp_path, data, segform
             ["--crop_offsets", "0", "8"],
             r"`crop_offsets` is \[0, 8\], which does not fit crops of 12 .* Such as \[0, 4\]",
         ),
+        (["--test_crop_size", "0", "--crop_offsets", "0"], "`crop_offsets` is set, but `test_crop_size` is 0: whole"),
         (["--loss", "infnet_plus"], "energy_loss='infnet_plus'"),
         (["--loss", "nce", "--sample_coherence", "field"], "Use energy_loss='ranking'"),
         (["--sample_coherence", "field"], "energy_loss='regression' draws no samples .* Use one of nce, ranking, "),

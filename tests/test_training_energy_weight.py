@@ -22,9 +22,9 @@ def evaluations(*found, name="eval_", every=1.0):
     [
         (evaluations(), 0.1),
         (evaluations((0.03, 5.0), (0.03, 4.0), (0.03, 3.0)), 0.1),  # the task loss still falls: no growth
-        (evaluations((0.03, 5.0), (0.02, 5.0), (0.03, 6.0)), 0.6),
+        (evaluations((0.03, 5.0), (0.01, 5.0), (0.02, 6.0)), 0.4),
         (evaluations((-0.004, 5.0), (-0.002, 4.0)), 0.04),  # the energy pulls away from gold: less, whatever falls
-        (evaluations((-0.3, 5.0), (0.2, 6.0), (0.9, 6.0), (0.9, 6.0)), 1.0),  # from 0 to 1
+        (evaluations((-0.3, 5.0), (0.2, 6.0), (0.9, 6.0), (0.9, 6.0)), 0.5),  # from 0 to one half
         (evaluations((0.03, 5.0), (0.03, 5.0), (0.02, 6.0), every=0.5), 0.35),  # the unit is an epoch
         (evaluations((0.03, 5.0), (0.03, 6.0), name="eval_dev_") + evaluations((0.9, 7.0), name="eval_other_"), 0.4),
         ([{"eval_loss": 3.0, "epoch": 1.0}, {"test_energy_alignment": 0.9, "test_loss": 2.0, "epoch": 1.0}], 0.1),

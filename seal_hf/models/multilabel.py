@@ -24,6 +24,8 @@ from .labels import for_other_labels, hub_options, label_maps
 
 logger = logging.get_logger(__name__)
 
+DROPOUT = 0.5  # of fresh MLPs
+
 
 class MLPForMultiLabel(MLPPreTrainedModel):
     """The MLP task-net F(x) = G T_F(x): an MLP and a label table, without bias unless `config.label_bias` (SEAL §4; the
@@ -125,7 +127,7 @@ class SealForMultiLabel(SealModel):
                 sizes and normalisation stay as they were saved.
             loss_net_encoder, adapter: see [`from_pretrained`]; features take `separate` or `shared`, and no adapter.
             energy, energy_options, global_size: of the loss-net, see `ENERGIES`.
-            hidden_size, num_layers, dropout: of the MLPs, for feature data; default: 400, 2 and 0, or as saved.
+            hidden_size, num_layers, dropout: of the MLPs, for feature data; default: 400, 2 and 0.5, or as saved.
             label_bias: whether the MLP task-net has a bias, which starts at the labels' log-odds; default: from
                 `SPARSE_FROM` labels on, where samples must hold few of them.
 
@@ -165,7 +167,7 @@ class SealForMultiLabel(SealModel):
             input_size=data.num_features,
             hidden_size=400 if hidden_size is None else hidden_size,
             num_layers=2 if num_layers is None else num_layers,
-            dropout=0.0 if dropout is None else dropout,
+            dropout=DROPOUT if dropout is None else dropout,
             label_bias=len(names) >= SPARSE_FROM if label_bias is None else label_bias,
             problem_type=MultiLabelSpace.problem_type,
             **labels,

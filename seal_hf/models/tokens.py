@@ -30,6 +30,7 @@ from .tagger import Tagger, sentences_of
 
 logger = logging.get_logger(__name__)
 
+DROPOUT = 0.3  # of a fresh BiLSTM
 FEATURE_SIZE = 25  # widths of the BiLSTM's embeddings of features and of the predicate's mark
 
 
@@ -145,7 +146,7 @@ class SealForTokenClassification(SealModel):
             crf: a CRF over the logits, trained by `task_loss="crf"`; default: of a saved task-net as it was saved.
             energy, energy_options, global_size: of the loss-net, see `ENERGIES`.
             word_size, hidden_size, num_layers, dropout, train_word_embeddings: of a fresh BiLSTM; default: as
-                [`BiLSTMConfig`].
+                [`BiLSTMConfig`], but a dropout of 0.3.
 
         Raises:
             ValueError: neither `model_name_or_path` nor `vocabulary`; adapters, or `kwargs`, for the BiLSTM.
@@ -180,7 +181,7 @@ class SealForTokenClassification(SealModel):
             feature_sizes={name: [len(values), FEATURE_SIZE] for name, values in vocabulary.features.items()},
             predicate_size=FEATURE_SIZE if "predicate" in data.train.column_names else 0,
             crf=False,
-            **{name: value for name, value in sizes.items() if value is not None},
+            **{"dropout": DROPOUT, **{name: value for name, value in sizes.items() if value is not None}},
             **labels,
         )
         task_net = BiLSTMForTokenClassification(config)

@@ -148,6 +148,11 @@ def set_test_crops(
             f"`test_crop_size` is {test_crop_size}, but the images are {image_size[0]} x {image_size[1]} pixels. Take "
             "smaller crops, or 0 for whole images."
         )
+    if test_crop_size == 0 and offsets:
+        raise ValueError(
+            "`crop_offsets` is set, but `test_crop_size` is 0: whole images have no crops. Leave `crop_offsets` out, "
+            "or give a `test_crop_size`, such as that of the training's crops."
+        )
     wanted = crop_size if test_crop_size is None else test_crop_size
     if wanted is not None and (wanted or None) != config.crop_size:
         config.crop_size, config.crop_offsets = wanted or None, None

@@ -19,11 +19,12 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
 }
 
 DEAD = 1e-6  # of the task loss's gradient norm
-FIRST_SHARE, GAIN = 0.1, 10.0  # of the pull, until an evaluation tells more; and of its alignment
+FIRST_SHARE, LARGEST_SHARE = 0.1, 0.5  # of the pull: until an evaluation tells more, and in the end
+GAIN = 10.0  # of the alignment
 
 
 def ruled_share(log_history: Iterable[Mapping[str, float]]) -> float:
-    """λ1 as the rule has it after the evaluations of a run: a share of the task loss's pull at the logits, in [0, 1].
+    """λ1 as the rule has it after the evaluations of a run: a share of the task loss's pull at the logits, in [0, 0.5].
 
     Every evaluation measures the alignment a in [-1, 1]: the cosine, over the rows of validation, between the pull of
     the energy at the logits and that of the task loss, which knows the gold labels, when over-confidence is taken out
@@ -48,7 +49,7 @@ def ruled_share(log_history: Iterable[Mapping[str, float]]) -> float:
             continue
         alignment, loss = entry[f"{prefix}{ALIGNMENT}"], entry[f"{prefix}loss"]
         if alignment < 0 or loss >= lowest:
-            share = min(1.0, max(0.0, share + GAIN * alignment * (entry["epoch"] - epoch)))
+            share = min(LARGEST_SHARE, max(0.0, share + GAIN * alignment * (entry["epoch"] - epoch)))
         lowest, epoch = min(lowest, loss), entry["epoch"]
     return share
 

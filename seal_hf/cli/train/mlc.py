@@ -13,6 +13,7 @@ from ...data.tensors.words import load_tokenizer
 from ...energies import energies_of
 from ...metrics import multilabel_compute_metrics
 from ...models import SealForMultiLabel
+from ...models.multilabel import DROPOUT
 from ...reports import close_multilabel
 from ...saving import take_loss_net
 from ...trainer import SealTrainer
@@ -48,7 +49,7 @@ class ModelArguments:
 
 
 ARGUMENTS = (DataArguments, ModelArguments, RunArguments, SealTrainingArguments)
-MAX_LENGTH, DROPOUT = 128, 0.5  # of texts, of fresh MLPs
+MAX_LENGTH = 128  # of texts
 NETS = "adapter adapter_rank adapter_targets energy global_size hidden_size num_layers dropout".split()
 
 

@@ -21,7 +21,6 @@ from ..tuning.ranges import RATE, TEXT_RATE, Space
 from .arguments import Arguments
 from .program import Prepared, card_facts
 
-DROPOUT = 0.3  # of a fresh BiLSTM
 Splits = dict[str, tuple[WordRows, Dataset]]  # by name: what the nets read, and what it was made of
 
 
@@ -106,7 +105,6 @@ def bilstm_tagger(
     else:
         vectors = load_word_vectors(words["word_vectors"]) if words["word_vectors"] else None
         vocabulary = fresh_vocabulary(vectors)
-        asked["dropout"] = DROPOUT if asked["dropout"] is None else asked["dropout"]
         model = SealForTokenClassification.for_data(data, vocabulary=vocabulary, vectors=vectors, **asked)
     return Tagger(model, lambda split: encode_words(split, vocabulary), vocabulary)
 

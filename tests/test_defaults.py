@@ -1,0 +1,93 @@
+"""Defaults have one source: recipes, arguments, `--help` and the Python API say the same numbers."""
+
+import dataclasses
+import inspect
+import re
+
+import pytest
+import yaml
+from transformers import TrainingArguments
+
+from seal_hf import (
+    SealForMultiLabel,
+    SealForTokenClassification,
+    SealTrainingArguments,
+    Vocabulary,
+    load_multilabel,
+    load_tags,
+    tokenize,
+)
+from seal_hf.cli.recipes import DEFAULT_RECIPES
+from seal_hf.cli.train import energy, mask_energy, mlc, rewards, segmentation, srl, tagging
+
+PROGRAMS = {  # packaged recipe -> the programs that take it
+    "features": [mlc],
+    "text": [mlc],
+    "tagging": [tagging],
+    "tagging_text": [tagging, srl],
+    "segmentation": [segmentation],
+    "rewards": [rewards],
+    "energy": [energy],
+    "mask_energy": [mask_energy],
+}
+
+
+def fields(program):
+    """The fields of a program's flags, by name and alias."""
+    found = {}
+    for kind in program.PROGRAM.arguments:
+        for field in dataclasses.fields(kind):
+            found[field.name] = field
+            for alias in field.metadata.get("aliases", ()):
+                found[alias.removeprefix("--")] = field
+    return found
+
+
+def recipe(name):
+    return yaml.safe_load((DEFAULT_RECIPES / f"{name}.yaml").read_text(encoding="utf-8"))
+
+
+def test_every_packaged_recipe_has_its_programs():
+    assert {file.stem for file in DEFAULT_RECIPES.glob("*.yaml")} == set(PROGRAMS)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_packaged_recipe_says_no_default_again(name):
+    """What is equal to a default of ours would have two sources. The Trainer's own may change with transformers."""
+    theirs = {field.name for field in dataclasses.fields(TrainingArguments)}
+    for program in PROGRAMS[name]:
+        known = fields(program)
+        again = [key for key, value in recipe(name).items() if key in known and known[key].default == value]
+        assert [key for key in again if key not in theirs] == []
+
+
+@pytest.mark.parametrize("name", ["features", "text", "tagging", "tagging_text", "segmentation"])
+def test_a_packaged_recipe_evaluates_and_leaves_the_weight_of_the_energy_to_the_rule(name):
+    settings = recipe(name)
+    assert settings["eval_strategy"] == settings["save_strategy"] == "epoch" and settings["load_best_model_at_end"]
+    assert "energy_weight" not in settings and SealTrainingArguments.energy_weight is None
+    assert "warmup_steps" not in settings
+
+
+def said(field):
+    """The number that the help of a flag gives as its default."""
+    return float(re.search(r"default: ([\d.]*\d)", field.metadata["help"]).group(1))
+
+
+def test_the_help_of_the_nets_says_what_the_api_builds():
+    config = SealForMultiLabel.for_data(load_multilabel()).config
+    known = fields(mlc)
+    for name in ("hidden_size", "num_layers", "dropout"):
+        assert said(known[name]) == getattr(config, name), name
+    data = load_tags("toy_tags")
+    config = SealForTokenClassification.for_data(data, vocabulary=Vocabulary.from_data(data.train)).config
+    for program in (tagging, rewards):
+        known = fields(program)
+        for name in {"hidden_size", "num_layers", "dropout"} & known.keys():
+            assert said(known[name]) == getattr(config, name), name
+
+
+def test_the_help_of_the_longest_text_says_what_is_cut():
+    length = inspect.signature(tokenize).parameters["max_length"].default
+    assert said(fields(mlc)["max_length"]) == mlc.MAX_LENGTH == energy.MAX_LENGTH
+    assert length in (inspect.Parameter.empty, mlc.MAX_LENGTH)
