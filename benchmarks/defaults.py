@@ -30,6 +30,7 @@ from seal_hf.compare.statistics import mean_std, paired_test
 from seal_hf.utils.files import whole_file
 
 STORE = Store()
+TEST_ROWS = 1000  # of synthetic texts: of 20, chance would decide
 LABELS = {"tuned": "test_f1_example_tuned", "calibrated": "test_f1_example_calibrated"}
 TAGS, MASKS = {"span F1": "test_f1", "accuracy": "test_accuracy"}, {"IoU": "test_mean_iou_tuned"}
 LOSSES = {"ce": ["--loss", "ce"], "default": []}
@@ -77,9 +78,13 @@ SETS = {
 }
 
 
-def synthetic(num_rows: int, path: Path) -> None:
-    """A CSV of short texts whose labels depend on each other: a topic has a few words of its own, two topics exclude
-    each other, and a third goes with both of a pair. Seeded; some labels have no word in the text."""
+def synthetic(num_rows: int, folder: Path) -> None:
+    """A folder of short texts whose labels depend on each other: a topic has a few words of its own, two topics exclude
+    each other, and a third goes with both of a pair. Seeded; some labels have no word in the text.
+
+    Args:
+        num_rows: of train and validation together, of which a fifth are validation's; test has `TEST_ROWS`.
+    """
     topics = {
         "sport": "match goal team season coach",
         "money": "market bank price profit tax",
@@ -89,20 +94,23 @@ def synthetic(num_rows: int, path: Path) -> None:
     }
     noise = "today people said about after before never often small large".split()
     draw = random.Random(num_rows)
-    with whole_file(path) as unfinished, open(unfinished, "w", encoding="utf-8") as file:
-        file.write("text,labels\n")
-        for _ in range(num_rows):
-            labels = set(draw.sample(sorted(topics), draw.choice((1, 1, 2, 2, 3))))
-            if {"sport", "money"} <= labels:
-                labels.discard("money")
-            if {"health", "travel"} <= labels:
-                labels.add("school")
-            words = [
-                draw.choice(topics[label].split()) for label in sorted(labels) for _ in range(draw.choice((0, 1, 2)))
-            ]
-            words += draw.sample(noise, 6)
-            draw.shuffle(words)
-            file.write(f"{' '.join(words)},{'|'.join(sorted(labels))}\n")
+
+    def line() -> str:
+        labels = set(draw.sample(sorted(topics), draw.choice((1, 1, 2, 2, 3))))
+        if {"sport", "money"} <= labels:
+            labels.discard("money")
+        if {"health", "travel"} <= labels:
+            labels.add("school")
+        words = [draw.choice(topics[label].split()) for label in sorted(labels) for _ in range(draw.choice((0, 1, 2)))]
+        words += draw.sample(noise, 6)
+        draw.shuffle(words)
+        return f"{' '.join(words)},{'|'.join(sorted(labels))}\n"
+
+    sizes = {"train": num_rows - num_rows // 5, "validation": num_rows // 5, "test": TEST_ROWS}
+    folder.mkdir()
+    for split, size in sizes.items():
+        with whole_file(folder / f"{split}.csv") as unfinished:
+            unfinished.write_text("text,labels\n" + "".join(line() for _ in range(size)), encoding="utf-8")
 
 
 def runs_of(names: list[str], seeds: list[int]) -> Iterator[tuple[str, str, int]]:
@@ -121,8 +129,8 @@ def run(name: str, loss: str, seed: int, options: argparse.Namespace) -> dict[st
         folder = Path(scratch)
         words = [*data.words, *LOSSES[loss], "--seed", str(seed), "--disable_tqdm", "true", "--report_to", "none"]
         if name.startswith("synthetic_"):
-            synthetic(int(name.removeprefix("synthetic_")), folder / f"{name}.csv")
-            source = ["--dataset", str(folder / f"{name}.csv")]
+            synthetic(int(name.removeprefix("synthetic_")), folder / name)
+            source = ["--dataset", str(folder / name)]
         else:
             source = ["--dataset", name, "--data_dir", options.data_dir]
         source += ["--model_name_or_path", options.encoder] if data.encoder else []

@@ -5,7 +5,7 @@ import tiny_run
 import torch
 
 from seal_hf.training.alignment import SCALES
-from seal_hf.training.energy_weight import FIRST_SHARE, balanced, ruled_share
+from seal_hf.training.energy_weight import BLIND_SHARE, balanced, ruled_share
 
 
 def evaluations(*found, name="eval_", every=1.0):
@@ -20,18 +20,17 @@ def evaluations(*found, name="eval_", every=1.0):
 @pytest.mark.parametrize(
     "log, share",
     [
-        (evaluations(), 0.1),
-        (evaluations((0.03, 5.0), (0.03, 4.0), (0.03, 3.0)), 0.1),  # the task loss still falls: no growth
-        (evaluations((0.03, 5.0), (0.01, 5.0), (0.02, 6.0)), 0.4),
-        (evaluations((-0.004, 5.0), (-0.002, 4.0)), 0.04),  # the energy pulls away from gold: less, whatever falls
-        (evaluations((-0.3, 5.0), (0.2, 6.0), (0.9, 6.0), (0.9, 6.0)), 0.5),  # from 0 to one half
-        (evaluations((0.03, 5.0), (0.03, 5.0), (0.02, 6.0), every=0.5), 0.35),  # the unit is an epoch
-        (evaluations((0.03, 5.0), (0.03, 6.0), name="eval_dev_") + evaluations((0.9, 7.0), name="eval_other_"), 0.4),
-        ([{"eval_loss": 3.0, "epoch": 1.0}, {"test_energy_alignment": 0.9, "test_loss": 2.0, "epoch": 1.0}], 0.1),
+        (evaluations(), 0.0),
+        (evaluations((0.03, 5.0), (0.03, 4.0), (0.03, 3.0)), 0.0),  # the task loss still falls: no growth
+        (evaluations((0.03, 5.0), (0.01, 5.0), (0.02, 6.0)), 0.3),
+        (evaluations((0.03, 5.0), (0.01, 5.0), (-0.004, 4.0)), 0.06),  # away from gold: less, whatever falls
+        (evaluations((-0.3, 5.0), (0.01, 6.0), (-0.3, 6.0), (0.9, 6.0), (0.9, 6.0)), 0.5),  # from 0 to one half
+        (evaluations((0.03, 5.0), (0.03, 5.0), (0.02, 6.0), every=0.5), 0.25),  # the unit is an epoch
+        (evaluations((0.03, 5.0), (0.03, 6.0), name="eval_dev_") + evaluations((0.9, 7.0), name="eval_other_"), 0.3),
+        ([{"eval_loss": 3.0, "epoch": 1.0}, {"test_energy_alignment": 0.9, "test_loss": 2.0, "epoch": 1.0}], 0.0),
     ],
 )
 def test_the_rule_follows_the_log_of_evaluations(log, share):
-    assert FIRST_SHARE == 0.1
     assert ruled_share(log) == pytest.approx(share)
 
 
@@ -154,6 +153,14 @@ def test_a_run_under_the_rule_goes_on_where_it_was_killed(tmp_path):
     assert torch.equal(tiny_run.parameters(whole), tiny_run.parameters(gone_on))
     assert energies(again, "energy_share") == energies(trainer, "energy_share")
     assert len(set(energies(trainer, "energy_share"))) > 1
+
+
+def test_without_evaluations_the_share_is_fixed(tmp_path):
+    """It is that of a run with the same number, balanced."""
+    options = dict(loss="regression", logging_steps=1)
+    ruled, trainer = tiny_run.run(tmp_path, energy_weight=None, **options)
+    given, _ = tiny_run.run(tmp_path, energy_weight=BLIND_SHARE, energy_weight_balance=True, **options)
+    assert torch.equal(ruled, given) and set(energies(trainer, "energy_share")) == {BLIND_SHARE}
 
 
 def test_a_weight_that_is_given_means_what_it_says(tmp_path):

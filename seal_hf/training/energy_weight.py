@@ -19,8 +19,8 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
 }
 
 DEAD = 1e-6  # of the task loss's gradient norm
-FIRST_SHARE, LARGEST_SHARE = 0.1, 0.5  # of the pull: until an evaluation tells more, and in the end
-GAIN = 10.0  # of the alignment
+GAIN, LARGEST_SHARE = 10.0, 0.5  # of the alignment; of the pull
+BLIND_SHARE = 0.1  # of the pull, in a run without evaluations
 
 
 def ruled_share(log_history: Iterable[Mapping[str, float]]) -> float:
@@ -33,14 +33,14 @@ def ruled_share(log_history: Iterable[Mapping[str, float]]) -> float:
 
         share ← share + 10 a Δ     if a < 0, or if the task loss of validation is no lower than at its lowest
 
-    As long as the task loss still falls by itself, the energy can only take its place, and the share does not grow.
+    It is 0 at first: as long as the task loss still falls by itself, the energy would only take its place.
 
     The rule is ours. It reads the log alone, so that a run that is resumed has the same share.
 
     Args:
         log_history: of the Trainer's state. Of several evaluation sets, the first counts.
     """
-    share, lowest, epoch, prefix = FIRST_SHARE, float("inf"), 0.0, None
+    share, lowest, epoch, prefix = 0.0, float("inf"), 0.0, None
     for entry in log_history:
         if prefix is None:
             found = (key for key in entry if key.startswith("eval_") and key.endswith(ALIGNMENT))
@@ -96,7 +96,7 @@ class EnergyWeight:
     Args:
         args: has `energy_weight`, `energy_weight_schedule` and `energy_weight_balance`, which are read in every step.
         reduce: sums a tensor over the processes.
-        ruled: whether the rule chooses λ1, see [`ruled_share`].
+        ruled: whether the rule chooses λ1, see [`ruled_share`]; in a run without evaluations, `BLIND_SHARE`.
     """
 
     def __init__(self, args: Any, reduce: Callable[[Tensor], Tensor], ruled: bool):
@@ -108,7 +108,7 @@ class EnergyWeight:
         if not self.ruled:
             return self.args.fixed_energy_weight * SCHEDULES[self.args.energy_weight_schedule](done)
         if self._share is None:
-            self._share = ruled_share(log_history)
+            self._share = BLIND_SHARE if self.args.eval_strategy == "no" else ruled_share(log_history)
         return self._share
 
     def evaluated(self) -> None:
@@ -117,6 +117,8 @@ class EnergyWeight:
 
     def weigh(self, weight: float, term: Tensor, task_loss: Tensor, logits: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """`weight`, which is λ1 of this step, times the energy term; and what the log says of it."""
+        if weight == 0:
+            return 0 * term.detach(), {}
         if not self.ruled and not self.args.energy_weight_balance:
             return weight * term, {}
         term, ratio = balanced(term, task_loss, logits, self.reduce)

@@ -7,7 +7,7 @@ from typing import Any
 from transformers import TrainingArguments
 from transformers.utils import logging
 
-from .energy_weight import FIRST_SHARE
+from .energy_weight import BLIND_SHARE
 
 logger = logging.get_logger(__name__)
 
@@ -40,7 +40,12 @@ def hints(args: Any, num_training_steps: int, ruled: bool = False) -> list[str]:
         )
     if ruled and args.eval_strategy == "no":
         found.append(
-            f"The energy keeps its first share of the pull, {FIRST_SHARE:g}: no evaluation while training tells if "
-            "it helps. Give --eval_strategy epoch and validation rows, or a weight: --energy_weight."
+            f"The energy has a fixed share of the pull, {BLIND_SHARE:g}: no evaluation while training tells if it "
+            "helps. Give --eval_strategy epoch and validation rows, or a weight: --energy_weight."
+        )
+    elif ruled and args.eval_strategy == "epoch" and args.max_steps <= 0 and args.num_train_epochs <= 1:
+        found.append(
+            "The energy teaches nothing: the first evaluation, which could give it a weight, ends the run. Give "
+            "--eval_strategy steps --eval_steps 0.1, more epochs, or a weight: --energy_weight."
         )
     return found
