@@ -123,8 +123,9 @@ def test_a_balance_with_a_task_loss_that_most_rows_lack_is_refused(toy, tmp_path
     vocabulary = Vocabulary.from_data(toy.train)
     seal = SealForTokenClassification.for_data(toy, vocabulary=vocabulary, hidden_size=16, word_size=16)
     rows = reward_rows(toy, lambda split: encode_words(split, vocabulary), reward)
+    balanced = dict(energy_weight=0.1, energy_weight_balance=True)
     with pytest.raises(ValueError, match="`energy_weight_balance` makes .* Leave it out, and set `energy_weight`"):
-        train(toy, seal, rows, tmp_path, RewardSpace(reward, toy.label_names), energy_weight_balance=True)
+        train(toy, seal, rows, tmp_path, RewardSpace(reward, toy.label_names), **balanced)
 
 
 @pytest.fixture(scope="module")

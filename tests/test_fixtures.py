@@ -114,14 +114,13 @@ def test_a_stopped_comparison_goes_on_with_the_run_that_it_lacks(program, tmp_pa
     folder = shutil.copytree(FIXTURES / "comparison", tmp_path / "comparison")
     before = {file: file.read_bytes() for file in folder.glob("*/*.json")}
     assert len(before) == 4 and folder / UNFINISHED / "seed1.json" not in before
-    trained, trainer_of = [], Comparison._trainer
+    trained, train = [], Comparison._train
 
-    def counted(self, name, settings, to, **options):
-        if to != str(self.runs.work("check")):  # which is built before anything begins, and not trained
-            trained.append(name)
-        return trainer_of(self, name, settings, to, **options)
+    def counted(self, name, seed):
+        trained.append(name)
+        return train(self, name, seed)
 
-    monkeypatch.setattr(Comparison, "_trainer", counted)
+    monkeypatch.setattr(Comparison, "_train", counted)
     runs = program.main([*COMPARED, "--output_dir", str(folder)])
     assert trained == [UNFINISHED]
     assert all(file.read_bytes() == content for file, content in before.items())

@@ -105,5 +105,6 @@ def tiny_inputs(kind: str, num_rows: int = 5) -> dict[str, torch.Tensor]:
 def tiny_arguments(output_dir, **changes) -> SealTrainingArguments:
     """Arguments of a short, silent run on the CPU."""
     defaults = {"max_steps": 4, "per_device_train_batch_size": 4, "learning_rate": 1e-3, "num_samples": 4}
+    defaults["energy_weight"] = 1.0
     quiet = {"use_cpu": True, "report_to": [], "disable_tqdm": True, "save_strategy": "no", "logging_steps": 2}
     return SealTrainingArguments(output_dir=str(output_dir), **{**defaults, **quiet, **changes})

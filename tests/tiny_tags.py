@@ -41,7 +41,7 @@ def nets(kind, folder, encoder="separate", seed=0, **options):
     options = {"loss_net_encoder": encoder, "global_size": 8} | options
     if kind == "bilstm":
         vocabulary = Vocabulary.from_data(sentences())
-        options = {"word_size": 8, "hidden_size": 16} | options
+        options = {"word_size": 8, "hidden_size": 16, "dropout": 0.0} | options
         return SealForTokenClassification.for_data(data(), vocabulary=vocabulary, **options), encode_words(
             sentences(), vocabulary
         )

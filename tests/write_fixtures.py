@@ -99,7 +99,7 @@ def filled(net, std=0.3):
 
 def label_nets(encoder="separate"):
     options = dict(hidden_size=4, global_size=3, dropout=0.2, loss_net_encoder=encoder)
-    return filled(SealForMultiLabel.for_data(Names, **options))
+    return filled(SealForMultiLabel.for_data(Names, **{"dropout": 0.0, **options}))
 
 
 def bert_config():
@@ -144,7 +144,7 @@ def vocabulary():
 def tag_nets(**options):
     data = SimpleNamespace(name="tiny", kind="bio", label_names=TAGS, train=sentences())
     sizes = dict(word_size=4, hidden_size=4, global_size=3, crf=True)
-    made = SealForTokenClassification.for_data(data, vocabulary=vocabulary(), **sizes | options)
+    made = SealForTokenClassification.for_data(data, vocabulary=vocabulary(), **{"dropout": 0.0} | sizes | options)
     filled(made, 0.8)
     filled(made.task_net.crf, 3.0)  # so that it decodes other tags than the logits alone
     return made
@@ -260,6 +260,8 @@ def run(name, folder, resume=None, stop=None, **options):
     rows, callbacks = table(), [StopAt(stop)] if stop else None
     kinds = (EnergyTrainer, EnergyTrainingArguments) if name == "spen" else (SealTrainer, SealTrainingArguments)
     trainer_class, arguments_class = kinds
+    if kinds[0] is SealTrainer:
+        options.setdefault("energy_weight", 1.0)
     args = arguments_class(output_dir=str(folder), **options)
     trained = {"energy": nets.loss_net} if name == "spen" else {"task_net": nets.task_net, "loss_net": nets.loss_net}
     model = nets.loss_net if name == "spen" else nets
