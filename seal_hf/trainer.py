@@ -177,6 +177,8 @@ class SealTrainer(StructuredTrainer):
     def _add_energy(self, loss: Tensor, task_loss: Tensor, outputs: Any, inputs: dict[str, Tensor]) -> Tensor:
         """`loss` + λ1 · task term of E(x, ŷ) + the terms of the extensions. Gradients flow to the task-net through ŷ
         only, never to the loss-net."""
+        if self.energy_weight == 0 and not self.extensions:
+            return loss
         batch = self.forwards.micro_batch(self.window.position, outputs, inputs)
         encoded = self.forwards.encode(batch)
 

@@ -114,7 +114,10 @@ def test_the_pipeline_predicts_what_the_example_measured(tmp_path, data, segform
             ["--crop_offsets", "0", "8"],
             r"`crop_offsets` is \[0, 8\], which does not fit crops of 12 .* Such as \[0, 4\]",
         ),
-        (["--test_crop_size", "0", "--crop_offsets", "0"], "`crop_offsets` is set, but `test_crop_size` is 0: whole"),
+        (
+            ["--test_crop_size", "0", "--crop_offsets", "0"],
+            "`crop_offsets` is set, but whole images, which `test_crop_size` 0",
+        ),
         (["--loss", "infnet_plus"], "energy_loss='infnet_plus'"),
         (["--loss", "nce", "--sample_coherence", "field"], "Use energy_loss='ranking'"),
         (["--sample_coherence", "field"], "energy_loss='regression' draws no samples .* Use one of nce, ranking, "),

@@ -129,8 +129,8 @@ def test_the_rule_takes_its_share_of_the_pull_and_evaluations_move_it(tmp_path):
         logits = nets.task_net.eval()(**inputs).logits
     logits.requires_grad_()
     nets.loss_net.eval()
-    energy = nets.loss_net.energies(nets.loss_net.encode(inputs), torch.sigmoid(logits).unsqueeze(1)).sum()
-    (of_energy,) = torch.autograd.grad(energy, logits)
+    energies_of_output = nets.loss_net.energies(nets.loss_net.encode(inputs), torch.sigmoid(logits).unsqueeze(1))
+    (of_energy,) = torch.autograd.grad(-torch.sigmoid(-energies_of_output).sum(), logits)  # the term of `regression`
 
     def slope(scale):
         a = torch.tensor(scale, requires_grad=True)

@@ -24,13 +24,18 @@ from seal_hf.training.hints import hints
         ({"logging_steps": 0.5}, None),
         (
             {"loss": "nce", "energy_weight": None},
-            "fixed share of the pull, 0.1: .*--eval_strategy epoch",
+            "λ1 stays at 0.1 of the task loss's pull: .*--eval_strategy epoch",
         ),
         ({"loss": "nce", "energy_weight": None, "eval_strategy": "epoch"}, None),
         (
-            {"loss": "nce", "energy_weight": None, "eval_strategy": "epoch", "num_train_epochs": 1, "batch": 6},
-            "The energy teaches nothing: .*--eval_strategy steps --eval_steps 0.1",
+            {"loss": "nce", "energy_weight": None, "eval_strategy": "epoch", "num_train_epochs": 2, "batch": 6},
+            "The energy teaches nothing: the run has 1 evaluation .*--eval_strategy steps --eval_steps 0.1",
         ),
+        (
+            {"loss": "nce", "energy_weight": None, "eval_strategy": "steps", "eval_steps": 9},
+            "the run has 1 evaluation ",
+        ),
+        ({"loss": "nce", "energy_weight": None, "eval_strategy": "steps", "eval_steps": 8}, None),
         ({"loss": "nce"}, None),
         ({"energy_weight": None}, None),
     ],

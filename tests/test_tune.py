@@ -195,6 +195,7 @@ def test_every_program_searches_what_is_its_own(kind, inputs, tmp_path):
     [
         ({}, ["rule", "0", "0.03 of the pull", "0.1 of the pull", "0.3 of the pull", "1 of the pull"]),
         ({"energy_weight": 0.0}, ["0", "0.03 of the pull", "0.1 of the pull", "0.3 of the pull", "1 of the pull"]),
+        ({"task_weight": 0.0}, ["1"]),  # no rule chooses it there
         ({"energy_weight": 2.0, "task_weight": 0.0}, ["2"]),  # the energy alone has no task loss to be a share of
         (
             {"energy_weight": 2.0, "hypergradient": "cg", "energy_loss": "contrastive_divergence"},
@@ -207,8 +208,11 @@ def test_every_program_searches_what_is_its_own(kind, inputs, tmp_path):
     ],
 )
 def test_lambda_is_searched_over_what_goes_with_the_arguments(options, names, tmp_path):
-    group, first = energy_weights(SealTrainingArguments(str(tmp_path), use_cpu=True, **options))
+    training = SealTrainingArguments(str(tmp_path), use_cpu=True, **options)
+    group, first = energy_weights(training, shares=True)
     assert list(group.groups) == names and first == names[0]
+    group, _ = energy_weights(training, shares=False)  # as where rewards stand in for gold labels
+    assert list(group.groups) == [name for name in names if name == first or "pull" not in name]
 
 
 # --- mistakes --------------------------------------------------------------------------------------------------------

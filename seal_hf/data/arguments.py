@@ -13,7 +13,9 @@ class DataArguments:
         default=None, metadata={"help": "Name, folder, file or Hub id; default: embedded digits."}
     )
     data_dir: str | None = field(default=None, metadata={"help": "Folder of named data sets; default: $SEAL_HF_DATA."})
-    normalize: str = field(default="none", metadata={"help": "Features: none, minmax, standard; auto: all but 0/1."})
+    normalize: str = field(
+        default="none", metadata={"help": "Of features, fitted on train: none, minmax, standard, auto."}
+    )
     text_column: str | None = field(default=None, metadata={"help": "Column of the text; default: found."})
     label_column: str = field(default="labels", metadata={"help": "Column of the labels."})
     label_format: str = field(default="auto", metadata={"help": "auto, ids, names or multi_hot."})

@@ -134,7 +134,7 @@ def set_test_crops(
         offsets: where the crops begin, see [`crop_offsets`]; None: as the config has it, if the crops keep their size.
 
     Raises:
-        ValueError: a net that does not average, or crops or offsets that do not fit the images.
+        ValueError: a net that does not average, crops or offsets that do not fit the images, offsets of whole images.
     """
     if not isinstance(config, FCNConfig):
         if test_crop_size or offsets:
@@ -148,12 +148,12 @@ def set_test_crops(
             f"`test_crop_size` is {test_crop_size}, but the images are {image_size[0]} x {image_size[1]} pixels. Take "
             "smaller crops, or 0 for whole images."
         )
-    if test_crop_size == 0 and offsets:
+    wanted = crop_size if test_crop_size is None else test_crop_size
+    if wanted == 0 and offsets:
         raise ValueError(
-            "`crop_offsets` is set, but `test_crop_size` is 0: whole images have no crops. Leave `crop_offsets` out, "
+            "`crop_offsets` is set, but whole images, which `test_crop_size` 0 asks for, have no crops. Leave it out, "
             "or give a `test_crop_size`, such as that of the training's crops."
         )
-    wanted = crop_size if test_crop_size is None else test_crop_size
     if wanted is not None and (wanted or None) != config.crop_size:
         config.crop_size, config.crop_offsets = wanted or None, None
     if offsets is not None:

@@ -162,6 +162,8 @@ def _settings(trainer: Any) -> dict[str, Any]:
     settings |= {name: value for name, value in own.items() if isinstance(value, (int, float, str))}
     if args.energy_loss != CROSS_ENTROPY:
         settings |= {name: getattr(args, name) for name in LOSS_NET_ARGUMENTS}
+        if trainer.weight_is_ruled:
+            settings["energy_weight"] = f"by the rule, at the end {trainer.energy_weight:.2g} of the task loss's pull"
         defaults = {field.name: field.default for field in fields(args)}
         settings |= {name: getattr(args, name) for name in IF_CHANGED if getattr(args, name) != defaults[name]}
         settings |= {name: getattr(args, name) for name in sorted(ENERGY_LOSSES[args.energy_loss].read(args))}

@@ -11,28 +11,31 @@ ALIGNMENT = "energy_alignment"  # as an evaluation reports it
 SCALES = tuple(2 ** (k / 4) for k in range(-8, 5))  # of the logits, 1 / temperature: 0.25 to 2
 
 
-def row_pulls(logits: Tensor, energy: Callable[[Tensor], Tensor], task_loss: Callable[[Tensor], Tensor]) -> Tensor:
+def row_pulls(logits: Tensor, energy_term: Callable[[Tensor], Tensor], task_loss: Callable[[Tensor], Tensor]) -> Tensor:
     """What [`Alignment`] sums of each row.
 
     Args:
         logits: (B, ...) of the task-net.
-        energy: logits -> E(x, ŷ), (B, 1).
-        task_loss: logits -> scalar, the mean over rows.
+        energy_term, task_loss: logits -> scalar, the mean over rows of what the task-net minimises beside λ1 and λ2.
 
     Returns:
-        (B, 1 + 3 S) for S scales: ‖e‖², then for each scale a ⟨t_a, s⟩, ⟨t_a, e⟩ and ‖t_a‖², where s are the logits,
-        e = ∂ E / ∂ s, and t_a the gradient of the task loss at the logits a s.
+        (B, 1 + 3 S) for S scales: ‖e‖², then for each scale a ⟨t_a, s⟩, ⟨t_a, e⟩ and ‖t_a‖², where s are the logits of
+        the row, e the gradient of its energy term at s, and t_a the gradient of its task loss at a s.
     """
     logits = logits.detach().float()
     with torch.enable_grad():
-        s = logits.clone().requires_grad_()
-        (e,) = torch.autograd.grad(energy(s).sum(), s)
+        e = _gradient(energy_term, logits)
         columns = [_dot(e, e)]
         for a in SCALES:
-            scaled = (a * logits).requires_grad_()
-            (t,) = torch.autograd.grad(task_loss(scaled) * len(logits), scaled)
+            t = _gradient(task_loss, a * logits)
             columns += [_dot(t, logits), _dot(t, e), _dot(t, t)]
     return torch.stack(columns, dim=1)
+
+
+def _gradient(mean: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
+    """Of each row's own part."""
+    logits = logits.clone().requires_grad_()
+    return torch.autograd.grad(mean(logits) * len(logits), logits)[0]
 
 
 def _dot(a: Tensor, b: Tensor) -> Tensor:

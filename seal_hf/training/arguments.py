@@ -68,10 +68,11 @@ class SealTrainingArguments(TrainingArguments):
             structures for `regression_s` (SEAL Eq. 8).
         energy_weight (`float`, optional): λ1, weight of the energy in the task-net's loss (SEAL Eq. 1). With
             cross-entropy summed over labels, useful values found by the authors lie between 0.002 and 10. Default: a
-            rule chooses it, as a share of the task loss's pull: 0 at first, and after each evaluation more (up to 0.5)
-            or less, as the energy pulls the rows of validation to their gold labels or away (`ruled_share` in
-            training/energy_weight.py); 0.1 in a run without evaluations. 1.0 where the rule has nothing to go by:
-            `task_weight` 0, implicit gradients, rewards.
+            rule chooses it, as a share of the task loss's pull: 0 at first. An evaluation raises it, up to 0.5, where
+            the energy pulls the rows of validation to their gold labels and the task loss no longer falls, and lowers
+            it where the energy pulls them away (`ruled_share` in training/energy_weight.py). It is 0.1 in a run without
+            evaluations, and a plain 1.0 where the rule has nothing to go by: `task_weight` 0, implicit gradients,
+            rewards.
         energy_weight_schedule (`str`, default `"constant"`): λ1 over the run: `constant`, `rise` from 0 or `fall` to
             0, both linear in the step.
         energy_weight_balance (`bool`, default False): multiply λ1 by ‖∂ task loss/∂ logits‖ / ‖∂ energy/∂ logits‖ of

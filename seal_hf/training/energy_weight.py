@@ -28,8 +28,8 @@ def ruled_share(log_history: Iterable[Mapping[str, float]]) -> float:
 
     Every evaluation measures the alignment a in [-1, 1]: the cosine, over the rows of validation, between the pull of
     the energy at the logits and that of the task loss, which knows the gold labels, when over-confidence is taken out
-    of it ([`Alignment`]). To first order, a step along the energy lowers the task loss of those rows by a. The best
-    share is thus where a = 0. With Δ epochs since the last evaluation,
+    of it ([`Alignment`]). To first order, a step along the energy lowers the task loss of those rows in proportion to
+    a. The best share is thus where a = 0. With Δ epochs since the last evaluation,
 
         share ← share + 10 a Δ     if a < 0, or if the task loss of validation is no lower than at its lowest
 
@@ -55,7 +55,8 @@ def ruled_share(log_history: Iterable[Mapping[str, float]]) -> float:
 
 
 def is_ruled(args: Any, space: Any) -> bool:
-    """Whether the rule chooses λ1: where none is given, and there is a task loss of gold labels that stands still."""
+    """Whether the rule chooses λ1: where none is given, with a task loss of gold labels for all rows. Implicit
+    gradients need a λ1 that does not move."""
     given = args.energy_weight is not None
     return not given and args.task_weight > 0 and args.hypergradient == "none" and space.has_all_gold
 
@@ -84,7 +85,8 @@ def balanced(
     """
     (of_task,) = torch.autograd.grad(task_loss, logits, retain_graph=True)
     (of_term,) = torch.autograd.grad(term, logits)
-    task, pull = reduce(torch.stack([g.double().square().sum() for g in (of_task, of_term)])).sqrt()
+    exact = torch.float32 if logits.device.type == "mps" else torch.float64  # of small squares; MPS has no float64
+    task, pull = reduce(torch.stack([g.to(exact).square().sum() for g in (of_task, of_term)])).sqrt()
     ratio = torch.where(pull > DEAD * task, task / pull, torch.zeros_like(task)).float()
     linear = ((logits - logits.detach()) * of_term).sum()  # 0, with the gradient of the term
     return ratio * (term.detach() + linear), ratio
@@ -117,8 +119,6 @@ class EnergyWeight:
 
     def weigh(self, weight: float, term: Tensor, task_loss: Tensor, logits: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """`weight`, which is λ1 of this step, times the energy term; and what the log says of it."""
-        if weight == 0:
-            return 0 * term.detach(), {}
         if not self.ruled and not self.args.energy_weight_balance:
             return weight * term, {}
         term, ratio = balanced(term, task_loss, logits, self.reduce)

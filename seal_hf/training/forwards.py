@@ -86,14 +86,14 @@ class TwoNets:
         was_training = trainer.loss_net.training
         trainer.loss_net.eval()
         batch, space = self.micro_batch(0, outputs, inputs), trainer.space
-        gold, mask = space.gold(batch.labels)
-        if space.has_all_gold:
-            trainer.alignment.add(trainer.accelerator.gather_for_metrics(self._pulls(batch, mask)))
+        encoded, (gold, mask) = self.encode(batch), space.gold(batch.labels)
+        if space.has_all_gold and trainer.is_in_train:
+            trainer.alignment.add(trainer.accelerator.gather_for_metrics(self._pulls(batch, encoded, gold, mask)))
         parts, drawn = [space.output(batch.logits), space.candidate(gold)], None
         if space.has_all_gold and not space.samples_from_inputs:
             drawn = space.sample(batch.logits, EVALUATION_SAMPLES, self._evaluation_noise())
             parts.append(drawn)
-        energies = trainer.loss_net.energies(self.encode(batch), space.join(parts), mask)
+        energies = trainer.loss_net.energies(encoded, space.join(parts), mask)
         trainer._meter_energies(energies[:, : GOLD + 1])
         if drawn is not None:
             log_p = space.log_prob(batch.logits, space.join(parts[1:]), mask)
@@ -102,14 +102,15 @@ class TwoNets:
             trainer._meter_orders(torch.stack([order.float() for order in orders], dim=1))
         trainer.loss_net.train(was_training)
 
-    def _pulls(self, batch: MicroBatch, mask: Tensor | None) -> Tensor:
+    def _pulls(self, batch: MicroBatch, encoded: Tensor, gold: Tensor, mask: Tensor | None) -> Tensor:
         """Of each row of an evaluation, see [`row_pulls`]."""
-        space, encoded = self.trainer.space, self.encode(batch)
-        return row_pulls(
-            batch.logits,
-            lambda logits: self.trainer.loss_net.energies(encoded, space.output(logits), mask),
-            lambda logits: space.task_loss(logits, batch.labels, None),
-        )
+        trainer, space = self.trainer, self.trainer.space
+
+        def energy_term(logits: Tensor) -> Tensor:
+            row, cost = trainer.energy_loss.task_row(space, space.output(logits), gold, mask)
+            return trainer.energy_loss.task_term(trainer.loss_net.energies(encoded, row, mask), cost)
+
+        return row_pulls(batch.logits, energy_term, lambda logits: space.task_loss(logits, batch.labels, None))
 
     def _evaluation_noise(self) -> torch.Generator:
         """Of each batch of an evaluation its own; the key is longer than that of any noise in training."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from transformers import TrainingArguments
@@ -40,12 +41,21 @@ def hints(args: Any, num_training_steps: int, ruled: bool = False) -> list[str]:
         )
     if ruled and args.eval_strategy == "no":
         found.append(
-            f"The energy has a fixed share of the pull, {BLIND_SHARE:g}: no evaluation while training tells if it "
+            f"λ1 stays at {BLIND_SHARE:g} of the task loss's pull: no evaluation while training tells if the energy "
             "helps. Give --eval_strategy epoch and validation rows, or a weight: --energy_weight."
         )
-    elif ruled and args.eval_strategy == "epoch" and args.max_steps <= 0 and args.num_train_epochs <= 1:
+    elif ruled and (evaluations := _evaluations_within(args, steps)) < 2:
         found.append(
-            "The energy teaches nothing: the first evaluation, which could give it a weight, ends the run. Give "
-            "--eval_strategy steps --eval_steps 0.1, more epochs, or a weight: --energy_weight."
+            f"The energy teaches nothing: the run has {evaluations} evaluation{'s' * (evaluations != 1)} before its "
+            "end, and the second is the first that can give it a weight. Give --eval_strategy steps --eval_steps 0.1, "
+            "more epochs, or a weight: --energy_weight."
         )
     return found
+
+
+def _evaluations_within(args: Any, steps: int) -> int:
+    """How many evaluations a run has, less that of its last step."""
+    if args.eval_strategy == "steps":
+        every = args.eval_steps if args.eval_steps >= 1 else max(1, math.ceil(args.eval_steps * steps))
+        return int((steps - 1) // every)
+    return steps if args.max_steps > 0 else math.ceil(args.num_train_epochs) - 1  # of steps, epochs are not known here

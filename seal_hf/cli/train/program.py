@@ -45,6 +45,7 @@ class Program:
         ranges: arguments -> what `--tune` searches, λ1 apart.
         make_trainer: (data, arguments) -> what is ready to train.
         close: (what has trained, data, arguments) -> the figures of the run, when all is saved and reported.
+        shares: whether λ1 may be a share of the task loss's pull, which takes gold labels of all rows.
         settle: sets arguments that depend on others; raises ValueError for what cannot be.
     """
 
@@ -56,6 +57,7 @@ class Program:
     ranges: Callable[[Arguments], Space]
     make_trainer: Callable[[Any, Arguments], Prepared]
     close: Callable[[Prepared, Any, Arguments], dict[str, float]]
+    shares: bool = True
     settle: Callable[[Arguments], None] = lambda arguments: None
 
     @cached_property
@@ -97,7 +99,7 @@ class Program:
         check_flags(arguments.training, argv, self.output)
         tuning = None
         if arguments.run.tune:
-            tuning = Tuning(partial(self.parse, argv), self.ranges, self.make_trainer, self.metric)
+            tuning = Tuning(partial(self.parse, argv), self.ranges, self.make_trainer, self.metric, self.shares)
         set_seed(arguments.training.seed)
         data = self.load(arguments)
         for note in data.notes:

@@ -88,5 +88,6 @@ PROGRAM = Program(
     ranges=ranges,
     make_trainer=make_trainer,
     close=close,
+    shares=False,
 )
 main = PROGRAM.main

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -155,7 +156,8 @@ def _trials(
         values = {key: values.suggest(trial, key) for key, values in space.items()}
         shutil.rmtree(checkpoints, ignore_errors=True)  # of a trial that was killed
         try:
-            return run(settings_of(space, values), seed=seed, folder=str(checkpoints))
+            value = run(settings_of(space, values), seed=seed, folder=str(checkpoints))
+            return value if math.isfinite(value) else goal.worst
         except NonFiniteLossError:
             return goal.worst
         finally:

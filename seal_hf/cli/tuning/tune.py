@@ -55,6 +55,7 @@ class Tuning:
         ranges: arguments -> what is searched of them, λ1 apart.
         make_trainer: (data, arguments) -> what is ready to train, with a `trainer`.
         metric: by which trials are chosen where the run names none.
+        shares: whether λ1 may be a share of the task loss's pull.
         say: takes lines of progress.
 
     Raises:
@@ -67,6 +68,7 @@ class Tuning:
         ranges: Callable[[Arguments], Space],
         make_trainer: Callable[[Any, Arguments], Any],
         metric: str,
+        shares: bool = True,
         say: Callable[[str], None] = print,
     ):
         self.parse, self.make_trainer, self.say = parse, make_trainer, say
@@ -80,7 +82,7 @@ class Tuning:
         space = dict(ranges(self.arguments))
         first = {name: self.arguments.value(name) for name in space}
         if getattr(training, "energy_loss", CROSS_ENTROPY) != CROSS_ENTROPY:
-            space[LAMBDA], first[LAMBDA] = energy_weights(training)
+            space[LAMBDA], first[LAMBDA] = energy_weights(training, shares)
         flags = {LAMBDA: ("energy_weight", "energy_weight_balance")}  # that hold it, where they have not its name
         self.held = [name for name in space if self.arguments.given.intersection(flags.get(name, [name]))]
         self.space = {name: values for name, values in space.items() if name not in self.held}
@@ -152,13 +154,15 @@ def goal_of(training: Any, metric: str) -> Goal:
     return Goal(metric) if named is None else Goal(named.removeprefix("eval_"), training.greater_is_better)
 
 
-def energy_weights(training: Any) -> tuple[Group, str]:
+def energy_weights(training: Any, shares: bool) -> tuple[Group, str]:
     """The values of λ1 that go together with these arguments, as groups of settings, and the name of the given one. The
     rule is among them where it is given, as no flag asks for it."""
     weight, balance = training.energy_weight, training.energy_weight_balance
+    if training.task_weight == 0 or training.hypergradient != "none":  # where no rule chooses it
+        weight = training.fixed_energy_weight
     given = name_of_weight(weight, balance)
     groups = {given: weight_settings(weight, balance)}
-    for share in WEIGHTS:
+    for share in WEIGHTS if shares else (0.0,):
         candidate = copy.copy(training)
         vars(candidate).update(weight_settings(share))
         with contextlib.suppress(ValueError):  # such as a share, where there is no task loss that it could be one of
@@ -223,5 +227,6 @@ def silence() -> Iterator[None]:
     finally:
         library.setLevel(level)
         hf_logging.set_verbosity(verbosity)
+        hf_logging.warning_once.cache_clear()  # what a trial would have warned of, the run after the search does
         if progress:
             hf_logging.enable_progress_bar()
