@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from results_store import ROOT, Store
 
 from seal_hf.compare.runs import origin
-from seal_hf.compare.statistics import mean_std, paired_test
+from seal_hf.compare.statistics import mean_std
 from seal_hf.utils.files import whole_file
 
 STORE = Store()
@@ -134,7 +134,7 @@ def run(name: str, loss: str, seed: int, options: argparse.Namespace) -> dict[st
         else:
             source = ["--dataset", name, "--data_dir", options.data_dir]
         source += ["--model_name_or_path", options.encoder] if data.encoder else []
-        made_by = origin(f"seal-hf train {data.program}", words)
+        made_by = origin("-m", ["seal_hf", "train", data.program, *words])
         command = [sys.executable, "-m", "seal_hf", "train", data.program, *source, *words]
         start = time.perf_counter()
         done = subprocess.run([*command, "--output_dir", str(folder / "run")], capture_output=True, text=True, cwd=ROOT)
@@ -147,7 +147,8 @@ def run(name: str, loss: str, seed: int, options: argparse.Namespace) -> dict[st
 
 
 def table(names: list[str]) -> str:
-    """Markdown: a row per data set and figure, in percent: mean ± deviation over seeds, and the difference with p."""
+    """Markdown: a row per data set and figure, in percent: mean ± standard deviation over seeds, and the difference of
+    runs with one seed, mean ± standard error."""
     lines = ["| data | figure | seeds | cross-entropy | default | difference |", "|---|---|---|---|---|---|"]
     differences = []
     for name in names:
@@ -158,11 +159,11 @@ def table(names: list[str]) -> str:
             if not pairs or None in pairs[0]:
                 continue
             ce, ours = (tuple(100 * value for value in values) for values in zip(*pairs, strict=True))
-            change = statistics.mean(ours) - statistics.mean(ce)
-            differences.append((name, change))
-            p = f", p {paired_test(ours, ce):.2g}" if len(seeds) > 1 else ""
+            changes = [after - before for before, after in zip(ce, ours, strict=True)]
+            differences.append((name, change := statistics.mean(changes)))
+            error = f" ± {statistics.stdev(changes) / len(seeds) ** 0.5:.2f}" if len(seeds) > 1 else ""
             cells = [f"{mean:.2f}" + f" ± {std:.2f}" * (len(seeds) > 1) for mean, std in map(mean_std, (ce, ours))]
-            lines.append(f"| {name} | {title} | {len(seeds)} | {' | '.join(cells)} | {change:+.2f}{p} |")
+            lines.append(f"| {name} | {title} | {len(seeds)} | {' | '.join(cells)} | {change:+.2f}{error} |")
     first = dict(reversed(differences))  # of each data set, the first figure
     if first:
         lines.append(

@@ -22,11 +22,11 @@ def evaluations(*found, name="eval_", every=1.0):
     [
         (evaluations(), 0.0),
         (evaluations((0.03, 5.0), (0.03, 4.0), (0.03, 3.0)), 0.0),  # the task loss still falls: no growth
-        (evaluations((0.03, 5.0), (0.01, 5.0), (0.02, 6.0)), 0.3),
+        (evaluations((0.03, 5.0), (0.006, 5.0), (0.02, 6.0)), 0.16),  # by 10 a, but by no more than 0.1
         (evaluations((0.03, 5.0), (0.01, 5.0), (-0.004, 4.0)), 0.06),  # away from gold: less, whatever falls
-        (evaluations((-0.3, 5.0), (0.01, 6.0), (-0.3, 6.0), (0.9, 6.0), (0.9, 6.0)), 0.5),  # from 0 to one half
-        (evaluations((0.03, 5.0), (0.03, 5.0), (0.02, 6.0), every=0.5), 0.25),  # the unit is an epoch
-        (evaluations((0.03, 5.0), (0.03, 6.0), name="eval_dev_") + evaluations((0.9, 7.0), name="eval_other_"), 0.3),
+        (evaluations((-0.3, 5.0), (0.01, 6.0), (-0.3, 6.0), *[(0.9, 6.0)] * 7), 0.5),  # from 0 to one half
+        (evaluations((0.03, 5.0), (0.03, 5.0), (0.002, 6.0), every=0.5), 0.06),  # the unit is an epoch
+        (evaluations((0.03, 5.0), (0.005, 6.0), name="eval_dev_") + evaluations((0.9, 7.0), name="eval_other_"), 0.05),
         ([{"eval_loss": 3.0, "epoch": 1.0}, {"test_energy_alignment": 0.9, "test_loss": 2.0, "epoch": 1.0}], 0.0),
     ],
 )

@@ -19,7 +19,7 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
 }
 
 DEAD = 1e-6  # of the task loss's gradient norm
-GAIN, LARGEST_SHARE = 10.0, 0.5  # of the alignment; of the pull
+GAIN, LARGEST_STEP, LARGEST_SHARE = 10.0, 0.1, 0.5  # of the alignment; of the pull: up in an epoch, and in the end
 BLIND_SHARE = 0.1  # of the pull, in a run without evaluations
 
 
@@ -31,7 +31,7 @@ def ruled_share(log_history: Iterable[Mapping[str, float]]) -> float:
     of it ([`Alignment`]). To first order, a step along the energy lowers the task loss of those rows in proportion to
     a. The best share is thus where a = 0. With Δ epochs since the last evaluation,
 
-        share ← share + 10 a Δ     if a < 0, or if the task loss of validation is no lower than at its lowest
+        share ← share + min(10 a, 0.1) Δ     if a < 0, or if the task loss of validation is no lower than at its lowest
 
     It is 0 at first: as long as the task loss still falls by itself, the energy would only take its place.
 
@@ -49,7 +49,8 @@ def ruled_share(log_history: Iterable[Mapping[str, float]]) -> float:
             continue
         alignment, loss = entry[f"{prefix}{ALIGNMENT}"], entry[f"{prefix}loss"]
         if alignment < 0 or loss >= lowest:
-            share = min(LARGEST_SHARE, max(0.0, share + GAIN * alignment * (entry["epoch"] - epoch)))
+            step = min(GAIN * alignment, LARGEST_STEP) * (entry["epoch"] - epoch)
+            share = min(LARGEST_SHARE, max(0.0, share + step))
         lowest, epoch = min(lowest, loss), entry["epoch"]
     return share
 
