@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import re
+from pathlib import Path
 
 import pytest
 import yaml
@@ -19,7 +20,9 @@ from seal_hf import (
 )
 from seal_hf.cli.recipes import DEFAULT_RECIPES
 from seal_hf.cli.train import energy, mask_energy, mlc, rewards, segmentation, srl, tagging
+from seal_hf.training.energy_weight import BLIND_SHARE, LARGEST_SHARE, LARGEST_STEP
 
+ROOT = Path(__file__).parents[1]
 PROGRAMS = {  # packaged recipe -> the programs that take it
     "features": [mlc],
     "text": [mlc],
@@ -91,3 +94,10 @@ def test_the_help_of_the_longest_text_says_what_is_cut():
     length = inspect.signature(tokenize).parameters["max_length"].default
     assert said(fields(mlc)["max_length"]) == mlc.MAX_LENGTH == energy.MAX_LENGTH
     assert length in (inspect.Parameter.empty, mlc.MAX_LENGTH)
+
+
+def test_the_readme_says_the_numbers_of_the_rule():
+    text = (ROOT / "README.md").read_text(encoding="utf-8").split("### The weight of the energy")[1].split("**SEAL")[0]
+    text = " ".join(text.split())
+    assert f"0 at first and {LARGEST_SHARE} at most" in text and f"{LARGEST_STEP} an epoch at most" in text
+    assert f"the share is {BLIND_SHARE} throughout" in text
