@@ -46,8 +46,7 @@ class Alignment:
     """The cosine of e and t_a over all entries of all rows, in [-1, 1], at the scale a of the logits that fits their
     gold labels best: there the mean of ⟨t_a, s⟩, the derivative of the task loss in a, is 0.
 
-    Without a, an energy that only mends or worsens over-confident probabilities would count, which a decoder mends as
-    well.
+    At a = 1, the cosine would count what an energy does to over-confident probabilities. A decoder mends those anyway.
     """
 
     def __init__(self) -> None:

@@ -342,8 +342,8 @@ class SealTrainingArguments(TrainingArguments):
         for name in ("energy_weight_schedule", "energy_weight_balance") if self.energy_weight is None else ():
             if getattr(self, name) != getattr(SealTrainingArguments, name):
                 raise ValueError(
-                    f"`{name}` is {getattr(self, name)!r}, which is of a λ1 that is given, but `energy_weight` is not: "
-                    "the rule chooses it. Give --energy_weight, or leave it out."
+                    f"`{name}` is {getattr(self, name)!r}, but `energy_weight` is not given: `{name}` changes a given "
+                    "weight. Give --energy_weight, or leave it out."
                 )
         if self.energy_weight_balance and self.task_weight == 0:
             raise ValueError(

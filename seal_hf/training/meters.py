@@ -113,7 +113,7 @@ class Meters:
 
 
 def contrasts(means: dict[str, float]) -> dict[str, float]:
-    """The means over rows that an evaluation metered, with its counts of samples as shares."""
+    """What an evaluation reports of its meters: `energy_auc` and `task_net_auc` in place of the counts of samples."""
     facts = dict(means)
     samples, orders = facts.pop("contrasted", 0.0), [facts.pop(f"{net}_order", 0.0) for net in CONTRASTED]
     if samples:
