@@ -37,7 +37,7 @@ def main() -> None:
 
     args = SealTrainingArguments(
         OUTPUT,
-        energy_loss="nce",  # "ce" with task_loss="crf" is the baseline with a CRF
+        energy_loss="nce",  # "ce" with task_loss="crf", and for_data(crf=True): a CRF
         loss_net_encoder="separate" if ENCODER is None else "shared",
         learning_rate=5e-3 if ENCODER is None else 5e-5,
         max_grad_norm=10.0 if ENCODER is None else 1.0,
