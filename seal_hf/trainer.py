@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.trainer_utils import has_length
-from transformers.utils import ModelOutput, logging
+from transformers.utils import ModelOutput
 
 from .energy_losses import ENERGY_LOSSES, EnergyLoss
 from .extensions import Extension, MicroBatch
@@ -49,8 +49,6 @@ from .training.launchers import check_launcher
 from .training.setup import cache_features, loss_net_learner, made_extensions, made_space, own_loss, prepare_run
 from .training.window import Window
 from .utils.modules import frozen, train_mode
-
-logger = logging.get_logger(__name__)
 
 
 @dataclass
