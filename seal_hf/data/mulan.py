@@ -137,11 +137,13 @@ def _features_and_labels(table: Table, labels: list[str], file: Path) -> tuple[n
     x, y = table.values[:, inputs], table.values[:, columns]
     features = [table.names[i] for i in inputs]
     check_finite(x, features, str(file))  # here, where a row still has its number in the file
-    bad = np.argwhere((y != 0) & (y != 1))
+    y = np.where(np.isnan(y), np.float32(-1), y)  # `?`: unknown
+    bad = np.argwhere((y != 0) & (y != 1) & (y != -1))
     if len(bad):
         row, column = bad[0]
         raise DataError(
-            f"{file}: label {labels[column]!r} is {y[row, column]} in row {row} (counting from 0), expected 0 or 1."
+            f"{file}: label {labels[column]!r} is {y[row, column]} in row {row} (counting from 0), expected 0 or 1, or "
+            "? where it is unknown."
         )
     return x, y, features
 

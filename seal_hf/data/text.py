@@ -177,7 +177,7 @@ def _build(
     for split, rows in splits.items():
         need_column(text_column, rows, "text_column", place_of(source, split))
         texts[split] = [text_cell(v, place_of(source, split, row)) for row, v in enumerate(rows[text_column])]
-        cells[split] = [label_cell(v, place_of(source, split, row)) for row, v in enumerate(rows[label_column])]
+        cells[split] = [label_cell(v, place_of(source, split, i), True) for i, v in enumerate(rows[label_column])]
     notes += _empty_texts_note(texts, text_column, source)
     labels, label_names = label_matrix(cells, names, label_format, source)
     if "all" in splits:

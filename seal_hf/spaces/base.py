@@ -80,6 +80,8 @@ class OutputSpace(ABC):
         has_all_gold: Whether every row of the data has its gold structure.
         dvn_gold_starts: Share of the rows of a deep value network whose adversarial inference starts from the gold, as
             the authors of SEAL have it.
+        unknown_labels: Whether labels of a row may be unknown; None: every call that asks looks at the values, which
+            `see` spares.
         loss: The task-net's own loss, where it is an object: [`TaskLoss`], [`TagTaskLoss`] or a user's own.
         sample_weight: (B,) of one batch, see `of`: weights of its rows in the task loss.
     """
@@ -96,6 +98,7 @@ class OutputSpace(ABC):
     dvn_gold_starts = 0.0
     propose: Callable[[int, torch.Generator], Tensor] | None = None
     loss: Any = None
+    unknown_labels: bool | None = None
     sample_weight: Tensor | None = None
 
     @property

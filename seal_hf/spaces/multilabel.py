@@ -43,9 +43,6 @@ class MultiLabelSpace(OutputSpace):
         relaxed_mass: share of Σ_j ŷ_j that a cut output keeps, in (0, 1]; 1 always keeps `relaxed_width` entries.
         relaxed_width: the most entries that a cut output keeps.
         loss: the task-net's own loss, one of `TASK_LOSSES`; default: cross-entropy.
-
-    Attributes:
-        unknown_labels: whether labels may be unknown; None: every call looks at the values, which `see` spares.
     """
 
     name = "multi_label"
@@ -65,7 +62,6 @@ class MultiLabelSpace(OutputSpace):
             raise ValueError(f"`relaxed_mass` is {relaxed_mass}; it is a share, above 0 and at most 1.")
         self.sparse_from, self.relaxed_mass, self.relaxed_width = sparse_from, relaxed_mass, relaxed_width
         self.loss: Any = loss or CrossEntropy()
-        self.unknown_labels: bool | None = None
         self.known: Tensor | None = None  # (B, L) bool, and log-odds ±inf of the draws: of one batch, see `holding`
         self.drawn: Tensor | None = None
 

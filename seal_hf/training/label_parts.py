@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,20 @@ def see_labels(space: OutputSpace, dataset: Any) -> None:
             space.see(torch.from_numpy(np.array(chunk.to_numpy(zero_copy_only=False))) if numbers else None)
     elif dataset is not None:
         space.see(None)
+
+
+def check_all_known(space: OutputSpace, **datasets: Any) -> None:
+    """Raises ValueError for data sets with unknown labels, for a trainer without a task-net that could draw them."""
+    for name, dataset in datasets.items():
+        looked = copy(space)
+        looked.unknown_labels = None
+        if isinstance(dataset, (TensorRows, Dataset)):
+            see_labels(looked, dataset)
+        if looked.unknown_labels:
+            raise ValueError(
+                f"`{name}` has unknown labels (-1), and an energy network on its own has no task-net whose draws could "
+                "stand there. Train it beside a task-net (SealTrainer), or leave these rows out."
+            )
 
 
 def label_parts(dataset: Any) -> Iterator[Tensor]:
