@@ -79,7 +79,7 @@ class MultiLabelData:
         name: short name, for logs and the model card.
         kind: `features` (column `features`, float32 of a fixed length) or `text` (column `text`).
         train, validation, test: data sets; column `labels` is a multi-hot float32 vector over `label_names`, -1 where a
-            label is unknown. `test` may be None.
+            label is unknown; `train` may have a column `sample_weight`. `test` may be None.
         label_names: L names.
         feature_names: names of the features; empty for text.
         notes: what the loader did to the data, with counts.
@@ -151,13 +151,19 @@ def fixed_size_column(values: np.ndarray) -> pa.Array:
 
 
 def make_dataset(
-    labels: np.ndarray, *, features: np.ndarray | None = None, texts: Sequence[str] | None = None
+    labels: np.ndarray,
+    *,
+    features: np.ndarray | None = None,
+    texts: Sequence[str] | None = None,
+    weights: np.ndarray | None = None,
 ) -> Dataset:
-    """A split from arrays: features (N, F) or N texts, and labels (N, L)."""
+    """A split from arrays: features (N, F) or N texts, labels (N, L), and perhaps weights (N,) of rows."""
     if features is not None:
         columns = {"features": fixed_size_column(features)}
     else:
         columns = {"text": pa.array(texts, type=pa.string())}
+    if weights is not None:
+        columns["sample_weight"] = pa.array(weights, type=pa.float32())
     return Dataset(pa.table({**columns, "labels": fixed_size_column(labels)}))
 
 
@@ -228,8 +234,10 @@ def feature_data(
     source: str,
     notes: list[str],
     max_train_rows: int | None = None,
+    weights: np.ndarray | None = None,
 ) -> MultiLabelData:
-    """Checked feature data, with its normalisation, from (features, labels) arrays and their origins by split."""
+    """Checked feature data, with its normalisation, from (features, labels) arrays and their origins by split, and
+    perhaps weights of the training rows."""
     if max_train_rows is not None:
         x, y = splits["train"]
         splits["train"] = x[:max_train_rows], y[:max_train_rows]
@@ -239,7 +247,8 @@ def feature_data(
         raise DataError(f"{source}: no attribute is a feature.")
     for split, (x, _) in splits.items():
         check_finite(x, feature_names, f"{source}, {split} split")
-    tables = {split: make_dataset(y, features=x) for split, (x, y) in splits.items() if len(y)}
+    weigh = {"train": weights}
+    tables = {s: make_dataset(y, features=x, weights=weigh.get(s)) for s, (x, y) in splits.items() if len(y)}
     notes = [*notes, *label_notes({split: y for split, (_, y) in splits.items()}, label_names)]
     return MultiLabelData(
         name,

@@ -77,6 +77,7 @@ class OutputSpace(ABC):
         fills_box: Whether every point of [0, 1]^n is a relaxed structure: gradient-based inference moves every entry
             for itself.
         costs: The kinds of Δ that `cost` knows.
+        weights: The arguments of weights of classes that its task losses may take.
         has_all_gold: Whether every row of the data has its gold structure.
         dvn_gold_starts: Share of the rows of a deep value network whose adversarial inference starts from the gold, as
             the authors of SEAL have it.
@@ -94,6 +95,7 @@ class OutputSpace(ABC):
     structure_dims: int
     fills_box = False
     costs: tuple[str, ...] = ("f1", "l1", "l1_mean")
+    weights: tuple[str, ...] = ()
     has_all_gold = True
     dvn_gold_starts = 0.0
     propose: Callable[[int, torch.Generator], Tensor] | None = None
@@ -133,18 +135,25 @@ class OutputSpace(ABC):
         """Learn from all labels of a data set, before a run or an evaluation, what no step need look for; None: they
         could not be looked at, and any may occur."""
 
+    def check_weights(self, names: Iterable[str]) -> None:
+        """Raise ValueError for an argument of weights that these outputs do not have."""
+        for name in names:
+            if name not in self.weights:
+                raise ValueError(f"`{name}` is set, which {self.name} outputs do not have. Leave it out.")
+
     def weigh(self, weights: dict[str, Tensor]) -> None:
         """Give the task loss weights of classes, by argument: `pos_weight` and `label_weight` (L,), `class_weight`
         (C,).
 
         Raises:
-            ValueError: weights that these outputs, or this task loss, do not have.
+            ValueError: a task loss that takes none.
         """
-        raise ValueError(f"`{next(iter(weights))}` is set, which {self.name} outputs do not have. Leave it out.")
+        self.loss.weigh(weights)
 
     def balance(self, labels: Iterable[Tensor]) -> Tensor:
-        """`balanced` weights, from the labels of the training rows, a part at a time: one for each class."""
-        raise TypeError(f"{self.name} outputs have no balanced weights.")
+        """`balanced` weights, from the labels of the training rows, a part at a time: one for each class, of a space
+        that has `weights`."""
+        raise NotImplementedError
 
     def of(self, batch: dict[str, Tensor]) -> OutputSpace:
         """The space with what it needs to know of this batch beside the labels; itself, where that is nothing."""

@@ -50,6 +50,7 @@ class MultiLabelSpace(OutputSpace):
     fills_box = True
     problem_type = "multi_label_classification"
     structure_dims = 1
+    weights = ("pos_weight", "label_weight")
 
     def __init__(
         self,
@@ -144,9 +145,6 @@ class MultiLabelSpace(OutputSpace):
     def _held(self, logits: Tensor) -> Tensor:
         """Logits (B, L) of what all candidates hold at unknown labels, ±inf there."""
         return logits if self.known is None else torch.where(self.known, logits, self.drawn)
-
-    def weigh(self, weights: dict[str, Tensor]) -> None:
-        self.loss.weigh(weights)
 
     def balance(self, labels: Iterable[Tensor]) -> Tensor:
         """For `pos_weight`: how many rows lack each label, by how many have it, of those where it is known; 1 of a

@@ -50,6 +50,7 @@ class TagSequenceSpace(OutputSpace):
     head = "ForTokenClassification"
     problem_type = None
     structure_dims = 2
+    weights = ("class_weight",)
     uncounted: tuple[int, ...] = (IGNORED,)  # what labels hold besides ids of tags
 
     def __init__(
@@ -227,9 +228,6 @@ class TagSequenceSpace(OutputSpace):
         """The chosen task loss: summed over the positions that count, mean over the batch."""
         weight = {} if self.sample_weight is None else {"weight": self.sample_weight}
         return self.loss(logits, labels, **weight)
-
-    def weigh(self, weights: dict[str, Tensor]) -> None:
-        self.loss.weigh(weights)
 
     def balance(self, labels: Iterable[Tensor]) -> Tensor:
         """For `class_weight`: N / (C n_c) of N tags that count, n_c of them of tag c, as scikit-learn; 1 of a tag that

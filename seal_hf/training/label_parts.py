@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.data import Subset
 
 from ..data.tensors.collators import TensorRows
-from ..spaces import OutputSpace
+from ..spaces import SAMPLE_WEIGHT, OutputSpace
 
 AT_ONCE = 1000  # rows
 
@@ -50,6 +50,15 @@ def check_all_known(space: OutputSpace, **datasets: Any) -> None:
                 f"`{name}` has unknown labels (-1), and an energy network on its own has no task-net whose draws could "
                 "stand there. Train it beside a task-net (SealTrainer), or leave these rows out."
             )
+
+
+def check_no_weights(dataset: Any) -> None:
+    """Raises ValueError for weights of rows, for a trainer without a task loss."""
+    if SAMPLE_WEIGHT in (getattr(dataset, "column_names", None) or ()):
+        raise ValueError(
+            f"`train_dataset` has a column `{SAMPLE_WEIGHT}`, which weighs rows in a task loss; an energy network on "
+            "its own has none. Leave it out."
+        )
 
 
 def label_parts(dataset: Any) -> Iterator[Tensor]:

@@ -63,6 +63,7 @@ def weigh_classes(space: OutputSpace, args: Any, task_net: PreTrainedModel, trai
         return
     config: Any = task_net.config
     names = [config.id2label[i] for i in range(config.num_labels)]
+    space.check_weights(given)
     space.weigh({name: _weights(name, value, names, space, train_dataset) for name, value in given.items()})
 
 
