@@ -49,6 +49,7 @@ def load_multilabel(
     keep_root: bool = False,
     max_train_rows: int | None = None,
     seed: int = 0,
+    sample_weight: str | None = None,
 ) -> MultiLabelData:
     """A multi-label data set by name, folder, file or Hub id.
 
@@ -62,6 +63,8 @@ def load_multilabel(
         keep_root: keep the root of the class hierarchy of Clus ARFF files as a label, which every row has.
         max_train_rows: keep the first rows of the train split.
         seed: of splits that the data does not fix.
+        sample_weight: a column or ARFF attribute of numbers of at least 0: weights of the training rows in the task
+            loss, which become a column `sample_weight` of `train`, divided by their mean.
 
     Raises:
         DataError: what is wrong, where, and what to do.
@@ -71,6 +74,7 @@ def load_multilabel(
     if normalize not in NORMALIZE:
         raise DataError(f"`normalize` is {normalize!r}; it must be one of {', '.join(NORMALIZE)}.")
     common: dict[str, Any] = {"max_train_rows": max_train_rows, "seed": seed}
+    weights: dict[str, Any] = {} if sample_weight is None else {"sample_weight": sample_weight}
     columns: dict[str, Any] = {"text_column": text_column, "label_column": label_column, "label_format": label_format}
     embedded = dataset is None or dataset == "digits"
     path = None if dataset is None or embedded else _find(dataset, data_dir)
@@ -80,12 +84,14 @@ def load_multilabel(
     features = embedded or (path is not None and _is_arff(path))
     _check_kind(dataset or "digits", features, normalize, keep_id, columns)
     if dataset is None or embedded:
+        if weights:
+            raise DataError("`sample_weight` names a column, and the embedded digits have none. Leave it out.")
         return load_digit_groups(normalize, **common)
     if path is None:
-        return load_hub(dataset, **columns, **common)
+        return load_hub(dataset, **columns, **common, **weights)
     if _is_arff(path):
-        return load_arff_folder(path, normalize=normalize, keep_id=keep_id, keep_root=keep_root, **common)
-    return load_text(path, **columns, **common)
+        return load_arff_folder(path, normalize=normalize, keep_id=keep_id, keep_root=keep_root, **common, **weights)
+    return load_text(path, **columns, **common, **weights)
 
 
 def _check_kind(name: str, features: bool, normalize: str, keep_id: bool, columns: dict) -> None:

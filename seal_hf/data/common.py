@@ -78,8 +78,8 @@ class MultiLabelData:
     Attributes:
         name: short name, for logs and the model card.
         kind: `features` (column `features`, float32 of a fixed length) or `text` (column `text`).
-        train, validation, test: data sets; column `labels` is a multi-hot float32 vector over `label_names`. `test`
-            may be None.
+        train, validation, test: data sets; column `labels` is a multi-hot float32 vector over `label_names`, -1 where a
+            label is unknown; `train` may have a column `sample_weight`. `test` may be None.
         label_names: L names.
         feature_names: names of the features; empty for text.
         notes: what the loader did to the data, with counts.
@@ -105,9 +105,10 @@ class MultiLabelData:
 
     @property
     def label_rates(self) -> np.ndarray:
-        """(L,) share of the training rows with each label, smoothed by half a row: never 0 or 1."""
+        """(L,) share of the training rows with each label, of those where it is known, smoothed by half a row: never 0
+        or 1."""
         labels = np.asarray(self.train.with_format("numpy")["labels"][:])
-        return (labels.sum(0, dtype=np.float64) + 0.5) / (len(labels) + 1)
+        return ((labels > 0).sum(0, dtype=np.float64) + 0.5) / ((labels >= 0).sum(0) + 1)
 
 
 def find_data(dataset: str, data_dir: str | None, suffixes: Sequence[str], embedded: str | None = None) -> Path | None:
@@ -150,13 +151,19 @@ def fixed_size_column(values: np.ndarray) -> pa.Array:
 
 
 def make_dataset(
-    labels: np.ndarray, *, features: np.ndarray | None = None, texts: Sequence[str] | None = None
+    labels: np.ndarray,
+    *,
+    features: np.ndarray | None = None,
+    texts: Sequence[str] | None = None,
+    weights: np.ndarray | None = None,
 ) -> Dataset:
-    """A split from arrays: features (N, F) or N texts, and labels (N, L)."""
+    """A split from arrays: features (N, F) or N texts, labels (N, L), and perhaps weights (N,) of rows."""
     if features is not None:
         columns = {"features": fixed_size_column(features)}
     else:
         columns = {"text": pa.array(texts, type=pa.string())}
+    if weights is not None:
+        columns["sample_weight"] = pa.array(weights, type=pa.float32())
     return Dataset(pa.table({**columns, "labels": fixed_size_column(labels)}))
 
 
@@ -227,8 +234,10 @@ def feature_data(
     source: str,
     notes: list[str],
     max_train_rows: int | None = None,
+    weights: np.ndarray | None = None,
 ) -> MultiLabelData:
-    """Checked feature data, with its normalisation, from (features, labels) arrays and their origins by split."""
+    """Checked feature data, with its normalisation, from (features, labels) arrays and their origins by split, and
+    perhaps weights of the training rows."""
     if max_train_rows is not None:
         x, y = splits["train"]
         splits["train"] = x[:max_train_rows], y[:max_train_rows]
@@ -238,7 +247,8 @@ def feature_data(
         raise DataError(f"{source}: no attribute is a feature.")
     for split, (x, _) in splits.items():
         check_finite(x, feature_names, f"{source}, {split} split")
-    tables = {split: make_dataset(y, features=x) for split, (x, y) in splits.items() if len(y)}
+    weigh = {"train": weights}
+    tables = {s: make_dataset(y, features=x, weights=weigh.get(s)) for s, (x, y) in splits.items() if len(y)}
     notes = [*notes, *label_notes({split: y for split, (_, y) in splits.items()}, label_names)]
     return MultiLabelData(
         name,
@@ -255,12 +265,17 @@ def feature_data(
 
 
 def label_notes(labels: dict[str, np.ndarray], names: Sequence[str]) -> list[str]:
-    """Rows without labels, and labels that no training row has, are kept, and counted."""
-    empty = sum(int((y.sum(1) == 0).sum()) for y in labels.values())
+    """Rows without labels, unknown labels, and labels that no training row has, are kept, and counted."""
+    empty = sum(int((y == 0).all(1).sum()) for y in labels.values())
     total = sum(len(y) for y in labels.values())
     notes = [f"{empty} of {total} rows have no label (kept)."] if empty else []
-    held_out = sum((y.sum(0) for split, y in labels.items() if split != "train"), np.zeros(len(names)))
-    unseen = [names[i] for i in np.flatnonzero((held_out > 0) & (labels["train"].sum(0) == 0)).tolist()]
+    unknown = [int(np.count_nonzero(~(y >= 0))) for y in labels.values()]
+    if any(unknown):
+        total *= len(names)
+        notes.append(f"{sum(unknown)} of {total} labels of rows are unknown (-1): they count in no loss or figure.")
+    present = {split: (y > 0).any(0) for split, y in labels.items()}
+    held_out = np.any([has for split, has in present.items() if split != "train"], axis=0)
+    unseen = [names[i] for i in np.flatnonzero(held_out & ~present["train"]).tolist()]
     if unseen:
         shown = ", ".join(unseen[:5]) + (", ..." if len(unseen) > 5 else "")
         notes.append(f"{len(unseen)} of {len(names)} labels occur outside train only (kept): {shown}.")

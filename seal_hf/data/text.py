@@ -22,6 +22,7 @@ from .common import (
 )
 from .label_cells import is_number, label_cell, label_matrix, place_of, valid_text
 from .line_files import SUFFIXES, not_utf8, read_lines
+from .sample_weights import read_weights, with_mean_1
 
 SPLIT_NAMES = {"train": ("train", "training"), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
 Rows = dict[str, list[Any]]
@@ -35,6 +36,7 @@ def load_text(
     label_format: str = "auto",
     max_train_rows: int | None = None,
     seed: int = 0,
+    sample_weight: str | None = None,
 ) -> MultiLabelData:
     """A file, split 80/10/10 with `seed`; or a folder with train, dev (validation) and test files, and perhaps
     `labels.txt`.
@@ -45,6 +47,7 @@ def load_text(
         text_column: default: `text`, or the only column of strings beside the labels.
         label_column: a list, a JSON list, or values separated by comma, semicolon or bar.
         label_format: `ids` (numbers into `labels.txt`, or 0-based), `names`, `multi_hot`; `auto`: see [`label_matrix`].
+        sample_weight: a column of numbers, the weights of the training rows.
 
     Raises:
         DataError: naming the file, the column or the row.
@@ -59,7 +62,7 @@ def load_text(
         splits[split], lines = _read(file, names is not None, label_column)
         origins[split] = Origins(str(file), lines=np.array(lines), ids=id_column(splits[split].get("id")))
     columns = (text_column, label_column, label_format)
-    return _build(path.stem, splits, origins, str(path), *columns, names, max_train_rows, seed, notes)
+    return _build(path.stem, splits, origins, str(path), *columns, names, max_train_rows, seed, notes, sample_weight)
 
 
 def load_hub(
@@ -70,6 +73,7 @@ def load_hub(
     label_format: str = "auto",
     max_train_rows: int | None = None,
     seed: int = 0,
+    sample_weight: str | None = None,
 ) -> MultiLabelData:
     """A Hub data set by `owner/name`, or `owner/name:configuration`, through `datasets.load_dataset`; no code of the
     repo is run."""
@@ -106,7 +110,9 @@ def load_hub(
         origins |= {"train": origins["train"].take(fit), "validation": origins["train"].take(validation)}
         notes.append(f"no validation split: {len(validation)} rows out of train (seed {seed}).")
     columns = (text_column, label_column, label_format)
-    return _build(repo.split("/")[-1], splits, origins, name, *columns, names, max_train_rows, seed, notes)
+    return _build(
+        repo.split("/")[-1], splits, origins, name, *columns, names, max_train_rows, seed, notes, sample_weight
+    )
 
 
 def _split_files(folder: Path) -> dict[str, Path]:
@@ -169,6 +175,7 @@ def _build(
     max_train_rows: int | None,
     seed: int,
     notes: list[str],
+    sample_weight: str | None = None,
 ) -> MultiLabelData:
     for split, rows in splits.items():
         need_column(label_column, rows, "label_column", place_of(source, split))
@@ -177,9 +184,14 @@ def _build(
     for split, rows in splits.items():
         need_column(text_column, rows, "text_column", place_of(source, split))
         texts[split] = [text_cell(v, place_of(source, split, row)) for row, v in enumerate(rows[text_column])]
-        cells[split] = [label_cell(v, place_of(source, split, row)) for row, v in enumerate(rows[label_column])]
+        cells[split] = [label_cell(v, place_of(source, split, i), True) for i, v in enumerate(rows[label_column])]
     notes += _empty_texts_note(texts, text_column, source)
     labels, label_names = label_matrix(cells, names, label_format, source)
+    weights = None
+    if sample_weight is not None:
+        split = next(split for split in ("all", "train") if split in splits)
+        need_column(sample_weight, splits[split], "sample_weight", place_of(source, split))
+        weights = read_weights(splits[split][sample_weight], sample_weight, place_of(source, split))
     if "all" in splits:
         parts = random_split(len(texts["all"]), (0.8, 0.1, 0.1), seed)
         notes.append(
@@ -192,11 +204,17 @@ def _build(
             {split: labels["all"][ids] for split, ids in chosen.items()},
         )
         origins = {split: origins["all"].take(ids) for split, ids in chosen.items()}
+        weights = None if weights is None else weights[chosen["train"]]
     if max_train_rows is not None:
         texts["train"], labels["train"] = texts["train"][:max_train_rows], labels["train"][:max_train_rows]
         origins["train"] = origins["train"].take(slice(max_train_rows))
     check_splits({split: len(y) for split, y in labels.items()}, source)
-    tables = {split: make_dataset(labels[split], texts=texts[split]) for split in labels if len(labels[split])}
+    if sample_weight is not None and weights is not None:
+        weights, note = with_mean_1(weights[:max_train_rows], sample_weight, source)
+        notes.append(note)
+    weigh = {"train": weights}
+    filled = [split for split in labels if len(labels[split])]
+    tables = {s: make_dataset(labels[s], texts=texts[s], weights=weigh.get(s)) for s in filled}
     notes += label_notes(labels, label_names)
     return MultiLabelData(
         name,
