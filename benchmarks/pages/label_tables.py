@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from statistics import mean, median
 from typing import Any
@@ -16,8 +15,8 @@ from seal_hf.compare.table import DECODERS, best_on_validation, difference, perc
 
 from . import runs
 from .markdown import bash, table
+from .published import FIGURES
 
-PUBLISHED = json.loads((ROOT / "recipes" / "published.json").read_text(encoding="utf-8"))["figures"]
 SETS = ("bibtex", "delicious", "genbase", "cal500", "spo_fun", "seq_fun")
 # the most thorough search of each data set that is the same for all methods, and two variants of data sets
 SEARCHED = {name: f"{name}_finals" for name in SETS} | {"delicious": "delicious_searched"}
@@ -157,7 +156,7 @@ def methods(comparison: str, published: bool = False, only: str | None = None, b
 
 
 def _published(method: str, comparison: str) -> str:
-    figures = PUBLISHED.get(method, {})
+    figures = FIGURES.get(method, {})
     return figures.get(comparison.removesuffix("_half"), "-")
 
 

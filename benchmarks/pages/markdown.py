@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 
@@ -20,8 +21,18 @@ def bash(*lines: str) -> str:
 
 
 def prose(text: str) -> str:
-    """A text of a module without its indentation."""
-    return textwrap.dedent(text).strip()
+    """Paragraphs, and lists whose items begin with `- `, each filled to the width of a line."""
+    items = re.split(r"\n\s*\n|\n(?=\s*- )", text.strip())
+    filled = [_fill(" ".join(item.split())) for item in items]
+    joined = filled[0]
+    for before, item in zip(filled, filled[1:], strict=False):
+        joined += ("\n" if before.startswith("- ") and item.startswith("- ") else "\n\n") + item
+    return joined
+
+
+def _fill(item: str) -> str:
+    indent = "  " if item.startswith("- ") else ""
+    return textwrap.fill(item, 118, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def section(title: str, *blocks: str) -> str:
