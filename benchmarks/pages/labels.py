@@ -12,7 +12,7 @@ from .published import FIGURES
 ABOUT = {
     "bibtex": "Tags of bibliography entries, from a binary bag of words (Mulan).",
     "delicious": "Tags of web pages, from a binary bag of words (Mulan). A row has 19 labels on average.",
-    "genbase": "Protein classes, from motifs (Mulan). The protein's identifier, which is the first attribute, is dropped.",
+    "genbase": "Protein classes, from motifs (Mulan). The identifier of a protein, the first attribute, is dropped.",
     "cal500": "Descriptions of songs, from 68 audio features (Mulan). A row has 26 labels on average.",
     "spo_fun": "Gene functions in a forest of classes (Clus, FunCat). A label brings its ancestors.",
     "seq_fun": "Gene functions in a forest of classes (Clus, FunCat), from features of the sequence.",
@@ -40,8 +40,8 @@ def overview() -> str:
             the test rows in percent: F1 between the predicted and the gold labels of a row, averaged over rows. It is
             a mean ± standard deviation over seeds. The task-net is a small MLP for all methods.
 
-            A line of a table comes from a comparison that `examples/compare_losses.py` ran; the page of its data set
-            has the command. Pages of single data sets also have all other methods."""),
+            The rows come from comparisons by `examples/compare_losses.py`. The page of a data set has their commands
+            and all other methods."""),
         tables.data_sets(),
         prose("""
             Three further pages have [every method on average](labels-methods.md), the [recipes](labels-recipes.md) and
@@ -77,8 +77,8 @@ def overview() -> str:
             prose("""
                 Here the plain losses and the loss-nets had the same number of trials over all their settings: 20 with
                 three seeds, on delicious 5 with one. A loss-net has four settings to search and cross-entropy two, so
-                equal trials favour cross-entropy. Each cell is what validation chooses among its group; in brackets is
-                the number of seeds. The difference is to the method without a loss-net that is best on test, with its
+                equal trials favour cross-entropy. Each cell is what validation chooses of its group, with the number of
+                seeds in brackets. The difference is to the method without a loss-net that is best on test, with its
                 95 % interval over test rows. The two variants at the end do not count in the mean."""),
             *(f"Under {words}:\n\n{tables.equal_search(decoder)}" for decoder, words in COMPARED.items()),
         ),

@@ -16,3 +16,8 @@ def beside(kind: str) -> str:
     """The published figures of a kind of recipes, with their source."""
     found = _FILE["beside"][kind]
     return f"Published by {found['source']}\n\n{table(found['head'], found['rows'])}"
+
+
+def value(kind: str, row: str, column: int = 1) -> str:
+    """A published figure by the first cell of its row."""
+    return next(cells[column] for cells in _FILE["beside"][kind]["rows"] if cells[0] == row)

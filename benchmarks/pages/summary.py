@@ -11,24 +11,36 @@ from . import label_tables, runs
 from .gains import below, gains
 from .label_tables import beside_gain
 from .markdown import page, prose, section, table
-from .published import FIGURES
-from .structures import implicit_gains
+from .published import FIGURES, value
+from .structures import TAGGED, implicit_gains
 
 CONTENTS = ["labels", "labels-methods", *(f"labels-{name}" for name in label_tables.SETS)]
 CONTENTS += ["labels-recipes", "labels-text", "defaults", "tags", "roles", "masks", "few-labels", "implicit-gradients"]
-TAGS = {  # row -> recipes' stem, figure, published
-    "Twitter POS, accuracy": ("twitter_pos", "test_accuracy", "88.8; InfNet+ 89.8"),
-    "WNUT-17, span F1": ("wnut17", "test_f1", "-"),
-    "Cora, span F1": ("cora", "test_f1", "-"),
+TAGS = {  # row -> recipes' stem, key of the figure
+    "Twitter POS, accuracy": ("twitter_pos", "test_accuracy"),
+    "WNUT-17, span F1": ("wnut17", "test_f1"),
+    "Cora, span F1": ("cora", "test_f1"),
 }
-IMPLICIT = (
-    ("bibtex, F1", "bibtex_implicit", runs.TUNED, "46.21"),
-    ("delicious, F1", "delicious_implicit", runs.TUNED, "35.12"),
-    ("Twitter POS, accuracy", "twitter_pos_implicit", "test_accuracy", "90.1"),
-    ("Weizmann, IoU", "weizmann_implicit_bf16", "test_mean_iou", "89.4"),
-)
-MASKS = {"ce": "77.80 ± 0.59", "regression": "79.23 ± 0.35", "nce": "76.78 ± 0.60"}
-MASKS |= {"ranking_field": "-", "ranking_inputs": "-", "soft_iou": "-"}
+ROLES = {  # end of the recipe's name -> loss, row of the published figures
+    "ce": ("cross-entropy", ""),
+    "crf": ("CRF", "BERT-CRF"),
+    "unique_roles": ("constraint of unique roles", "structured tuning"),
+    "nce": ("NCE", "SEAL-dynamic, NCE"),
+}
+MASKS = {
+    "ce": ("cross-entropy", "FCN"),
+    "regression": ("regression", "SEAL-dynamic, regression"),
+    "nce": ("NCE of independent pixels", "SEAL-dynamic, NCE"),
+    "ranking_field": ("ranking of smooth samples", ""),
+    "ranking_inputs": ("ranking of masks at noisy images", ""),
+    "soft_iou": ("soft IoU, no loss-net", ""),
+}
+IMPLICIT = {  # row of the published figures -> recipe, key of the figure
+    "bibtex": ("bibtex_implicit", runs.TUNED),
+    "delicious": ("delicious_implicit", runs.TUNED),
+    "Twitter POS": ("twitter_pos_implicit", "test_accuracy"),
+    "Weizmann": ("weizmann_implicit_bf16", "test_mean_iou"),
+}
 
 
 def label_sets() -> str:
@@ -52,51 +64,50 @@ def _figures(row: Mapping[str, tuple[float, float]]) -> list[str]:
 
 def tags() -> str:
     rows = []
-    for title, (stem, key, published) in TAGS.items():
+    for title, (stem, key) in TAGS.items():
         losses = ("ce", "crf", "infnet_plus", "nce")
-        rows.append([title, *(runs.figure(runs.of_recipe(f"{stem}_{loss}"), key) for loss in losses), published])
-    return table(["data", "cross-entropy", "CRF", "InfNet+", "NCE", "published, with other word vectors"], rows)
+        rows.append([title, *(runs.figure(runs.of_recipe(f"{stem}_{loss}"), key) for loss in losses)])
+    published = [value("tagging", "BiLSTM"), "-", value("tagging", "InfNet+, stacked"), "-"]
+    rows.append(["Twitter POS, published with other word vectors", *published])
+    return table(["data", "cross-entropy", "CRF", "InfNet+", "NCE"], rows)
 
 
 def roles() -> str:
     rows = []
-    names = {"ce": "cross-entropy", "crf": "CRF", "unique_roles": "constraint of unique roles", "nce": "NCE"}
-    published = {"crf": "85.97 ± 0.14", "unique_roles": "86.12 ± 0.06", "nce": "86.90 ± 0.06"}
-    for loss, name in names.items():
+    for loss, (name, published) in ROLES.items():
         found = runs.of_recipe(f"srl_ewt_{loss}")
         figures = [runs.figure(found, key) for key in ("test_f1", "test_core_role_violations")]
-        rows.append([name, *figures, published.get(loss, "-")])
+        rows.append([name, *figures, value("srl", published) if published else "-"])
     return table(["loss", "F1", "repeated roles", "published F1, on another corpus"], rows)
 
 
 def masks() -> str:
-    names = {"ce": "cross-entropy", "nce": "NCE of independent pixels", "soft_iou": "soft IoU, no loss-net"}
-    names |= {"ranking_field": "ranking of smooth samples", "ranking_inputs": "ranking of masks at noisy images"}
     rows = []
-    for loss, published in MASKS.items():
+    for loss, (name, published) in MASKS.items():
         found, plain = runs.of_recipe(f"weizmann_{loss}_bf16"), runs.of_recipe("weizmann_ce_bf16")
         gain = runs.gain(found, plain, "test_mean_iou") if loss != "ce" else None
         figures = [str(len(found)), runs.figure(found, "test_mean_iou"), *runs.gain_cells(gain)]
-        rows.append([names.get(loss, loss), *figures, published])
+        rows.append([name, *figures, value("segmentation", published) if published else "-"])
     return table(["loss", "seeds", "IoU", "difference", "seeds ahead", "published"], rows)
 
 
 def few_labels() -> str:
     rows = []
-    for count, suffix, published in (("5", "_5", "55.9"), ("10", "", "67.8"), ("50", "_50", "82.9")):
+    for column, (count, suffix) in enumerate(TAGGED.items(), 1):
         found = [runs.of_recipe(f"cora_few_{loss}{suffix}") for loss in ("ce", "contrastive_divergence")]
         gain = runs.gain(found[1], found[0], "test_accuracy")
-        rows.append([count, *(runs.figure(each, "test_accuracy") for each in found), str(gain), published])
+        figures = [runs.figure(each, "test_accuracy") for each in found]
+        rows.append([count, *figures, str(gain), value("rewards", "implicit gradients", column)])
     return table(["tagged references", "cross-entropy", "with rules", "difference", "published, other rules"], rows)
 
 
 def implicit_gradients() -> str:
     rows = []
-    for data, name, key, published in IMPLICIT:
-        other = name.replace("implicit", "contrastive_divergence")
-        found = [runs.of_recipe(each) for each in (other, name)]
+    for data, (name, key) in IMPLICIT.items():
+        found = [runs.of_recipe(each) for each in (name.replace("implicit", "contrastive_divergence"), name)]
         gain = runs.gain(found[1], found[0], key)
-        rows.append([data, *(runs.figure(each, key) for each in found), *runs.gain_cells(gain), published])
+        figures = [runs.figure(each, key) for each in found]
+        rows.append([data, *figures, *runs.gain_cells(gain), value("implicit", data, 3)])
     return table(["data", "without", "with", "difference", "seeds ahead", "published, with"], rows)
 
 
@@ -108,7 +119,9 @@ def learned() -> str:
     cheap = beside_gain("bibtex", "nce_balanced_cheap")
     half = {method: _figure("cal500_half", method, runs.AT_HALF) for method in ("nce", "ce", "asymmetric")}
     local = beside_gain("seq_fun", "nce_balanced_local")
-    search = [_figure(name, "ce", runs.TUNED) for name in ("bibtex_long", "bibtex_finals")]
+    search = [
+        _figure(f"{name}_{end}", "ce", runs.TUNED) for name in ("bibtex", "seq_fun") for end in ("long", "finals")
+    ]
     unhelped = " and ".join(name for name in label_tables.SETS if label_tables.chosen_beside(name) == "ce")
     implicit = sorted(implicit_gains())
     text = runs.gain(runs.of_recipe("go_emotions_nce"), runs.of_recipe("go_emotions_ce"), runs.TUNED)
@@ -120,8 +133,8 @@ def learned() -> str:
           {searched["bibtex"].won} seeds) and {searched["seq_fun"]} on seq_fun ({searched["seq_fun"].won}), at
           {cost["nce_balanced"]:.1f} times the time of an epoch on bibtex. A cheap form keeps {cheap} on bibtex at
           {cost["nce_balanced_cheap"]:.1f} times.
-        - **A loss-net does not help on delicious, genbase, cal500 and spo_fun.** On {unhelped} validation says so, as it
-          chooses cross-entropy: leave the loss-net out there.
+        - **A loss-net does not help on delicious, genbase, cal500 and spo_fun.** On {unhelped} validation says so: it
+          chooses cross-entropy. Leave the loss-net out there.
         - **Give the loss-net trials of its own.** If its settings share the trials with learning rate and dropout, the
           mean gain over six data sets is {label_tables.mean_equal():+.2f} points.
         - **On texts begin with cross-entropy.** A fixed recipe of NCE gives {text} points on GoEmotions.
@@ -129,8 +142,8 @@ def learned() -> str:
           has {half["nce"]} and cross-entropy {half["ce"]}; the asymmetric loss, which has no loss-net, has
           {half["asymmetric"]}.
         - **A gain need not come from dependencies between labels.** On seq_fun an energy that knows none adds {local}.
-        - **Score the best trials by several seeds.** With the same twenty trials, cross-entropy on bibtex has
-          {search[0]} if one seed chooses and {search[1]} if three do.
+        - **Score the best trials by several seeds.** With the same twenty trials, cross-entropy has {search[0]} on
+          bibtex and {search[2]} on seq_fun if one seed chooses, and {search[1]} and {search[3]} if three do.
         - **For semantic roles take a CRF.** An energy does not help there, nor clearly on other tags.
         - **For masks begin with soft IoU**, which needs no loss-net. Ranking of smooth samples comes near it; NCE of
           independent pixels loses points.
