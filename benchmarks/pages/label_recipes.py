@@ -11,9 +11,12 @@ from .structures import MINILM, READ
 
 VARIANTS = {  # suffix of the recipe's name -> what it is
     "nce_balanced": "λ1 as a share of cross-entropy's gradient",
-    "nce_cheap": "the same, in its cheap form",
+    "nce_cheap": "λ1 as a share of the gradient, in the cheap form",
+    "nce_balanced_cheap": "the cheap form with a smaller share, see its command",
     "nce_light": "fewer samples, a smaller global term, a loss-net step every second batch",
-    "nce_share01": "the cheap form with a share of 0.1 everywhere",
+    "nce_share01": "the cheap form with a share of 0.1, on every data set",
+    "nce_shared": "the loss-net on the task-net's features",
+    "nce_sparse": "label sets as lists of labels",
 }
 PARTS = {"local": "no dependencies between labels", "pairwise": "pairs of labels"}
 MODES = ("ce", "nce", "nce_separate", "nce_peft", "nce_adapters")

@@ -88,6 +88,8 @@ def overview() -> str:
                 Trials that one seed scores suit that seed. *Three seeds* means that the best five trials ran with two
                 more seeds and the best mean was taken (`--finalists 5`). Figures are under one threshold."""),
             tables.searches(),
+            "Comparisons that are on no page of a data set were run by these commands:",
+            *(tables.commands(name) for name in runs.STORE.comparisons() if name.endswith(("_long", "_thirty"))),
         ),
     )
 
