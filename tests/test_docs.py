@@ -18,11 +18,12 @@ from transformers import AutoModel, TrainingArguments
 
 from seal_hf.__main__ import COMMANDS
 from seal_hf.cli.known_flags import mistyped_flag
+from seal_hf.data import digit_masks
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("[!_]*/*.md"))
 ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
-BLOCK = re.compile(r"(?:<!-- (file|not run): (.+?) -->\n+)?^```(\w+)\n(.*?)\n```$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"(?:<!-- (file|not run): (.+?) -->\n+)?^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PROSE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.DOTALL | re.MULTILINE)  # what is no prose
 
 
@@ -49,7 +50,7 @@ def encoder(tmp_path_factory):
 
 @pytest.fixture
 def two_steps(monkeypatch):
-    """Every run has two steps; the first lines of a run are what is tested here, not its figures."""
+    """Every run has two steps, and there are few images: what is tested here is that the code runs."""
     whole = TrainingArguments.__post_init__
 
     def short(self):
@@ -57,6 +58,7 @@ def two_steps(monkeypatch):
         whole(self)
 
     monkeypatch.setattr(TrainingArguments, "__post_init__", short)
+    monkeypatch.setattr(digit_masks, "SIZES", {"train": 16, "validation": 8, "test": 8})
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if has_code(page)])
@@ -67,7 +69,7 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, encoder, two_steps
         warnings.simplefilter("ignore")  # as for a reader who runs it
         for comment, value, language, text in blocks(page):
             if comment == "file":
-                Path(value).write_text(text + "\n", encoding="utf-8")
+                Path(value).write_text(text, encoding="utf-8")
             elif language == "python" and comment is None:
                 exec(compile(text.replace(ENCODER, encoder), page, "exec"), names)  # noqa: S102 - our own page
 
