@@ -1,8 +1,8 @@
 """The documentation: its code runs, its commands exist, its links lead somewhere, its pictures are described.
 
-Blocks of Python run in their order, each page in one namespace and in an empty folder, with two training steps. A block
-below `<!-- file: NAME -->` is that file. What cannot run is below `<!-- not run: REASON -->`. The encoder that pages
-name is a tiny one here.
+Blocks of Python run in their order, each page in one namespace and in an empty folder, with two training steps. A
+block below `<!-- file: NAME -->` is that file; `mine.csv` is there too. What cannot run is below
+`<!-- not run: REASON -->`. The encoder that pages name is a tiny one here.
 """
 
 import contextlib
@@ -16,12 +16,14 @@ import pytest
 from tiny_models import tiny_config, tiny_tokenizer
 from transformers import AutoModel, TrainingArguments
 
+from seal_hf import ENERGIES, ENERGY_LOSSES, TASK_LOSSES
 from seal_hf.__main__ import COMMANDS
 from seal_hf.cli.known_flags import mistyped_flag
 from seal_hf.data import digit_masks
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("[!_]*/*.md"))
+PAGES += ["docs/index.md", "README.md"]
 ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 BLOCK = re.compile(r"(?:<!-- (file|not run): (.+?) -->\n+)?^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PROSE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.DOTALL | re.MULTILINE)  # what is no prose
@@ -59,11 +61,18 @@ def two_steps(monkeypatch):
 
     monkeypatch.setattr(TrainingArguments, "__post_init__", short)
     monkeypatch.setattr(digit_masks, "SIZES", {"train": 16, "validation": 8, "test": 8})
+    registries = (ENERGIES, ENERGY_LOSSES, TASK_LOSSES)
+    before = [dict(registry) for registry in registries]
+    yield
+    for registry, names in zip(registries, before, strict=True):  # a page may add to them
+        registry.clear()
+        registry.update(names)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if has_code(page)])
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, encoder, two_steps):
     monkeypatch.chdir(tmp_path)
+    Path("mine.csv").write_text("text,labels\n" + 20 * "a red cat,warm|big\na grey dog,cold\n")
     names = {"__name__": "__main__"}
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")  # as for a reader who runs it
