@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..utils.messages import did_you_mean
+from ..utils.messages import did_you_mean, few
 from .column_labels import asked_columns, is_zero_one
 from .common import DataError
 from .hygiene import looks_like_data
@@ -15,7 +15,6 @@ Rows = dict[str, list[Any]]
 TEXTS, LABELS = ("text", "sentence"), ("labels", "label")  # what these columns are mostly called
 IDENTIFIERS = ("id", "idx", "")  # columns that are neither
 INDEXES = ("", "Unnamed: 0", "__index_level_0__")  # what pandas makes of the index of a frame
-SHOWN = 8
 
 
 class Columns(NamedTuple):
@@ -94,7 +93,7 @@ def _found_zero_one(asked: Columns, rows: Rows, source: str) -> Chosen:
     """All columns beside the texts, if they are several and hold 0 and 1 alone."""
     if looks_like_data(rows, (*TEXTS, *LABELS, *IDENTIFIERS)):
         raise DataError(
-            f"{source}: its first row ({_few(list(rows))}) looks like data, not like names of columns. Put a header "
+            f"{source}: its first row ({few(list(rows))}) looks like data, not like names of columns. Put a header "
             "above it, such as text,labels."
         )
     binary = [name for name, values in rows.items() if name not in INDEXES and is_zero_one(values)]
@@ -107,7 +106,7 @@ def _found_zero_one(asked: Columns, rows: Rows, source: str) -> Chosen:
         assert text is not None
         note = f"no column 'labels', and the others hold 0 and 1 alone: {_labels_of(others)}; texts: column {text!r}."
         return Chosen(text, None, others, note)
-    hint = f" Columns that hold 0 and 1 alone ({_few(binary)}) can be a label each: --label_columns." if binary else ""
+    hint = f" Columns that hold 0 and 1 alone ({few(binary)}) can be a label each: --label_columns." if binary else ""
     raise DataError(
         f"{source} has no column 'labels' or 'label'; its columns are {', '.join(rows)}.{did_you_mean('labels', rows)} "
         f"Name the right one with --label_column.{hint} If its first row is data, put a header above it."
@@ -154,8 +153,4 @@ def text_cell(value: Any, place: str) -> str:
 
 
 def _labels_of(names: Sequence[str]) -> str:
-    return f"{len(names)} labels, a column each: {_few(names)}"
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
+    return f"{len(names)} labels, a column each: {few(names)}"

@@ -150,14 +150,12 @@ def fixed_size_column(values: np.ndarray) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
 
 
-def make_dataset(
-    labels: np.ndarray, *, features: np.ndarray | None = None, texts: Sequence[str] | None = None
-) -> Dataset:
+def make_dataset(inputs: np.ndarray | Sequence[str], labels: np.ndarray) -> Dataset:
     """A split from arrays: features (N, F) or N texts, and labels (N, L)."""
-    if features is not None:
-        columns = {"features": fixed_size_column(features)}
+    if isinstance(inputs, np.ndarray):
+        columns = {"features": fixed_size_column(inputs)}
     else:
-        columns = {"text": pa.array(texts, type=pa.string())}
+        columns = {"text": pa.array(inputs, type=pa.string())}
     return Dataset(pa.table({**columns, "labels": fixed_size_column(labels)}))
 
 
@@ -267,12 +265,10 @@ def label_data(
     check_splits({split: len(y) for split, y in labels.items()}, source)
     kept = {split: slice(max_train_rows if split == "train" else None) for split in labels if len(labels[split])}
     inputs, labels = ({split: by_split[split][rows] for split, rows in kept.items()} for by_split in (inputs, labels))
-    kind = "features" if isinstance(inputs["train"], np.ndarray) else "text"
-    column = "features" if kind == "features" else "texts"
-    tables = {split: make_dataset(labels[split], **{column: inputs[split]}) for split in kept}
+    tables = {split: make_dataset(inputs[split], labels[split]) for split in kept}
     return MultiLabelData(
         name,
-        kind,
+        "features" if isinstance(inputs["train"], np.ndarray) else "text",
         tables["train"],
         tables["validation"],
         tables.get("test"),

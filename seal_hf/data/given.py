@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,11 @@ def class_names(table: Dataset, column: str) -> list[str] | None:
     """As [`Tables.class_names`]."""
     feature = table.features.get(column)
     return getattr(getattr(feature, "feature", feature), "names", None)
+
+
+def loaded(data: Any, load: Callable[[Any], Any]) -> Any:
+    """A loaded data set as it is; what `load` makes of anything else."""
+    return data if hasattr(data, "label_names") else load(data)
 
 
 def in_memory(data: Any) -> Tables:

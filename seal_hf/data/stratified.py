@@ -36,33 +36,35 @@ def stratified_split(
         np.add.at(members, groups, labels != 0)
         return [np.flatnonzero(np.isin(groups, part)) for part in stratified_split(members, fractions, seed)]
     rng = np.random.default_rng(seed)
-    order = rng.permutation(len(labels))
-    bounds = [0, *np.cumsum([round(fraction * len(labels)) for fraction in fractions[:-1]]).tolist(), len(labels)]
-    room = np.diff(bounds)
-    on = np.asarray(labels)[order] != 0
-    rows_of, labels_of = (_places(axis) for axis in (on.T, on))
-    left = on.sum(0)  # rows of each label that have no part yet
+    count, num_labels = labels.shape
+    order = rng.permutation(count)
+    bounds = np.cumsum([round(fraction * count) for fraction in fractions[:-1]])
+    room = np.diff(bounds, prepend=0, append=count).tolist()
+    part_of = np.full(count, -1)  # here and below, rows are counted in `order`
+    rows, columns = np.nonzero(labels)
+    rows = np.argsort(order)[rows]
+    labels_of = _grouped(rows, columns, count)
+    rows_of = [np.sort(some) for some in _grouped(columns, rows, num_labels)]
+    left = np.bincount(columns, minlength=num_labels)  # rows of each label that have no part yet
     lacks = left[:, None] * np.asarray(fractions, dtype=np.float64)  # (L, parts)
-    part_of = np.full(len(labels), -1)
-    ties = rng.random((len(labels), len(room)))
+    ties = rng.random((count, len(room))).tolist()
     while left.any():
-        label = int(np.where(left > 0, left, len(labels) + 1).argmin())
-        for row in rows_of[label]:
-            if part_of[row] < 0:
-                wish = np.where(room > 0, lacks[label], -np.inf)
-                part = max(range(len(room)), key=lambda k: (wish[k], room[k], ties[row, k]))  # noqa: B023
-                part_of[row] = part
-                room[part] -= 1
-                lacks[labels_of[row], part] -= 1
-                left[labels_of[row]] -= 1
+        label = int(np.where(left > 0, left, count + 1).argmin())
+        for row in rows_of[label][part_of[rows_of[label]] < 0].tolist():
+            wishes = zip(lacks[label].tolist(), room, ties[row], range(len(room)), strict=True)
+            part = max(wish for wish in wishes if wish[1])[-1]
+            part_of[row] = part
+            room[part] -= 1
+            lacks[labels_of[row], part] -= 1
+            left[labels_of[row]] -= 1
     part_of[part_of < 0] = np.repeat(np.arange(len(room)), room)
     return [np.sort(order[part_of == part]) for part in range(len(room))]
 
 
-def _places(on: np.ndarray) -> list[np.ndarray]:
-    """Of each row of a matrix of booleans, the columns that are on."""
-    rows, columns = np.nonzero(on)
-    return np.split(columns, np.searchsorted(rows, np.arange(1, len(on))))
+def _grouped(keys: np.ndarray, values: np.ndarray, count: int) -> list[np.ndarray]:
+    """The values of each key from 0 to `count` - 1."""
+    order = np.argsort(keys, kind="stable")
+    return np.split(values[order], np.searchsorted(keys[order], np.arange(1, count)))
 
 
 def complete_splits(
