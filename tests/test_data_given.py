@@ -146,6 +146,9 @@ def test_a_frame_with_sets_categories_and_missing_texts():
     assert load_multilabel(category).label_names == MOODS
 
 
+TABLE = Dataset.from_dict({"x": [1]})
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -1,9 +1,9 @@
 """Tag sequences: names, files, folders and Hub ids into splits of words and tags.
 
 Dispatch of [`load_tags`]: nothing or `toy_tags` -> the embedded task; else, by `tag_files.py`, .srl -> `srl.py`; a file
-with `<NEWREFERENCE>` -> `references.py`; .json, .jsonl, and what `given.py` finds (tables in memory, parquet, folders of
-`save_to_disk`, `owner/name` on the Hub) -> `tables.py`; other files -> `columns.py`; a plain name -> that folder under
-`data_dir`.
+with `<NEWREFERENCE>` -> `references.py`; .json, .jsonl, and what `given.py` finds (tables in memory, parquet, folders
+of `save_to_disk`, `owner/name` on the Hub) -> `tables.py`; other files -> `columns.py`; a plain name -> that folder
+under `data_dir`.
 """
 
 from __future__ import annotations
