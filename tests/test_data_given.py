@@ -94,7 +94,7 @@ LABELS = {
 
 @pytest.mark.parametrize(
     ("form", "split", "kind"),
-    [(*case, "one each") for case in CASES] + [(*case, kind) for case in ONE for kind in LABELS],
+    [(*case, "one each") for case in CASES] + [(*case, kind) for case in ONE for kind in ("names", "ids", "booleans")],
 )
 def test_label_sets_equal_those_of_a_csv(tmp_path, form, split, kind):
     column = "sentence" if kind == "ids" else "text"
