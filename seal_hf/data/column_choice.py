@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..utils.messages import did_you_mean, few
-from .column_labels import asked_columns, is_zero_one
+from .column_labels import asked_columns, is_all_but, is_zero_one
 from .common import DataError
 from .hygiene import looks_like_data
 from .label_cells import is_number, valid_text
@@ -69,23 +69,17 @@ def choose(asked: Columns, rows: Rows, classes: Collection[str], source: str) ->
 
 
 def _each_label(asked: Columns, rows: Rows, source: str) -> Chosen:
-    for name, default in (("label_column", None), ("label_format", "auto")):
-        if getattr(asked, name) != default:
-            raise DataError(
-                f"`{name}` is read where one column holds all labels, but `label_columns` is set. Leave it out."
-            )
+    for name, value in (("label_column", asked.label_column), ("label_format", asked.label_format)):
+        if value not in (None, "auto"):
+            raise DataError(f"`{name}` is of one column with all labels, but `label_columns` is set. Leave out either.")
     assert asked.label_columns is not None
     words = [asked.label_columns] if isinstance(asked.label_columns, str) else list(asked.label_columns)
-    if words and words[0].startswith("all_but"):
+    if is_all_but(words):
         text = asked.text_column or find_text_column(rows, (), source)
         names = asked_columns(words, list(rows), (text, *INDEXES), source)
     else:
         names = asked_columns(words, list(rows), (), source)
         text = asked.text_column or find_text_column(rows, names, source)
-    if text in names:
-        raise DataError(
-            f"{source}: column {text!r} is that of the texts and of a label. Take it out of --label_columns."
-        )
     return Chosen(text, None, names, f"texts: column {text!r}; {_labels_of(names)}.")
 
 
@@ -134,14 +128,14 @@ def find_text_column(rows: Rows, labels: Collection[str], source: str) -> str:
     strings = [
         name
         for name, values in rows.items()
-        if name not in labels and any(isinstance(v, str) and not is_number(v) for v in values[:100])
+        if name not in labels
+        and name.lower() not in IDENTIFIERS
+        and any(isinstance(v, str) and not is_number(v) for v in values[:100])
     ]
-    found = [name for name in strings if name.lower() not in IDENTIFIERS] or strings
-    if len(found) == 1:
-        return found[0]
-    what = (
-        f"{len(found)} columns of text: {', '.join(found)}" if found else f"no column of text among {', '.join(rows)}"
-    )
+    if len(strings) == 1:
+        return strings[0]
+    several = f"{len(strings)} columns of text: {', '.join(strings)}"
+    what = several if strings else f"no column of text among {', '.join(rows)}"
     raise DataError(f"{source} has {what}. Name the one to classify with --text_column.")
 
 

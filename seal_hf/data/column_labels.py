@@ -14,19 +14,23 @@ NUMBERS = {0: 0.0, 1: 1.0, "0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "false": 
 ALL_BUT = "all_but"
 
 
-def asked_columns(asked: str | Sequence[str], known: Sequence[str], never: Collection[str], source: str) -> list[str]:
+def is_all_but(words: Sequence[str]) -> bool:
+    """Whether `label_columns` names the columns that hold no labels."""
+    return bool(words) and words[0].split(" ")[0] == ALL_BUT
+
+
+def asked_columns(words: Sequence[str], known: Sequence[str], never: Collection[str], source: str) -> list[str]:
     """The columns that `label_columns` asks for.
 
     Args:
-        asked: names of columns, or one text of names with commas between; after `all_but`, those that hold no labels.
+        words: names of columns, also several with commas between; after `all_but`, those that hold no labels.
         known: the columns there are.
         never: columns that are none of all others.
 
     Raises:
         DataError: a column that is not there or is named twice, or no column.
     """
-    words = [asked] if isinstance(asked, str) else list(asked)
-    but = bool(words) and (words[0] == ALL_BUT or words[0].startswith(f"{ALL_BUT} "))
+    but = is_all_but(words)
     if but:
         words = [words[0].removeprefix(ALL_BUT).strip(), *words[1:]]
     parts = [[word] if word in known else word.split(",") for word in words]

@@ -63,7 +63,7 @@ def load_arff_folder(
         notes.append(f"identifier attribute {', '.join(identifiers)} {action}.")
     repeated = sorted({name for table in tables.values() for name in table.repeated})
     if repeated:
-        notes.append(f"{len(repeated)} attribute names repeat, and got numbers, as {repeated[0]}_2: {few(repeated)}.")
+        notes.append(f"{len(repeated)} attribute names repeat, and all but the first are numbered: {few(repeated)}.")
     return feature_data(name, splits, origins, features, labels, normalize, str(path), notes, max_train_rows)
 
 
@@ -133,9 +133,7 @@ def _label_names(folder: Path, name: str, table: Table) -> list[str]:
         )
     twice = next((label for label in names if label in table.repeated), None)
     if twice is not None:  # the other would be a feature that gives the label away
-        raise DataError(
-            f"{folder}: label {twice!r} of {name}.arff is the name of several attributes. Rename the others."
-        )
+        raise DataError(f"{folder}: label {twice!r} of {name}.arff names several attributes. Rename the others.")
     if len(set(names)) != len(names):
         raise DataError(f"{path}: label {max(names, key=names.count)!r} is listed twice.")
     return names
