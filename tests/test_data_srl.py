@@ -130,8 +130,6 @@ def test_mistakes_are_named(tmp_path, old, new, message):
 def test_other_mistakes(tmp_path):
     with pytest.raises(DataError, match="no proposition in 1 sentences"):
         load_srl(folder(tmp_path, train=NONE))
-    with pytest.raises(DataError, match="'user/srl' is no folder"):
-        load_srl("user/srl")
     with pytest.raises(DataError, match="'nowhere' not found: .* Give a path[.]$"):  # roles have no embedded data set
         load_srl("nowhere")
 

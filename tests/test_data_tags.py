@@ -174,7 +174,7 @@ def test_a_single_file_is_split_by_seed(tmp_path):
     words = [words[0] for split in SPLITS for words, _ in rows(data, split)]
     assert sorted(words) == sorted(f"w{i}" for i in range(50))
     assert rows(load_tags(str(file), seed=2)) == rows(data) != rows(load_tags(str(file), seed=3))
-    assert any("one file: 40 / 5 / 5 rows" in note for note in data.notes)
+    assert any("no splits: 40 / 5 / 5 rows" in note for note in data.notes)
 
 
 def test_files_that_name_no_split(tmp_path):
@@ -292,7 +292,8 @@ def test_tables_of_a_folder(tmp_path, monkeypatch):
         table.to_parquet(tmp_path / "data" / f"{split}.parquet")
     data = load_tags(str(tmp_path / "data"))
     assert rows(data) == rows(data, "validation") == [(["a", "b"], ["B-X", "I-X"])]
-    assert data.notes == ["train: 1 empty sentences dropped.", "validation: 1 empty sentences dropped."]
+    assert data.notes[:1] == ["words: column 'tokens'; tags: column 'ner_tags'."]
+    assert data.notes[1:3] == ["train: 1 empty sentences dropped.", "validation: 1 empty sentences dropped."]
     (tmp_path / "all.jsonl").write_text(jsonl("kind"))
     with pytest.raises(DataError, match="no column tags or ner_tags.*columns are tokens, kind.*--tag_column"):
         load_tags(str(tmp_path / "all.jsonl"))
@@ -369,7 +370,10 @@ def test_a_hub_data_set(monkeypatch):
     assert [len(getattr(data, split)) for split in SPLITS] == [18, 2, 3]
     words = [words[0] for split in SPLITS[:2] for words, _ in rows(data, split)]
     assert sorted(words) == sorted(f"w{i}" for i in range(20))
-    assert data.notes == ["no validation split: train is split at random: 18 train, 2 validation (seed 5)."]
+    assert data.notes == [
+        "no validation split: 2 rows out of train, stratified by label (seed 5).",
+        "rows stand in two splits (kept): 3 of test in train. Figures on them flatter.",
+    ]
     monkeypatch.setattr("datasets.load_dataset", lambda *_: {"extra": None})
     with pytest.raises(DataError, match="'user/ner' has the splits extra, expected train, validation, test"):
         load_tags("user/ner")

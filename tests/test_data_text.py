@@ -157,7 +157,7 @@ def test_one_file_is_split_80_10_10_by_seed_and_disjoint(tmp_path):
     assert [len(getattr(one, split)) for split in SPLITS] == [40, 5, 5]
     assert dict(rows_of(one)) == {f"t{i}": {str(i % 3)} for i in range(50)}  # all rows, each with its own label
     assert rows_of(one) == rows_of(again) != rows_of(other)
-    assert "one file: 40 / 5 / 5 rows for train, validation and test (seed 1)." in one.notes
+    assert "no splits: 40 / 5 / 5 rows for train, validation and test, stratified by label (seed 1)." in one.notes
     few = load_multilabel(str(path), seed=1, max_train_rows=7)
     assert few.train["text"][:] == one.train["text"][:7] and few.test["text"][:] == one.test["text"][:]
 
@@ -362,7 +362,7 @@ def test_a_hub_data_set_without_validation_split(tmp_path):
     seen = dict(map(tuple, csv_set["rows"]["train"] + csv_set["rows"]["validation"]))
     assert seen == {text: [float("fear" in cell), 1.0] for text, cell in rows}  # all rows, each with its own labels
     assert csv_set["rows"]["test"] == [["x", [1.0, 0.0]]]
-    assert "no validation split: 2 rows out of train (seed 5)." in csv_set["notes"]
+    assert "no validation split: 2 rows out of train, stratified by label (seed 5)." in csv_set["notes"]
     assert {split: len(part) for split, part in lists["rows"].items()} == {"train": 16, "validation": 2, "test": 2}
     assert all(
         labels == [float(int(t[1:]) % 2 == i) for i in (0, 1)] for part in lists["rows"].values() for t, labels in part

@@ -2,23 +2,28 @@
 model.
 
 Dispatch of [`load_multilabel`]: nothing or `digits` -> the embedded data; a folder or file with .arff -> `mulan.py`;
-csv, tsv, jsonl -> `text.py`; a plain name -> that folder under `data_dir`; `owner/name` -> the Hub. [`load_tags`] and
-[`load_srl`] do the same for tag sequences, see `tags.py`.
+csv, tsv, jsonl -> `text.py`; a plain name -> that folder under `data_dir`; tables in memory, parquet, folders of
+`save_to_disk` and `owner/name` on the Hub -> `given.py`. [`load_tags`] and [`load_srl`] do the same for tag sequences,
+see `tags.py`, and [`load_masks`] for images.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 from .arguments import DataArguments, MaskDataArguments, TagDataArguments
+from .column_choice import Columns
 from .common import NORMALIZE, DataError, MultiLabelData, Origins, find_data
 from .digits import load_digit_groups
+from .given import from_hub, in_memory, is_stored, stored
 from .line_files import SUFFIXES
 from .masks import SegmentationData, load_masks
 from .mulan import load_arff_folder
 from .tags import TagSequenceData, load_srl, load_tags
-from .text import load_hub, load_text
+from .text import load_tables, load_text
 
 __all__ = [
     "DataArguments",
@@ -38,12 +43,13 @@ __all__ = [
 
 
 def load_multilabel(
-    dataset: str | None = None,
+    dataset: Any = None,
     *,
     data_dir: str | None = None,
     normalize: str = "none",
     text_column: str | None = None,
-    label_column: str = "labels",
+    label_column: str | None = None,
+    label_columns: str | Sequence[str] | None = None,
     label_format: str = "auto",
     keep_id: bool = False,
     keep_root: bool = False,
@@ -51,14 +57,26 @@ def load_multilabel(
     seed: int = 0,
     sample_weight: str | None = None,
 ) -> MultiLabelData:
-    """A multi-label data set by name, folder, file or Hub id.
+    """A multi-label data set, of features or of texts.
+
+    A table without splits is split 80/10/10, stratified by label. What was chosen, and what looks wrong in the data,
+    stands in `notes`.
 
     Args:
-        dataset: `digits` (default), a path, a name under `data_dir`, or `owner/name` on the Hub.
+        dataset: `digits` (default); a path: ARFF, csv, tsv, jsonl or parquet, files or folders of a file per split, or
+            a folder of `save_to_disk`; a name under `data_dir`; `owner/name` on the Hub; or a table in memory: a
+            `datasets.Dataset` or `DatasetDict`, a pandas frame, or a mapping of split names to these.
         data_dir: folder of named data sets, searched two levels deep; default: the environment variable SEAL_HF_DATA.
         normalize: of features: `none`, `minmax`, `standard`, `auto` (standard, but columns of 0 and 1 stay); fitted on
             train.
-        text_column, label_column, label_format: of text, see `text.py`.
+        text_column: of texts; default: `text`, `sentence`, or the only column of strings beside the labels.
+        label_column: of label sets: a list, a JSON list, or values separated by comma, semicolon or bar; a lone value
+            is a set of one. Default: `labels`, `label`, or the only column of classes.
+        label_columns: columns of 0 and 1, one per label: names, or a text `a,b,c`; after `all_but`, the columns that
+            are no labels: `all_but text,id`. Default: where no column of label sets is found, all beside the texts, if
+            they are two or more and hold 0 and 1 alone.
+        label_format: of `label_column`: `ids` (numbers into `labels.txt`, or 0-based), `names`, `multi_hot`; `auto`:
+            see [`label_matrix`]; classes of a `datasets` feature are ids.
         keep_id: keep an identifier attribute of an ARFF file.
         keep_root: keep the root of the class hierarchy of Clus ARFF files as a label, which every row has.
         max_train_rows: keep the first rows of the train split.
@@ -74,30 +92,34 @@ def load_multilabel(
     if normalize not in NORMALIZE:
         raise DataError(f"`normalize` is {normalize!r}; it must be one of {', '.join(NORMALIZE)}.")
     common: dict[str, Any] = {"max_train_rows": max_train_rows, "seed": seed}
-    weights: dict[str, Any] = {} if sample_weight is None else {"sample_weight": sample_weight}
-    columns: dict[str, Any] = {"text_column": text_column, "label_column": label_column, "label_format": label_format}
-    embedded = dataset is None or dataset == "digits"
-    path = None if dataset is None or embedded else _find(dataset, data_dir)
-    if keep_root and (path is None or not _is_arff(path)):
-        name = dataset or "digits"
+    columns = Columns(text_column, label_column, label_columns, label_format)
+    dataset = fspath(dataset) if isinstance(dataset, PathLike) else dataset
+    name = dataset or "digits" if isinstance(dataset, str | None) else "the table"
+    path = _find(dataset, data_dir) if isinstance(dataset, str) and dataset != "digits" else None
+    features = name == "digits" or (path is not None and _is_arff(path))
+    if keep_root and (path is None or not features):
         raise DataError(f"`keep_root` is set, but {name} is no Clus ARFF with a class hierarchy. Leave it out.")
-    features = embedded or (path is not None and _is_arff(path))
-    _check_kind(dataset or "digits", features, normalize, keep_id, columns)
-    if dataset is None or embedded:
-        if weights:
-            raise DataError("`sample_weight` names a column, and the embedded digits have none. Leave it out.")
+    _check_kind(name, features, normalize, keep_id, columns)
+    if name == "digits" and sample_weight is not None:
+        raise DataError("`sample_weight` names a column, and the embedded digits have none. Leave it out.")
+    common |= {} if sample_weight is None else {"sample_weight": sample_weight}
+    if not isinstance(dataset, str | None):
+        return load_tables(in_memory(dataset), columns, **common)
+    if name == "digits":
         return load_digit_groups(normalize, **common)
     if path is None:
-        return load_hub(dataset, **columns, **common, **weights)
-    if _is_arff(path):
-        return load_arff_folder(path, normalize=normalize, keep_id=keep_id, keep_root=keep_root, **common, **weights)
-    return load_text(path, **columns, **common, **weights)
+        return load_tables(from_hub(name), columns, **common)
+    if features:
+        return load_arff_folder(path, normalize=normalize, keep_id=keep_id, keep_root=keep_root, **common)
+    if is_stored(path):
+        return load_tables(stored(path), columns, **common)
+    return load_text(path, columns, **common)
 
 
-def _check_kind(name: str, features: bool, normalize: str, keep_id: bool, columns: dict) -> None:
+def _check_kind(name: str, features: bool, normalize: str, keep_id: bool, columns: Columns) -> None:
     """Raises DataError for options of features beside texts, or of texts beside features."""
-    of_texts = {"text_column": None, "label_column": "labels", "label_format": "auto"}
-    wrong = [option for option, default in of_texts.items() if features and columns[option] != default]
+    defaults = Columns()._asdict()
+    wrong = [option for option, value in columns._asdict().items() if features and value != defaults[option]]
     wrong += [] if features else ["normalize"] * (normalize != "none") + ["keep_id"] * keep_id
     if wrong:
         kind, other = ("features", "texts") if features else ("texts", "features")
@@ -118,4 +140,4 @@ def _is_arff(path: Path) -> bool:
 
 def _find(dataset: str, data_dir: str | None) -> Path | None:
     """The path of a data set, or None for a Hub id."""
-    return find_data(dataset, data_dir, (".arff", *SUFFIXES), "digits")
+    return find_data(dataset, data_dir, (".arff", *SUFFIXES, ".parquet"), "digits")

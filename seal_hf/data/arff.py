@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ class Table:
         hierarchy: all class paths that the header of a Clus file declares.
         identifiers: names of the attributes that were dropped, or kept as an index, as identifiers.
         ids: (N,) values of the first identifier; None if there is none.
+        repeated: as of [`ArffFile`].
     """
 
     values: np.ndarray
@@ -41,6 +42,7 @@ class Table:
     hierarchy: list[str]
     identifiers: list[str]
     ids: np.ndarray | None
+    repeated: list[str]
 
 
 class ArffFile:
@@ -52,6 +54,7 @@ class ArffFile:
         kinds: of each, `NUMERIC`, `REAL`, `INTEGER`, `STRING`, or the list of values of a nominal one.
         class_index: the place of Clus' `class hierarchical` attribute, whose kind is `STRING`; None in other files.
         hierarchy: all class paths that the header of a Clus file declares.
+        repeated: names that several attributes have; all but the first have a number behind it in `names`.
 
     Raises:
         DataError: a file that ends early or is not ARFF, naming the line.
@@ -62,6 +65,7 @@ class ArffFile:
         lines = self._header()
         self._first_line = len(lines) + 2  # of the data
         header = re.sub(r"(?im)^[ \t]*(@\w+)[ \t]+", r"\1 ", "".join(lines))  # liac-arff takes no tab there
+        header, self.repeated = _numbered(header)
         self.names = [unescape(match.group(1)) for match in ATTRIBUTE.finditer(header)]
         clus = HIERARCHICAL.search(header)
         self.hierarchy = [node.strip() for node in clus.group(3).split(",")] if clus else []
@@ -169,7 +173,7 @@ def read_arff(path: Path, keep_id: bool = False, identifiers: Sequence[str] | No
     join_binary = file.class_index is None
     values, out_names, found = numbers(path, len(rows), names, kinds, columns, keep_id, identifiers, join_binary)
     ids = id_column(columns[names.index(found[0])]) if found else None
-    return Table(values, out_names, paths, file.hierarchy, found, ids)
+    return Table(values, out_names, paths, file.hierarchy, found, ids, file.repeated)
 
 
 def unescape(name: str) -> str:
@@ -177,6 +181,26 @@ def unescape(name: str) -> str:
     if len(name) > 1 and name[0] == name[-1] and name[0] in "'\"":
         name = name[1:-1]
     return re.sub(r"\\(.)", r"\1", name)
+
+
+def _numbered(header: str) -> tuple[str, list[str]]:
+    """A header in which attributes of one name are told apart, `x`, `x_2`, `x_3`; and these names."""
+    taken = {unescape(match[1]) for match in ATTRIBUTE.finditer(header)}
+    seen: set[str] = set()
+    repeated: list[str] = []
+
+    def renamed(match: re.Match) -> str:
+        name = unescape(match[1])
+        if name not in seen:
+            seen.add(name)
+            return match[0]
+        repeated.append(name)
+        new = next(new for number in count(2) if (new := f"{name}_{number}") not in taken)
+        taken.add(new)
+        escaped = re.sub(r"([\\'])", r"\\\1", new)
+        return f"{match[0].removesuffix(match[1])}'{escaped}'"
+
+    return ATTRIBUTE.sub(renamed, header), list(dict.fromkeys(repeated))
 
 
 def _count_values(line: str) -> int:

@@ -17,7 +17,10 @@ class DataArguments:
         default="none", metadata={"help": "Of features, fitted on train: none, minmax, standard, auto."}
     )
     text_column: str | None = field(default=None, metadata={"help": "Column of the text; default: found."})
-    label_column: str = field(default="labels", metadata={"help": "Column of the labels."})
+    label_column: str | None = field(default=None, metadata={"help": "Column of the label sets; default: found."})
+    label_columns: list[str] | None = field(
+        default=None, metadata={"help": "Columns of 0 and 1, one per label: a,b,c or all_but text,id; default: found."}
+    )
     label_format: str = field(default="auto", metadata={"help": "auto, ids, names or multi_hot."})
     keep_id: bool = field(default=False, metadata={"help": "Keep an identifier attribute as an integer feature."})
     keep_root: bool = field(default=False, metadata={"help": "Keep the root of a class hierarchy as a label."})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ import pyarrow as pa
 from datasets import Dataset
 
 from ..utils.messages import did_you_mean
+from .hygiene import keys_of, repeat_notes
 
 SPLITS = ("train", "validation", "test")
 NORMALIZE = ("none", "minmax", "standard", "auto")
@@ -151,17 +152,13 @@ def fixed_size_column(values: np.ndarray) -> pa.Array:
 
 
 def make_dataset(
-    labels: np.ndarray,
-    *,
-    features: np.ndarray | None = None,
-    texts: Sequence[str] | None = None,
-    weights: np.ndarray | None = None,
+    inputs: np.ndarray | Sequence[str], labels: np.ndarray, weights: np.ndarray | None = None
 ) -> Dataset:
     """A split from arrays: features (N, F) or N texts, labels (N, L), and perhaps weights (N,) of rows."""
-    if features is not None:
-        columns = {"features": fixed_size_column(features)}
+    if isinstance(inputs, np.ndarray):
+        columns = {"features": fixed_size_column(inputs)}
     else:
-        columns = {"text": pa.array(texts, type=pa.string())}
+        columns = {"text": pa.array(inputs, type=pa.string())}
     if weights is not None:
         columns["sample_weight"] = pa.array(weights, type=pa.float32())
     return Dataset(pa.table({**columns, "labels": fixed_size_column(labels)}))
@@ -238,33 +235,64 @@ def feature_data(
 ) -> MultiLabelData:
     """Checked feature data, with its normalisation, from (features, labels) arrays and their origins by split, and
     perhaps weights of the training rows."""
-    if max_train_rows is not None:
-        x, y = splits["train"]
-        splits["train"] = x[:max_train_rows], y[:max_train_rows]
-        origins["train"] = origins["train"].take(slice(max_train_rows))
-    check_splits({split: len(y) for split, (_, y) in splits.items()}, source)
     if not feature_names:
         raise DataError(f"{source}: no attribute is a feature.")
     for split, (x, _) in splits.items():
         check_finite(x, feature_names, f"{source}, {split} split")
+    inputs, labels = {split: x for split, (x, _) in splits.items()}, {split: y for split, (_, y) in splits.items()}
+    data = label_data(name, source, inputs, labels, origins, label_names, notes, max_train_rows, weights)
+    data.feature_names = list(feature_names)
+    data.scaling = fit_scaling(inputs["train"][:max_train_rows], normalize)
+    return data
+
+
+def label_data(
+    name: str,
+    source: str,
+    inputs: Mapping[str, Any],
+    labels: Mapping[str, np.ndarray],
+    origins: Mapping[str, Origins],
+    label_names: Sequence[str],
+    notes: Sequence[str],
+    max_train_rows: int | None = None,
+    weights: np.ndarray | None = None,
+) -> MultiLabelData:
+    """The data set of all loaders, from what they read by split.
+
+    Args:
+        name, label_names, notes: of [`MultiLabelData`].
+        source: for messages.
+        inputs: features (N, F), or N texts.
+        labels: (N, L).
+        origins: of N rows.
+        max_train_rows: keep the first rows of the train split.
+        weights: of the training rows that are kept, or None.
+
+    Raises:
+        DataError: no row for train or validation.
+    """
+    check_splits({split: len(y) for split, y in labels.items()}, source)
+    kept = {split: slice(max_train_rows if split == "train" else None) for split in labels if len(labels[split])}
+    inputs, labels = ({split: by_split[split][rows] for split, rows in kept.items()} for by_split in (inputs, labels))
     weigh = {"train": weights}
-    tables = {s: make_dataset(y, features=x, weights=weigh.get(s)) for s, (x, y) in splits.items() if len(y)}
-    notes = [*notes, *label_notes({split: y for split, (_, y) in splits.items()}, label_names)]
+    tables = {split: make_dataset(inputs[split], labels[split], weigh.get(split)) for split in kept}
     return MultiLabelData(
         name,
-        "features",
+        "features" if isinstance(inputs["train"], np.ndarray) else "text",
         tables["train"],
         tables["validation"],
         tables.get("test"),
         list(label_names),
-        list(feature_names),
-        notes,
-        fit_scaling(splits["train"][0], normalize),
-        {split: origins[split] for split in tables},
+        notes=[
+            *notes,
+            *label_notes(labels, label_names),
+            *repeat_notes({split: keys_of(rows) for split, rows in inputs.items()}),
+        ],
+        origins={split: origins[split].take(rows) for split, rows in kept.items()},
     )
 
 
-def label_notes(labels: dict[str, np.ndarray], names: Sequence[str]) -> list[str]:
+def label_notes(labels: Mapping[str, np.ndarray], names: Sequence[str]) -> list[str]:
     """Rows without labels, unknown labels, and labels that no training row has, are kept, and counted."""
     empty = sum(int((y == 0).all(1).sum()) for y in labels.values())
     total = sum(len(y) for y in labels.values())

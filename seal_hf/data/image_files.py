@@ -43,8 +43,9 @@ def files_by_stem(folder: Path) -> dict[str, Path]:
 
 
 def pixels(image: Any) -> np.ndarray:
-    """Of a file, a PIL image, or nested lists. What is not 8 bits per channel stays as it is, to be refused."""
-    image = opened(image) if isinstance(image, Path) else image
+    """Of a file, a PIL image, nested lists, or the bytes or path of a file in a cell. What is not 8 bits per
+    channel stays as it is, to be refused."""
+    image = _opened_cell(image)
     if not hasattr(image, "convert"):
         values = np.asarray(image)
         whole = values.dtype.kind in "iu" and values.size and values.min() >= 0 and values.max() <= 255
@@ -56,7 +57,16 @@ def pixels(image: Any) -> np.ndarray:
 
 def mask_values(mask: Any) -> np.ndarray:
     """As it is stored: of a palette, the indices; of one bit, 0 and 1."""
-    return np.asarray(opened(mask) if isinstance(mask, Path) else mask)
+    return np.asarray(_opened_cell(mask))
+
+
+def _opened_cell(cell: Any) -> Any:
+    """The image of a path, or of `{"bytes": ..., "path": ...}`, as parquet has it; other cells as they are."""
+    if isinstance(cell, dict) and cell.get("bytes") is not None:
+        return opened(Path(cell.get("path") or "an image of the table"), cell["bytes"])
+    if isinstance(cell, dict) and cell.get("path"):
+        cell = cell["path"]
+    return opened(Path(cell)) if isinstance(cell, (str, Path)) else cell
 
 
 def as_rgb(image: np.ndarray, where: str) -> np.ndarray:
@@ -100,10 +110,11 @@ def as_mask(mask: np.ndarray, where: str) -> np.ndarray:
     return mask.astype(np.uint8)
 
 
-def opened(file: Path) -> Any:
-    """A PIL image. Through `datasets`, as pillow is no dependency of ours: only image files need it."""
+def opened(file: Path, content: bytes | None = None) -> Any:
+    """A PIL image, of a file or its content. Through `datasets`, as pillow is no dependency of ours: only image files
+    need it."""
     try:
-        return datasets.Image().decode_example({"path": str(file), "bytes": None})
+        return datasets.Image().decode_example({"path": str(file), "bytes": content})
     except ImportError as error:
         raise DataError(f"{file}: image files need pillow, which is not installed: pip install pillow.") from error
     except Exception as error:

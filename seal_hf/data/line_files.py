@@ -71,7 +71,10 @@ def _table(path: Path, without_header: Sequence[str]) -> Iterator[Row]:
         unquote = is_tsv and not headerless  # pandas and spreadsheets quote in a tsv as in a csv, [""joy""]
         header = list(without_header[: len(cells)]) if headerless else [*map(unquoted, cells)] if unquote else cells
         if len(set(header)) != len(header):
-            raise DataError(f"{path}: two columns have the same name: {', '.join(header)}.")
+            raise DataError(
+                f"{path}: two columns have the same name: {', '.join(header)}. If this is a row of data, the file "
+                "has no header: put the names of the columns above it."
+            )
         yield 1, header
         if not headerless and (first := next(rows, None)) is None:
             raise DataError(f"{path} is empty: a header ({', '.join(header)}) and no rows.")

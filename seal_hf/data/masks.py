@@ -1,4 +1,5 @@
-"""Images with binary masks: `.npz` files, folders of images and masks, Hub ids, and the embedded digits.
+"""Images with binary masks: `.npz` files, folders of images and masks, tables in memory, on disk and on the Hub, and
+the embedded digits.
 
 Masks hold 0 (background), 1 (foreground) and 255 (does not count). Image files often have 255 for the foreground: where
 no mask of a data set holds a 1, that is what 255 means, which is noted.
@@ -9,16 +10,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from os import PathLike, fspath
 from pathlib import Path
+from typing import Any
 
-import datasets
 import numpy as np
 
 from ..structures.masks import IGNORE
 from ..utils.messages import did_you_mean
-from .common import DataError, Origins, check_splits, find_data, id_column, random_split
+from .common import DataError, Origins, check_splits, find_data
 from .digit_masks import draw_digit_masks
+from .given import Tables, from_hub, in_memory, is_stored, stored
+from .hygiene import keys_of, repeat_notes
 from .image_files import IMAGE_SUFFIXES, as_mask, as_rgb, files_by_stem, mask_values, pixels, resized, size_of
+from .stratified import complete_splits
 
 SPLIT_WORDS = {"train": ("train",), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
 IMAGE_NAMES, MASK_NAMES = ("image", "images", "pixel_values"), ("mask", "masks", "label", "labels", "annotation")
@@ -80,7 +85,7 @@ class SegmentationData:
 
 
 def load_masks(
-    dataset: str | None = None,
+    dataset: Any = None,
     *,
     data_dir: str | None = None,
     image_size: int | None = None,
@@ -89,20 +94,21 @@ def load_masks(
     max_train_rows: int | None = None,
     seed: int = 0,
 ) -> SegmentationData:
-    """Images with binary masks, by name, folder, file or Hub id.
+    """Images with binary masks, by name, folder, file or Hub id, or in a table.
 
     Args:
         dataset: `digits` (default), drawn from scikit-learn's; a folder of `.npz` files, one per split, each with
             arrays `images` (N, H, W, 3) and `masks` (N, H, W); one such file; a folder with `images` and `masks`, files
             of equal stems, or with these below `train`, `validation` and `test`; the name of a folder below `data_dir`;
-            or `owner/name` on the Hub, with a column of images and one of masks.
+            or, with a column of images and one of masks: parquet, a folder of `save_to_disk`, `owner/name` on the Hub,
+            a `datasets.Dataset` or `DatasetDict`, a pandas frame, a mapping of split names to these.
         data_dir: folder of named data sets, searched two levels deep; default: the environment variable SEAL_HF_DATA.
         image_size: resize to that many pixels a side, images bilinearly, masks to the nearest; needed where images have
             several sizes.
-        image_column, mask_column: of Hub data; default: the first of the usual names.
+        image_column, mask_column: of tables; default: the first of the usual names.
         max_train_rows: keep the first rows of the train split.
         seed: of the embedded data, and of splits that the data does not fix: 80/10/10, or a tenth of train for a
-            missing validation split.
+            missing validation split; masks without an object have their share in each.
 
     Raises:
         DataError: what is wrong, where, and what to do.
@@ -110,23 +116,34 @@ def load_masks(
     for name, value in (("max_train_rows", max_train_rows), ("image_size", image_size)):
         if value is not None and value < 1:
             raise DataError(f"`{name}` is {value}; it must be at least 1.")
-    embedded, reader = dataset is None or dataset == "digits", _Reader(image_size)
-    path = None if dataset is None or embedded else find_data(dataset, data_dir, (".npz",), "digits")
-    if dataset is None or embedded:
-        source, drawn = "digits", draw_digit_masks(seed)
-        splits = {split: reader.rows(rows, f"digits, {split} split") for split, rows in drawn.items()}
-    elif path is not None:
-        source = path.stem if path.is_file() else path.name
-        splits = _read_path(path, reader)
-    else:
-        source = dataset.partition(":")[0].split("/")[-1]
-        splits = _read_hub(dataset, reader, image_column, mask_column)
-    reader.settle(splits, dataset or "embedded digits")
+    reader = _Reader(image_size)
+    name, source, splits = _read(dataset, data_dir, reader, (image_column, mask_column), seed)
+    reader.settle(splits, source)
     splits = _complete(splits, reader.notes, seed)
-    if max_train_rows is not None and "train" in splits:
+    if max_train_rows is not None:
         splits["train"] = splits["train"].take(slice(max_train_rows))
-    check_splits({split: len(rows) for split, rows in splits.items()}, str(dataset))
-    return SegmentationData(source, splits["train"], splits["validation"], splits.get("test"), notes=reader.notes)
+    check_splits({split: len(rows) for split, rows in splits.items()}, source)
+    notes = reader.notes + repeat_notes({split: keys_of(rows.images) for split, rows in splits.items()})
+    return SegmentationData(name, splits["train"], splits["validation"], splits.get("test"), notes=notes)
+
+
+def _read(
+    dataset: Any, data_dir: str | None, reader: _Reader, columns: tuple[str | None, str | None], seed: int
+) -> tuple[str, str, dict[str, SegmentationSplit]]:
+    """The name of a data set, what it is for messages, and its splits."""
+    dataset = fspath(dataset) if isinstance(dataset, PathLike) else dataset
+    if dataset is None or (isinstance(dataset, str) and dataset == "digits"):
+        drawn = draw_digit_masks(seed).items()
+        return (
+            "digits",
+            "embedded digits",
+            {split: reader.rows(rows, f"digits, {split} split") for split, rows in drawn},
+        )
+    path = find_data(dataset, data_dir, (".npz", ".parquet"), "digits") if isinstance(dataset, str) else None
+    if path is not None and not is_stored(path):
+        return path.stem if path.is_file() else path.name, dataset, _read_path(path, reader)
+    tables = stored(path) if path else from_hub(dataset) if isinstance(dataset, str) else in_memory(dataset)
+    return tables.name, tables.source, _read_tables(tables, reader, *columns)
 
 
 class _Reader:
@@ -220,18 +237,13 @@ class _Reader:
 
 
 def _complete(splits: dict[str, SegmentationSplit], notes: list[str], seed: int) -> dict[str, SegmentationSplit]:
-    """A validation split where there is none: of one file, 80/10/10; else a tenth of train."""
-    if "all" in splits:
-        rows = splits["all"]
-        parts = random_split(len(rows), (0.8, 0.1, 0.1), seed)
-        notes.append(f"split 80/10/10 (seed {seed}).")
-        return {split: rows.take(part) for split, part in zip(SPLIT_WORDS, parts, strict=True)}
-    if "train" in splits and "validation" not in splits:
-        fit, validation = random_split(len(splits["train"]), (0.9, 0.1), seed)
-        notes.append(f"no validation split: {len(validation)} rows out of train (seed {seed}).")
-        whole = splits["train"]
-        return {**splits, "train": whole.take(fit), "validation": whole.take(validation)}
-    return splits
+    """A validation split where there is none: of one table, 80/10/10; else a tenth of train."""
+    objects = {split: (rows.masks == 1).any((1, 2))[:, None] for split, rows in splits.items()}
+    parts = complete_splits(objects, seed, notes)
+    return {
+        split: splits[key] if len(ids) == len(splits[key]) else splits[key].take(ids)
+        for split, (key, ids) in parts.items()
+    }
 
 
 # --- where the data is -----------------------------------------------------------------------------------------------
@@ -329,29 +341,20 @@ def paired_files(folder: Path) -> list[tuple[Path, Path]]:
     return [(images[stem], masks[stem]) for stem in images]
 
 
-def _read_hub(
-    name: str, reader: _Reader, image_column: str | None, mask_column: str | None
+def _read_tables(
+    tables: Tables, reader: _Reader, image_column: str | None, mask_column: str | None
 ) -> dict[str, SegmentationSplit]:
-    """`owner/name`, or `owner/name:configuration`, through `datasets.load_dataset`; no code of the repo is run."""
-    repo, _, configuration = name.partition(":")
-    try:
-        loaded = datasets.load_dataset(repo, configuration or None)
-    except Exception as error:  # the library raises a dozen kinds; the user needs the name and the reason
-        raise DataError(f"Hub data set {name!r} could not be loaded: {error}") from error
+    reader.notes += tables.notes
     splits = {}
-    for split, words in SPLIT_WORDS.items():
-        word = next((word for word in words if word in loaded), None)
-        if word is not None:
-            found = loaded[word]
-            columns = found.column_names
-            image = _column(columns, image_column, IMAGE_NAMES, "image_column", name)
-            mask = _column(columns, mask_column, MASK_NAMES, "mask_column", name)
-            pairs = ((pixels(row[image]), mask_values(row[mask])) for row in found)
-            ids = id_column(found["id"][:]) if "id" in columns else None
-            splits[split] = reader.rows(pairs, f"{name}, {word} split", ids=ids)
-    if not splits:
-        raise DataError(f"Hub data set {name!r} has the splits {', '.join(loaded)}, expected train, validation, test.")
-    return {"all": splits["train"]} if set(splits) == {"train"} else splits
+    for split, table in tables.splits.items():
+        place, columns = tables.origins[split].source, table.column_names
+        image = _column(columns, image_column, IMAGE_NAMES, "image_column", place)
+        mask = _column(columns, mask_column, MASK_NAMES, "mask_column", place)
+        pairs = ((pixels(row[image]), mask_values(row[mask])) for row in table.select_columns([image, mask]))
+        splits[split] = reader.rows(pairs, place, ids=tables.origins[split].ids)
+    if (image, mask) != (IMAGE_NAMES[0], MASK_NAMES[0]) and None in (image_column, mask_column):
+        reader.notes.append(f"images: column {image!r}; masks: column {mask!r}.")
+    return splits
 
 
 def _column(columns: Sequence[str], given: str | None, usual: Sequence[str], argument: str, source: str) -> str:

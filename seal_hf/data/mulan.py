@@ -9,10 +9,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from ..utils.messages import did_you_mean
+from ..utils.messages import did_you_mean, few
 from .arff import Table, read_arff, unescape
-from .common import SPLITS, DataError, MultiLabelData, Origins, check_finite, feature_data, random_split
+from .common import SPLITS, DataError, MultiLabelData, Origins, check_finite, feature_data
 from .sample_weights import read_weights, with_mean_1
+from .stratified import stratified_split
 
 CLUS_SPLITS = {"train": "train", "validation": "valid", "test": "test"}
 ROOT = "root"  # of a class hierarchy, as Clus calls it
@@ -63,6 +64,9 @@ def load_arff_folder(
     if identifiers:
         action = "kept as an integer" if keep_id else "dropped"
         notes.append(f"identifier attribute {', '.join(identifiers)} {action}.")
+    repeated = sorted({name for table in tables.values() for name in table.repeated})
+    if repeated:
+        notes.append(f"{len(repeated)} attribute names repeat, and all but the first are numbered: {few(repeated)}.")
     weights = None
     if sample_weight is not None:
         splits, features, weights, note = _take_weights(splits, features, sample_weight, str(path), max_train_rows)
@@ -84,7 +88,7 @@ def _take_weights(splits: Any, names: list[str], column: str, source: str, num_r
 
 
 def _mulan(folder: Path, tables: dict[Path, Table], seed: int) -> tuple[Any, ...]:
-    """Split by `folds.json`, by file name, or at random 60/20/20."""
+    """Split by `folds.json`, by file name, or 60/20/20."""
     notes: list[str] = []
     parts = {part: f for f in tables for part in ("train", "test") if f.stem.lower().endswith(f"-{part}")}
     if "train" in parts and "test" in parts:
@@ -95,8 +99,10 @@ def _mulan(folder: Path, tables: dict[Path, Table], seed: int) -> tuple[Any, ...
         if test.names != train.names:
             raise DataError(f"{folder}: {parts['test'].name} has other attributes than {parts['train'].name}.")
         test_x, test_y, _ = _features_and_labels(test, names, parts["test"])
-        fit, validation = random_split(len(x), (0.8, 0.2), seed)
-        notes.append(f"validation: {len(validation)} rows out of {parts['train'].name} (seed {seed}).")
+        fit, validation = stratified_split(y, (0.8, 0.2), seed)
+        notes.append(
+            f"validation: {len(validation)} rows out of {parts['train'].name}, stratified by label (seed {seed})."
+        )
         splits = {"train": (x[fit], y[fit]), "validation": (x[validation], y[validation]), "test": (test_x, test_y)}
         whole = _origins(parts["train"], train)
         origins = {"train": whole.take(fit), "validation": whole.take(validation)}
@@ -113,8 +119,8 @@ def _mulan(folder: Path, tables: dict[Path, Table], seed: int) -> tuple[Any, ...
     if folds.is_file():
         rows = read_folds(folds, len(x), file)
     else:
-        rows = random_split(len(x), (0.6, 0.2, 0.2), seed)
-        notes.append(f"no folds.json: rows split 60/20/20 at random (seed {seed}).")
+        rows = stratified_split(y, (0.6, 0.2, 0.2), seed)
+        notes.append(f"no folds.json: rows split 60/20/20, stratified by label (seed {seed}).")
     whole = _origins(file, table)
     splits = {split: (x[ids], y[ids]) for split, ids in zip(SPLITS, rows, strict=True)}
     origins = {split: whole.take(ids) for split, ids in zip(SPLITS, rows, strict=True)}
@@ -145,6 +151,9 @@ def _label_names(folder: Path, name: str, table: Table) -> list[str]:
             f"{path}: {len(missing)} of {len(names)} labels are no numeric or two-valued attributes of "
             f"{name}.arff{first}"
         )
+    twice = next((label for label in names if label in table.repeated), None)
+    if twice is not None:  # the other would be a feature that gives the label away
+        raise DataError(f"{folder}: label {twice!r} of {name}.arff names several attributes. Rename the others.")
     if len(set(names)) != len(names):
         raise DataError(f"{path}: label {max(names, key=names.count)!r} is listed twice.")
     return names

@@ -1,4 +1,5 @@
-"""Tag sequences from tables: Hub data sets, and .parquet, .json and .jsonl files; a sentence per row, in two lists."""
+"""Tag sequences from tables: in memory, on disk or on the Hub, and .json and .jsonl files; a sentence per row, in two
+lists."""
 
 from __future__ import annotations
 
@@ -6,91 +7,80 @@ import glob
 import re
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import datasets
 import numpy as np
 from datasets import Dataset
 
 from ..utils.messages import did_you_mean
-from .columns import ORIGINS, Rows, take
-from .common import SPLITS, DataError, Origins, id_column, random_split
+from .columns import ORIGINS, Rows
+from .common import SPLITS, DataError, Origins, id_column
+from .given import Tables, class_names
 
-SPLIT_WORDS = {
-    "train": ("train", "training"),
-    "validation": ("validation", "valid", "val", "dev", "testa"),  # testa and testb: CoNLL-2003
-    "test": ("test", "testb"),
-}
-TABLES = (".parquet", ".json", ".jsonl")
+JSON = (".json", ".jsonl")
 STRINGS = ("string", "large_string")
 USUAL = {"word_column": ("words", "tokens"), "tag_column": ("tags", "ner_tags", "pos_tags", "labels")}
+PREDICATE = "predicate"
 
 
-def read_tables(
-    name: str,
-    files: dict[str, Path] | None,
-    word_column: int | str,
-    tag_column: int | str,
-    seed: int,
-    notes: list[str],
-) -> dict[str, Rows]:
-    """Splits of the Hub data set `name`, or of local files, through `datasets.load_dataset`; no code of a repo is run.
-
-    Args:
-        name: `owner/name` or `owner/name:configuration`, or the folder, for messages.
-        files: by split, `all` for a single one.
-        word_column, tag_column: names; 0 and -1, the defaults, look for the names in `USUAL`. Tags are names, or ids
-            with a `ClassLabel`.
-        seed: of splits that are missing.
-        notes: gets what was done.
+def json_tables(name: str, files: dict[str, Path]) -> Tables:
+    """Local files, `all` for a single one, through `datasets.load_dataset`.
 
     Raises:
-        DataError: what cannot be loaded; a column that is not there; the first row that is not two lists of one length,
-            or has a word that is no text, or a tag that is missing.
+        DataError: what cannot be loaded.
     """
-    repo, _, configuration = name.partition(":")
-    if files is not None and "all" in files:
-        files = {"train": files["all"]}
-    for file in (files or {}).values():
+    for file in files.values():
         if not file.stat().st_size:
             raise DataError(f"{file} is empty.")
+    names = {split: "train" if split == "all" else re.sub(r"\W", "_", split) for split in files}
+    paths = {names[split]: glob.escape(str(file)) for split, file in files.items()}  # else it is a pattern
     try:
-        if files is None:
-            loaded = datasets.load_dataset(repo, configuration or None)
-        else:
-            kind = "parquet" if next(iter(files.values())).suffix == ".parquet" else "json"
-            # the library reads a path as a pattern
-            paths = {re.sub(r"\W", "_", split): glob.escape(str(file)) for split, file in files.items()}
-            with tempfile.TemporaryDirectory() as cache:  # the library's own cache knows a file by its time stamp alone
-                loaded = datasets.load_dataset(kind, data_files=paths, cache_dir=cache, keep_in_memory=True)
+        with tempfile.TemporaryDirectory() as cache:  # the library's own cache knows a file by its time stamp alone
+            loaded = datasets.load_dataset("json", data_files=paths, cache_dir=cache, keep_in_memory=True)
     except Exception as error:  # the library raises a dozen kinds; the user needs the name and the reason
         reason = next((str(e) for e in (error.__cause__, error) if e is not None and str(e)), type(error).__name__)
         raise DataError(f"Data set {name!r} could not be loaded: {reason}") from error
+    splits = {split: loaded[names[split]] for split in files if split in ("all", *SPLITS)}
+    return Tables(name, name, splits, {split: _origins(table, files[split]) for split, table in splits.items()})
+
+
+def read_tables(
+    tables: Tables, word_column: int | str, tag_column: int | str, notes: list[str], predicate: bool = False
+) -> dict[str, Rows]:
+    """The rows of tables, by split.
+
+    Args:
+        word_column, tag_column: names; 0 and -1, the defaults, look for the names in `USUAL`. Tags are names, or ids
+            with a `ClassLabel`.
+        notes: gets what was chosen, and left out.
+        predicate: read a column `predicate`, the place of a word in its sentence.
+
+    Raises:
+        DataError: a column that is not there; the first row that is not two lists of one length, or has a word that is
+            no text, a tag that is missing, or a predicate that is no place of a word.
+    """
     splits = {}
-    for split, words in SPLIT_WORDS.items():
-        word = next((word for word in words if word in loaded), None)
-        if word is not None:
-            splits[split] = _rows(loaded[word], word_column, tag_column, f"{name}, {split} split")
-            splits[split][ORIGINS] = _origins(loaded[word], f"{name}, {word} split" if files is None else files[split])
-    whole = set.intersection(*(set(rows) for rows in splits.values())) if splits else set()
+    notes += tables.notes
+    for split, table in tables.splits.items():
+        place = tables.origins[split].source
+        words = _column_name(table, "word_column", word_column, 0, place)
+        tags = _column_name(table, "tag_column", tag_column, -1, place)
+        splits[split] = _rows(table, words, tags, place)
+        splits[split] |= {PREDICATE: _predicates(table, splits[split]["words"], place)} if predicate else {}
+        splits[split][ORIGINS] = tables.origins[split]
+    if (words, tags) != ("words", "tags") and {word_column, tag_column} & {0, -1}:
+        notes.append(f"words: column {words!r}; tags: column {tags!r}.")
+    whole = set.intersection(*(set(rows) for rows in splits.values()))
     partly = sorted({name for rows in splits.values() for name in rows} - whole)
     if partly:
         notes.append(f"left out, as not every split has a value for each word: {', '.join(partly)}.")
         splits = {split: {name: rows[name] for name in rows if name in whole} for split, rows in splits.items()}
-    if "train" not in splits:
-        raise DataError(f"Data set {name!r} has the splits {', '.join(loaded)}, expected train, validation, test.")
-    if "validation" not in splits:
-        names, parts = (SPLITS, (0.8, 0.1, 0.1)) if "test" not in splits else (SPLITS[:2], (0.9, 0.1))
-        ids = random_split(len(splits["train"]["words"]), parts, seed)
-        sizes = ", ".join(f"{len(part)} {split}" for split, part in zip(names, ids, strict=True))
-        notes.append(f"no validation split: train is split at random: {sizes} (seed {seed}).")
-        splits |= {split: take(splits["train"], part) for split, part in zip(names, ids, strict=True)}
     return splits
 
 
-def _rows(table: Dataset, word_column: int | str, tag_column: int | str, place: str) -> Rows:
-    words_name = _column_name(table, "word_column", word_column, 0, place)
-    tags_name = _column_name(table, "tag_column", tag_column, -1, place)
-    names = getattr(getattr(table.features[tags_name], "feature", None), "names", None)
+def _rows(table: Dataset, words_name: str, tags_name: str, place: str) -> Rows:
+    names = class_names(table, tags_name)
     rows: Rows = {"words": table[words_name][:], "tags": []}
     for row, (words, tags) in enumerate(zip(rows["words"], table[tags_name][:], strict=True)):
         where = f"{place}, row {row} (counting from 0)"
@@ -106,13 +96,29 @@ def _rows(table: Dataset, word_column: int | str, tag_column: int | str, place: 
     return rows | _features(table, (words_name, tags_name), [len(words) for words in rows["words"]])
 
 
+def _predicates(table: Dataset, words: list[list[str]], place: str) -> list[int]:
+    if PREDICATE not in table.column_names:
+        raise DataError(
+            f"{place} has no column {PREDICATE!r}, the place of a word in its sentence, counted from 0; its columns "
+            f"are {', '.join(table.column_names)}."
+        )
+    places: list[Any] = table[PREDICATE][:]
+    for row, (number, sentence) in enumerate(zip(places, words, strict=True)):
+        if not isinstance(number, int) or not 0 <= number < len(sentence):
+            raise DataError(
+                f"{place}, row {row} (counting from 0): the predicate is {number!r}; expected the place of one of "
+                f"{len(sentence)} words, counted from 0."
+            )
+    return places
+
+
 def _features(table: Dataset, taken: tuple[str, str], lengths: list[int]) -> Rows:
     """The other columns of names, one for each word."""
     found: Rows = {}
     for name in table.column_names:
         kind = getattr(table.features[name], "feature", None)
         names = getattr(kind, "names", None)
-        if name in (*taken, "words", "tags", "predicate") or not (names or getattr(kind, "dtype", None) in STRINGS):
+        if name in (*taken, "words", "tags", PREDICATE) or not (names or getattr(kind, "dtype", None) in STRINGS):
             continue
         values = table[name][:]
         whole = (  # -1 is a class that is not said
@@ -124,15 +130,15 @@ def _features(table: Dataset, taken: tuple[str, str], lengths: list[int]) -> Row
     return found
 
 
-def _origins(table: Dataset, source: Path | str) -> Origins:
-    """Of a file, by line where each row has one, or of a split on the Hub."""
+def _origins(table: Dataset, file: Path) -> Origins:
+    """By line where each row has one."""
     ids = id_column(table["id"][:]) if "id" in table.column_names else None
-    if isinstance(source, Path) and source.suffix == ".jsonl":
-        with open(source, "rb") as file:
-            lines = np.flatnonzero([bool(line.strip()) for line in file]) + 1
+    if file.suffix == ".jsonl":
+        with open(file, "rb") as opened:
+            lines = np.flatnonzero([bool(line.strip()) for line in opened]) + 1
         if len(lines) == len(table):
-            return Origins(str(source), lines=lines, ids=ids)
-    return Origins(str(source), rows=np.arange(len(table)), ids=ids)
+            return Origins(str(file), lines=lines, ids=ids)
+    return Origins(str(file), rows=np.arange(len(table)), ids=ids)
 
 
 def _column_name(table: Dataset, option: str, column: int | str, default: int, place: str) -> str:

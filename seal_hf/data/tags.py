@@ -1,50 +1,29 @@
 """Tag sequences: names, files, folders and Hub ids into splits of words and tags.
 
-Dispatch of [`load_tags`]: nothing or `toy_tags` -> the embedded task; .srl -> `srl.py`; a file with `<NEWREFERENCE>`
--> `references.py`; .parquet, .json, .jsonl -> `tables.py`; other files -> `columns.py`; a plain name ->
-that folder under `data_dir`; `owner/name` -> the Hub, by `tables.py`.
+Dispatch of [`load_tags`]: nothing or `toy_tags` -> the embedded task; else, by `tag_files.py`, .srl -> `srl.py`; a file
+with `<NEWREFERENCE>` -> `references.py`; .json, .jsonl, and what `given.py` finds (tables in memory, parquet, folders
+of `save_to_disk`, `owner/name` on the Hub) -> `tables.py`; other files -> `columns.py`; a plain name -> that folder
+under `data_dir`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from datasets import Dataset
 
 from ..structures.tag_schemes import SCHEMES, convert, scheme_of, split_tag
-from ..utils.messages import did_you_mean
-from .columns import ORIGINS, Rows, read_columns, take
-from .common import SPLITS, DataError, Origins, check_splits, find_data, groups_of, random_split
-from .references import is_references, read_references
-from .srl import read_srl
-from .tables import SPLIT_WORDS, TABLES, read_tables
+from ..utils.messages import did_you_mean, few
+from .columns import ORIGINS, Rows, take
+from .common import SPLITS, DataError, Origins, check_splits
+from .hygiene import repeat_notes
+from .tables import PREDICATE
+from .tag_files import Reading, read_splits
 from .toy_tags import toy_rows
-
-COLUMN_SUFFIXES = (
-    ".conll",
-    ".bio",
-    ".iob",
-    ".iob2",
-    ".srl",
-)  # a file of them that names no split is a further test set
-PARTS = {"columns": (0.8, 0.1, 0.1), "references": (0.6, 0.2, 0.2)}  # of a single file
-
-
-class Reading(NamedTuple):
-    """How files are read: see [`load_tags`]; `plain`: references as bare fields."""
-
-    word_column: int | str = 0
-    tag_column: int | str = -1
-    plain: bool = False
-
-
-Reader = Callable[[Path], tuple[Rows, list[str]]]
 
 
 @dataclass
@@ -92,7 +71,7 @@ class TagSequenceData:
 
 
 def load_tags(
-    dataset: str | None = None,
+    dataset: Any = None,
     *,
     data_dir: str | None = None,
     scheme: str = "auto",
@@ -105,8 +84,8 @@ def load_tags(
 ) -> TagSequenceData:
     """A data set of tag sequences by name, folder, file or Hub id.
 
-    A folder has one file for each of train and dev (validation), told by their names, and perhaps test. A single file
-    is split with `seed`, 80/10/10, references 60/20/20.
+    A folder has one file for each of train and dev (validation), told by their names, and perhaps test. What is not
+    split is split with `seed`, 80/10/10, stratified by tag; references at random, 60/20/20.
 
     Tags: all splits together give the label list. A tag that train does not have is kept, and counted in `notes`: a
     network has an output for it that no example trains, so metrics count it as gold and missed, and the list does not
@@ -114,7 +93,9 @@ def load_tags(
     conlleval reads in them, and counted.
 
     Args:
-        dataset: `toy_tags` (default), a path, a name under `data_dir`, or `owner/name` on the Hub.
+        dataset: `toy_tags` (default), a path, a name under `data_dir`, `owner/name` on the Hub; or a table in memory: a
+            `datasets.Dataset` or `DatasetDict`, a pandas frame, or a mapping of split names to these. Of a table, a row
+            is a sentence: a list of words and one of tags. Paths may be parquet, or folders of `save_to_disk`.
         data_dir: folder of named data sets, searched two levels deep; default: the environment variable SEAL_HF_DATA.
         scheme: of the result: `bio`, `bioes`; `plain`: each tag for itself, as written, and references as bare fields;
             `auto`: as found, IOB1 as `bio`.
@@ -129,20 +110,17 @@ def load_tags(
         DataError: what is wrong, where, and what to do.
     """
     _check_options(scheme, max_train_rows, train_subset, num_labelled)
-    reading = Reading(_column(word_column), _column(tag_column), scheme == "plain")
     notes: list[str] = []
-    path = None if dataset in (None, "toy_tags") else find_data(dataset, data_dir, (), "toy_tags")
-    if dataset in (None, "toy_tags"):
-        name, splits = "toy_tags", toy_rows(seed)
-    elif path is None:
-        name, splits = dataset.partition(":")[0].split("/")[-1], read_tables(dataset, None, *reading[:2], seed, notes)
+    if dataset is None or (isinstance(dataset, str) and dataset == "toy_tags"):
+        name, source, splits = "toy_tags", "toy_tags", toy_rows(seed)
     else:
-        name, splits = path.stem, _read_path(path, None, reading, seed, notes)
-    return _build(name, splits, dataset or name, scheme, max_train_rows, train_subset, num_labelled, seed, notes)
+        reading = Reading(_column(word_column), _column(tag_column), scheme == "plain")
+        name, source, splits = read_splits(dataset, data_dir, reading, seed, notes)
+    return _build(name, splits, source, scheme, max_train_rows, train_subset, num_labelled, seed, notes)
 
 
 def load_srl(
-    dataset: str,
+    dataset: Any,
     *,
     data_dir: str | None = None,
     scheme: str = "auto",
@@ -151,17 +129,15 @@ def load_srl(
     num_labelled: int | None = None,
     seed: int = 0,
 ) -> TagSequenceData:
-    """Semantic roles from bracket columns (`srl.py`), in files of any suffix; arguments and errors as in [`load_tags`].
+    """Semantic roles from bracket columns (`srl.py`), in files of any suffix, or from tables with a column `predicate`;
+    arguments and errors as in [`load_tags`].
 
     A row is a proposition: `max_train_rows=8000, train_subset="random"` is a fixed sample of all of them.
     """
     _check_options(scheme, max_train_rows, train_subset, num_labelled)
-    path = find_data(dataset, data_dir, ())
-    if path is None:
-        raise DataError(f"{dataset!r} is no folder, file or name; semantic roles are read from files of columns.")
     notes: list[str] = []
-    splits = _read_path(path, read_srl, Reading(), seed, notes)
-    return _build(path.stem, splits, dataset, scheme, max_train_rows, train_subset, num_labelled, seed, notes)
+    name, source, splits = read_splits(dataset, data_dir, Reading(roles=True), seed, notes)
+    return _build(name, splits, source, scheme, max_train_rows, train_subset, num_labelled, seed, notes)
 
 
 def _check_options(scheme: str, max_train_rows: int | None, train_subset: str, num_labelled: int | None) -> None:
@@ -179,67 +155,6 @@ def _check_options(scheme: str, max_train_rows: int | None, train_subset: str, n
 def _column(value: int | str) -> int | str:
     """A flag is text: `-1` is a number, `ner_tags` a name."""
     return int(value) if re.fullmatch(r"-?\d+", str(value)) else value
-
-
-def _read_path(path: Path, reader: Reader | None, reading: Reading, seed: int, notes: list[str]) -> dict[str, Rows]:
-    """Splits of a file or folder; what is no split has the file's name."""
-    files = _split_files(path, notes) if path.is_dir() else {"all": path}
-    if all(file.suffix in TABLES for file in files.values()):
-        return read_tables(str(path), files, *reading[:2], seed, notes)
-    splits = {}
-    for split, file in files.items():
-        splits[split], found = (reader or _reader_of(file, reading))(file)
-        notes += found
-    if "all" in splits:
-        kind = "references" if reader is None and is_references(files["all"]) else "columns"
-        words = splits["all"]["words"]
-        # a sentence's propositions stay together: else the test sentences would be known from training
-        groups = groups_of(map(tuple, words)) if "predicate" in splits["all"] else np.arange(len(words))
-        parts = random_split(groups.max(initial=-1) + 1, PARTS[kind], seed)
-        parts = [np.flatnonzero(np.isin(groups, part)) for part in parts]
-        notes.append(
-            f"one file: {' / '.join(str(len(part)) for part in parts)} rows for train, validation, test (seed {seed})."
-        )
-        splits = {split: take(splits["all"], ids) for split, ids in zip(SPLITS, parts, strict=True)}
-    return splits
-
-
-def _reader_of(file: Path, reading: Reading) -> Reader:
-    if file.suffix == ".srl":
-        return read_srl
-    if is_references(file):
-        return lambda path: read_references(path, bio=not reading.plain)
-    word, tag = reading.word_column, reading.tag_column
-    for option, column in (("word_column", word), ("tag_column", tag)):
-        if isinstance(column, str):
-            raise DataError(f"{file}: `{option}` is {column!r}; columns of this format have numbers, from 0 on.")
-    return lambda path: read_columns(path, int(word), int(tag))
-
-
-def _split_files(folder: Path, notes: list[str]) -> dict[str, Path]:
-    """Files by split; further test sets by name; a lone file is `all`."""
-    files = [file for file in sorted(folder.iterdir()) if file.is_file() and not file.name.startswith((".", "README"))]
-    if len(files) == 1:
-        return {"all": files[0]}
-    found: dict[str, Path] = {}
-    for file in files:
-        words = re.findall(r"[a-z]+", file.name.lower())
-        splits = [split for split, names in SPLIT_WORDS.items() if set(words) & set(names)]
-        split = splits[0] if splits else file.name if file.suffix in COLUMN_SUFFIXES else None
-        if split in found:
-            raise DataError(f"{folder}: two files for the {split} split: {found[split].name}, {file.name}. Keep one.")
-        if split:
-            found[split] = file
-        else:
-            notes.append(f"{file.name} is not read: its name names no split.")
-    for split in ("train", "validation"):
-        if split not in found:
-            names = ", ".join(file.name for file in files) or "nothing"
-            raise DataError(
-                f"{folder}: no file for the {split} split, expected {' or '.join(SPLIT_WORDS[split])} in its name; "
-                f"found {names}. A single file, given by its path, is split at random."
-            )
-    return found
 
 
 def _build(
@@ -282,7 +197,8 @@ def _build(
     unseen = [tag for tag in label_names if tag not in seen]
     if unseen:
         words = sum(tag not in seen for rows in splits.values() for row in rows["tags"] for tag in row)
-        notes.append(f"tags that occur outside train only (kept): {_few(unseen)} ({words} word{'s' * (words > 1)}).")
+        notes.append(f"tags that occur outside train only (kept): {few(unseen)} ({words} word{'s' * (words > 1)}).")
+    notes += repeat_notes({split: _keys(rows) for split, rows in splits.items()})
     ids = {tag: i for i, tag in enumerate(label_names)}
     tables = {split: _dataset(rows, ids) for split, rows in splits.items() if rows["words"]}
     extra = {split: table for split, table in tables.items() if split not in SPLITS}
@@ -300,6 +216,12 @@ def _build(
     )
 
 
+def _keys(rows: Rows) -> list[tuple]:
+    """What tells the input of a row from others: its words, and its predicate."""
+    places = rows.get(PREDICATE) or [None] * len(rows["words"])
+    return [(*words, place) for words, place in zip(rows["words"], places, strict=True)]
+
+
 def _without_empty(rows: Rows, split: str, notes: list[str]) -> Rows:
     kept = [i for i, words in enumerate(rows["words"]) if words]
     if len(kept) < len(rows["words"]):
@@ -315,7 +237,7 @@ def _convert_all(splits: dict[str, Rows], scheme: str, notes: list[str]) -> str:
     odd = sorted(name for name in names if scheme_of([name]) == "plain" and name != "O")
     if scheme != "plain" and 0 < 2 * len(odd) < len(names):  # a typo must not turn spans into plain tags in silence
         raise DataError(
-            f"most of the {len(names)} tags are O, B-X, I-X, ..., and these are not: {_few(odd)}. "
+            f"most of the {len(names)} tags are O, B-X, I-X, ..., and these are not: {few(odd)}. "
             f"Correct them, or take each tag for itself with --scheme plain."
         )
     if scheme == "plain" or found == "plain":
@@ -341,10 +263,6 @@ def _convert_all(splits: dict[str, Rows], scheme: str, notes: list[str]) -> str:
 
 def _columns(rows: Rows) -> str:
     return ", ".join(name for name in rows if name != ORIGINS)
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
 
 
 def _order(tag: str) -> tuple:

@@ -1,39 +1,54 @@
-"""Text with label sets: csv, tsv and jsonl files, folders of them, and Hub data sets."""
+"""Text with label sets: csv, tsv and jsonl files, folders of them, and tables in memory, on disk or on the Hub."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import datasets
 import numpy as np
 
-from ..utils.messages import did_you_mean
-from .common import (
-    DataError,
-    MultiLabelData,
-    Origins,
-    check_splits,
-    id_column,
-    label_notes,
-    make_dataset,
-    random_split,
-)
-from .label_cells import is_number, label_cell, label_matrix, place_of, valid_text
+from .column_choice import LABELS, Chosen, Columns, Rows, choose, need_column, text_cell
+from .column_labels import column_labels
+from .common import DataError, MultiLabelData, Origins, id_column, label_data
+from .given import Tables, class_names
+from .hygiene import name_notes, separator_notes
+from .label_cells import label_cell, label_matrix, place_of
 from .line_files import SUFFIXES, not_utf8, read_lines
 from .sample_weights import read_weights, with_mean_1
+from .stratified import complete_splits
 
 SPLIT_NAMES = {"train": ("train", "training"), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
-Rows = dict[str, list[Any]]
+
+
+@dataclass
+class Reading:
+    """What was read.
+
+    Attributes:
+        name: short name, for logs and the model card.
+        source: file, folder or table, for messages.
+        splits: values by column, by split; `all` for what is not split.
+        origins: where the rows are, by split.
+        names: what ids in a column of labels stand for, said beside the table; None: nothing is said.
+        classes: what ids in a column stand for, said by the column itself.
+        notes: what was done.
+    """
+
+    name: str
+    source: str
+    splits: dict[str, Rows]
+    origins: dict[str, Origins]
+    names: list[str] | None = None
+    classes: dict[str, list[str]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
 def load_text(
     path: Path,
-    *,
-    text_column: str | None = None,
-    label_column: str = "labels",
-    label_format: str = "auto",
+    columns: Columns,
     max_train_rows: int | None = None,
     seed: int = 0,
     sample_weight: str | None = None,
@@ -44,9 +59,8 @@ def load_text(
     Args:
         path: csv, tsv or jsonl; columns are named in the first row. A tsv without header is read as text, ids, id
             where its folder has a `labels.txt`.
-        text_column: default: `text`, or the only column of strings beside the labels.
-        label_column: a list, a JSON list, or values separated by comma, semicolon or bar.
-        label_format: `ids` (numbers into `labels.txt`, or 0-based), `names`, `multi_hot`; `auto`: see [`label_matrix`].
+        columns: which to take. A cell of a column of label sets is a list, a JSON list, or values separated by comma,
+            semicolon or bar.
         sample_weight: a column of numbers, the weights of the training rows.
 
     Raises:
@@ -55,64 +69,35 @@ def load_text(
     files = _split_files(path) if path.is_dir() else {"all": path}
     label_list = (path if path.is_dir() else path.parent) / "labels.txt"
     names = read_label_list(label_list) if label_list.is_file() else None
-    notes = [f"label names from {label_list.name}."] if names and not path.is_dir() else []
-    splits: dict[str, Rows] = {}
-    origins: dict[str, Origins] = {}
+    found = Reading(path.stem, str(path), {}, {}, names)
+    if names and not path.is_dir():
+        found.notes.append(f"label names from {label_list.name}.")
     for split, file in files.items():
-        splits[split], lines = _read(file, names is not None, label_column)
-        origins[split] = Origins(str(file), lines=np.array(lines), ids=id_column(splits[split].get("id")))
-    columns = (text_column, label_column, label_format)
-    return _build(path.stem, splits, origins, str(path), *columns, names, max_train_rows, seed, notes, sample_weight)
+        found.splits[split], lines = _read(file, names is not None, columns.label_column or LABELS[0])
+        ids = id_column(found.splits[split].get("id"))
+        found.origins[split] = Origins(str(file), lines=np.array(lines), ids=ids)
+    return _build(found, columns, max_train_rows, seed, sample_weight)
 
 
-def load_hub(
-    name: str,
-    *,
-    text_column: str | None = None,
-    label_column: str = "labels",
-    label_format: str = "auto",
+def load_tables(
+    tables: Tables,
+    columns: Columns,
     max_train_rows: int | None = None,
     seed: int = 0,
     sample_weight: str | None = None,
 ) -> MultiLabelData:
-    """A Hub data set by `owner/name`, or `owner/name:configuration`, through `datasets.load_dataset`; no code of the
-    repo is run."""
-    repo, _, configuration = name.partition(":")
-    try:
-        loaded = datasets.load_dataset(repo, configuration or None)
-    except Exception as error:  # the library raises a dozen kinds; the user needs the name and the reason
-        raise DataError(
-            f"Hub data set {name!r} could not be loaded, and there is no such file or folder here: {error}"
-        ) from error
-    splits: dict[str, Rows] = {}
-    origins: dict[str, Origins] = {}
-    names = None
-    for split, words in SPLIT_NAMES.items():
-        word = next((word for word in words if word in loaded), None)
-        if word is not None:
-            found = loaded[word]
-            splits[split] = {column: found[column][:] for column in found.column_names}
-            ids = id_column(splits[split].get("id"))
-            origins[split] = Origins(f"{name}, {word} split", rows=np.arange(len(found)), ids=ids)
-            feature = found.features.get(label_column)
-            names = names or getattr(getattr(feature, "feature", feature), "names", None)
-    if not splits:
-        raise DataError(f"Hub data set {name!r} has the splits {', '.join(loaded)}, expected train, validation, test.")
-    if set(splits) == {"train"}:
-        splits, origins = {"all": splits["train"]}, {"all": origins["train"]}
-    notes: list[str] = []
-    if "validation" not in splits and "train" in splits:
-        size = len(next(iter(splits["train"].values())))
-        fit, validation = random_split(size, (0.9, 0.1), seed)
-        whole = splits["train"]
-        splits["train"] = {column: [values[i] for i in fit] for column, values in whole.items()}
-        splits["validation"] = {column: [values[i] for i in validation] for column, values in whole.items()}
-        origins |= {"train": origins["train"].take(fit), "validation": origins["train"].take(validation)}
-        notes.append(f"no validation split: {len(validation)} rows out of train (seed {seed}).")
-    columns = (text_column, label_column, label_format)
-    return _build(
-        repo.split("/")[-1], splits, origins, name, *columns, names, max_train_rows, seed, notes, sample_weight
-    )
+    """Tables with texts and label sets; a column of classes names its labels.
+
+    Raises:
+        DataError: naming the table, the column or the row.
+    """
+    found = Reading(tables.name, tables.source, {}, tables.origins, notes=tables.notes)
+    for split, table in tables.splits.items():
+        known = {name: names for name in table.column_names if (names := class_names(table, name))}
+        found.classes = found.classes or known
+        readable = [name for name, kind in table.features.items() if not hasattr(kind, "decode_example")]  # no image
+        found.splits[split] = {name: table[name][:] for name in readable}
+    return _build(found, columns, max_train_rows, seed, sample_weight)
 
 
 def _split_files(folder: Path) -> dict[str, Path]:
@@ -164,68 +149,80 @@ def _read(path: Path, has_label_list: bool, label_column: str) -> tuple[Rows, li
 
 
 def _build(
-    name: str,
-    splits: dict[str, Rows],
-    origins: dict[str, Origins],
-    source: str,
-    text_column: str | None,
-    label_column: str,
-    label_format: str,
-    names: list[str] | None,
-    max_train_rows: int | None,
-    seed: int,
-    notes: list[str],
-    sample_weight: str | None = None,
+    found: Reading, columns: Columns, max_train_rows: int | None, seed: int, sample_weight: str | None
 ) -> MultiLabelData:
-    for split, rows in splits.items():
-        need_column(label_column, rows, "label_column", place_of(source, split))
-    text_column = text_column or find_text_column(next(iter(splits.values())), label_column, source)
-    cells, texts = {}, {}
-    for split, rows in splits.items():
-        need_column(text_column, rows, "text_column", place_of(source, split))
-        texts[split] = [text_cell(v, place_of(source, split, row)) for row, v in enumerate(rows[text_column])]
-        cells[split] = [label_cell(v, place_of(source, split, i), True) for i, v in enumerate(rows[label_column])]
-    notes += _empty_texts_note(texts, text_column, source)
-    labels, label_names = label_matrix(cells, names, label_format, source)
+    source, notes = found.source, found.notes
+    first = next(iter(found.splits))
+    chosen = choose(columns, found.splits[first], found.classes, place_of(source, first))
+    notes += [chosen.note] if chosen.note else []
+    _leave_out_unlabelled(found, chosen)
+    texts = {}
+    for split, rows in found.splits.items():
+        need_column(chosen.text, rows, "text_column", place_of(source, split))
+        texts[split] = [text_cell(v, place_of(source, split, row)) for row, v in enumerate(rows[chosen.text])]
+    notes += _empty_texts_note(texts, chosen.text, source)
+    if chosen.labels is None:
+        labels, names = _label_columns(found, chosen.each), chosen.each
+    else:
+        labels, names = _label_sets(found, chosen.labels, columns.label_format)
+    notes += name_notes(names, (np.concatenate(list(labels.values())) > 0).sum(0).tolist())
+    parts = complete_splits(labels, seed, notes)
     weights = None
     if sample_weight is not None:
-        split = next(split for split in ("all", "train") if split in splits)
-        need_column(sample_weight, splits[split], "sample_weight", place_of(source, split))
-        weights = read_weights(splits[split][sample_weight], sample_weight, place_of(source, split))
-    if "all" in splits:
-        parts = random_split(len(texts["all"]), (0.8, 0.1, 0.1), seed)
-        notes.append(
-            f"one file: {' / '.join(str(len(part)) for part in parts)} rows for train, validation and test (seed "
-            f"{seed})."
-        )
-        chosen = dict(zip(SPLIT_NAMES, parts, strict=True))
-        texts, labels = (
-            {split: [texts["all"][i] for i in ids] for split, ids in chosen.items()},
-            {split: labels["all"][ids] for split, ids in chosen.items()},
-        )
-        origins = {split: origins["all"].take(ids) for split, ids in chosen.items()}
-        weights = None if weights is None else weights[chosen["train"]]
-    if max_train_rows is not None:
-        texts["train"], labels["train"] = texts["train"][:max_train_rows], labels["train"][:max_train_rows]
-        origins["train"] = origins["train"].take(slice(max_train_rows))
-    check_splits({split: len(y) for split, y in labels.items()}, source)
-    if sample_weight is not None and weights is not None:
-        weights, note = with_mean_1(weights[:max_train_rows], sample_weight, source)
+        key, ids = parts["train"]
+        need_column(sample_weight, found.splits[key], "sample_weight", place_of(source, key))
+        raw = read_weights(found.splits[key][sample_weight], sample_weight, place_of(source, key))
+        weights, note = with_mean_1(raw[ids][:max_train_rows], sample_weight, source)
         notes.append(note)
-    weigh = {"train": weights}
-    filled = [split for split in labels if len(labels[split])]
-    tables = {s: make_dataset(labels[s], texts=texts[s], weights=weigh.get(s)) for s in filled}
-    notes += label_notes(labels, label_names)
-    return MultiLabelData(
-        name,
-        "text",
-        tables["train"],
-        tables["validation"],
-        tables.get("test"),
-        label_names,
-        notes=notes,
-        origins={split: origins[split] for split in tables},
+    return label_data(
+        found.name,
+        source,
+        {split: [texts[key][i] for i in ids] for split, (key, ids) in parts.items()},
+        {split: labels[key][ids] for split, (key, ids) in parts.items()},
+        {split: found.origins[key].take(ids) for split, (key, ids) in parts.items()},
+        names,
+        notes,
+        max_train_rows,
+        weights,
     )
+
+
+def _label_columns(found: Reading, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """One column per label."""
+    matrices = {}
+    for split, rows in found.splits.items():
+        for name in names:
+            need_column(name, rows, "label_columns", place_of(found.source, split))
+        place = partial(place_of, found.source, split)
+        matrices[split] = column_labels({name: rows[name] for name in names}, place)
+    return matrices
+
+
+def _label_sets(found: Reading, column: str, label_format: str) -> tuple[dict[str, np.ndarray], list[str]]:
+    """One column of label sets."""
+    cells, raw = {}, []
+    for split, rows in found.splits.items():
+        need_column(column, rows, "label_column", place_of(found.source, split))
+        cells[split] = [label_cell(v, place_of(found.source, split, i), True) for i, v in enumerate(rows[column])]
+        raw += rows[column]
+    classes = found.classes.get(column)
+    if (
+        classes
+        and label_format == "auto"
+        and all(len(set(cell)) == len(cell) for rows in cells.values() for cell in rows)
+    ):
+        label_format = "ids"
+    labels, names = label_matrix(cells, classes or found.names, label_format, found.source)
+    if not (classes or found.names):
+        found.notes += separator_notes(raw, names)
+    return labels, names
+
+
+def _leave_out_unlabelled(found: Reading, chosen: Chosen) -> None:
+    """A test split of the Hub whose labels are kept secret: its classes are all -1."""
+    if chosen.labels in found.classes and set(map(str, found.splits.get("test", {}).get(chosen.labels, []))) == {"-1"}:
+        found.notes.append(f"the test split is left out: all its labels in {chosen.labels!r} are -1, unknown.")
+        del found.splits["test"]
 
 
 def _empty_texts_note(texts: dict[str, list[str]], column: str, source: str) -> list[str]:
@@ -243,36 +240,3 @@ def _empty_texts_note(texts: dict[str, list[str]], column: str, source: str) -> 
             )
     total = sum(map(len, texts.values()))
     return [f"{sum(empty.values())} of {total} texts are empty (kept)."] if any(empty.values()) else []
-
-
-def need_column(name: str, rows: Rows, argument: str, source: str) -> None:
-    if name not in rows:
-        raise DataError(
-            f"{source} has no column {name!r}; its columns are {', '.join(rows)}.{did_you_mean(name, rows)} Name the "
-            f"right one with --{argument}."
-        )
-
-
-def find_text_column(rows: Rows, label_column: str, source: str) -> str:
-    if "text" in rows:
-        return "text"
-    strings = [
-        name
-        for name, values in rows.items()
-        if name != label_column and any(isinstance(v, str) and not is_number(v) for v in values[:100])
-    ]
-    if len(strings) == 1:
-        return strings[0]
-    found = (
-        f"{len(strings)} columns of text: {', '.join(strings)}"
-        if strings
-        else f"no column of text among {', '.join(rows)}"
-    )
-    raise DataError(f"{source} has {found}. Name the one to classify with --text_column.")
-
-
-def text_cell(value: Any, place: str) -> str:
-    """A cell as a text: a missing one is empty."""
-    if not isinstance(value, (str, int, float, type(None))):
-        raise DataError(f"{place}: the text is {str(value)[:60]!r}, a {type(value).__name__}; expected a string.")
-    return "" if value is None else valid_text(str(value), place)

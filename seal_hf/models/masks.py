@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 from transformers import AutoImageProcessor, AutoModelForSemanticSegmentation, PreTrainedModel
 
-from ..data import SegmentationData
+from ..data import SegmentationData, load_masks
+from ..data.given import loaded
 from ..energies import check_energy
 from ..inference.decisions import MaskDecisions
 from ..nets.fcn import FCNConfig, FCNForSemanticSegmentation, check_crops
@@ -91,7 +92,7 @@ class SealForSegmentation(SealModel):
     @classmethod
     def for_data(
         cls,
-        data: SegmentationData,
+        data: SegmentationData | Any,
         model_name_or_path: str | None = None,
         *,
         loss_net_encoder: str = "separate",
@@ -104,7 +105,7 @@ class SealForSegmentation(SealModel):
         """Both nets for a data set of [`load_masks`].
 
         Args:
-            data: has `label_names`, background first.
+            data: has `label_names`, background first. Or what [`load_masks`] takes, which is loaded.
             model_name_or_path: a Hugging Face semantic-segmentation model or encoder; without one, the FCN.
             loss_net_encoder: `separate`, the only one: the energy reads the image itself.
             crop_size: a fresh FCN predicts by averaging over crops of this size, which it is to be trained on
@@ -118,6 +119,7 @@ class SealForSegmentation(SealModel):
                 for a fresh FCN, `kwargs`; or as `from_pretrained`.
         """
         _check_encoder(loss_net_encoder)
+        data = loaded(data, load_masks)
         labels: dict[str, Any] = label_maps(data.label_names)
         if model_name_or_path is not None:
             labels |= {"num_labels": len(data.label_names), "ignore_mismatched_sizes": True}

@@ -12,7 +12,8 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.utils import logging
 
 from ..adapters import LIBRARIES
-from ..data import MultiLabelData
+from ..data import MultiLabelData, load_multilabel
+from ..data.given import loaded
 from ..data.tensors.words import saved_tokenizer
 from ..inference.decisions import LabelDecisions
 from ..nets.encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
@@ -104,7 +105,7 @@ class SealForMultiLabel(SealModel):
     @classmethod
     def for_data(
         cls,
-        data: MultiLabelData,
+        data: MultiLabelData | Any,
         model_name_or_path: str | None = None,
         *,
         loss_net_encoder: str = "separate",
@@ -122,7 +123,7 @@ class SealForMultiLabel(SealModel):
 
         Args:
             data: has `kind` and `label_names`; `num_features` and `scaling` for features; `label_rates` where the
-                output layer has a bias.
+                output layer has a bias. Or what [`load_multilabel`] takes, which is loaded.
             model_name_or_path: a Hugging Face encoder or classifier, for text data; or a saved MLP, for features, whose
                 sizes and normalisation stay as they were saved.
             loss_net_encoder, adapter: see [`from_pretrained`]; features take `separate` or `shared`, and no adapter.
@@ -135,6 +136,7 @@ class SealForMultiLabel(SealModel):
             ValueError: text data without `model_name_or_path`, or feature data with that of a net that reads no
                 features; adapters, or `kwargs`, for feature data.
         """
+        data = loaded(data, load_multilabel)
         names = list(data.label_names)
         labels = label_maps(names)
         loss_net: dict[str, Any] = {"energy": energy, "energy_options": energy_options, "global_size": global_size}

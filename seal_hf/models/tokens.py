@@ -15,7 +15,8 @@ from transformers import AutoModelForTokenClassification, PretrainedConfig, PreT
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, cached_file, logging
 
 from ..adapters import library_of
-from ..data import TagSequenceData
+from ..data import TagSequenceData, load_tags
+from ..data.given import loaded
 from ..data.tensors.vocabulary import Vocabulary
 from ..data.tensors.word_vectors import WordVectors
 from ..data.tensors.words import saved_tokenizer
@@ -116,7 +117,7 @@ class SealForTokenClassification(SealModel):
     @classmethod
     def for_data(
         cls,
-        data: TagSequenceData,
+        data: TagSequenceData | Any,
         model_name_or_path: str | None = None,
         *,
         vocabulary: Vocabulary | None = None,
@@ -137,7 +138,8 @@ class SealForTokenClassification(SealModel):
         """Both nets for a data set of [`load_tags`] or [`load_srl`].
 
         Args:
-            data: has `name`, `label_names`, and `train`, whose column `predicate` makes roles of tags.
+            data: has `name`, `label_names`, and `train`, whose column `predicate` makes roles of tags. Or
+                what [`load_tags`] takes, which is loaded.
             model_name_or_path: a Hugging Face encoder or token classifier; without one, the BiLSTM.
             vocabulary: words, characters and features of the BiLSTM.
             vectors: pretrained word vectors of the BiLSTM, of which both nets have a copy.
@@ -151,6 +153,7 @@ class SealForTokenClassification(SealModel):
         Raises:
             ValueError: neither `model_name_or_path` nor `vocabulary`; adapters, or `kwargs`, for the BiLSTM.
         """
+        data = loaded(data, load_tags)
         sizes: dict[str, Any] = {"word_size": word_size, "hidden_size": hidden_size, "num_layers": num_layers}
         sizes |= {"dropout": dropout, "train_word_embeddings": train_word_embeddings}
         labels: dict[str, Any] = label_maps(data.label_names)

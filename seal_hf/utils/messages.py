@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
@@ -39,3 +39,8 @@ def check_owner(options: Mapping[str, Any], owner: str, found: str) -> None:
     given = [name for name, value in options.items() if value not in (None, False, "", [])]
     if given:
         raise ValueError(f"`{given[0]}` is of {owner}, but {found}. Leave it out.")
+
+
+def few(words: Sequence[str], shown: int = 8) -> str:
+    """The first of many, with commas between."""
+    return ", ".join(words[:shown]) + (", ..." if len(words) > shown else "")

@@ -15,13 +15,13 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from ...data.column_choice import need_column
 from ...data.common import DataError
 from ...data.inputs.base import Chunk
 from ...data.inputs.features import ArffReader, FeatureTable, find_arff, is_arff
 from ...data.inputs.tables import TextReader, open_table, text_column_of
 from ...data.inputs.writers import Writer, table_writer
 from ...data.label_cells import cell_writer, gold_labels
-from ...data.text import need_column
 from ...inference.decisions import LabelDecisions, as_threshold
 from ...models import SealForMultiLabel
 from ...models.batches import in_batches, text_rows

@@ -23,7 +23,7 @@ from .taggers import close, encoder_tagger, prepared, rows_of_splits
 class RoleDataArguments:
     """Propositions: the arguments of [`load_srl`], as flags of a program and keys of a recipe."""
 
-    dataset: str = field(metadata={"help": "Folder, file, or a name under data_dir."})
+    dataset: str = field(metadata={"help": "Folder, file, name under data_dir or Hub id."})
     data_dir: str | None = field(default=None, metadata={"help": "Folder of named data sets; default: $SEAL_HF_DATA."})
     scheme: str = field(default="auto", metadata={"help": "Tags in this scheme: auto (as found), bio or bioes."})
     max_train_rows: int | None = field(default=None, metadata={"help": "Train on so many propositions only."})

@@ -14,10 +14,11 @@ import datasets
 import pyarrow as pa
 from pyarrow import parquet
 
+from ..column_choice import find_text_column, need_column, text_cell
 from ..common import DataError
 from ..label_cells import is_number, label_cell
 from ..line_files import SUFFIXES, read_lines
-from ..text import SPLIT_NAMES, find_text_column, need_column, read_label_list, split_file, text_cell
+from ..text import SPLIT_NAMES, read_label_list, split_file
 from .base import Chunk
 
 FILES = (*SUFFIXES, ".parquet")
@@ -242,7 +243,7 @@ def text_column_of(table: Table, asked: str | None, trained: str | None, label_c
         need_column(asked, columns, "text_column", table.source)
         name = asked
     else:
-        name = trained if trained in columns else find_text_column(columns, label_column, table.source)
+        name = trained if trained in columns else find_text_column(columns, (label_column,), table.source)
     values = [value for value in columns[name] if value not in (None, "")]
     if values and all(isinstance(value, (int, float)) or is_number(str(value)) for value in values):
         shown = ", ".join(map(str, values[:3]))

@@ -1,0 +1,150 @@
+"""Which column of a table holds the texts, and which its labels."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..utils.messages import did_you_mean, few
+from .column_labels import asked_columns, is_all_but, is_zero_one
+from .common import DataError
+from .hygiene import looks_like_data
+from .label_cells import is_number, valid_text
+
+Rows = dict[str, list[Any]]
+TEXTS, LABELS = ("text", "sentence"), ("labels", "label")  # what these columns are mostly called
+IDENTIFIERS = ("id", "idx", "")  # columns that are neither
+INDEXES = ("", "Unnamed: 0", "__index_level_0__")  # what pandas makes of the index of a frame
+
+
+class Columns(NamedTuple):
+    """Which columns to take, as the arguments of the same names of [`load_multilabel`] say."""
+
+    text_column: str | None = None
+    label_column: str | None = None
+    label_columns: str | Sequence[str] | None = None
+    label_format: str = "auto"
+
+
+class Chosen(NamedTuple):
+    """The columns that are taken.
+
+    Attributes:
+        text: that of the texts.
+        labels: that of the label sets; None: each label has a column.
+        each: the columns of 0 and 1, one per label.
+        note: what was chosen for the user; empty: nothing.
+    """
+
+    text: str
+    labels: str | None
+    each: list[str]
+    note: str
+
+
+def choose(asked: Columns, rows: Rows, classes: Collection[str], source: str) -> Chosen:
+    """The columns that are asked for, else those of the usual names, else the only ones that can be meant.
+
+    Args:
+        asked: what the user says.
+        rows: values by column, of one split.
+        classes: columns whose values are known to be classes.
+        source: for messages.
+
+    Raises:
+        DataError: a column that is not there, or cannot be told.
+    """
+    if asked.label_columns is not None:
+        return _each_label(asked, rows, source)
+    labels = asked.label_column or next((name for name in LABELS if name in rows), None)
+    if labels is None and len(classes) == 1:
+        (labels,) = classes
+    if labels is None:
+        return _found_zero_one(asked, rows, source)
+    need_column(labels, rows, "label_column", source)
+    text = asked.text_column or find_text_column(rows, (labels,), source)
+    usual = text == "text" and labels == "labels"
+    said = asked.text_column is not None and asked.label_column is not None
+    return Chosen(text, labels, [], "" if usual or said else f"texts: column {text!r}; labels: column {labels!r}.")
+
+
+def _each_label(asked: Columns, rows: Rows, source: str) -> Chosen:
+    for name, value in (("label_column", asked.label_column), ("label_format", asked.label_format)):
+        if value not in (None, "auto"):
+            raise DataError(f"`{name}` is of one column with all labels, but `label_columns` is set. Leave out either.")
+    assert asked.label_columns is not None
+    words = [asked.label_columns] if isinstance(asked.label_columns, str) else list(asked.label_columns)
+    if is_all_but(words):
+        text = asked.text_column or find_text_column(rows, (), source)
+        names = asked_columns(words, list(rows), (text, *INDEXES), source)
+    else:
+        names = asked_columns(words, list(rows), (), source)
+        text = asked.text_column or find_text_column(rows, names, source)
+    return Chosen(text, None, names, f"texts: column {text!r}; {_labels_of(names)}.")
+
+
+def _found_zero_one(asked: Columns, rows: Rows, source: str) -> Chosen:
+    """All columns beside the texts, if they are several and hold 0 and 1 alone."""
+    if looks_like_data(rows, (*TEXTS, *LABELS, *IDENTIFIERS)):
+        raise DataError(
+            f"{source}: its first row ({few(list(rows))}) looks like data, not like names of columns. Put a header "
+            "above it, such as text,labels."
+        )
+    binary = [name for name, values in rows.items() if name not in INDEXES and is_zero_one(values)]
+    try:
+        text = asked.text_column or find_text_column(rows, binary, source)
+    except DataError:
+        text = None
+    others = [name for name in rows if name != text and name.lower() not in IDENTIFIERS and name not in INDEXES]
+    if text in rows and len(others) > 1 and others == [name for name in binary if name in others]:
+        assert text is not None
+        note = f"no column 'labels', and the others hold 0 and 1 alone: {_labels_of(others)}; texts: column {text!r}."
+        return Chosen(text, None, others, note)
+    hint = f" Columns that hold 0 and 1 alone ({few(binary)}) can be a label each: --label_columns." if binary else ""
+    raise DataError(
+        f"{source} has no column 'labels' or 'label'; its columns are {', '.join(rows)}.{did_you_mean('labels', rows)} "
+        f"Name the right one with --label_column.{hint} If its first row is data, put a header above it."
+    )
+
+
+def need_column(name: str, rows: Mapping[str, Any], argument: str, source: str) -> None:
+    """Raises DataError where there is no such column."""
+    if name not in rows:
+        raise DataError(
+            f"{source} has no column {name!r}; its columns are {', '.join(rows)}.{did_you_mean(name, rows)} Name the "
+            f"right one with --{argument}."
+        )
+
+
+def find_text_column(rows: Rows, labels: Collection[str], source: str) -> str:
+    """The column of the texts: the usual one, or the only one of strings beside the `labels`.
+
+    Raises:
+        DataError: there is none, or several.
+    """
+    usual = next((name for name in TEXTS if name in rows and name not in labels), None)
+    if usual is not None:
+        return usual
+    strings = [
+        name
+        for name, values in rows.items()
+        if name not in labels
+        and name.lower() not in IDENTIFIERS
+        and any(isinstance(v, str) and not is_number(v) for v in values[:100])
+    ]
+    if len(strings) == 1:
+        return strings[0]
+    several = f"{len(strings)} columns of text: {', '.join(strings)}"
+    what = several if strings else f"no column of text among {', '.join(rows)}"
+    raise DataError(f"{source} has {what}. Name the one to classify with --text_column.")
+
+
+def text_cell(value: Any, place: str) -> str:
+    """A cell as a text: a missing one is empty."""
+    if not isinstance(value, (str, int, float, type(None))):
+        raise DataError(f"{place}: the text is {str(value)[:60]!r}, a {type(value).__name__}; expected a string.")
+    return "" if value is None else valid_text(str(value), place)
+
+
+def _labels_of(names: Sequence[str]) -> str:
+    return f"{len(names)} labels, a column each: {few(names)}"

@@ -1,0 +1,101 @@
+"""One column per label: which columns these are, and the matrix that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..utils.messages import did_you_mean
+from .common import DataError
+
+NUMBERS = {0: 0.0, 1: 1.0, "0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "false": 0.0, "true": 1.0}  # what a cell means
+UNKNOWN = (-1, "-1", "-1.0", "", "nan", None)  # -1 in the matrix
+ALL_BUT = "all_but"
+
+
+def is_all_but(words: Sequence[str]) -> bool:
+    """Whether `label_columns` names the columns that hold no labels."""
+    return bool(words) and words[0].split(" ")[0] == ALL_BUT
+
+
+def asked_columns(words: Sequence[str], known: Sequence[str], never: Collection[str], source: str) -> list[str]:
+    """The columns that `label_columns` asks for.
+
+    Args:
+        words: names of columns, also several with commas between; after `all_but`, those that hold no labels.
+        known: the columns there are.
+        never: columns that are none of all others.
+
+    Raises:
+        DataError: a column that is not there or is named twice, or no column.
+    """
+    but = is_all_but(words)
+    if but:
+        words = [words[0].removeprefix(ALL_BUT).strip(), *words[1:]]
+    parts = [[word] if word in known else word.split(",") for word in words]
+    names = [name if name in known else name.strip() for part in parts for name in part if name.strip()]
+    for name in names:
+        if name not in known:
+            raise DataError(
+                f"{source} has no column {name!r}; its columns are {', '.join(known)}.{did_you_mean(name, known)} "
+                f"Name the right ones with --label_columns a,b,c or --label_columns {ALL_BUT} text,id."
+            )
+    if len(set(names)) < len(names):
+        raise DataError(f"`label_columns` names {max(names, key=names.count)!r} twice. Name each column once.")
+    chosen = [name for name in known if name not in names and name not in never] if but else names
+    if not chosen:
+        raise DataError(f"{source}: `label_columns` leaves no column. Name those that hold 0 and 1, one per label.")
+    return chosen
+
+
+def is_zero_one(values: Sequence[Any]) -> bool:
+    """Whether a column holds 0 and 1 alone, as numbers, texts, or True and False; cells may be unknown, but not all."""
+    try:
+        distinct = set(values)
+    except TypeError:  # lists
+        return False
+    numbers = {_number(value) for value in distinct}
+    return None not in numbers and bool(numbers - {-1.0})
+
+
+def column_labels(columns: Mapping[str, Sequence[Any]], place: Callable[[int], str]) -> np.ndarray:
+    """Columns of N values, one per label -> (N, L) float32 of 0 and 1, and -1 where a label is unknown.
+
+    Args:
+        columns: values by label.
+        place: of a row, for messages.
+
+    Raises:
+        DataError: another value, with its column and row.
+    """
+    matrix = np.empty((len(next(iter(columns.values()))), len(columns)), dtype=np.float32)
+    for i, (name, values) in enumerate(columns.items()):
+        known = _known_numbers(values)
+        for row, value in enumerate(values):
+            number = known.get(value) if known is not None else None
+            if number is None:
+                raise DataError(
+                    f"{place(row)}: the label column {name!r} holds {str(value)[:60]!r}; expected 0 or 1, or "
+                    "-1 or nothing where it is unknown. Correct it, or leave the column out with --label_columns."
+                )
+            matrix[row, i] = number
+    return matrix
+
+
+def _known_numbers(values: Sequence[Any]) -> dict[Any, float | None] | None:
+    """What each value of a column means; None: the column holds lists."""
+    try:
+        return {value: _number(value) for value in set(values)}
+    except TypeError:
+        return None
+
+
+def _number(value: Any) -> float | None:
+    """0, 1, or -1 for unknown; None for anything else."""
+    if isinstance(value, str):
+        value = value.strip().lower()
+    if value in UNKNOWN or value != value:  # NaN
+        return -1.0
+    return NUMBERS.get(value) if isinstance(value, (str, int, float)) else None

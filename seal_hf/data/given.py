@@ -1,0 +1,240 @@
+"""Tables as users have them: `datasets` and pandas in memory, `save_to_disk` folders, parquet files, and the Hub."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+import pyarrow as pa
+from datasets import Dataset
+from pyarrow import parquet
+
+from .common import DataError, Origins, id_column
+
+SPLIT_WORDS = {
+    "train": ("train", "training"),
+    "validation": ("validation", "valid", "val", "dev", "testa"),  # testa and testb: CoNLL-2003
+    "test": ("test", "testb"),
+}
+EXPECTED = (
+    "a name, a path, a Hub id, a datasets.Dataset or DatasetDict, a pandas DataFrame, or a mapping of splits to these"
+)
+SAVED = ("dataset_dict.json", "state.json")  # in folders of `save_to_disk`, of several splits and of one
+SHARD = re.compile(r"-\d+-of-\d+$")  # of a file that holds a part of a split
+
+
+@dataclass
+class Tables:
+    """Tables by split.
+
+    Attributes:
+        name: short name, for logs and the model card.
+        source: what they are, for messages.
+        splits: by `train`, `validation` and `test`; or `all`, a table that is not split.
+        origins: where their rows are, by split.
+        notes: what was left out.
+    """
+
+    name: str
+    source: str
+    splits: dict[str, Dataset]
+    origins: dict[str, Origins] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def class_names(self, column: str) -> list[str] | None:
+        """What ids in a column stand for, by its feature: ClassLabel, or a list of them; None: they are no ids."""
+        return class_names(next(iter(self.splits.values())), column)
+
+
+def class_names(table: Dataset, column: str) -> list[str] | None:
+    """As [`Tables.class_names`]."""
+    feature = table.features.get(column)
+    return getattr(getattr(feature, "feature", feature), "names", None)
+
+
+def loaded(data: Any, load: Callable[[Any], Any]) -> Any:
+    """A loaded data set as it is; what `load` makes of anything else."""
+    return data if hasattr(data, "label_names") else load(data)
+
+
+def in_memory(data: Any) -> Tables:
+    """A `Dataset`, a pandas frame, or a mapping of splits to these.
+
+    Raises:
+        DataError: something else; names that are no splits.
+    """
+    source = f"{type(data).__name__} in memory"
+    tables = data if isinstance(data, Mapping) else {"": data}
+    found = {str(split): _as_dataset(table, source) for split, table in tables.items()}
+    name = next((table.info.dataset_name for table in found.values() if table.info.dataset_name), "data")
+    return _by_split(found, name, source)
+
+
+def is_stored(path: Path) -> bool:
+    """Whether a path is a parquet file, a folder of them, or one that `save_to_disk` wrote."""
+    return path.suffix == ".parquet" if path.is_file() else _is_saved(path) or bool(_parquet_files(path))
+
+
+def stored(path: Path) -> Tables:
+    """Of a path that [`is_stored`]. Files of a folder say their split: `train.parquet`, `test-00000-of-00002.parquet`.
+
+    Raises:
+        DataError: a damaged file, or names that are no splits.
+    """
+    if path.is_file():
+        return _by_split({"": _read(path)}, path.stem, str(path))
+    if not _is_saved(path):
+        return _parquet_folder(path)
+    try:
+        saved = datasets.load_from_disk(str(path))
+    except Exception as error:  # the library raises a dozen kinds; the user needs the folder and the reason
+        raise DataError(f"{path}: not readable as a saved data set: {error}. Save it again.") from error
+    return _by_split(saved if isinstance(saved, Mapping) else {"": saved}, path.name, str(path))
+
+
+def from_hub(name: str) -> Tables:
+    """A Hub data set by `owner/name`, or `owner/name:configuration`, through `datasets.load_dataset`; no code of the
+    repo is run.
+
+    Raises:
+        DataError: what cannot be loaded; names that are no splits.
+    """
+    repo, _, configuration = name.partition(":")
+    try:
+        loaded = datasets.load_dataset(repo, configuration or None)
+    except Exception as error:  # the library raises a dozen kinds; the user needs the name and the reason
+        raise DataError(
+            f"Hub data set {name!r} could not be loaded, and there is no such file or folder here: {error}"
+        ) from error
+    return _by_split(loaded, repo.split("/")[-1], name, kind="Hub data set ")
+
+
+def _by_split(
+    found: Mapping[str, Any], name: str, source: str, files: Mapping[str, Path] | None = None, kind: str = ""
+) -> Tables:
+    """Tables by the names that their splits have; the table of the name "" is `all`, and so is a lone train split.
+
+    Args:
+        files: where a split is one file.
+        kind: of the source, for the message.
+    """
+    words = {"all": ""} if "" in found else {}
+    for split, known in SPLIT_WORDS.items():
+        word = next((word for word in known if word in found), None)
+        words |= {} if word is None else {split: word}
+    if not words.keys() & {"all", "train"}:
+        what = f"{kind}{source!r}" if kind else source
+        raise DataError(f"{what} has the splits {', '.join(found)}, expected train, validation, test.")
+    if set(words) == {"train"}:
+        words = {"all": words["train"]}
+    splits = {split: found[word].with_format(None) for split, word in words.items()}
+    origins = {}
+    for split, word in words.items():
+        ids = id_column(splits[split]["id"][:]) if "id" in splits[split].column_names else None
+        place = str((files or {}).get(word) or (f"{source}, {word} split" if word else source))
+        origins[split] = Origins(place, rows=np.arange(len(splits[split])), ids=ids)
+    left = [split for split in found if split not in words.values()]
+    return Tables(name, source, splits, origins, [f"splits that are not read: {', '.join(left)}."] if left else [])
+
+
+# --- one table ------------------------------------------------------------------------------------------------------
+
+
+def _as_dataset(table: Any, source: str) -> Dataset:
+    pandas = sys.modules.get("pandas")  # who has a frame has imported it
+    if isinstance(table, Dataset):
+        return table
+    if pandas is not None and isinstance(table, pandas.DataFrame):
+        return _of_frame(table, source)
+    hint = " Load it without streaming." if isinstance(table, datasets.IterableDataset) else ""
+    raise DataError(f"the data is a {type(table).__name__}; expected {EXPECTED}.{hint}")
+
+
+def _of_frame(frame: Any, source: str) -> Dataset:
+    """A pandas frame without its index; sets become lists, and images are encoded without loss."""
+    frame = frame.rename(columns=str)
+    try:
+        return Dataset(pa.Table.from_pandas(frame, preserve_index=False))
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        if not frame.columns.is_unique:
+            raise DataError(f"{source}: two columns have the same name: {', '.join(frame.columns)}.") from error
+    try:
+        return Dataset.from_dict({name: [_plain(v) for v in frame[name].tolist()] for name in frame.columns})
+    except Exception as error:
+        raise DataError(f"{source}: a column holds values of several kinds: {error}. Give it one kind.") from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=str)
+    return None if isinstance(value, float) and value != value else value
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+def _is_saved(path: Path) -> bool:
+    return any((path / name).is_file() for name in SAVED)
+
+
+def _parquet_files(folder: Path) -> list[Path]:
+    """Those in a folder, or, as in a clone of a Hub data set, in its folder `data`."""
+    return sorted(folder.glob("*.parquet")) or sorted(folder.glob("data/*.parquet"))
+
+
+def _parquet_folder(folder: Path) -> Tables:
+    files = _parquet_files(folder)
+    shards: dict[str, list[Path]] = {}
+    for file in files:
+        shards.setdefault(SHARD.sub("", file.stem), []).append(file)
+    named: dict[str, str] = {}  # split -> name of its file
+    for name in shards:
+        split = _split_of(name)
+        if split in named:
+            raise DataError(f"{folder}: two files for the {split} split: {named[split]}, {name}. Keep one.")
+        if split is not None:
+            named[split] = name
+    if not named and len(shards) == 1:
+        named = {"": next(iter(shards))}
+    if not named:
+        raise DataError(
+            f"{folder}: no file names its split, as train.parquet does; found "
+            f"{', '.join(file.name for file in files)}. Rename them, or give one file."
+        )
+    found = {split: _joined([_read(file) for file in shards[name]], folder) for split, name in named.items()}
+    tables = _by_split(
+        found,
+        folder.name,
+        str(folder),
+        {split: shards[name][0] for split, name in named.items() if len(shards[name]) == 1},
+    )
+    left = [file.name for name, some in shards.items() for file in some if name not in named.values()]
+    tables.notes += [f"{name} is not read: its name names no split." for name in left]
+    return tables
+
+
+def _split_of(name: str) -> str | None:
+    """`emotions_val` -> `validation`; None where no word of the name is a split's."""
+    words = re.findall(r"[a-z]+", name.lower())
+    return next((split for split, known in SPLIT_WORDS.items() if set(words) & set(known)), None)
+
+
+def _joined(parts: list[Dataset], folder: Path) -> Dataset:
+    try:
+        return datasets.concatenate_datasets(parts)
+    except ValueError as error:
+        raise DataError(f"{folder}: the files of one split have other columns than each other: {error}.") from error
+
+
+def _read(file: Path) -> Dataset:
+    try:
+        with parquet.ParquetFile(file) as opened:
+            return Dataset(opened.read())
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{file}: not readable as parquet: {error}. The file may end early.") from error

@@ -1,0 +1,110 @@
+"""What may be wrong with data that can be read: a line each, with counts. Nothing is changed."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+MISSING = ("nan", "null", "<na>", "n/a")  # what a missing value looks like when it was written as text
+SEPARATORS = "|;,"  # of label cells; the first that a cell holds separates it
+OTHER_MARKS = (" ", "/", "+", "&")  # separate nothing
+SHOWN = 3
+
+
+def name_notes(names: Sequence[str], counts: Sequence[int]) -> list[str]:
+    """Labels that differ in case or blanks only, and labels that are a missing value.
+
+    Args:
+        names, counts: L labels, and how many rows have each.
+    """
+    alike: dict[str, list[str]] = defaultdict(list)
+    for name, count in zip(names, counts, strict=True):
+        alike["".join(name.split()).casefold()].append(f"{name!r} ({count} rows)")
+    groups = [" and ".join(group) for group in alike.values() if len(group) > 1]
+    notes = [f"{len(groups)} labels are written in several ways, by case or blanks (kept): {_few(groups)}."]
+    notes = notes if groups else []
+    missing = [f"{name!r} ({n} rows)" for name, n in zip(names, counts, strict=True) if name.casefold() in MISSING]
+    if missing:
+        notes.append(f"a label is called {' and '.join(missing)}: if it is a missing value, empty these cells.")
+    return notes
+
+
+def separator_notes(cells: Iterable[Any], names: Sequence[str]) -> list[str]:
+    """Cells of which a separator makes more labels than there seem to be.
+
+    Args:
+        cells: label cells as they were read.
+        names: the labels that they gave.
+    """
+    texts = [cell for cell in cells if isinstance(cell, str) and not cell.lstrip().startswith(("[", "(", "{"))]
+    used = Counter(next((mark for mark in SEPARATORS if mark in text), "") for text in texts)
+    marks = [mark for mark in SEPARATORS if used[mark]]
+    if len(marks) > 1:
+        parts = {part.strip() for text in texts for part in text.split(marks[0])} - {""}
+        others = sum(used[mark] for mark in marks[1:])
+        if len(parts) < len(names):
+            return [
+                f"{marks[0]!r} separates labels in {used[marks[0]]} rows, and {' or '.join(map(repr, marks[1:]))} in "
+                f"{others} others: {len(names)} labels, of which {len(parts)} are left where {marks[0]!r} alone "
+                "separates. If the other mark belongs to names, write the cells as JSON lists."
+            ]
+    for mark in OTHER_MARKS:
+        parts = {part.strip() for name in names for part in name.split(mark)} - {""}
+        if len(names) > 5 and 2 * len(parts) <= len(names):
+            holding = sum(mark in name for name in names)
+            return [
+                f"{holding} of {len(names)} labels hold {mark!r}, which does not separate: {len(parts)} labels are "
+                "left where it does. If so, write a comma, a semicolon or a bar there."
+            ]
+    return []
+
+
+def repeat_notes(rows: Mapping[str, Sequence[Hashable]]) -> list[str]:
+    """Inputs that occur twice, in their split or in two.
+
+    Args:
+        rows: the inputs of the rows by split; empty texts do not count.
+    """
+    found = {split: Counter(row for row in inputs if row) for split, inputs in rows.items()}
+    within = {split: inputs.total() - len(inputs) for split, inputs in found.items()}
+    notes = []
+    if any(within.values()):
+        shown = ", ".join(f"{count} in {split}" for split, count in within.items() if count)
+        notes.append(f"{sum(within.values())} rows repeat the input of another row of their split (kept): {shown}.")
+    shared = {
+        (second, first): sum(count for row, count in found[second].items() if row in found[first])
+        for first, second in combinations(found, 2)
+    }
+    if any(shared.values()):
+        shown = ", ".join(f"{n} of {second} in {first}" for (second, first), n in shared.items() if n)
+        notes.append(f"rows stand in two splits (kept): {shown}. Figures on them flatter.")
+    return notes
+
+
+def keys_of(inputs: np.ndarray | Sequence[str]) -> Sequence[Hashable]:
+    """Rows of an array as bytes; texts as they are."""
+    return [row.tobytes() for row in inputs] if isinstance(inputs, np.ndarray) else inputs
+
+
+def _few(shown: Sequence[str]) -> str:
+    return "; ".join(shown[:SHOWN]) + ("; ..." if len(shown) > SHOWN else "")
+
+
+def looks_like_data(columns: Mapping[str, Sequence[Any]], usual: Iterable[str]) -> bool:
+    """Whether the names of columns are rather a row: none is usual, and one occurs among its column's own values.
+
+    Args:
+        columns: values by name.
+        usual: names that a header may have.
+    """
+    names = [name for name in columns if name]
+    numbers = [name for name in names if re.fullmatch(r"\d+", name)]
+    counted = len(numbers) > 1 and numbers == [str(i) for i in range(len(numbers))]  # as pandas calls columns
+    if set(usual) & {name.lower() for name in names}:
+        return False
+    return any(name in columns[name] for name in names if not (counted and name in numbers))

@@ -1,0 +1,131 @@
+"""Where tag sequences are read: which files a path means, what reads them, and how what is not split is split."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .columns import Rows, read_columns, take
+from .common import SPLITS, DataError, find_data, groups_of, random_split
+from .given import SPLIT_WORDS, from_hub, in_memory, is_stored, stored
+from .references import is_references, read_references
+from .srl import read_srl
+from .stratified import complete_splits
+from .tables import JSON, PREDICATE, json_tables, read_tables
+
+COLUMN_SUFFIXES = (
+    ".conll",
+    ".bio",
+    ".iob",
+    ".iob2",
+    ".srl",
+)  # a file of them that names no split is a further test set
+REFERENCE_PARTS = (0.6, 0.2, 0.2)  # of a single file of references, drawn at random as in the papers
+
+
+class Reading(NamedTuple):
+    """How files are read: see [`load_tags`]; `plain`: references as bare fields; `roles`: of given predicates."""
+
+    word_column: int | str = 0
+    tag_column: int | str = -1
+    plain: bool = False
+    roles: bool = False
+
+
+Reader = Callable[[Path], tuple[Rows, list[str]]]
+
+
+def read_splits(
+    dataset: Any, data_dir: str | None, reading: Reading, seed: int, notes: list[str]
+) -> tuple[str, str, dict[str, Rows]]:
+    """The name of a data set, what it is for messages, and its splits."""
+    dataset = fspath(dataset) if isinstance(dataset, PathLike) else dataset
+    path = find_data(dataset, data_dir, (), None if reading.roles else "toy_tags") if isinstance(dataset, str) else None
+    if path is None or is_stored(path):
+        tables = stored(path) if path else from_hub(dataset) if isinstance(dataset, str) else in_memory(dataset)
+    else:
+        files = _split_files(path, notes) if path.is_dir() else {"all": path}
+        if not all(file.suffix in JSON for file in files.values()):
+            return path.stem, dataset, _read_files(files, reading, seed, notes)
+        tables = json_tables(str(path), files)
+        tables.name = path.stem
+    splits = read_tables(tables, reading.word_column, reading.tag_column, notes, reading.roles)
+    return tables.name, tables.source, _complete(splits, seed, notes)
+
+
+def _read_files(files: dict[str, Path], reading: Reading, seed: int, notes: list[str]) -> dict[str, Rows]:
+    """Splits of files of lines; what is no split has the file's name."""
+    splits = {}
+    for split, file in files.items():
+        splits[split], found = _reader_of(file, reading)(file)
+        notes += found
+    if "all" not in splits:
+        return splits
+    if reading.roles or not is_references(files["all"]):
+        return _complete(splits, seed, notes)
+    parts = random_split(len(splits["all"]["words"]), REFERENCE_PARTS, seed)
+    sizes = " / ".join(str(len(part)) for part in parts)
+    notes.append(f"one file: {sizes} rows for train, validation and test, at random (seed {seed}).")
+    return {split: take(splits["all"], ids) for split, ids in zip(SPLITS, parts, strict=True)}
+
+
+def _complete(splits: dict[str, Rows], seed: int, notes: list[str]) -> dict[str, Rows]:
+    """Splits that are missing, stratified by the tags that sentences have. A sentence's propositions stay together:
+    else the test sentences would be known from training."""
+    whole = next(iter(splits.values()))
+    groups = groups_of(map(tuple, whole["words"])) if PREDICATE in whole else None
+    ids = groups_of(tag for rows in splits.values() for tags in rows["tags"] for tag in tags)
+    tags, start = {}, 0
+    for split, rows in splits.items():
+        lengths = [len(sentence) for sentence in rows["tags"]]
+        tags[split] = np.zeros((len(lengths), ids.max(initial=-1) + 1), dtype=bool)
+        tags[split][np.repeat(np.arange(len(lengths)), lengths), ids[start : start + sum(lengths)]] = True
+        start += sum(lengths)
+    parts = complete_splits(tags, seed, notes, groups=groups)
+    return {
+        split: splits[key] if len(rows) == len(splits[key]["words"]) else take(splits[key], rows)
+        for split, (key, rows) in parts.items()
+    }
+
+
+def _reader_of(file: Path, reading: Reading) -> Reader:
+    if reading.roles or file.suffix == ".srl":
+        return read_srl
+    if is_references(file):
+        return lambda path: read_references(path, bio=not reading.plain)
+    word, tag = reading.word_column, reading.tag_column
+    for option, column in (("word_column", word), ("tag_column", tag)):
+        if isinstance(column, str):
+            raise DataError(f"{file}: `{option}` is {column!r}; columns of this format have numbers, from 0 on.")
+    return lambda path: read_columns(path, int(word), int(tag))
+
+
+def _split_files(folder: Path, notes: list[str]) -> dict[str, Path]:
+    """Files by split; further test sets by name; a lone file is `all`."""
+    files = [file for file in sorted(folder.iterdir()) if file.is_file() and not file.name.startswith((".", "README"))]
+    if len(files) == 1:
+        return {"all": files[0]}
+    found: dict[str, Path] = {}
+    for file in files:
+        words = re.findall(r"[a-z]+", file.name.lower())
+        splits = [split for split, names in SPLIT_WORDS.items() if set(words) & set(names)]
+        split = splits[0] if splits else file.name if file.suffix in COLUMN_SUFFIXES else None
+        if split in found:
+            raise DataError(f"{folder}: two files for the {split} split: {found[split].name}, {file.name}. Keep one.")
+        if split:
+            found[split] = file
+        else:
+            notes.append(f"{file.name} is not read: its name names no split.")
+    for split in ("train", "validation"):
+        if split not in found:
+            names = ", ".join(file.name for file in files) or "nothing"
+            raise DataError(
+                f"{folder}: no file for the {split} split, expected {' or '.join(SPLIT_WORDS[split])} in its name; "
+                f"found {names}. A single file, given by its path, is split at random."
+            )
+    return found

@@ -1,0 +1,164 @@
+"""One column per label, and what looks wrong in a table. Oracle: the rows that stand in the file, counted by hand."""
+
+import pytest
+
+from seal_hf.cli.train import mlc
+from seal_hf.data import DataError, load_multilabel
+
+ROWS = [(f"text {i}", f"u{i:03x}", i % 2, (i // 2) % 2, int(i % 5 == 0)) for i in range(40)]
+NAMES = ["toxic", "obscene", "threat"]
+
+
+def csv(path, header, rows):
+    path.write_text("\n".join(",".join(map(str, row)) for row in [header, *rows]) + "\n")
+    return str(path)
+
+
+def check(data):
+    """The labels of all rows by their text."""
+    assert data.label_names == NAMES
+    found = {row["text"]: row["labels"] for part in (data.train, data.validation, data.test) for row in part}
+    assert found == {text: list(map(float, labels)) for text, _, *labels in ROWS}
+
+
+@pytest.mark.parametrize(
+    ("flags", "options"),
+    [
+        ([], {}),
+        (["toxic,obscene,threat"], {"label_columns": "toxic,obscene,threat"}),
+        (["toxic", "obscene", "threat"], {"label_columns": NAMES}),
+        (["all_but", "comment,id"], {"label_columns": "all_but comment,id"}),
+        (["all_but id"], {"label_columns": ["all_but", "id"]}),
+    ],
+)
+def test_zero_one_columns_by_hand_and_by_program(tmp_path, flags, options):
+    path = csv(tmp_path / "d.csv", ["id", "comment", *NAMES], [(row[1], row[0], *row[2:]) for row in ROWS])
+    data = load_multilabel(path, **options)
+    check(data)
+    chosen = "3 labels, a column each: toxic, obscene, threat"
+    found = f"no column 'labels', and the others hold 0 and 1 alone: {chosen}; texts: column 'comment'."
+    assert (f"texts: column 'comment'; {chosen}." if options else found) in data.notes
+    words = ["--dataset", path, "--model_name_or_path", "none", "--output_dir", "runs"]
+    program = mlc.PROGRAM.parse([*words, *(["--label_columns", *flags] if flags else [])])
+    check(mlc.PROGRAM.load(program))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [str, lambda v: f" {float(v)}", lambda v: str(bool(v)), lambda v: f'"{v}"'],
+    ids=["0", "0.0", "False", "quoted"],
+)
+def test_how_zero_and_one_are_written(tmp_path, write):
+    rows = [(i, row[0], *map(write, row[2:])) for i, row in enumerate(ROWS)]
+    check(load_multilabel(csv(tmp_path / "d.csv", ["", "text", *NAMES], rows)))  # "": the index of a frame
+
+
+def test_columns_are_taken_in_the_order_that_is_asked_for(tmp_path):
+    path = csv(tmp_path / "d.csv", ["id", "text", *NAMES], [(row[1], row[0], *row[2:]) for row in ROWS])
+    assert load_multilabel(path, label_columns=["threat", "toxic"]).label_names == ["threat", "toxic"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "no column 'labels' or 'label'.* Columns that hold 0 and 1 alone .toxic, obscene. can be a label each"),
+        ({"label_columns": "toxic,obscen"}, "no column 'obscen'.* Did you mean 'obscene'.*--label_columns"),
+        ({"label_columns": "toxic,toxic"}, "`label_columns` names 'toxic' twice"),
+        ({"label_columns": "toxic,threat"}, "d.csv, row 3 .counting from 0.: the label column 'threat' holds '2'; exp"),
+        (
+            {"label_columns": "toxic,text", "text_column": "id"},
+            "the label column 'text' holds 'text 0'; expected 0 or 1",
+        ),
+        ({"label_columns": "all_but toxic,obscene,threat,id"}, "`label_columns` leaves no column"),
+        ({"label_columns": "toxic", "label_column": "threat"}, "`label_column` is of one column with all labels"),
+        ({"label_columns": "toxic", "label_format": "ids"}, "`label_format` is of one column with all labels"),
+    ],
+)
+def test_mistakes_are_named(tmp_path, options, message):
+    rows = [(text, id_, *labels[:2], 2 if i == 3 else labels[2]) for i, (text, id_, *labels) in enumerate(ROWS)]
+    path = csv(tmp_path / "d.csv", ["text", "id", *NAMES], rows)
+    with pytest.raises(DataError, match=message):
+        load_multilabel(path, **options)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([("i love it", "joy"), ("so sad", "grief"), ("great", "joy")], "first row .i love it, joy. looks like data"),
+        ([("i love it", 1, 1, 0), ("so sad", 0, 1, 1)], "two columns have the same name.* no header"),
+        ([("i love it", 1, 0, "x"), ("so sad", 1, 1, "x")], "first row .i love it, 1, 0, x. looks like data"),
+        ([("i love it", "joy"), ("so sad", "grief")], "no column 'labels' .* If its first row is data, put a header"),
+    ],
+)
+def test_a_file_without_a_header_is_named(tmp_path, rows, message):
+    path = csv(tmp_path / "d.csv", rows[0], rows[1:])
+    with pytest.raises(DataError, match=message):
+        load_multilabel(path)
+
+
+def test_numbers_may_be_names_of_columns(tmp_path):
+    rows = [(row[0], *row[2:]) for row in ROWS]
+    assert load_multilabel(csv(tmp_path / "d.csv", ["comment", "0", "1", "2"], rows)).label_names == ["0", "1", "2"]
+
+
+# What looks wrong
+
+
+def notes_of(tmp_path, cells, texts=None):
+    texts = texts or [f"t{i}" for i in range(len(cells))]
+    return load_multilabel(csv(tmp_path / "d.csv", ["text", "labels"], zip(texts, cells, strict=True))).notes
+
+
+def test_labels_that_differ_in_case_or_blanks_and_missing_values_are_noted(tmp_path):
+    notes = notes_of(tmp_path, ["Joy", "joy", "joy|new york", "New  York", "nan"] * 4)
+    assert (
+        "2 labels are written in several ways, by case or blanks (kept): 'Joy' (4 rows) and 'joy' (8 rows); "
+        "'New  York' (4 rows) and 'new york' (4 rows)." in notes
+    )
+    assert "a label is called 'nan' (4 rows): if it is a missing value, empty these cells." in notes
+
+
+def test_separators_inside_names_are_noted(tmp_path):
+    notes = notes_of(tmp_path, ['"food, drinks|travel"', '"food, drinks"', "travel", '"arts, film|travel"'] * 5)
+    assert any(
+        note.startswith("'|' separates labels in 10 rows, and ',' in 5 others: 5 labels, of which 3 are left where '|'")
+        for note in notes
+    )
+    combined = [" ".join(mood for k, mood in enumerate("abcde") if (i >> k) & 1) for i in range(1, 32)]
+    notes = notes_of(tmp_path, combined)
+    assert any(
+        note.startswith("26 of 31 labels hold ' ', which does not separate: 5 labels are left") for note in notes
+    )
+    assert not any("separate" in note for note in notes_of(tmp_path, ["new york", "new jersey|new orleans"] * 10))
+    assert not any("separate" in note for note in notes_of(tmp_path, ["a|b", '"a;b"', '"a,c"', "b"] * 5))
+
+
+def test_rows_that_occur_twice_are_counted(tmp_path):
+    for name, texts in {"train": "aabcd", "dev": "xxa", "test": "abz"}.items():
+        csv(tmp_path / f"{name}.csv", ["text", "labels"], [(text, "p|q") for text in texts])
+    notes = load_multilabel(str(tmp_path)).notes
+    assert "2 rows repeat the input of another row of their split (kept): 1 in train, 1 in validation." in notes
+    assert (
+        "rows stand in two splits (kept): 1 of validation in train, 2 of test in train, 1 of test in validation. "
+        "Figures on them flatter." in notes
+    )
+
+
+# ARFF
+
+XML = '<labels><label name="L"></label></labels>'
+
+
+def test_attributes_of_one_name_are_numbered(tmp_path):
+    names = ["x", "'a b'", "x", "x_2", "'a b'", "x", "L"]
+    header = "".join(f"@attribute {name} {'{0,1}' if name == 'L' else 'numeric'}\n" for name in names)
+    rows = "".join(f"{i},{i + 1},{i + 2},{i + 3},{i + 4},{i + 5},{i % 2}\n" for i in range(20))
+    (tmp_path / "m.arff").write_text(f"@relation r\n{header}@data\n{rows}")
+    (tmp_path / "m.xml").write_text(XML)
+    data = load_multilabel(str(tmp_path))
+    assert data.feature_names == ["x", "a b", "x_3", "x_2", "a b_2", "x_4"]
+    assert "2 attribute names repeat, and all but the first are numbered: a b, x." in data.notes
+    assert all([value - row["features"][0] for value in row["features"]] == [0, 1, 2, 3, 4, 5] for row in data.train)
+    (tmp_path / "m.arff").write_text(f"@relation r\n{header.replace('x_2', 'L')}@data\n{rows}")
+    with pytest.raises(DataError, match="label 'L' of m.arff names several attributes. Rename the others"):
+        load_multilabel(str(tmp_path))

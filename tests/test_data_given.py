@@ -1,0 +1,291 @@
+"""Tables in memory, on disk and by path. Oracle: the tensors of a file of the same rows, csv, CoNLL or images."""
+
+import sys
+
+import datasets
+import numpy as np
+import pytest
+from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
+from tiny_models import tiny_config
+from transformers import AutoModel
+
+from seal_hf import SealForMultiLabel, SealForSegmentation, SealForTokenClassification
+from seal_hf.cli.train import mlc, segmentation, srl, tagging
+from seal_hf.data import DataError, load_masks, load_multilabel, load_srl, load_tags
+
+SPLITS = ("train", "validation", "test")
+FORMS = ("dataset", "frame", "mapping", "saved", "parquet", "shards")
+
+
+def forms(table: Dataset, folder, form: str, split: bool):
+    """A table as users have it, whole or as splits of 30, 6 and 4 rows: an object, or the path of what is written."""
+    pandas = pytest.importorskip("pandas", reason="frames need pandas") if form in ("frame", "mapping") else None
+    parts = {"train": range(30), "validation": range(30, 36), "test": range(36, 40)}
+    tables = {name: table.select(ids) for name, ids in parts.items()} if split else {"train": table}
+    whole = DatasetDict(tables) if split else table
+    if form == "dataset":
+        whole.set_format("numpy")  # as a user may have left it
+        return whole
+    if pandas is not None:
+        frames = {name: pandas.DataFrame(some[:], index=range(7, 7 + len(some))) for name, some in tables.items()}
+        return frames if form == "mapping" else frames["train"]
+    if form == "saved":
+        whole.save_to_disk(folder / "saved")
+        return folder / "saved"
+    (folder / "hub" / "data").mkdir(parents=True)
+    for name, some in tables.items():
+        for i in range(2 if form == "shards" else 1):
+            name_of_file = f"{name}-{i:05d}-of-00002" if form == "shards" else name
+            (some.shard(2, i, contiguous=True) if form == "shards" else some).to_parquet(
+                folder / "hub" / "data" / f"{name_of_file}.parquet"
+            )
+    return folder / "hub" / "data" / "train.parquet" if not split and form == "parquet" else folder / "hub"
+
+
+def by_program(program, given, *flags: str):
+    """What a program loads from a path."""
+    return program.PROGRAM.load(program.PROGRAM.parse(["--dataset", str(given), "--output_dir", "runs", *flags]))
+
+
+def check_same(found, expected):
+    """Equal columns, labels and rows of all splits."""
+    assert found.label_names == expected.label_names
+    for split in SPLITS:
+        one, other = getattr(found, split), getattr(expected, split)
+        if isinstance(other, Dataset):
+            assert one.column_names == other.column_names and one[:] == other[:]
+            assert one.features == other.features
+        else:
+            np.testing.assert_array_equal(one.images, other.images)
+            np.testing.assert_array_equal(one.masks, other.masks)
+
+
+CASES = [
+    (form, split) for form in FORMS for split in (True, False) if split != {"frame": True, "mapping": False}.get(form)
+]
+ONE = [("dataset", False), ("saved", True)]
+
+
+# --- label sets ------------------------------------------------------------------------------------------------------
+
+MOODS = ["anger", "fear", "joy"]
+TEXTS = [f"text {i}, of {i % 7}" for i in range(40)]
+SETS = [[mood for k, mood in enumerate(MOODS) if (i >> k) & 1] for i in range(40)]
+
+
+def write_csv(folder, header: str, rows: list[str], split: bool):
+    """The csv files of the rows; the path to load."""
+    parts = {"train": rows[:30], "dev": rows[30:36], "test": rows[36:]} if split else {"all": rows}
+    (folder / "csv").mkdir()
+    for name, some in parts.items():
+        (folder / "csv" / f"{name}.csv").write_text("\n".join([header, *some]) + "\n")
+    return str(folder / "csv" if split else folder / "csv" / "all.csv")
+
+
+LABELS = {
+    "names": {"labels": (SETS, datasets.List(Value("string")))},
+    "ids": {
+        "labels": ([[MOODS.index(mood) for mood in some] for some in SETS], datasets.List(ClassLabel(names=MOODS)))
+    },
+    "one each": {mood: ([int(mood in some) for some in SETS], Value("int64")) for mood in MOODS},
+    "booleans": {mood: ([mood in some for some in SETS], Value("bool")) for mood in MOODS},
+}
+
+
+@pytest.mark.parametrize(
+    ("form", "split", "kind"),
+    [(*case, "one each") for case in CASES] + [(*case, kind) for case in ONE for kind in ("names", "ids", "booleans")],
+)
+def test_label_sets_equal_those_of_a_csv(tmp_path, form, split, kind):
+    column = "sentence" if kind == "ids" else "text"
+    data = {column: TEXTS, "id": list(range(40))} | {name: values for name, (values, _) in LABELS[kind].items()}
+    types = {column: Value("string"), "id": Value("int64")} | {name: kind for name, (_, kind) in LABELS[kind].items()}
+    given = forms(Dataset.from_dict(data, features=Features(types)), tmp_path, form, split)
+    rows = [f'"{text}",{"|".join(some)}' for text, some in zip(TEXTS, SETS, strict=True)]
+    expected = load_multilabel(write_csv(tmp_path, "text,labels", rows, split), seed=3)
+    found = load_multilabel(given, seed=3)
+    check_same(found, expected)
+    for part in SPLITS:
+        rows = found.origins[part].rows + (0 if not split else {"train": 0, "validation": 30, "test": 36}[part])
+        assert [TEXTS[row] for row in rows] == getattr(found, part)["text"][:]
+    chosen = {"names": [], "ids": ["texts: column 'sentence'; labels: column 'labels'."]}.get(kind)
+    assert [note for note in found.notes if "column" in note] == (
+        ["no column 'labels', and the others hold 0 and 1 alone: 3 labels, a column each: anger, fear, joy; texts: "
+         "column 'text'."] if chosen is None else chosen
+    )  # fmt: skip
+    if hasattr(given, "is_dir"):
+        flags = ("--model_name_or_path", "none", "--data_seed", "3")
+        check_same(by_program(mlc, given, *flags), expected)
+
+
+def test_a_class_is_a_set_of_one_label_and_minus_one_is_unknown():
+    features = Features({"text": Value("string"), "label": ClassLabel(names=["no", "yes"])})
+    train = Dataset.from_dict({"text": TEXTS, "label": [i % 2 for i in range(40)]}, features=features)
+    test = Dataset.from_dict({"text": TEXTS[:4], "label": [-1] * 4}, features=features)
+    data = load_multilabel(DatasetDict({"train": train, "test": test, "unsupervised": test}))
+    assert data.test is None and len(data.validation) == 4 and data.label_names == ["no", "yes"]
+    assert all(row["labels"] == [1 - TEXTS.index(row["text"]) % 2, TEXTS.index(row["text"]) % 2] for row in data.train)
+    assert "splits that are not read: unsupervised." in data.notes
+    assert "the test split is left out: all its labels in 'label' are -1, unknown." in data.notes
+
+
+def test_a_lone_column_of_classes_is_the_label_whatever_its_name():
+    features = Features({"text": Value("string"), "mood": datasets.List(ClassLabel(names=MOODS))})
+    table = Dataset.from_dict({"text": TEXTS, "mood": [[i % 3] for i in range(40)]}, features=features)
+    data = load_multilabel(table)
+    assert data.label_names == MOODS and "texts: column 'text'; labels: column 'mood'." in data.notes
+
+
+def test_a_frame_with_sets_categories_and_missing_texts():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": [*TEXTS[:39], None], "labels": list(map(set, SETS))})
+    found = load_multilabel(frame)
+    expected = load_multilabel(Dataset.from_dict({"text": [*TEXTS[:39], ""], "labels": SETS}))
+    check_same(found, expected)
+    category = pandas.DataFrame({"text": TEXTS, "label": pandas.Categorical([MOODS[i % 3] for i in range(40)])})
+    assert load_multilabel(category).label_names == MOODS
+
+
+TABLE = Dataset.from_dict({"x": [1]})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([1, 2], "the data is a list; expected a name, a path, a Hub id, a datasets.Dataset or DatasetDict, a pandas"),
+        ({"train": [1]}, "the data is a list"),
+        (
+            {"a": Dataset.from_dict({"x": [1]}), "b": Dataset.from_dict({"x": [1]})},
+            "has the splits a, b, expected train",
+        ),
+        (Dataset.from_dict({"x": [1]}).to_iterable_dataset(), "IterableDataset; .* Load it without streaming"),
+    ],
+    ids=["list", "mapping of lists", "names", "stream"],
+)
+@pytest.mark.parametrize("load", [load_multilabel, load_tags, load_masks, load_srl])
+def test_what_is_no_table_is_named(given, message, load):
+    with pytest.raises(DataError, match=message):
+        load(given)
+
+
+def test_damaged_files_are_named(tmp_path):
+    (tmp_path / "cut.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(DataError, match="cut.parquet: not readable as parquet: .* The file may end early"):
+        load_multilabel(tmp_path / "cut.parquet")
+    Dataset.from_dict({"text": TEXTS, "labels": SETS}).save_to_disk(tmp_path / "saved")
+    next((tmp_path / "saved").glob("*.arrow")).unlink()
+    with pytest.raises(DataError, match="saved: not readable as a saved data set: "):
+        load_multilabel(tmp_path / "saved")
+    (tmp_path / "named").mkdir()
+    for name in ("a", "b"):
+        Dataset.from_dict({"text": TEXTS}).to_parquet(tmp_path / "named" / f"{name}.parquet")
+    with pytest.raises(DataError, match="no file names its split, as train.parquet does; found a.parquet, b.parquet"):
+        load_multilabel(tmp_path / "named")
+
+
+# --- tags ------------------------------------------------------------------------------------------------------------
+
+WORDS = [[f"w{i}", "in", f"X{i % 5}"] for i in range(40)]
+TAGS = [["O", "O", ["B-LOC", "B-PER", "O", "O"][i % 4]] for i in range(40)]
+
+
+@pytest.mark.parametrize(("form", "split"), CASES)
+def test_tags_equal_those_of_columns(tmp_path, form, split):
+    names = ["B-PER", "O", "B-LOC"]  # in another order than the list of tags
+    if form in ("frame", "mapping", "shards"):  # a frame has no classes
+        table = Dataset.from_dict({"words": WORDS, "tags": TAGS})
+    else:
+        types = {"tokens": datasets.List(Value("string")), "ner_tags": datasets.List(ClassLabel(names=names))}
+        ids = [[names.index(tag) for tag in tags] for tags in TAGS]
+        table = Dataset.from_dict({"tokens": WORDS, "ner_tags": ids}, features=Features(types))
+    parts = {"train": slice(30), "dev": slice(30, 36), "test": slice(36, 40)} if split else {"all": slice(40)}
+    (tmp_path / "conll").mkdir()
+    for name, rows in parts.items():
+        pairs = zip(WORDS[rows], TAGS[rows], strict=True)
+        blocks = ("\n".join(f"{w}\t{t}" for w, t in zip(words, tags, strict=True)) for words, tags in pairs)
+        (tmp_path / "conll" / f"{name}.conll").write_text("\n\n".join(blocks) + "\n")
+    given = forms(table, tmp_path, form, split)
+    expected = load_tags(str(tmp_path / "conll" if split else tmp_path / "conll" / "all.conll"), seed=3)
+    found = load_tags(given, seed=3)
+    check_same(found, expected)
+    assert ("words: column 'tokens'; tags: column 'ner_tags'." in found.notes) == ("tokens" in table.column_names)
+    if hasattr(given, "is_dir"):
+        check_same(by_program(tagging, given, "--data_seed", "3"), expected)
+
+
+@pytest.mark.parametrize(("form", "split"), ONE)
+def test_roles_equal_those_of_bracket_columns(tmp_path, form, split):
+    table = Dataset.from_dict({"words": WORDS, "tags": [["B-A0", "B-V", "O"]] * 40, "predicate": [1] * 40})
+    parts = {"train": slice(30), "dev": slice(30, 36), "test": slice(36, 40)} if split else {"all": slice(40)}
+    (tmp_path / "srl").mkdir()
+    for name, rows in parts.items():
+        lines = [f"0 {a} N * - - (A0*)\n1 {b} V * in in.01 (V*)\n2 {c} N * - - *\n" for a, b, c in WORDS[rows]]
+        (tmp_path / "srl" / f"{name}.srl").write_text("\n".join(lines))
+    given = forms(table, tmp_path, form, split)
+    expected, found = load_srl(str(tmp_path / "srl" if split else tmp_path / "srl" / "all.srl")), load_srl(given)
+    for split_name in SPLITS:
+        columns = ["words", "tags", "predicate"]  # a file of brackets has `pos` too
+        one, other = (getattr(data, split_name).select_columns(columns)[:] for data in (found, expected))
+        assert one == other
+    assert found.label_names == expected.label_names and found.kind == "srl"
+    if hasattr(given, "is_dir"):
+        check_same(by_program(srl, given, "--model_name_or_path", "none"), found)
+    with pytest.raises(DataError, match="no column 'predicate', the place of a word"):
+        load_srl(table.remove_columns("predicate"))
+    with pytest.raises(DataError, match="row 2 .*: the predicate is 3; expected the place of one of 3 words"):
+        load_srl(Dataset.from_dict(table[:] | {"predicate": [1, 1, 3] + [1] * 37}))
+
+
+# --- masks -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("form", "split"), CASES)
+def test_masks_equal_those_of_an_image_folder(tmp_path, form, split):
+    image_of = pytest.importorskip("PIL.Image", reason="image files need pillow")
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (40, 6, 5, 3), np.uint8)
+    masks = (rng.random((40, 6, 5)) < np.linspace(0, 0.2, 40)[:, None, None]).astype(np.uint8)
+    parts = {"train": range(30), "val": range(30, 36), "test": range(36, 40)} if split else {"": range(40)}
+    for name, rows in parts.items():
+        for part, arrays in (("images", images), ("masks", masks)):
+            (tmp_path / "folder" / name / part).mkdir(parents=True)
+            for i in rows:
+                image_of.fromarray(arrays[i]).save(tmp_path / "folder" / name / part / f"{i:03d}.png")
+    lists = form in ("shards", "mapping")
+    if not lists:
+        columns = {"image": list(map(image_of.fromarray, images)), "mask": list(map(image_of.fromarray, masks))}
+        types = Features({"image": datasets.Image(), "mask": datasets.Image()})
+        table = Dataset.from_dict(columns, features=types)
+    else:
+        table = Dataset.from_dict({"pixel_values": images.tolist(), "labels": masks.tolist()})
+    expected = load_masks(str(tmp_path / "folder"), seed=3)
+    given = forms(table, tmp_path, form, split)
+    found = load_masks(given, seed=3)
+    check_same(found, expected)
+    assert ("images: column 'pixel_values'; masks: column 'labels'." in found.notes) == lists
+    if hasattr(given, "is_dir"):
+        check_same(by_program(segmentation, given, "--data_seed", "3"), expected)
+
+
+# --- all -------------------------------------------------------------------------------------------------------------
+
+
+def test_models_load_what_they_are_given(tmp_path):
+    """As from the loaded data: the same configuration, so sizes and names, and for features and texts the same bias."""
+    texts = Dataset.from_dict({"text": TEXTS, "labels": SETS})
+    tags = Dataset.from_dict({"words": WORDS, "tags": TAGS})
+    masks = {"image": np.zeros((20, 24, 24, 3), int).tolist(), "mask": [[[i % 2] * 24] * 24 for i in range(20)]}
+    AutoModel.from_config(tiny_config("bert")).save_pretrained(tmp_path)
+    for model, load, given, base in (
+        (SealForMultiLabel, load_multilabel, texts, str(tmp_path)),
+        (SealForTokenClassification, load_tags, tags, str(tmp_path)),
+        (SealForSegmentation, load_masks, Dataset.from_dict(masks), None),
+    ):
+        one, other = model.for_data(given, base), model.for_data(load(given), base)
+        assert one.task_net.config.to_dict() == other.task_net.config.to_dict()
+        assert list(one.task_net.config.id2label.values()) == load(given).label_names
+
+
+def test_pandas_is_not_needed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert load_multilabel(Dataset.from_dict({"text": TEXTS, "labels": SETS})).label_names == MOODS
