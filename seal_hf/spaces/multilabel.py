@@ -144,7 +144,9 @@ class MultiLabelSpace(OutputSpace):
 
     def _held(self, logits: Tensor) -> Tensor:
         """Logits (B, L) of what all candidates hold at unknown labels, ±inf there."""
-        return logits if self.known is None else torch.where(self.known, logits, self.drawn)
+        if self.known is None or self.drawn is None:
+            return logits
+        return torch.where(self.known, logits, self.drawn)
 
     def balance(self, labels: Iterable[Tensor]) -> Tensor:
         """For `pos_weight`: how many rows lack each label, by how many have it, of those where it is known; 1 of a
