@@ -131,7 +131,7 @@ def test_what_changes_the_trainers_own_loss_is_refused(tmp_path, kind):
         make({"label_smoothing_factor": 0.1})
     if kind == "seal":
         return
-    with pytest.raises(ValueError, match="`compute_loss_func` is .*SealTrainer takes a function"):
+    with pytest.raises(ValueError, match="`compute_loss_func` is .*SealTrainer takes functions"):
         make({}, compute_loss_func=lambda outputs, labels, **kwargs: 0)
 
 

@@ -20,6 +20,7 @@ from seal_hf import (
     load_multilabel,
 )
 from seal_hf.data import DataError
+from seal_hf.data.inputs.features import ArffReader, find_arff
 from seal_hf.inference.decisions import LabelDecisions
 from seal_hf.inference.decoders import platt_scaling, tune_thresholds_per_label
 from seal_hf.metrics import example_f1, label_report, multilabel_metrics, tune_threshold
@@ -239,6 +240,21 @@ def test_question_marks_of_arff_labels_are_unknown(tmp_path):
     labels = {tuple(row) for split in (data.train, data.validation, data.test) for row in split["labels"][:]}
     assert labels == {(0, 1), (1, -1), (-1, 0)}
     assert any("20 of 60 labels of rows are unknown" in note for note in data.notes)
+
+
+def test_a_file_to_evaluate_has_question_marks_too(tmp_path):
+    lines = [
+        "@relation toy",
+        "@attribute x numeric",
+        "@attribute w numeric",
+        "@attribute a {0,1}",
+        "@attribute b {0,1}",
+    ]
+    (tmp_path / "toy.arff").write_text("\n".join([*lines, "@data", "1,9,0,1", "2,9,?,?", "3,9,1,?"]))
+    reader = ArffReader(find_arff(str(tmp_path / "toy.arff"), None), ["b", "a"], 1, gold=True, unread=["w"])
+    (chunk,) = reader.chunks(5)
+    assert chunk.inputs.tolist() == [[1], [2], [3]]
+    assert chunk.gold == [["b"], [], ["a"]] and reader.unknown == [[], [0, 1], [0]]
 
 
 def test_an_energy_network_on_its_own_refuses_them(tmp_path):
