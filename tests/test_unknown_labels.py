@@ -91,10 +91,22 @@ def test_all_candidates_hold_the_same_draw_of_the_task_net(sparse_from):
         assert torch.equal(mask, known) and torch.equal(gold[known], labels[known])
         assert (y == y[:, 1:2])[(~known).unsqueeze(1).expand_as(y)].all()
         found.append(gold)
+        few = space.output(logits[known.all(1)])  # of a row whose labels are all known, as it would be anyway
+        few = few.to_dense() if isinstance(few, LabelSets) else few
+        assert torch.equal(few[:, 0], y[known.all(1), 0])
     rates = torch.stack(found).mean(0)[~known]
     assert (rates - logits.sigmoid()[~known]).abs().max() < 0.1
     y[:, 0].square().sum().backward()
     assert (logits.grad[~known] == 0).all() and (logits.grad[known] != 0).all()
+
+
+def test_what_is_drawn_takes_no_room_from_a_cut_output():
+    space = MultiLabelSpace(2, relaxed_mass=0.5, relaxed_width=1)
+    logits, labels = torch.tensor([[9.0, 9, 9, -1, -2]]), torch.tensor([[-1.0, -1, -1, 0, 1]])
+    bound = space.holding(logits, labels, lambda: torch.Generator().manual_seed(0))
+    output = bound.output(logits)
+    torch.testing.assert_close(output.to_dense()[0, 0], torch.tensor([1, 1, 1, torch.tensor(-1.0).sigmoid(), 0]))
+    torch.testing.assert_close(output.dropped, torch.tensor([-2.0]).sigmoid())
 
 
 @pytest.mark.parametrize("sparse", [False, True])
