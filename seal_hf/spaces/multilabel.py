@@ -8,8 +8,8 @@ row, gold and relaxed output too, holds there one and the same draw of the task-
 
     y_j = d_j for j in U,     d_j ~ Bernoulli(σ(z_j)) once per row and step
 
-so that E(x, y) - E(x, y') depends on what the labels in U are in neither candidate, nor on what stands in the data.
-log P, cost, score and task loss are sums over the labels j not in U.
+Candidates of a row then differ at known labels alone, and so do their energies; what stands in the data at U is read
+nowhere. log P, cost, score and task loss are sums over the labels j not in U. The next step has another draw.
 """
 
 from __future__ import annotations
