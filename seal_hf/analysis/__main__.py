@@ -203,8 +203,8 @@ def read_multilabel(
     for split in (data.train, data.validation):
         if (np.asarray(split.with_format("numpy")["labels"][:]) < 0).any():
             raise DataError(
-                f"{data.name} has unknown labels (-1), but this command counts how labels occur together in whole rows. "
-                "Give the data without the rows that have some."
+                f"{data.name} has unknown labels (-1), but this command counts how labels occur together in rows. Give "
+                "the data without the rows that have some."
             )
     if data.kind == "features":
         return seal, data, TensorRows(data.validation)
