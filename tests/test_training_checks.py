@@ -129,7 +129,9 @@ def test_what_changes_the_trainers_own_loss_is_refused(tmp_path, kind):
     make({})
     with pytest.raises(ValueError, match="`label_smoothing_factor` is 0.1, but it changes the loss"):
         make({"label_smoothing_factor": 0.1})
-    with pytest.raises(ValueError, match="`compute_loss_func` is .*a `space` may have your own"):
+    if kind == "seal":
+        return
+    with pytest.raises(ValueError, match="`compute_loss_func` is .*SealTrainer takes functions"):
         make({}, compute_loss_func=lambda outputs, labels, **kwargs: 0)
 
 

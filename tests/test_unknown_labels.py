@@ -20,6 +20,7 @@ from seal_hf import (
     load_multilabel,
 )
 from seal_hf.data import DataError
+from seal_hf.data.inputs.features import ArffReader, find_arff
 from seal_hf.inference.decisions import LabelDecisions
 from seal_hf.inference.decoders import platt_scaling, tune_thresholds_per_label
 from seal_hf.metrics import example_f1, label_report, multilabel_metrics, tune_threshold
@@ -90,10 +91,22 @@ def test_all_candidates_hold_the_same_draw_of_the_task_net(sparse_from):
         assert torch.equal(mask, known) and torch.equal(gold[known], labels[known])
         assert (y == y[:, 1:2])[(~known).unsqueeze(1).expand_as(y)].all()
         found.append(gold)
+        few = space.output(logits[known.all(1)])  # of a row whose labels are all known, as it would be anyway
+        few = few.to_dense() if isinstance(few, LabelSets) else few
+        assert torch.equal(few[:, 0], y[known.all(1), 0])
     rates = torch.stack(found).mean(0)[~known]
     assert (rates - logits.sigmoid()[~known]).abs().max() < 0.1
     y[:, 0].square().sum().backward()
     assert (logits.grad[~known] == 0).all() and (logits.grad[known] != 0).all()
+
+
+def test_what_is_drawn_takes_no_room_from_a_cut_output():
+    space = MultiLabelSpace(2, relaxed_mass=0.5, relaxed_width=1)
+    logits, labels = torch.tensor([[9.0, 9, 9, -1, -2]]), torch.tensor([[-1.0, -1, -1, 0, 1]])
+    bound = space.holding(logits, labels, lambda: torch.Generator().manual_seed(0))
+    output = bound.output(logits)
+    torch.testing.assert_close(output.to_dense()[0, 0], torch.tensor([1, 1, 1, torch.tensor(-1.0).sigmoid(), 0]))
+    torch.testing.assert_close(output.dropped, torch.tensor([-2.0]).sigmoid())
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -239,6 +252,21 @@ def test_question_marks_of_arff_labels_are_unknown(tmp_path):
     labels = {tuple(row) for split in (data.train, data.validation, data.test) for row in split["labels"][:]}
     assert labels == {(0, 1), (1, -1), (-1, 0)}
     assert any("20 of 60 labels of rows are unknown" in note for note in data.notes)
+
+
+def test_a_file_to_evaluate_has_question_marks_too(tmp_path):
+    lines = [
+        "@relation toy",
+        "@attribute x numeric",
+        "@attribute w numeric",
+        "@attribute a {0,1}",
+        "@attribute b {0,1}",
+    ]
+    (tmp_path / "toy.arff").write_text("\n".join([*lines, "@data", "1,9,0,1", "2,9,?,?", "3,9,1,?"]))
+    reader = ArffReader(find_arff(str(tmp_path / "toy.arff"), None), ["b", "a"], 1, gold=True, unread=["w"])
+    (chunk,) = reader.chunks(5)
+    assert chunk.inputs.tolist() == [[1], [2], [3]]
+    assert chunk.gold == [["b"], [], ["a"]] and reader.unknown == [[], [0, 1], [0]]
 
 
 def test_an_energy_network_on_its_own_refuses_them(tmp_path):

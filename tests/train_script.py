@@ -28,13 +28,19 @@ CASES = {
     "a short window, uneven": dict(loss="regression", accumulation=2, num_rows=40),  # of one micro-batch, not two
     "implicit, head": dict(loss="regression", accumulation=2, loss_net_steps=2, hypergradient="cg"),
     "implicit, all": dict(loss="regression", hypergradient="unrolled", hypergradient_parameters="all"),
+    "weights, unknown labels": dict(loss="ce", accumulation=2, pos_weight="sqrt", weighed=True),
     "bf16": dict(loss="regression", bf16=True),
 }
 
 
-def numbered(num_rows=tiny_run.ROWS):
-    """The tiny data with the number of each row in a column that the nets ignore."""
-    return TensorRows(tiny_run.table().select(range(num_rows)).add_column("row", range(num_rows)))
+def numbered(num_rows=tiny_run.ROWS, weighed=False):
+    """The tiny data with the number of each row in a column that the nets ignore. `weighed`: rows have weights, and
+    some labels are unknown."""
+    rows = TensorRows(tiny_run.table().select(range(num_rows)).add_column("row", range(num_rows)))
+    if weighed:
+        rows.dense["sample_weight"] = torch.linspace(0, 2, num_rows)
+        rows.dense["labels"][::3, 1] = -1
+    return rows
 
 
 def record_rows(net):
@@ -61,11 +67,11 @@ def record_samples(net):
     return seen
 
 
-def train(folder, world, num_rows=tiny_run.ROWS, accumulation=1, **options):
+def train(folder, world, num_rows=tiny_run.ROWS, accumulation=1, weighed=False, **options):
     torch.manual_seed(0)
     batch = ROWS_PER_UPDATE // accumulation // world
     options = dict(batch=batch, accumulation=accumulation, num_train_epochs=2, remove_unused_columns=False) | options
-    trainer, nets = tiny_run.make(folder, rows=numbered(num_rows), **options)
+    trainer, nets = tiny_run.make(folder, rows=numbered(num_rows, weighed), **options)
     rows = record_rows(nets.task_net)
     trainer.train()
     for name in ("ACCELERATE_MIXED_PRECISION", "ACCELERATE_DYNAMO_BACKEND"):

@@ -200,6 +200,12 @@ def read_multilabel(
     seal: SealForMultiLabel | EnergyAlone = EnergyAlone(folder) if alone else load_nets(SealForMultiLabel, folder)
     data = load_multilabel(**asdict(data_args), seed=args.seed)
     check_names(seal, data, folder)
+    for split in (data.train, data.validation):
+        if (np.asarray(split.with_format("numpy")["labels"][:]) < 0).any():
+            raise DataError(
+                f"{data.name} has unknown labels (-1), but this command counts how labels occur together in rows. Give "
+                "the data without the rows that have some."
+            )
     if data.kind == "features":
         return seal, data, TensorRows(data.validation)
     tokenizer = AutoTokenizer.from_pretrained(folder)

@@ -66,8 +66,8 @@ def _read(path: Path, argument: str) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
-            f"`{argument}` is {str(path)!r}, which is no readable file: {error}. Give 'balanced' or 'sqrt', where they "
-            "are known, or a JSON or csv file of label name and weight."
+            f"`{argument}` is {str(path)!r}, which is no readable file. Give a JSON or csv file of label name and "
+            "weight; `pos_weight` and `class_weight` may be 'balanced' or 'sqrt', too."
         ) from error
     if path.suffix == ".json":
         try:

@@ -20,6 +20,7 @@ from ..spaces import BinaryMaskSpace, OutputSpace, TagSequenceSpace
 from ..task_losses.labels import TASK_LOSSES
 from ..task_losses.tags import TAG_TASK_LOSSES
 from ..training.arguments import CROSS_ENTROPY
+from ..training.loss_weights import WEIGHTS
 from .card_origin import is_local, last_part
 from .model_card import model_card
 from .tags import SHOWN
@@ -160,6 +161,8 @@ def _settings(trainer: Any) -> dict[str, Any]:
     settings |= {"epochs": round(state.epoch, 2), "steps": state.global_step} if state.global_step else {}
     own = {each.name: getattr(loss, each.name) for each in fields(loss)} if is_dataclass(loss) else {}
     settings |= {name: value for name, value in own.items() if isinstance(value, (int, float, str))}
+    weights = {name: value for name in WEIGHTS if (value := getattr(args, name)) is not None}
+    settings |= {name: value if isinstance(value, str) else "given" for name, value in weights.items()}
     if args.energy_loss != CROSS_ENTROPY:
         settings |= {name: getattr(args, name) for name in LOSS_NET_ARGUMENTS}
         if trainer.weight_is_ruled:

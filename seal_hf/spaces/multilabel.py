@@ -8,8 +8,8 @@ row, gold and relaxed output too, holds there one and the same draw of the task-
 
     y_j = d_j for j in U,     d_j ~ Bernoulli(σ(z_j)) once per row and step
 
-so that E(x, y) - E(x, y') depends on what the labels in U are in neither candidate, nor on what stands in the data.
-log P, cost, score and task loss are sums over the labels j not in U.
+Candidates of a row then differ at known labels alone, and so do their energies; what stands in the data at U is read
+nowhere. log P, cost, score and task loss are sums over the labels j not in U. The next step has another draw.
 """
 
 from __future__ import annotations
@@ -144,7 +144,24 @@ class MultiLabelSpace(OutputSpace):
 
     def _held(self, logits: Tensor) -> Tensor:
         """Logits (B, L) of what all candidates hold at unknown labels, ±inf there."""
-        return logits if self.known is None else torch.where(self.known, logits, self.drawn)
+        if self.known is None or self.drawn is None:
+            return logits
+        return torch.where(self.known, logits, self.drawn)
+
+    def _absent(self, logits: Tensor) -> Tensor:
+        """Logits (B, L) of sparse sets that hold no unknown label, -inf there."""
+        return logits if self.known is None else logits.masked_fill(~self.known, -torch.inf)
+
+    def _with_drawn(self, sets: LabelSets) -> LabelSets:
+        """Such sets, in one block, with the draws at unknown labels."""
+        if self.known is None or self.drawn is None:
+            return sets
+        ((index, value),) = sets.blocks
+        drawn = (self.drawn > 0) & ~self.known
+        ((more, ones),) = label_sets.from_dense(drawn.to(value.dtype).unsqueeze(1)).blocks
+        more, ones = (part.expand(-1, index.shape[1], -1) for part in (more, ones))
+        block = torch.cat([index, more], dim=-1), torch.cat([value, ones], dim=-1)
+        return LabelSets((block,), sets.num_labels, sets.dropped)
 
     def balance(self, labels: Iterable[Tensor]) -> Tensor:
         """For `pos_weight`: how many rows lack each label, by how many have it, of those where it is known; 1 of a
@@ -169,10 +186,10 @@ class MultiLabelSpace(OutputSpace):
         return torch.sigmoid(self._held(logits.float()))
 
     def output(self, logits: Tensor) -> Tensor | LabelSets:
-        """ŷ as a candidate, (B, 1, L); sparse: its largest entries alone, see [`truncate`]."""
-        if self.is_sparse(logits.shape[-1]):
-            return label_sets.truncate(self._held(logits), self.relaxed_mass, self.relaxed_width)
-        return super().output(logits)
+        """ŷ as a candidate, (B, 1, L); sparse: its largest entries alone, see [`truncate`], and all that are drawn."""
+        if not self.is_sparse(logits.shape[-1]):
+            return super().output(logits)
+        return self._with_drawn(label_sets.truncate(self._absent(logits), self.relaxed_mass, self.relaxed_width))
 
     def candidate(self, y: Tensor) -> Tensor | LabelSets:
         y = y.unsqueeze(1)
@@ -191,6 +208,8 @@ class MultiLabelSpace(OutputSpace):
     @torch.no_grad()
     def sample(self, logits: Tensor, num_samples: int, generator: torch.Generator) -> Tensor | LabelSets:
         """y_k ~ Bernoulli(sigmoid(logits)), k = 1..K, all at once; a sample may equal the gold. Float32 (B, K, L)."""
+        if self.is_sparse(logits.shape[-1]):
+            return self._with_drawn(label_sets.sample_bernoulli(self._absent(logits), num_samples, generator))
         return self._sets(self._held(logits), num_samples, generator)
 
     @torch.no_grad()

@@ -10,7 +10,7 @@ spaces say so of unknown ones.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -83,7 +83,7 @@ class LabelwiseLoss(TaskLoss):
         label_weight: (L,) w.
     """
 
-    also_reads = ("pos_weight", "label_weight")
+    also_reads: ClassVar[tuple[str, ...]] = ("pos_weight", "label_weight")
     pos_weight = None
     label_weight = None
 

@@ -109,7 +109,7 @@ def check_own_loss(args: TrainingArguments, compute_loss_func: Callable | None) 
         if value:
             raise ValueError(
                 f"`{name}` is {value!r}, but it changes the loss that a Trainer computes by itself, which this one "
-                "does not minimise. Leave it out; `task_loss` (--task_loss) names others, a `space` may have your own."
+                "does not minimise. Leave it out; `task_loss` (--task_loss) names others; SealTrainer takes functions."
             )
 
 

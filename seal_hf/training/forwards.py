@@ -90,7 +90,7 @@ class TwoNets:
         was_training = trainer.loss_net.training
         trainer.loss_net.eval()
         batch = self.micro_batch(0, outputs, inputs)
-        space = batch.space
+        space: Any = batch.space
         encoded, (gold, mask) = self.encode(batch), space.gold(batch.labels)
         if space.has_all_gold and trainer.is_in_train:
             trainer.alignment.add(trainer.accelerator.gather_for_metrics(self._pulls(batch, encoded, gold, mask)))

@@ -21,6 +21,8 @@ AT_ONCE = 1000  # rows
 def see_labels(space: OutputSpace, dataset: Any) -> None:
     """Show a space the labels of a data set, or of each of a dictionary of them; where they are made row by row, that
     they cannot be seen."""
+    if type(space).see is OutputSpace.see:  # which does not ask
+        return
     while isinstance(dataset, Subset):  # has no others
         dataset = dataset.dataset
     if isinstance(dataset, dict):
@@ -34,7 +36,7 @@ def see_labels(space: OutputSpace, dataset: Any) -> None:
                 chunk = chunk.flatten()
             numbers = chunk.null_count == 0 and str(chunk.type) not in ("string", "large_string")
             space.see(torch.from_numpy(np.array(chunk.to_numpy(zero_copy_only=False))) if numbers else None)
-    elif dataset is not None:
+    elif dataset is not None and "labels" in (getattr(dataset, "column_names", None) or ["labels"]):
         space.see(None)
 
 
