@@ -83,7 +83,7 @@ def _data_sets(family: str) -> list[str]:
     found = [name for name in families()[family] if name in defaults.SETS["verdict"]]
     found = [name for name in found if not name.startswith("synthetic")]
     most = max((len(_seeds([name])) for name in found), default=0)
-    return [name for name in found if len(_seeds([name])) == most]
+    return [name for name in found if len(_seeds([name])) == most > 0]
 
 
 def _seeds(names: list[str]) -> list[int]:

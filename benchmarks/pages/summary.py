@@ -210,7 +210,7 @@ def body(base: str) -> list[str]:
 def all_pages() -> dict[str, str]:
     """The start of the pages."""
     contents = "\n".join(["```{toctree}", ":maxdepth: 1", "", *CONTENTS, "```"])
-    return {"index": page("Results", introduction(), contents, *body(""))}
+    return {"index": page("Results", introduction(), *body(""), section("All pages", contents))}
 
 
 def results_md() -> str:
