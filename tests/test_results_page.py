@@ -259,7 +259,7 @@ def test_a_gain_of_recipes_is_over_the_seeds_of_both(recipes, page):
     from pages import gains
 
     recipes("test_f1", srl_ewt_ce=("srl_ewt_ce", [0.6, 0.5]), srl_ewt_crf=("srl_ewt_crf", [0.65]))
-    row = gains._recipe("a CRF", "roles", "roles, F1", "srl_ewt", "ce", "crf", "test_f1").cells("")
+    row = gains._recipe("a CRF", "roles, F1", "srl_ewt_ce", "srl_ewt_crf", "test_f1", "roles").cells("")
     assert row[3:] == ["65.00", "+5.00 (1 seed)", "1", "[roles](roles.md)"]
 
 
