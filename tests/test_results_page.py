@@ -322,6 +322,23 @@ def test_the_pages_have_all_raw_runs_and_their_commands(runs, page):
     assert set(hidden) == OF_ONE_SEED
 
 
+def test_the_commands_of_recipes_are_those_of_the_runs_on_file(page, monkeypatch, capsys):
+    """Each runs as it stands on its page, and finds all of its runs, so that it trains nothing."""
+    import run_recipes
+
+    monkeypatch.setattr(run_recipes, "run", lambda *given: pytest.fail(f"{given} would be trained"))
+    monkeypatch.setattr(run_recipes, "write_heads", list)
+    monkeypatch.setattr(run_recipes, "table", str)
+    monkeypatch.chdir(ROOT)
+    commands = {
+        line for text in written().values() for line in re.findall(r"^python (benchmarks/run_rec.*)$", text, re.M)
+    }
+    for command in commands:
+        monkeypatch.setattr(sys, "argv", command.split())
+        run_recipes.main()
+    assert len(commands) > 30 and "which are not trained again" in capsys.readouterr().out
+
+
 def test_the_summary_and_the_table_are_short(page):
     assert len((ROOT / "recipes" / "RESULTS.md").read_text(encoding="utf-8").splitlines()) <= 150
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
