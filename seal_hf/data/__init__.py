@@ -8,12 +8,14 @@ csv, tsv, jsonl -> `text.py`; a plain name -> that folder under `data_dir`; `own
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 from .arguments import DataArguments, MaskDataArguments, TagDataArguments
 from .common import NORMALIZE, DataError, MultiLabelData, Origins, find_data
 from .digits import load_digit_groups
+from .hierarchy import Pairs, with_hierarchy
 from .line_files import SUFFIXES
 from .masks import SegmentationData, load_masks
 from .mulan import load_arff_folder
@@ -47,6 +49,7 @@ def load_multilabel(
     label_format: str = "auto",
     keep_id: bool = False,
     keep_root: bool = False,
+    hierarchy: str | os.PathLike[str] | Pairs | None = None,
     max_train_rows: int | None = None,
     seed: int = 0,
 ) -> MultiLabelData:
@@ -60,6 +63,9 @@ def load_multilabel(
         text_column, label_column, label_format: of text, see `text.py`.
         keep_id: keep an identifier attribute of an ARFF file.
         keep_root: keep the root of the class hierarchy of Clus ARFF files as a label, which every row has.
+        hierarchy: of the labels: a .csv or .tsv file, child and parent per line, or a list of such pairs; a forest, or
+            a graph without cycles. Label sets are closed: a row with a label gets all ancestors of it. Clus ARFF files
+            bring their own.
         max_train_rows: keep the first rows of the train split.
         seed: of splits that the data does not fix.
 
@@ -80,12 +86,14 @@ def load_multilabel(
     features = embedded or (path is not None and _is_arff(path))
     _check_kind(dataset or "digits", features, normalize, keep_id, columns)
     if dataset is None or embedded:
-        return load_digit_groups(normalize, **common)
-    if path is None:
-        return load_hub(dataset, **columns, **common)
-    if _is_arff(path):
-        return load_arff_folder(path, normalize=normalize, keep_id=keep_id, keep_root=keep_root, **common)
-    return load_text(path, **columns, **common)
+        data = load_digit_groups(normalize, **common)
+    elif path is None:
+        data = load_hub(dataset, **columns, **common)
+    elif _is_arff(path):
+        data = load_arff_folder(path, normalize=normalize, keep_id=keep_id, keep_root=keep_root, **common)
+    else:
+        data = load_text(path, **columns, **common)
+    return data if hierarchy is None else with_hierarchy(data, hierarchy)
 
 
 def _check_kind(name: str, features: bool, normalize: str, keep_id: bool, columns: dict) -> None:

@@ -21,6 +21,9 @@ class DataArguments:
     label_format: str = field(default="auto", metadata={"help": "auto, ids, names or multi_hot."})
     keep_id: bool = field(default=False, metadata={"help": "Keep an identifier attribute as an integer feature."})
     keep_root: bool = field(default=False, metadata={"help": "Keep the root of a class hierarchy as a label."})
+    hierarchy: str | None = field(
+        default=None, metadata={"help": "Of the labels: a csv or tsv, child and parent per line; sets are closed."}
+    )
     max_train_rows: int | None = field(default=None, metadata={"help": "Train on the first rows only."})
 
 

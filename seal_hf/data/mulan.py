@@ -12,6 +12,7 @@ import numpy as np
 from ..utils.messages import did_you_mean
 from .arff import Table, read_arff, unescape
 from .common import SPLITS, DataError, MultiLabelData, Origins, check_finite, feature_data, random_split
+from .hierarchy import path_hierarchy
 
 CLUS_SPLITS = {"train": "train", "validation": "valid", "test": "test"}
 ROOT = "root"  # of a class hierarchy, as Clus calls it
@@ -50,7 +51,8 @@ def load_arff_folder(
     for file in sorted(files, key=lambda file: "train" not in file.name.lower()):  # train says what is an identifier
         known = next(iter(tables.values())).identifiers if tables else None
         tables[file] = read_arff(file, keep_id, known)
-    if any(table.hierarchy for table in tables.values()):
+    is_clus = any(table.hierarchy for table in tables.values())
+    if is_clus:
         name, splits, origins, features, labels, notes = _clus(folder, tables, keep_root)
     elif keep_root:
         raise DataError(f"{folder}: `keep_root` is set, but no `class hierarchical` attribute is there. Leave it out.")
@@ -60,7 +62,10 @@ def load_arff_folder(
     if identifiers:
         action = "kept as an integer" if keep_id else "dropped"
         notes.append(f"identifier attribute {', '.join(identifiers)} {action}.")
-    return feature_data(name, splits, origins, features, labels, normalize, str(path), notes, max_train_rows)
+    data = feature_data(name, splits, origins, features, labels, normalize, str(path), notes, max_train_rows)
+    if is_clus:
+        data.hierarchy = path_hierarchy(labels, ROOT if keep_root else None)
+    return data
 
 
 def _mulan(folder: Path, tables: dict[Path, Table], seed: int) -> tuple[Any, ...]:

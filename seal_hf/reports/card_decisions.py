@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from string import Template
 from typing import Any
 
-from ..inference.decisions import FIXED, NEVER_EMPTY, THRESHOLD, MaskDecisions, TagDecisions
+from ..inference.decisions import CLOSED, FIXED, NEVER_EMPTY, THRESHOLD, MaskDecisions, TagDecisions
 from ..spaces.tags import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, VITERBI
 from .card_kinds import CardKind
 from .common import predict_command
@@ -17,6 +17,7 @@ BEST_SET = "The label set of the highest expected example F1 is decided"
 DECIDES = {
     "thresholds": "Each label has a threshold of its own, which stands in the table of labels.",
     "expected_f1": f"{BEST_SET}.",
+    CLOSED: f"{BEST_SET}, of those that hold with a label all its ancestors.",
     INDEPENDENT: "Each word has the tag that is likeliest for it alone.",
     CONSTRAINED: "A sentence has its likeliest sequence of tags within the tags' scheme.",
     VITERBI: "A sentence has the best sequence of tags of the CRF.",
@@ -24,6 +25,7 @@ DECIDES = {
 }
 NEVER = {
     "thresholds": "Where that gives no label, the one nearest to its threshold is decided.",
+    CLOSED: "Where that gives no label, the likeliest one is decided, with its ancestors.",
     "": "Where that gives no label, the likeliest one is decided.",
 }
 CROSS_FITTED = """\

@@ -25,6 +25,7 @@ from ...data.text import need_column
 from ...inference.decisions import LabelDecisions, as_threshold
 from ...models import SealForMultiLabel
 from ...models.batches import in_batches, text_rows
+from ...structures.hierarchy import hierarchy_of
 from ...utils.messages import check_owner
 from .base import Evaluation, OutputKind, with_progress
 from .flags import BATCH_SIZE
@@ -66,7 +67,7 @@ class LabelOutput(OutputKind):
     def _check_decoder(self) -> None:
         """Raises ValueError for one that the task-net does not have, or that cannot be fitted."""
         if getattr(self.options, "refit", False):
-            LabelDecisions.check_name(self.options.decoder)
+            LabelDecisions.check_name(self.options.decoder, SimpleNamespace(**self.config))
             return
         decisions = LabelDecisions.from_config(SimpleNamespace(**self.config))
         if as_threshold(self.options.decoder) is None:
@@ -200,4 +201,6 @@ class LabelOutput(OutputKind):
         cells = [cell for chunk in reader.chunks(self.rows_per_chunk) for cell in chunk.gold or ()]
         is_table = isinstance(reader, TextReader)
         names, label_format = (reader.label_names, self.options.label_format) if is_table else (None, "names")
-        return gold_labels(cells, self.labels, names, label_format, self.options.input)
+        gold = gold_labels(cells, self.labels, names, label_format, self.options.input)
+        hierarchy = hierarchy_of(self.model.config)
+        return gold if hierarchy is None else hierarchy.raised(gold)
