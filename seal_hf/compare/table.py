@@ -20,6 +20,7 @@ DECODERS = {
     "f1_example_expected": "expected F1",
     "f1_example_calibrated": "calibrated",
     "f1_example_closed": "closed sets",  # of labels with a hierarchy
+    "f1_example_closed_calibrated": "closed sets, calibrated",
 }
 SECONDS = "train_seconds_per_epoch"
 FEW_ROWS = 50  # of a test split, for a bootstrap over them

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from transformers import Trainer
 
-from ..inference.decisions import CLOSED, FIXED, NEVER_EMPTY, THRESHOLD, LabelDecisions
+from ..inference.decisions import CALIBRATED_CLOSED, CLOSED, FIXED, NEVER_EMPTY, THRESHOLD, LabelDecisions
 from ..metrics.hierarchical import hierarchical_metrics
 from ..metrics.multilabel import example_f1, first_output, label_report, multilabel_metrics, set_metrics, sigmoid
 from ..structures.hierarchy import Hierarchy
@@ -26,6 +26,7 @@ DECODER_FIGURES = {  # decoder -> key of its example F1 in the result files, wit
     "expected_f1": "f1_example_expected",
     "calibrated_f1": "f1_example_calibrated",
     CLOSED: "f1_example_closed",
+    CALIBRATED_CLOSED: "f1_example_closed_calibrated",
 }
 DECODER_FIGURES |= {f"{name}{NEVER_EMPTY}": f"{key}_never_empty" for name, key in DECODER_FIGURES.items()}
 # key in the result files, without its `eval_` or `test_` -> what a reader calls it
@@ -49,8 +50,10 @@ FIGURES = {
     "f1_example_expected_never_empty": "example F1 of the sets of highest expected F1, never empty",
     "f1_example_calibrated": "example F1 of the sets of highest expected F1, calibrated",
     "f1_example_calibrated_never_empty": "example F1 of the sets of highest expected F1, calibrated, never empty",
-    "f1_example_closed": "example F1 of the closed sets of highest expected F1",
-    "f1_example_closed_never_empty": "example F1 of the closed sets of highest expected F1, never empty",
+    "f1_example_closed": "example F1 of closed sets of highest expected F1",
+    "f1_example_closed_never_empty": "example F1 of closed sets of highest expected F1, never empty",
+    "f1_example_closed_calibrated": "example F1 of closed sets of highest expected F1, calibrated",
+    "f1_example_closed_calibrated_never_empty": "example F1 of closed sets of highest expected F1, calibrated, never empty",
     "f1_micro": "micro F1 at 0.5",
     "f1_micro_tuned": "micro F1 at the tuned threshold",
     "f1_macro": "macro F1 at 0.5",

@@ -43,7 +43,7 @@ class Hierarchy:
         """From (child, parent) pairs of ids; a pair may occur more than once."""
         parents: list[dict[int, None]] = [{} for _ in range(num_labels)]
         for child, parent in pairs:
-            parents[child][parent] = None
+            parents[child][int(parent)] = None
         return cls(tuple(map(tuple, parents)))
 
     @property

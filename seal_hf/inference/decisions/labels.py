@@ -14,7 +14,7 @@ from ..closed_sets import decode_closed_f1
 from ..decoders import decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
 from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, log_odds, simplest_of_the_best
 
-CLOSED = "closed_f1"
+CLOSED, CALIBRATED_CLOSED = "closed_f1", "calibrated_closed_f1"  # of labels with a hierarchy
 NEVER_EMPTY = "+never_empty"  # behind the name of a decoder: where no label is decided, the likeliest one is
 
 
@@ -24,8 +24,8 @@ class LabelDecisions(Decisions):
 
     Decoders: `fixed` cuts at 0.5, `threshold` at one tuned threshold, `thresholds` at one for each label.
     `expected_f1` takes the set of the highest expected example F1, `calibrated_f1` the same on calibrated
-    probabilities. `closed_f1`, of labels with a hierarchy, takes the set of the highest expected example F1 among those
-    closed under it, see [`decode_closed_f1`]. Each may have [`NEVER_EMPTY`] behind its name.
+    probabilities. `closed_f1` and `calibrated_closed_f1`, of labels with a hierarchy, take in their place the best of the
+    sets that are closed under it, see [`decode_closed_f1`]. Each may have [`NEVER_EMPTY`] behind its name.
 
     Attributes:
         threshold: in [0, 1].
@@ -46,8 +46,9 @@ class LabelDecisions(Decisions):
     @property
     def names(self) -> tuple[str, ...]:
         given = {THRESHOLD: self.threshold, "thresholds": self.thresholds, "calibrated_f1": self.calibration}
-        given[CLOSED] = self.hierarchy
-        plain = (FIXED,) if self.folded else (FIXED, THRESHOLD, CLOSED, "expected_f1", "calibrated_f1", "thresholds")
+        given |= {CLOSED: self.hierarchy, CALIBRATED_CLOSED: self.hierarchy and self.calibration}
+        fitted = (CALIBRATED_CLOSED, "calibrated_f1", "thresholds")
+        plain = (FIXED,) if self.folded else (FIXED, THRESHOLD, CLOSED, "expected_f1", *fitted)
         found = []
         for name in (name for name in plain if given.get(name, ()) is not None):
             found += [name, name + NEVER_EMPTY] if self.never_empty and not self._never_decides_none(name) else [name]
@@ -96,7 +97,7 @@ class LabelDecisions(Decisions):
         """As [`Decisions.named`]; a decoder that never decides an empty set anyway needs no ending that says so."""
         name = self.decoder if decoder is None else decoder
         plain = name.removesuffix(NEVER_EMPTY)
-        if plain == CLOSED and self.hierarchy is None:
+        if plain in (CLOSED, CALIBRATED_CLOSED) and self.hierarchy is None:
             raise ValueError(f"`decoder` is {name!r}, but the labels have no hierarchy: --hierarchy FILE gives one.")
         return super().named(plain if self._never_decides_none(plain) else name)
 
@@ -148,9 +149,9 @@ class LabelDecisions(Decisions):
                     "labels. Fit the decisions anew, or give another `decoder`."
                 )
             return p >= np.asarray(self.thresholds)
-        if plain == CLOSED and self.hierarchy is not None:
-            return decode_closed_f1(p, self.hierarchy, empty_score=self.empty_score)
-        scaled = rescaled(p, *self.calibration) if plain == "calibrated_f1" and self.calibration else p
+        scaled = rescaled(p, *self.calibration) if plain.startswith("calibrated") and self.calibration else p
+        if (closes := self._closed_under(plain)) is not None:
+            return decode_closed_f1(scaled, closes, empty_score=self.empty_score)
         return decode_expected_f1(scaled, empty_score=self.empty_score)
 
     def _without_empty(self, decided: np.ndarray, p: np.ndarray, plain: str) -> np.ndarray:
@@ -159,7 +160,12 @@ class LabelDecisions(Decisions):
         margin = p - np.asarray(self.thresholds) if plain == "thresholds" else p
         empty, decided = np.flatnonzero(~decided.any(1)), decided.copy()
         decided[empty, margin[empty].argmax(1)] = True
-        return self.hierarchy.raised(decided) if plain == CLOSED and self.hierarchy is not None else decided
+        closes = self._closed_under(plain)
+        return decided if closes is None else closes.raised(decided)
+
+    def _closed_under(self, plain: str) -> Hierarchy | None:
+        """The hierarchy under which a decoder's sets are closed."""
+        return self.hierarchy if plain in (CLOSED, CALIBRATED_CLOSED) else None
 
     @classmethod
     def fit(
@@ -227,11 +233,12 @@ class LabelDecisions(Decisions):
         labels: np.ndarray,
         never_empty: bool,
         empty_score: float,
-        needed: Collection[str] = ("thresholds", "calibrated_f1"),
+        needed: Collection[str] = ("thresholds", "calibrated_f1", CALIBRATED_CLOSED),
         hierarchy: Hierarchy | None = None,
     ) -> LabelDecisions:
         """The numbers of these decoders, and the one threshold, which is cheap."""
         threshold, _ = tune_threshold(probabilities, labels, empty_score=empty_score)
+        calibrates = any(name.startswith("calibrated") for name in needed)
         thresholds = None
         if "thresholds" in needed:
             per_label, _ = tune_thresholds_per_label(probabilities, labels, threshold, empty_score=empty_score)
@@ -239,7 +246,7 @@ class LabelDecisions(Decisions):
         return cls(
             threshold=threshold,
             thresholds=thresholds,
-            calibration=platt_scaling(probabilities, labels) if "calibrated_f1" in needed else None,
+            calibration=platt_scaling(probabilities, labels) if calibrates else None,
             never_empty=never_empty,
             empty_score=0.0 if np.asarray(labels).any(1).all() else empty_score,
             hierarchy=hierarchy,
