@@ -96,7 +96,9 @@ class LabelOutput(OutputKind):
             if (value := getattr(options, name, default)) != default
         }
         check_owner(cells, "tables", f"{options.input} is ARFF, whose attributes are the labels")
-        return ArffReader(find_arff(options.input, options.split), self.labels, size, gold)
+        hierarchy = hierarchy_of(SimpleNamespace(**self.config))
+        implied = {self.labels[i] for above in (hierarchy.parents if hierarchy else ()) for i in above}
+        return ArffReader(find_arff(options.input, options.split), self.labels, size, gold, implied)
 
     @property
     def _label_column(self) -> str:

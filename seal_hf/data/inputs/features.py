@@ -75,6 +75,7 @@ class ArffReader:
         input_size: the number of the model's features. It tells whether attributes that identify rows were dropped in
             training, kept as a number, or taken for features.
         gold: read gold labels, from the attributes of these names, or from Clus' class attribute.
+        implied: labels that need no attribute, as others bring them: those above others in a hierarchy.
 
     Raises:
         DataError: other features or, with `gold`, other labels than the model has; a damaged row, when it is reached.
@@ -83,7 +84,14 @@ class ArffReader:
     label_names = None  # gold labels are names
     types = None
 
-    def __init__(self, source: ArffSource, labels: Sequence[str], input_size: int, gold: bool = False):
+    def __init__(
+        self,
+        source: ArffSource,
+        labels: Sequence[str],
+        input_size: int,
+        gold: bool = False,
+        implied: Collection[str] = (),
+    ):
         path, self.only, self.train, note = source
         self.file, self.labels, self.gold = ArffFile(path), list(labels), gold
         self.notes = [note] if note else []
@@ -92,8 +100,8 @@ class ArffReader:
         self._labels = [place[name] for name in labels if name in place]
         skipped = {*self._labels, self.file.class_index}
         self._features = [i for i in range(len(place)) if i not in skipped]
-        if gold and self.file.class_index is None and len(self._labels) < len(self.labels):
-            missing = [name for name in labels if name not in place]
+        missing = [name for name in labels if name not in place and name not in implied]
+        if gold and self.file.class_index is None and missing:
             raise DataError(
                 f"{path}: {len(missing)} of the model's {len(self.labels)} labels are no attributes, such as "
                 f"{missing[0]!r}: there is no gold to evaluate on. Predict instead, or give the labelled file."
@@ -159,7 +167,7 @@ class ArffReader:
             return [root + [node for path in _paths(cell) for node in ancestors(path)] for cell in cells]
         found, names = self._numbers(rows, self._labels, [], False)
         wrong = np.argwhere((found != 0) & (found != 1))
-        if len(wrong) or names != self.labels:
+        if len(wrong) or names != [self.file.names[i] for i in self._labels]:
             line = f", line {lines[wrong[0][0]]}" if len(wrong) else ""
             raise DataError(f"{self.file.path}{line}: labels are 0 or 1 (no or yes); other values are found.")
         return [[names[i] for i in np.flatnonzero(row).tolist()] for row in found]

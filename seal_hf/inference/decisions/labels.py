@@ -24,8 +24,8 @@ class LabelDecisions(Decisions):
 
     Decoders: `fixed` cuts at 0.5, `threshold` at one tuned threshold, `thresholds` at one for each label.
     `expected_f1` takes the set of the highest expected example F1, `calibrated_f1` the same on calibrated
-    probabilities. `closed_f1` and `calibrated_closed_f1`, of labels with a hierarchy, take in their place the best of the
-    sets that are closed under it, see [`decode_closed_f1`]. Each may have [`NEVER_EMPTY`] behind its name.
+    probabilities. `closed_f1` and `calibrated_closed_f1`, of labels with a hierarchy, take in their place the best of
+    the sets that are closed under it, see [`decode_closed_f1`]. Each may have [`NEVER_EMPTY`] behind its name.
 
     Attributes:
         threshold: in [0, 1].
