@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,15 +20,8 @@ from .line_files import not_utf8, unquoted
 SUFFIXES = (".csv", ".tsv")
 HEADER = ("child", "parent")
 SHOWN = 5  # names in a note
-Pairs = Sequence[tuple[str, str]]
-
-
-class Pair(NamedTuple):
-    """A line of a hierarchy, and where it stands."""
-
-    child: str
-    parent: str
-    place: str
+Pair = tuple[str, str]  # child, parent
+Pairs = Sequence[Pair]
 
 
 def with_hierarchy(data: MultiLabelData, source: str | os.PathLike[str] | Pairs) -> MultiLabelData:
@@ -45,16 +38,16 @@ def with_hierarchy(data: MultiLabelData, source: str | os.PathLike[str] | Pairs)
         DataError: naming the file and line: two names are expected, which differ; a cycle, with its path; no name is a
             label of the data; data that has a hierarchy already.
     """
-    name = _name(source)
+    name = str(source) if isinstance(source, (str, os.PathLike)) else "`hierarchy`"
     if data.hierarchy is not None:
         raise DataError(f"`hierarchy` is {name}, but {data.name} brings a hierarchy of its own. Leave it out.")
-    pairs = [_checked(pair) for pair in (_of_file(Path(name)) if _is_path(source) else _of_list(source))]
+    pairs = list(_of_file(Path(source)) if isinstance(source, (str, os.PathLike)) else _of_list(source))
     parents: dict[str, dict[str, None]] = {}
-    for pair in pairs:
-        parents.setdefault(pair.child, {})[pair.parent] = None
+    for child, parent in pairs:
+        parents.setdefault(child, {})[parent] = None
     if cycle := find_cycle({child: list(above) for child, above in parents.items()}):
         raise DataError(f"{name}: a cycle, {' -> '.join(cycle)} (child -> parent). Remove one of these lines.")
-    named = list(dict.fromkeys(label for pair in pairs for label in (pair.child, pair.parent)))
+    named = list(dict.fromkeys(label for pair in pairs for label in pair))
     known = [label for label in data.label_names if label in set(named)]
     if not known:
         raise DataError(
@@ -86,16 +79,7 @@ def path_hierarchy(names: Sequence[str], root: str | None = None) -> Hierarchy:
     return Hierarchy.of_pairs(pairs, len(names))
 
 
-def _is_path(source: Any) -> bool:
-    return isinstance(source, (str, os.PathLike))
-
-
-def _name(source: Any) -> str:
-    return os.fspath(source) if _is_path(source) else "`hierarchy`"
-
-
-def _of_file(path: Path) -> Iterable[Pair | DataError]:
-    """The lines of a file; those that are not two names, as errors."""
+def _of_file(path: Path) -> Iterable[Pair]:
     if path.suffix not in SUFFIXES:
         raise DataError(f"`hierarchy` is {path}; expected a {' or '.join(SUFFIXES)} file, child and parent per line.")
     if not path.is_file():
@@ -128,13 +112,10 @@ def _of_list(source: Pairs) -> Iterable[Pair]:
 def _pair(cells: Sequence[str], order: tuple[int, int], place: str) -> Pair:
     if len(cells) != 2 or not all(cells):
         raise DataError(f"{place}: expected two names, child and parent; found {', '.join(cells)!r}.")
-    return Pair(cells[order[0]], cells[order[1]], place)
-
-
-def _checked(pair: Pair) -> Pair:
-    if pair.child == pair.parent:
-        raise DataError(f"{pair.place}: child and parent are both {pair.child!r}. Remove the line.")
-    return pair
+    child, parent = (cells[i] for i in order)
+    if child == parent:
+        raise DataError(f"{place}: child and parent are both {child!r}. Remove the line.")
+    return child, parent
 
 
 def _ancestors(labels: Iterable[str], parents: dict[str, dict[str, None]]) -> set[str]:
@@ -155,7 +136,7 @@ def _closed(data: MultiLabelData, names: list[str], hierarchy: Hierarchy, notes:
     """Every split with closed label sets over `names`, which begin with the data's labels."""
     before: dict[str, np.ndarray] = {}
     after: dict[str, np.ndarray] = {}
-    splits: dict[str, Dataset | None] = {split: getattr(data, split) for split in SPLITS}
+    splits: dict[str, Any] = {split: getattr(data, split) for split in SPLITS}
     for split, rows in splits.items():
         if rows is None or "labels" not in rows.column_names:
             continue

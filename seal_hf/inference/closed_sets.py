@@ -137,7 +137,7 @@ def _upper_bounds(scores: np.ndarray, ends: np.ndarray, sizes: np.ndarray, enoug
     """(n,) what no closed set of its size exceeds: min over λ of λ k + max over closed S of Σ_{i in S} (f_i - λ).
 
     The size of the maximiser falls in λ. λ is the slope between a smaller and a larger closed set; its maximiser takes
-    the place of one of them, until there is none above their line.
+    the place of one of them, until it has the size that is asked for, or none lies above their line.
 
     Args:
         scores: (L, n) of labels in preorder.
@@ -150,12 +150,10 @@ def _upper_bounds(scores: np.ndarray, ends: np.ndarray, sizes: np.ndarray, enoug
     while len(going):
         slope = (large[1] - small[1]) / (large[0] - small[0])
         size, total = _best_closed_at(scores[:, going], ends, slope)
-        gain = total - slope * size
-        bounds[going] = np.minimum(bounds[going], gain + slope * sizes[going])
-        above = gain > small[1] - slope * small[0] + _ENOUGH
-        smaller = size < sizes[going]
-        small, large = np.where(above & smaller, (size, total), small), np.where(above & ~smaller, (size, total), large)
-        keep = above & (bounds[going] > enough[going])
+        bounds[going] = np.minimum(bounds[going], total - slope * size + slope * sizes[going])
+        between, smaller = (small[0] < size) & (size < large[0]), size < sizes[going]  # else it is an end of the line
+        small, large = np.where(smaller, (size, total), small), np.where(smaller, large, (size, total))
+        keep = between & (size != sizes[going]) & (bounds[going] > enough[going])
         going, small, large = going[keep], small[:, keep], large[:, keep]
     return bounds
 

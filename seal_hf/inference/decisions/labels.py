@@ -45,7 +45,11 @@ class LabelDecisions(Decisions):
 
     @property
     def names(self) -> tuple[str, ...]:
-        given = {THRESHOLD: self.threshold, "thresholds": self.thresholds, "calibrated_f1": self.calibration}
+        given: dict[str, Any] = {
+            THRESHOLD: self.threshold,
+            "thresholds": self.thresholds,
+            "calibrated_f1": self.calibration,
+        }
         given |= {CLOSED: self.hierarchy, CALIBRATED_CLOSED: self.hierarchy and self.calibration}
         fitted = (CALIBRATED_CLOSED, "calibrated_f1", "thresholds")
         plain = (FIXED,) if self.folded else (FIXED, THRESHOLD, CLOSED, "expected_f1", *fitted)
