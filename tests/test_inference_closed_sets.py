@@ -90,6 +90,19 @@ def test_blocks_do_not_matter(monkeypatch):
     np.testing.assert_array_equal(decode_closed_f1(rows, hierarchy), whole)
 
 
+def test_of_many_labels_the_bounds_rule_out_no_size_that_is_best(monkeypatch):
+    """Against the knapsack of every size; with ties, and probabilities that hardly keep to the hierarchy."""
+    hierarchy, rng = random_forest(60, 3, 0.1), np.random.default_rng(3)
+    rows = 1 / (1 + np.exp(2 - 2 * rng.normal(size=(12, 60))))
+    rows[6:] = rows[6:].round(1)
+    quick = decode_closed_f1(rows, hierarchy)
+    monkeypatch.setattr(closed_sets, "_upper_bounds", lambda scores, ends, sizes, enough: np.full(len(sizes), np.inf))
+    slow = decode_closed_f1(rows, hierarchy)
+    np.testing.assert_array_equal(quick[:6], slow[:6])
+    np.testing.assert_array_equal(quick.sum(1), slow.sum(1))
+    assert (hierarchy.raised(quick) == quick).all() and (quick != decode_expected_f1(rows)).any(1).all()
+
+
 def test_another_number_of_labels_is_refused():
     with pytest.raises(ValueError, match="the hierarchy is of 3 labels, but there are 4"):
         decode_closed_f1(np.full((1, 4), 0.5), Hierarchy(((),) * 3))

@@ -24,7 +24,9 @@ def decode_closed_f1(probabilities: np.ndarray, hierarchy: Hierarchy, *, empty_s
 
         B_i(j) = max(f_i + B_{i+1}(j - 1), B_{end of i's subtree}(j)).
 
-    A size needs no knapsack if the best k labels that need not be closed have no more than a closed set found before.
+    A size needs no knapsack if an upper bound of its sums is no more than what a closed set of another size has. On
+    2,000 rows made of the 499 labels of seq_fun this takes 2 to 5 s of one processor, where decoding without a
+    hierarchy takes 0.3 s (`benchmarks/cost/closed_sets.py`; seed 0, `--lift` 1.5 and 3, `--noise` 0.7 and 2).
 
     Where labels have several parents, no such recursion is exact. There, and as a start in forests, two families of
     closed sets are searched: thresholds closed upwards, {i : i or a descendant has p >= t}, and thresholds closed
