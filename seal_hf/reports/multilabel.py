@@ -116,8 +116,8 @@ def score_decoders(
         for ending, chosen in sets.items():
             of_sets = set_metrics(chosen, labels, empty_score=empty_score)
             figures |= {f"{key}{ending}": value for key, value in of_sets.items()}
-        for ending, chosen in ({"": decided[FIXED], **sets} if hierarchy is not None else {}).items():
-            of_sets = hierarchical_metrics(chosen, labels, hierarchy)
+        for ending, chosen in {"": decided[FIXED], **sets}.items():
+            of_sets = hierarchical_metrics(chosen, labels, hierarchy) if hierarchy is not None else {}
             figures |= {f"{key}{ending}": value for key, value in of_sets.items()}
         figures |= {key: float(values.mean()) for key, values in per_example.items()}
         metrics.update({f"{split}_{key}": value for key, value in figures.items()})
