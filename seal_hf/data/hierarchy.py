@@ -65,7 +65,7 @@ def with_hierarchy(data: MultiLabelData, source: str | os.PathLike[str] | Pairs)
         notes.append(f"{len(added)} parents that were no labels are labels now: {_some(added)}.")
     if unused := [label for label in named if label not in ids]:
         notes.append(
-            f"{len(unused)} names of the hierarchy are neither labels nor above one (left out): {_some(unused)}."
+            f"{len(unused)} of its {len(named)} names are neither labels nor above one (left out): {_some(unused)}."
         )
     return _closed(data, names, hierarchy, notes)
 
