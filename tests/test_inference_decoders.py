@@ -118,7 +118,7 @@ def convolution(p, largest):
 def test_the_integral_is_exact_to_1e_9_for_every_size_that_may_win(num_labels, exponent):
     rng = np.random.default_rng(0)
     p = np.sort(rng.uniform(size=(3, num_labels)) ** exponent)[:, ::-1]
-    sizes, degrees = decoding._bounds(p, 1.0)
+    sizes, degrees = decoding._bounds(p, decoding._reached(p, 1.0))
     values = decoding._expected_f1(p, sizes.max(), degrees.max(), 1.0)
     for row, size, found in zip(p, sizes, values, strict=True):
         exact = convolution(row, num_labels)

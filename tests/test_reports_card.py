@@ -179,6 +179,21 @@ def test_decisions_in_words(decoder, said):
     assert set(re.findall("`(.*?)`", stored)) == others - {decoder}
 
 
+@pytest.mark.parametrize(
+    "decoder, said",
+    [
+        ("closed_f1", "of those that hold with a label all its ancestors."),
+        ("calibrated_closed_f1", "all its ancestors, on calibrated probabilities: σ(0.8123 · logit(p) - 0.2)."),
+        ("closed_f1+never_empty", "the likeliest one is decided, with its ancestors."),
+    ],
+)
+def test_closed_sets_in_words(decoder, said):
+    hierarchical = {"decoder": decoder, **NUMBERS, "label_hierarchy": [[], [0]]}
+    text = card(decisions=hierarchical)
+    assert said in section(text, "Decisions") and "from seal_hf import" in snippet(text)
+    assert ("numbers were then fitted" in text) == decoder.startswith("calibrated")
+
+
 def test_what_the_user_chose_was_not_cross_fitted():
     assert "cross-fitting" not in card(chosen=False)
     assert "validation rows, as the simplest" in card("constrained", library_snippet="tokens")

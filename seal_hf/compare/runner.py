@@ -293,6 +293,6 @@ class Comparison:
     def _figures(self, seed: int, searched: Mapping[str, Any], validation: Scored, test: Scored) -> dict[str, Any]:
         probabilities, labels = validation
         assert labels is not None, "as predict_multilabel says"
-        metrics, rows = score_decoders(probabilities, labels, *test)
+        metrics, rows = score_decoders(probabilities, labels, *test, hierarchy=self.data.hierarchy)
         test_rows = {key: thousandths(rows[key]) for key in tested(self.metric)}
         return {"seed": seed, "searched": dict(searched), **metrics, "test_rows": test_rows}

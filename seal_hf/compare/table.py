@@ -19,6 +19,8 @@ DECODERS = {
     "f1_example_per_label": "per label",
     "f1_example_expected": "expected F1",
     "f1_example_calibrated": "calibrated",
+    "f1_example_closed": "closed sets",  # of labels with a hierarchy
+    "f1_example_closed_calibrated": "closed sets, calibrated",
 }
 SECONDS = "train_seconds_per_epoch"
 FEW_ROWS = 50  # of a test split, for a bootstrap over them
@@ -70,10 +72,11 @@ def comparison(
     wanted = [name for name in (reference, best, *baselines) if name is not None]
     timed = [name for name in wanted if any(SECONDS in run for run in runs.get(name, ()))]
     unit = timed[0] if timed else None
+    measured = [key for key in DECODERS if all(f"test_{key}" in run for results in runs.values() for run in results)]
     rows: dict[str, Any] = {}
     for name, results in runs.items():
         rows[name] = {"seeds": [run["seed"] for run in results]}
-        rows[name] |= {key: mean_std(_figures(results, key)) for key in DECODERS}
+        rows[name] |= {key: mean_std(_figures(results, key)) for key in measured}
         rows[name]["validation"] = _figures(results, decoder, "eval").mean()
         rows[name]["seconds"] = _ratio(results, runs[unit] if unit is not None else ())
         if best is not None and name != best:
@@ -151,13 +154,14 @@ def _ratio(results: Results, reference: Results) -> float:
 def markdown(compared: Mapping[str, Any], methods: Mapping[str, Method] = METHODS) -> str:
     """The comparison as a Markdown table, best mean first, and below it what validation chooses and how to read it."""
     best, decoder = compared["best_baseline"], compared["decoder"]
-    head = ["method", "seeds", "validation", *(f"F1 {name}" for name in DECODERS.values())]
+    shown = {key: name for key, name in DECODERS.items() if all(key in row for row in compared["methods"].values())}
+    head = ["method", "seeds", "validation", *(f"F1 {name}" for name in shown.values())]
     head += [f"difference to {best or 'a baseline'}", "p, rows", "p, seeds", "seconds / epoch"]
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for name, row in sorted(compared["methods"].items(), key=lambda item: -item[1][decoder][0]):
         cells = [f"`{name}` {methods[name].about}" if name in methods else f"`{name}`", str(len(row["seeds"]))]
         cells.append(percent(row["validation"]))
-        cells += [percent(*row[key]) for key in DECODERS]
+        cells += [percent(*row[key]) for key in shown]
         if "difference" in row:
             cells += [difference(row), p_value(row["p_rows"], row["least_p_rows"]), p_value(row["p_seeds"])]
         else:
@@ -199,6 +203,8 @@ def _legend(compared: Mapping[str, Any]) -> str:
         "deviation over seeds, under five decoders: 0.5, one threshold and one per label tuned on validation, the "
         "highest expected F1, and the same with calibrated probabilities."
     )
+    if all("f1_example_closed" in row for row in compared["methods"].values()):
+        text += " Closed sets are those of highest expected F1 that hold all ancestors of their labels."
     aside = f" ({', '.join(compared['aside'])}, of one seed, stand aside)" if compared["aside"] else ""
     if best is not None:
         text += (

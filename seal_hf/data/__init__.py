@@ -19,6 +19,7 @@ from .column_choice import Columns
 from .common import NORMALIZE, DataError, MultiLabelData, Origins, find_data
 from .digits import load_digit_groups
 from .given import from_hub, in_memory, is_stored, stored
+from .hierarchy import Pairs, with_hierarchy
 from .line_files import SUFFIXES
 from .masks import SegmentationData, load_masks
 from .mulan import load_arff_folder
@@ -53,6 +54,7 @@ def load_multilabel(
     label_format: str = "auto",
     keep_id: bool = False,
     keep_root: bool = False,
+    hierarchy: str | PathLike[str] | Pairs | None = None,
     max_train_rows: int | None = None,
     seed: int = 0,
     sample_weight: str | None = None,
@@ -79,6 +81,9 @@ def load_multilabel(
             see [`label_matrix`]; classes of a `datasets` feature are ids.
         keep_id: keep an identifier attribute of an ARFF file.
         keep_root: keep the root of the class hierarchy of Clus ARFF files as a label, which every row has.
+        hierarchy: of the labels: a .csv or .tsv file, child and parent per line, or a list of such pairs; a forest, or
+            a graph without cycles. Label sets are closed: a row with a label gets all ancestors of it. Clus ARFF files
+            bring their own.
         max_train_rows: keep the first rows of the train split.
         seed: of splits that the data does not fix.
         sample_weight: a column or ARFF attribute of numbers of at least 0: weights of the training rows in the task
@@ -104,16 +109,18 @@ def load_multilabel(
         raise DataError("`sample_weight` names a column, and the embedded digits have none. Leave it out.")
     common |= {} if sample_weight is None else {"sample_weight": sample_weight}
     if not isinstance(dataset, str | None):
-        return load_tables(in_memory(dataset), columns, **common)
-    if name == "digits":
-        return load_digit_groups(normalize, **common)
-    if path is None:
-        return load_tables(from_hub(name), columns, **common)
-    if features:
-        return load_arff_folder(path, normalize=normalize, keep_id=keep_id, keep_root=keep_root, **common)
-    if is_stored(path):
-        return load_tables(stored(path), columns, **common)
-    return load_text(path, columns, **common)
+        data = load_tables(in_memory(dataset), columns, **common)
+    elif name == "digits":
+        data = load_digit_groups(normalize, **common)
+    elif path is None:
+        data = load_tables(from_hub(name), columns, **common)
+    elif features:
+        data = load_arff_folder(path, normalize=normalize, keep_id=keep_id, keep_root=keep_root, **common)
+    elif is_stored(path):
+        data = load_tables(stored(path), columns, **common)
+    else:
+        data = load_text(path, columns, **common)
+    return data if hierarchy is None else with_hierarchy(data, hierarchy)
 
 
 def _check_kind(name: str, features: bool, normalize: str, keep_id: bool, columns: Columns) -> None:

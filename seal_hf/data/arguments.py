@@ -25,6 +25,9 @@ class DataArguments:
     keep_id: bool = field(default=False, metadata={"help": "Keep an identifier attribute as an integer feature."})
     keep_root: bool = field(default=False, metadata={"help": "Keep the root of a class hierarchy as a label."})
     sample_weight: str | None = field(default=None, metadata={"help": "Column of the weights of training rows."})
+    hierarchy: str | None = field(
+        default=None, metadata={"help": "Of the labels: a csv or tsv, child and parent per line; sets are closed."}
+    )
     max_train_rows: int | None = field(default=None, metadata={"help": "Train on the first rows only."})
 
 

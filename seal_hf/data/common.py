@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from datasets import Dataset
 
+from ..structures.hierarchy import Hierarchy
 from ..utils.messages import did_you_mean
 from .hygiene import keys_of, repeat_notes
 
@@ -86,6 +87,7 @@ class MultiLabelData:
         notes: what the loader did to the data, with counts.
         scaling: normalisation of the features, fitted on train; the features themselves are as in the files.
         origins: by split, where its rows were read.
+        hierarchy: of the L labels, under which every label set is closed; None: the labels have none.
     """
 
     name: str
@@ -98,6 +100,7 @@ class MultiLabelData:
     notes: list[str] = field(default_factory=list)
     scaling: Scaling | None = None
     origins: dict[str, Origins] = field(default_factory=dict)
+    hierarchy: Hierarchy | None = None
 
     @property
     def num_features(self) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from ..utils.messages import did_you_mean, few
 from .arff import Table, read_arff, unescape
 from .common import SPLITS, DataError, MultiLabelData, Origins, check_finite, feature_data
+from .hierarchy import path_hierarchy
 from .sample_weights import read_weights, with_mean_1
 from .stratified import stratified_split
 
@@ -54,7 +55,8 @@ def load_arff_folder(
     for file in sorted(files, key=lambda file: "train" not in file.name.lower()):  # train says what is an identifier
         known = next(iter(tables.values())).identifiers if tables else None
         tables[file] = read_arff(file, keep_id, known)
-    if any(table.hierarchy for table in tables.values()):
+    is_clus = any(table.hierarchy for table in tables.values())
+    if is_clus:
         name, splits, origins, features, labels, notes = _clus(folder, tables, keep_root)
     elif keep_root:
         raise DataError(f"{folder}: `keep_root` is set, but no `class hierarchical` attribute is there. Leave it out.")
@@ -71,7 +73,10 @@ def load_arff_folder(
     if sample_weight is not None:
         splits, features, weights, note = _take_weights(splits, features, sample_weight, str(path), max_train_rows)
         notes.append(note)
-    return feature_data(name, splits, origins, features, labels, normalize, str(path), notes, max_train_rows, weights)
+    data = feature_data(name, splits, origins, features, labels, normalize, str(path), notes, max_train_rows, weights)
+    if is_clus:
+        data.hierarchy = path_hierarchy(labels, ROOT if keep_root else None)
+    return data
 
 
 def _take_weights(splits: Any, names: list[str], column: str, source: str, num_rows: int | None) -> tuple[Any, ...]:

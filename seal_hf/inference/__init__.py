@@ -1,5 +1,6 @@
 """From energies or probabilities to decisions: gradient-based inference, and decoders of label sets."""
 
+from .closed_sets import decode_closed_f1
 from .decoders import (
     constant_probabilities,
     decode_expected_f1,
@@ -12,6 +13,7 @@ from .gradient_descent import GradientBasedInference
 __all__ = [
     "GradientBasedInference",
     "constant_probabilities",
+    "decode_closed_f1",
     "decode_expected_f1",
     "platt_scaling",
     "rescaled",

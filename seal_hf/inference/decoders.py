@@ -9,6 +9,7 @@ they are and of calibrated ones.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from scipy.special import expit, logit
@@ -203,22 +204,28 @@ def decode_expected_f1(probabilities: np.ndarray, *, empty_score: float = 1.0) -
     probabilities = _checked(probabilities, np.zeros(np.shape(probabilities)))[0]
     order = np.argsort(-probabilities, axis=1, kind="stable")
     p = np.take_along_axis(probabilities, order, 1)
-    sizes, degrees = _bounds(p, empty_score)
+    sizes, degrees = _bounds(p, _reached(p, empty_score))
     best = np.empty(len(p), dtype=np.int64)
-    by_cost = np.argsort(degrees, kind="stable")  # rows of like cost share their nodes
-    start = 0
-    while start < len(p):
-        nodes, _ = _nodes(degrees[by_cost[start]], p.shape[1])
-        rows = by_cost[start : start + max(1, _BLOCK // (p.shape[1] * len(nodes)))]
-        start += len(rows)
+    for rows in _blocks(degrees, p.shape[1]):
         best[rows] = _expected_f1(p[rows], sizes[rows].max(), degrees[rows].max(), empty_score).argmax(1)
     decisions = np.zeros(p.shape, dtype=bool)
     np.put_along_axis(decisions, order, np.arange(p.shape[1]) < best[:, None], 1)
     return decisions
 
 
+def _blocks(degrees: np.ndarray, num_labels: int) -> Iterator[np.ndarray]:
+    """Rows whose integrals are computed together: those of like cost share their nodes."""
+    by_cost = np.argsort(degrees, kind="stable")
+    start = 0
+    while start < len(degrees):
+        nodes, _ = _nodes(degrees[by_cost[start]], num_labels)
+        rows = by_cost[start : start + max(1, _BLOCK // (num_labels * len(nodes)))]
+        start += len(rows)
+        yield rows
+
+
 def _expected_f1(p: np.ndarray, largest: int, degree: float, empty_score: float) -> np.ndarray:
-    """E_0 .. E_largest of rows p (n, L), most probable first: (n, 1 + largest)."""
+    """E_0 .. E_largest of the first 0 .. `largest` labels of rows p (n, L), in any order: (n, 1 + largest)."""
     nodes, weights = _nodes(degree, p.shape[1])
     values = np.zeros((len(p), largest + 1))
     values[:, 0] = np.prod(1 - p, axis=1) * empty_score
@@ -233,22 +240,30 @@ def _expected_f1(p: np.ndarray, largest: int, degree: float, empty_score: float)
     return values
 
 
-def _bounds(p: np.ndarray, empty_score: float) -> tuple[np.ndarray, np.ndarray]:
+def _reached(p: np.ndarray, empty_score: float) -> np.ndarray:
+    """(n,) what the best of the first 0, 1, 2, ... labels of rows p (n, L), in any order, reaches at least.
+
+    E_k >= 2 Σ_{i<=k} p_i / (k + 1 + μ - p_i), with μ = E[X], by Jensen's inequality.
+    """
+    k, mu = np.arange(1, p.shape[1] + 1), p.sum(1, keepdims=True)
+    # the same without the - p_i in the denominator is no more
+    return np.maximum((2 * p.cumsum(1) / (k + 1 + mu)).max(1), np.prod(1 - p, axis=1) * empty_score)
+
+
+def _bounds(p: np.ndarray, reached: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """For rows p (n, L), most probable first: the largest size worth looking at, and the largest power of t that
     matters in the integrals, both (n,).
 
-    Sizes: 2 Σ_{i<=k} p_i / (k + 1 + μ - p_i) <= E_k <= 2 Σ_{i<=k} p_i / (k + 1), with μ = E[X], by Jensen's inequality
-    and X >= 0. A size of which the upper bound is below the lower one of another is not the best.
+    Sizes: E_k <= 2 Σ_{i<=k} p_i / (k + 1), as X >= 0. A size that this bounds below what another has `reached` (n,) is
+    not the best.
 
     Powers: t^k E[t^X] is a mean of powers, and those above k + μ + √(2μx) + x/3 have a weight below e^-x (Bernstein).
     """
     num_labels = p.shape[1]
-    k, mu = np.arange(1, num_labels + 1), p.sum(1, keepdims=True)
+    k = np.arange(1, num_labels + 1)
     upper = 2 * p.cumsum(1) / (k + 1)
-    # Σ_{i<=k} p_i / (k + 1 + μ - p_i) >= the same without the - p_i in the denominator
-    lower = np.maximum((2 * p.cumsum(1) / (k + 1 + mu)).max(1), np.prod(1 - p, axis=1) * empty_score)
-    sizes = np.maximum((k * (upper >= lower[:, None] - 1e-9)).max(1), 1)
-    mu, x = mu[:, 0], _log_precision(num_labels)
+    sizes = np.maximum((k * (upper >= reached[:, None] - 1e-9)).max(1), 1)
+    mu, x = p.sum(1), _log_precision(num_labels)
     return sizes, np.minimum(sizes + num_labels - 1, sizes + mu + np.sqrt(2 * mu * x) + x / 3)
 
 

@@ -7,6 +7,7 @@ and more.
 from typing import Any
 
 from .classes import CLASSES, metric_class
+from .hierarchical import HierarchicalComputeMetrics, hierarchical_metrics
 from .masks import mask_compute_metrics, mask_iou, mask_metrics, mask_probabilities, tune_mask_threshold
 from .multilabel import (
     example_f1,
@@ -20,9 +21,11 @@ from .multilabel import (
 from .tags import core_role_violations, span_counts, tag_metrics, tag_report, tagging_compute_metrics
 
 __all__ = [
+    "HierarchicalComputeMetrics",
     "core_role_violations",
     "example_f1",
     "first_output",
+    "hierarchical_metrics",
     "label_report",
     "mask_compute_metrics",
     "mask_iou",

@@ -18,6 +18,7 @@ from ..data.tensors.words import saved_tokenizer
 from ..inference.decisions import LabelDecisions
 from ..nets.encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
 from ..spaces import SPARSE_FROM, MultiLabelSpace
+from ..structures.hierarchy import store_hierarchy
 from ..utils.messages import check_owner, check_unread
 from .base import SealModel, set_bias
 from .batches import check_one_kind, in_batches, text_rows
@@ -123,7 +124,8 @@ class SealForMultiLabel(SealModel):
 
         Args:
             data: has `kind` and `label_names`; `num_features` and `scaling` for features; `label_rates` where the
-                output layer has a bias. Or what [`load_multilabel`] takes, which is loaded.
+                output layer has a bias; perhaps `hierarchy`, which the config keeps for decisions. Or what
+                [`load_multilabel`] takes, which is loaded.
             model_name_or_path: a Hugging Face encoder or classifier, for text data; or a saved MLP, for features, whose
                 sizes and normalisation stay as they were saved.
             loss_net_encoder, adapter: see [`from_pretrained`]; features take `separate` or `shared`, and no adapter.
@@ -151,6 +153,7 @@ class SealForMultiLabel(SealModel):
             options |= {"num_labels": len(names), "label_rates": data.label_rates}
             options |= for_other_labels(str(model_name_or_path), labels["id2label"], kwargs) | kwargs
             seal = cls.from_pretrained(model_name_or_path, **options)
+            store_hierarchy(seal.config, getattr(data, "hierarchy", None))
             if data.kind == "features":
                 _as_asked(seal, dropout, own)
             return seal
@@ -174,6 +177,7 @@ class SealForMultiLabel(SealModel):
             problem_type=MultiLabelSpace.problem_type,
             **labels,
         )
+        store_hierarchy(config, getattr(data, "hierarchy", None))
         task_net = MLPForMultiLabel(config)
         if config.label_bias:
             set_bias(task_net.classifier.bias, data.label_rates)

@@ -8,24 +8,30 @@ from collections.abc import Mapping, Sequence
 from string import Template
 from typing import Any
 
-from ..inference.decisions import FIXED, NEVER_EMPTY, THRESHOLD, MaskDecisions, TagDecisions
+from ..inference.decisions import CALIBRATED_CLOSED, CLOSED, FIXED, NEVER_EMPTY, THRESHOLD, MaskDecisions, TagDecisions
 from ..spaces.tags import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, VITERBI
 from .card_kinds import CardKind
 from .common import predict_command
 
 BEST_SET = "The label set of the highest expected example F1 is decided"
+BEST_CLOSED_SET = f"{BEST_SET}, of those that hold with a label all its ancestors"
 DECIDES = {
     "thresholds": "Each label has a threshold of its own, which stands in the table of labels.",
     "expected_f1": f"{BEST_SET}.",
+    CLOSED: f"{BEST_CLOSED_SET}.",
     INDEPENDENT: "Each word has the tag that is likeliest for it alone.",
     CONSTRAINED: "A sentence has its likeliest sequence of tags within the tags' scheme.",
     VITERBI: "A sentence has the best sequence of tags of the CRF.",
     CONSTRAINED_VITERBI: "A sentence has the best sequence of tags of the CRF within the tags' scheme.",
 }
+WITH_ANCESTORS = "Where that gives no label, the likeliest one is decided, with its ancestors."
 NEVER = {
     "thresholds": "Where that gives no label, the one nearest to its threshold is decided.",
+    CLOSED: WITH_ANCESTORS,
+    CALIBRATED_CLOSED: WITH_ANCESTORS,
     "": "Where that gives no label, the likeliest one is decided.",
 }
+CALIBRATED = {"calibrated_f1": BEST_SET, CALIBRATED_CLOSED: BEST_CLOSED_SET}
 CROSS_FITTED = """\
 Five-fold cross-fitting on the validation rows chose it, as the simplest within one standard error of the best: each
 fold was decided with numbers that were fitted on the other folds."""
@@ -98,7 +104,7 @@ def usage_section(
 
 def has_numbers(decoder: str) -> bool:
     """Whether validation rows gave a decoder its numbers."""
-    return decoder.removesuffix(NEVER_EMPTY) in (THRESHOLD, "thresholds", "calibrated_f1")
+    return decoder.removesuffix(NEVER_EMPTY) in (THRESHOLD, "thresholds", *CALIBRATED)
 
 
 def number(value: float) -> str:
@@ -120,9 +126,10 @@ def _in_words(kind: CardKind, name: str, decisions: Mapping[str, Any]) -> str:
         threshold = f"**{number(decisions['threshold'])}**, which was tuned on validation" if tuned else "0.5"
         begin = "A pixel is foreground" if kind.decisions is MaskDecisions else "A label is decided"
         said = f"{begin} where its probability is at least {threshold}."
-    elif plain == "calibrated_f1":
+    elif plain in CALIBRATED:
         scale, shift = (float(f"{decisions['calibration'][key]:.4g}") for key in ("scale", "shift"))
-        said = f"{BEST_SET}, on calibrated probabilities: σ({scale:g} · logit(p) {'-+'[shift >= 0]} {abs(shift):g})."
+        formula = f"σ({scale:g} · logit(p) {'-+'[shift >= 0]} {abs(shift):g})"
+        said = f"{CALIBRATED[plain]}, on calibrated probabilities: {formula}."
     else:
         said = DECIDES[plain]
     return said if name == plain else f"{said} {NEVER.get(plain, NEVER[''])}"

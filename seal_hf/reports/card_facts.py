@@ -115,12 +115,10 @@ def _decisions(config: Any, space: OutputSpace, folded: bool) -> dict[str, Any] 
     Args:
         folded: whether the saved classifier's bias holds the decision, which tags do not have.
     """
-    stored = getattr(config, "decisions", None)
-    if stored is not None and folded:
+    if getattr(config, "decisions", None) is not None:
         kind: Any = DECISIONS[space.name]
-        return kind.of_saved(stored).after_folding().as_json()
-    if stored is not None:
-        return stored
+        stored = kind.saved_in(config)
+        return kind.of_saved(stored).after_folding().as_json() if folded else stored
     if isinstance(space, TagSequenceSpace):
         return {"decoder": space.decoder}
     threshold = getattr(config, "threshold", None)

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from transformers import Trainer
 
-from ..inference.decisions import NEVER_EMPTY, THRESHOLD, LabelDecisions
+from ..inference.decisions import CALIBRATED_CLOSED, CLOSED, FIXED, NEVER_EMPTY, THRESHOLD, LabelDecisions
+from ..metrics.hierarchical import hierarchical_metrics
 from ..metrics.multilabel import (
     example_f1,
     first_output,
@@ -21,16 +22,19 @@ from ..metrics.multilabel import (
     sigmoid,
     with_known_labels,
 )
+from ..structures.hierarchy import Hierarchy
 from ..training.decisions import fit_labels, store
 from ..utils.files import whole_file
 from .common import chosen_line, close_run, results_table, row_origin
 
 DECODER_FIGURES = {  # decoder -> key of its example F1 in the result files, without `eval_` or `test_`
-    "fixed": "f1_example",
+    FIXED: "f1_example",
     "threshold": "f1_example_tuned",
     "thresholds": "f1_example_per_label",
     "expected_f1": "f1_example_expected",
     "calibrated_f1": "f1_example_calibrated",
+    CLOSED: "f1_example_closed",
+    CALIBRATED_CLOSED: "f1_example_closed_calibrated",
 }
 DECODER_FIGURES |= {f"{name}{NEVER_EMPTY}": f"{key}_never_empty" for name, key in DECODER_FIGURES.items()}
 # key in the result files, without its `eval_` or `test_` -> what a reader calls it
@@ -38,6 +42,7 @@ FIGURES = {
     "f1_example_decided": "example F1 of the decisions",
     "f1_micro_decided": "micro F1 of the decisions",
     "f1_macro_decided": "macro F1 of the decisions",
+    "f1_hierarchical_decided": "hierarchical F1 of the decisions",
     "precision_example_decided": "example precision of the decisions",
     "recall_example_decided": "example recall of the decisions",
     "jaccard_decided": "Jaccard index of the decisions",
@@ -53,10 +58,17 @@ FIGURES = {
     "f1_example_expected_never_empty": "example F1 of the sets of highest expected F1, never empty",
     "f1_example_calibrated": "example F1 of the sets of highest expected F1, calibrated",
     "f1_example_calibrated_never_empty": "example F1 of the sets of highest expected F1, calibrated, never empty",
+    "f1_example_closed": "example F1 of closed sets, highest expected F1",
+    "f1_example_closed_never_empty": "example F1 of closed sets, highest expected F1, never empty",
+    "f1_example_closed_calibrated": "example F1 of closed sets, highest expected F1, calibrated",
+    "f1_example_closed_calibrated_never_empty": "example F1 of closed sets, highest expected F1, calibrated, "
+    "never empty",
     "f1_micro": "micro F1 at 0.5",
     "f1_micro_tuned": "micro F1 at the tuned threshold",
     "f1_macro": "macro F1 at 0.5",
     "f1_macro_tuned": "macro F1 at the tuned threshold",
+    "f1_hierarchical": "hierarchical F1 at 0.5",
+    "f1_hierarchical_tuned": "hierarchical F1 at the tuned threshold",
     "map": "mean average precision over examples",
     "map_macro": "mean average precision over labels",
 }
@@ -72,6 +84,7 @@ def score_decoders(
     *,
     empty_score: float = 1.0,
     decisions: LabelDecisions | None = None,
+    hierarchy: Hierarchy | None = None,
 ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     """Figures under all decoders of [`LabelDecisions`], whose numbers are fitted on validation.
 
@@ -80,21 +93,23 @@ def score_decoders(
         test_probabilities, test_labels: (M, L), or None where there is no test split, or none with labels.
         empty_score: as in `multilabel_metrics`.
         decisions: fitted on these validation rows; default: fitted here, and no decoder is chosen.
+        hierarchy: of the labels; default: that of `decisions`, if they have one.
 
     Returns:
         metrics: for `eval_` and, with test labels, `test_` each: the figures of `multilabel_metrics` at 0.5; those that
             depend on the threshold with `_tuned`, at the one tuned threshold; example F1 of each decoder, by the keys
-            `DECODER_FIGURES`; with `decisions`, the figures of what they decide, with `_decided`. All in [0, 1]. And
-            `threshold`, the tuned one. What is fitted on validation is optimistic there.
+            `DECODER_FIGURES`; with `decisions`, the figures of what they decide, with `_decided`; with a hierarchy,
+            those of `hierarchical_metrics` of the same three. All in [0, 1]. And `threshold`, the tuned one. What is
+            fitted on validation is optimistic there.
         per_example: (M,) F1 of each test row under each decoder, keyed as in `metrics` without `test_`, for
             `compare.statistics.paired_bootstrap`; empty without test labels.
 
     Raises:
         ValueError: as `multilabel_metrics`.
     """
-    fitted = decisions or LabelDecisions.fit(
-        validation_probabilities, validation_labels, empty_score=empty_score, decoder=THRESHOLD
-    )
+    options: dict[str, Any] = {"empty_score": empty_score, "decoder": THRESHOLD, "hierarchy": hierarchy}
+    fitted = decisions or LabelDecisions.fit(validation_probabilities, validation_labels, **options)
+    hierarchy = fitted.hierarchy
     assert fitted.threshold is not None, "as `fit` says"
     splits = {"eval": (validation_probabilities, validation_labels), "test": (test_probabilities, test_labels)}
     metrics: dict[str, float] = {}
@@ -106,10 +121,13 @@ def score_decoders(
         decided = fitted.decide_by(probabilities, [name for name in DECODER_FIGURES if name in fitted.names])
         per_example = {DECODER_FIGURES[name]: example_f1(sets, labels, empty_score) for name, sets in decided.items()}
         figures = multilabel_metrics(probabilities, labels, empty_score=empty_score)
-        sets = {"tuned": decided[THRESHOLD]} | ({"decided": decided[fitted.decoder]} if decisions else {})
+        sets = {"_tuned": decided[THRESHOLD]} | ({"_decided": decided[fitted.decoder]} if decisions else {})
         for ending, chosen in sets.items():
             of_sets = set_metrics(chosen, labels, empty_score=empty_score)
-            figures |= {f"{key}_{ending}": value for key, value in of_sets.items()}
+            figures |= {f"{key}{ending}": value for key, value in of_sets.items()}
+        for ending, chosen in {"": decided[FIXED], **sets}.items():
+            of_sets = hierarchical_metrics(chosen, labels, hierarchy) if hierarchy is not None else {}
+            figures |= {f"{key}{ending}": value for key, value in of_sets.items()}
         figures |= {key: float(values.mean()) for key, values in per_example.items()}
         metrics.update({f"{split}_{key}": value for key, value in figures.items()})
     metrics["threshold"] = fitted.threshold

@@ -27,7 +27,7 @@ ADAPTER_FILES = (
     *("head_config.json", "model_head.safetensors", DECISIONS_FILE),
 )
 # of a task-net's config: how its predictions are made; `threshold`: of nets that were saved before there were decoders
-DECISIONS = ("decisions", "inputs", "constrained_decoding", "threshold")
+DECISIONS = ("decisions", "label_hierarchy", "inputs", "constrained_decoding", "threshold")
 
 ADAPTER_IS_NOT_FOLDED = (
     "`fold_decision` is True, but the task-net is saved as an adapter, whose library loads a classifier of its own. "

@@ -189,10 +189,10 @@ class SealTrainingArguments(LossWeightArguments, TrainingArguments):
         loss_net_max_grad_norm (`float`, default 10.0): gradient clipping of the loss-net; 0 = none.
 
     Parameters that control the decisions that are saved with the task-net, and its card:
-        decoder (`str`, optional): `fixed` (0.5), `threshold`, `thresholds`, `expected_f1` or `calibrated_f1` of label
-            sets, each perhaps with `+never_empty`; `fixed` or `threshold` of masks; `independent`, `constrained`,
-            `viterbi` or `constrained_viterbi` of tags (inference/decisions/). Default: chosen by cross-fitting on the
-            validation rows when a program ends, or by `SealTrainer.fit_decisions`.
+        decoder (`str`, optional): of label sets `fixed` (0.5), `threshold`, `thresholds`, `expected_f1`,
+            `calibrated_f1` or, under a hierarchy, `closed_f1`, `calibrated_closed_f1`, each perhaps `+never_empty`; of
+            masks `fixed` or `threshold`; of tags `independent`, `constrained`, `viterbi` or `constrained_viterbi`.
+            Default: chosen by cross-fitting on the validation rows at a program's end, or by `fit_decisions`.
         fold_decision (`bool`, default False): what is saved at the end has the decision in its classifier's bias, so
             that whatever cuts at 0.5 decides as validation chose. The choice is then among thresholds.
         license (`str`, optional): of the model card.

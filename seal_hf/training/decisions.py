@@ -19,6 +19,7 @@ from ..saving.export import ADAPTER_IS_NOT_FOLDED, saves_merged
 from ..saving.fold import check_foldable
 from ..spaces import BinaryMaskSpace, OutputSpace, TagSequenceSpace
 from ..spaces.tags import CONSTRAINED, CONSTRAINED_VITERBI
+from ..structures.hierarchy import hierarchy_of
 from ..structures.sequences import IGNORED
 from ..structures.tag_schemes import given_types, scheme_of
 from .decoding import PredictionDecoder
@@ -69,7 +70,9 @@ def fit_labels(
     """Of label sets, from predictions (N, L) of validation rows."""
     never_empty = every_row_has_a_label(trainer.train_dataset)
     among: Collection[str] | None = FOLDABLE if getattr(trainer.args, "fold_decision", False) else None
-    return LabelDecisions.fit(probabilities, labels, never_empty=never_empty, decoder=decoder, among=among)
+    hierarchy = hierarchy_of(trainer.accelerator.unwrap_model(trainer.model).config)
+    options: dict[str, Any] = {"never_empty": never_empty, "among": among, "hierarchy": hierarchy}
+    return LabelDecisions.fit(probabilities, labels, decoder=decoder, **options)
 
 
 def fit_tags(
@@ -136,7 +139,7 @@ def check_decoder(model: PreTrainedModel, space: OutputSpace, args: Any) -> None
             raise ValueError("`fold_decision` is True, but tags are decided by no threshold. Leave it out.")
         return
     kind: Any = DECISIONS[space.name]
-    kind.check_name(decoder)
+    kind.check_name(decoder, model.config)
     if args.fold_decision and decoder not in (None, *FOLDABLE):
         raise ValueError(
             f"`fold_decision` is True, but decoder={decoder!r} is no threshold, which alone a bias can hold. Use one "

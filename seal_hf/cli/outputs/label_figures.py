@@ -8,9 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...inference.decisions import LabelDecisions, as_threshold
+from ...metrics.hierarchical import F1_HIERARCHICAL, hierarchical_metrics
 from ...metrics.multilabel import label_report, multilabel_metrics, set_metrics
 from ...reports.common import results_table
 from ...reports.multilabel import PRINTED_LABELS
+from ...structures.hierarchy import Hierarchy
 from .base import Evaluation, origin_of
 
 SHOWN = ("f1_example", "f1_micro", "f1_macro", "jaccard", "exact_match", "hamming_loss")  # of every decoder
@@ -34,16 +36,20 @@ def label_figures(
     decisions = stored
     if options.refit:
         decisions = LabelDecisions.fit(
-            probabilities, gold, never_empty=bool((gold > 0).any(1).all()), decoder=options.decoder
+            probabilities,
+            gold,
+            never_empty=bool((gold > 0).any(1).all()),
+            decoder=options.decoder,
+            hierarchy=stored.hierarchy,
         )
     chosen = decisions.decoder if options.refit or options.decoder is None else options.decoder
     sets = decisions.decide_by(probabilities, decisions.names)
-    by_decoder = {name: set_metrics(decided, gold) for name, decided in sets.items()}
+    by_decoder = {name: of_sets(decided, gold, stored.hierarchy) for name, decided in sets.items()}
     if as_threshold(chosen) is None:
         chosen = decisions.named(chosen)
     decided = sets[chosen] if chosen in sets else decisions.decide(probabilities, chosen)
-    by_decoder.setdefault(chosen, set_metrics(decided, gold))  # a threshold that was given
-    figures = multilabel_metrics(probabilities, gold) | set_metrics(decided, gold)
+    by_decoder.setdefault(chosen, of_sets(decided, gold, stored.hierarchy))  # a threshold that was given
+    figures = multilabel_metrics(probabilities, gold) | by_decoder[chosen]
     by_label = label_report(decided, gold, labels)
     fitted = origin_of(options.refit)
     results = {
@@ -56,9 +62,10 @@ def label_figures(
         "decoders": by_decoder,
         "labels": by_label,
     }
+    shown = SHOWN if stored.hierarchy is None else (*SHOWN, F1_HIERARCHICAL)
     rows = [
-        {"decoder": f"{name} *" if name == chosen else name, **{key: of_sets[key] for key in SHOWN}}
-        for name, of_sets in by_decoder.items()
+        {"decoder": f"{name} *" if name == chosen else name, **{key: found[key] for key in shown}}
+        for name, found in by_decoder.items()
     ]
     tables = [results_table([{"figure": name, "value": value} for name, value in figures.items()]), results_table(rows)]
     if len(labels) <= PRINTED_LABELS:
@@ -67,3 +74,9 @@ def label_figures(
         tables.append(f"Precision, recall, F1 and support of the {len(labels)} labels: --output FILE.json.")
     said = f"{len(gold)} rows, decoder {chosen} (*), {fitted}"
     return Evaluation(results, "\n\n".join([said, *tables]))
+
+
+def of_sets(decided: np.ndarray, gold: np.ndarray, hierarchy: Hierarchy | None) -> dict[str, float]:
+    """Figures of decided label sets (N, L), with those under the labels' hierarchy, if they have one."""
+    found = set_metrics(decided, gold)
+    return found if hierarchy is None else found | hierarchical_metrics(decided, gold, hierarchy)

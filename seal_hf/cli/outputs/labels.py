@@ -25,6 +25,7 @@ from ...data.label_cells import cell_writer, gold_labels
 from ...inference.decisions import LabelDecisions, as_threshold
 from ...models import SealForMultiLabel
 from ...models.batches import in_batches, text_rows
+from ...structures.hierarchy import hierarchy_of
 from ...utils.messages import check_owner
 from .base import Evaluation, OutputKind, with_progress
 from .flags import BATCH_SIZE
@@ -66,7 +67,7 @@ class LabelOutput(OutputKind):
     def _check_decoder(self) -> None:
         """Raises ValueError for one that the task-net does not have, or that cannot be fitted."""
         if getattr(self.options, "refit", False):
-            LabelDecisions.check_name(self.options.decoder)
+            LabelDecisions.check_name(self.options.decoder, SimpleNamespace(**self.config))
             return
         decisions = LabelDecisions.from_config(SimpleNamespace(**self.config))
         if as_threshold(self.options.decoder) is None:
@@ -97,7 +98,9 @@ class LabelOutput(OutputKind):
         check_owner(cells, "tables", f"{options.input} is ARFF, whose attributes are the labels")
         weights = (self.config.get("inputs") or {}).get("sample_weight")
         unread = [] if weights is None else [weights]
-        return ArffReader(find_arff(options.input, options.split), self.labels, size, gold, unread)
+        hierarchy = hierarchy_of(SimpleNamespace(**self.config))
+        implied = {self.labels[i] for above in (hierarchy.parents if hierarchy else ()) for i in above}
+        return ArffReader(find_arff(options.input, options.split), self.labels, size, gold, unread, implied)
 
     @property
     def _label_column(self) -> str:
@@ -205,4 +208,5 @@ class LabelOutput(OutputKind):
         gold = gold_labels(cells, self.labels, names, label_format, self.options.input)
         for row, places in enumerate(getattr(reader, "unknown", ())):
             gold[row, places] = -1
-        return gold
+        hierarchy = hierarchy_of(self.model.config)
+        return gold if hierarchy is None else hierarchy.closed(gold)

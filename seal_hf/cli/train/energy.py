@@ -16,6 +16,7 @@ from ...metrics import multilabel_compute_metrics
 from ...models import SealForMultiLabel
 from ...reports import close_multilabel
 from ...spaces import MultiLabelSpace
+from ...structures.hierarchy import store_hierarchy
 from ...training.energy_arguments import EnergyTrainingArguments
 from ...training.energy_trainer import EnergyTrainer
 from ...utils.messages import check_owner
@@ -104,6 +105,7 @@ def make_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
         prepare = lambda rows: tokenize(rows, tokenizer, max_length)  # noqa: E731
     splits = {"train": data.train, "eval": data.validation, "test": data.test}
     rows = {split: prepare(dataset) for split, dataset in splits.items() if dataset is not None}
+    store_hierarchy(model.loss_net.config, data.hierarchy)  # which decides here
     trainer: Any = EnergyTrainer(
         model.loss_net,
         arguments.training,

@@ -11,7 +11,7 @@ from ...data import DataArguments, MultiLabelData, kind_of, load_multilabel
 from ...data.tensors.collators import TensorRows, tokenize
 from ...data.tensors.words import load_tokenizer
 from ...energies import energies_of
-from ...metrics import multilabel_compute_metrics
+from ...metrics import HierarchicalComputeMetrics, multilabel_compute_metrics
 from ...models import SealForMultiLabel
 from ...models.multilabel import DROPOUT
 from ...reports import close_multilabel
@@ -102,7 +102,7 @@ def make_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
         train_dataset=rows.pop("train"),
         eval_dataset=rows["eval"],
         processing_class=tokenizer,
-        compute_metrics=multilabel_compute_metrics,
+        compute_metrics=HierarchicalComputeMetrics(data.hierarchy) if data.hierarchy else multilabel_compute_metrics,
         callbacks=arguments.callbacks,
     )
     trainer.test_dataset = rows.get("test")

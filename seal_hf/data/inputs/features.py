@@ -76,6 +76,7 @@ class ArffReader:
             training, kept as a number, or taken for features.
         gold: read gold labels, from the attributes of these names, or from Clus' class attribute.
         unread: names of attributes that are no features, such as the weights of rows.
+        implied: labels that need no attribute, as others bring them: those above others in a hierarchy.
 
     Attributes:
         unknown: of each row whose gold labels were read, the places of those that are unknown, `?`.
@@ -95,6 +96,7 @@ class ArffReader:
         input_size: int,
         gold: bool = False,
         unread: Collection[str] = (),
+        implied: Collection[str] = (),
     ):
         path, self.only, self.train, note = source
         self.file, self.labels, self.gold = ArffFile(path), list(labels), gold
@@ -104,8 +106,8 @@ class ArffReader:
         self._labels = [place[name] for name in labels if name in place]
         skipped = {*self._labels, self.file.class_index, *(place[name] for name in unread if name in place)}
         self._features = [i for i in range(len(place)) if i not in skipped]
-        if gold and self.file.class_index is None and len(self._labels) < len(self.labels):
-            missing = [name for name in labels if name not in place]
+        missing = [name for name in labels if name not in place and name not in implied]
+        if gold and self.file.class_index is None and missing:
             raise DataError(
                 f"{path}: {len(missing)} of the model's {len(self.labels)} labels are no attributes, such as "
                 f"{missing[0]!r}: there is no gold to evaluate on. Predict instead, or give the labelled file."
@@ -172,7 +174,7 @@ class ArffReader:
             return [root + [node for path in _paths(cell) for node in ancestors(path)] for cell in cells]
         found, names = self._numbers(rows, self._labels, [], False)
         wrong = np.argwhere((found != 0) & (found != 1) & ~np.isnan(found))
-        if len(wrong) or names != self.labels:
+        if len(wrong) or names != [self.file.names[i] for i in self._labels]:
             line = f", line {lines[wrong[0][0]]}" if len(wrong) else ""
             raise DataError(f"{self.file.path}{line}: labels are 0 or 1 (no or yes); other values are found.")
         self.unknown += [np.flatnonzero(np.isnan(row)).tolist() for row in found]

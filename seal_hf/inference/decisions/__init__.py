@@ -1,7 +1,7 @@
 """How a task-net's outputs become decisions; see base.py."""
 
 from .base import FIXED, FOLDABLE, THRESHOLD, Decisions, as_threshold
-from .labels import NEVER_EMPTY, LabelDecisions
+from .labels import CALIBRATED_CLOSED, CLOSED, NEVER_EMPTY, LabelDecisions
 from .masks import MaskDecisions
 from .tags import TagDecisions
 
@@ -12,6 +12,8 @@ DECISIONS: dict[str, type[Decisions]] = {  # by the name of the output space
 }
 
 __all__ = [
+    "CALIBRATED_CLOSED",
+    "CLOSED",
     "DECISIONS",
     "FIXED",
     "FOLDABLE",

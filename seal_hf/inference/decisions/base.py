@@ -96,13 +96,18 @@ class Decisions(ABC):
         Raises:
             ValueError: as `of_saved`; or a decoder that the saved numbers are not for.
         """
+        found = cls.of_saved(cls.saved_in(config))
+        found.named()
+        return found
+
+    @classmethod
+    def saved_in(cls, config: Any) -> Mapping[str, Any]:
+        """What a config holds for `of_saved`."""
         saved = getattr(config, "decisions", None)
         if saved is None:
             threshold = getattr(config, "threshold", None)  # of nets that were saved before there were other decoders
             saved = {} if threshold is None else {"decoder": THRESHOLD, "threshold": threshold}
-        found = cls.of_saved(saved)
-        found.named()
-        return found
+        return saved
 
     def named(self, decoder: str | None = None) -> str:
         """`decoder`, or by default the stored one.

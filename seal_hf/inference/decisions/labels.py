@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 
 from ...metrics.multilabel import example_f1, tune_threshold, with_known_labels
+from ...structures.hierarchy import CONFIG_KEY, Hierarchy, hierarchy_of, store_hierarchy
+from ..closed_sets import decode_closed_f1
 from ..decoders import decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
 from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, log_odds, simplest_of_the_best
 
+CLOSED, CALIBRATED_CLOSED = "closed_f1", "calibrated_closed_f1"  # of labels with a hierarchy
 NEVER_EMPTY = "+never_empty"  # behind the name of a decoder: where no label is decided, the likeliest one is
 
 
@@ -21,7 +24,8 @@ class LabelDecisions(Decisions):
 
     Decoders: `fixed` cuts at 0.5, `threshold` at one tuned threshold, `thresholds` at one for each label.
     `expected_f1` takes the set of the highest expected example F1, `calibrated_f1` the same on calibrated
-    probabilities. Each may have [`NEVER_EMPTY`] behind its name.
+    probabilities. `closed_f1` and `calibrated_closed_f1`, of labels with a hierarchy, take in their place the best of
+    the sets that are closed under it, see [`decode_closed_f1`]. Each may have [`NEVER_EMPTY`] behind its name.
 
     Attributes:
         threshold: in [0, 1].
@@ -29,6 +33,7 @@ class LabelDecisions(Decisions):
         calibration: (scale, shift) of [`platt_scaling`], or None.
         never_empty: whether decoders that never decide an empty set are offered: every training row has a label.
         empty_score: the F1 that expected-F1 decoding gives to an empty set where no label is gold.
+        hierarchy: of the labels, or None; `config.label_hierarchy`.
     """
 
     threshold: float | None = None
@@ -36,11 +41,18 @@ class LabelDecisions(Decisions):
     calibration: tuple[float, float] | None = None
     never_empty: bool = False
     empty_score: float = 1.0
+    hierarchy: Hierarchy | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
-        given = {THRESHOLD: self.threshold, "thresholds": self.thresholds, "calibrated_f1": self.calibration}
-        plain = (FIXED,) if self.folded else (FIXED, THRESHOLD, "expected_f1", "calibrated_f1", "thresholds")
+        given: dict[str, Any] = {
+            THRESHOLD: self.threshold,
+            "thresholds": self.thresholds,
+            "calibrated_f1": self.calibration,
+        }
+        given |= {CLOSED: self.hierarchy, CALIBRATED_CLOSED: self.hierarchy and self.calibration}
+        fitted = (CALIBRATED_CLOSED, "calibrated_f1", "thresholds")
+        plain = (FIXED,) if self.folded else (FIXED, THRESHOLD, CLOSED, "expected_f1", *fitted)
         found = []
         for name in (name for name in plain if given.get(name, ()) is not None):
             found += [name, name + NEVER_EMPTY] if self.never_empty and not self._never_decides_none(name) else [name]
@@ -59,17 +71,38 @@ class LabelDecisions(Decisions):
         found = checked(saved, *scalars, "thresholds", "calibration")
         if (scaling := found.get("calibration")) is not None:
             found["calibration"] = float(scaling["scale"]), float(scaling["shift"])
-        return cls(**found)
+        parents = saved.get(CONFIG_KEY)
+        return cls(**found, hierarchy=None if parents is None else Hierarchy.of_saved(parents))
 
     @classmethod
-    def check_name(cls, decoder: str | None) -> None:
-        """Raises ValueError for a decoder that no fit gives, whatever the rows; None is the choice by cross-fitting."""
-        cls(threshold=0.5, thresholds=(), calibration=(1.0, 0.0), never_empty=True).named(decoder)
+    def saved_in(cls, config: Any) -> Mapping[str, Any]:
+        """With the hierarchy, which stands beside `config.decisions`."""
+        saved, hierarchy = super().saved_in(config), hierarchy_of(config)
+        if hierarchy is None or not isinstance(saved, Mapping):
+            return saved
+        return {**saved, CONFIG_KEY: hierarchy.as_json()}
+
+    def store(self, config: Any) -> None:
+        super().store(config)
+        if self.hierarchy is not None:
+            store_hierarchy(config, self.hierarchy)
+
+    @classmethod
+    def check_name(cls, decoder: str | None, config: Any = None) -> None:
+        """Raises ValueError for a decoder that no fit gives, whatever the rows; None is the choice by cross-fitting.
+
+        Args:
+            config: of the task-net, which says whether the labels have a hierarchy.
+        """
+        numbers: dict[str, Any] = {"threshold": 0.5, "thresholds": (), "calibration": (1.0, 0.0), "never_empty": True}
+        cls(**numbers, hierarchy=hierarchy_of(config)).named(decoder)
 
     def named(self, decoder: str | None = None) -> str:
         """As [`Decisions.named`]; a decoder that never decides an empty set anyway needs no ending that says so."""
         name = self.decoder if decoder is None else decoder
         plain = name.removesuffix(NEVER_EMPTY)
+        if plain in (CLOSED, CALIBRATED_CLOSED) and self.hierarchy is None:
+            raise ValueError(f"`decoder` is {name!r}, but the labels have no hierarchy: --hierarchy FILE gives one.")
         return super().named(plain if self._never_decides_none(plain) else name)
 
     def _never_decides_none(self, plain: str) -> bool:
@@ -120,15 +153,23 @@ class LabelDecisions(Decisions):
                     "labels. Fit the decisions anew, or give another `decoder`."
                 )
             return p >= np.asarray(self.thresholds)
-        scaled = rescaled(p, *self.calibration) if plain == "calibrated_f1" and self.calibration else p
+        scaled = rescaled(p, *self.calibration) if plain.startswith("calibrated") and self.calibration else p
+        if (closes := self._closed_under(plain)) is not None:
+            return decode_closed_f1(scaled, closes, empty_score=self.empty_score)
         return decode_expected_f1(scaled, empty_score=self.empty_score)
 
     def _without_empty(self, decided: np.ndarray, p: np.ndarray, plain: str) -> np.ndarray:
-        """These sets; where one is empty, the likeliest label, of thresholds the nearest one to its own."""
+        """These sets; where one is empty, the likeliest label, of thresholds the nearest one to its own, of closed sets
+        with its ancestors."""
         margin = p - np.asarray(self.thresholds) if plain == "thresholds" else p
         empty, decided = np.flatnonzero(~decided.any(1)), decided.copy()
         decided[empty, margin[empty].argmax(1)] = True
-        return decided
+        closes = self._closed_under(plain)
+        return decided if closes is None else closes.raised(decided)
+
+    def _closed_under(self, plain: str) -> Hierarchy | None:
+        """The hierarchy under which a decoder's sets are closed."""
+        return self.hierarchy if plain in (CLOSED, CALIBRATED_CLOSED) else None
 
     @classmethod
     def fit(
@@ -140,6 +181,7 @@ class LabelDecisions(Decisions):
         empty_score: float = 1.0,
         decoder: str | None = None,
         among: Collection[str] | None = None,
+        hierarchy: Hierarchy | None = None,
     ) -> LabelDecisions:
         """Fit all numbers on these rows, and choose the decoder by cross-fitting for example F1.
 
@@ -150,16 +192,18 @@ class LabelDecisions(Decisions):
             empty_score: as in `multilabel_metrics`. Where each of these rows has a label, expected-F1 decoding takes 0.
             decoder: taken in place of what cross-fitting would choose; one that never decides an empty set, too.
             among: the decoders to choose from; default: all of `names`.
+            hierarchy: of the labels, if they have one.
 
         Raises:
             ValueError: as `multilabel_metrics`; or an unknown decoder.
         """
         probabilities, labels = with_known_labels(probabilities, labels)
         asked = decoder is not None and decoder.endswith(NEVER_EMPTY)
-        numbers = cls._fitted(probabilities, labels, never_empty or asked, empty_score)
+        numbers = cls._fitted(probabilities, labels, never_empty or asked, empty_score, hierarchy=hierarchy)
         if decoder is None:
             names = [name for name in numbers.names if among is None or name in among]
-            scores = cls.cross_fitted(probabilities, labels, names, never_empty=never_empty, empty_score=empty_score)
+            options: dict[str, Any] = {"never_empty": never_empty, "empty_score": empty_score, "hierarchy": hierarchy}
+            scores = cls.cross_fitted(probabilities, labels, names, **options)
             decoder = simplest_of_the_best(scores)
         numbers.decoder = numbers.named(decoder)
         return numbers
@@ -173,6 +217,7 @@ class LabelDecisions(Decisions):
         *,
         never_empty: bool = False,
         empty_score: float = 1.0,
+        hierarchy: Hierarchy | None = None,
     ) -> dict[str, np.ndarray]:
         """(N,) example F1 of each row under each decoder, by numbers that were fitted on the other folds. Of a single
         row, which has no others, by the row itself."""
@@ -181,7 +226,7 @@ class LabelDecisions(Decisions):
         scores = {name: np.zeros(len(labels)) for name in names}
         for others, rows in folds(len(labels)):
             others = others if len(others) else rows
-            fitted = cls._fitted(probabilities[others], labels[others], never_empty, empty_score, needed)
+            fitted = cls._fitted(probabilities[others], labels[others], never_empty, empty_score, needed, hierarchy)
             for name, decided in fitted.decide_by(probabilities[rows], names).items():
                 scores[name][rows] = example_f1(decided, labels[rows], empty_score)
         return scores
@@ -193,10 +238,12 @@ class LabelDecisions(Decisions):
         labels: np.ndarray,
         never_empty: bool,
         empty_score: float,
-        needed: Collection[str] = ("thresholds", "calibrated_f1"),
+        needed: Collection[str] = ("thresholds", "calibrated_f1", CALIBRATED_CLOSED),
+        hierarchy: Hierarchy | None = None,
     ) -> LabelDecisions:
         """The numbers of these decoders, and the one threshold, which is cheap."""
         threshold, _ = tune_threshold(probabilities, labels, empty_score=empty_score)
+        calibrates = any(name.startswith("calibrated") for name in needed)
         thresholds = None
         if "thresholds" in needed:
             per_label, _ = tune_thresholds_per_label(probabilities, labels, threshold, empty_score=empty_score)
@@ -204,9 +251,10 @@ class LabelDecisions(Decisions):
         return cls(
             threshold=threshold,
             thresholds=thresholds,
-            calibration=platt_scaling(probabilities, labels) if "calibrated_f1" in needed else None,
+            calibration=platt_scaling(probabilities, labels) if calibrates else None,
             never_empty=never_empty,
             empty_score=0.0 if (np.asarray(labels) > 0).any(1).all() else empty_score,
+            hierarchy=hierarchy,
         )
 
     def offsets(self, decoder: str | None = None) -> np.ndarray | float:

@@ -35,7 +35,7 @@ class MaskDecisions(Decisions):
         return cls(**checked(saved, "decoder", "folded", "threshold"))
 
     @classmethod
-    def check_name(cls, decoder: str | None) -> None:
+    def check_name(cls, decoder: str | None, config: Any = None) -> None:
         """Raises ValueError for a decoder that no fit gives; None is the choice by cross-fitting."""
         cls(threshold=0.5).named(decoder)
 

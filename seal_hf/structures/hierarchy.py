@@ -1,0 +1,178 @@
+"""A hierarchy of labels: a forest, or a directed acyclic graph in which a label may have several parents.
+
+A label set is closed if it holds all ancestors of each of its labels.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+CONFIG_KEY = "label_hierarchy"  # of a task-net's config: L lists of ids
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """The parents of each of L labels.
+
+    Attributes:
+        parents: L tuples of ids, counted from 0; that of a root is empty.
+
+    Raises:
+        ValueError: an id outside 0 .. L - 1, or a cycle, with its path.
+    """
+
+    parents: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        for label, above in enumerate(self.parents):
+            if wrong := [parent for parent in above if not 0 <= parent < len(self.parents)]:
+                raise ValueError(
+                    f"label {label} of the hierarchy has parent {wrong[0]}, expected 0 to {len(self.parents) - 1}"
+                )
+        if cycle := find_cycle(dict(enumerate(self.parents))):
+            raise ValueError(f"the hierarchy of labels has a cycle: {' -> '.join(map(str, cycle))}")
+
+    @classmethod
+    def of_pairs(cls, pairs: Iterable[tuple[int, int]], num_labels: int) -> Hierarchy:
+        """From (child, parent) pairs of ids; a pair may occur more than once."""
+        parents: list[dict[int, None]] = [{} for _ in range(num_labels)]
+        for child, parent in pairs:
+            parents[child][int(parent)] = None
+        return cls(tuple(map(tuple, parents)))
+
+    @property
+    def is_forest(self) -> bool:
+        """True if no label has two parents."""
+        return all(len(above) <= 1 for above in self.parents)
+
+    @cached_property
+    def order(self) -> np.ndarray:
+        """(L,) ids, parents before their children; of a forest each label directly before its descendants."""
+        children: list[list[int]] = [[] for _ in self.parents]
+        for label, above in enumerate(self.parents):
+            for parent in above:
+                children[parent].append(label)
+        missing = [len(above) for above in self.parents]
+        ready, found = [label for label, above in enumerate(self.parents) if not above][::-1], []
+        while ready:
+            found.append(label := ready.pop())
+            for child in reversed(children[label]):
+                missing[child] -= 1
+                if not missing[child]:
+                    ready.append(child)
+        return np.array(found, dtype=np.int64)
+
+    @property
+    def root(self) -> int | None:
+        """The label that is an ancestor of all others; None if there is none, or only one label."""
+        roots = [label for label, above in enumerate(self.parents) if not above]
+        return roots[0] if len(roots) == 1 < len(self.parents) else None
+
+    def raised(self, values: np.ndarray) -> np.ndarray:
+        """(N, L) values: each label gets the highest of its own and its descendants'. Of label sets, their closure."""
+        columns = np.array(np.asarray(values).T, order="C")
+        for label in self.order[::-1]:
+            for parent in self.parents[label]:
+                np.maximum(columns[parent], columns[label], out=columns[parent])
+        return np.ascontiguousarray(columns.T)
+
+    def closed(self, labels: np.ndarray) -> np.ndarray:
+        """(N, L) labels, 1 at each ancestor of a 1; elsewhere as they are, -1 where unknown."""
+        return np.where(self.raised(labels > 0), labels.dtype.type(1), labels)
+
+    def lowered(self, values: np.ndarray) -> np.ndarray:
+        """(N, L) values: each label gets the lowest of its own and its ancestors'."""
+        columns = np.array(np.asarray(values).T, order="C")
+        for label in self.order:
+            for parent in self.parents[label]:
+                np.minimum(columns[label], columns[parent], out=columns[label])
+        return np.ascontiguousarray(columns.T)
+
+    def as_json(self) -> list[list[int]]:
+        """The parents of each label, for a config."""
+        return [list(above) for above in self.parents]
+
+    @classmethod
+    def of_saved(cls, saved: Any) -> Hierarchy:
+        """The inverse of `as_json`.
+
+        Raises:
+            ValueError: it is no list of lists of ids, or no hierarchy.
+        """
+        if not isinstance(saved, list) or not all(_is_ids(above) for above in saved):
+            raise ValueError(
+                f"`config.{CONFIG_KEY}` is {reprlib.repr(saved)}; expected a list of the parents' ids for each label, "
+                "such as [[], [0], [0]]."
+            )
+        try:
+            return cls(tuple(map(tuple, saved)))
+        except ValueError as error:
+            raise ValueError(f"`config.{CONFIG_KEY}`: {error}.") from error
+
+
+def _is_ids(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, int) and not isinstance(item, bool) for item in value)
+
+
+def find_cycle(parents: Mapping[Any, Sequence[Any]]) -> list[Any]:
+    """A path from a label over its parents back to itself, `[a, b, a]`; empty if there is none.
+
+    Args:
+        parents: label -> its parents.
+    """
+    done: set[Any] = set()
+    for start in parents:
+        path: dict[Any, Any] = {}  # the labels from `start` to where the search is -> their parents not yet tried
+        at = start
+        while at not in done:
+            if at in path:
+                labels = list(path)
+                return [*labels[labels.index(at) :], at]
+            path[at] = iter(parents.get(at, ()))
+            at = _next_parent(path, done)
+            if at is None:
+                break
+    return []
+
+
+def _next_parent(path: dict[Any, Any], done: set[Any]) -> Any:
+    """The next label to look at, back along the path where a label has no parents left; None: the path is done."""
+    while path:
+        last = next(reversed(path))
+        for parent in path[last]:
+            if parent not in done:
+                return parent
+        done.add(last)
+        del path[last]
+    return None
+
+
+def hierarchy_of(config: Any) -> Hierarchy | None:
+    """The hierarchy that the config of a task-net holds, `config.label_hierarchy`; None if it holds none.
+
+    Raises:
+        ValueError: it is no hierarchy, or one of another number of labels.
+    """
+    saved = getattr(config, CONFIG_KEY, None)
+    if saved is None:
+        return None
+    hierarchy, names = Hierarchy.of_saved(saved), getattr(config, "id2label", None)
+    if names and len(names) != len(hierarchy.parents):
+        raise ValueError(
+            f"`config.{CONFIG_KEY}` is of {len(hierarchy.parents)} labels, but the task-net has {len(names)}. Remove "
+            "it, or take the hierarchy of these labels."
+        )
+    return hierarchy
+
+
+def store_hierarchy(config: Any, hierarchy: Hierarchy | None) -> None:
+    """Write it into the config of a task-net; None removes what is there, which may be of other labels."""
+    vars(config).pop(CONFIG_KEY, None)
+    if hierarchy is not None:
+        setattr(config, CONFIG_KEY, hierarchy.as_json())
