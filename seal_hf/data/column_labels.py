@@ -76,7 +76,7 @@ def column_labels(columns: Mapping[str, Sequence[Any]], place: Callable[[int], s
             if number is None:
                 raise DataError(
                     f"{place(row)}: the label column {name!r} holds {str(value)[:60]!r}; expected 0 or 1. Correct it, "
-                    "or leave the column out of the labels with --label_columns."
+                    "or take the column out of the labels."
                 )
             matrix[row, i] = number
     return matrix
