@@ -101,9 +101,11 @@ def _found_zero_one(asked: Columns, rows: Rows, source: str) -> Chosen:
         note = f"no column 'labels', and the others hold 0 and 1 alone: {_labels_of(others)}; texts: column {text!r}."
         return Chosen(text, None, others, note)
     hint = f" Columns that hold 0 and 1 alone ({few(binary)}) can be a label each: --label_columns." if binary else ""
+    if all(isinstance(value, str) for values in rows.values() for value in values[:1]):  # as of a file of lines
+        hint += " If its first row is data, put a header above it."
     raise DataError(
         f"{source} has no column 'labels' or 'label'; its columns are {', '.join(rows)}.{did_you_mean('labels', rows)} "
-        f"Name the right one with --label_column.{hint} If its first row is data, put a header above it."
+        f"Name the right one with --label_column.{hint}"
     )
 
 
