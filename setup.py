@@ -36,6 +36,13 @@ EXTRAS_REQUIRE = {
     "plot": ["matplotlib>=3.10"],  # the plots of seal-hf compare and the benchmarks
     "evaluate": ["evaluate>=0.4.6"],  # our metrics as evaluate.Metric, for evaluate.combine; nothing is fetched
     "vision": ["pillow>=12"],  # image files, and transformers' image processors
+    "docs": [
+        "sphinx>=9.0",  # the documentation; older ones were not tried
+        "myst-parser>=5.0",  # its pages are Markdown
+        "furo>=2025.12",  # its theme: light and dark, narrow and wide
+        "sphinx-copybutton>=0.5.2",  # copies a block of code
+        "jupytext>=1.19",  # tutorials as scripts and notebooks, from one source
+    ],
     "test": [
         "mypy>=2.4",  # the types that py.typed promises; older ones were not tried
         "pytest>=9.0",  # the tests; .ci/run uses its limit on a hanging test

@@ -31,7 +31,11 @@ from seal_hf.utils.files import whole_file
 
 STORE = Store()
 TEST_ROWS = 1000  # of synthetic texts: of 20, chance would decide
-LABELS = {"tuned": "test_f1_example_tuned", "calibrated": "test_f1_example_calibrated"}
+LABELS = {
+    "tuned": "test_f1_example_tuned",
+    "calibrated": "test_f1_example_calibrated",
+    "at 0.5": "test_f1_example",
+}
 TAGS, MASKS = {"span F1": "test_f1", "accuracy": "test_accuracy"}, {"IoU": "test_mean_iou_tuned"}
 LOSSES = {"ce": ["--loss", "ce"], "default": []}
 
@@ -164,11 +168,10 @@ def table(names: list[str]) -> str:
             error = f" ± {statistics.stdev(changes) / len(seeds) ** 0.5:.2f}" if len(seeds) > 1 else ""
             cells = [f"{mean:.2f}" + f" ± {std:.2f}" * (len(seeds) > 1) for mean, std in map(mean_std, (ce, ours))]
             lines.append(f"| {name} | {title} | {len(seeds)} | {' | '.join(cells)} | {change:+.2f}{error} |")
-    first = dict(reversed(differences))  # of each data set, the first figure
-    if first:
-        lines.append(
-            f"\nmean difference of the first figures of {len(first)} sets: {statistics.mean(first.values()):+.2f}"
-        )
+    first = dict(reversed(differences)).values()  # of each data set, the first figure
+    if len(first) > 1:
+        mean = statistics.mean(first)
+        lines.append(f"\nMean difference over the first figures of {len(first)} data sets: {mean:+.2f}.")
     return "\n".join(lines)
 
 

@@ -4,7 +4,7 @@
     python benchmarks/run_recipes.py recipes/tagging/wnut17_*.yaml --data_dir path/to/data
 
 A run that is in recipes/results/ is not repeated, so a later day adds seeds (see results_store.py). Then the figures at
-the head of each recipe and README's table are written anew. With no recipe named, that is all it does.
+the head of each recipe are written anew; with no recipe named, that is all it does. `results_page.py` writes the pages.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from pathlib import Path
 from results_store import RESULTS, ROOT, Store, data_of, named
 
 from seal_hf.compare.runs import origin
-from seal_hf.compare.statistics import paired_test
 
 STORE = Store()
 MASKS = {"IoU at 0.5": "test_mean_iou", "IoU tuned": "test_mean_iou_tuned"}
@@ -147,34 +146,6 @@ def write_heads() -> None:
             recipe.write_text(f"{title}\n{head}{rest}", encoding="utf-8")
 
 
-def write_readme(mark: str, lines: list[str]) -> None:
-    """README's table behind `<!-- mark -->`."""
-    readme, found = ROOT / "README.md", rf"(<!-- {mark} -->\n)(?:\|.*\n)*"
-    text = readme.read_text(encoding="utf-8")
-    readme.write_text(re.sub(found, lambda mark: mark[1] + "\n".join(lines) + "\n", text), encoding="utf-8")
-
-
-def readme_table() -> list[str]:
-    """F1, cross-entropy beside NCE, and the difference over the seeds that both have, with p by a paired t-test."""
-    _, figures = KINDS["mlc"]
-    key = figures["F1 tuned"]
-    head = "| data | seeds | ce at 0.5 | nce at 0.5 | ce tuned | nce tuned | difference, tuned | p |"
-    lines = [head, "|---" * 8 + "|"]
-    for name in sorted(recipe.stem.removesuffix("_ce") for recipe in (ROOT / "recipes" / "mlc").glob("*_ce.yaml")):
-        cells = [
-            cell(runs_of(f"{name}_{loss}"), figures[key]) for key in ("F1 at 0.5", "F1 tuned") for loss in ("ce", "nce")
-        ]
-        of_seed = [{r["seed"]: r[key] for r in runs_of(f"{name}_{loss}") if key in r} for loss in ("ce", "nce")]
-        seeds = sorted(of_seed[0].keys() & of_seed[1].keys())
-        if len(seeds) > 1:
-            ce, nce = ([values[seed] for seed in seeds] for values in of_seed)
-            difference = [f"{100 * (statistics.mean(nce) - statistics.mean(ce)):+.2f}", f"{paired_test(nce, ce):.2g}"]
-        else:
-            difference = ["-", "-"]
-        lines.append("| " + " | ".join([name, str(len(seeds)), *cells, *difference]) + " |")
-    return lines
-
-
 def main() -> None:
     global STORE
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -206,7 +177,6 @@ def main() -> None:
             print(f"{recipe.stem} seed {seed}: {found}", flush=True)
     if published:
         write_heads()
-        write_readme("results", readme_table())
     for kind in dict.fromkeys(recipe.parent.name for recipe in options.recipes) or KINDS:
         print(table(kind), end="\n\n")
 

@@ -51,7 +51,7 @@ def subcommand(words: list[str]) -> tuple[str, list[str]]:
     if not words or words[0] in HELP:
         print(help_of(group), file=sys.stdout if words else sys.stderr)
         sys.exit(0 if words else 2)
-    name = words[0]
+    name = words[0].replace("_", "-")
     if name not in known:
         near = f" Did you mean 'train {name}'?" if f"train {name}" in COMMANDS else did_you_mean(name, known)
         refuse(f"no subcommand {name!r}.{near} All of them: {sys.argv[0]} --help.")

@@ -11,7 +11,7 @@ from .data import (
     load_tags,
 )
 from .data.tensors.collators import TensorRows, collate_rows, tokenize
-from .data.tensors.crops import MaskRows, NewCrops, crop_averaged, resize_to
+from .data.tensors.crops import MaskRows, NewCrops, crop_averaged, pixel_scaling, resize_to
 from .data.tensors.semi_supervised import reward_rows
 from .data.tensors.vocabulary import Vocabulary
 from .data.tensors.word_vectors import WordVectors, load_word_vectors
@@ -106,6 +106,7 @@ __all__ = [
     "load_srl",
     "load_tags",
     "load_word_vectors",
+    "pixel_scaling",
     "read_rules",
     "resize_to",
     "reward_rows",

@@ -12,6 +12,7 @@ The task-net runs once on the first micro-batch of a window: the loss-net phase 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -22,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.trainer_utils import has_length
-from transformers.utils import ModelOutput, logging
+from transformers.utils import ModelOutput
 
 from .energy_losses import ENERGY_LOSSES, EnergyLoss
 from .extensions import Extension, MicroBatch
@@ -33,7 +34,7 @@ from .reports import run_card
 from .second_net.learner import Learner
 from .second_net.loss_net import LossNet
 from .second_net.optimizer import with_own_rate
-from .spaces import REWARD_CODES, SPACES, MultiLabelSpace, OutputSpace
+from .spaces import REWARD_CODES, SAMPLE_WEIGHT, MultiLabelSpace, OutputSpace
 from .training import checks
 from .training.alignment import Alignment
 from .training.arguments import CROSS_ENTROPY, SealTrainingArguments
@@ -45,11 +46,9 @@ from .training.decoding import PredictionDecoder
 from .training.energy_weight import EnergyWeight, is_ruled
 from .training.forwards import PhaseMeters, TwoNets
 from .training.launchers import check_launcher
-from .training.setup import cache_features, loss_net_learner, made_extensions, prepare_run
+from .training.setup import cache_features, loss_net_learner, made_extensions, made_space, own_loss, prepare_run
 from .training.window import Window
 from .utils.modules import frozen, train_mode
-
-logger = logging.get_logger(__name__)
 
 
 @dataclass
@@ -116,6 +115,8 @@ class SealTrainer(StructuredTrainer):
         loss_net: a [`LossNet`], in place of the model's own, if it has one; not needed for `energy_loss="ce"`.
         space: the output space, with its task loss and options in place of those of `args`; default: the loss-net's,
             else label sets, as `args` have them.
+        task_loss: the task-net's own loss, in place of that of `args`: logits and labels -> (B,), see `OwnTaskLoss`. A
+            `compute_loss_func` of the Trainer does as well, see `OwnBatchLoss`.
         decode_predictions: evaluation gathers what the space decodes, tag ids (B, T) instead of logits, and gives that
             to `compute_metrics` and `predict`.
         kwargs: as for the Trainer. With `model_init`, the loss-net starts anew with every call.
@@ -163,7 +164,8 @@ class SealTrainer(StructuredTrainer):
             outputs = self.forwards.run_task_net(model, inputs)
         with torch.autocast(outputs.logits.device.type, enabled=False):  # on CPU, transformers 4 has one around it all
             noise = self.forwards.noise(self.window.position, self.args.loss_net_steps) if model.training else None
-            task_loss = self.space.task_loss(outputs.logits, inputs["labels"], noise)
+            space = self.space.of(inputs) if model.training else self.space  # rows have no weight in an evaluation
+            task_loss = space.task_loss(outputs.logits, inputs["labels"], noise)
             if not model.training:
                 self.forwards.meter_evaluation(outputs, inputs)
                 return (task_loss, ModelOutput(logits=outputs.logits)) if return_outputs else task_loss
@@ -186,9 +188,9 @@ class SealTrainer(StructuredTrainer):
             with frozen(self.loss_net):
                 return self.loss_net.energies(encoded, y, mask)
 
-        gold, mask = self.space.gold(batch.labels)
-        output = self.space.output(batch.logits)
-        row, cost = self.energy_loss.task_row(self.space, output, gold, mask)
+        gold, mask = batch.space.gold(batch.labels)
+        output = batch.space.output(batch.logits)
+        row, cost = self.energy_loss.task_row(batch.space, output, gold, mask)
         term = self.energy_loss.task_term(energies_of(row, mask), cost)
         term, facts = self._energy_weights.weigh(self.energy_weight, term, task_loss, batch.logits)
         self.meters.add(**self.space.facts(output), **facts)
@@ -254,6 +256,7 @@ class SealTrainer(StructuredTrainer):
         *,
         loss_net: LossNet | None = None,
         space: OutputSpace | None = None,
+        task_loss: Callable[[Tensor, Tensor], Tensor] | None = None,
         decode_predictions: bool = False,
         **kwargs: Any,
     ):
@@ -261,7 +264,7 @@ class SealTrainer(StructuredTrainer):
         check_launcher(args)
         self.loss_net = self._given_loss_net = loss_net
         self._initial_loss_net: Any = {k: v.clone() for k, v in loss_net.state_dict().items()} if loss_net else None
-        self._given_space = space
+        self._given_space, self._own_loss = space, own_loss(task_loss, kwargs.pop("compute_loss_func", None), space)
         self.window, self.alignment = Window(), Alignment()
         self.card_facts: dict[str, Any] = {}
         model = self._take_apart(model, args)
@@ -313,15 +316,11 @@ class SealTrainer(StructuredTrainer):
         args.check()
         loss = ENERGY_LOSSES.get(args.energy_loss)  # none of cross-entropy
         self.energy_loss = loss.from_arguments(args) if loss is not None else None
-        space = SPACES[self.loss_net.config.space] if self.loss_net else self._space_class
-        self.space = self._given_space or space.from_arguments(args, self.model)
+        self.space = made_space(self)
         summed = partial(self.accelerator.reduce, reduction="sum")
         self.weight_is_ruled = self.energy_loss is not None and is_ruled(args, self.space)
         self._energy_weights = EnergyWeight(args, summed, self.weight_is_ruled)
-        options = self.space.decoding_options()
-        for name in (name for name, value in options.items() if not value and getattr(self.model.config, name, False)):
-            logger.warning(f"The task-net was saved with `{name}`, and this run does without: give it to keep it.")
-        self.model.config.update(options)
+        checks.tell_decoding(self.model, self.space)
 
     def begin_run(self, num_training_steps: int) -> None:
         super().begin_run(num_training_steps)
@@ -379,7 +378,7 @@ class SealTrainer(StructuredTrainer):
         super()._set_signature_columns_if_needed()
         known: Any = self._signature_columns
         named = getattr(self.model, "input_names", ())
-        known += [name for name in (FEATURES, REWARD_CODES, *named) if name not in known]
+        known += [name for name in (FEATURES, REWARD_CODES, SAMPLE_WEIGHT, *named) if name not in known]
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         metrics = super().evaluate(*args, **kwargs)

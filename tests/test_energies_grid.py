@@ -12,9 +12,9 @@ def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-@pytest.fixture
-def energy():
-    net = GridEnergy().eval()
+@pytest.fixture(params=[64, 8])
+def energy(request):
+    net = GridEnergy(width=request.param).eval()
     with torch.no_grad():
         for parameter in net.parameters():
             parameter.copy_(0.05 * torch.randn(parameter.shape, generator=generator(parameter.numel())))
@@ -35,7 +35,7 @@ def stacked(net, x, y):
     for layer in (net.convolutions[0], net.convolutions[2]):
         hidden = F.relu(F.conv2d(hidden, layer.weight, layer.bias, stride=2, padding=2))
     hidden = hidden.flatten(1)
-    assert hidden.shape[1] == 4608
+    assert hidden.shape[1] == 36 * 2 * net.from_image.out_channels
     first, second, last = net.linear[0], net.linear[3], net.linear[5]
     return -last(F.relu(second(F.relu(first(hidden))))).squeeze(1)
 

@@ -1,20 +1,24 @@
-"""benchmarks/results_page.py and goals.py on toy tables: what is chosen, counted and reached."""
+"""benchmarks/results_page.py and benchmarks/pages/: what is chosen, paired, counted and written, on toy runs; and what
+the pages say, on the runs in the repository."""
 
+import ast
 import json
-import math
 import re
+import statistics
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import norm, ttest_rel
 
 from seal_hf.compare import COMPARED, METRIC, Runs
 from seal_hf.compare.runs import thousandths
 from seal_hf.compare.table import DECODERS
 
 ROOT = Path(__file__).resolve().parents[1]
+OURS = ("pages", "results_page", "results_store", "run_recipes", "defaults")
+NOT_SHOWN = {"bibtex_recipes"}  # the recipes of bibtex once more, as a comparison
+OF_ONE_SEED = {"bibtex_implicit_all", "delicious_implicit_neumann"}  # pairs of one seed, which say nothing
 
 
 @pytest.fixture
@@ -23,258 +27,347 @@ def page(monkeypatch):
     import results_page
 
     yield results_page
-    for name in ("results_page", "results_recipes", "results_store", "results_texts", "goals", "run_recipes"):
-        sys.modules.pop(name, None)
+    for name in [name for name in sys.modules if name.split(".")[0] in OURS]:
+        del sys.modules[name]
 
 
 @pytest.fixture
-def stored(page, tmp_path, monkeypatch):
-    """Puts a comparison's runs, by method, into results that are the page's; it gives what the page reads."""
+def runs(page):
+    from pages import runs
+
+    return runs
+
+
+@pytest.fixture
+def tables(page):
+    from pages import label_tables
+
+    return label_tables
+
+
+@pytest.fixture
+def store(runs, tmp_path, monkeypatch):
+    """Results of a test, in place of the repository's."""
+    monkeypatch.setattr(runs, "STORE", runs.Store(tmp_path / "results"))
+    return runs.STORE
+
+
+@pytest.fixture
+def compared(store, tmp_path):
+    """Puts a comparison's runs, by method, into the results: each run is its F1 on validation and on test."""
     from results_store import pack
 
-    monkeypatch.setattr(page, "STORE", page.Store(tmp_path / "results"))
+    def run(seed, figures):
+        if isinstance(figures, dict):
+            return {"seed": seed, **figures}
+        validation, test = figures
+        values = {f"eval_{key}": validation for key in DECODERS} | {f"test_{key}": test for key in DECODERS}
+        rows = {key: thousandths(np.full(4, test)) for key in (*COMPARED, "f1_example")}
+        return {"seed": seed, "test_rows": rows, "train_seconds_per_epoch": 1.0, **values}
 
     def put(name, found, **identity):
         runs = Runs(tmp_path / name)
-        runs.save_identity({"data": "toy", **identity})
+        runs.save_identity({"data": "toy", "budget": 8, **identity})
         for method, each in found.items():
-            for run in each:
-                runs.save(method, run["seed"], run)
-        pack(page.STORE, runs.folder, conflict="replace")
-        return page.STORE.comparison(name)
+            for seed, figures in enumerate(each, 1):
+                runs.save(method, seed, run(seed, figures))
+        pack(store, runs.folder, conflict="replace")
 
     return put
 
 
-def row(validation, tuned, half=None, difference=None, seconds=2.0, width=0.02):
-    figures = {"seeds": [], "validation": validation, **{key: (tuned, 0.001) for key in COMPARED}, "seconds": seconds}
-    figures["f1_example"] = (tuned if half is None else half, 0.001)
-    if difference is not None:
-        figures |= {"difference": difference, "interval": [difference - width / 2, difference + width / 2]}
-    return figures
+@pytest.fixture
+def recipes(store):
+    """Puts runs of recipes into the results: name -> values of a key by seed."""
+
+    def put(key, data="toy", extra=(), **found):
+        lines = [
+            {"name": name, "recipe": recipe, "seed": seed, key: value, "extra": list(extra)}
+            for name, (recipe, values) in found.items()
+            for seed, value in enumerate(values, 1)
+        ]
+        store.add({data: {"recipes": lines}})
+
+    return put
 
 
-def table(**methods):
-    return {decoder: {"methods": methods} for decoder in COMPARED}
-
-
-def cells(lines, *start):
-    found = [line for line in lines if line.startswith("| " + " | ".join(start) + " |")]
+def cells(text, *start):
+    """The cells behind these in the one row that begins with them."""
+    found = [line for line in text.splitlines() if line.startswith("| " + " | ".join(start) + " |")]
     assert len(found) == 1, found
-    return [cell.strip() for cell in found[0].strip("|").split("|")][len(start) :]
+    return [cell.strip() for cell in found[0][1:-1].split("|")][len(start) :]
 
 
-def test_a_search_that_came_later_stands_for_the_data_set_and_leaves_its_other_rows(page):
-    first = table(ce=row(0.5, 0.4), nce=row(0.9, 0.3, difference=-0.1), margin=row(0.5, 0.2, half=0.31))
-    later = table(ce=row(0.5, 0.4), nce=row(0.6, 0.5, difference=0.02, seconds=2.5))
-    tables = {"delicious": first, "delicious_searched": later}
-    assert cells(page.summary(tables)[:9], "mean") == ["", "", "", "+2.00"]
-    lines = page.goals(tables)
-    assert cells(lines, "seconds per epoch", "delicious_searched")[1] == "2.50"
-    assert cells(lines, "SEAL's row", "delicious", "`nce`")[0] == "50.00, tuned 50.00"
-    assert cells(lines, "mean gain over the best baseline", "1 of 6")[1].startswith("+2.00")
+def test_differences_are_paired_by_seed(runs):
+    ours, theirs = {1: {"f": 0.5}, 2: {"f": 0.4}, 3: {"f": 0.9}}, {2: {"f": 0.39}, 3: {"f": 0.85}, 4: {"f": 0.0}}
+    found = runs.gain(ours, theirs, "f")
+    assert found == pytest.approx((3.0, statistics.stdev([1.0, 5.0]), 2, 2))
+    assert (str(found), found.won) == ("+3.00 ± 2.83", "2 of 2")
+    assert str(runs.gain(ours, {1: {"f": 0.6}}, "f")) == "-10.00 (1 seed)"
+    assert runs.gain(ours, {9: {"f": 0.6}}, "f") is None and runs.gain_cells(None) == ["-", "-"]
+    assert runs.gain({1: {"a": 0.5, "b": 0.2}}, {1: {"b": 0.2}}, "a", "b").mean == pytest.approx(30)
+    assert runs.figure(ours, "f") == "60.00 ± 26.46"
 
 
-def test_a_longer_search_of_few_methods_counts_in_the_mean_and_lines_of_its_own(page):
-    first = table(ce=row(0.5, 0.4), nce=row(0.9, 0.3, difference=-0.1))
-    tables = {"bibtex": first, "bibtex_long": table(nce=row(0.6, 0.5, difference=0.02, seconds=2.5))}
-    assert cells(page.summary(tables)[:9], "mean") == ["", "", "", "+2.00"]
-    lines = page.goals(tables)
-    assert cells(lines, "seconds per epoch", "bibtex")[1] == "2.00"
-    assert cells(lines, "seconds per epoch", "bibtex_long")[1] == "2.50"
-    assert [cells(lines, "best published", name)[1] for name in ("bibtex", "bibtex_long")] == ["30.00", "50.00"]
-    assert cells(lines, "SEAL's row", "bibtex", "`nce`")[0] == "30.00, tuned 30.00"
-    assert cells(lines, "mean gain over the best baseline", "1 of 6")[1].startswith("+2.00")
-    tables["bibtex_finals"] = table(nce=row(0.6, 0.5, difference=0.03))  # more thorough still
-    assert cells(page.summary(tables)[:10], "mean") == ["", "", "", "+3.00"]
-    assert cells(page.goals(tables), "mean gain over the best baseline", "1 of 6")[1].startswith("+3.00")
-    assert page.published_of("bibtex_finals") == page.published_of("bibtex") != {}
+def test_what_is_added_to_a_tuned_model_and_what_validation_chooses(compared, tables):
+    compared(
+        "bibtex_held",
+        {"ce": [(0.5, 0.4), (0.5, 0.5)], "nce": [(0.6, 0.7)], "nce_balanced": [(0.5, 0.5), (0.7, 0.8)]},
+    )
+    compared("cal500_held", {"ce": [(0.5, 0.4), (0.5, 0.5)], "nce": [(0.45, 0.5), (0.45, 0.6)]})
+    text = tables.beside(("bibtex", "cal500"))
+    assert cells(text, "bibtex", "`nce`") == ["+30.00 (1 seed)", "1 of 1"] * 2 + ["1.00"]  # of one seed: not chosen
+    assert cells(text, "bibtex", "**`nce_balanced`**") == ["+20.00 ± 14.14", "2 of 2"] * 2 + ["1.00"]
+    assert cells(text, "cal500", "`nce`") == ["+10.00 ± 0.00", "2 of 2"] * 2 + ["1.00"]  # better on test alone
+    assert cells(text, "mean of 2") == ["what validation chooses", "+10.00", "", "+10.00", "", ""]
 
 
-def test_the_best_of_a_group_is_that_of_validation_and_variants_count_once(page):
-    tables = {
-        "genbase": table(ce=row(0.5, 0.4), nce=row(0.6, 0.5, difference=0.02), margin=row(0.5, 0.9, difference=0.5)),
-        "genbase_id": table(ce=row(0.5, 0.4), nce=row(0.6, 0.5, difference=0.4)),
-        "spo_fun_root": table(ce=row(0.5, 0.4), nce=row(0.6, 0.5, difference=0.04)),
-        "cal500": table(ce=row(0.5, 0.4)),
-    }
-    lines = page.summary(tables)
-    assert cells(lines[:9], "genbase") == ["40.00 `ce`", "-", "50.00 `nce`", "+2.00 [+1.00, +3.00]"]
-    assert cells(lines[:9], "cal500") == ["40.00 `ce`", "-", "-", "-"]
-    tables["cal500"] = table(nce=row(0.6, 0.5, seconds=3.0), ranking=row(0.6, 0.4, seconds=2.5))
-    assert cells(page.summary(tables)[:9], "cal500")[2] == "40.00 `ranking`"  # of equal ones the cheaper
-    assert cells(lines[:9], "mean") == ["", "", "", "+3.00"]  # of 2 and 4, not the identifier's 40
-
-
-def test_readmes_table_has_the_best_of_both_groups_under_both_decoders(page):
-    one = table(ce=row(0.5, 0.4), nce=row(0.6, 0.5, difference=0.02))
-    for method, seeds in (("ce", 3), ("nce", 2)):
-        one["f1_example_tuned"]["methods"][method]["seeds"] = list(range(seeds))
-    lines = page.readme_table({"bibtex": one, "cal500": table(ce=row(0.5, 0.4) | {"seeds": [1]})})
-    expected = ["`ce` 40.00 ± 0.10 (3)", "`nce` 50.00 ± 0.10 (2)", "+2.00 [+1.00, +3.00]"]
-    assert cells(lines, "bibtex") == expected * 2
-    assert cells(lines, "cal500") == ["-"] * 6  # no loss-net was run
-    one["f1_example_tuned"]["methods"]["margin"] = row(0.7, 0.6) | {"seeds": [1]}  # the best, of one seed
-    assert cells(page.readme_table({"bibtex": one}), "bibtex") == expected * 2
-
-
-def test_one_method_for_all_is_measured_by_cross_entropy_with_its_seeds(page, stored):
-    gains = {"bibtex": 0.04, "bibtex_long": 0.9, "cal500": -0.01, "genbase": 0.0, "seq_fun": 0.01, "genbase_id": 0.9}
-    tables = {name: table(ce=row(0.5, 0.4), nce=row(0.6, 0.5)) for name in gains}
-    for name, gain in gains.items():
-        run = lambda seed, value: {"seed": seed, **{f"test_{decoder}": value for decoder in COMPARED}}  # noqa: E731
-        stored(name, {"ce": [run(1, 0.4), run(2, 0.9)], "nce": [run(1, 0.4 + gain), run(3, 0.0)]})
-    stored("spo_fun", {})
-    tables["spo_fun"] = table(ce=row(0.5, 0.4), asymmetric=row(0.6, 0.5))
-    (line,) = page.one_for_all(tables)[2:]  # `asymmetric` has one data set; a variant does not count, nor a long search
-    assert line == "| `nce` | spo_fun | +1.00 (-1.00) | +1.00 (-1.00) | 2.00 |"
-
-
-def test_what_is_added_to_a_tuned_model_and_what_validation_chooses(page, stored):
-    values = {  # data -> method -> by seed, on validation and on test
-        "bibtex_held": {
-            "ce": [(0.5, 0.4), (0.5, 0.5)],
-            "nce": [(0.6, 0.7)],
-            "nce_balanced": [(0.5, 0.5), (0.7, 0.8)],
+def test_equal_searches_compare_what_validation_chooses_with_the_best_on_test(compared, tables, monkeypatch):
+    compared(
+        "a_finals",
+        {
+            "ce": [(0.6, 0.5)] * 2,
+            "focal": [(0.5, 0.6)] * 2,
+            "nce": [(0.9, 0.55)] * 2,
+            "margin": [(0.5, 0.9)] * 2,
         },
-        "cal500_held": {"ce": [(0.5, 0.4), (0.5, 0.5)], "nce": [(0.45, 0.5), (0.45, 0.6)]},
-    }
-
-    def run(seed, validation, test):
-        figures = {f"eval_{key}": validation for key in DECODERS} | {f"test_{key}": test for key in DECODERS}
-        rows = {key: thousandths(np.full(4, test)) for key in COMPARED}
-        return {"seed": seed, "test_rows": rows, "train_seconds_per_epoch": 1.0, **figures}
-
-    for name, found in values.items():
-        stored(name, {method: [run(seed, *each) for seed, each in enumerate(found[method], 1)] for method in found})
-    lines = page.beside_tuned()
-    twice = lambda gain, p: [f"{gain} [{gain}, {gain}]", p] * 2  # noqa: E731
-    assert cells(lines, "bibtex", "`nce`") == [
-        "1",
-        "+10.00",
-        "-",
-        *twice("+30.00", "-"),
-        "1.00",
-    ]  # of one seed: not chosen
-    p = f"{ttest_rel([0.5, 0.8], [0.4, 0.5]).pvalue:.2g}"
-    assert cells(lines, "bibtex", "**`nce_balanced`**") == ["2", "+10.00", "0.5", *twice("+20.00", p), "1.00"]
-    assert cells(lines, "cal500", "`nce`")[1::2] == [
-        "-5.00",
-        *["+10.00 [+10.00, +10.00]"] * 2,
-        "1.00",
-    ]  # not what was chosen
-    assert cells(lines, "mean of 2") == ["what validation chooses", "", "", "", "+10.00", "", "+10.00", "", ""]
-    assert len(lines) == 6
+    )
+    compared("b_finals", {"ce": [(0.5, 0.4)] * 2, "nce": [(0.6, 0.5)] * 2})
+    monkeypatch.setattr(tables, "SEARCHED", {"a": "a_finals", "b": "b_finals"})
+    monkeypatch.setattr(tables, "VARIANTS", {})
+    text = tables.equal_search(METRIC)
+    ours = ["`ce` 50.00 ± 0.00 (2)", "`nce` 55.00 ± 0.00 (2)", "-5.00 [-5.00, -5.00] to `focal`"]
+    assert cells(text, "a") == ours
+    assert cells(text, "mean of 2")[-1] == "+2.50"
 
 
-def test_whole_energies_are_compared_with_local_ones_seed_by_seed(page, stored):
-    figures = {"nce": [0.4, 0.5, 0.7], "nce_local": [0.39, 0.47], "nce_balanced": [0.4]}
-    run = lambda seed, value: {"seed": seed, f"test_{METRIC}": value}  # noqa: E731
-    stored("bibtex", {method: list(map(run, range(len(values)), values)) for method, values in figures.items()})
-    (line,) = page.global_terms(["bibtex"])[2:]
-    p = f"{ttest_rel([0.4, 0.5], [0.39, 0.47]).pvalue:.2g}"
-    assert line == f"| bibtex | 2 | `nce` | 45.00 | 43.00 | +2.00 | {p} |"
+def test_methods_stand_in_groups_best_first_with_published_figures_beside(compared, tables):
+    found = {"ce": [(0.5, 0.4)] * 2, "nce": [(0.6, 0.5)] * 2, "ranking": [(0.6, 0.6)] * 2, "static_nce": [(0.5, 0.1)]}
+    compared("bibtex", found)
+    text = tables.methods("bibtex", published=True, only="dynamic")
+    assert re.findall(r"^\| `(\w+)`", text, re.M) == ["ranking", "nce"]
+    row = ["2", *["50.00 ± 0.00"] * 3, "+10.00 [+10.00, +10.00]", "1.00", tables.FIGURES["nce"]["bibtex"]]
+    assert cells(text, "`nce`") == row
+    assert "difference to `ce`, one threshold" in text
+    assert re.findall(r"^\| `(\w+)`", tables.methods("bibtex", only="static"), re.M) == ["static_nce"]
+    assert tables.methods("bibtex", only="ablation") == ""
+    twice = tables.methods("bibtex", both=True)
+    assert cells(twice, "`nce`")[4:6] == ["+10.00 [+10.00, +10.00]"] * 2
 
 
-def test_goals_are_reached_by_their_figures(page):
-    tables = {
-        "bibtex": table(nce=row(0.6, 0.49, half=0.446, difference=0.03, seconds=2.5)),  # 44.76 ± 0.17 and 48.6
-        "cal500": table(nce=row(0.6, 0.42, half=0.33, difference=0.01, seconds=4.0)),  # 41.62 ± 0.80 and 47.74
-        "spo_fun_root": table(ranking=row(0.6, 0.29, difference=0.5)),  # 29.68, of the draft: no deviation
-    }
-    lines = page.goals(tables)
-    assert cells(lines, "SEAL's row", "bibtex", "`nce`") == ["44.60, tuned 49.00", "44.76 ± 0.17", "yes"]
-    assert cells(lines, "SEAL's row", "cal500", "`nce`") == ["33.00, tuned 42.00", "41.62 ± 0.80", "tuned only"]
-    assert cells(lines, "SEAL's row", "spo_fun_root", "`ranking`") == ["29.00, tuned 29.00", "29.68", "no"]
-    assert cells(lines, "SEAL's row", "delicious", "`nce`") == ["-", "34.67 ± 0.38", "not run"]
-    assert cells(lines, "best published", "bibtex") == ["`nce`, tuned", "49.00", "48.6 GSPEN", "yes"]
-    assert cells(lines, "best published", "cal500") == ["`nce`, tuned", "42.00", "47.74 DVN", "no"]
-    assert cells(lines, "best published", "genbase") == ["-", "-", "98.99", "not run"]
-    assert cells(lines, "seconds per epoch", "bibtex")[-1] == "yes"
-    assert cells(lines, "seconds per epoch", "cal500")[1:] == ["4.00", "at most 3", "no"]
-    *_, said, aim, reached = cells(lines, "mean gain over the best baseline", "2 of 6")
-    error = math.sqrt(2) * (2 / 3.92) / 2  # of two intervals of 2 points
-    gain, width, p = map(float, re.findall(r"[\d.e-]+", said))
-    assert (gain, reached) == (2.0, "no") and width == pytest.approx(1.96 * error, abs=5e-3)  # 2 of 6 alone
-    assert p == pytest.approx(2 * norm.sf(2 / error), rel=0.05)
+def test_a_comparison_that_was_chosen_at_one_half_is_tested_there(compared, tables):
+    compared("cal500_half", {"ce": [(0.5, 0.4)] * 2, "nce": [(0.6, 0.5)] * 2}, metric="f1_example")
+    text = tables.methods("cal500_half", published=True)
+    assert "difference to `ce`, at 0.5" in text
+    assert cells(text, "`nce`")[-1] == tables.FIGURES["nce"]["cal500"]
 
 
-def test_a_published_row_may_be_reached_by_what_was_chosen_at_one_half(page):
-    tables = {"bibtex": table(nce=row(0.6, 0.49, half=0.41))}  # 44.76 ± 0.17
-    assert cells(page.goals(tables), "SEAL's row", "bibtex", "`nce`")[2] == "tuned only"
-    for half, said in ((0.446, ["44.60, tuned 49.00", "44.76 ± 0.17", "chosen at 0.5"]), (0.44, None)):
-        lines = page.goals(tables, {"bibtex": table(nce=row(0.6, 0.3, half=half))[METRIC]})
-        found = cells(lines, "SEAL's row", "bibtex", "`nce`")
-        assert found == said if said else found[2] == "tuned only"
+def test_one_method_everywhere_is_measured_by_cross_entropy_with_its_seeds(compared, tables):
+    gains = {"bibtex": 0.04, "cal500": -0.01, "genbase": 0.0, "seq_fun": 0.01}
+    for name, gain in gains.items():
+        found = {"ce": [(0.5, 0.4), (0.5, 0.9)], "nce": [(0.5, 0.4 + gain)]}
+        compared(name, found | ({"margin": [(0.5, 0.5)]} if name == "bibtex" else {}))
+    for name in ("delicious_searched", "spo_fun"):
+        compared(name, {"ce": [(0.5, 0.4)]})
+    (text,) = tables.for_all().values()  # `margin` has one data set
+    assert cells(text, "`nce`", "SEAL-dynamic, NCE") == ["4", *["+1.00 (-1.00)"] * 2, "1.00"]
 
 
-def test_the_best_published_figure_is_beside_ours_of_the_decoder_that_validation_prefers(page):
-    calibrated = row(0.7, 0.0) | {"f1_example_calibrated": (0.487, 0.001)}
-    tuned = row(0.6, 0.49)
-    by_decoder = {
-        "f1_example_tuned": {"methods": {"nce": tuned}},
-        "f1_example_calibrated": {"methods": {"ranking": calibrated}},
-    }
-    lines = page.goals({"bibtex": by_decoder})
-    assert cells(lines, "best published", "bibtex") == ["`ranking`, calibrated", "48.70", "48.6 GSPEN", "yes"]
+def test_commands_say_methods_seeds_and_settings_of_the_runs(compared, tables):
+    from pages.label_tables import read_recipe
 
-
-def test_without_runs_every_goal_is_open(page):
-    lines = page.goals({})
-    assert len(lines) > 40 and all(line.endswith("| not run |") for line in lines[2:])
-
-
-def test_every_published_figure_is_of_a_method_and_a_data_set_of_the_page(page):
-    assert set(page.PUBLISHED) <= set(page.METHODS)
-    assert {name for figures in page.PUBLISHED.values() for name in figures} <= set(page.DATA)
-    assert {name for figures in page.PUBLISHED.values() for name in figures} >= {"spo_fun_root", "genbase_id"}
-
-
-def test_commands_say_methods_seeds_and_settings_of_the_runs(page, stored):
     sizes = {"labels": 500, "train": 1, "validation": 1, "test": 1, "contents": "0a1b", "flags": ""}
-    recipe = {key: str(value) for key, value in page.read_recipe(page.ROOT / "recipes/mlc/spo_fun_ce.yaml").items()}
-    identity = {"data": "spo_fun", **sizes, "budget": 8, "metric": "f1_example", **recipe, "keep_root": "true"}
-    found = {method: [{"seed": 1}, {"seed": 2}][:seeds] for method, seeds in (("nce", 2), ("ce", 2), ("focal", 1))}
-    runs = stored("spo_fun_root", found, **identity)
-    _, both, one, *_ = page.commands(runs)
+    recipe = {key: str(value) for key, value in read_recipe(ROOT / "recipes/mlc/spo_fun_ce.yaml").items()}
+    identity = {"data": "spo_fun", **sizes, "metric": "f1_example", **recipe, "keep_root": "true"}
+    found = {method: [{}] * seeds for method, seeds in (("nce", 2), ("ce", 2), ("focal", 1))}
+    compared("spo_fun_root", found, **identity)
+    _, both, one, _ = tables.commands("spo_fun_root").splitlines()
     flags = "--recipe recipes/mlc/spo_fun_ce.yaml --keep_root true --budget 8 --metric f1_example"
     assert both.endswith(f"compare/spo_fun_root {flags} --losses ce nce --seeds 1 2")
     assert one.endswith(f"{flags} --losses focal --seeds 1")
-    assert page.searched(runs) == "8 trials of search for each method."
-    runs = stored("spo_fun_root", found, **{**identity, "finalists": 3})
-    assert page.commands(runs)[2].endswith(f"{flags} --finalists 3 --losses focal --seeds 1")
-    assert "the best 3 of them run by two more seeds" in page.searched(runs)
-    runs = stored("spo_fun_root", found, **{**identity, "held": "dropout learning_rate"})
-    assert page.commands(runs)[2].endswith(f"{flags} --hold dropout learning_rate --losses focal --seeds 1")
-    assert "; dropout and learning_rate stayed as given" in page.searched(runs)
+    assert tables.searched("spo_fun_root") == "Each method had 8 trials of search on validation, scored by one seed."
+    compared("spo_fun_root", found, **identity, finalists=3, held="dropout learning_rate")
+    assert f"{flags} --finalists 3 --hold dropout learning_rate --losses ce" in tables.commands("spo_fun_root")
+    assert "best 3 trials ran with two more seeds" in tables.searched("spo_fun_root")
+    assert "left dropout and learning_rate as they were" in tables.searched("spo_fun_root")
+    compared("spo_fun_root", found, **identity | {"budget": 0})
+    assert tables.searched("spo_fun_root").startswith("No method was searched")
 
 
-def test_the_page_has_all_raw_runs(page):
-    """Of those in the repository. That its figures are theirs, `results_page.py --check` says in CI."""
-    if not (names := page.STORE.comparisons()):
-        pytest.skip("the raw runs are not there")
-    text = (page.ROOT / "recipes" / "RESULTS.md").read_text(encoding="utf-8")
-    titles = re.findall("^## (.*)$", text, re.M)
-    ends = {"_recipes": "recipes as they are", "_half": "chosen at 0.5"}
-    ends |= {end: title for end, (title, _) in page.APART.items()}
-    said = [re.sub(f"({'|'.join(ends)})$", lambda end: f", {ends[end[0]]}", name) for name in names]
-    assert {"Summary", "Goals", *said} <= {*titles}
-    assert all(f"--output_dir runs/compare/{name} " in text for name in names)
-    assert text.count(f"chosen by `{METRIC}`") == 1  # how to read the tables, once
+def test_recipes_are_compared_with_each_baseline_seed_by_seed(recipes, page):
+    from pages import recipe_tables
+
+    values = {"ce": [0.7, 0.8, 0.9], "soft_iou": [0.72, 0.82, 0.92], "nce": [0.71, 0.83], "nce_w1": [0.5]}
+    found = {f"weizmann_{name}": (f"weizmann_{name.removesuffix('_w1')}", each) for name, each in values.items()}
+    one = found.pop("weizmann_nce_w1")
+    recipes("test_mean_iou", "weizmann", **found)
+    recipes("test_mean_iou", "weizmann", ["--energy_weight", "1", "--report_to", "none"], weizmann_nce_w1=one)
+    names = recipe_tables.names("weizmann_*", "weizmann_soft_iou")
+    assert names[0] == "weizmann_soft_iou"
+    text = recipe_tables.table_of(
+        names, {"IoU": "test_mean_iou"}, ["weizmann_ce", "weizmann_soft_iou"], "test_mean_iou"
+    )
+    nce = ["2", "77.00 ± 8.49", "+2.00 ± 1.41", "2 of 2", "+0.00 ± 1.41", "1 of 2"]
+    assert cells(text, "`weizmann_nce`", "NCE on independent pixels") == nce
+    assert cells(text, "`weizmann_ce`", "cross-entropy")[2:] == ["-", "-", "-2.00 ± 0.00", "0 of 3"]
+    assert cells(text, "`weizmann_nce_w1`")[0] == "`weizmann_nce` with `--energy_weight 1`"
+    assert recipe_tables.commands(names).splitlines()[1:-1] == [
+        "python benchmarks/run_recipes.py recipes/segmentation/weizmann_soft_iou.yaml "
+        "recipes/segmentation/weizmann_ce.yaml --data_dir PATH --seeds 1 2 3",
+        "python benchmarks/run_recipes.py recipes/segmentation/weizmann_nce.yaml --data_dir PATH --seeds 1 2",
+        "python benchmarks/run_recipes.py recipes/segmentation/weizmann_nce.yaml --data_dir PATH --seeds 1 "
+        "--suffix _w1 --extra --energy_weight 1",
+    ]
 
 
-def test_masks_are_compared_with_both_baselines_seed_by_seed(page, monkeypatch):
-    figures = {"ce": [0.7, 0.8, 0.9], "soft_iou": [0.72, 0.82, 0.92], "nce": [0.71, 0.83], "regression": [0.9]}
-    runs = {f"weizmann_{name}_bf16": values for name, values in figures.items()}
-    found = lambda name: [{"seed": i, "test_mean_iou": value} for i, value in enumerate(runs[name])]  # noqa: E731
-    monkeypatch.setattr(sys.modules["results_recipes"], "names", lambda pattern: sorted(runs))
-    monkeypatch.setattr(sys.modules["results_recipes"], "runs_of", found)
-    lines = page.masks()
-    assert cells(lines, "weizmann_nce_bf16", "2")[::2] == ["+2.00", "+0.00"]
-    assert cells(lines, "weizmann_nce_bf16", "2")[1] == f"{ttest_rel([0.71, 0.83], [0.7, 0.8]).pvalue:.2g}"
-    assert cells(lines, "weizmann_soft_iou_bf16", "3") == ["+2.00", "0.25", "-", "-"]
-    assert cells(lines, "weizmann_ce_bf16", "3") == ["-", "-", "-2.00", "0.25"]
-    assert len(lines) == 5  # one seed says nothing
+def test_gains_of_defaults_are_means_over_data_sets_by_seed(store, runs, page):
+    from pages import gains
+
+    def put(data, loss, seed, half, calibrated):
+        line = {"name": data, "loss": loss, "seed": seed, runs.AT_HALF: half, runs.CALIBRATED: calibrated}
+        store.add({data: {"defaults": [line]}})
+
+    for data, seeds in {
+        "genbase": 2,
+        "hoc": 2,
+        "go_emotions": 2,
+        "seq_fun": 1,
+        "cal500": 2,
+        "synthetic_200": 2,
+    }.items():
+        for seed in range(1, seeds + 1):
+            high = 0.2 * (data == "go_emotions")
+            put(data, "ce", seed, 0.1 * seed + high, 0.5 + high)
+            put(data, "default", seed, 0.9, 0.6 + 0.1 * seed + high)
+    # the rule was found on cal500, texts of a program count nowhere, and seq_fun has fewer seeds
+    features, texts = (gains._data_sets(family) for family in ("Features", "Texts"))
+    assert (features, texts) == (["genbase"], ["hoc", "go_emotions"])
+    decoder, loss_net = gains._decoder("texts", texts), gains._default("texts", texts)
+    page = "[defaults](docs/results/defaults.md)"
+    names = "texts, F1: mean of hoc, go_emotions"
+    plain = "25.00 ± 7.07"
+    assert decoder.cells("docs/results/")[1:] == [names, plain, "60.00 ± 0.00", "+35.00 ± 7.07", "2", page]
+    ours = ["85.00 ± 7.07", "+25.00 ± 7.07 to the decoder alone", "2", page]
+    assert loss_net.cells("docs/results/")[1:] == [names, plain, *ours]
+
+
+def test_a_gain_of_recipes_is_over_the_seeds_of_both(recipes, page):
+    from pages import gains
+
+    recipes("test_f1", srl_ewt_ce=("srl_ewt_ce", [0.6, 0.5]), srl_ewt_crf=("srl_ewt_crf", [0.65]))
+    row = gains._recipe("a CRF", "roles", "roles, F1", "srl_ewt", "ce", "crf", "test_f1").cells("")
+    assert row[3:] == ["65.00", "+5.00 (1 seed)", "1", "[roles](roles.md)"]
+
+
+def test_readmes_table_is_written_between_its_marks(page, monkeypatch):
+    monkeypatch.setattr(page.gains, "gains", lambda base: f"| {base} |")
+    monkeypatch.setattr(page.gains, "below", lambda: "Read it so.")
+    readme = page.with_gains("# A\n<!-- gains -->\n| old |\n\nmore\n<!-- /gains -->\nrest\n")
+    assert readme == "# A\n<!-- gains -->\n\n| docs/results/ |\n\nRead it so.\n\n<!-- /gains -->\nrest\n"
+    assert page.with_gains(readme) == readme
+    for text in ("# A\n", "<!-- gains -->\n", "<!-- /gains -->\n<!-- gains -->\n"):
+        with pytest.raises(ValueError, match="README.md lacks the lines <!-- gains --> and <!-- /gains -->"):
+            page.with_gains(text)
+
+
+def test_check_names_pages_that_differ_are_missing_or_are_no_longer_made(page, tmp_path, monkeypatch):
+    a, b, old = (page.PAGES / f"{name}.md" for name in ("a", "b", "old"))
+    found = {a: "A\n", b: "B\n"}
+    (tmp_path / page.PAGES).mkdir(parents=True)
+    (tmp_path / a).write_text("A, edited\n")
+    (tmp_path / old).write_text("")
+    assert page.stale(found, tmp_path) == [a, b, old]
+    page.write(found, tmp_path)
+    assert page.stale(found, tmp_path) == [] and not (tmp_path / old).exists()
+    assert (tmp_path / a).read_text() == "A\n"
+    monkeypatch.setattr(page, "pages", lambda: {Path("README.md"): "changed"})
+    monkeypatch.setattr(page, "stale", lambda found: [a, Path("README.md")])
+    monkeypatch.setattr(sys, "argv", ["results_page.py", "--check"])
+    with pytest.raises(SystemExit, match="docs/results/a.md, README.md and the runs disagree. Run python"):
+        page.main()
+
+
+def test_prose_is_filled_by_paragraph_and_by_item(page):
+    from pages.markdown import prose
+
+    text = f"\n  One\n  two.\n\n  - {'word ' * 30}\n    end.\n  - b\n\n  Last.\n"
+    lines = prose(text).split("\n")
+    assert lines[:2] == ["One two.", ""] and lines[-3:] == ["- b", "", "Last."]
+    assert lines[2].startswith("- word") and lines[3].startswith("  word") and max(map(len, lines)) <= 118
+
+
+# Of the runs in the repository. That the pages' figures are theirs, `results_page.py --check` says in CI.
+
+
+def written():
+    return {file.stem: file.read_text(encoding="utf-8") for file in (ROOT / "docs" / "results").glob("*.md")}
+
+
+def test_the_pages_have_all_raw_runs_and_their_commands(runs, page):
+    text = "\n".join(written().values())
+    assert {name for name in runs.STORE.comparisons() if f"runs/compare/{name} " not in text} == NOT_SHOWN
+    from pages import recipe_tables
+
+    hidden = []
+    for name, found in runs.STORE.recipes().items():
+        recipe, seeds = recipe_tables.recipe_of(name), " ".join(str(run["seed"]) for run in found)
+        end = f"--seeds {seeds}" + f" --suffix {name.removeprefix(recipe.stem)} " * (name != recipe.stem)
+        lines = [line for line in text.splitlines() if f"{recipe.parent.name}/{recipe.name} " in line]
+        if not any(f"{line} ".count(f"{end} ".replace("  ", " ")) for line in lines):
+            hidden.append(name)
+    assert set(hidden) == OF_ONE_SEED
+
+
+def test_the_summary_and_the_table_are_short(page):
+    assert len((ROOT / "recipes" / "RESULTS.md").read_text(encoding="utf-8").splitlines()) <= 150
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = re.search(r"(?s)<!-- gains -->\n(.*?)<!-- /gains -->", readme)[1]
+    assert 2 < len(re.findall(r"^\|", table, re.M)) <= 2 + 8
+
+
+def test_pages_lead_somewhere_and_say_how_to_read_them():
+    found = written()
+    for name, text in found.items():
+        assert text.startswith("# ") and text.count("\n# ") == 0, name
+        assert all(link in found for link in re.findall(r"\]\(([\w-]+)\.md\)", text)), name
+        assert re.search(r"```bash|\{toctree\}|labels\.md", text), name
+    contents = re.search(r"(?s)```\{toctree\}\n(.*?)```", found["index"])[1].split()
+    assert {*contents} >= found.keys() - {"index"}
+
+
+def test_figures_in_sentences_are_computed():
+    """No text of the pages' modules holds a figure with two decimals."""
+    for file in (ROOT / "benchmarks" / "pages").glob("*.py"):
+        nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+        assert [text for text in texts if re.search(r"\d\.\d\d", text)] == [], file.name
+
+
+def test_what_the_summary_says_holds_of_the_runs(runs, page):
+    from pages import label_recipes, label_tables, structures, summary
+
+    mean = lambda name, key: statistics.mean(run[key] for run in runs.of_recipe(name).values())  # noqa: E731
+    sets = label_tables.SETS
+    assert all(summary._decoder(name).mean > 5 for name in sets if name != "genbase")
+    gains = {name: label_tables.beside_gain(name, "nce_balanced") for name in sets}
+    helped = {name for name, gain in gains.items() if gain.mean > gain.std and gain.ahead >= 0.9 * gain.seeds}
+    assert helped == {"bibtex", "seq_fun"} and all(gains[name].mean < 0.1 for name in set(sets) - helped)
+    for part, whole in label_recipes.parts_of_energies().items():
+        gain = runs.gain(runs.of_recipe(whole), runs.of_recipe(part), runs.TUNED)
+        assert abs(gain.mean) < gain.std or part.endswith("pairwise"), part
+    assert mean("go_emotions_nce", runs.TUNED) < mean("go_emotions_ce", runs.TUNED)
+    half = [statistics.mean(run[runs.AT_HALF] for run in runs.of_method("cal500_half", each).values())
+            for each in ("asymmetric", "nce", "ce")]  # fmt: skip
+    assert half == sorted(half, reverse=True) and half[0] > half[1] + 0.05
+    roles = {loss: mean(f"srl_ewt_{loss}", "test_f1") for loss in summary.ROLES}
+    assert max(roles, key=roles.get) == "crf" and roles["nce"] < roles["ce"]
+    masks = {loss: mean(f"weizmann_{loss}_bf16", "test_mean_iou") for loss in summary.MASKS}
+    assert max(masks, key=masks.get) == "soft_iou" and masks["nce"] < masks["ce"] < masks["ranking_field"]
+    others = [name for name in runs.STORE.recipes() if name.startswith("weizmann") and "dvn" not in name]
+    assert mean("weizmann_dvn", "test_mean_iou") < min(mean(name, "test_mean_iou") for name in others)
+    rules = [mean(f"cora_few_contrastive_divergence{end}", "test_accuracy") for end in structures.TAGGED.values()]
+    assert all(value > 0.87 for value in rules)
+    assert all(gain.mean < 0.3 for gain in structures.implicit_gains())
 
 
 @pytest.fixture
@@ -289,7 +382,7 @@ def run_recipes(page, tmp_path, monkeypatch):
         return {"recipe": recipe.stem, "seed": seed, "extra": run_recipes.said(extra), "test_f1_example": 0.5}
 
     store = run_recipes.Store(tmp_path)
-    given = {"RESULTS": tmp_path, "STORE": store, "run": run, "write_heads": list, "write_readme": print}
+    given = {"RESULTS": tmp_path, "STORE": store, "run": run, "write_heads": list}
     for name, value in given.items():
         monkeypatch.setattr(run_recipes, name, value)
     recipe = str(ROOT / "recipes" / "mlc" / "bibtex_nce.yaml")

@@ -20,9 +20,9 @@ from ..training.energy_methods import ENERGY_METHODS
 
 OF_ENERGY_LOSSES = {"energy_loss", "hypergradient", "sample_coherence"}
 OUTPUTS = {  # flags of one kind of output -> its program
-    "crf_learning_rate tag_score constrained_decoding": ("tag_sequence", "run_tagging.py"),
+    "crf_learning_rate tag_score constrained_decoding class_weight": ("tag_sequence", "run_tagging.py"),
     "pixel_loss sample_coherence": ("binary_mask", "run_segmentation.py"),
-    "sparse_labels_from relaxed_mass relaxed_width": ("multi_label", "run_mlc.py"),
+    "sparse_labels_from relaxed_mass relaxed_width pos_weight label_weight": ("multi_label", "run_mlc.py"),
 }
 Readers = dict[str, dict[str, list[str]]]  # flag -> argument -> its values under which the flag is read
 
@@ -77,10 +77,14 @@ def _switches(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str
 
     if isinstance(args, EnergyTrainingArguments):
         return {"energy_method": read(ENERGY_METHODS)}
+    task_loss: dict[str, list[str]] = defaultdict(list)
+    for kinds in (MASK_TASK_LOSSES, read(TAG_TASK_LOSSES), read(TASK_LOSSES)):  # some have a name in common
+        for name, names in kinds.items():
+            task_loss[name] += names
     hypergradient = {name: [f"hypergradient_{option}" for option in names] for name, names in METHODS.items()}
     return {
         "energy_loss": read(ENERGY_LOSSES),
-        "task_loss": {**MASK_TASK_LOSSES, **read(TAG_TASK_LOSSES), **read(TASK_LOSSES)},
+        "task_loss": task_loss,
         "hypergradient": hypergradient,
         "sample_coherence": COHERENCE,
     }

@@ -99,7 +99,7 @@ METHODS: dict[str, Method] = {
     "gbi_spen": network("SPEN: margin, loss-augmented inference", "spen", 0.01, task_net_path="ce"),
     "gbi_dvn": network("DVN: regression, adversarial and gold points", "dvn", 0.1),
     "gbi_nce": network("NCE with frozen cross-entropy noise", "nce", 0.03, task_net_path="ce"),
-    "gbi_ranking": network("ranking on the same samples", "ranking", 0.03, task_net_path="ce"),
+    "gbi_ranking": network("ranking on samples of frozen cross-entropy", "ranking", 0.03, task_net_path="ce"),
     "gbi_regression_s": network(
         "regression on outputs around cross-entropy's", "regression_s", 0.1, PERTURBED, task_net_path="ce"
     ),
@@ -123,7 +123,7 @@ METHODS: dict[str, Method] = {
     ),
     "contrastive_divergence": dynamic("contrastive divergence: samples, each with its cost", "contrastive_divergence"),
     "implicit": dynamic(
-        "the same, with implicit gradients",
+        "contrastive divergence with implicit gradients",
         "contrastive_divergence",
         hypergradient="cg",
         hypergradient_damping=1.0,

@@ -55,6 +55,7 @@ def load_multilabel(
     keep_root: bool = False,
     max_train_rows: int | None = None,
     seed: int = 0,
+    sample_weight: str | None = None,
 ) -> MultiLabelData:
     """A multi-label data set, of features or of texts.
 
@@ -80,6 +81,8 @@ def load_multilabel(
         keep_root: keep the root of the class hierarchy of Clus ARFF files as a label, which every row has.
         max_train_rows: keep the first rows of the train split.
         seed: of splits that the data does not fix.
+        sample_weight: a column or ARFF attribute of numbers of at least 0: weights of the training rows in the task
+            loss, which become a column `sample_weight` of `train`, divided by their mean.
 
     Raises:
         DataError: what is wrong, where, and what to do.
@@ -89,7 +92,7 @@ def load_multilabel(
     if normalize not in NORMALIZE:
         raise DataError(f"`normalize` is {normalize!r}; it must be one of {', '.join(NORMALIZE)}.")
     common: dict[str, Any] = {"max_train_rows": max_train_rows, "seed": seed}
-    columns = Columns(text_column, label_column, label_columns, label_format)
+    columns = Columns(text_column, label_column, label_columns, label_format, sample_weight)
     dataset = fspath(dataset) if isinstance(dataset, PathLike) else dataset
     name = dataset or "digits" if isinstance(dataset, str | None) else "the table"
     path = _find(dataset, data_dir) if isinstance(dataset, str) and dataset != "digits" else None
@@ -100,11 +103,14 @@ def load_multilabel(
     if not isinstance(dataset, str | None):
         return load_tables(in_memory(dataset), columns, **common)
     if name == "digits":
+        if sample_weight is not None:
+            raise DataError("`sample_weight` names a column, and the embedded digits have none. Leave it out.")
         return load_digit_groups(normalize, **common)
     if path is None:
         return load_tables(from_hub(name), columns, **common)
     if features:
-        return load_arff_folder(path, normalize=normalize, keep_id=keep_id, keep_root=keep_root, **common)
+        own: dict[str, Any] = {"keep_id": keep_id, "keep_root": keep_root, "sample_weight": sample_weight}
+        return load_arff_folder(path, normalize=normalize, **own, **common)
     if is_stored(path):
         return load_tables(stored(path), columns, **common)
     return load_text(path, columns, **common)
@@ -112,8 +118,8 @@ def load_multilabel(
 
 def _check_kind(name: str, features: bool, normalize: str, keep_id: bool, columns: Columns) -> None:
     """Raises DataError for options of features beside texts, or of texts beside features."""
-    defaults = Columns()._asdict()
-    wrong = [option for option, value in columns._asdict().items() if features and value != defaults[option]]
+    of_texts, defaults = columns._replace(sample_weight=None)._asdict(), Columns()._asdict()
+    wrong = [option for option, value in of_texts.items() if features and value != defaults[option]]
     wrong += [] if features else ["normalize"] * (normalize != "none") + ["keep_id"] * keep_id
     if wrong:
         kind, other = ("features", "texts") if features else ("texts", "features")

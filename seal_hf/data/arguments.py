@@ -24,6 +24,7 @@ class DataArguments:
     label_format: str = field(default="auto", metadata={"help": "auto, ids, names or multi_hot."})
     keep_id: bool = field(default=False, metadata={"help": "Keep an identifier attribute as an integer feature."})
     keep_root: bool = field(default=False, metadata={"help": "Keep the root of a class hierarchy as a label."})
+    sample_weight: str | None = field(default=None, metadata={"help": "Column of the weights of training rows."})
     max_train_rows: int | None = field(default=None, metadata={"help": "Train on the first rows only."})
 
 

@@ -79,8 +79,8 @@ class MultiLabelData:
     Attributes:
         name: short name, for logs and the model card.
         kind: `features` (column `features`, float32 of a fixed length) or `text` (column `text`).
-        train, validation, test: data sets; column `labels` is a multi-hot float32 vector over `label_names`. `test`
-            may be None.
+        train, validation, test: data sets; column `labels` is a multi-hot float32 vector over `label_names`, -1 where a
+            label is unknown; `train` may have a column `sample_weight`. `test` may be None.
         label_names: L names.
         feature_names: names of the features; empty for text.
         notes: what the loader did to the data, with counts.
@@ -106,9 +106,10 @@ class MultiLabelData:
 
     @property
     def label_rates(self) -> np.ndarray:
-        """(L,) share of the training rows with each label, smoothed by half a row: never 0 or 1."""
+        """(L,) share of the training rows with each label, of those where it is known, smoothed by half a row: never 0
+        or 1."""
         labels = np.asarray(self.train.with_format("numpy")["labels"][:])
-        return (labels.sum(0, dtype=np.float64) + 0.5) / (len(labels) + 1)
+        return ((labels > 0).sum(0, dtype=np.float64) + 0.5) / ((labels >= 0).sum(0) + 1)
 
 
 def find_data(dataset: str, data_dir: str | None, suffixes: Sequence[str], embedded: str | None = None) -> Path | None:
@@ -150,12 +151,14 @@ def fixed_size_column(values: np.ndarray) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
 
 
-def make_dataset(inputs: np.ndarray | Sequence[str], labels: np.ndarray) -> Dataset:
-    """A split from arrays: features (N, F) or N texts, and labels (N, L)."""
+def make_dataset(inputs: np.ndarray | Sequence[str], labels: np.ndarray, weights: np.ndarray | None = None) -> Dataset:
+    """A split from arrays: features (N, F) or N texts, labels (N, L), and perhaps weights (N,) of rows."""
     if isinstance(inputs, np.ndarray):
         columns = {"features": fixed_size_column(inputs)}
     else:
         columns = {"text": pa.array(inputs, type=pa.string())}
+    if weights is not None:
+        columns["sample_weight"] = pa.array(weights, type=pa.float32())
     return Dataset(pa.table({**columns, "labels": fixed_size_column(labels)}))
 
 
@@ -226,14 +229,16 @@ def feature_data(
     source: str,
     notes: list[str],
     max_train_rows: int | None = None,
+    weights: np.ndarray | None = None,
 ) -> MultiLabelData:
-    """Checked feature data, with its normalisation, from (features, labels) arrays and their origins by split."""
+    """Checked feature data, with its normalisation, from (features, labels) arrays and their origins by split, and
+    perhaps weights of the training rows."""
     if not feature_names:
         raise DataError(f"{source}: no attribute is a feature.")
     for split, (x, _) in splits.items():
         check_finite(x, feature_names, f"{source}, {split} split")
     inputs, labels = {split: x for split, (x, _) in splits.items()}, {split: y for split, (_, y) in splits.items()}
-    data = label_data(name, source, inputs, labels, origins, label_names, notes, max_train_rows)
+    data = label_data(name, source, inputs, labels, origins, label_names, notes, max_train_rows, weights)
     data.feature_names = list(feature_names)
     data.scaling = fit_scaling(inputs["train"][:max_train_rows], normalize)
     return data
@@ -248,6 +253,7 @@ def label_data(
     label_names: Sequence[str],
     notes: Sequence[str],
     max_train_rows: int | None = None,
+    weights: np.ndarray | None = None,
 ) -> MultiLabelData:
     """The data set of all loaders, from what they read by split.
 
@@ -258,6 +264,7 @@ def label_data(
         labels: (N, L).
         origins: of N rows.
         max_train_rows: keep the first rows of the train split.
+        weights: of the training rows that are kept.
 
     Raises:
         DataError: no row for train or validation.
@@ -265,7 +272,9 @@ def label_data(
     check_splits({split: len(y) for split, y in labels.items()}, source)
     kept = {split: slice(max_train_rows if split == "train" else None) for split in labels if len(labels[split])}
     inputs, labels = ({split: by_split[split][rows] for split, rows in kept.items()} for by_split in (inputs, labels))
-    tables = {split: make_dataset(inputs[split], labels[split]) for split in kept}
+    tables = {
+        split: make_dataset(inputs[split], labels[split], weights if split == "train" else None) for split in kept
+    }
     return MultiLabelData(
         name,
         "features" if isinstance(inputs["train"], np.ndarray) else "text",
@@ -283,12 +292,17 @@ def label_data(
 
 
 def label_notes(labels: Mapping[str, np.ndarray], names: Sequence[str]) -> list[str]:
-    """Rows without labels, and labels that no training row has, are kept, and counted."""
-    empty = sum(int((y.sum(1) == 0).sum()) for y in labels.values())
+    """Rows without labels, unknown labels, and labels that no training row has, are kept, and counted."""
+    empty = sum(int((y == 0).all(1).sum()) for y in labels.values())
     total = sum(len(y) for y in labels.values())
     notes = [f"{empty} of {total} rows have no label (kept)."] if empty else []
-    held_out = sum((y.sum(0) for split, y in labels.items() if split != "train"), np.zeros(len(names)))
-    unseen = [names[i] for i in np.flatnonzero((held_out > 0) & (labels["train"].sum(0) == 0)).tolist()]
+    unknown = [int(np.count_nonzero(~(y >= 0))) for y in labels.values()]
+    if any(unknown):
+        total *= len(names)
+        notes.append(f"{sum(unknown)} of {total} labels of rows are unknown (-1): they count in no loss or figure.")
+    present = {split: (y > 0).any(0) for split, y in labels.items()}
+    held_out = np.any([has for split, has in present.items() if split != "train"], axis=0)
+    unseen = [names[i] for i in np.flatnonzero(held_out & ~present["train"]).tolist()]
     if unseen:
         shown = ", ".join(unseen[:5]) + (", ..." if len(unseen) > 5 else "")
         notes.append(f"{len(unseen)} of {len(names)} labels occur outside train only (kept): {shown}.")

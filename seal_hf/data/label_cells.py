@@ -15,6 +15,7 @@ from ..utils.messages import did_you_mean
 from .common import DataError
 
 FORMATS = ("auto", "ids", "names", "multi_hot")
+MULTI_HOT = ("0", "1", "-1", "0.0", "1.0", "-1.0")
 MAX_IDS = 100_000  # beyond, a column of ids without a list of names is a year, a date or a key
 
 
@@ -33,9 +34,10 @@ def valid_text(text: str, place: str) -> str:
     return text
 
 
-def label_cell(value: Any, place: str) -> list:
+def label_cell(value: Any, place: str, keep_empty: bool = False) -> list:
     """A label cell as a list: of a list, a JSON or Python list, a number, or values separated by , ; or |. What is
-    empty, or NaN, is no label."""
+    empty, or NaN, is no label; with `keep_empty` it is None among others, the place of an unknown label of a multi-hot
+    list."""
     if value is None:
         return []
     if isinstance(value, str):
@@ -50,7 +52,9 @@ def label_cell(value: Any, place: str) -> list:
                 )
             separator = next((mark for mark in "|;," if mark in value), None)
             parts = value.split(separator) if separator else [value]
-            return [valid_text(part.strip(), place) for part in parts if part.strip()]
+            found = [valid_text(part.strip(), place) or None for part in parts]
+            found = found if found[-1] else found[:-1]  # a separator at the end is no value
+            return found if keep_empty and len(found) > 1 else [part for part in found if part]
         try:
             value = json.loads(value)
         except ValueError:
@@ -62,9 +66,10 @@ def label_cell(value: Any, place: str) -> list:
     for v in values:
         if not isinstance(v, (str, int, float, np.number, np.bool_, type(None))):
             raise DataError(f"{place}: label {v!r} is neither a name nor a number.")
-    values = [v.strip() if isinstance(v, str) else v for v in values if v is not None and v == v]  # NaN: "none"
-    values = [valid_text(v, place) if isinstance(v, str) else v for v in values if v != ""]
-    return [int(v) if isinstance(v, (bool, np.bool_)) else v for v in values]
+    values = [v.strip() if isinstance(v, str) else v for v in values]
+    values = [None if v is None or v != v or v == "" else v for v in values]  # NaN: "none"
+    values = [valid_text(v, place) if isinstance(v, str) else v for v in values if keep_empty or v is not None]
+    return [int(v) if isinstance(v, (bool, np.bool_)) else v for v in values if len(values) > 1 or v is not None]
 
 
 def cell_writer(names: Sequence[str]) -> Callable[[Sequence[str]], str]:
@@ -98,7 +103,8 @@ def label_matrix(
 
     `auto`: `names` where some value is not a number; else `multi_hot` where only 0 and 1 occur and some row has a
     value twice (no list of ids has), or all rows have the same length of two or more (as ids, they would all be equal);
-    else `ids`. Without `names`, ids count from 0 to the largest, and names are sorted.
+    else `ids`. Without `names`, ids count from 0 to the largest, and names are sorted. In multi-hot lists -1 and None
+    are labels that are unknown, -1 in the matrix; elsewhere None is no label.
 
     Raises:
         DataError: an unknown name, an id outside the range, a ragged or non-binary multi-hot row, no label at all.
@@ -111,6 +117,8 @@ def label_matrix(
         label_format = guess_format(values, len(names) if names else None)
     if label_format == "multi_hot":
         return _multi_hot(cells, names, source)
+    cells = {split: [[v for v in cell if v is not None] for cell in rows] for split, rows in cells.items()}
+    values = [cell for rows in cells.values() for cell in rows]
     if label_format == "names":
         known = names or sorted({str(v) for cell in values for v in cell})
         index = {name: i for i, name in enumerate(known)}
@@ -161,12 +169,13 @@ def gold_labels(
     """
     known = guess_format(cells, len(names or labels)) if label_format == "auto" else label_format
     if known == "names":
-        found = Counter(str(value) for cell in cells for value in cell)
+        found = Counter(str(value) for cell in cells for value in cell if value is not None)
         _check_known([name for name in found if name not in labels], labels, source)
         names = labels
     columns = list(names or labels)
     matrix = label_matrix({"all": cells}, columns, label_format, source)[0]["all"]
-    _check_known([columns[i] for i in np.flatnonzero(matrix.any(0)) if columns[i] not in labels], labels, source)
+    found_in = (matrix > 0).any(0)
+    _check_known([columns[i] for i in np.flatnonzero(found_in) if columns[i] not in labels], labels, source)
     place = {name: i for i, name in enumerate(columns)}
     gold = np.zeros((len(cells), len(labels)), dtype=np.float32)
     for i, label in enumerate(labels):
@@ -191,10 +200,10 @@ def _as_id(value: Any) -> int:
 
 
 def guess_format(values: list[list], num_labels: int | None) -> str:
-    flat = [str(v) for cell in values for v in cell]
+    flat = [str(v) for cell in values for v in cell if v is not None]
     if not all(re.fullmatch(r"-?[0-9]+", v) for v in flat):
         return "names" if not all(is_number(v) for v in flat) else "multi_hot"
-    if not set(flat) <= {"0", "1"}:
+    if not set(flat) <= {"0", "1", "-1"}:
         return "ids"
     lengths = {len(cell) for cell in values}
     same = len(lengths) == 1 and min(lengths) > 1 and (num_labels is None or lengths == {num_labels})
@@ -216,10 +225,12 @@ def _multi_hot(
             place = place_of(source, split, row)
             if len(cell) != expected:
                 raise DataError(f"{place}: the multi-hot labels have {len(cell)} entries, expected {expected}.")
-            wrong = [v for v in cell if str(v) not in ("0", "1", "0.0", "1.0")]
+            wrong = [v for v in cell if v is not None and str(v) not in MULTI_HOT]
             if wrong:
-                raise DataError(f"{place}: multi-hot labels must be 0 or 1, found {wrong[0]!r}.")
-            matrix[row] = [float(v) for v in cell]
+                raise DataError(
+                    f"{place}: multi-hot labels must be 0 or 1, or -1 or empty if unknown; found {wrong[0]!r}."
+                )
+            matrix[row] = [-1 if v is None else float(v) for v in cell]
         matrices[split] = matrix
     return matrices, list(names) if names else [str(i) for i in range(expected)]
 

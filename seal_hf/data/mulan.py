@@ -12,6 +12,7 @@ import numpy as np
 from ..utils.messages import did_you_mean, few
 from .arff import Table, read_arff, unescape
 from .common import SPLITS, DataError, MultiLabelData, Origins, check_finite, feature_data
+from .sample_weights import read_weights, with_mean_1
 from .stratified import stratified_split
 
 CLUS_SPLITS = {"train": "train", "validation": "valid", "test": "test"}
@@ -27,6 +28,7 @@ def load_arff_folder(
     keep_root: bool = False,
     max_train_rows: int | None = None,
     seed: int = 0,
+    sample_weight: str | None = None,
 ) -> MultiLabelData:
     """A folder with ARFF files, or one ARFF file.
 
@@ -38,6 +40,7 @@ def load_arff_folder(
         keep_root: of a class hierarchy: keep its root as the first label, which every row has, as the papers do.
         max_train_rows: keep the first rows of the train split.
         seed: of a split that the folder does not fix.
+        sample_weight: a numeric attribute, which becomes the weights of the training rows and is no feature.
 
     Raises:
         DataError: a missing or damaged file; `keep_root` without a class hierarchy.
@@ -64,7 +67,24 @@ def load_arff_folder(
     repeated = sorted({name for table in tables.values() for name in table.repeated})
     if repeated:
         notes.append(f"{len(repeated)} attribute names repeat, and all but the first are numbered: {few(repeated)}.")
-    return feature_data(name, splits, origins, features, labels, normalize, str(path), notes, max_train_rows)
+    weights = None
+    if sample_weight is not None:
+        splits, features, weights, note = _take_weights(splits, features, sample_weight, str(path), max_train_rows)
+        notes.append(note)
+    return feature_data(name, splits, origins, features, labels, normalize, str(path), notes, max_train_rows, weights)
+
+
+def _take_weights(splits: Any, names: list[str], column: str, source: str, num_rows: int | None) -> tuple[Any, ...]:
+    """Splits and names without the attribute of the weights, and what it says of the first training rows."""
+    if column not in names:
+        raise DataError(
+            f"{source} has no numeric attribute {column!r} beside the labels, for `sample_weight`."
+            f"{did_you_mean(column, names)} Name the right one."
+        )
+    place = names.index(column)
+    raw = read_weights(splits["train"][0][:num_rows, place].tolist(), column, f"{source}, train split")
+    splits = {split: (np.delete(x, place, axis=1), y) for split, (x, y) in splits.items()}
+    return splits, [name for name in names if name != column], *with_mean_1(raw, column, source)
 
 
 def _mulan(folder: Path, tables: dict[Path, Table], seed: int) -> tuple[Any, ...]:
@@ -146,11 +166,13 @@ def _features_and_labels(table: Table, labels: list[str], file: Path) -> tuple[n
     x, y = table.values[:, inputs], table.values[:, columns]
     features = [table.names[i] for i in inputs]
     check_finite(x, features, str(file))  # here, where a row still has its number in the file
-    bad = np.argwhere((y != 0) & (y != 1))
+    y = np.where(np.isnan(y), np.float32(-1), y)  # `?`: unknown
+    bad = np.argwhere((y != 0) & (y != 1) & (y != -1))
     if len(bad):
         row, column = bad[0]
         raise DataError(
-            f"{file}: label {labels[column]!r} is {y[row, column]} in row {row} (counting from 0), expected 0 or 1."
+            f"{file}: label {labels[column]!r} is {y[row, column]} in row {row} (counting from 0), expected 0 or 1, or "
+            "? where it is unknown."
         )
     return x, y, features
 

@@ -23,7 +23,7 @@ def stratified_split(
     rows, so sizes are exact. Time grows with rows and with labels on, not with their product.
 
     Args:
-        labels: (N, L), not zero where a row has a label.
+        labels: (N, L), above 0 where a row has a label.
         fractions: of the rows, by part; the last part takes the rest.
         seed: of the order of rows, and of ties.
         groups: (N,) numbers from 0 on; rows of one group stay together, and sizes count groups.
@@ -33,7 +33,7 @@ def stratified_split(
     """
     if groups is not None:
         members = np.zeros((int(groups.max(initial=-1)) + 1, labels.shape[1]))
-        np.add.at(members, groups, labels != 0)
+        np.add.at(members, groups, labels > 0)
         return [np.flatnonzero(np.isin(groups, part)) for part in stratified_split(members, fractions, seed)]
     rng = np.random.default_rng(seed)
     count, num_labels = labels.shape
@@ -41,7 +41,7 @@ def stratified_split(
     bounds = np.cumsum([round(fraction * count) for fraction in fractions[:-1]])
     room = np.diff(bounds, prepend=0, append=count).tolist()
     part_of = np.full(count, -1)  # here and below, rows are counted in `order`
-    rows, columns = np.nonzero(labels)
+    rows, columns = np.nonzero(labels > 0)
     rows = np.argsort(order)[rows]
     labels_of = _grouped(rows, columns, count)
     rows_of = [np.sort(some) for some in _grouped(columns, rows, num_labels)]

@@ -17,6 +17,7 @@ from .given import Tables, class_names
 from .hygiene import name_notes, separator_notes
 from .label_cells import label_cell, label_matrix, place_of
 from .line_files import SUFFIXES, not_utf8, read_lines
+from .sample_weights import read_weights, with_mean_1
 from .stratified import complete_splits
 
 SPLIT_NAMES = {"train": ("train", "training"), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
@@ -149,8 +150,9 @@ def _build(found: Reading, columns: Columns, max_train_rows: int | None, seed: i
         labels, names = _label_columns(found, chosen.each), chosen.each
     else:
         labels, names = _label_sets(found, chosen.labels, columns.label_format)
-    notes += name_notes(names, np.concatenate(list(labels.values())).sum(0).astype(int).tolist())
+    notes += name_notes(names, sum((matrix > 0).sum(0) for matrix in labels.values()).tolist())
     parts = complete_splits(labels, seed, notes)
+    weights = _weights(found, columns.sample_weight, *parts["train"], max_train_rows)
     return label_data(
         found.name,
         source,
@@ -160,7 +162,22 @@ def _build(found: Reading, columns: Columns, max_train_rows: int | None, seed: i
         names,
         notes,
         max_train_rows,
+        weights,
     )
+
+
+def _weights(
+    found: Reading, column: str | None, split: str, ids: np.ndarray, max_train_rows: int | None
+) -> np.ndarray | None:
+    """Weights of the first training rows, which are these rows of a split."""
+    if column is None:
+        return None
+    place = place_of(found.source, split)
+    need_column(column, found.splits[split], "sample_weight", place)
+    weights = read_weights(found.splits[split][column], column, place)[ids][:max_train_rows]
+    weights, note = with_mean_1(weights, column, found.source)
+    found.notes.append(note)
+    return weights
 
 
 def _label_columns(found: Reading, names: Sequence[str]) -> dict[str, np.ndarray]:
@@ -179,7 +196,9 @@ def _label_sets(found: Reading, column: str, label_format: str) -> tuple[dict[st
     cells, raw = {}, []
     for split, rows in found.splits.items():
         need_column(column, rows, "label_column", place_of(found.source, split))
-        cells[split] = [label_cell(v, place_of(found.source, split, row)) for row, v in enumerate(rows[column])]
+        cells[split] = [
+            label_cell(v, place_of(found.source, split, i), keep_empty=True) for i, v in enumerate(rows[column])
+        ]
         raw += rows[column]
     classes = found.classes.get(column)
     if (

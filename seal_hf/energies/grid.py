@@ -19,7 +19,7 @@ class GridEnergy(Energy):
     """E(x, y) = -v(x, y): image and mask as the channels of one convolutional net, with no local and global part.
 
     Three 5 x 5 convolutions, of strides 1, 2 and 2 (64, 128, 128 channels), then linear layers 4608 -> 384 -> 192 -> 1;
-    ReLU between all, dropout after the first linear one (the authors' sizes).
+    ReLU between all, dropout after the first linear one. These are the authors' sizes, with the default `width`.
 
     The first convolution is linear, so W * [x, y] = W_x * x + W_y * y: the image's part is computed once per input and
     added to the part of each of the S candidates. That is 5 % of the whole net's work at 24 x 24, and no copy of the
@@ -31,6 +31,7 @@ class GridEnergy(Energy):
     Args:
         channels: of the image.
         dropout: rate in [0, 1).
+        width: channels of the first convolution, >= 1; the others have twice as many.
     """
 
     space = "binary_mask"
@@ -42,18 +43,18 @@ class GridEnergy(Energy):
         """Of a [`LossNetConfig`]; it has features of its own."""
         return cls(**(config.energy_options or {}))
 
-    def __init__(self, channels: int = 3, dropout: float = 0.25):
+    def __init__(self, channels: int = 3, dropout: float = 0.25, width: int = 64):
         super().__init__()
-        self.from_image = nn.Conv2d(channels, 64, 5, padding=2)
-        self.from_mask = nn.Conv2d(1, 64, 5, padding=2, bias=False)
+        self.from_image = nn.Conv2d(channels, width, 5, padding=2)
+        self.from_mask = nn.Conv2d(1, width, 5, padding=2, bias=False)
         self.convolutions = nn.Sequential(
-            nn.Conv2d(64, 128, 5, stride=2, padding=2),
+            nn.Conv2d(width, 2 * width, 5, stride=2, padding=2),
             nn.ReLU(),
-            nn.Conv2d(128, 128, 5, stride=2, padding=2),
+            nn.Conv2d(2 * width, 2 * width, 5, stride=2, padding=2),
             nn.ReLU(),
         )
         self.linear = nn.Sequential(
-            nn.Linear(128 * CELLS**2, 384),
+            nn.Linear(2 * width * CELLS**2, 384),
             nn.ReLU(),
             nn.Dropout(dropout),
             nn.Linear(384, 192),
@@ -94,13 +95,13 @@ class GridEnergy(Energy):
         return energies
 
     def _energies(self, seen: Tensor, y: Tensor, mask: Tensor | None) -> Tensor:
-        """With the image's part of the first layer, (B, 64, H, W)."""
+        """With the image's part of the first layer, (B, width, H, W)."""
         if mask is not None:
             y = y.masked_fill(~mask.unsqueeze(1), 0)
-        drawn = self.from_mask(y.flatten(0, 1).unsqueeze(1))  # (B S, 64, H, W)
-        hidden = seen.unsqueeze(1) + drawn.unflatten(0, y.shape[:2])  # (B, S, 64, H, W)
+        drawn = self.from_mask(y.flatten(0, 1).unsqueeze(1))  # (B S, width, H, W)
+        hidden = seen.unsqueeze(1) + drawn.unflatten(0, y.shape[:2])  # (B, S, width, H, W)
         hidden = F.relu(hidden).flatten(0, 1).contiguous(memory_format=torch.channels_last)  # faster convolutions
-        hidden = self.convolutions(hidden)  # (B S, 128, H/4, W/4)
+        hidden = self.convolutions(hidden)  # (B S, 2 width, H/4, W/4)
         if hidden.shape[-2:] != (CELLS, CELLS):
             hidden = F.adaptive_avg_pool2d(hidden, CELLS)
         return -self.linear(hidden.flatten(1)).view(y.shape[:2])

@@ -132,10 +132,10 @@ class CostAugmentedInference(Extension):
 
     def prepare(self, batch: MicroBatch, outputs: Any) -> MicroBatch:
         """With F's logits, which become a candidate of the loss-net's phase."""
-        gold, _ = self.space.gold(batch.labels)
+        gold, _ = batch.space.gold(batch.labels)
         with torch.no_grad(), self.learner.accelerator.autocast():
             features = self._features(outputs, batch)
-            found = self.net(batch.inputs, features, self.space.relax(batch.logits), gold)
+            found = self.net(batch.inputs, features, batch.space.relax(batch.logits), gold)
         return replace(batch, augmented=found)
 
     def task_net_term(
@@ -151,20 +151,21 @@ class CostAugmentedInference(Extension):
         Returns:
             a scalar of value 0 whose gradient is what F's objective asks of the features that it shares with A.
         """
-        gold, mask = self.space.gold(batch.labels)
+        space = batch.space
+        gold, mask = space.gold(batch.labels)
         features = self._features(outputs, batch)
         leaf = features.detach().requires_grad_() if features is not None else None
         if self._begins:
             self.learner.zero_grad()
         self._begins = is_last
         with self.learner.accumulate(synchronise=is_last):
-            found = self.learner(batch.inputs, leaf, self.space.relax(batch.logits), gold)
-            y: Any = self.space.join([self.space.output(found), self.space.candidate(gold)])
-            cost = self.space.cost(y[:, :1], gold, self.energy_loss.margin_cost, mask)
+            found = self.learner(batch.inputs, leaf, batch.space.relax(batch.logits), gold)
+            y: Any = space.join([space.output(found), space.candidate(gold)])
+            cost = space.cost(y[:, :1], gold, self.energy_loss.margin_cost, mask)
             loss = -self.energy_weight * self.energy_loss.sought(energies_of(y, mask), cost)
             if self.task_weight:
                 with frozen(self.task_net):  # whose CRF may be a part of this loss
-                    loss = loss + self.task_weight * self.space.task_loss(found, batch.labels)
+                    loss = loss + self.task_weight * space.task_loss(found, batch.labels)
             self.learner.backward(loss / num_batches)
         unit = self.learner.scaler.scale(torch.ones((), device=loss.device))  # before `apply` changes it
         if is_last:

@@ -92,9 +92,9 @@ class ImplicitGradients(Extension):
 
         def loss(phi: Parameters) -> Tensor:
             logits = batch.function(phi)
-            _, mask = self.space.gold(batch.labels)
-            energy = self.loss_net.energies(batch.features, self.space.output(logits), mask)
-            task_loss = self.space.task_loss(logits, batch.labels, batch.noise(update))
+            _, mask = batch.space.gold(batch.labels)
+            energy = self.loss_net.energies(batch.features, batch.space.output(logits), mask)
+            task_loss = batch.space.task_loss(logits, batch.labels, batch.noise(update))
             return self.task_weight * task_loss + energy_weight * self.energy_loss.task_term(energy)
 
         return loss
@@ -161,7 +161,7 @@ class ImplicitGradients(Extension):
         product, directions = self.config.product, zip(self.adjoints.points, self.adjoints.directions, strict=True)
         self._lines = [Line(p, u, product) for p, u in directions]
         with torch.set_grad_enabled(product != FINITE_DIFFERENCES):
-            return [self.space.output(batch.function(point)) for line in self._lines for point in line.points]
+            return [batch.space.output(batch.function(point)) for line in self._lines for point in line.points]
 
     def loss_net_term(self, batch: MicroBatch, energies: Tensor, loss: Tensor) -> Tensor:
         """Minus the slopes of λ1 · task term along the directions. Its gradient in the loss-net is the implicit term of

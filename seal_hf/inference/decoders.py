@@ -56,7 +56,7 @@ def tune_thresholds_per_label(
 
     Args:
         probabilities: (N, L) in [0, 1], of the validation rows.
-        labels: (N, L), 0 or 1.
+        labels: (N, L), 0 or 1, or -1 or NaN, unknown.
         start: the global threshold, from `tune_threshold`.
         grid: (G,) candidates for every label, ascending.
         empty_score: as in `multilabel_metrics`.
@@ -118,7 +118,7 @@ def platt_scaling(probabilities: np.ndarray, labels: np.ndarray) -> tuple[float,
 
     Args:
         probabilities: (N, L) in [0, 1], of the validation rows; clipped to 1e-12 from both ends.
-        labels: (N, L), 0 or 1.
+        labels: (N, L), 0 or 1, or -1 or NaN, unknown.
 
     Returns:
         (scale, shift), for `rescaled`.
@@ -127,9 +127,12 @@ def platt_scaling(probabilities: np.ndarray, labels: np.ndarray) -> tuple[float,
         ValueError: as `multilabel_metrics`.
     """
     probabilities, gold = _checked(probabilities, labels)
+    probabilities, gold = probabilities.ravel(), gold.ravel()
+    if not (known := probabilities >= 0).all():
+        probabilities, gold = probabilities[known], gold[known]
     count = np.count_nonzero(gold)
     targets = (count + 1) / (count + 2), 1 / (gold.size - count + 2)  # of gold entries, and of others
-    scores, gold = _logit(probabilities).ravel(), gold.ravel()
+    scores = _logit(probabilities)
     at = np.array([1.0, 0.0])
     loss, gradient, hessian = _platt_loss(at, scores, gold, targets)
     for _ in range(MAX_STEPS):

@@ -1,6 +1,7 @@
 """Multi-label metrics on numpy arrays: agreement of label sets, mean average precision, and one tuned threshold.
 
-The figures equal scikit-learn's to rounding, without its per-example Python loops.
+The figures equal scikit-learn's to rounding, without its per-example Python loops. Labels are 0 or 1, or -1 or NaN
+where they are unknown: such an entry counts in no figure, and neither does a row or a label of which all are unknown.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def multilabel_metrics(
 
     Args:
         probabilities: (N, L) in [0, 1].
-        labels: (N, L), 0 or 1.
+        labels: (N, L), 0 or 1, or -1 or NaN, unknown.
         threshold: a label is decided where its probability is >= threshold.
         empty_score: F1, Jaccard index, precision and recall of an example with neither gold nor decided labels. 1.0
             counts it as right; the SEAL papers' code gives 0 (F1 is 0/0 there). It matters on data with unlabelled rows
@@ -41,7 +42,7 @@ def multilabel_metrics(
         the same three averages. 0/0 counts 0, but for an example where both sets are empty.
         `jaccard`: |decided and gold| / |decided or gold| of each example, averaged over examples.
         `exact_match`: share of examples whose whole label set is right.
-        `hamming_loss`: share of the N x L decisions that are wrong; lower is better.
+        `hamming_loss`: share of the decisions on known labels that are wrong; lower is better.
         `map`: average precision of each example's ranking of labels, averaged over the examples that have labels (the
         papers' MAP); free of the threshold, NaN when no example has a label.
         `map_macro`: average precision of each label's ranking of examples, averaged over the labels that some example
@@ -49,11 +50,12 @@ def multilabel_metrics(
         All in [0, 1].
 
     Raises:
-        ValueError: arrays that are empty, not (N, L), of different shapes, not finite, or outside their range.
+        ValueError: arrays that are empty, not (N, L), of different shapes, not finite, or outside their range; no known
+            label.
     """
     probabilities, gold = _checked(probabilities, labels)
     return {
-        **set_metrics(probabilities >= threshold, gold, empty_score=empty_score),
+        **_set_metrics(probabilities >= threshold, gold, probabilities >= 0, empty_score),
         "map": _mean_average_precision(probabilities, gold),
         "map_macro": _mean_average_precision(probabilities.T, gold.T),
     }
@@ -61,10 +63,19 @@ def multilabel_metrics(
 
 def set_metrics(decisions: np.ndarray, labels: np.ndarray, *, empty_score: float = 1.0) -> dict[str, float]:
     """The figures of [`multilabel_metrics`] that are free of probabilities, of decided label sets (N, L)."""
-    decided, gold = np.asarray(decisions, dtype=bool), np.asarray(labels).astype(bool)
+    decided, gold, known = _decided_and_gold(decisions, labels)
+    rows = known.any(1)
+    if not rows.all():
+        decided, gold, known = decided[rows], gold[rows], known[rows]
+    return _set_metrics(decided, gold, known, empty_score)
+
+
+def _set_metrics(decided: np.ndarray, gold: np.ndarray, known: np.ndarray, empty_score: float) -> dict[str, float]:
+    """Of decided and gold sets (N, L) bool, empty where labels are not `known`; each row has a known label."""
     hits = decided & gold
     by_example, by_label = ([a.sum(axis) for a in (hits, decided, gold)] for axis in (1, 0))
     pooled = [counts.sum() for counts in by_label]
+    by_label = [counts[known.any(0)] for counts in by_label]
     empty = (by_example[1] + by_example[2]) == 0  # (N,): neither gold nor decided
     found: dict[str, float] = {}
     for name, counts in (("example", by_example), ("micro", pooled), ("macro", by_label)):
@@ -79,7 +90,7 @@ def set_metrics(decisions: np.ndarray, labels: np.ndarray, *, empty_score: float
         **{key: found[key] for key in sorted(found)},
         "jaccard": float(np.where(empty, empty_score, _ratio(by_example[0], union)).mean()),
         "exact_match": float((union == by_example[0]).mean()),
-        "hamming_loss": float((pooled[1] + pooled[2] - 2 * pooled[0]) / gold.size),
+        "hamming_loss": float((pooled[1] + pooled[2] - 2 * pooled[0]) / np.count_nonzero(known)),
     }
 
 
@@ -87,7 +98,7 @@ def label_report(decisions: np.ndarray, labels: np.ndarray, label_names: Sequenc
     """`precision`, `recall`, `f1` in [0, 1] and `support`, the number in gold, of each label, in their order.
 
     Args:
-        decisions, labels: (N, L), 0 or 1.
+        decisions, labels: (N, L), 0 or 1; labels -1 or NaN where they are unknown, which count in no figure.
         label_names: L different names.
 
     Returns:
@@ -96,7 +107,7 @@ def label_report(decisions: np.ndarray, labels: np.ndarray, label_names: Sequenc
     Raises:
         ValueError: shapes that differ, or another number of names.
     """
-    decided, gold = np.asarray(decisions, dtype=bool), np.asarray(labels).astype(bool)
+    decided, gold, _ = _decided_and_gold(decisions, labels)
     if decided.shape != gold.shape or decided.ndim != 2 or len(set(label_names)) != decided.shape[1]:
         raise ValueError(
             f"decisions and labels must both be (examples, labels), with a name for each label; found {decided.shape}, "
@@ -112,9 +123,25 @@ def label_report(decisions: np.ndarray, labels: np.ndarray, label_names: Sequenc
 
 def example_f1(decisions: np.ndarray, labels: np.ndarray, empty_score: float = 1.0) -> np.ndarray:
     """F1 of each example's label set: (N,), for decisions and labels (N, L), 0 or 1; `empty_score` as in
-    `multilabel_metrics`. Its mean is `f1_example`; a paired bootstrap needs it by example."""
-    decided, gold = np.asarray(decisions, dtype=bool), np.asarray(labels).astype(bool)
-    return _f1((decided & gold).sum(1), decided.sum(1), gold.sum(1), empty_score)
+    `multilabel_metrics`. Its mean is `f1_example`; a paired bootstrap needs it by example. Of a row without a known
+    label, NaN: leave it out, see [`with_known_labels`]."""
+    decided, gold, known = _decided_and_gold(decisions, labels)
+    scores = _f1((decided & gold).sum(1), decided.sum(1), gold.sum(1), empty_score)
+    return np.where(known.any(1), scores, np.nan)
+
+
+def with_known_labels(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both, (N, L), without the rows of which no label is known."""
+    probabilities, labels = np.asarray(probabilities), np.asarray(labels)
+    rows = (labels >= 0).any(1)
+    return (probabilities, labels) if rows.all() else (probabilities[rows], labels[rows])
+
+
+def _decided_and_gold(decisions: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Decided, gold and known labels, bool of the shape of each; what is unknown is neither decided nor gold."""
+    decided, labels = np.asarray(decisions, dtype=bool), np.asarray(labels)
+    known = labels >= 0
+    return (decided if known.all() else decided & known), labels > 0, known
 
 
 def tune_threshold(
@@ -124,7 +151,7 @@ def tune_threshold(
 
     Args:
         probabilities: (N, L) in [0, 1].
-        labels: (N, L), 0 or 1.
+        labels: (N, L), 0 or 1, or -1 or NaN, unknown.
         grid: (G,) candidate thresholds, ascending. Memory is N x G counts beside the inputs, never N x L x G.
         empty_score: as in `multilabel_metrics`.
 
@@ -201,7 +228,9 @@ def first_output(outputs: Any) -> np.ndarray:
 
 
 def _checked(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(N, L) float64 probabilities and (N, L) bool gold, or ValueError with the first offending place."""
+    """(N, L) float64 probabilities and (N, L) bool gold, or ValueError with the first offending place. Where a label is
+    unknown the probability is -1, which no threshold decides and every label outranks; rows of which nothing is known
+    are left out."""
     # float64 throughout: a threshold tuned in float64 and applied in float32 would decide ties differently
     probabilities, labels = np.asarray(probabilities, dtype=np.float64), np.asarray(labels)
     if probabilities.ndim != 2 or probabilities.shape != labels.shape:
@@ -210,14 +239,21 @@ def _checked(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray,
         )
     if probabilities.size == 0:
         raise ValueError(f"no examples or no labels to score: the arrays have shape {probabilities.shape}")
+    known = (labels == 0) | (labels == 1)
+    whole = known.all()
     for name, values, good, expected in (
         ("probabilities", probabilities, (probabilities >= 0) & (probabilities <= 1), "0 to 1: logits need a sigmoid"),
-        ("labels", labels, (labels == 0) | (labels == 1), "0 or 1"),
+        ("labels", labels, known if whole else known | (labels == -1) | (labels != labels), "0 or 1, or -1: unknown"),
     ):
         if not good.all():
             row, column = np.argwhere(~good)[0]
             raise ValueError(f"{name}[{row}, {column}] is {values[row, column]}, expected {expected}")
-    return probabilities, labels.astype(bool)
+    if whole:
+        return probabilities, labels.astype(bool)
+    rows = known.any(1)
+    if not rows.any():
+        raise ValueError(f"no label of these {len(rows)} examples is known, so there is nothing to score")
+    return np.where(known, probabilities, -1.0)[rows], (known & (labels == 1))[rows]
 
 
 def _f1(hits: np.ndarray, decided: np.ndarray, gold: np.ndarray, empty: float) -> np.ndarray:

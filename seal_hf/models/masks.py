@@ -111,7 +111,7 @@ class SealForSegmentation(SealModel):
             crop_size: a fresh FCN predicts by averaging over crops of this size, which it is to be trained on
                 ([`MaskRows`]); None: on whole images.
             crop_offsets: where these crops begin, or how many there are along a side, see `rows.crops.crop_offsets`.
-            energy, energy_options: `grid`, the only one; `channels` and `dropout` of the [`GridEnergy`].
+            energy, energy_options: `grid`, the only one; `channels`, `dropout` and `width` of the [`GridEnergy`].
             kwargs: for `from_pretrained`.
 
         Raises:

@@ -104,7 +104,7 @@ def _unseen_labels(rows: Any, names: Sequence[str]) -> list[str]:
     if "labels" in rows.ragged:
         present = set(rows.ragged["labels"][0].unique().tolist())
     else:
-        present = set(rows.dense["labels"].any(0).nonzero()[:, 0].tolist())
+        present = set((rows.dense["labels"] > 0).any(0).nonzero()[:, 0].tolist())
     return [name for i, name in enumerate(names) if i not in present]
 
 

@@ -12,7 +12,15 @@ import numpy as np
 from transformers import Trainer
 
 from ..inference.decisions import NEVER_EMPTY, THRESHOLD, LabelDecisions
-from ..metrics.multilabel import example_f1, first_output, label_report, multilabel_metrics, set_metrics, sigmoid
+from ..metrics.multilabel import (
+    example_f1,
+    first_output,
+    label_report,
+    multilabel_metrics,
+    set_metrics,
+    sigmoid,
+    with_known_labels,
+)
 from ..training.decisions import fit_labels, store
 from ..utils.files import whole_file
 from .common import chosen_line, close_run, results_table, row_origin
@@ -94,6 +102,7 @@ def score_decoders(
     for split, (probabilities, labels) in splits.items():
         if probabilities is None or labels is None:
             continue
+        probabilities, labels = with_known_labels(probabilities, labels)
         decided = fitted.decide_by(probabilities, [name for name in DECODER_FIGURES if name in fitted.names])
         per_example = {DECODER_FIGURES[name]: example_f1(sets, labels, empty_score) for name, sets in decided.items()}
         figures = multilabel_metrics(probabilities, labels, empty_score=empty_score)
@@ -211,13 +220,14 @@ def write_predictions(
     *,
     main_process: bool = True,
 ) -> None:
-    """One JSON object per row: what `rows` say, such as its file, line and text; `labels`; `labels_at_0.5`;
-    `gold`, with labels; and `probabilities` of the labels that are decided either way, to 4 decimals.
+    """One JSON object per row: what `rows` say, such as its file, line and text; `labels`; `labels_at_0.5`; with
+    labels, `gold`, and `unknown` where there are such; and `probabilities` of the labels that are decided either way,
+    to 4 decimals.
 
     Args:
         path: the file, usually `_predictions.jsonl`; replaced only when the new one is whole.
         probabilities: (N, L) in [0, 1].
-        labels: (N, L), 0 or 1, or None.
+        labels: (N, L), 0 or 1, or -1 or NaN, unknown; or None.
         label_names: L different names.
         decided: (N, L) bool, by the task-net's decisions.
         rows: N mappings that JSON can hold; default: the number of the row.
@@ -245,6 +255,8 @@ def write_predictions(
             line: dict[str, Any] = {**said, "labels": names(decided[row]), "labels_at_0.5": names(p >= 0.5)}
             if labels is not None:
                 line["gold"] = names(np.asarray(labels[row]) > 0)
+                if unknown := names(~(np.asarray(labels[row]) >= 0)):
+                    line["unknown"] = unknown
             shown = np.flatnonzero(decided[row] | (p >= 0.5)).tolist()
             line["probabilities"] = {label_names[i]: round(float(p[i]), 4) for i in shown}
             file.write(json.dumps(line, ensure_ascii=False) + "\n")

@@ -11,9 +11,9 @@ it has its own rooms: figures (`metrics/`), files and the model card (`reports/`
 
 from __future__ import annotations
 
-from .base import OutputSpace
+from .base import SAMPLE_WEIGHT, OutputSpace
 from .masks import BinaryMaskSpace
-from .multilabel import SPARSE_FROM, MultiLabelSpace
+from .multilabel import SPARSE_FROM, UNKNOWN, MultiLabelSpace
 from .rewarded import REWARD_CODES, RewardSpace
 from .tags import TAG_SCORES, TagSequenceSpace
 
@@ -25,9 +25,11 @@ COSTS = tuple(dict.fromkeys(cost for space in SPACES.values() for cost in space.
 __all__ = [
     "COSTS",
     "REWARD_CODES",
+    "SAMPLE_WEIGHT",
     "SPACES",
     "SPARSE_FROM",
     "TAG_SCORES",
+    "UNKNOWN",
     "BinaryMaskSpace",
     "MultiLabelSpace",
     "OutputSpace",

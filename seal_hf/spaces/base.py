@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import copy
 from typing import Any, Protocol
 
@@ -14,6 +14,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from ..structures.label_sets import LabelSets
+
+SAMPLE_WEIGHT = "sample_weight"  # the column of the rows' weights in the task loss
 
 
 class LossTraits(Protocol):
@@ -75,9 +77,14 @@ class OutputSpace(ABC):
         fills_box: Whether every point of [0, 1]^n is a relaxed structure: gradient-based inference moves every entry
             for itself.
         costs: The kinds of Δ that `cost` knows.
+        weights: The arguments of weights of classes that its task losses may take.
         has_all_gold: Whether every row of the data has its gold structure.
         dvn_gold_starts: Share of the rows of a deep value network whose adversarial inference starts from the gold, as
             the authors of SEAL have it.
+        unknown_labels: Whether labels of a row may be unknown; None: every call that asks looks at the values, which
+            `see` spares.
+        loss: The task-net's own loss, where it is an object: [`TaskLoss`], [`TagTaskLoss`] or a user's own.
+        sample_weight: (B,) of one batch, see `of`: weights of its rows in the task loss.
     """
 
     name: str
@@ -88,9 +95,13 @@ class OutputSpace(ABC):
     structure_dims: int
     fills_box = False
     costs: tuple[str, ...] = ("f1", "l1", "l1_mean")
+    weights: tuple[str, ...] = ()
     has_all_gold = True
     dvn_gold_starts = 0.0
     propose: Callable[[int, torch.Generator], Tensor] | None = None
+    loss: Any = None
+    unknown_labels: bool | None = None
+    sample_weight: Tensor | None = None
 
     @property
     def samples_from_inputs(self) -> bool:
@@ -120,8 +131,41 @@ class OutputSpace(ABC):
         """Raise ValueError for labels of a data set, called `where`, that are none of this space. Looks at values, so
         it is for the start of a run."""
 
+    def see(self, labels: Tensor | None) -> None:  # noqa: B027
+        """Learn from all labels of a data set, before a run or an evaluation, what no step need look for; None: they
+        could not be looked at, and any may occur."""
+
+    def check_weights(self, names: Iterable[str]) -> None:
+        """Raise ValueError for an argument of weights that these outputs do not have."""
+        for name in names:
+            if name not in self.weights:
+                raise ValueError(f"`{name}` is set, which {self.name} outputs do not have. Leave it out.")
+
+    def weigh(self, weights: dict[str, Tensor]) -> None:
+        """Give the task loss weights of classes, by argument: `pos_weight` and `label_weight` (L,), `class_weight`
+        (C,).
+
+        Raises:
+            ValueError: a task loss that takes none.
+        """
+        self.loss.weigh(weights)
+
+    def balance(self, labels: Iterable[Tensor]) -> Tensor:
+        """`balanced` weights, from the labels of the training rows, a part at a time: one for each class, of a space
+        that has `weights`."""
+        raise NotImplementedError
+
     def of(self, batch: dict[str, Tensor]) -> OutputSpace:
         """The space with what it needs to know of this batch beside the labels; itself, where that is nothing."""
+        if SAMPLE_WEIGHT not in batch:
+            return self
+        space = copy(self)
+        space.sample_weight = batch[SAMPLE_WEIGHT]
+        return space
+
+    def holding(self, logits: Tensor, labels: Tensor, noise: Callable[[], torch.Generator]) -> OutputSpace:
+        """The space of one batch, whose candidates all hold the same draw of the task-net where labels are unknown;
+        itself, where none is. `noise` gives a generator that serves no other purpose."""
         return self
 
     def proposing(self, propose: Callable[[int, torch.Generator], Tensor]) -> OutputSpace:

@@ -43,7 +43,7 @@ from transformers import PreTrainedModel
 
 from ..structures.masks import IGNORE, log_odds
 from ..utils.options import check_value
-from .base import LossTraits, OutputSpace, drawable, mixed_odds, ratio, repeated_bits
+from .base import SAMPLE_WEIGHT, LossTraits, OutputSpace, drawable, mixed_odds, ratio, repeated_bits
 
 # each with the arguments that a run reads for its sake
 COHERENCE: dict[str, tuple[str, ...]] = {
@@ -115,6 +115,12 @@ class BinaryMaskSpace(OutputSpace):
             )
         weight = args.soft_iou_weight if args.task_loss == "soft_iou" else 0.0
         return cls(args.pixel_loss, args.sample_coherence, args.coherence_size, args.independent_share, weight)
+
+    def of(self, batch: dict[str, Tensor]) -> OutputSpace:
+        """Raises ValueError for weights of images, which the losses of pixels do not have."""
+        if SAMPLE_WEIGHT in batch and self.loss is None:
+            raise ValueError(f"The rows have a column `{SAMPLE_WEIGHT}`, which no task loss of masks reads. Remove it.")
+        return super().of(batch)
 
     def check_loss(self, loss: LossTraits, num_labels: int) -> None:
         """Raises ValueError for NCE on noise whose probability has no closed form, or that cannot draw the gold, for
@@ -315,8 +321,10 @@ class BinaryMaskSpace(OutputSpace):
             Σ_i -log p_i(y_i) + w (1 - s(p, y)),     s = `score`
 
         The first is summed over pixels and averaged over the batch, or the `mean` over the batch's pixels. The second
-        is what a regression energy is trained to tell, without the energy. Scalar.
+        is what a regression energy is trained to tell, without the energy. Or a user's own loss. Scalar.
         """
+        if self.loss is not None:
+            return self.loss(logits, labels, weight=self.sample_weight)
         gold, mask = self.gold(labels)
         z = log_odds(logits, labels.shape[-2:])
         loss = F.binary_cross_entropy_with_logits(z, gold, weight=mask.float(), reduction="sum")

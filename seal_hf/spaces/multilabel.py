@@ -2,10 +2,20 @@
 
 From `sparse_from` labels on, candidates are sparse ([`LabelSets`]): nothing of size B x S x L is made, and the host
 reads how wide the sets are.
+
+A label of a row may be unknown: -1 or NaN in `labels`. With U the unknown labels of a row, every candidate y of that
+row, gold and relaxed output too, holds there one and the same draw of the task-net, without gradient:
+
+    y_j = d_j for j in U,     d_j ~ Bernoulli(σ(z_j)) once per row and step
+
+so that E(x, y) - E(x, y') depends on what the labels in U are in neither candidate, nor on what stands in the data.
+log P, cost, score and task loss are sums over the labels j not in U.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from copy import copy
 from typing import Any
 
 import torch
@@ -20,6 +30,8 @@ from .base import LossTraits, OutputSpace, drawable, mixed_odds, ratio, repeated
 
 # labels: sparse is 3 times as fast at 1000 already (benchmarks/cost/label_scale.json), dense is exact
 SPARSE_FROM = 2000
+UNKNOWN = -1  # in the data, of a label that may be there or not
+ABSENT = -1e4  # a logit whose probability is 0 in float32; half precision holds it
 
 
 class MultiLabelSpace(OutputSpace):
@@ -38,6 +50,7 @@ class MultiLabelSpace(OutputSpace):
     fills_box = True
     problem_type = "multi_label_classification"
     structure_dims = 1
+    weights = ("pos_weight", "label_weight")
 
     def __init__(
         self,
@@ -49,7 +62,9 @@ class MultiLabelSpace(OutputSpace):
         if not 0 < relaxed_mass <= 1:
             raise ValueError(f"`relaxed_mass` is {relaxed_mass}; it is a share, above 0 and at most 1.")
         self.sparse_from, self.relaxed_mass, self.relaxed_width = sparse_from, relaxed_mass, relaxed_width
-        self.loss = loss or CrossEntropy()
+        self.loss: Any = loss or CrossEntropy()
+        self.known: Tensor | None = None  # (B, L) bool, and log-odds ±inf of the draws: of one batch, see `holding`
+        self.drawn: Tensor | None = None
 
     @classmethod
     def from_arguments(cls, args: Any, task_net: PreTrainedModel) -> MultiLabelSpace:
@@ -93,33 +108,70 @@ class MultiLabelSpace(OutputSpace):
             )
 
     def check_values(self, labels: Tensor, where: str) -> None:
-        """Labels must be 0 or 1.
+        """Labels must be 0 or 1, or -1 or NaN, which is unknown.
 
         Raises:
             ValueError: naming another value.
         """
-        wrong = labels[(labels != 0) & (labels != 1)]
+        wrong = labels[(labels != 0) & (labels != 1) & (labels != UNKNOWN) & ~labels.isnan()]
         if len(wrong):
             raise ValueError(
-                f"`labels` of `{where}` holds {wrong[0].item():g}; a label set is 0 or 1 for each label, and there is "
-                "no value for a label that does not count. Correct these rows, or leave them out."
+                f"`labels` of `{where}` holds {wrong[0].item():g}; a label set is 0 or 1 for each label, or {UNKNOWN} "
+                "for a label that is unknown. Correct these rows, or leave them out."
             )
+
+    def see(self, labels: Tensor | None) -> None:
+        """Whether labels are unknown, here or in a data set before."""
+        self.unknown_labels = bool(self.unknown_labels or labels is None or not (labels >= 0).all())
+
+    def holding(self, logits: Tensor, labels: Tensor, noise: Callable[[], torch.Generator]) -> MultiLabelSpace:
+        known = self._known(labels)
+        if known is None:
+            return self
+        space = copy(self)
+        with torch.no_grad():
+            p = drawable(torch.sigmoid(logits.float()))
+            ones = torch.rand(p.shape, device=p.device, generator=noise()) < p
+            space.known, space.drawn = known, torch.where(ones, torch.inf, -torch.inf)
+        return space
+
+    def _known(self, labels: Tensor) -> Tensor | None:
+        """Which labels are known, (B, L) bool; None where all are."""
+        if self.unknown_labels is False:
+            return None
+        known = labels >= 0  # NaN is not
+        return None if self.unknown_labels is None and bool(known.all()) else known
+
+    def _held(self, logits: Tensor) -> Tensor:
+        """Logits (B, L) of what all candidates hold at unknown labels, ±inf there."""
+        return logits if self.known is None else torch.where(self.known, logits, self.drawn)
+
+    def balance(self, labels: Iterable[Tensor]) -> Tensor:
+        """For `pos_weight`: how many rows lack each label, by how many have it, of those where it is known; 1 of a
+        label that no row has. (L,)"""
+        counts: Any = sum(torch.stack([(part == value).sum(0) for value in (0, 1)]) for part in labels)  # (2, L)
+        return torch.where(counts[1] > 0, counts[0] / counts[1].clamp_min(1), torch.ones(()))
 
     def shape(self, features: Tensor, num_labels: int) -> tuple[int, ...]:
         return (features.shape[0], num_labels)
 
     def gold(self, labels: Tensor) -> tuple[Tensor, Tensor | None]:
-        """(B, L) of 0/1 in any dtype -> float32 (B, L); no mask."""
-        return labels.float(), None
+        """(B, L) of 0/1 in any dtype -> float32 (B, L), at unknown labels the draw, or 0 outside a step; and the known
+        labels, (B, L) bool, or None where all are."""
+        known = self._known(labels) if self.known is None else self.known
+        if known is None:
+            return labels.float(), None
+        drawn: Any = 0.0 if self.drawn is None else (self.drawn > 0).float()
+        return torch.where(known, labels.float(), drawn), known
 
     def relax(self, logits: Tensor) -> Tensor:
         """ŷ = sigmoid(logits), in float32."""
-        return torch.sigmoid(logits.float())
+        return torch.sigmoid(self._held(logits.float()))
 
     def output(self, logits: Tensor) -> Tensor | LabelSets:
         """ŷ as a candidate, (B, 1, L); sparse: its largest entries alone, see [`truncate`]."""
         if self.is_sparse(logits.shape[-1]):
-            return label_sets.truncate(logits, self.relaxed_mass, self.relaxed_width)
+            return label_sets.truncate(self._held(logits), self.relaxed_mass, self.relaxed_width)
         return super().output(logits)
 
     def candidate(self, y: Tensor) -> Tensor | LabelSets:
@@ -139,9 +191,13 @@ class MultiLabelSpace(OutputSpace):
     @torch.no_grad()
     def sample(self, logits: Tensor, num_samples: int, generator: torch.Generator) -> Tensor | LabelSets:
         """y_k ~ Bernoulli(sigmoid(logits)), k = 1..K, all at once; a sample may equal the gold. Float32 (B, K, L)."""
+        return self._sets(self._held(logits), num_samples, generator)
+
+    @torch.no_grad()
+    def _sets(self, logits: Tensor, num_samples: int, generator: torch.Generator) -> Tensor | LabelSets:
         if self.is_sparse(logits.shape[-1]):
             return label_sets.sample_bernoulli(logits, num_samples, generator)
-        p = drawable(self.relax(logits)).unsqueeze(1)  # (B, 1, L)
+        p = drawable(torch.sigmoid(logits.float())).unsqueeze(1)  # (B, 1, L)
         noise = torch.rand(p.shape[0], num_samples, p.shape[2], device=p.device, generator=generator)
         return (noise < p).float()
 
@@ -153,13 +209,13 @@ class MultiLabelSpace(OutputSpace):
             ValueError: for sparse label sets, as every entry of such a structure is its own.
         """
         self._refuse_perturbed(logits.shape[-1])
-        logits = logits.float().unsqueeze(1)
+        logits = self._held(logits.float()).unsqueeze(1)
         shape = (logits.shape[0], num_samples, logits.shape[2])
         return torch.sigmoid(logits + std * torch.randn(shape, device=logits.device, generator=generator))
 
     def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
         """The logits of (1 - m) σ(z) + m y*, m = `share` in (0, 1): (B, L)."""
-        return mixed_odds(logits.float(), gold, share)
+        return mixed_odds(self._held(logits.float()), gold, share)
 
     def repeated(self, y: Tensor | LabelSets, mask: Tensor | None = None) -> Tensor:
         """By the distance of sets; sparse sets by a sum of hashes."""
@@ -173,8 +229,8 @@ class MultiLabelSpace(OutputSpace):
 
         Written in logits, so that no (B, S, L) tensor is made and nothing is clamped.
         """
-        logits = logits.float()
-        return dot(y, logits) - F.softplus(logits).sum(-1, keepdim=True)
+        logits = _counted(logits.float(), mask)
+        return dot(y, logits) - _counted(F.softplus(logits), mask).sum(-1, keepdim=True)
 
     def log_noise(
         self, logits: Tensor, y: Tensor | LabelSets, mask: Tensor | None = None, *, normalized: bool = False
@@ -182,34 +238,53 @@ class MultiLabelSpace(OutputSpace):
         """Sparse: Σ_j y_j logit_j alone, unless `normalized`, without the pass over all labels that the constant would
         cost."""
         if isinstance(y, LabelSets) and not normalized:
-            return dot(y, logits.float())
-        return self.log_prob(logits, y)
+            return dot(y, _counted(logits.float(), mask))
+        return self.log_prob(logits, y, mask)
 
     def score(self, y_hat: Tensor | LabelSets, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """Soft F1 = 2 I / (I + U), I = Σ min(ŷ, y), U = Σ max(ŷ, y) (Gygli et al. 2017; SEAL, footnote 2): (B, S).
 
         For y in {0, 1}, I = ŷ·y and I + U = Σ ŷ + Σ y, which is what is computed. Two empty label sets score 1.
         """
-        size = total(y_hat) + y.sum(-1, keepdim=True)
-        return ratio(2 * dot(y_hat, y), size)
+        y = _counted(y, mask)
+        return ratio(2 * dot(y_hat, y), _size(y_hat, mask) + y.sum(-1, keepdim=True))
 
     def cost(self, y_hat: Tensor | LabelSets, y: Tensor, kind: str = "f1", mask: Tensor | None = None) -> Tensor:
-        """Δ: `f1` = 1 - soft F1 (SPEN), `l1` = Σ|ŷ - y| (InfNet+), `l1_mean` = the same per label. (B, S)."""
+        """Δ: `f1` = 1 - soft F1 (SPEN), `l1` = Σ|ŷ - y| (InfNet+), `l1_mean` = the same per label that counts. (B,
+        S)."""
         self.check_cost(kind)
         if kind == "f1":
-            return 1 - self.score(y_hat, y)
-        distance = total(y_hat) + y.sum(-1, keepdim=True) - 2 * dot(y_hat, y)  # |ŷ - y| = ŷ + y - 2 ŷ y for y in {0, 1}
-        return distance if kind == "l1" else distance / y.shape[-1]
+            return 1 - self.score(y_hat, y, mask)
+        y = _counted(y, mask)
+        distance = _size(y_hat, mask) + y.sum(-1, keepdim=True) - 2 * dot(y_hat, y)  # ŷ + y - 2 ŷ y for y in {0, 1}
+        if kind == "l1":
+            return distance
+        return distance / (y.shape[-1] if mask is None else mask.sum(-1, keepdim=True).clamp_min(1))
 
     def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The chosen task loss. A loss on samples draws them here, from `generator`; without one it is what that loss
-        is evaluated by, cross-entropy."""
+        is evaluated by, cross-entropy. An unknown label becomes an absent one of probability 0, which is right, and so
+        costs nothing in any of these losses and gives no gradient."""
+        known = self._known(labels)
+        if known is not None:
+            logits, labels = logits.masked_fill(~known, ABSENT), labels.masked_fill(~known, 0)
         samples = None
         if self.loss.draws and generator is not None:
             loss: Any = self.loss  # one that draws says how many
-            samples = self.sample(logits, loss.num_samples, generator)
-        return self.loss(logits, labels, samples)
+            samples = self._sets(logits, loss.num_samples, generator)
+        weight = {} if self.sample_weight is None else {"weight": self.sample_weight}
+        return self.loss(logits, labels, samples, **weight)
 
     def decode(self, logits: Tensor, threshold: float = 0.5, mask: Tensor | None = None) -> Tensor:
         """1 where the probability is at least `threshold`, else 0: int64 (B, L)."""
         return (self.relax(logits) >= threshold).long()
+
+
+def _counted(values: Tensor, mask: Tensor | None) -> Tensor:
+    """`values` (B, L) with 0 where the mask does not count."""
+    return values if mask is None else values.masked_fill(~mask, 0)
+
+
+def _size(y: Tensor | LabelSets, mask: Tensor | None) -> Tensor:
+    """Σ_j y_bsj over the labels that count: (B, S)."""
+    return total(y) if mask is None else dot(y, mask.to(torch.float32))

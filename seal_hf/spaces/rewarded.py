@@ -59,11 +59,12 @@ class RewardSpace(TagSequenceSpace):
         options = {"loss": plain.loss, "score": args.tag_score, "constrained": args.constrained_decoding}
         return cls(reward, plain.label_names, **options)
 
-    def of(self, batch: dict[str, Tensor]) -> RewardSpace:
-        """The space with the codes of this batch; the space itself where there are none."""
+    def of(self, batch: dict[str, Tensor]) -> Any:
+        """The space with the codes of this batch; as of any other where there are none."""
+        given = super().of(batch)
         if REWARD_CODES not in batch:
-            return self
-        space = copy(self)
+            return given
+        space: Any = copy(given)
         space.codes = batch[REWARD_CODES]  # (B, T)
         space.without = (batch["labels"] == UNLABELLED).any(1, keepdim=True)  # (B, 1): rows without gold
         return space

@@ -7,7 +7,7 @@ counts may have holes; what does not count changes nothing here, in any value or
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -50,6 +50,7 @@ class TagSequenceSpace(OutputSpace):
     head = "ForTokenClassification"
     problem_type = None
     structure_dims = 2
+    weights = ("class_weight",)
     uncounted: tuple[int, ...] = (IGNORED,)  # what labels hold besides ids of tags
 
     def __init__(
@@ -61,7 +62,7 @@ class TagSequenceSpace(OutputSpace):
     ):
         check_value("tag_score", score, TAG_SCORES)
         self.label_names = list(label_names)
-        self.loss = loss or TagCrossEntropy(self.label_names)
+        self.loss: Any = loss or TagCrossEntropy(self.label_names)
         self.span_score = SoftSpanF1(self.label_names, given_types(self.label_names)) if score == "span_f1" else None
         allowed = [torch.from_numpy(table) for table in allowed_transitions(self.label_names)]
         self.constraints = [torch.zeros(table.shape).masked_fill(~table, -math.inf) for table in allowed]
@@ -225,7 +226,15 @@ class TagSequenceSpace(OutputSpace):
 
     def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The chosen task loss: summed over the positions that count, mean over the batch."""
-        return self.loss(logits, labels)
+        weight = {} if self.sample_weight is None else {"weight": self.sample_weight}
+        return self.loss(logits, labels, **weight)
+
+    def balance(self, labels: Iterable[Tensor]) -> Tensor:
+        """For `class_weight`: N / (C n_c) of N tags that count, n_c of them of tag c, as scikit-learn; 1 of a tag that
+        no row has. (C,)"""
+        size = len(self.label_names)
+        counts: Any = sum(torch.bincount(part[part >= 0], minlength=size) for part in labels)
+        return torch.where(counts > 0, counts.sum() / (size * counts.clamp_min(1)), torch.ones(()))
 
     def positions(self, task_net: PreTrainedModel, inputs: dict[str, Tensor]) -> Tensor | None:
         """The attention mask.

@@ -3,7 +3,8 @@
 Notation: logits s_j, probabilities p_j = σ(s_j), labels y_j in {0, 1}, for one input over L labels. A loss maps logits
 (B, L) and labels (B, L) to a scalar, the mean over the batch of a sum over labels; ZLPR and the ranking loss have one
 term per input instead, and beside them λ1 is searched anew. All is computed from float32 logits, never from
-probabilities, and stays finite for any logit.
+probabilities, and stays finite for any logit. A label that is certainly right costs nothing, in value and gradient:
+spaces say so of unknown ones.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from ..structures.label_sets import LabelSets, dot
 from ..utils.options import Options, option
+from .own import mean, refuse
 
 
 @dataclass
@@ -43,24 +45,75 @@ class TaskLoss(Options):
         kind = TASK_LOSSES[args.task_loss]
         return kind(**kind.values_from(args))
 
-    def __call__(self, logits: Tensor, labels: Tensor, samples: Tensor | LabelSets | None = None) -> Tensor:
-        """Logits and 0/1 labels (B, L) -> scalar; `samples` (B, K, L), without gradient, where the loss `draws`."""
-        return self.per_example(logits.float(), labels.float()).mean()
+    def __call__(
+        self,
+        logits: Tensor,
+        labels: Tensor,
+        samples: Tensor | LabelSets | None = None,
+        weight: Tensor | None = None,
+    ) -> Tensor:
+        """Logits and 0/1 labels (B, L) -> scalar.
+
+        Args:
+            samples: (B, K, L), without gradient, where the loss `draws`.
+            weight: (B,), w_i of the rows in the mean Σ_i w_i ℓ_i / B; default: 1.
+        """
+        return mean(self.per_example(logits.float(), labels.float()), weight)
+
+    def weigh(self, weights: dict[str, Tensor]) -> None:
+        """Take weights of labels, see [`LabelwiseLoss`].
+
+        Raises:
+            ValueError: a loss that is no sum over labels.
+        """
+        refuse(weights, type(self).__name__)
 
     def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Float32 (B, L) and (B, L) -> (B,), summed over labels."""
         raise TypeError(f"{type(self).__name__} is abstract; use one of {sorted(TASK_LOSSES)}.")
 
 
-class CrossEntropy(TaskLoss):
-    """Binary cross-entropy, -Σ_j y_j log p_j + (1 - y_j) log(1 - p_j)."""
+class LabelwiseLoss(TaskLoss):
+    """A sum over labels, which may have weights (as `pos_weight` and `weight` of torch's `BCEWithLogitsLoss`):
+
+        Σ_j w_j (1 + (w⁺_j - 1) y_j) ℓ_j,     w, w⁺ >= 0, 1 by default
+
+    Attributes:
+        pos_weight: (L,) w⁺, of labels where they are present.
+        label_weight: (L,) w.
+    """
+
+    also_reads = ("pos_weight", "label_weight")
+    pos_weight = None
+    label_weight = None
+
+    def per_label(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Float32 (B, L) and (B, L) -> ℓ, (B, L)."""
+        raise TypeError(f"{type(self).__name__} is abstract; use one of {sorted(TASK_LOSSES)}.")
 
     def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
-        return F.binary_cross_entropy_with_logits(logits, labels, reduction="none").sum(-1)
+        losses = self.per_label(logits, labels)
+        if self.pos_weight is not None:
+            self.pos_weight = self.pos_weight.to(logits.device)  # which it is from then on
+            losses = losses * torch.where(labels > 0.5, self.pos_weight, 1.0)
+        if self.label_weight is not None:
+            self.label_weight = self.label_weight.to(logits.device)
+            losses = losses * self.label_weight
+        return losses.sum(-1)
+
+    def weigh(self, weights: dict[str, Tensor]) -> None:
+        self.pos_weight, self.label_weight = weights.get("pos_weight"), weights.get("label_weight")
+
+
+class CrossEntropy(LabelwiseLoss):
+    """Binary cross-entropy, -Σ_j y_j log p_j + (1 - y_j) log(1 - p_j)."""
+
+    def per_label(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
 
 
 @dataclass
-class Focal(TaskLoss):
+class Focal(LabelwiseLoss):
     """Focal loss (Lin et al. 2017, Eq. 4, without its class weight α): labels that are decided already count little.
 
     -Σ_j (1 - q_j)^γ log q_j,     q_j = p_j where y_j = 1, else 1 - p_j
@@ -68,13 +121,13 @@ class Focal(TaskLoss):
 
     gamma: float = option(2.0, least=0)  # γ; 0 is cross-entropy
 
-    def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
+    def per_label(self, logits: Tensor, labels: Tensor) -> Tensor:
         z = logits * (2 * labels - 1)  # q = σ(z)
-        return -((self.gamma * F.logsigmoid(-z)).exp() * F.logsigmoid(z)).sum(-1)
+        return -((self.gamma * F.logsigmoid(-z)).exp() * F.logsigmoid(z))
 
 
 @dataclass
-class Asymmetric(TaskLoss):
+class Asymmetric(LabelwiseLoss):
     """Asymmetric loss (Ridnik, Ben-Baruch et al. 2021): the many negatives are focused, and shifted by m.
 
         -Σ_j y_j (1 - p_j)^γ+ log p_j + (1 - y_j) r_j^γ- log(1 - r_j),     r_j = max(p_j - m, 0)
@@ -87,7 +140,7 @@ class Asymmetric(TaskLoss):
     gamma_positive: float = option(0.0, least=0)  # γ+
     clip: float = option(0.05, least=0, below=1)  # m: negatives of a probability up to m count nothing
 
-    def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
+    def per_label(self, logits: Tensor, labels: Tensor) -> Tensor:
         log_p, log_q = F.logsigmoid(logits), F.logsigmoid(-logits)
         positive = (self.gamma_positive * log_q).exp() * log_p
         # log(1 - r) = log min(1 - p + m, 1)
@@ -95,7 +148,7 @@ class Asymmetric(TaskLoss):
         r = -torch.expm1(log_kept)
         # a power below 1 has no gradient at r = 0, where the other factor is 0 as well
         negative = r.clamp_min(torch.finfo(r.dtype).tiny) ** self.gamma_negative * log_kept
-        return -torch.where(labels > 0.5, positive, negative).sum(-1)
+        return -torch.where(labels > 0.5, positive, negative)
 
 
 class ZLPR(TaskLoss):
@@ -129,13 +182,23 @@ class Ranking(CrossEntropy):
     num_samples: int = option(20, least=1)  # K, the label sets per input
 
     draws = True
+    also_reads = ()
 
-    def __call__(self, logits: Tensor, labels: Tensor, samples: Tensor | LabelSets | None = None) -> Tensor:
+    def __call__(
+        self,
+        logits: Tensor,
+        labels: Tensor,
+        samples: Tensor | LabelSets | None = None,
+        weight: Tensor | None = None,
+    ) -> Tensor:
         if samples is None:
-            return super().__call__(logits, labels)
+            return super().__call__(logits, labels, weight=weight)
         logits, gold = logits.float(), labels.float().unsqueeze(1)
         s = torch.cat([dot(gold, logits), dot(samples, logits)], dim=1)  # less Σ_j log(1 - p_j), common to all
-        return -F.log_softmax(s, dim=1)[:, 0].mean()
+        return mean(-F.log_softmax(s, dim=1)[:, 0], weight)
+
+    def weigh(self, weights: dict[str, Tensor]) -> None:
+        refuse(weights, type(self).__name__)
 
 
 TASK_LOSSES: dict[str, type[TaskLoss]] = {

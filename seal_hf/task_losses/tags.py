@@ -19,6 +19,7 @@ from ..structures.crf import CRF
 from ..structures.sequences import IGNORED, at_least_float32
 from ..structures.tag_schemes import CORE_ROLE, split_tag
 from ..utils.options import Options, option
+from .own import mean, refuse
 
 BEGINS = ("B", "S", "U")  # prefixes of a span's first word
 LEAST = 1e-6  # the authors' floor of 1 - B_X(j), whose log is taken
@@ -55,9 +56,17 @@ class TagTaskLoss(Options):
         kind = TAG_TASK_LOSSES[args.task_loss]
         return kind(tags, crf, **kind.values_from(args))
 
-    def __call__(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Logits (B, T, C) and labels (B, T) -> scalar."""
-        return self.per_example(at_least_float32(logits), labels).mean()
+    def __call__(self, logits: Tensor, labels: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Logits (B, T, C) and labels (B, T) -> scalar, the mean over rows; with `weight` (B,), Σ_i w_i ℓ_i / B."""
+        return mean(self.per_example(at_least_float32(logits), labels), weight)
+
+    def weigh(self, weights: dict[str, Tensor]) -> None:
+        """Take weights of tags.
+
+        Raises:
+            ValueError: a loss that is no sum over positions, or weights of labels.
+        """
+        refuse(weights, type(self).__name__)
 
     def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
         """(B, T, C) and (B, T) -> (B,), summed over the counted positions, in the precision of the logits."""
@@ -65,11 +74,24 @@ class TagTaskLoss(Options):
 
 
 class TagCrossEntropy(TagTaskLoss):
-    """Cross-entropy, -Σ_t log p_t(y_t)."""
+    """Cross-entropy, -Σ_t w(y_t) log p_t(y_t), as torch's with a `weight`.
+
+    Attributes:
+        class_weight: (C,) w >= 0, by default 1.
+    """
+
+    also_reads = ("class_weight",)
+    class_weight = None
 
     def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
         logits = logits.masked_fill((labels == IGNORED).unsqueeze(2), 0)
-        return F.cross_entropy(logits.transpose(1, 2), labels, ignore_index=IGNORED, reduction="none").sum(1)
+        if self.class_weight is not None:
+            self.class_weight = self.class_weight.to(logits)  # which it is from then on
+        options: Any = {"weight": self.class_weight, "ignore_index": IGNORED, "reduction": "none"}
+        return F.cross_entropy(logits.transpose(1, 2), labels, **options).sum(1)
+
+    def weigh(self, weights: dict[str, Tensor]) -> None:
+        self.class_weight = weights["class_weight"]
 
 
 class CRFLoss(TagTaskLoss):

@@ -19,6 +19,7 @@ from ..task_losses.labels import TASK_LOSSES
 from ..task_losses.tags import TAG_TASK_LOSSES
 from ..utils.options import check_value
 from .energy_weight import SCHEDULES
+from .loss_weights import LossWeightArguments
 
 LOSS_NET_ENCODERS = (*ENCODER_MODES, *LIBRARIES)
 CROSS_ENTROPY = "ce"  # the same trainer with no loss-net
@@ -57,7 +58,7 @@ LEAST = {**dict.fromkeys(AT_LEAST_0.split(), 0), **dict.fromkeys(AT_LEAST_1.spli
 
 
 @dataclass
-class SealTrainingArguments(TrainingArguments):
+class SealTrainingArguments(LossWeightArguments, TrainingArguments):
     """[`~transformers.TrainingArguments`], and the arguments of the method. Sources: SEAL = Lee et al. 2022.
 
     Parameters that control the energy loss, and how strongly it teaches:
@@ -114,6 +115,7 @@ class SealTrainingArguments(TrainingArguments):
             `cross_entropy`, or `soft_iou`, cross-entropy and 1 - soft IoU (spaces/masks.py).
         unique_roles_weight (`float`, default 1.0): weight of that constraint.
         soft_iou_weight (`float`, default 1.0): weight of 1 - soft IoU.
+        pos_weight, label_weight, class_weight: weights of labels and tags in it, see [`LossWeightArguments`].
         crf_learning_rate (`float`, optional): rate of the CRF's transitions; default: `learning_rate`, at which those
             beside a pretrained encoder hardly move.
 

@@ -21,14 +21,16 @@ from ..energy_losses import GOLD, OUTPUT
 from ..nets.feature_cache import FEATURES
 from ..saving.checkpoints import COMPLETE
 from ..saving.export import make_branch
-from ..spaces import REWARD_CODES, OutputSpace
+from ..spaces import REWARD_CODES, SAMPLE_WEIGHT, OutputSpace
 from .alignment import ALIGNMENT
 from .checkpoints import Checkpoints
 from .checks import check_best_metric, check_columns, check_embeddings, check_label_names, check_own_loss, check_saving
 from .hints import hint_at
+from .label_parts import see_labels
 from .meters import Meters, contrasts
 
 logger = logging.get_logger(__name__)
+BESIDE_INPUTS = ("labels", FEATURES, REWARD_CODES, SAMPLE_WEIGHT)  # columns of a batch that no encoder takes
 
 
 class StructuredTrainer(Trainer):
@@ -130,14 +132,24 @@ class StructuredTrainer(Trainer):
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader:
         dataset = eval_dataset if eval_dataset is not None else self.eval_dataset
-        self._take_collator(self.eval_dataset[dataset] if isinstance(dataset, str) else dataset)
+        dataset = self.eval_dataset[dataset] if isinstance(dataset, str) else dataset
+        self._take_collator(dataset)
+        self.see(self.space, dataset)
         with self._whole_evaluation():
             return super().get_eval_dataloader(eval_dataset)
 
     def get_test_dataloader(self, test_dataset: Any) -> DataLoader:
         self._take_collator(test_dataset)
+        self.see(self.space, test_dataset)
         with self._whole_evaluation():
             return super().get_test_dataloader(test_dataset)
+
+    def see(self, space: OutputSpace, dataset: Any) -> None:
+        """Show a space the labels of a data set, as they are; a collator of the user's own may change them."""
+        if self._default_collator is None and dataset is not None:
+            space.see(None)
+        else:
+            see_labels(space, dataset)
 
     @contextlib.contextmanager
     def _whole_evaluation(self) -> Iterator[None]:
@@ -306,4 +318,4 @@ def _default_objective(metrics: dict[str, float]) -> float:
 
 def encoder_inputs(batch: dict[str, Tensor]) -> dict[str, Tensor]:
     """What an encoder takes of a batch."""
-    return {name: value for name, value in batch.items() if name not in ("labels", FEATURES, REWARD_CODES)}
+    return {name: value for name, value in batch.items() if name not in BESIDE_INPUTS}

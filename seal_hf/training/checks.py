@@ -40,6 +40,14 @@ def tell_problem_type(model: PreTrainedModel, space: OutputSpace) -> None:
         config.problem_type = space.problem_type
 
 
+def tell_decoding(model: PreTrainedModel, space: OutputSpace) -> None:
+    """Write into the config of a task-net how the space decodes; a warning where it was saved with more."""
+    config, options = model.config, space.decoding_options()
+    for name in (name for name, value in options.items() if not value and getattr(config, name, False)):
+        logger.warning(f"The task-net was saved with `{name}`, and this run does without: give it to keep it.")
+    config.update(options)
+
+
 def check_run(trainer: Any) -> None:
     """Raises ValueError for what of a trainer's nets, arguments and launcher does not go together."""
     args, model, space, loss = trainer.args, trainer.model, trainer.space, trainer.energy_loss

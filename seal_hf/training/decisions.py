@@ -121,7 +121,7 @@ def every_row_has_a_label(dataset: Any) -> bool:
         return "labels" in dataset.dense and bool((dataset.dense["labels"] > 0).any(1).all())
     if "labels" not in (getattr(dataset, "column_names", None) or ()):
         return False
-    return all(any(row) for row in dataset["labels"][:])
+    return all(any(label > 0 for label in row) for row in dataset["labels"][:])
 
 
 def check_decoder(model: PreTrainedModel, space: OutputSpace, args: Any) -> None:

@@ -33,6 +33,7 @@ from .base import StructuredTrainer, encoder_inputs
 from .checks import check_label_values, check_task_net, tell_problem_type
 from .energy_arguments import EnergyTrainingArguments
 from .energy_methods import ENERGY_METHODS, Problem
+from .label_parts import check_all_known, check_no_weights
 from .launchers import check_data_parallel
 
 ROLE = "energy network"
@@ -87,6 +88,8 @@ class EnergyTrainer(StructuredTrainer):
         check_data_parallel(args, self.accelerator)
         _check_dense(self.space, self.model)
         check_label_values(self.space, train_dataset=train_dataset, eval_dataset=eval_dataset)
+        check_all_known(self.space, train_dataset=train_dataset, eval_dataset=eval_dataset)
+        check_no_weights(train_dataset)
         if task_net is not None:
             frozen: nn.Module = task_net
             frozen.to(args.device).eval().requires_grad_(False)

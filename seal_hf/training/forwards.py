@@ -20,6 +20,7 @@ from .alignment import row_pulls
 from .base import encoder_inputs
 from .meters import Meters
 
+HELD = 2  # stream of what candidates hold where labels are unknown; that of an evaluation's samples is 1
 EVALUATION_SAMPLES = 8  # of each row, which the energy is to tell from gold
 
 
@@ -50,8 +51,10 @@ class TwoNets:
 
     def micro_batch(self, i: int, outputs: Any, inputs: dict[str, Tensor]) -> MicroBatch:
         """Micro-batch `i` of a window, with the graph of its logits."""
-        given = (encoder_inputs(inputs), inputs["labels"], self.trainer.space.of(inputs))
-        return MicroBatch(*given, outputs.logits, self._features(outputs, inputs), partial(self.noise, i))
+        labels, logits = inputs["labels"], outputs.logits
+        space = self.trainer.space.of(inputs).holding(logits, labels, partial(self.noise, i, 0, HELD))
+        given = (encoder_inputs(inputs), labels, space, logits)
+        return MicroBatch(*given, self._features(outputs, inputs), partial(self.noise, i))
 
     def detached(self, i: int, outputs: Any, inputs: dict[str, Tensor]) -> MicroBatch:
         """Micro-batch `i` as the loss-net's phase reads it, with what the extensions add. Without `outputs`, the
@@ -72,10 +75,11 @@ class TwoNets:
         with self.trainer.accelerator.autocast():
             return self.trainer.loss_net.encode(batch.inputs, batch.features)
 
-    def noise(self, micro_batch: int, update: int) -> torch.Generator:
-        """Stateless: depends on (seed, step, update, rank, micro-batch) alone, so resume is exact and ranks differ."""
+    def noise(self, micro_batch: int, update: int, *stream: int) -> torch.Generator:
+        """Stateless: depends on (seed, step, update, rank, micro-batch, stream) alone, so resume is exact and ranks
+        differ."""
         args, step = self.trainer.args, self.trainer.state.global_step
-        return stateless_noise(args.device, args.seed, step, update, args.process_index, micro_batch)
+        return stateless_noise(args.device, args.seed, step, update, args.process_index, micro_batch, *stream)
 
     def meter_evaluation(self, outputs: Any, inputs: dict[str, Tensor]) -> None:
         """Energies of output and gold are reported beside the evaluation loss, since the loss-net moves; where the
@@ -85,7 +89,8 @@ class TwoNets:
             return
         was_training = trainer.loss_net.training
         trainer.loss_net.eval()
-        batch, space = self.micro_batch(0, outputs, inputs), trainer.space
+        batch = self.micro_batch(0, outputs, inputs)
+        space = batch.space
         encoded, (gold, mask) = self.encode(batch), space.gold(batch.labels)
         if space.has_all_gold and trainer.is_in_train:
             trainer.alignment.add(trainer.accelerator.gather_for_metrics(self._pulls(batch, encoded, gold, mask)))
@@ -104,13 +109,13 @@ class TwoNets:
 
     def _pulls(self, batch: MicroBatch, encoded: Tensor, gold: Tensor, mask: Tensor | None) -> Tensor:
         """Of each row of an evaluation, see [`row_pulls`]."""
-        trainer, space = self.trainer, self.trainer.space
+        trainer, space = self.trainer, batch.space
 
         def energy_term(logits: Tensor) -> Tensor:
             row, cost = trainer.energy_loss.task_row(space, space.output(logits), gold, mask)
             return trainer.energy_loss.task_term(trainer.loss_net.energies(encoded, row, mask), cost)
 
-        return row_pulls(batch.logits, energy_term, lambda logits: space.task_loss(logits, batch.labels, None))
+        return row_pulls(batch.logits, energy_term, lambda logits: trainer.space.task_loss(logits, batch.labels, None))
 
     def _evaluation_noise(self) -> torch.Generator:
         """Of each batch of an evaluation its own; the key is longer than that of any noise in training."""

@@ -9,11 +9,52 @@ from ..energy_losses import EnergyLoss
 from ..extensions import EXTENSIONS, Extension, Run
 from ..nets.feature_cache import with_features
 from ..second_net.learner import Learner, reduces_sparse
-from ..spaces import OutputSpace
+from ..spaces import SPACES, OutputSpace
+from ..task_losses.own import OwnBatchLoss, OwnTaskLoss
 from ..utils.compat import enable_gradient_checkpointing
 from .arguments import SealTrainingArguments
 from .checks import check_feature_cache, check_run, tell_problem_type
 from .launchers import spare_crf
+from .loss_weights import weigh_classes
+
+
+def own_loss(task_loss: Any, compute_loss_func: Any, space: OutputSpace | None) -> OwnTaskLoss | None:
+    """The user's own task loss, by what a trainer is given.
+
+    Raises:
+        ValueError: two of them, or one beside a space, which has its own.
+    """
+    given = {"task_loss": task_loss, "compute_loss_func": compute_loss_func, "space": space}
+    names = [f"`{name}`" for name, value in given.items() if value is not None]
+    if len(names) > 1:
+        raise ValueError(f"{' and '.join(names)} are given, and each has the task loss. Leave all but one out.")
+    if isinstance(task_loss, str):
+        raise ValueError(f"`task_loss` is {task_loss!r}, a name; expected a function. Give the name in the arguments.")
+    if compute_loss_func is not None:
+        return OwnBatchLoss(compute_loss_func)
+    return None if task_loss is None else OwnTaskLoss(task_loss)
+
+
+def made_space(trainer: Any) -> OutputSpace:
+    """The output space of a trainer's run, as given or by its arguments, with its task loss, that knows the labels.
+
+    Raises:
+        ValueError: a task loss, or weights in it, that these outputs or this task-net do not have.
+    """
+    args, task_net, space = trainer.args, trainer.model, trainer._given_space
+    if space is None:
+        kind = SPACES[trainer.loss_net.config.space] if trainer.loss_net else trainer._space_class
+        space = kind.from_arguments(args, task_net)
+    if trainer._own_loss is not None:
+        if getattr(space.loss, "crf", None) is not None:
+            raise ValueError(
+                "The task-net has a CRF, which the arguments' task_loss='crf' trains, and no own loss does."
+            )
+        space.loss = trainer._own_loss
+    weigh_classes(space, args, task_net, trainer.train_dataset)
+    for dataset in (trainer.train_dataset, trainer.eval_dataset):
+        trainer.see(space, dataset)
+    return space
 
 
 def prepare_run(trainer: Any) -> None:

@@ -23,7 +23,7 @@ def label_figures(
 
     Args:
         probabilities: (N, L) in [0, 1].
-        gold: (N, L), 0 or 1.
+        gold: (N, L), 0 or 1, or -1, unknown.
         labels: L names.
         stored: the decisions of the task-net.
         options: `decoder` names another one; `refit` fits all numbers anew on these rows.
@@ -34,7 +34,7 @@ def label_figures(
     decisions = stored
     if options.refit:
         decisions = LabelDecisions.fit(
-            probabilities, gold, never_empty=bool(gold.any(1).all()), decoder=options.decoder
+            probabilities, gold, never_empty=bool((gold > 0).any(1).all()), decoder=options.decoder
         )
     chosen = decisions.decoder if options.refit or options.decoder is None else options.decoder
     sets = decisions.decide_by(probabilities, decisions.names)

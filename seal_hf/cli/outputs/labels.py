@@ -97,7 +97,9 @@ class LabelOutput(OutputKind):
             if (value := getattr(options, name, default)) != default
         }
         check_owner(cells, "tables", f"{options.input} is ARFF, whose attributes are the labels")
-        return ArffReader(find_arff(options.input, options.split), self.labels, size, gold)
+        weights = (self.config.get("inputs") or {}).get("sample_weight")
+        unread = [] if weights is None else [weights]
+        return ArffReader(find_arff(options.input, options.split), self.labels, size, gold, unread)
 
     @property
     def _label_column(self) -> str:
@@ -205,4 +207,7 @@ class LabelOutput(OutputKind):
             names, label_format = reader.label_names, self.options.label_format
         if isinstance(reader, ColumnLabelReader):
             label_format = "multi_hot"
-        return gold_labels(cells, self.labels, names, label_format, self.options.input)
+        gold = gold_labels(cells, self.labels, names, label_format, self.options.input)
+        for row, places in enumerate(getattr(reader, "unknown", ())):
+            gold[row, places] = -1
+        return gold

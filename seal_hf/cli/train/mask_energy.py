@@ -31,6 +31,7 @@ class ModelArguments:
         default=None,
         metadata={"help": "Where crops begin at evaluation, in both directions; default: as few as cover the image."},
     )
+    width: int = field(default=64, metadata={"help": "Channels of the network's first convolution (the papers: 64)."})
     picture: int = field(default=0, metadata={"help": "Draw so many test images, truth and prediction (matplotlib)."})
 
 
@@ -44,7 +45,8 @@ def make_trainer(data: SegmentationData, arguments: Arguments) -> Prepared:
     if crop is not None:
         for side in data.image_size:
             crop_offsets(side, crop, offsets)  # fails where they do not fit
-    network, path = SealForSegmentation.for_data(data).loss_net, nets.task_net_path
+    network = SealForSegmentation.for_data(data, energy_options={"width": nets.width}).loss_net
+    path = nets.task_net_path
     processor = AutoImageProcessor.from_pretrained(path) if path else fcn_image_processor()
     scaling = pixel_scaling(processor)
     seed = training.seed if training.data_seed is None else training.data_seed

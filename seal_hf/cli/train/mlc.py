@@ -106,8 +106,9 @@ def make_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
         callbacks=arguments.callbacks,
     )
     trainer.test_dataset = rows.get("test")
-    if arguments.data.text_column is not None:
-        trainer.train_dataset.inputs["text_column"] = arguments.data.text_column
+    chosen = {name: getattr(arguments.data, name) for name in ("text_column", "sample_weight")}
+    if chosen := {name: column for name, column in chosen.items() if column is not None}:
+        trainer.train_dataset.inputs = {**(trainer.train_dataset.inputs or {}), **chosen}
     if cut := trainer.train_dataset.num_cut:
         print(
             f"{data.name}, train: {cut} of {len(data.train)} texts are longer than {max_length} tokens, and cut "

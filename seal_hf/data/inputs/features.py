@@ -75,6 +75,10 @@ class ArffReader:
         input_size: the number of the model's features. It tells whether attributes that identify rows were dropped in
             training, kept as a number, or taken for features.
         gold: read gold labels, from the attributes of these names, or from Clus' class attribute.
+        unread: names of attributes that are no features, such as the weights of rows.
+
+    Attributes:
+        unknown: of each row whose gold labels were read, the places of those that are unknown, `?`.
 
     Raises:
         DataError: other features or, with `gold`, other labels than the model has; a damaged row, when it is reached.
@@ -82,15 +86,23 @@ class ArffReader:
 
     label_names = None  # gold labels are names
     types = None
+    unknown: list[list[int]] = []
 
-    def __init__(self, source: ArffSource, labels: Sequence[str], input_size: int, gold: bool = False):
+    def __init__(
+        self,
+        source: ArffSource,
+        labels: Sequence[str],
+        input_size: int,
+        gold: bool = False,
+        unread: Collection[str] = (),
+    ):
         path, self.only, self.train, note = source
         self.file, self.labels, self.gold = ArffFile(path), list(labels), gold
         self.notes = [note] if note else []
         place = {name: i for i, name in enumerate(self.file.names)}
         self.columns: Sequence[str] = self.file.names
         self._labels = [place[name] for name in labels if name in place]
-        skipped = {*self._labels, self.file.class_index}
+        skipped = {*self._labels, self.file.class_index, *(place[name] for name in unread if name in place)}
         self._features = [i for i in range(len(place)) if i not in skipped]
         if gold and self.file.class_index is None and len(self._labels) < len(self.labels):
             missing = [name for name in labels if name not in place]
@@ -106,6 +118,7 @@ class ArffReader:
         return count if self.only is None else len(self.only)
 
     def chunks(self, size: int) -> Iterator[Chunk]:
+        self.unknown = []
         for part in parts(self._rows(), size):
             lines, values = [number for number, _ in part], [row for _, row in part]
             rows = [dict(zip(self.columns, row, strict=True)) for row in values]
@@ -158,11 +171,12 @@ class ArffReader:
             root = [ROOT] if ROOT in self.labels else []
             return [root + [node for path in _paths(cell) for node in ancestors(path)] for cell in cells]
         found, names = self._numbers(rows, self._labels, [], False)
-        wrong = np.argwhere((found != 0) & (found != 1))
+        wrong = np.argwhere((found != 0) & (found != 1) & ~np.isnan(found))
         if len(wrong) or names != self.labels:
             line = f", line {lines[wrong[0][0]]}" if len(wrong) else ""
             raise DataError(f"{self.file.path}{line}: labels are 0 or 1 (no or yes); other values are found.")
-        return [[names[i] for i in np.flatnonzero(row).tolist()] for row in found]
+        self.unknown += [np.flatnonzero(np.isnan(row)).tolist() for row in found]
+        return [[names[i] for i in np.flatnonzero(row == 1).tolist()] for row in found]
 
     def _numbers(
         self, rows: Values, places: Sequence[int], identifiers: Collection[str], keep_id: bool

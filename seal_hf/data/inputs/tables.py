@@ -177,7 +177,7 @@ class TextReader:
     def _gold(self, part: Sequence[Row]) -> list[list] | None:
         if self.label_column is None:
             return None
-        return [label_cell(row[self.label_column], self.table.place(number)) for number, row in part]
+        return [label_cell(row[self.label_column], self.table.place(number), keep_empty=True) for number, row in part]
 
 
 class ColumnLabelReader(TextReader):

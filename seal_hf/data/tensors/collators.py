@@ -153,7 +153,7 @@ def collate_rows(features: list[dict[str, Any]]) -> dict[str, Tensor]:
 
 
 def tokenize(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int) -> TensorRows:
-    """Column `text` -> padded token ids per batch; `labels` are kept.
+    """Column `text` -> padded token ids per batch; `labels` and `sample_weight` are kept.
 
     Args:
         dataset: columns `text` and `labels`.
@@ -173,9 +173,8 @@ def tokenize(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: i
         cut = [len(row.overflowing) > 0 for row in found.encodings or ()]
         return {**found, "cut": cut or [len(ids) == max_length for ids in found["input_ids"]]}
 
-    encoded = dataset.map(
-        encode, batched=True, remove_columns=[name for name in dataset.column_names if name != "labels"]
-    )
+    dropped = [name for name in dataset.column_names if name not in ("labels", "sample_weight")]
+    encoded = dataset.map(encode, batched=True, remove_columns=dropped)
     num_cut, encoded = sum(encoded["cut"][:]), encoded.remove_columns("cut")
     padding = {"input_ids": tokenizer.pad_token_id or 0, "attention_mask": 0, "token_type_ids": 0}
     rows = TensorRows(encoded, {name: value for name, value in padding.items() if name in encoded.column_names})

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...metrics.multilabel import example_f1, tune_threshold
+from ...metrics.multilabel import example_f1, tune_threshold, with_known_labels
 from ..decoders import decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
 from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, log_odds, simplest_of_the_best
 
@@ -145,7 +145,7 @@ class LabelDecisions(Decisions):
 
         Args:
             probabilities: (N, L) in [0, 1], of the validation rows.
-            labels: (N, L), 0 or 1.
+            labels: (N, L), 0 or 1, or -1 or NaN, unknown; rows of which nothing is known are left out.
             never_empty: True where every training row has a label.
             empty_score: as in `multilabel_metrics`. Where each of these rows has a label, expected-F1 decoding takes 0.
             decoder: taken in place of what cross-fitting would choose; one that never decides an empty set, too.
@@ -154,6 +154,7 @@ class LabelDecisions(Decisions):
         Raises:
             ValueError: as `multilabel_metrics`; or an unknown decoder.
         """
+        probabilities, labels = with_known_labels(probabilities, labels)
         asked = decoder is not None and decoder.endswith(NEVER_EMPTY)
         numbers = cls._fitted(probabilities, labels, never_empty or asked, empty_score)
         if decoder is None:
@@ -205,7 +206,7 @@ class LabelDecisions(Decisions):
             thresholds=thresholds,
             calibration=platt_scaling(probabilities, labels) if "calibrated_f1" in needed else None,
             never_empty=never_empty,
-            empty_score=0.0 if np.asarray(labels).any(1).all() else empty_score,
+            empty_score=0.0 if (np.asarray(labels) > 0).any(1).all() else empty_score,
         )
 
     def offsets(self, decoder: str | None = None) -> np.ndarray | float:

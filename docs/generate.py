@@ -1,0 +1,157 @@
+"""Pages that are made of the code when the documentation is built: flags of the programs, arguments, names of the API,
+packaged recipes; and the tutorials as scripts and notebooks. What it writes is not committed."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from inspect import getdoc
+from pathlib import Path
+from typing import Any
+
+import seal_hf.api
+from seal_hf.__main__ import COMMANDS
+from seal_hf.cli.recipes import DEFAULT_RECIPES
+from seal_hf.cli.train.program import Program
+
+ROOMS = {  # room of the package -> title in the reference, in the order of the page
+    "trainer": "Trainers",
+    "training": "Trainers",
+    "models": "Models",
+    "data": "Data",
+    "energies": "Energies",
+    "energy_losses": "Energy losses",
+    "task_losses": "Task losses",
+    "spaces": "Output spaces and rewards",
+    "inference": "Inference",
+    "implicit": "Implicit gradients",
+    "second_net": "The loss-net",
+    "nets": "Small nets",
+    "structures": "Structures",
+}
+
+
+def write(docs: Path) -> None:
+    """Everything that is generated, under `docs`."""
+    reference = docs / "reference/generated"
+    reference.mkdir(exist_ok=True)
+    pages = {"command": command_page(), "arguments": arguments_page(), "api": api_page(), "recipes": recipes_page()}
+    for name, text in pages.items():
+        (reference / f"{name}.md").write_text(text, encoding="utf-8")
+    downloads = docs / "_static/tutorials"
+    downloads.mkdir(parents=True, exist_ok=True)
+    for page in sorted((docs / "tutorials").glob("*.md")):
+        write_downloads(page, downloads)
+
+
+def command_page() -> str:
+    """The flags of the programs that train, by the group that they come from."""
+    lines = ["# Flags of the programs", ""]
+    lines += ["The Trainer's own arguments are flags too. A recipe holds the same names as keys.", ""]
+    for name, (where, what) in COMMANDS.items():
+        if not name.startswith("train "):
+            continue
+        program: Program = importlib.import_module(where.split(":")[0]).PROGRAM
+        lines += [f"## `seal-hf {name}`", "", f"{what[0].upper()}{what[1:]}.", ""]
+        lines += ["| flag | default | meaning |", "|---|---|---|"]
+        for kind in program.arguments[:3]:
+            lines += [flag_row(field) for field in dataclasses.fields(kind)]
+        lines += ["", f"And [the arguments of the training](arguments.md#{program.arguments[3].__name__.lower()}).", ""]
+    return "\n".join(lines)
+
+
+def flag_row(field: dataclasses.Field) -> str:
+    shown = "" if field.default in (None, dataclasses.MISSING) else f"`{field.default}`"
+    return f"| `--{field.name}` | {shown} | {cell(field.metadata.get('help', ''))} |"
+
+
+def cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def arguments_page() -> str:
+    """What the docstrings of the arguments say, section by section."""
+    lines = ["# Arguments of the training", ""]
+    for kind in (seal_hf.api.SealTrainingArguments, seal_hf.api.EnergyTrainingArguments):
+        lines += [f"## {kind.__name__}", ""]
+        for title, entries in sections(getdoc(kind) or ""):
+            lines += [f"### {title}", "", "| argument | type and default | meaning |", "|---|---|---|"]
+            lines += [f"| {names} | {cell(kind)} | {cell(text)} |" for names, kind, text in entries]
+            lines.append("")
+    return "\n".join(lines)
+
+
+def sections(doc: str) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
+    """Of a docstring of arguments: the title of each section, and its entries: names, type with default, text."""
+    for match in re.finditer(r"^Parameters that control (.+?):\n((?:    .*\n?|\n)+)", doc, re.MULTILINE):
+        title = re.sub(r"\s+", " ", match[1])
+        entries = []
+        for entry in re.split(r"\n(?=    \S)", match[2].rstrip()):
+            text = re.sub(r"\s+", " ", entry.strip())
+            head, _, meaning = text.partition("): ")
+            found = re.findall(r"(\w+) \(([^()]*(?:\([^()]*\)[^()]*)*)", head + ")")
+            names = ", ".join(f"`{name}`" for name, _ in found)
+            entries.append((names, "; ".join(kind for _, kind in found), meaning[:1].upper() + meaning[1:]))
+        yield title[0].upper() + title[1:], entries
+
+
+def api_page() -> str:
+    """Every public name with its docstring, by room."""
+    by_title: dict[str, list[str]] = defaultdict(list)
+    for name in seal_hf.api.__all__:
+        found: Any = getattr(seal_hf.api, name)
+        module = getattr(found, "__module__", "")
+        room = module.split(".")[1] if module.startswith("seal_hf.") else "registries"
+        by_title[ROOMS.get(room, "Registries")].append(name)
+    lines = ["# API", "", "Names to import from `seal_hf`.", ""]
+    for title in dict.fromkeys([*ROOMS.values(), "Registries"]):
+        lines += [f"## {title}", ""]
+        for name in by_title[title]:
+            lines += directive(name)
+    lines += ["## Metrics", "", "`seal_hf.metrics`, for `compute_metrics=`.", ""]
+    lines += ["```{eval-rst}", ".. automodule:: seal_hf.metrics", "   :imported-members:", "```", ""]
+    return "\n".join(lines)
+
+
+def directive(name: str) -> list[str]:
+    found = getattr(seal_hf.api, name)
+    if isinstance(found, dict):
+        keys = ", ".join(f"`{key}`" for key in found)
+        return [f"**`{name}`**: {keys}.", ""]
+    kind = "autoclass" if isinstance(found, type) else "autofunction"
+    return ["```{eval-rst}", f".. {kind}:: seal_hf.{name}", "```", ""]
+
+
+def as_rst(app: Any, what: str, name: str, found: Any, options: Any, lines: list[str]) -> None:
+    """Our docstrings are Markdown in the layout of Google's: what reStructuredText would read otherwise is escaped."""
+    if name.endswith("TrainingArguments"):
+        lines[:] = [lines[0].replace("[`~", "`").replace("`]", "`"), "", "Its arguments have a page of their own."]
+    for number, line in enumerate(lines):
+        parts = re.split(r"(\[?`[^`]+`\]?)", line)
+        parts[::2] = [re.sub(r"([*|\\]|_(?!\w))", r"\\\1", text) for text in parts[::2]]
+        parts[1::2] = [code_as_rst(code.strip("[]").strip("`").lstrip("~")) for code in parts[1::2]]
+        lines[number] = "".join(parts)
+
+
+def code_as_rst(code: str) -> str:
+    return f":py:obj:`~seal_hf.{code}`" if code in seal_hf.api.__all__ else f"``{code}``"
+
+
+def recipes_page() -> str:
+    """The packaged recipes as they are."""
+    lines = ["# Packaged recipes", "", "A program takes one of these where no `--recipe` is given.", ""]
+    for file in sorted(DEFAULT_RECIPES.glob("*.yaml")):
+        lines += [f"## {file.stem}", "", "```yaml", file.read_text(encoding="utf-8").rstrip(), "```", ""]
+    return "\n".join(lines)
+
+
+def write_downloads(page: Path, folder: Path) -> None:
+    """A tutorial as a script and as a notebook: prose as comments, blocks of Python as cells."""
+    import jupytext
+
+    notebook = jupytext.reads(page.read_text(encoding="utf-8"), fmt="md")
+    for suffix, fmt in ((".py", "py:percent"), (".ipynb", "ipynb")):
+        jupytext.write(notebook, folder / f"{page.stem}{suffix}", fmt=fmt)

@@ -1,0 +1,94 @@
+"""Files of weights: a number for each label name."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .common import DataError
+
+
+def weights_of(given: Any, names: Sequence[str], argument: str) -> list[float]:
+    """Weights in the order of label names.
+
+    Args:
+        given: a file, JSON `{name: weight}` or csv with a name and a weight per line; or such a mapping; or a list of
+            weights in the order of `names`.
+        names: L different label names.
+        argument: what messages call it.
+
+    Returns:
+        L numbers, at least 0.
+
+    Raises:
+        DataError: no such file, or one that is not of this form; names that are unknown, missing or there twice; a
+            weight that is no finite number of at least 0.
+    """
+    place = f"`{argument}`"
+    if isinstance(given, str):
+        given, place = _read(Path(given), argument), f"`{argument}` {given}"
+    if isinstance(given, Mapping):
+        _check_names([str(name) for name in given], names, place)
+        by_name = {str(name): value for name, value in given.items()}
+        given = [by_name[name] for name in names]
+    if len(given) != len(names):
+        raise DataError(f"{place} has {len(given)} weights, and there are {len(names)} labels. Give one for each.")
+    return [_weight(value, f"{place}, label {name!r}") for name, value in zip(names, given, strict=True)]
+
+
+def _check_names(found: Sequence[str], names: Sequence[str], place: str) -> None:
+    for what, wrong in (
+        ("unknown labels", [name for name in found if name not in set(names)]),
+        ("no weight of the labels", [name for name in names if name not in set(found)]),
+    ):
+        if wrong:
+            shown = ", ".join(wrong[:5]) + (f" and {len(wrong) - 5} more" if len(wrong) > 5 else "")
+            raise DataError(f"{place} has {what} {shown}; the labels are {', '.join(names[:20])}. Correct the names.")
+
+
+def _weight(value: Any, place: str) -> float:
+    try:
+        weight = float(value)
+    except (TypeError, ValueError):
+        weight = math.nan
+    if not (math.isfinite(weight) and weight >= 0) or isinstance(value, bool):
+        raise DataError(f"{place}: the weight is {value!r}, expected a finite number of at least 0.")
+    return weight
+
+
+def _read(path: Path, argument: str) -> dict[str, Any]:
+    """Name -> weight, as the file has it."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"`{argument}` is {str(path)!r}, which is no readable file: {error}. Give 'balanced' or 'sqrt', where they "
+            "are known, or a JSON or csv file of label name and weight."
+        ) from error
+    if path.suffix == ".json":
+        try:
+            pairs = json.loads(text, object_pairs_hook=list)  # which keeps a name that is there twice
+        except ValueError as error:
+            raise DataError(f"`{argument}` {path}: not readable as JSON: {error}") from error
+        if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):
+            raise DataError(f'`{argument}` {path}: expected an object, {{"name": weight, ...}}.')
+    else:
+        pairs = [row for row in csv.reader(text.splitlines()) if row]
+        wrong = next((row for row in pairs if len(row) != 2), None)
+        if wrong is not None:
+            raise DataError(f"`{argument}` {path}: expected a label name and a weight per line; found {wrong}.")
+        pairs = [(name.strip(), value.strip()) for name, value in pairs]
+        if pairs and pairs[0] in HEADERS:
+            pairs = pairs[1:]
+    names = [name for name, _ in pairs]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"`{argument}` {path}: label {twice!r} is there twice. Keep one.")
+    return dict(pairs)
+
+
+HEADERS = [(name, "weight") for name in ("name", "label", "tag", "class")]

@@ -1,0 +1,77 @@
+"""Weights in the task loss: of labels and tags, and the arguments that say them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from ..data.weight_files import weights_of
+from ..spaces import OutputSpace
+from .label_parts import label_parts
+
+RULES = ("balanced", "sqrt")
+
+
+@dataclass
+class LossWeightArguments:
+    """Weights in the task loss: each is a JSON or csv file of name and weight, such a mapping, or a list in the labels'
+    order; `balanced` and `sqrt` count the training rows.
+
+    The evaluation's loss has them too, since the rule of `energy_weight` asks whether the loss that is trained still
+    falls. A column `sample_weight` of the training rows weighs whole rows, in training alone: Σ_i w_i ℓ_i / B.
+
+    pos_weight (`str`, `dict` or `list`, optional): w⁺ of labels that are present, in `cross_entropy`, `focal` and
+        `asymmetric`, as `pos_weight` of torch's `BCEWithLogitsLoss`. `balanced`: how many training rows lack the label,
+        by how many have it; `sqrt`: its square root.
+    label_weight (`str`, `dict` or `list`, optional): w of labels, present or not, as `weight` there.
+    class_weight (`str`, `dict` or `list`, optional): of tags in `cross_entropy` and `unique_roles`, as `weight` of
+        torch's `CrossEntropyLoss`. `balanced`: N / (C n_c) of N tags, n_c of them of this one, as scikit-learn;
+        `sqrt`: its square root.
+    """
+
+    pos_weight: dict[str, float] | str | None = field(
+        default=None, metadata={"help": "Weights of present labels: balanced, sqrt, or a file of label and weight."}
+    )
+    label_weight: dict[str, float] | str | None = field(
+        default=None, metadata={"help": "Weights of labels: a JSON or csv file of label and weight."}
+    )
+    class_weight: dict[str, float] | str | None = field(
+        default=None, metadata={"help": "Weights of tags: balanced, sqrt, or a file of tag and weight."}
+    )
+
+
+WEIGHTS = ("pos_weight", "label_weight", "class_weight")
+
+
+def weigh_classes(space: OutputSpace, args: Any, task_net: PreTrainedModel, train_dataset: Any) -> None:
+    """Give a space's task loss the weights that the arguments ask for.
+
+    Args:
+        args: [`SealTrainingArguments`].
+        task_net: says the names of the labels.
+        train_dataset: whose labels `balanced` and `sqrt` count; None: of a trainer that only evaluates, they are 1.
+
+    Raises:
+        ValueError: weights that the outputs or the task loss do not have; a file that is not of its form.
+    """
+    given = {name: value for name in WEIGHTS if (value := getattr(args, name)) is not None}
+    if not given:
+        return
+    config: Any = task_net.config
+    names = [config.id2label[i] for i in range(config.num_labels)]
+    space.check_weights(given)
+    space.weigh({name: _weights(name, value, names, space, train_dataset) for name, value in given.items()})
+
+
+def _weights(argument: str, given: Any, names: list[str], space: OutputSpace, train_dataset: Any) -> Tensor:
+    """(L,) float32."""
+    if given not in RULES or argument == "label_weight":
+        return torch.tensor(weights_of(given, names, argument), dtype=torch.float32)
+    if train_dataset is None:
+        return torch.ones(len(names))
+    balanced = space.balance(label_parts(train_dataset)).float()
+    return balanced.sqrt() if given == "sqrt" else balanced

@@ -1,0 +1,119 @@
+"""The documentation: its code runs, its commands exist, its links lead somewhere, its pictures are described.
+
+Blocks of Python run in their order, each page in one namespace and in an empty folder, with two training steps. A
+block below `<!-- file: NAME -->` is that file; `mine.csv` is there too. What cannot run is below
+`<!-- not run: REASON -->`. The encoder that pages name is a tiny one here.
+"""
+
+import contextlib
+import io
+import re
+import shlex
+import warnings
+from pathlib import Path
+
+import pytest
+from tiny_models import tiny_config, tiny_tokenizer
+from transformers import AutoModel, TrainingArguments
+
+from seal_hf import ENERGIES, ENERGY_LOSSES, TASK_LOSSES
+from seal_hf.__main__ import COMMANDS
+from seal_hf.cli.known_flags import mistyped_flag
+from seal_hf.data import digit_masks
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("[!_]*/*.md"))
+PAGES += ["docs/index.md", "README.md"]
+ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
+BLOCK = re.compile(r"(?:<!-- (file|not run): (.+?) -->\n+)?^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+PROSE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.DOTALL | re.MULTILINE)  # what is no prose
+
+
+def text_of(page):
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def blocks(page):
+    """(what the comment above says, its value, language, text) of each fenced block."""
+    return [match.groups() for match in BLOCK.finditer(text_of(page))]
+
+
+def has_code(page):
+    return any(language == "python" and comment is None for comment, _, language, _ in blocks(page))
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("encoder")
+    AutoModel.from_config(tiny_config("bert")).save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def two_steps(monkeypatch):
+    """Every run has two steps, and there are few images: what is tested here is that the code runs."""
+    whole = TrainingArguments.__post_init__
+
+    def short(self):
+        self.max_steps = 2
+        whole(self)
+
+    monkeypatch.setattr(TrainingArguments, "__post_init__", short)
+    monkeypatch.setattr(digit_masks, "SIZES", {"train": 16, "validation": 8, "test": 8})
+    registries = (ENERGIES, ENERGY_LOSSES, TASK_LOSSES)
+    before = [dict(registry) for registry in registries]
+    yield
+    for registry, names in zip(registries, before, strict=True):  # a page may add to them
+        registry.clear()
+        registry.update(names)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if has_code(page)])
+def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, encoder, two_steps):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.csv").write_text("text,labels\n" + 20 * "a red cat,warm|big\na grey dog,cold\n")
+    names = {"__name__": "__main__"}
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")  # as for a reader who runs it
+        for comment, value, language, text in blocks(page):
+            if comment == "file":
+                Path(value).write_text(text, encoding="utf-8")
+            elif language == "python" and comment is None:
+                exec(compile(text.replace(ENCODER, encoder), page, "exec"), names)  # noqa: S102 - our own page
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_commands_of_a_page_are_known(page):
+    shell = "\n".join(text for _, _, language, text in blocks(page) if language == "bash").replace("\\\n", " ")
+    for line in shell.splitlines():
+        words = shlex.split(line, comments=True)
+        if "seal-hf" not in words:
+            continue
+        words = words[words.index("seal-hf") + 1 :]
+        name = next((name for name in COMMANDS if words[: len(name.split())] == name.split()), None)
+        assert name or words[:1] == ["--help"] or "--help" in words, line
+        if name and name.startswith(("train", "compare")):
+            assert mistyped_flag(COMMANDS[name][0].split(":")[0], words) is None, line
+
+
+def anchors(page):
+    """Of the headings, as GitHub and MyST write them."""
+    titles = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", text_of(page), flags=re.DOTALL | re.MULTILINE), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere_and_pictures_are_described(page):
+    prose = PROSE.sub("", text_of(page))
+    assert re.findall(r"!\[\s*\]", prose) == []
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose):
+        if target.startswith(("http", "mailto:")):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (ROOT / page).parent / path if path else ROOT / page
+        if "generated/" in target or "_static/tutorials/" in target:  # made when the documentation is built
+            continue
+        assert file.exists(), target
+        if anchor and file.suffix == ".md":
+            assert anchor in anchors(file.relative_to(ROOT) if file.is_absolute() else file), target
