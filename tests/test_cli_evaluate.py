@@ -143,6 +143,21 @@ def test_gold_labels_in_any_form(texts, tmp_path, form):
         assert found["figures"] == expected["figures"] and found["labels"] == expected["labels"]
 
 
+def test_gold_labels_in_a_column_each(texts, tmp_path):
+    _, folder, table = texts
+    expected = evaluated(folder, write(tmp_path / "a.csv", labelled(table)), tmp_path / "results.json")
+    columns = dict(zip(reversed(LABELS), np.array(table["labels"][:])[:, ::-1].astype(int).T.tolist(), strict=True))
+    rows = [
+        {"text": text, **dict(zip(columns, values, strict=True))}
+        for text, *values in zip(table["text"][:], *columns.values(), strict=True)
+    ]
+    found = evaluated(folder, write(tmp_path / "b.csv", rows), tmp_path / "results.json")
+    assert found["figures"] == expected["figures"] and found["labels"] == expected["labels"]
+    rows[3]["joy"] = 2
+    with pytest.raises(ValueError, match="b.csv, line 5: the label column 'joy' holds '2'; expected 0 or 1"):
+        evaluated(folder, write(tmp_path / "b.csv", rows), tmp_path / "results.json")
+
+
 def test_features_are_judged_by_the_attributes_that_are_labels(features, tmp_path):
     trainer, folder, table = features
     probabilities, gold = by_trainer(trainer, TensorRows(table))

@@ -58,6 +58,19 @@ def test_columns_are_taken_in_the_order_that_is_asked_for(tmp_path):
     assert load_multilabel(path, label_columns=["threat", "toxic"]).label_names == ["threat", "toxic"]
 
 
+@pytest.mark.parametrize("unknown", ["", "-1", " nan"])
+def test_unknown_labels_and_weights_are_those_of_one_column_of_lists(tmp_path, unknown):
+    rows = [(text, *labels[:2], -1 if i % 4 == 0 else labels[2]) for i, (text, _, *labels) in enumerate(ROWS)]
+    lists = [(text, f'"[{a}, {b}, {c}]"', 1 + a) for text, a, b, c in rows]
+    expected = load_multilabel(csv(tmp_path / "d.csv", ["text", "labels", "w"], lists), sample_weight="w")
+    cells = [(text, a, b, unknown if c < 0 else c, 1 + a) for text, a, b, c in rows]
+    found = load_multilabel(csv(tmp_path / "e.csv", ["text", *NAMES, "w"], cells), sample_weight="w")
+    for split in ("train", "validation", "test"):
+        assert getattr(found, split)[:] == getattr(expected, split)[:]
+    assert found.label_names == NAMES
+    assert "10 of 120 labels of rows are unknown (-1): they count in no loss or figure." in found.notes
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

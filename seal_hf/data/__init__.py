@@ -97,7 +97,7 @@ def load_multilabel(
     if normalize not in NORMALIZE:
         raise DataError(f"`normalize` is {normalize!r}; it must be one of {', '.join(NORMALIZE)}.")
     common: dict[str, Any] = {"max_train_rows": max_train_rows, "seed": seed}
-    columns = Columns(text_column, label_column, label_columns, label_format)
+    columns = Columns(text_column, label_column, label_columns, label_format, sample_weight)
     dataset = fspath(dataset) if isinstance(dataset, PathLike) else dataset
     name = dataset or "digits" if isinstance(dataset, str | None) else "the table"
     path = _find(dataset, data_dir) if isinstance(dataset, str) and dataset != "digits" else None
@@ -107,7 +107,6 @@ def load_multilabel(
     _check_kind(name, features, normalize, keep_id, columns)
     if name == "digits" and sample_weight is not None:
         raise DataError("`sample_weight` names a column, and the embedded digits have none. Leave it out.")
-    common |= {} if sample_weight is None else {"sample_weight": sample_weight}
     if not isinstance(dataset, str | None):
         data = load_tables(in_memory(dataset), columns, **common)
     elif name == "digits":
@@ -115,7 +114,8 @@ def load_multilabel(
     elif path is None:
         data = load_tables(from_hub(name), columns, **common)
     elif features:
-        data = load_arff_folder(path, normalize=normalize, keep_id=keep_id, keep_root=keep_root, **common)
+        own: dict[str, Any] = {"keep_id": keep_id, "keep_root": keep_root, "sample_weight": sample_weight}
+        data = load_arff_folder(path, normalize=normalize, **own, **common)
     elif is_stored(path):
         data = load_tables(stored(path), columns, **common)
     else:
@@ -125,8 +125,8 @@ def load_multilabel(
 
 def _check_kind(name: str, features: bool, normalize: str, keep_id: bool, columns: Columns) -> None:
     """Raises DataError for options of features beside texts, or of texts beside features."""
-    defaults = Columns()._asdict()
-    wrong = [option for option, value in columns._asdict().items() if features and value != defaults[option]]
+    of_texts, defaults = columns._replace(sample_weight=None)._asdict(), Columns()._asdict()
+    wrong = [option for option, value in of_texts.items() if features and value != defaults[option]]
     wrong += [] if features else ["normalize"] * (normalize != "none") + ["keep_id"] * keep_id
     if wrong:
         kind, other = ("features", "texts") if features else ("texts", "features")

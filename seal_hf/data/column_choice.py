@@ -24,6 +24,7 @@ class Columns(NamedTuple):
     label_column: str | None = None
     label_columns: str | Sequence[str] | None = None
     label_format: str = "auto"
+    sample_weight: str | None = None
 
 
 class Chosen(NamedTuple):
@@ -76,7 +77,7 @@ def _each_label(asked: Columns, rows: Rows, source: str) -> Chosen:
     words = [asked.label_columns] if isinstance(asked.label_columns, str) else list(asked.label_columns)
     if is_all_but(words):
         text = asked.text_column or find_text_column(rows, (), source)
-        names = asked_columns(words, list(rows), (text, *INDEXES), source)
+        names = asked_columns(words, list(rows), (text, asked.sample_weight, *INDEXES), source)
     else:
         names = asked_columns(words, list(rows), (), source)
         text = asked.text_column or find_text_column(rows, names, source)
@@ -90,20 +91,23 @@ def _found_zero_one(asked: Columns, rows: Rows, source: str) -> Chosen:
             f"{source}: its first row ({few(list(rows))}) looks like data, not like names of columns. Put a header "
             "above it, such as text,labels."
         )
-    binary = [name for name, values in rows.items() if name not in INDEXES and is_zero_one(values)]
+    never = (*INDEXES, asked.sample_weight)
+    binary = [name for name, values in rows.items() if name not in never and is_zero_one(values)]
     try:
         text = asked.text_column or find_text_column(rows, binary, source)
     except DataError:
         text = None
-    others = [name for name in rows if name != text and name.lower() not in IDENTIFIERS and name not in INDEXES]
+    others = [name for name in rows if name != text and name.lower() not in IDENTIFIERS and name not in never]
     if text in rows and len(others) > 1 and others == [name for name in binary if name in others]:
         assert text is not None
         note = f"no column 'labels', and the others hold 0 and 1 alone: {_labels_of(others)}; texts: column {text!r}."
         return Chosen(text, None, others, note)
     hint = f" Columns that hold 0 and 1 alone ({few(binary)}) can be a label each: --label_columns." if binary else ""
+    if all(isinstance(value, str) for values in rows.values() for value in values[:1]):  # as of a file of lines
+        hint += " If its first row is data, put a header above it."
     raise DataError(
         f"{source} has no column 'labels' or 'label'; its columns are {', '.join(rows)}.{did_you_mean('labels', rows)} "
-        f"Name the right one with --label_column.{hint} If its first row is data, put a header above it."
+        f"Name the right one with --label_column.{hint}"
     )
 
 

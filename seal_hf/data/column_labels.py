@@ -11,7 +11,7 @@ from ..utils.messages import did_you_mean
 from .common import DataError
 
 NUMBERS = {0: 0.0, 1: 1.0, "0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "false": 0.0, "true": 1.0}  # what a cell means
-UNKNOWN = (-1, "-1", "-1.0", "", "nan", None)  # -1 in the matrix
+UNKNOWN = (-1, "-1", "-1.0", "", "nan", None)  # cells of labels that are not known
 ALL_BUT = "all_but"
 
 
@@ -20,7 +20,7 @@ def is_all_but(words: Sequence[str]) -> bool:
     return bool(words) and words[0].split(" ")[0] == ALL_BUT
 
 
-def asked_columns(words: Sequence[str], known: Sequence[str], never: Collection[str], source: str) -> list[str]:
+def asked_columns(words: Sequence[str], known: Sequence[str], never: Collection[str | None], source: str) -> list[str]:
     """The columns that `label_columns` asks for.
 
     Args:
@@ -51,17 +51,18 @@ def asked_columns(words: Sequence[str], known: Sequence[str], never: Collection[
 
 
 def is_zero_one(values: Sequence[Any]) -> bool:
-    """Whether a column holds 0 and 1 alone, as numbers, texts, or True and False; cells may be unknown, but not all."""
+    """Whether a column holds 0 and 1 alone, as numbers, texts, or True and False, beside labels that are unknown."""
     try:
         distinct = set(values)
     except TypeError:  # lists
         return False
     numbers = {_number(value) for value in distinct}
-    return None not in numbers and bool(numbers - {-1.0})
+    return bool(numbers & {0.0, 1.0}) and None not in numbers
 
 
 def column_labels(columns: Mapping[str, Sequence[Any]], place: Callable[[int], str]) -> np.ndarray:
-    """Columns of N values, one per label -> (N, L) float32 of 0 and 1, and -1 where a label is unknown.
+    """Columns of N values, one per label -> (N, L) float32 of 0 and 1, and -1 where a label is unknown: -1, an empty
+    cell, or NaN.
 
     Args:
         columns: values by label.
@@ -77,8 +78,8 @@ def column_labels(columns: Mapping[str, Sequence[Any]], place: Callable[[int], s
             number = known.get(value) if known is not None else None
             if number is None:
                 raise DataError(
-                    f"{place(row)}: the label column {name!r} holds {str(value)[:60]!r}; expected 0 or 1, or "
-                    "-1 or nothing where it is unknown. Correct it, or leave the column out with --label_columns."
+                    f"{place(row)}: the label column {name!r} holds {str(value)[:60]!r}; expected 0 or 1, or -1 or "
+                    "nothing where it is unknown. Correct it, or take the column out of the labels."
                 )
             matrix[row, i] = number
     return matrix
@@ -93,9 +94,9 @@ def _known_numbers(values: Sequence[Any]) -> dict[Any, float | None] | None:
 
 
 def _number(value: Any) -> float | None:
-    """0, 1, or -1 for unknown; None for anything else."""
+    """0 or 1, or -1 for what is unknown; None for anything else."""
     if isinstance(value, str):
         value = value.strip().lower()
-    if value in UNKNOWN or value != value:  # NaN
+    if value in UNKNOWN or value != value:
         return -1.0
     return NUMBERS.get(value) if isinstance(value, (str, int, float)) else None

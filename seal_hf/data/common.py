@@ -154,9 +154,7 @@ def fixed_size_column(values: np.ndarray) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
 
 
-def make_dataset(
-    inputs: np.ndarray | Sequence[str], labels: np.ndarray, weights: np.ndarray | None = None
-) -> Dataset:
+def make_dataset(inputs: np.ndarray | Sequence[str], labels: np.ndarray, weights: np.ndarray | None = None) -> Dataset:
     """A split from arrays: features (N, F) or N texts, labels (N, L), and perhaps weights (N,) of rows."""
     if isinstance(inputs, np.ndarray):
         columns = {"features": fixed_size_column(inputs)}
@@ -277,8 +275,9 @@ def label_data(
     check_splits({split: len(y) for split, y in labels.items()}, source)
     kept = {split: slice(max_train_rows if split == "train" else None) for split in labels if len(labels[split])}
     inputs, labels = ({split: by_split[split][rows] for split, rows in kept.items()} for by_split in (inputs, labels))
-    weigh = {"train": weights}
-    tables = {split: make_dataset(inputs[split], labels[split], weigh.get(split)) for split in kept}
+    tables = {
+        split: make_dataset(inputs[split], labels[split], weights if split == "train" else None) for split in kept
+    }
     return MultiLabelData(
         name,
         "features" if isinstance(inputs["train"], np.ndarray) else "text",

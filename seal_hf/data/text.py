@@ -46,13 +46,7 @@ class Reading:
     notes: list[str] = field(default_factory=list)
 
 
-def load_text(
-    path: Path,
-    columns: Columns,
-    max_train_rows: int | None = None,
-    seed: int = 0,
-    sample_weight: str | None = None,
-) -> MultiLabelData:
+def load_text(path: Path, columns: Columns, max_train_rows: int | None = None, seed: int = 0) -> MultiLabelData:
     """A file, split 80/10/10 with `seed`; or a folder with train, dev (validation) and test files, and perhaps
     `labels.txt`.
 
@@ -61,7 +55,6 @@ def load_text(
             where its folder has a `labels.txt`.
         columns: which to take. A cell of a column of label sets is a list, a JSON list, or values separated by comma,
             semicolon or bar.
-        sample_weight: a column of numbers, the weights of the training rows.
 
     Raises:
         DataError: naming the file, the column or the row.
@@ -76,16 +69,10 @@ def load_text(
         found.splits[split], lines = _read(file, names is not None, columns.label_column or LABELS[0])
         ids = id_column(found.splits[split].get("id"))
         found.origins[split] = Origins(str(file), lines=np.array(lines), ids=ids)
-    return _build(found, columns, max_train_rows, seed, sample_weight)
+    return _build(found, columns, max_train_rows, seed)
 
 
-def load_tables(
-    tables: Tables,
-    columns: Columns,
-    max_train_rows: int | None = None,
-    seed: int = 0,
-    sample_weight: str | None = None,
-) -> MultiLabelData:
+def load_tables(tables: Tables, columns: Columns, max_train_rows: int | None = None, seed: int = 0) -> MultiLabelData:
     """Tables with texts and label sets; a column of classes names its labels.
 
     Raises:
@@ -97,7 +84,7 @@ def load_tables(
         found.classes = found.classes or known
         readable = [name for name, kind in table.features.items() if not hasattr(kind, "decode_example")]  # no image
         found.splits[split] = {name: table[name][:] for name in readable}
-    return _build(found, columns, max_train_rows, seed, sample_weight)
+    return _build(found, columns, max_train_rows, seed)
 
 
 def _split_files(folder: Path) -> dict[str, Path]:
@@ -148,9 +135,7 @@ def _read(path: Path, has_label_list: bool, label_column: str) -> tuple[Rows, li
     return dict(zip(names, columns, strict=True)), lines
 
 
-def _build(
-    found: Reading, columns: Columns, max_train_rows: int | None, seed: int, sample_weight: str | None
-) -> MultiLabelData:
+def _build(found: Reading, columns: Columns, max_train_rows: int | None, seed: int) -> MultiLabelData:
     source, notes = found.source, found.notes
     first = next(iter(found.splits))
     chosen = choose(columns, found.splits[first], found.classes, place_of(source, first))
@@ -165,15 +150,9 @@ def _build(
         labels, names = _label_columns(found, chosen.each), chosen.each
     else:
         labels, names = _label_sets(found, chosen.labels, columns.label_format)
-    notes += name_notes(names, (np.concatenate(list(labels.values())) > 0).sum(0).tolist())
+    notes += name_notes(names, sum((matrix > 0).sum(0) for matrix in labels.values()).tolist())
     parts = complete_splits(labels, seed, notes)
-    weights = None
-    if sample_weight is not None:
-        key, ids = parts["train"]
-        need_column(sample_weight, found.splits[key], "sample_weight", place_of(source, key))
-        raw = read_weights(found.splits[key][sample_weight], sample_weight, place_of(source, key))
-        weights, note = with_mean_1(raw[ids][:max_train_rows], sample_weight, source)
-        notes.append(note)
+    weights = _weights(found, columns.sample_weight, *parts["train"], max_train_rows)
     return label_data(
         found.name,
         source,
@@ -185,6 +164,20 @@ def _build(
         max_train_rows,
         weights,
     )
+
+
+def _weights(
+    found: Reading, column: str | None, split: str, ids: np.ndarray, max_train_rows: int | None
+) -> np.ndarray | None:
+    """Weights of the first training rows, which are these rows of a split."""
+    if column is None:
+        return None
+    place = place_of(found.source, split)
+    need_column(column, found.splits[split], "sample_weight", place)
+    weights = read_weights(found.splits[split][column], column, place)[ids][:max_train_rows]
+    weights, note = with_mean_1(weights, column, found.source)
+    found.notes.append(note)
+    return weights
 
 
 def _label_columns(found: Reading, names: Sequence[str]) -> dict[str, np.ndarray]:
@@ -203,7 +196,9 @@ def _label_sets(found: Reading, column: str, label_format: str) -> tuple[dict[st
     cells, raw = {}, []
     for split, rows in found.splits.items():
         need_column(column, rows, "label_column", place_of(found.source, split))
-        cells[split] = [label_cell(v, place_of(found.source, split, i), True) for i, v in enumerate(rows[column])]
+        cells[split] = [
+            label_cell(v, place_of(found.source, split, i), keep_empty=True) for i, v in enumerate(rows[column])
+        ]
         raw += rows[column]
     classes = found.classes.get(column)
     if (

@@ -19,7 +19,7 @@ from ...data.column_choice import need_column
 from ...data.common import DataError
 from ...data.inputs.base import Chunk
 from ...data.inputs.features import ArffReader, FeatureTable, find_arff, is_arff
-from ...data.inputs.tables import TextReader, open_table, text_column_of
+from ...data.inputs.tables import ColumnLabelReader, TextReader, open_table, text_column_of
 from ...data.inputs.writers import Writer, table_writer
 from ...data.label_cells import cell_writer, gold_labels
 from ...inference.decisions import LabelDecisions, as_threshold
@@ -80,6 +80,8 @@ class LabelOutput(OutputKind):
         table = open_table(options.input, options.split, column)
         trained = (self.config.get("inputs") or {}).get("text_column")
         text_column = text_column_of(table, options.text_column, trained, column)
+        if gold and column not in table.columns and set(self.labels) <= set(table.columns):
+            return ColumnLabelReader(table, text_column, self.labels)
         return TextReader(table, text_column, self._gold_column(table.columns, table.source) if gold else None)
 
     def _features(self, gold: bool) -> Reader:
@@ -203,8 +205,11 @@ class LabelOutput(OutputKind):
 
     def _gold(self, reader: Reader) -> np.ndarray:
         cells = [cell for chunk in reader.chunks(self.rows_per_chunk) for cell in chunk.gold or ()]
-        is_table = isinstance(reader, TextReader)
-        names, label_format = (reader.label_names, self.options.label_format) if is_table else (None, "names")
+        names, label_format = None, "names"
+        if isinstance(reader, TextReader):
+            names, label_format = reader.label_names, self.options.label_format
+        if isinstance(reader, ColumnLabelReader):
+            label_format = "multi_hot"
         gold = gold_labels(cells, self.labels, names, label_format, self.options.input)
         for row, places in enumerate(getattr(reader, "unknown", ())):
             gold[row, places] = -1

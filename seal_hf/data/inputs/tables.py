@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from ..column_choice import find_text_column, need_column, text_cell
+from ..column_labels import column_labels
 from ..common import DataError
 from ..label_cells import is_number, label_cell
 from ..line_files import SUFFIXES, read_lines
@@ -177,6 +178,18 @@ class TextReader:
         if self.label_column is None:
             return None
         return [label_cell(row[self.label_column], self.table.place(number), keep_empty=True) for number, row in part]
+
+
+class ColumnLabelReader(TextReader):
+    """Texts of a table that has a column of 0 and 1 per label; gold sets are multi-hot, in the order of `labels`."""
+
+    def __init__(self, table: Table, text_column: str, labels: Sequence[str]):
+        super().__init__(table, text_column)
+        self.labels = labels
+
+    def _gold(self, part: Sequence[Row]) -> list[list] | None:
+        columns = {label: [row[label] for _, row in part] for label in self.labels}
+        return column_labels(columns, lambda i: self.table.place(part[i][0])).tolist()
 
 
 def open_table(name: str, split: str | None = None, label_column: str = "labels") -> Table:
