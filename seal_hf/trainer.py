@@ -27,7 +27,7 @@ from transformers.utils import ModelOutput, logging
 from .energy_losses import ENERGY_LOSSES, EnergyLoss
 from .extensions import Extension, MicroBatch
 from .inference.decisions import Decisions
-from .models import SealModel
+from .models import SealModel, kind_of
 from .nets.feature_cache import FEATURES
 from .reports import run_card
 from .second_net.learner import Learner
@@ -46,6 +46,7 @@ from .training.energy_weight import EnergyWeight, is_ruled
 from .training.forwards import PhaseMeters, TwoNets
 from .training.launchers import check_launcher
 from .training.setup import cache_features, loss_net_learner, made_extensions, prepare_run
+from .training.task_nets import with_loss_net
 from .training.window import Window
 from .utils.modules import frozen, train_mode
 
@@ -111,11 +112,12 @@ class SealTrainer(StructuredTrainer):
     """A [`~transformers.Trainer`] whose `model` is the plain task-net, with a loss-net trained beside it.
 
     Args:
-        model: a [`SealForMultiLabel`] or the like, or any model with the right logits together with `loss_net`.
+        model: a [`SealForMultiLabel`] or the like; or a plain task-net, which gets a fresh loss-net, as by
+            `SealForMultiLabel.from_task_net`, unless `loss_net` is given.
         args: [`SealTrainingArguments`].
         loss_net: a [`LossNet`], in place of the model's own, if it has one; not needed for `energy_loss="ce"`.
         space: the output space, with its task loss and options in place of those of `args`; default: the loss-net's,
-            else label sets, as `args` have them.
+            else the one that the task-net's class names, else label sets, as `args` have them.
         decode_predictions: evaluation gathers what the space decodes, tag ids (B, T) instead of logits, and gives that
             to `compute_metrics` and `predict`.
         kwargs: as for the Trainer. With `model_init`, the loss-net starts anew with every call.
@@ -287,8 +289,10 @@ class SealTrainer(StructuredTrainer):
 
     def _take_apart(self, model: Any, args: SealTrainingArguments) -> Any:
         """A SealForMultiLabel or the like gives the Trainer its task-net, and us its loss-net, if we have none."""
+        model = with_loss_net(model, args, self._given_loss_net, self._given_space)
+        if (kind := kind_of(model)) is not None:
+            self._space_class = kind.space_class
         if isinstance(model, SealModel):
-            self._space_class = model.space_class
             if self._given_loss_net is None:
                 self.loss_net = model.loss_net
             model = model.task_net
