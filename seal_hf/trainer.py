@@ -41,10 +41,11 @@ from .training.base import StructuredTrainer
 from .training.batch_repeats import NewEpoch, WindowRepeatSampler
 from .training.checkpoints import TwoNetCheckpoints
 from .training.decisions import fit_decisions
-from .training.decoding import PredictionDecoder
+from .training.decoding import PredictionDecoder, check_undecoded
 from .training.energy_weight import EnergyWeight, is_ruled
 from .training.forwards import PhaseMeters, TwoNets
 from .training.launchers import check_launcher
+from .training.rows import check_rows
 from .training.setup import cache_features, loss_net_learner, made_extensions, prepare_run
 from .training.task_nets import with_loss_net
 from .training.window import Window
@@ -269,15 +270,11 @@ class SealTrainer(StructuredTrainer):
         model = self._take_apart(model, args)
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
         if decode_predictions:
-            if self.preprocess_logits_for_metrics is not None:
-                raise ValueError(
-                    "`decode_predictions` is True, and `preprocess_logits_for_metrics` is given: both say what becomes "
-                    "of the logits in an evaluation. Leave one of them out."
-                )
+            check_undecoded(self.preprocess_logits_for_metrics)
             self.preprocess_logits_for_metrics = PredictionDecoder(self)
         prepare_run(self)
         checks.check_repeats(args, self.train_dataset)
-        checks.check_label_values(self.space, train_dataset=self.train_dataset, eval_dataset=self.eval_dataset)
+        check_rows(self)
         if self.loss_net is not None:
             self.loss_net.to(args.device)
             cache_features(self)
@@ -293,8 +290,7 @@ class SealTrainer(StructuredTrainer):
         if (kind := kind_of(model)) is not None:
             self._space_class = kind.space_class
         if isinstance(model, SealModel):
-            if self._given_loss_net is None:
-                self.loss_net = model.loss_net
+            self.loss_net = self._given_loss_net or model.loss_net
             model = model.task_net
         if args.energy_loss == CROSS_ENTROPY:
             self.loss_net = None

@@ -332,7 +332,7 @@ def check_columns(**datasets: Any) -> None:
     Raises:
         ValueError: naming the data set, its columns and the closest match; an empty one.
     """
-    for name, dataset in _each(datasets):
+    for name, dataset in each_dataset(datasets):
         columns = getattr(dataset, "column_names", None)
         if has_length(dataset) and len(dataset) == 0:
             raise ValueError(f"`{name}` is empty: it has no rows.")
@@ -352,7 +352,7 @@ def check_label_values(space: OutputSpace, **datasets: Any) -> None:
     Raises:
         ValueError: a value that is no label of this space, with its data set.
     """
-    for name, dataset in _each(datasets):
+    for name, dataset in each_dataset(datasets):
         for labels in _labels(dataset):
             try:
                 values = torch.as_tensor(labels)
@@ -364,11 +364,11 @@ def check_label_values(space: OutputSpace, **datasets: Any) -> None:
             space.check_values(values, name)
 
 
-def _each(datasets: Mapping) -> Iterator[tuple[str, object]]:
+def each_dataset(datasets: Mapping) -> Iterator[tuple[str, object]]:
     """Every data set that is there, those of a dictionary one by one, with what it is called."""
     for name, dataset in datasets.items():
         if isinstance(dataset, dict):
-            yield from _each({f"{name}[{key!r}]": part for key, part in dataset.items()})
+            yield from each_dataset({f"{name}[{key!r}]": part for key, part in dataset.items()})
         elif dataset is not None:
             yield name, dataset
 
