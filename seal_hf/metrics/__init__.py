@@ -6,6 +6,7 @@ and more.
 
 from typing import Any
 
+from .by_batch import MultiLabelByBatch
 from .classes import CLASSES, metric_class
 from .masks import mask_compute_metrics, mask_iou, mask_metrics, mask_probabilities, tune_mask_threshold
 from .multilabel import (
@@ -20,6 +21,7 @@ from .multilabel import (
 from .tags import core_role_violations, span_counts, tag_metrics, tag_report, tagging_compute_metrics
 
 __all__ = [
+    "MultiLabelByBatch",
     "core_role_violations",
     "example_f1",
     "first_output",

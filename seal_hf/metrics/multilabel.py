@@ -61,9 +61,23 @@ def multilabel_metrics(
 
 def set_metrics(decisions: np.ndarray, labels: np.ndarray, *, empty_score: float = 1.0) -> dict[str, float]:
     """The figures of [`multilabel_metrics`] that are free of probabilities, of decided label sets (N, L)."""
+    return figures_of_counts(*set_counts(decisions, labels), empty_score=empty_score)
+
+
+def set_counts(decisions: np.ndarray, labels: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """What [`figures_of_counts`] needs of label sets (N, L), 0 or 1: the numbers of hits, decided and gold labels, of
+    each example, 3 x (N,), and of each label, 3 x (L,)."""
     decided, gold = np.asarray(decisions, dtype=bool), np.asarray(labels).astype(bool)
     hits = decided & gold
     by_example, by_label = ([a.sum(axis) for a in (hits, decided, gold)] for axis in (1, 0))
+    return by_example, by_label
+
+
+def figures_of_counts(
+    by_example: list[np.ndarray], by_label: list[np.ndarray], *, empty_score: float = 1.0
+) -> dict[str, float]:
+    """As [`set_metrics`], from what [`set_counts`] gives: of all rows, or of batches, whose counts of examples are
+    joined and of labels summed."""
     pooled = [counts.sum() for counts in by_label]
     empty = (by_example[1] + by_example[2]) == 0  # (N,): neither gold nor decided
     found: dict[str, float] = {}
@@ -79,7 +93,7 @@ def set_metrics(decisions: np.ndarray, labels: np.ndarray, *, empty_score: float
         **{key: found[key] for key in sorted(found)},
         "jaccard": float(np.where(empty, empty_score, _ratio(by_example[0], union)).mean()),
         "exact_match": float((union == by_example[0]).mean()),
-        "hamming_loss": float((pooled[1] + pooled[2] - 2 * pooled[0]) / gold.size),
+        "hamming_loss": float((pooled[1] + pooled[2] - 2 * pooled[0]) / (len(union) * len(by_label[0]))),
     }
 
 
@@ -138,6 +152,14 @@ def tune_threshold(
     grid = np.asarray(grid, dtype=np.float64)
     if grid.ndim != 1 or grid.size == 0 or (np.diff(grid) <= 0).any():
         raise ValueError("grid must be a one-dimensional, strictly ascending array of candidate thresholds")
+    return best_threshold(threshold_sums(probabilities, gold, grid, empty_score) / len(gold), grid)
+
+
+def threshold_sums(
+    probabilities: np.ndarray, gold: np.ndarray, grid: np.ndarray = DEFAULT_GRID, empty_score: float = 1.0
+) -> np.ndarray:
+    """Example F1 at each candidate threshold of the grid, (G,), summed over the rows of probabilities and gold sets
+    (N, L)."""
     num_rows, num_labels = probabilities.shape
     total = np.zeros(grid.size)
     step = max(1, _BLOCK // num_labels)
@@ -151,7 +173,11 @@ def tune_threshold(
         hits = np.bincount(bins[y], minlength=shape[0] * shape[1]).reshape(shape)
         decided, hits = (count[:, ::-1].cumsum(1)[:, -2::-1] for count in (decided, hits))  # (n, G)
         total += _f1(hits, decided, y.sum(1)[:, None], empty_score).sum(0)
-    f1 = total / num_rows
+    return total
+
+
+def best_threshold(f1: np.ndarray, grid: np.ndarray = DEFAULT_GRID) -> tuple[float, float]:
+    """The candidate of the best mean F1, (G,), and that F1; of equally good candidates, the one nearest 0.5."""
     best = np.flatnonzero(f1 >= f1.max() - 1e-12)
     chosen = best[np.argmin(np.abs(grid[best] - 0.5))]
     return float(grid[chosen]), float(f1[chosen])

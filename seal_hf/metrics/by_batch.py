@@ -1,0 +1,86 @@
+"""The figures of an evaluation whose logits are too many to keep: counts of one batch after another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from transformers.trainer_pt_utils import nested_numpify
+
+from .multilabel import (
+    _checked,
+    _mean_average_precision,
+    best_threshold,
+    figures_of_counts,
+    first_output,
+    multilabel_compute_metrics,
+    set_counts,
+    sigmoid,
+    threshold_sums,
+)
+
+
+class MultiLabelByBatch:
+    """[`multilabel_compute_metrics`] by batch, as the Trainer's `batch_eval_metrics` asks for it, without `map_macro`,
+    which ranks all rows by each label. Of N rows and L labels it keeps 3 (N + L) counts and a sum for each threshold.
+
+    Figures of decided sets are the same to the last digit where rows come in their own order; `map` and
+    `f1_example_tuned` to rounding.
+
+    Attributes:
+        figures: the names of its figures.
+        by_batch: makes a fresh one.
+    """
+
+    figures = tuple(name for name in multilabel_compute_metrics.figures if name != "map_macro")  # type: ignore[attr-defined]
+
+    def __init__(self) -> None:
+        self.by_batch = type(self)
+        self._of_examples: list[list[np.ndarray]] = []
+        self._of_labels: Any = 0  # (3, L)
+        self._f1: Any = 0.0  # (G,) sums over rows
+        self._precision, self._num_labelled = 0.0, 0
+
+    def __call__(self, eval_prediction: Any, compute_result: bool = True) -> dict[str, float]:
+        """Take a batch.
+
+        Args:
+            eval_prediction: has `.predictions`, logits (B, L) or a tuple that starts with them, and `.label_ids`
+                (B, L); tensors on any device or arrays.
+            compute_result: whether it is the last batch.
+
+        Returns:
+            The figures of all batches after the last one, else nothing.
+
+        Raises:
+            ValueError: as `multilabel_metrics`.
+        """
+        logits, labels = (_array(found) for found in (eval_prediction.predictions, eval_prediction.label_ids))
+        probabilities, gold = _checked(sigmoid(logits), labels)
+        of_examples, of_labels = set_counts(probabilities >= 0.5, gold)
+        self._of_examples.append(of_examples)
+        self._of_labels = self._of_labels + np.stack(of_labels)
+        self._f1 = self._f1 + threshold_sums(probabilities, gold)
+        if labelled := int(gold.any(1).sum()):
+            self._num_labelled += labelled
+            self._precision += labelled * _mean_average_precision(probabilities, gold)
+        return self._result() if compute_result else {}
+
+    def _result(self) -> dict[str, float]:
+        of_examples = [np.concatenate(counts) for counts in zip(*self._of_examples, strict=True)]
+        threshold, tuned = best_threshold(self._f1 / len(of_examples[0]))
+        return {
+            **figures_of_counts(of_examples, list(self._of_labels)),
+            "map": self._precision / self._num_labelled if self._num_labelled else float("nan"),
+            "f1_example_tuned": tuned,
+            "threshold": threshold,
+        }
+
+
+multilabel_compute_metrics.by_batch = MultiLabelByBatch  # type: ignore[attr-defined]
+
+
+def _array(outputs: Any) -> np.ndarray:
+    """The first of a Trainer's outputs of a batch, as it would keep it."""
+    first = outputs[0] if isinstance(outputs, tuple) else outputs
+    return first_output(first if isinstance(first, np.ndarray) else nested_numpify(first))
