@@ -8,7 +8,8 @@ from tiny_models import tiny_arguments, tiny_config, tiny_texts, tiny_tokenizer
 from transformers import AutoModelForSequenceClassification
 
 from seal_hf import SealTrainer, TensorRows, tokenize
-from seal_hf.metrics import MultiLabelByBatch, multilabel_compute_metrics
+from seal_hf.inference.decisions import LabelDecisions
+from seal_hf.metrics import MultiLabelByBatch, multilabel_compute_metrics, sigmoid
 from seal_hf.training import evaluation
 
 
@@ -68,3 +69,25 @@ def test_rows_by_length_are_scored_by_batch(tmp_path, monkeypatch):
     assert {name: found[name] for name in found if "second" not in name and "time" not in name} == pytest.approx(
         {name: whole[name] for name in found if "second" not in name and "time" not in name}, abs=1e-6
     )
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("decoder", [None, "threshold", "fixed+never_empty"])
+@pytest.mark.parametrize("every_row", [False, True])
+def test_a_threshold_is_fitted_by_batch(decoder, every_row, tmp_path):
+    """Oracle: the choice among the same decoders from all probabilities."""
+    table = tiny_run.table()
+    if every_row:
+        table = table.filter(lambda row: any(row["labels"]))
+    rows = TensorRows(table)
+    trainer = trainer_of(tmp_path, rows, learning_rate=0.05)
+    trainer.train_dataset = rows
+    trainer.train()
+    found = trainer.fit_decisions(decoder=decoder)
+    logits, labels, _ = trainer.predict(rows)
+    plain = ("fixed", "threshold")
+    among = {*plain, *(f"{name}+never_empty" for name in plain)}
+    expected = LabelDecisions.fit(sigmoid(logits), labels, never_empty=every_row, decoder=decoder, among=among)
+    expected.thresholds = expected.calibration = None
+    assert found == expected and LabelDecisions.from_config(trainer.model.config) == found
+    assert trainer.fit_decisions(decoder="thresholds").thresholds is not None  # all are kept if they are needed

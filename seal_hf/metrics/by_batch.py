@@ -8,6 +8,7 @@ import numpy as np
 from transformers.trainer_pt_utils import nested_numpify
 
 from .multilabel import (
+    DEFAULT_GRID,
     _checked,
     _mean_average_precision,
     best_threshold,
@@ -16,6 +17,7 @@ from .multilabel import (
     multilabel_compute_metrics,
     set_counts,
     sigmoid,
+    threshold_f1,
     threshold_sums,
 )
 
@@ -75,6 +77,37 @@ class MultiLabelByBatch:
             "f1_example_tuned": tuned,
             "threshold": threshold,
         }
+
+
+class ThresholdScores:
+    """What fits one threshold for all labels, and chooses between it and 0.5: of each of N rows its example F1 at each
+    candidate. It takes batches as [`MultiLabelByBatch`] does, and gives no figures.
+
+    Attributes:
+        batches: of each batch, the F1 of its rows at each candidate of the grid (B, G), that of the likeliest label
+            alone (B,), the probability of that label (B,), and whether a row has gold labels (B,).
+    """
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[Any, ...]] = []
+
+    def __call__(self, eval_prediction: Any, compute_result: bool = True) -> dict[str, float]:
+        logits, labels = (_array(found) for found in (eval_prediction.predictions, eval_prediction.label_ids))
+        p, gold = _checked(sigmoid(logits), labels)
+        likeliest, rows = p.argmax(1), np.arange(len(p))
+        alone = 2.0 * gold[rows, likeliest] / (1 + gold.sum(1))
+        self.batches.append((threshold_f1(p, gold), alone, p[rows, likeliest], gold.any(1)))
+        return {}
+
+    def f1(self, never_empty: bool) -> np.ndarray:
+        """(N, G); with `never_empty`, a row decides its likeliest label where it would decide none."""
+        f1, alone, largest, _ = (np.concatenate(found) for found in zip(*self.batches, strict=True))
+        return np.where(largest[:, None] >= DEFAULT_GRID, f1, alone[:, None]) if never_empty else f1
+
+    @property
+    def all_have_gold(self) -> bool:
+        """Whether each row has a gold label."""
+        return all(batch[-1].all() for batch in self.batches)
 
 
 multilabel_compute_metrics.by_batch = MultiLabelByBatch  # type: ignore[attr-defined]

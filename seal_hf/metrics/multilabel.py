@@ -160,20 +160,24 @@ def threshold_sums(
 ) -> np.ndarray:
     """Example F1 at each candidate threshold of the grid, (G,), summed over the rows of probabilities and gold sets
     (N, L)."""
-    num_rows, num_labels = probabilities.shape
     total = np.zeros(grid.size)
-    step = max(1, _BLOCK // num_labels)
-    for start in range(0, num_rows, step):
-        p, y = probabilities[start : start + step], gold[start : start + step]
-        # bin g: the label is decided at exactly the first g candidates; a reversed running sum then counts, for every
-        # candidate at once, the decisions (and the hits) of each example
-        bins = np.searchsorted(grid, p, side="right") + np.arange(len(p))[:, None] * (grid.size + 1)  # (n, L)
-        shape = (len(p), grid.size + 1)
-        decided = np.bincount(bins.ravel(), minlength=shape[0] * shape[1]).reshape(shape)
-        hits = np.bincount(bins[y], minlength=shape[0] * shape[1]).reshape(shape)
-        decided, hits = (count[:, ::-1].cumsum(1)[:, -2::-1] for count in (decided, hits))  # (n, G)
-        total += _f1(hits, decided, y.sum(1)[:, None], empty_score).sum(0)
+    step = max(1, _BLOCK // probabilities.shape[1])
+    for start in range(0, len(gold), step):
+        rows = slice(start, start + step)
+        total += threshold_f1(probabilities[rows], gold[rows], grid, empty_score).sum(0)
     return total
+
+
+def threshold_f1(p: np.ndarray, y: np.ndarray, grid: np.ndarray = DEFAULT_GRID, empty_score: float = 1.0) -> np.ndarray:
+    """Example F1 of each row at each candidate threshold, (n, G), for a block of probabilities and gold sets (n, L)."""
+    # bin g: the label is decided at exactly the first g candidates; a reversed running sum then counts, for every
+    # candidate at once, the decisions (and the hits) of each example
+    bins = np.searchsorted(grid, p, side="right") + np.arange(len(p))[:, None] * (grid.size + 1)  # (n, L)
+    shape = (len(p), grid.size + 1)
+    decided = np.bincount(bins.ravel(), minlength=shape[0] * shape[1]).reshape(shape)
+    hits = np.bincount(bins[y], minlength=shape[0] * shape[1]).reshape(shape)
+    decided, hits = (count[:, ::-1].cumsum(1)[:, -2::-1] for count in (decided, hits))  # (n, G)
+    return _f1(hits, decided, y.sum(1)[:, None], empty_score)
 
 
 def best_threshold(f1: np.ndarray, grid: np.ndarray = DEFAULT_GRID) -> tuple[float, float]:

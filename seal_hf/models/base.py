@@ -253,9 +253,10 @@ class SealModel(nn.Module):
         if ENERGIES[energy].reads is None:
             encoder = encoder_for(task_net, mode)
             size = feature_size(task_net, encoder, inputs)
-        options = {"global_size": global_size, "energy": energy, "energy_options": energy_options}
-        loss_net = cls._fresh_loss_net(task_net, encoder, mode, **options, feature_size=size)
-        return aligned(cls(task_net, loss_net.to(task_net.device))).eval()
+        options = (global_size, energy, energy_options)
+        seal = cls(task_net, cls._fresh_loss_net(task_net, encoder, mode, *options, feature_size=size))
+        seal.loss_net.to(task_net.device)
+        return aligned(seal).eval()
 
     def _from(self: SealModelT, source: tuple[str, dict[str, Any]]) -> SealModelT:
         """The nets, ready to predict, which know where they are from."""
@@ -280,12 +281,13 @@ class SealModel(nn.Module):
         energy = energy or cls.default_energy
         global_size = cls.default_global_size if global_size is None else global_size
         check_energy(cls.space_class.name, energy)
-        encoder, config = None, task_net.config
-        if mode == "separate" and isinstance(pretrained, str):
-            encoder = AutoModel.from_pretrained(pretrained, dtype=torch.float32, use_safetensors=True, **(hub or {}))
+        encoder: Any = None
+        config = task_net.config
+        if mode == "separate" and pretrained is not None:
+            encoder = pretrained
+            if isinstance(encoder, str):
+                encoder = AutoModel.from_pretrained(encoder, dtype=torch.float32, use_safetensors=True, **(hub or {}))
             config = encoder.config
-        elif mode == "separate" and pretrained is not None:
-            encoder, config = pretrained, pretrained.config
         feature_size = feature_size or config.hidden_size
         loss_net = LossNet(
             LossNetConfig(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
+from typing import Any
 
 from transformers import PreTrainedModel
 
@@ -23,7 +24,8 @@ def kind_of(model: SealModel | PreTrainedModel, space: OutputSpace | None = None
         return type(model)
     if space is not None:
         return next((kind for kind in KINDS if isinstance(space, kind.space_class)), None)
-    name = type(model.get_base_model() if hasattr(model, "get_base_model") else model).__name__  # PEFT's has its own
+    base: Any = getattr(model, "get_base_model", lambda: model)()  # PEFT's wrapper has a name of its own
+    name = type(base).__name__
     named = (kind for kind in KINDS if name.endswith(kind.space_class.head or LABEL_SET_HEADS))
     problem_type = getattr(getattr(model, "config", None), "problem_type", None)
     typed = (kind for kind in KINDS if problem_type and kind.space_class.problem_type == problem_type)

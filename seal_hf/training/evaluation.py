@@ -31,7 +31,7 @@ def scoring(trainer: Any, dataloader: DataLoader, description: str, order: Seque
     compute_metrics, by_batch = before
     make = getattr(compute_metrics, "by_batch", None)
     if make is not None and not by_batch and description != "Prediction":  # which gives the logits back
-        by_batch = _are_too_many(trainer, dataloader, make)
+        by_batch = _gives_up_logits(trainer, dataloader, make)
     if make is not None and by_batch:
         compute_metrics = make()
     elif order is not None and compute_metrics is not None:
@@ -43,12 +43,17 @@ def scoring(trainer: Any, dataloader: DataLoader, description: str, order: Seque
         trainer.compute_metrics, trainer.args.batch_eval_metrics = before
 
 
-def _are_too_many(trainer: Any, dataloader: DataLoader, make: Any) -> bool:
-    """Whether the logits of an evaluation are not to be kept, which is said with what figures are not to be had."""
+def are_too_many(trainer: Any, num_rows: int) -> bool:
+    """Whether the logits of so many rows are not to be kept."""
+    return num_rows * trainer.model.config.num_labels > LARGEST_WHOLE
+
+
+def _gives_up_logits(trainer: Any, dataloader: DataLoader, make: Any) -> bool:
+    """Whether the logits of an evaluation are not kept, which is said with the figures that it then lacks."""
     rows, num_labels = trainer.num_examples(dataloader), trainer.model.config.num_labels
     left_out = [name for name in trainer.compute_metrics.figures if name not in make.figures]
     wanted = (trainer.args.metric_for_best_model or "").removeprefix("eval_")
-    if rows * num_labels <= LARGEST_WHOLE or wanted in left_out:
+    if not are_too_many(trainer, rows) or wanted in left_out:
         return False
     logger.warning_once(
         f"The logits of {rows:,} rows and {num_labels:,} labels are not kept: figures are computed by batch, without "

@@ -29,11 +29,11 @@ def check_padding(trainer: Any) -> None:
     Raises:
         ValueError: rows of different lengths where one of transformers' default collators does not pad them.
     """
-    collator = trainer._default_collator or trainer.data_collator
+    collator, columns = trainer._default_collator or trainer.data_collator, tuple(REMEDIES)
     if type(collator) is DataCollatorWithPadding:
         columns, name = ("labels",), "DataCollatorWithPadding"
     elif collator is default_data_collator or isinstance(collator, DefaultDataCollator):
-        columns, name = tuple(REMEDIES), "transformers' default collator"
+        name = "transformers' default collator"
     else:
         return
     args, kind = trainer.args, type(trainer)
