@@ -10,6 +10,7 @@ from transformers import AutoModelForSequenceClassification
 from seal_hf import SealTrainer, TensorRows, tokenize
 from seal_hf.inference.decisions import LabelDecisions
 from seal_hf.metrics import MultiLabelByBatch, multilabel_compute_metrics, sigmoid
+from seal_hf.reports import evaluate_multilabel
 from seal_hf.training import evaluation
 
 
@@ -91,3 +92,25 @@ def test_a_threshold_is_fitted_by_batch(decoder, every_row, tmp_path):
     expected.thresholds = expected.calibration = None
     assert found == expected and LabelDecisions.from_config(trainer.model.config) == found
     assert trainer.fit_decisions(decoder="thresholds").thresholds is not None  # all are kept if they are needed
+
+
+@pytest.mark.parametrize("decoder", ["threshold", "fixed+never_empty"])
+def test_the_closing_figures_are_taken_by_batch(decoder, tmp_path, monkeypatch):
+    rows = TensorRows(tiny_run.table().filter(lambda row: any(row["labels"])))
+    test = TensorRows(tiny_run.table().select(range(70)))
+    trainer = trainer_of(tmp_path, rows, decoder=decoder, learning_rate=0.05)
+    trainer.train_dataset = rows
+    trainer.train()
+    whole, *given = evaluate_multilabel(trainer, rows, test)
+    stored = LabelDecisions.from_config(trainer.model.config)
+    monkeypatch.setattr(evaluation, "LARGEST_WHOLE", len(rows) * tiny_run.LABELS - 1)
+    found, *nothing = evaluate_multilabel(trainer, rows, test)
+    assert found == pytest.approx({name: whole[name] for name in found}, abs=1e-12)
+    left_out = {name.split("_", 1)[1] for name in whole.keys() - found.keys()}
+    assert left_out == {
+        name
+        for name in left_out
+        if name == "map_macro" or "per_label" in name or "_expected" in name or "_calibrated" in name
+    }
+    assert LabelDecisions.from_config(trainer.model.config).threshold == stored.threshold
+    assert nothing == [None, None] and given[0].shape == (70, tiny_run.LABELS)

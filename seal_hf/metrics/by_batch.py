@@ -22,6 +22,25 @@ from .multilabel import (
 )
 
 
+class SetCounts:
+    """Counts of decided and gold label sets, batch after batch, and [`set_metrics`] of them."""
+
+    def __init__(self) -> None:
+        self._of_examples: list[list[np.ndarray]] = []
+        self._of_labels: Any = 0  # (3, L)
+
+    def add(self, decided: np.ndarray, gold: np.ndarray) -> None:
+        """Count a batch, (B, L) each."""
+        of_examples, of_labels = set_counts(decided, gold)
+        self._of_examples.append(of_examples)
+        self._of_labels = self._of_labels + np.stack(of_labels)
+
+    def figures(self) -> dict[str, float]:
+        """Those of all batches."""
+        of_examples = [np.concatenate(counts) for counts in zip(*self._of_examples, strict=True)]
+        return figures_of_counts(of_examples, list(self._of_labels))
+
+
 class MultiLabelByBatch:
     """[`multilabel_compute_metrics`] by batch, as the Trainer's `batch_eval_metrics` asks for it, without `map_macro`,
     which ranks all rows by each label. Of N rows and L labels it keeps 3 (N + L) counts and a sum for each threshold.
@@ -38,10 +57,9 @@ class MultiLabelByBatch:
 
     def __init__(self) -> None:
         self.by_batch = type(self)
-        self._of_examples: list[list[np.ndarray]] = []
-        self._of_labels: Any = 0  # (3, L)
+        self._counts = SetCounts()
         self._f1: Any = 0.0  # (G,) sums over rows
-        self._precision, self._num_labelled = 0.0, 0
+        self._precision, self._num_labelled, self._num_rows = 0.0, 0, 0
 
     def __call__(self, eval_prediction: Any, compute_result: bool = True) -> dict[str, float]:
         """Take a batch.
@@ -57,22 +75,23 @@ class MultiLabelByBatch:
         Raises:
             ValueError: as `multilabel_metrics`.
         """
-        logits, labels = (_array(found) for found in (eval_prediction.predictions, eval_prediction.label_ids))
-        probabilities, gold = _checked(sigmoid(logits), labels)
-        of_examples, of_labels = set_counts(probabilities >= 0.5, gold)
-        self._of_examples.append(of_examples)
-        self._of_labels = self._of_labels + np.stack(of_labels)
+        self.add(*scored_rows(eval_prediction))
+        return self.result() if compute_result else {}
+
+    def add(self, probabilities: np.ndarray, gold: np.ndarray) -> None:
+        """Take what [`scored_rows`] makes of a batch."""
+        self._counts.add(probabilities >= 0.5, gold)
+        self._num_rows += len(gold)
         self._f1 = self._f1 + threshold_sums(probabilities, gold)
         if labelled := int(gold.any(1).sum()):
             self._num_labelled += labelled
             self._precision += labelled * _mean_average_precision(probabilities, gold)
-        return self._result() if compute_result else {}
 
-    def _result(self) -> dict[str, float]:
-        of_examples = [np.concatenate(counts) for counts in zip(*self._of_examples, strict=True)]
-        threshold, tuned = best_threshold(self._f1 / len(of_examples[0]))
+    def result(self) -> dict[str, float]:
+        """The figures of all batches so far."""
+        threshold, tuned = best_threshold(self._f1 / self._num_rows)
         return {
-            **figures_of_counts(of_examples, list(self._of_labels)),
+            **self._counts.figures(),
             "map": self._precision / self._num_labelled if self._num_labelled else float("nan"),
             "f1_example_tuned": tuned,
             "threshold": threshold,
@@ -92,8 +111,7 @@ class ThresholdScores:
         self.batches: list[tuple[Any, ...]] = []
 
     def __call__(self, eval_prediction: Any, compute_result: bool = True) -> dict[str, float]:
-        logits, labels = (_array(found) for found in (eval_prediction.predictions, eval_prediction.label_ids))
-        p, gold = _checked(sigmoid(logits), labels)
+        p, gold = scored_rows(eval_prediction)
         likeliest, rows = p.argmax(1), np.arange(len(p))
         alone = 2.0 * gold[rows, likeliest] / (1 + gold.sum(1))
         self.batches.append((threshold_f1(p, gold), alone, p[rows, likeliest], gold.any(1)))
@@ -111,6 +129,16 @@ class ThresholdScores:
 
 
 multilabel_compute_metrics.by_batch = MultiLabelByBatch  # type: ignore[attr-defined]
+
+
+def scored_rows(eval_prediction: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities, float64, and gold sets, bool, of a batch of logits and labels: (B, L) each.
+
+    Raises:
+        ValueError: as `multilabel_metrics`.
+    """
+    logits, labels = (_array(found) for found in (eval_prediction.predictions, eval_prediction.label_ids))
+    return _checked(sigmoid(logits), labels)
 
 
 def _array(outputs: Any) -> np.ndarray:

@@ -34,7 +34,7 @@ from ..spaces.tags import CONSTRAINED, CONSTRAINED_VITERBI
 from ..structures.sequences import IGNORED
 from ..structures.tag_schemes import given_types, scheme_of
 from .decoding import PredictionDecoder
-from .evaluation import are_too_many
+from .evaluation import are_too_many, give_by_batch
 
 logger = logging.get_logger(__name__)
 
@@ -58,7 +58,7 @@ def fit_decisions(trainer: Any, dataset: Any, decoder: str | None = None) -> Dec
         predicted, gold = predicted_tags(trainer, dataset, trainer.space.decoders)
         kind = "srl" if given_types(trainer.space.label_names) else scheme_of(trainer.space.label_names)
         decisions: Decisions = fit_tags(predicted, gold, kind, trainer.args, decoder)
-    elif isinstance(trainer.space, MultiLabelSpace) and _is_fitted_by_batch(trainer, dataset, decoder):
+    elif isinstance(trainer.space, MultiLabelSpace) and is_fitted_by_batch(trainer, len(dataset), decoder):
         decisions = fit_threshold(trainer, dataset, decoder)
     else:
         output = trainer.predict(dataset)
@@ -89,10 +89,10 @@ def fit_labels(
     return LabelDecisions.fit(probabilities, labels, never_empty=never_empty, decoder=decoder, among=among)
 
 
-def _is_fitted_by_batch(trainer: Any, dataset: Any, decoder: str | None) -> bool:
-    """Whether a validation set has too many probabilities to keep, and no decoder is asked for that needs them all."""
+def is_fitted_by_batch(trainer: Any, num_rows: int, decoder: str | None) -> bool:
+    """Whether the probabilities of so many rows are too many to keep, and no decoder is asked for that needs them."""
     plain = (decoder or THRESHOLD).removesuffix(NEVER_EMPTY)
-    return plain in (FIXED, THRESHOLD) and are_too_many(trainer, len(dataset))
+    return plain in (FIXED, THRESHOLD) and are_too_many(trainer, num_rows)
 
 
 def fit_threshold(trainer: Any, dataset: Any, decoder: str | None = None) -> LabelDecisions:
@@ -101,18 +101,13 @@ def fit_threshold(trainer: Any, dataset: Any, decoder: str | None = None) -> Lab
         f"The probabilities of {len(dataset):,} rows and {trainer.model.config.num_labels:,} labels are not kept: the "
         f"decoder is chosen between {FIXED!r} and {THRESHOLD!r}. Any other is fitted if you name it."
     )
-    scores, args = ThresholdScores(), trainer.args
-    before = trainer.compute_metrics, args.batch_eval_metrics
-    trainer.compute_metrics, args.batch_eval_metrics = scores, True
-    try:
-        trainer.evaluation_loop(trainer.get_test_dataloader(dataset), "Decisions")
-    finally:
-        trainer.compute_metrics, args.batch_eval_metrics = before
+    scores = ThresholdScores()
+    give_by_batch(trainer, dataset, scores)
     if not scores.batches:
         raise ValueError("`dataset` has no labels: decisions are fitted on validation rows with labels.")
     never_empty = every_row_has_a_label(trainer.train_dataset)
     return LabelDecisions.fit_threshold(
-        scores, never_empty=never_empty, decoder=decoder, foldable=getattr(args, "fold_decision", False)
+        scores, never_empty=never_empty, decoder=decoder, foldable=getattr(trainer.args, "fold_decision", False)
     )
 
 

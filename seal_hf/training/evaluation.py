@@ -43,6 +43,18 @@ def scoring(trainer: Any, dataloader: DataLoader, description: str, order: Seque
         trainer.compute_metrics, trainer.args.batch_eval_metrics = before
 
 
+def give_by_batch(trainer: Any, dataset: Any, take: Callable) -> None:
+    """Predict a data set, and give `take` each batch of logits and labels, as the Trainer's `batch_eval_metrics` does;
+    none is kept. Without labels, nothing is given."""
+    args = trainer.args
+    before = trainer.compute_metrics, args.batch_eval_metrics
+    trainer.compute_metrics, args.batch_eval_metrics = take, True
+    try:
+        trainer.evaluation_loop(trainer.get_test_dataloader(dataset), "Evaluation")
+    finally:
+        trainer.compute_metrics, args.batch_eval_metrics = before
+
+
 def are_too_many(trainer: Any, num_rows: int) -> bool:
     """Whether the logits of so many rows are not to be kept."""
     return num_rows * trainer.model.config.num_labels > LARGEST_WHOLE
