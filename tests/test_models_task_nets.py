@@ -145,7 +145,9 @@ def test_the_kind_is_told_by_the_class_and_else_asked_for(tmp_path):
     assert (masks.space.name, masks.loss_net.config.energy) == ("binary_mask", "grid")
     assert tags.space.name == "tag_sequence" and tags.loss_net is None
     own = OwnNet(OwnConfig(num_labels=3))
-    with pytest.raises(ValueError, match="'nce' needs a loss-net, .* OwnNet .* SealForMultiLabel.from_task_net, Seal"):
+    with pytest.raises(
+        ValueError, match="'nce' needs a loss-net, .* OwnNet, .* wrap it by one of SealForMultiLabel.from"
+    ):
         SealTrainer(own, tiny_arguments(tmp_path))
 
 
@@ -185,6 +187,8 @@ def test_sizes_are_measured_where_the_config_does_not_say_them(tmp_path):
         SealForMultiLabel.from_task_net(OwnNet(config), inputs=inputs)
     with pytest.raises(TypeError, match="SealForMultiLabel.from_task_net takes a PreTrainedModel, .* found Linear"):
         SealForMultiLabel.from_task_net(nn.Linear(3, 4))
+    with pytest.raises(TypeError, match="SealTrainer takes a PreTrainedModel, .* found Linear"):
+        SealTrainer(nn.Linear(3, 4), tiny_arguments(tmp_path, energy_loss="ce"))
 
 
 @pytest.mark.parametrize("mode", ["separate", "shared"])

@@ -22,10 +22,10 @@ from ..adapters import LIBRARIES, library_of, not_installed, with_adapter
 from ..energies import ENERGIES, check_energy
 from ..nets.encoders import task_features
 from ..saving.export import ADAPTER_FILES, DECISIONS, PLAIN_FILES, read_decisions, save_nets
-from ..saving.loss_net import load_loss_net_weights
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig, aligned, encoder_options, without_pooler
 from ..spaces import OutputSpace
 from .labels import check_label_order, check_place, hub_options, label_maps
+from .saved import find_loss_net, load_loss_net
 from .task_nets import check_num_labels, check_task_net, encoder_for, feature_size
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class SealModel(nn.Module):
         source = (name, hub)
         if not with_loss_net:
             return aligned(cls(task_net, None))._from(source)
-        folder = None if fresh_loss_net else _find_loss_net(name, hub)
+        folder = None if fresh_loss_net else find_loss_net(name, hub)
         if folder is None or LossNetConfig.from_pretrained(folder).encoder_mode not in LIBRARIES:
             task_net = with_adapter(task_net, loss_net_encoder, adapter, adapter_rank, adapter_targets)
         if folder is None:
@@ -206,7 +206,7 @@ class SealModel(nn.Module):
                 name, hub = base, {key: value for key, value in hub.items() if key != "revision"}  # of a saved adapter
             loss_net = cls._fresh_loss_net(task_net, name, mode, global_size, energy, energy_options, hub)
             return aligned(cls(task_net, loss_net))._from(source)
-        loss_net = _load_loss_net(task_net, folder)
+        loss_net = load_loss_net(task_net, folder)
         if (labels := loss_net.config.num_labels) != task_net.config.num_labels:
             raise ValueError(
                 f"The loss-net in {name} has {labels} labels, the task-net {task_net.config.num_labels}. Give "
@@ -389,33 +389,3 @@ def _load_task_net(
             task_net.config.update({**decisions, **label_maps([names[i] for i in sorted(names)])})
             return task_net, {"missing_keys": [], "mismatched_keys": []}
     raise OSError(f"{name} has an adapter_config.json, but no adapter's weights as safetensors beside it.")
-
-
-def _load_loss_net(task_net: PreTrainedModel, folder: str) -> LossNet:
-    """The loss-net of `folder`; one that encodes through an adapter needs the base of the task-net beside it."""
-    config = LossNetConfig.from_pretrained(folder)
-    if config.encoder_mode not in LIBRARIES:
-        return LossNet.from_pretrained(folder, dtype=torch.float32, use_safetensors=True)
-    library = LIBRARIES[config.encoder_mode]
-    if library_of(task_net) is not library:
-        raise ValueError(
-            f"The loss-net in {folder} is an adapter ({library.mode}) in the frozen base of its task-net, but the "
-            f"task-net beside it is plain. Remove {LOSS_NET_FOLDER}/ to start a fresh loss-net."
-        )
-    loss_net = LossNet(config).attach(library.loss_adapter(task_net, config.encoder_config))
-    load_loss_net_weights(loss_net, Path(folder).parent)
-    loss_net.name_or_path = str(folder)  # as of one that transformers loads
-    return loss_net
-
-
-def _find_loss_net(name: str, hub: dict) -> str | None:
-    """Path of the loss-net's folder, of a local folder or a Hub repo; None where there is none."""
-    root = Path(name)
-    if not root.is_dir():
-        root = Path(
-            snapshot_download(
-                name, allow_patterns=[f"{LOSS_NET_FOLDER}/config.json", f"{LOSS_NET_FOLDER}/*.safetensors"], **hub
-            )
-        )
-    folder = root / LOSS_NET_FOLDER
-    return str(folder) if (folder / "config.json").is_file() else None
