@@ -28,7 +28,7 @@ from transformers.utils import ModelOutput
 from .energy_losses import ENERGY_LOSSES, EnergyLoss
 from .extensions import Extension, MicroBatch
 from .inference.decisions import Decisions
-from .models import SealModel
+from .models import SealModel, kind_of
 from .nets.feature_cache import FEATURES
 from .reports import run_card
 from .second_net.learner import Learner
@@ -42,11 +42,13 @@ from .training.base import StructuredTrainer
 from .training.batch_repeats import NewEpoch, WindowRepeatSampler
 from .training.checkpoints import TwoNetCheckpoints
 from .training.decisions import fit_decisions
-from .training.decoding import PredictionDecoder
+from .training.decoding import PredictionDecoder, check_undecoded
 from .training.energy_weight import EnergyWeight, is_ruled
 from .training.forwards import PhaseMeters, TwoNets
 from .training.launchers import check_launcher
+from .training.rows import check_rows
 from .training.setup import cache_features, loss_net_learner, made_extensions, made_space, own_loss, prepare_run
+from .training.task_nets import with_loss_net
 from .training.window import Window
 from .utils.modules import frozen, train_mode
 
@@ -110,11 +112,12 @@ class SealTrainer(StructuredTrainer):
     """A [`~transformers.Trainer`] whose `model` is the plain task-net, with a loss-net trained beside it.
 
     Args:
-        model: a [`SealForMultiLabel`] or the like, or any model with the right logits together with `loss_net`.
+        model: a [`SealForMultiLabel`] or the like; or a plain task-net, which gets a fresh loss-net, as by
+            `SealForMultiLabel.from_task_net`, unless `loss_net` is given.
         args: [`SealTrainingArguments`].
         loss_net: a [`LossNet`], in place of the model's own, if it has one; not needed for `energy_loss="ce"`.
         space: the output space, with its task loss and options in place of those of `args`; default: the loss-net's,
-            else label sets, as `args` have them.
+            else the one that the task-net's class names, else label sets, as `args` have them.
         task_loss: the task-net's own loss, in place of that of `args`: logits and labels -> (B,), see `OwnTaskLoss`. A
             `compute_loss_func` of the Trainer does as well, see `OwnBatchLoss`.
         decode_predictions: evaluation gathers what the space decodes, tag ids (B, T) instead of logits, and gives that
@@ -270,15 +273,11 @@ class SealTrainer(StructuredTrainer):
         model = self._take_apart(model, args)
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
         if decode_predictions:
-            if self.preprocess_logits_for_metrics is not None:
-                raise ValueError(
-                    "`decode_predictions` is True, and `preprocess_logits_for_metrics` is given: both say what becomes "
-                    "of the logits in an evaluation. Leave one of them out."
-                )
+            check_undecoded(self.preprocess_logits_for_metrics)
             self.preprocess_logits_for_metrics = PredictionDecoder(self)
         prepare_run(self)
         checks.check_repeats(args, self.train_dataset)
-        checks.check_label_values(self.space, train_dataset=self.train_dataset, eval_dataset=self.eval_dataset)
+        check_rows(self)
         if self.loss_net is not None:
             self.loss_net.to(args.device)
             cache_features(self)
@@ -290,10 +289,11 @@ class SealTrainer(StructuredTrainer):
 
     def _take_apart(self, model: Any, args: SealTrainingArguments) -> Any:
         """A SealForMultiLabel or the like gives the Trainer its task-net, and us its loss-net, if we have none."""
+        model = with_loss_net(model, args, self._given_loss_net, self._given_space)
+        if (kind := kind_of(model)) is not None:
+            self._space_class = kind.space_class
         if isinstance(model, SealModel):
-            self._space_class = model.space_class
-            if self._given_loss_net is None:
-                self.loss_net = model.loss_net
+            self.loss_net = self._given_loss_net or model.loss_net
             model = model.task_net
         if args.energy_loss == CROSS_ENTROPY:
             self.loss_net = None

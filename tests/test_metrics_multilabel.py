@@ -1,5 +1,6 @@
 """Oracle: scikit-learn, example by example; brute force over thresholds for the tuned one."""
 
+import itertools
 import pickle
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from sklearn.metrics import (
     accuracy_score,
     average_precision_score,
@@ -19,7 +21,13 @@ from sklearn.metrics import (
 )
 
 import seal_hf.metrics
-from seal_hf.metrics import label_report, multilabel_compute_metrics, multilabel_metrics, tune_threshold
+from seal_hf.metrics import (
+    MultiLabelByBatch,
+    label_report,
+    multilabel_compute_metrics,
+    multilabel_metrics,
+    tune_threshold,
+)
 from seal_hf.metrics import multilabel as metrics_module
 from seal_hf.metrics.classes import CLASSES, metric_class
 
@@ -193,3 +201,21 @@ def test_a_metric_class_says_its_name_and_is_one():
         made = getattr(seal_hf.metrics, name)
         assert made is getattr(seal_hf.metrics, name) and made.__name__ == name
         assert pickle.loads(pickle.dumps(made)) is made
+
+
+def test_figures_by_batch_are_those_of_all_rows():
+    """Of decided sets to the last digit, counts being whole numbers; of sums over rows to rounding."""
+    generator = np.random.default_rng(3)
+    logits = (generator.normal(size=(203, 17)) - 1).astype(np.float32)
+    labels = (generator.random((203, 17)) < 0.15).astype(np.float32)
+    whole = multilabel_compute_metrics(SimpleNamespace(predictions=logits, label_ids=labels))
+    by_batch, cuts = MultiLabelByBatch(), [0, 1, 64, 65, 203]
+    for start, end in itertools.pairwise(cuts):
+        batch = SimpleNamespace(predictions=torch.tensor(logits[start:end]), label_ids=torch.tensor(labels[start:end]))
+        found = by_batch(batch, compute_result=end == cuts[-1])
+        assert bool(found) == (end == cuts[-1])
+    assert tuple(sorted(found)) == tuple(sorted(MultiLabelByBatch.figures))
+    assert whole.keys() - found.keys() == {"map_macro"}
+    for name in ("map", "f1_example_tuned"):
+        assert found.pop(name) == pytest.approx(whole[name], abs=1e-14)
+    assert found == {name: whole[name] for name in found}

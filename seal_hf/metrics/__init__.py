@@ -6,6 +6,7 @@ and more.
 
 from typing import Any
 
+from .by_batch import MultiLabelByBatch
 from .classes import CLASSES, metric_class
 from .hierarchical import HierarchicalComputeMetrics, hierarchical_metrics
 from .masks import mask_compute_metrics, mask_iou, mask_metrics, mask_probabilities, tune_mask_threshold
@@ -22,6 +23,7 @@ from .tags import core_role_violations, span_counts, tag_metrics, tag_report, ta
 
 __all__ = [
     "HierarchicalComputeMetrics",
+    "MultiLabelByBatch",
     "core_role_violations",
     "example_f1",
     "first_output",

@@ -55,7 +55,7 @@ def multilabel_metrics(
     """
     probabilities, gold = _checked(probabilities, labels)
     return {
-        **_set_metrics(probabilities >= threshold, gold, probabilities >= 0, empty_score),
+        **figures_of_counts(*set_counts(probabilities >= threshold, gold, probabilities >= 0), empty_score=empty_score),
         "map": _mean_average_precision(probabilities, gold),
         "map_macro": _mean_average_precision(probabilities.T, gold.T),
     }
@@ -67,15 +67,24 @@ def set_metrics(decisions: np.ndarray, labels: np.ndarray, *, empty_score: float
     rows = known.any(1)
     if not rows.all():
         decided, gold, known = decided[rows], gold[rows], known[rows]
-    return _set_metrics(decided, gold, known, empty_score)
+    return figures_of_counts(*set_counts(decided, gold, known), empty_score=empty_score)
 
 
-def _set_metrics(decided: np.ndarray, gold: np.ndarray, known: np.ndarray, empty_score: float) -> dict[str, float]:
-    """Of decided and gold sets (N, L) bool, empty where labels are not `known`; each row has a known label."""
+def set_counts(decided: np.ndarray, gold: np.ndarray, known: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """What [`figures_of_counts`] needs of decided and gold label sets (N, L) bool, empty where labels are not `known`:
+    the numbers of hits, decided, gold and known labels, of each example, 4 x (N,), and of each label, 4 x (L,)."""
     hits = decided & gold
-    by_example, by_label = ([a.sum(axis) for a in (hits, decided, gold)] for axis in (1, 0))
+    by_example, by_label = ([a.sum(axis) for a in (hits, decided, gold, known)] for axis in (1, 0))
+    return by_example, by_label
+
+
+def figures_of_counts(
+    by_example: list[np.ndarray], by_label: list[np.ndarray], *, empty_score: float = 1.0
+) -> dict[str, float]:
+    """As [`set_metrics`], from what [`set_counts`] gives: of all rows, or of batches, whose counts of examples are
+    joined and of labels summed. Each example has a known label."""
     pooled = [counts.sum() for counts in by_label]
-    by_label = [counts[known.any(0)] for counts in by_label]
+    by_label = [counts[by_label[3] > 0] for counts in by_label]
     empty = (by_example[1] + by_example[2]) == 0  # (N,): neither gold nor decided
     found: dict[str, float] = {}
     for name, counts in (("example", by_example), ("micro", pooled), ("macro", by_label)):
@@ -90,7 +99,7 @@ def _set_metrics(decided: np.ndarray, gold: np.ndarray, known: np.ndarray, empty
         **{key: found[key] for key in sorted(found)},
         "jaccard": float(np.where(empty, empty_score, _ratio(by_example[0], union)).mean()),
         "exact_match": float((union == by_example[0]).mean()),
-        "hamming_loss": float((pooled[1] + pooled[2] - 2 * pooled[0]) / np.count_nonzero(known)),
+        "hamming_loss": float((pooled[1] + pooled[2] - 2 * pooled[0]) / pooled[3]),
     }
 
 
@@ -165,20 +174,36 @@ def tune_threshold(
     grid = np.asarray(grid, dtype=np.float64)
     if grid.ndim != 1 or grid.size == 0 or (np.diff(grid) <= 0).any():
         raise ValueError("grid must be a one-dimensional, strictly ascending array of candidate thresholds")
-    num_rows, num_labels = probabilities.shape
+    return best_threshold(threshold_sums(probabilities, gold, grid, empty_score) / len(gold), grid)
+
+
+def threshold_sums(
+    probabilities: np.ndarray, gold: np.ndarray, grid: np.ndarray = DEFAULT_GRID, empty_score: float = 1.0
+) -> np.ndarray:
+    """Example F1 at each candidate threshold of the grid, (G,), summed over the rows of probabilities and gold sets
+    (N, L)."""
     total = np.zeros(grid.size)
-    step = max(1, _BLOCK // num_labels)
-    for start in range(0, num_rows, step):
-        p, y = probabilities[start : start + step], gold[start : start + step]
-        # bin g: the label is decided at exactly the first g candidates; a reversed running sum then counts, for every
-        # candidate at once, the decisions (and the hits) of each example
-        bins = np.searchsorted(grid, p, side="right") + np.arange(len(p))[:, None] * (grid.size + 1)  # (n, L)
-        shape = (len(p), grid.size + 1)
-        decided = np.bincount(bins.ravel(), minlength=shape[0] * shape[1]).reshape(shape)
-        hits = np.bincount(bins[y], minlength=shape[0] * shape[1]).reshape(shape)
-        decided, hits = (count[:, ::-1].cumsum(1)[:, -2::-1] for count in (decided, hits))  # (n, G)
-        total += _f1(hits, decided, y.sum(1)[:, None], empty_score).sum(0)
-    f1 = total / num_rows
+    step = max(1, _BLOCK // probabilities.shape[1])
+    for start in range(0, len(gold), step):
+        rows = slice(start, start + step)
+        total += threshold_f1(probabilities[rows], gold[rows], grid, empty_score).sum(0)
+    return total
+
+
+def threshold_f1(p: np.ndarray, y: np.ndarray, grid: np.ndarray = DEFAULT_GRID, empty_score: float = 1.0) -> np.ndarray:
+    """Example F1 of each row at each candidate threshold, (n, G), for a block of probabilities and gold sets (n, L)."""
+    # bin g: the label is decided at exactly the first g candidates; a reversed running sum then counts, for every
+    # candidate at once, the decisions (and the hits) of each example
+    bins = np.searchsorted(grid, p, side="right") + np.arange(len(p))[:, None] * (grid.size + 1)  # (n, L)
+    shape = (len(p), grid.size + 1)
+    decided = np.bincount(bins.ravel(), minlength=shape[0] * shape[1]).reshape(shape)
+    hits = np.bincount(bins[y], minlength=shape[0] * shape[1]).reshape(shape)
+    decided, hits = (count[:, ::-1].cumsum(1)[:, -2::-1] for count in (decided, hits))  # (n, G)
+    return _f1(hits, decided, y.sum(1)[:, None], empty_score)
+
+
+def best_threshold(f1: np.ndarray, grid: np.ndarray = DEFAULT_GRID) -> tuple[float, float]:
+    """The candidate of the best mean F1, (G,), and that F1; of equally good candidates, the one nearest 0.5."""
     best = np.flatnonzero(f1 >= f1.max() - 1e-12)
     chosen = best[np.argmin(np.abs(grid[best] - 0.5))]
     return float(grid[chosen]), float(f1[chosen])
@@ -227,7 +252,9 @@ def first_output(outputs: Any) -> np.ndarray:
     return np.asarray(outputs[0] if isinstance(outputs, tuple) else outputs)
 
 
-def _checked(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _checked(
+    probabilities: np.ndarray, labels: np.ndarray, may_be_empty: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     """(N, L) float64 probabilities and (N, L) bool gold, or ValueError with the first offending place. Where a label is
     unknown the probability is -1, which no threshold decides and every label outranks; rows of which nothing is known
     are left out."""
@@ -237,7 +264,7 @@ def _checked(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray,
         raise ValueError(
             f"probabilities and labels must both be (examples, labels); found {probabilities.shape} and {labels.shape}"
         )
-    if probabilities.size == 0:
+    if probabilities.size == 0 and not may_be_empty:
         raise ValueError(f"no examples or no labels to score: the arrays have shape {probabilities.shape}")
     known = (labels == 0) | (labels == 1)
     whole = known.all()

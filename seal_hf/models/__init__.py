@@ -2,11 +2,13 @@
 
 from ..nets.encoders import MLPConfig
 from .base import SealModel
+from .kinds import KINDS, kind_of
 from .masks import SealForSegmentation
 from .multilabel import MLPForMultiLabel, SealForMultiLabel
 from .tokens import SealForTokenClassification, is_bilstm
 
 __all__ = [
+    "KINDS",
     "MLPConfig",
     "MLPForMultiLabel",
     "SealForMultiLabel",
@@ -14,4 +16,5 @@ __all__ = [
     "SealForTokenClassification",
     "SealModel",
     "is_bilstm",
+    "kind_of",
 ]

@@ -19,13 +19,14 @@ from transformers import AutoModel, PretrainedConfig, PreTrainedModel
 from transformers.utils import ModelOutput, find_adapter_config_file, logging
 
 from ..adapters import LIBRARIES, library_of, not_installed, with_adapter
-from ..energies import check_energy
+from ..energies import ENERGIES, check_energy
 from ..nets.encoders import task_features
 from ..saving.export import ADAPTER_FILES, DECISIONS, PLAIN_FILES, read_decisions, save_nets
-from ..saving.loss_net import load_loss_net_weights
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig, aligned, encoder_options, without_pooler
 from ..spaces import OutputSpace
 from .labels import check_label_order, check_place, hub_options, label_maps
+from .saved import find_loss_net, load_loss_net
+from .task_nets import check_num_labels, check_task_net, encoder_for, feature_size
 
 if TYPE_CHECKING:
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
@@ -49,12 +50,14 @@ class SealModel(nn.Module):
         space_class: the kind of output.
         default_energy: the energy of a fresh loss-net; those of the same space may be asked for.
         default_global_size: the width of its global term.
+        labels_dim: the dimension of the logits that runs over the labels.
     """
 
     auto_class: type[_BaseAutoModelClass]
     space_class: type[OutputSpace]
     default_energy: str
     default_global_size = 200
+    labels_dim = -1
 
     def __init__(self, task_net: PreTrainedModel, loss_net: LossNet | None):
         super().__init__()
@@ -191,7 +194,7 @@ class SealModel(nn.Module):
         source = (name, hub)
         if not with_loss_net:
             return aligned(cls(task_net, None))._from(source)
-        folder = None if fresh_loss_net else _find_loss_net(name, hub)
+        folder = None if fresh_loss_net else find_loss_net(name, hub)
         if folder is None or LossNetConfig.from_pretrained(folder).encoder_mode not in LIBRARIES:
             task_net = with_adapter(task_net, loss_net_encoder, adapter, adapter_rank, adapter_targets)
         if folder is None:
@@ -203,7 +206,7 @@ class SealModel(nn.Module):
                 name, hub = base, {key: value for key, value in hub.items() if key != "revision"}  # of a saved adapter
             loss_net = cls._fresh_loss_net(task_net, name, mode, global_size, energy, energy_options, hub)
             return aligned(cls(task_net, loss_net))._from(source)
-        loss_net = _load_loss_net(task_net, folder)
+        loss_net = load_loss_net(task_net, folder)
         if (labels := loss_net.config.num_labels) != task_net.config.num_labels:
             raise ValueError(
                 f"The loss-net in {name} has {labels} labels, the task-net {task_net.config.num_labels}. Give "
@@ -216,6 +219,45 @@ class SealModel(nn.Module):
                 logger.warning(f"The loss-net in {name} has {said} {saved!r} and keeps it; {wanted!r} was asked for.")
         return aligned(cls(task_net, loss_net))._from(source)
 
+    @classmethod
+    def from_task_net(
+        cls: type[SealModelT],
+        task_net: PreTrainedModel,
+        *,
+        loss_net_encoder: str | None = None,
+        energy: str | None = None,
+        energy_options: dict[str, Any] | None = None,
+        global_size: int | None = None,
+        inputs: dict[str, Tensor] | None = None,
+    ) -> SealModelT:
+        """A task-net that you have built, as it is, and a fresh loss-net of its sizes. In evaluation mode.
+
+        Args:
+            task_net: a Hugging Face model whose outputs have `logits`; with an adapter of PEFT or `adapters`, too.
+            loss_net_encoder: `separate` (default): a trainable copy of the task-net's encoder with its present weights;
+                `shared`; `peft` or `adapters`, where the task-net has an adapter of that library.
+            energy, energy_options, global_size: of the loss-net, as in [`from_pretrained`].
+            inputs: a batch of what the task-net reads, to measure its sizes by; default: its `dummy_inputs` if it reads
+                them, else its config says the sizes.
+
+        Raises:
+            TypeError: a task-net that is no Hugging Face model.
+            ValueError: logits of another number of labels than `config.num_labels`; no encoder to copy; an unknown
+                feature size.
+        """
+        check_task_net(task_net, f"{cls.__name__}.from_task_net")
+        mode, energy = loss_net_encoder or "separate", energy or cls.default_energy
+        check_energy(cls.space_class.name, energy)
+        check_num_labels(task_net, inputs, cls.labels_dim)
+        encoder, size = None, None
+        if ENERGIES[energy].reads is None:
+            encoder = encoder_for(task_net, mode)
+            size = feature_size(task_net, encoder, inputs)
+        options = (global_size, energy, energy_options)
+        seal = cls(task_net, cls._fresh_loss_net(task_net, encoder, mode, *options, feature_size=size))
+        seal.loss_net.to(task_net.device)
+        return aligned(seal).eval()
+
     def _from(self: SealModelT, source: tuple[str, dict[str, Any]]) -> SealModelT:
         """The nets, ready to predict, which know where they are from."""
         self.source = source
@@ -225,23 +267,28 @@ class SealModel(nn.Module):
     def _fresh_loss_net(
         cls,
         task_net: PreTrainedModel,
-        pretrained: str | None,
-        mode: str,
+        pretrained: str | PreTrainedModel | None,
+        mode: str | None,
         global_size: int | None = None,
         energy: str | None = None,
         energy_options: dict | None = None,
         hub: dict | None = None,
+        feature_size: int | None = None,
     ) -> LossNet:
         """A loss-net for this task-net. A separate encoder starts from the same pretrained weights, if there are
-        any."""
+        any: those of a folder or repo, or of an encoder that becomes its own."""
+        mode = mode or "separate"
         energy = energy or cls.default_energy
         global_size = cls.default_global_size if global_size is None else global_size
         check_energy(cls.space_class.name, energy)
-        encoder, config = None, task_net.config
+        encoder: Any = None
+        config = task_net.config
         if mode == "separate" and pretrained is not None:
-            encoder = AutoModel.from_pretrained(pretrained, dtype=torch.float32, use_safetensors=True, **(hub or {}))
+            encoder = pretrained
+            if isinstance(encoder, str):
+                encoder = AutoModel.from_pretrained(encoder, dtype=torch.float32, use_safetensors=True, **(hub or {}))
             config = encoder.config
-        feature_size = config.hidden_size
+        feature_size = feature_size or config.hidden_size
         loss_net = LossNet(
             LossNetConfig(
                 space=cls.space_class.name,
@@ -342,33 +389,3 @@ def _load_task_net(
             task_net.config.update({**decisions, **label_maps([names[i] for i in sorted(names)])})
             return task_net, {"missing_keys": [], "mismatched_keys": []}
     raise OSError(f"{name} has an adapter_config.json, but no adapter's weights as safetensors beside it.")
-
-
-def _load_loss_net(task_net: PreTrainedModel, folder: str) -> LossNet:
-    """The loss-net of `folder`; one that encodes through an adapter needs the base of the task-net beside it."""
-    config = LossNetConfig.from_pretrained(folder)
-    if config.encoder_mode not in LIBRARIES:
-        return LossNet.from_pretrained(folder, dtype=torch.float32, use_safetensors=True)
-    library = LIBRARIES[config.encoder_mode]
-    if library_of(task_net) is not library:
-        raise ValueError(
-            f"The loss-net in {folder} is an adapter ({library.mode}) in the frozen base of its task-net, but the "
-            f"task-net beside it is plain. Remove {LOSS_NET_FOLDER}/ to start a fresh loss-net."
-        )
-    loss_net = LossNet(config).attach(library.loss_adapter(task_net, config.encoder_config))
-    load_loss_net_weights(loss_net, Path(folder).parent)
-    loss_net.name_or_path = str(folder)  # as of one that transformers loads
-    return loss_net
-
-
-def _find_loss_net(name: str, hub: dict) -> str | None:
-    """Path of the loss-net's folder, of a local folder or a Hub repo; None where there is none."""
-    root = Path(name)
-    if not root.is_dir():
-        root = Path(
-            snapshot_download(
-                name, allow_patterns=[f"{LOSS_NET_FOLDER}/config.json", f"{LOSS_NET_FOLDER}/*.safetensors"], **hub
-            )
-        )
-    folder = root / LOSS_NET_FOLDER
-    return str(folder) if (folder / "config.json").is_file() else None

@@ -29,6 +29,7 @@ class SealForSegmentation(SealModel):
     auto_class = AutoModelForSemanticSegmentation
     space_class = BinaryMaskSpace
     default_energy = "grid"
+    labels_dim = 1
 
     @torch.no_grad()
     def predict(
@@ -86,7 +87,7 @@ class SealForSegmentation(SealModel):
         Raises:
             ValueError: as there; or a `loss_net_encoder` other than `separate`.
         """
-        _check_encoder(loss_net_encoder or "separate")
+        _check_encoder(loss_net_encoder)
         return super().from_pretrained(model_name_or_path, loss_net_encoder=loss_net_encoder, **kwargs)
 
     @classmethod
@@ -95,7 +96,7 @@ class SealForSegmentation(SealModel):
         data: SegmentationData | Any,
         model_name_or_path: str | None = None,
         *,
-        loss_net_encoder: str = "separate",
+        loss_net_encoder: str | None = None,
         crop_size: int | None = 24,
         crop_offsets: Sequence[int] | int | None = None,
         energy: str | None = None,
@@ -135,12 +136,13 @@ class SealForSegmentation(SealModel):
     def _fresh_loss_net(
         cls,
         task_net: PreTrainedModel,
-        pretrained: str | None,
-        mode: str,
+        pretrained: str | PreTrainedModel | None,
+        mode: str | None,
         global_size: int | None = None,
         energy: str | None = None,
         energy_options: dict | None = None,
         hub: dict | None = None,
+        feature_size: int | None = None,
     ) -> LossNet:
         """A loss-net of images and masks: it has no encoder beside its energy.
 
@@ -160,8 +162,8 @@ class SealForSegmentation(SealModel):
         return LossNet(config)
 
 
-def _check_encoder(mode: str) -> None:
-    if mode != "separate":
+def _check_encoder(mode: str | None) -> None:
+    if mode not in (None, "separate"):
         raise ValueError(
             f"`loss_net_encoder` is {mode!r}, but the energy of masks is a convolutional net over the images "
             "themselves. Use 'separate'."

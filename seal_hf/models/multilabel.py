@@ -109,7 +109,7 @@ class SealForMultiLabel(SealModel):
         data: MultiLabelData | Any,
         model_name_or_path: str | None = None,
         *,
-        loss_net_encoder: str = "separate",
+        loss_net_encoder: str | None = None,
         adapter: Any = None,
         energy: str | None = None,
         energy_options: dict[str, Any] | None = None,

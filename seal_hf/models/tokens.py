@@ -122,7 +122,7 @@ class SealForTokenClassification(SealModel):
         *,
         vocabulary: Vocabulary | None = None,
         vectors: WordVectors | None = None,
-        loss_net_encoder: str = "separate",
+        loss_net_encoder: str | None = None,
         adapter: Any = None,
         crf: bool | None = None,
         energy: str | None = None,
@@ -170,7 +170,7 @@ class SealForTokenClassification(SealModel):
                 "`model_name_or_path` is missing, and so is `vocabulary`: give a Hugging Face encoder, or "
                 "Vocabulary.from_data(data.train, ...) for a BiLSTM."
             )
-        if adapter is not None or loss_net_encoder not in ("separate", "shared"):
+        if adapter is not None or loss_net_encoder not in (None, "separate", "shared"):
             raise ValueError(
                 f"`adapter` is {adapter!r} and `loss_net_encoder` {loss_net_encoder!r}, but a BiLSTM has no pretrained "
                 "base to adapt. Use loss_net_encoder='separate' or 'shared', or give `model_name_or_path`."

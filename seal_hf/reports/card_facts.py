@@ -63,7 +63,7 @@ def run_card(
         rows=_rows(trainer) | {SHOWN.get(split, split): count for split, count in (rows or {}).items()},
         loss=args.energy_loss,
         task_loss=_task_loss(trainer),
-        loss_net_encoder=args.loss_net_encoder,
+        loss_net_encoder=trainer.loss_net.config.encoder_mode if trainer.loss_net else None,
         metrics=_last_evaluation(trainer) if metrics is None else metrics,
         decisions=_decisions(config, trainer.space, args.fold_decision),
         chosen=_was_chosen(trainer, config),

@@ -23,8 +23,9 @@ from ..metrics.multilabel import (
     with_known_labels,
 )
 from ..structures.hierarchy import Hierarchy
-from ..training.decisions import fit_labels, store
+from ..training.decisions import fit_labels, is_fitted_by_batch, store
 from ..utils.files import whole_file
+from .by_batch import evaluate_by_batch
 from .common import chosen_line, close_run, results_table, row_origin
 
 DECODER_FIGURES = {  # decoder -> key of its example F1 in the result files, without `eval_` or `test_`
@@ -74,6 +75,10 @@ FIGURES = {
 }
 LABEL_REPORT = "label_report.json"  # of the test split, by the decisions
 PRINTED_LABELS = 40  # the most for which the report is printed
+NOT_WRITTEN = (
+    f"_predictions.jsonl and {LABEL_REPORT} are not written: the probabilities of all rows are too many to keep. "
+    "seal-hf predict writes predictions of any number of rows."
+)
 
 
 def score_decoders(
@@ -142,10 +147,7 @@ def predict_multilabel(
     Raises:
         ValueError: an empty split, or a validation split without labels.
     """
-    for name, dataset in (("validation", eval_dataset), ("test", test_dataset)):
-        if dataset is not None and len(dataset) == 0:
-            raise ValueError(f"the {name} split is empty: the threshold is tuned on validation and judged on test")
-    splits = {"eval": eval_dataset} if test_dataset is None else {"eval": eval_dataset, "test": test_dataset}
+    splits = _splits(eval_dataset, test_dataset)
     predicted = {}
     for split, dataset in splits.items():
         output = trainer.predict(dataset, metric_key_prefix=split)
@@ -156,10 +158,19 @@ def predict_multilabel(
     return predicted
 
 
+def _splits(eval_dataset: Any, test_dataset: Any) -> dict[str, Any]:
+    """Data sets by name; a ValueError for an empty one."""
+    for name, dataset in (("validation", eval_dataset), ("test", test_dataset)):
+        if dataset is not None and len(dataset) == 0:
+            raise ValueError(f"the {name} split is empty: the threshold is tuned on validation and judged on test")
+    return {"eval": eval_dataset} if test_dataset is None else {"eval": eval_dataset, "test": test_dataset}
+
+
 def evaluate_multilabel(
     trainer: Trainer, eval_dataset: Any, test_dataset: Any
 ) -> tuple[dict[str, float], np.ndarray | None, np.ndarray | None]:
-    """Predict validation and test, fit the decisions on validation, score both under every decoder.
+    """Predict validation and test, fit the decisions on validation, score both under every decoder. Of splits with too
+    many probabilities to keep, these are `fixed` and `threshold`, and no probabilities are returned.
 
     The decisions are also stored in the task-net's config: call `trainer.save_model()` afterwards to have them on disk.
     Every process gets the same answer.
@@ -177,6 +188,9 @@ def evaluate_multilabel(
     Raises:
         ValueError: an empty split, a validation split without labels, or outputs that `multilabel_metrics` refuses.
     """
+    splits = _splits(eval_dataset, test_dataset)
+    if is_fitted_by_batch(trainer, max(map(len, splits.values())), getattr(trainer.args, "decoder", None)):
+        return evaluate_by_batch(trainer, splits, DECODER_FIGURES), None, None
     predicted = predict_multilabel(trainer, eval_dataset, test_dataset)
     test = predicted.get("test", (None, None))
     probabilities, labels = predicted["eval"]
@@ -206,7 +220,7 @@ def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | No
     def report(folder: Path) -> str:
         table = closing_table(metrics, decisions, getattr(trainer.args, "fold_decision", False))
         if probabilities is None:
-            return table
+            return table if trainer.test_dataset is None else f"{table}\n\n{NOT_WRITTEN}"
         decided, path = decisions.decide(probabilities), folder / "_predictions.jsonl"
         write_predictions(path, probabilities, labels, data.label_names, decided, rows_of_test(data))
         if labels is None:

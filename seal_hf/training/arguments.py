@@ -170,10 +170,10 @@ class SealTrainingArguments(LossWeightArguments, TrainingArguments):
             fixed.
 
     Parameters that control the loss-net and its optimizer (AdamW; betas and epsilon are the Trainer's):
-        loss_net_encoder (`str`, default `"separate"`): `separate` gives the loss-net its own encoder, `shared` the
-            task-net's detached features, `peft` and `adapters` an adapter of its own in the frozen base that the
-            task-net adapts too. Read where the nets are built (`SealForMultiLabel`); the trainer refuses a loss-net of
-            another kind.
+        loss_net_encoder (`str`, optional): `separate` gives the loss-net its own encoder, `shared` the task-net's
+            detached features, `peft` and `adapters` an adapter of its own in the frozen base that the task-net adapts
+            too. Default: as the loss-net was built; of a fresh one `separate`. Read where the nets are built; the
+            trainer refuses a loss-net of another kind.
         loss_net_feature_cache (`str`, optional): folder; freezes the loss-net's own pretrained encoder, whose features
             are then computed once for all rows and read from there.
         adapter_export (`str`, default `"auto"`): how a task-net with adapters is saved and pushed: `merged` into plain
@@ -286,7 +286,12 @@ class SealTrainingArguments(LossWeightArguments, TrainingArguments):
         default="head", metadata={"help": "Parameters of the Hessian: head, adapters, all, or a regular expression."}
     )
 
-    loss_net_encoder: str = field(default="separate", metadata={"help": f"One of {', '.join(LOSS_NET_ENCODERS)}."})
+    loss_net_encoder: str | None = field(
+        default=None,
+        metadata={
+            "help": f"One of {', '.join(LOSS_NET_ENCODERS)}; default: the loss-net's, a fresh one's is separate."
+        },
+    )
     loss_net_feature_cache: str | None = field(
         default=None, metadata={"help": "Folder; freezes the loss-net's own encoder and keeps its features there."}
     )
@@ -325,7 +330,8 @@ class SealTrainingArguments(LossWeightArguments, TrainingArguments):
     def check(self) -> None:
         """Raises ValueError for values that cannot be, or do not go together; a hyper-parameter search changes them."""
         for name, choices in CHOICES.items():
-            check_value(name, getattr(self, name), choices() if callable(choices) else choices)
+            if getattr(self, name) is not None or getattr(SealTrainingArguments, name) is not None:
+                check_value(name, getattr(self, name), choices() if callable(choices) else choices)
         for name, least in LEAST.items():
             check_value(name, getattr(self, name), least=least)
         for loss in (*ENERGY_LOSSES.values(), *TASK_LOSSES.values(), *TAG_TASK_LOSSES.values()):

@@ -16,7 +16,7 @@ from transformers.trainer_utils import EvalLoopOutput, TrainOutput, default_comp
 from transformers.utils import logging
 
 from ..data.tensors.collators import TensorRows, collate_rows
-from ..data.tensors.length_order import in_own_order, longest_first, order_of, put_back
+from ..data.tensors.length_order import longest_first, order_of, put_back
 from ..energy_losses import GOLD, OUTPUT
 from ..nets.feature_cache import FEATURES
 from ..saving.checkpoints import COMPLETE
@@ -25,6 +25,7 @@ from ..spaces import REWARD_CODES, SAMPLE_WEIGHT, OutputSpace
 from .alignment import ALIGNMENT
 from .checkpoints import Checkpoints
 from .checks import check_best_metric, check_columns, check_embeddings, check_label_names, check_own_loss, check_saving
+from .evaluation import scored_by, scoring
 from .hints import hint_at
 from .label_parts import see_labels
 from .meters import Meters, contrasts
@@ -74,6 +75,7 @@ class StructuredTrainer(Trainer):
         check_saving(args)
         check_own_loss(args, kwargs.get("compute_loss_func"))
         check_label_names(args)
+        kwargs["compute_metrics"] = scored_by(args, kwargs.get("compute_metrics"))
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
         check_embeddings(self.model, args)
         check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
@@ -175,19 +177,15 @@ class StructuredTrainer(Trainer):
         return super().evaluate(*args, **kwargs)
 
     def evaluation_loop(
-        self, dataloader: DataLoader, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
+        self, dataloader: DataLoader, description: str, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
     ) -> EvalLoopOutput:
         """As the Trainer's, with what was metered; rows that came by length are put back into their own order."""
-        order, compute_metrics = order_of(dataloader), self.compute_metrics
-        if order is not None and compute_metrics is not None:
-            self.compute_metrics = in_own_order(compute_metrics, order)
+        order = order_of(dataloader)
         self._evaluation_facts()  # of one that was interrupted
         self.evaluated_batches = 0
-        try:
-            kwargs["metric_key_prefix"] = metric_key_prefix
-            output: Any = super().evaluation_loop(dataloader, *args, **kwargs)
-        finally:
-            self.compute_metrics = compute_metrics
+        kwargs["metric_key_prefix"] = metric_key_prefix
+        with scoring(self, dataloader, description, order):
+            output: Any = super().evaluation_loop(dataloader, description, *args, **kwargs)
         facts = self._evaluation_facts()
         output.metrics.update({f"{metric_key_prefix}_{name}": value for name, value in facts.items()})
         if order is None:

@@ -22,12 +22,13 @@ from ..implicit.task_function import FUSED_ATTENTION, select_parameters
 from ..nets.encoders import MLPEncoder
 from ..saving.export import saves_merged
 from ..second_net.loss_net import LossNet
-from ..spaces import SPACES, MultiLabelSpace, OutputSpace
+from ..spaces import SPACES, OutputSpace
 from ..utils.messages import closest, did_you_mean
 from .arguments import CROSS_ENTROPY, SealTrainingArguments
 from .batch_repeats import NewEpoch
 from .decisions import check_decoder
 from .launchers import check_crf, check_launcher
+from .task_nets import check_feature_size, given_loss_net
 
 logger = logging.get_logger(__name__)
 LOOKED_AT = 1000  # rows of a data set that is no tensor
@@ -51,7 +52,7 @@ def tell_decoding(model: PreTrainedModel, space: OutputSpace) -> None:
 def check_run(trainer: Any) -> None:
     """Raises ValueError for what of a trainer's nets, arguments and launcher does not go together."""
     args, model, space, loss = trainer.args, trainer.model, trainer.space, trainer.energy_loss
-    check_launcher(args, trainer.accelerator)
+    check_launcher(args, trainer.accelerator, trainer.loss_net and trainer.loss_net.config.encoder_mode)
     check_given_space(trainer._given_space, trainer.model_init)
     check_crf(args, trainer.accelerator, model)
     check_task_net(model, space)
@@ -162,14 +163,8 @@ def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model:
     say, has another number of labels than the task-net, or sits as an adapter in another task-net."""
     if args.energy_loss == CROSS_ENTROPY:
         return
-    if loss_net is None:
-        like = (space for space in SPACES.values() if space.head and type(model).__name__.endswith(space.head))
-        space = next(like, MultiLabelSpace)
-        raise ValueError(
-            f"energy_loss={args.energy_loss!r} needs a loss-net. Pass a {space.model_name} as `model`, or "
-            "`loss_net=`; or train with energy_loss='ce'."
-        )
-    if loss_net.config.encoder_mode != args.loss_net_encoder:
+    loss_net = given_loss_net(loss_net, args, model)
+    if args.loss_net_encoder not in (None, loss_net.config.encoder_mode):
         raise ValueError(
             f"`loss_net_encoder` is {args.loss_net_encoder!r}, but the loss-net was built as "
             f"{loss_net.config.encoder_mode!r}. Build it with "
@@ -186,6 +181,7 @@ def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model:
             f"The loss-net has {loss_net.config.num_labels} labels, the task-net {num_labels}. Build both for the same "
             "labels."
         )
+    check_feature_size(loss_net, model)
     if args.loss_net_gradient_checkpointing and not getattr(loss_net.encoder, "supports_gradient_checkpointing", False):
         encoder = "no encoder of its own" if loss_net.encoder is None else type(loss_net.encoder).__name__
         raise ValueError(
@@ -195,8 +191,8 @@ def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model:
     if isinstance(loss_net.encoder, LossAdapter) and loss_net.encoder.model is not model:
         built_by = SPACES[loss_net.config.space].model_name
         raise ValueError(
-            f"The loss-net (loss_net_encoder={args.loss_net_encoder!r}) is an adapter in another task-net than this "
-            f"`model`. Build both together: {built_by}.for_data or from_pretrained, also in `model_init`."
+            f"The loss-net (loss_net_encoder={loss_net.config.encoder_mode!r}) is an adapter in another task-net than "
+            f"this `model`. Build both together: {built_by}.for_data or from_pretrained, also in `model_init`."
         )
 
 
@@ -344,7 +340,7 @@ def check_columns(**datasets: Any) -> None:
     Raises:
         ValueError: naming the data set, its columns and the closest match; an empty one.
     """
-    for name, dataset in _each(datasets):
+    for name, dataset in each_dataset(datasets):
         columns = getattr(dataset, "column_names", None)
         if has_length(dataset) and len(dataset) == 0:
             raise ValueError(f"`{name}` is empty: it has no rows.")
@@ -364,7 +360,7 @@ def check_label_values(space: OutputSpace, **datasets: Any) -> None:
     Raises:
         ValueError: a value that is no label of this space, with its data set.
     """
-    for name, dataset in _each(datasets):
+    for name, dataset in each_dataset(datasets):
         for labels in _labels(dataset):
             try:
                 values = torch.as_tensor(labels)
@@ -376,11 +372,11 @@ def check_label_values(space: OutputSpace, **datasets: Any) -> None:
             space.check_values(values, name)
 
 
-def _each(datasets: Mapping) -> Iterator[tuple[str, object]]:
+def each_dataset(datasets: Mapping) -> Iterator[tuple[str, object]]:
     """Every data set that is there, those of a dictionary one by one, with what it is called."""
     for name, dataset in datasets.items():
         if isinstance(dataset, dict):
-            yield from _each({f"{name}[{key!r}]": part for key, part in dataset.items()})
+            yield from each_dataset({f"{name}[{key!r}]": part for key, part in dataset.items()})
         elif dataset is not None:
             yield name, dataset
 

@@ -8,21 +8,36 @@ from typing import Any
 
 import numpy as np
 from transformers import PreTrainedModel
+from transformers.utils import logging
 
 from ..adapters import library_of
 from ..data.tensors.collators import TensorRows
-from ..inference.decisions import DECISIONS, FOLDABLE, Decisions, LabelDecisions, MaskDecisions, TagDecisions
+from ..inference.decisions import (
+    DECISIONS,
+    FIXED,
+    FOLDABLE,
+    NEVER_EMPTY,
+    THRESHOLD,
+    Decisions,
+    LabelDecisions,
+    MaskDecisions,
+    TagDecisions,
+)
+from ..metrics.by_batch import ThresholdScores
 from ..metrics.masks import mask_probabilities
 from ..metrics.multilabel import first_output, sigmoid
 from ..metrics.tags import Tags
 from ..saving.export import ADAPTER_IS_NOT_FOLDED, saves_merged
 from ..saving.fold import check_foldable
-from ..spaces import BinaryMaskSpace, OutputSpace, TagSequenceSpace
+from ..spaces import BinaryMaskSpace, MultiLabelSpace, OutputSpace, TagSequenceSpace
 from ..spaces.tags import CONSTRAINED, CONSTRAINED_VITERBI
 from ..structures.hierarchy import hierarchy_of
 from ..structures.sequences import IGNORED
 from ..structures.tag_schemes import given_types, scheme_of
 from .decoding import PredictionDecoder
+from .evaluation import are_too_many, give_by_batch
+
+logger = logging.get_logger(__name__)
 
 
 def fit_decisions(trainer: Any, dataset: Any, decoder: str | None = None) -> Decisions:
@@ -44,6 +59,8 @@ def fit_decisions(trainer: Any, dataset: Any, decoder: str | None = None) -> Dec
         predicted, gold = predicted_tags(trainer, dataset, trainer.space.decoders)
         kind = "srl" if given_types(trainer.space.label_names) else scheme_of(trainer.space.label_names)
         decisions: Decisions = fit_tags(predicted, gold, kind, trainer.args, decoder)
+    elif isinstance(trainer.space, MultiLabelSpace) and is_fitted_by_batch(trainer, len(dataset), decoder):
+        decisions = fit_threshold(trainer, dataset, decoder)
     else:
         output = trainer.predict(dataset)
         if output.label_ids is None:
@@ -73,6 +90,28 @@ def fit_labels(
     hierarchy = hierarchy_of(trainer.accelerator.unwrap_model(trainer.model).config)
     options: dict[str, Any] = {"never_empty": never_empty, "among": among, "hierarchy": hierarchy}
     return LabelDecisions.fit(probabilities, labels, decoder=decoder, **options)
+
+
+def is_fitted_by_batch(trainer: Any, num_rows: int, decoder: str | None) -> bool:
+    """Whether the probabilities of so many rows are too many to keep, and no decoder is asked for that needs them."""
+    plain = (decoder or THRESHOLD).removesuffix(NEVER_EMPTY)
+    return plain in (FIXED, THRESHOLD) and are_too_many(trainer, num_rows)
+
+
+def fit_threshold(trainer: Any, dataset: Any, decoder: str | None = None) -> LabelDecisions:
+    """Of label sets whose probabilities are too many to keep: the choice is between 0.5 and one threshold."""
+    logger.warning(
+        f"The probabilities of {len(dataset):,} rows and {trainer.model.config.num_labels:,} labels are not kept: the "
+        f"decoder is chosen between {FIXED!r} and {THRESHOLD!r}. Any other is fitted if you name it."
+    )
+    scores = ThresholdScores()
+    give_by_batch(trainer, dataset, scores)
+    if not scores.batches:
+        raise ValueError("`dataset` has no labels: decisions are fitted on validation rows with labels.")
+    never_empty = every_row_has_a_label(trainer.train_dataset)
+    return LabelDecisions.fit_threshold(
+        scores, never_empty=never_empty, decoder=decoder, foldable=getattr(trainer.args, "fold_decision", False)
+    )
 
 
 def fit_tags(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch.nn.functional as F
@@ -37,3 +37,12 @@ class PredictionDecoder:
         if self.decoders is None:
             return space.decode(logits, mask=mask)
         return tuple(space.decided_by(name).decode(logits, mask=mask) for name in self.decoders)
+
+
+def check_undecoded(preprocess_logits_for_metrics: Callable | None) -> None:
+    """Raises ValueError where something else than a [`PredictionDecoder`] is to have the logits."""
+    if preprocess_logits_for_metrics is not None:
+        raise ValueError(
+            "`decode_predictions` is True, and `preprocess_logits_for_metrics` is given: both say what becomes of the "
+            "logits in an evaluation. Leave one of them out."
+        )

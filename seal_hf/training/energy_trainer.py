@@ -30,11 +30,12 @@ from ..spaces import SPACES, OutputSpace
 from ..utils.modules import evaluating
 from ..utils.noise import stateless_noise
 from .base import StructuredTrainer, encoder_inputs
-from .checks import check_label_values, check_task_net, tell_problem_type
+from .checks import check_task_net, tell_problem_type
 from .energy_arguments import EnergyTrainingArguments
 from .energy_methods import ENERGY_METHODS, Problem
 from .label_parts import check_all_known, check_no_weights
 from .launchers import check_data_parallel
+from .rows import check_rows
 
 ROLE = "energy network"
 TRAINING, EVALUATION = 0, 1  # two streams of noise: an evaluation changes nothing of what is drawn in training
@@ -87,7 +88,7 @@ class EnergyTrainer(StructuredTrainer):
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
         check_data_parallel(args, self.accelerator)
         _check_dense(self.space, self.model)
-        check_label_values(self.space, train_dataset=train_dataset, eval_dataset=eval_dataset)
+        check_rows(self)
         check_all_known(self.space, train_dataset=train_dataset, eval_dataset=eval_dataset)
         check_no_weights(train_dataset)
         if task_net is not None:

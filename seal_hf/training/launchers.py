@@ -22,8 +22,13 @@ SHARDED = (DistributedType.FSDP, DistributedType.DEEPSPEED)
 OWN_PARAMETERS = ("separate", "shared")  # encoder modes in which no parameter belongs to both nets
 
 
-def check_launcher(args: SealTrainingArguments, accelerator: Accelerator | None = None) -> None:
+def check_launcher(
+    args: SealTrainingArguments, accelerator: Accelerator | None = None, encoder_mode: str | None = None
+) -> None:
     """Called before the accelerator is there, and with it.
+
+    Args:
+        encoder_mode: of the loss-net; default: the one that the arguments name.
 
     Raises:
         ValueError: for a launcher that is not supported, or options of it that are not.
@@ -48,7 +53,7 @@ def check_launcher(args: SealTrainingArguments, accelerator: Accelerator | None 
         )
     _check_parallelism(accelerator)
     if kind in SHARDED:
-        _check_sharded(args, accelerator)
+        _check_sharded(args, accelerator, encoder_mode or args.loss_net_encoder or "separate")
     else:
         _check_fp16(accelerator)
     if accelerator.split_batches and args.batch_repeats > 1:
@@ -170,7 +175,7 @@ def _check_parallelism(accelerator: Accelerator) -> None:
         )
 
 
-def _check_sharded(args: SealTrainingArguments, accelerator: Accelerator) -> None:
+def _check_sharded(args: SealTrainingArguments, accelerator: Accelerator, encoder_mode: str) -> None:
     """What goes with a sharded task-net. What is refused has not been tested, or is known to go wrong."""
     loss = ENERGY_LOSSES.get(args.energy_loss)
     has_partner = loss is not None and loss.has_partner
@@ -188,8 +193,8 @@ def _check_sharded(args: SealTrainingArguments, accelerator: Accelerator) -> Non
             "fold what was saved, by from_pretrained(folder) and save_pretrained(folder, fold_decision=True)",
         ),
         (
-            args.loss_net_encoder not in OWN_PARAMETERS,
-            f"loss_net_encoder={args.loss_net_encoder!r}, which keeps loss-net parameters in the sharded task-net",
+            encoder_mode not in OWN_PARAMETERS,
+            f"loss_net_encoder={encoder_mode!r}, which keeps loss-net parameters in the sharded task-net",
             f"use one of {', '.join(OWN_PARAMETERS)}",
         ),
     ]

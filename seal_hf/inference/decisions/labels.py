@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...metrics.multilabel import example_f1, tune_threshold, with_known_labels
+from ...metrics.by_batch import ThresholdScores
+from ...metrics.multilabel import DEFAULT_GRID, best_threshold, example_f1, tune_threshold, with_known_labels
 from ...structures.hierarchy import CONFIG_KEY, Hierarchy, hierarchy_of, store_hierarchy
 from ..closed_sets import decode_closed_f1
 from ..decoders import decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
@@ -230,6 +231,36 @@ class LabelDecisions(Decisions):
             for name, decided in fitted.decide_by(probabilities[rows], names).items():
                 scores[name][rows] = example_f1(decided, labels[rows], empty_score)
         return scores
+
+    @classmethod
+    def fit_threshold(
+        cls, scores: ThresholdScores, *, never_empty: bool = False, decoder: str | None = None, foldable: bool = False
+    ) -> LabelDecisions:
+        """As `fit` among `fixed` and `threshold`, which need no more of a row than its scores: of rows whose
+        probabilities are too many to keep.
+
+        Args:
+            never_empty, decoder: as there; `decoder` is one of these two, or has [`NEVER_EMPTY`] behind it.
+            foldable: whether to choose among decoders without that ending.
+
+        Raises:
+            ValueError: another decoder.
+        """
+        never_empty = never_empty or (decoder or "").endswith(NEVER_EMPTY)
+        tables = {"": scores.f1(False), **({NEVER_EMPTY: scores.f1(True)} if never_empty and not foldable else {})}
+        f1 = tables[""]
+        numbers = cls(threshold=best_threshold(f1.mean(0))[0], never_empty=never_empty)
+        numbers.empty_score = 0.0 if scores.all_have_gold else 1.0
+        if decoder is None:
+            crossed = {f"{plain}{ending}": np.zeros(len(f1)) for plain in (FIXED, THRESHOLD) for ending in tables}
+            for others, rows in folds(len(f1)):
+                tuned = best_threshold(f1[others if len(others) else rows].mean(0))[0]
+                for plain, cut in ((FIXED, 0.5), (THRESHOLD, tuned)):
+                    for ending, table in tables.items():
+                        crossed[f"{plain}{ending}"][rows] = table[rows, np.searchsorted(DEFAULT_GRID, cut)]
+            decoder = simplest_of_the_best(crossed)
+        numbers.decoder = numbers.named(decoder)
+        return numbers
 
     @classmethod
     def _fitted(

@@ -1,0 +1,32 @@
+"""Which kind of output a task-net has."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from ..spaces import OutputSpace
+from .base import SealModel
+from .masks import SealForSegmentation
+from .multilabel import SealForMultiLabel
+from .tokens import SealForTokenClassification
+
+KINDS: tuple[type[SealModel], ...] = (SealForMultiLabel, SealForTokenClassification, SealForSegmentation)
+LABEL_SET_HEADS = ("ForSequenceClassification", "ForMultiLabel")
+
+
+def kind_of(model: SealModel | PreTrainedModel, space: OutputSpace | None = None) -> type[SealModel] | None:
+    """The class that puts a loss-net beside a task-net: the one of `space`, else as the name of the task-net's class
+    and its `config.problem_type` say; None where they do not."""
+    if isinstance(model, SealModel):
+        return type(model)
+    if space is not None:
+        return next((kind for kind in KINDS if isinstance(space, kind.space_class)), None)
+    base: Any = getattr(model, "get_base_model", lambda: model)()  # PEFT's wrapper has a name of its own
+    name = type(base).__name__
+    named = (kind for kind in KINDS if name.endswith(kind.space_class.head or LABEL_SET_HEADS))
+    problem_type = getattr(getattr(model, "config", None), "problem_type", None)
+    typed = (kind for kind in KINDS if problem_type and kind.space_class.problem_type == problem_type)
+    return next(chain(named, typed), None)

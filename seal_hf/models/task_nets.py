@@ -1,0 +1,117 @@
+"""Task-nets that a user has built: their sizes, and the encoder that a loss-net of their own begins from."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import MODEL_MAPPING, PreTrainedModel
+
+from ..adapters import LIBRARIES, library_of
+from ..utils.modules import evaluating
+
+
+def check_task_net(task_net: Any, built_by: str) -> None:
+    """Raises TypeError for what has no config: neither a Hugging Face model nor one with PEFT's wrapper around it."""
+    if isinstance(task_net, PreTrainedModel) or (isinstance(task_net, nn.Module) and library_of(task_net) is not None):
+        return
+    raise TypeError(
+        f"{built_by} takes a PreTrainedModel, whose config has its sizes and is saved with it; found "
+        f"{type(task_net).__name__}. Make it one: `class MyNet(PreTrainedModel)` with a `config_class`, a `forward` "
+        "whose outputs have `logits`, and `num_labels` and `hidden_size` in the config."
+    )
+
+
+def check_num_labels(task_net: PreTrainedModel, inputs: Mapping[str, Tensor] | None, dim: int) -> None:
+    """Raises ValueError for outputs without logits, and where the logits have another number of labels, in dimension
+    `dim`, than the config says."""
+    outputs, name, said = probed(task_net, task_net, inputs), type(task_net).__name__, task_net.config.num_labels
+    if outputs is None:
+        return
+    if (logits := getattr(outputs, "logits", None)) is None:
+        raise ValueError(
+            f"{name} returns {type(outputs).__name__} without `logits`. Return a ModelOutput that has them."
+        )
+    if (found := logits.shape[dim]) != said:
+        raise ValueError(
+            f"The logits of {name} have {found} labels, but its config.num_labels is {said}. Build it with "
+            f"num_labels={found} in the config, and that many label names."
+        )
+
+
+def feature_size(
+    task_net: PreTrainedModel, encoder: PreTrainedModel | None, inputs: Mapping[str, Tensor] | None = None
+) -> int:
+    """Width of the features that a loss-net reads: of its own encoder, or without one the task-net's last hidden state.
+
+    Raises:
+        ValueError: neither a forward nor the config says it.
+    """
+    net = task_net if encoder is None else encoder
+    outputs = probed(net, task_net, inputs, **({"output_hidden_states": True} if encoder is None else {}))
+    states = getattr(outputs, "hidden_states" if encoder is None else "last_hidden_state", None)
+    found = getattr(net.config, "hidden_size", None) if states is None else states[-1].shape[-1]
+    if found is None:
+        raise ValueError(
+            f"The feature size of {type(net).__name__} is unknown: its config has no `hidden_size`. Set it, or give "
+            "`inputs=`, a batch of what the net reads, to measure it by."
+        )
+    return int(found)
+
+
+@torch.no_grad()
+def probed(net: PreTrainedModel, task_net: PreTrainedModel, inputs: Mapping[str, Tensor] | None, **options: Any) -> Any:
+    """Outputs of one forward without noise; None of a net that does not read the task-net's `dummy_inputs`.
+
+    Raises:
+        Exception: what the net raises for `inputs`, where they are given.
+    """
+    given = task_net.dummy_inputs if inputs is None else inputs
+    if inputs is None and "input_ids" in given:  # a text without padding, or transformers warns
+        given = {"attention_mask": torch.ones_like(given["input_ids"]), **given}
+    device = next(net.parameters()).device
+    try:
+        with evaluating(net):
+            return net(**{name: value.to(device) for name, value in given.items() if name != "labels"}, **options)
+    except Exception:  # a net that reads something else may raise anything
+        if inputs is not None:
+            raise
+        return None
+
+
+def encoder_for(task_net: PreTrainedModel, mode: str) -> PreTrainedModel | None:
+    """The encoder that a loss-net of this mode owns: a trainable copy of the task-net's, with its present weights.
+
+    Raises:
+        ValueError: the task-net has no such encoder, or not the adapter that `mode` needs.
+    """
+    library = library_of(task_net)
+    if mode in LIBRARIES and library is not LIBRARIES[mode]:
+        raise ValueError(
+            f"`loss_net_encoder` is {mode!r}, but the task-net, {type(task_net).__name__}, has no adapter of that "
+            "library. Add one before you wrap it, or use 'separate' or 'shared'."
+        )
+    if mode != "separate":
+        return None
+    if library is not None and not library.mergeable(task_net):
+        raise ValueError(
+            "`loss_net_encoder` is 'separate', but the task-net's adapter cannot be merged into a copy of its encoder. "
+            f"Use {library.mode!r} or 'shared'."
+        )
+    plain = copy.deepcopy(task_net) if library is None else library.merged(task_net)
+    encoder, name = plain.base_model, type(plain).__name__
+    if encoder is plain or not isinstance(encoder, PreTrainedModel):
+        raise ValueError(
+            f"`loss_net_encoder` is 'separate', but {name} has no encoder that could be copied: its "
+            f"`base_model_prefix` is {plain.base_model_prefix!r}. Name the encoder there, or use 'shared'."
+        )
+    if type(encoder.config) not in MODEL_MAPPING:
+        raise ValueError(
+            f"`loss_net_encoder` is 'separate', but AutoModel cannot load the encoder of {name} again. Register it: "
+            f"AutoModel.register({type(encoder.config).__name__}, {type(encoder).__name__}); or use 'shared'."
+        )
+    encoder.zero_grad()
+    return encoder.float().requires_grad_(True)

@@ -1,0 +1,63 @@
+"""Figures of label sets under several decoders, of splits whose probabilities are too many to keep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..inference.decisions import FIXED, NEVER_EMPTY, THRESHOLD, LabelDecisions
+from ..metrics.by_batch import MultiLabelByBatch, SetCounts, scored_rows
+from ..training.decisions import fit_threshold, store
+from ..training.evaluation import give_by_batch
+
+
+class DecoderFigures:
+    """As [`score_decoders`] of one split, a batch at a time, for the decoders `fixed` and `threshold`.
+
+    Args:
+        decisions: fitted on validation.
+        keys: decoder -> key of its example F1.
+    """
+
+    def __init__(self, decisions: LabelDecisions, keys: dict[str, str]):
+        self.decisions, self.keys = decisions, keys
+        self._at_half = MultiLabelByBatch()
+        self._sets = {
+            name: SetCounts() for name in decisions.names if name.removesuffix(NEVER_EMPTY) in (FIXED, THRESHOLD)
+        }
+        self.figures: dict[str, float] = {}
+
+    def __call__(self, eval_prediction: Any, compute_result: bool = True) -> dict[str, float]:
+        """Take a batch, as [`MultiLabelByBatch`] does; after the last one, `figures` are those of all."""
+        p, gold = scored_rows(eval_prediction)
+        self._at_half.add(p, gold)
+        for name, decided in self.decisions.decide_by(p, self._sets).items():
+            self._sets[name].add(decided, gold, p >= 0)
+        if compute_result:
+            self.figures = self._result()
+        return {}
+
+    def _result(self) -> dict[str, float]:
+        figures = self._at_half.result()
+        del figures["threshold"], figures["f1_example_tuned"]  # tuned on these very rows
+        found = {name: counts.figures() for name, counts in self._sets.items()}
+        for ending, name in (("tuned", THRESHOLD), ("decided", self.decisions.decoder)):
+            figures |= {f"{key}_{ending}": value for key, value in found[name].items()}
+        return figures | {self.keys[name]: of_sets["f1_example"] for name, of_sets in found.items()}
+
+
+def evaluate_by_batch(trainer: Any, splits: dict[str, Any], keys: dict[str, str]) -> dict[str, float]:
+    """As [`evaluate_multilabel`]: fit the decisions on the split `eval`, store them, and score all splits with labels.
+
+    Args:
+        splits: data sets by name, `eval` first.
+        keys: as of [`DecoderFigures`].
+    """
+    decisions = fit_threshold(trainer, splits["eval"], getattr(trainer.args, "decoder", None))
+    store(trainer, decisions)
+    metrics: dict[str, float] = {}
+    for split, dataset in splits.items():
+        scorer = DecoderFigures(decisions, keys)
+        give_by_batch(trainer, dataset, scorer)
+        metrics |= {f"{split}_{name}": value for name, value in scorer.figures.items()}
+    assert decisions.threshold is not None
+    return metrics | {"threshold": decisions.threshold}

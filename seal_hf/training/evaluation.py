@@ -1,0 +1,74 @@
+"""How an evaluation is scored: all rows at once, in their own order, or batch by batch where these are too many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from torch.utils.data import DataLoader
+from transformers import TrainingArguments
+from transformers.utils import logging
+
+from ..data.tensors.length_order import in_own_order
+
+logger = logging.get_logger(__name__)
+
+LARGEST_WHOLE = 2 * 10**8  # logits of an evaluation that are kept: 0.8 GB, as much again for labels, then their doubles
+
+
+def scored_by(args: TrainingArguments, compute_metrics: Callable | None) -> Callable | None:
+    """The function of figures that the Trainer is to call: one of ours by batch, where `batch_eval_metrics` is set."""
+    by_batch = getattr(compute_metrics, "by_batch", None)
+    return by_batch() if args.batch_eval_metrics and by_batch is not None else compute_metrics
+
+
+@contextmanager
+def scoring(trainer: Any, dataloader: DataLoader, description: str, order: Sequence[int] | None) -> Iterator[None]:
+    """Inside, `compute_metrics` gets rows in their own order, where they come in another; or, of figures that can be
+    had by batch, a batch at a time, where `batch_eval_metrics` is set or an evaluation has too many logits to keep."""
+    before = trainer.compute_metrics, trainer.args.batch_eval_metrics
+    compute_metrics, by_batch = before
+    make = getattr(compute_metrics, "by_batch", None)
+    if make is not None and not by_batch and description != "Prediction":  # which gives the logits back
+        by_batch = _gives_up_logits(trainer, dataloader, make)
+    if make is not None and by_batch:
+        compute_metrics = make()
+    elif order is not None and compute_metrics is not None:
+        compute_metrics = in_own_order(compute_metrics, order)
+    trainer.compute_metrics, trainer.args.batch_eval_metrics = compute_metrics, by_batch
+    try:
+        yield
+    finally:
+        trainer.compute_metrics, trainer.args.batch_eval_metrics = before
+
+
+def give_by_batch(trainer: Any, dataset: Any, take: Callable) -> None:
+    """Predict a data set, and give `take` each batch of logits and labels, as the Trainer's `batch_eval_metrics` does;
+    none is kept. Without labels, nothing is given."""
+    args = trainer.args
+    before = trainer.compute_metrics, args.batch_eval_metrics
+    trainer.compute_metrics, args.batch_eval_metrics = take, True
+    try:
+        trainer.evaluation_loop(trainer.get_test_dataloader(dataset), "Evaluation")
+    finally:
+        trainer.compute_metrics, args.batch_eval_metrics = before
+
+
+def are_too_many(trainer: Any, num_rows: int) -> bool:
+    """Whether the logits of so many rows are not to be kept."""
+    return num_rows * trainer.model.config.num_labels > LARGEST_WHOLE
+
+
+def _gives_up_logits(trainer: Any, dataloader: DataLoader, make: Any) -> bool:
+    """Whether the logits of an evaluation are not kept, which is said with the figures that it then lacks."""
+    rows, num_labels = trainer.num_examples(dataloader), trainer.model.config.num_labels
+    left_out = [name for name in trainer.compute_metrics.figures if name not in make.figures]
+    wanted = (trainer.args.metric_for_best_model or "").removeprefix("eval_")
+    if not are_too_many(trainer, rows) or wanted in left_out:
+        return False
+    logger.warning_once(
+        f"The logits of {rows:,} rows and {num_labels:,} labels are not kept: figures are computed by batch, without "
+        f"{', '.join(left_out)}."
+    )
+    return True

@@ -1,0 +1,62 @@
+"""What is refused of the rows that a trainer is given: values that are no labels, lengths that nothing pads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from datasets import Dataset
+from transformers import DataCollatorWithPadding, DefaultDataCollator, default_data_collator
+
+from .checks import LOOKED_AT, check_label_values, each_dataset
+
+REMEDIES = {
+    "labels": "data_collator=DataCollatorForTokenClassification(tokenizer), which fills them up with -100",
+    "input_ids": "processing_class=tokenizer, or data_collator=DataCollatorWithPadding(tokenizer)",
+}
+
+
+def check_rows(trainer: Any) -> None:
+    """Raises ValueError for labels that are none of the trainer's space, and for rows of different lengths that its
+    collator does not pad."""
+    check_label_values(trainer.space, train_dataset=trainer.train_dataset, eval_dataset=trainer.eval_dataset)
+    check_padding(trainer)
+
+
+def check_padding(trainer: Any) -> None:
+    """Looks at the first `LOOKED_AT` rows of each data set that has them at hand.
+
+    Raises:
+        ValueError: rows of different lengths where one of transformers' default collators does not pad them.
+    """
+    collator, columns = trainer._default_collator or trainer.data_collator, tuple(REMEDIES)
+    if type(collator) is DataCollatorWithPadding:
+        columns, name = ("labels",), "DataCollatorWithPadding"
+    elif collator is default_data_collator or isinstance(collator, DefaultDataCollator):
+        name = "transformers' default collator"
+    else:
+        return
+    args, kind = trainer.args, type(trainer)
+    met = []  # the data sets whose rows meet in a batch of our own loaders
+    if args.train_batch_size > 1 and kind.get_train_dataloader.__module__.startswith("seal_hf."):
+        met.append("train_dataset")
+    if args.eval_batch_size > 1 and kind.get_eval_dataloader.__module__.startswith("seal_hf."):
+        met.append("eval_dataset")
+    for split, dataset in each_dataset({split: getattr(trainer, split) for split in met}):
+        for column in columns:
+            lengths = sorted(set(_lengths(dataset, column)))
+            if len(lengths) > 1:
+                raise ValueError(
+                    f"`{column}` of `{split}` has rows of different lengths, from {lengths[0]} to {lengths[-1]}, which "
+                    f"{name} does not pad. Pass {REMEDIES[column]}."
+                )
+
+
+def _lengths(dataset: Any, column: str) -> Iterator[int]:
+    """Of the lists of a column; none of rows that come one by one, or through a transform."""
+    rows: Any = []
+    if isinstance(dataset, Dataset) and dataset.format["type"] != "custom" and column in dataset.column_names:
+        rows = dataset.select(range(min(len(dataset), LOOKED_AT))).with_format(None)[column][:]
+    elif isinstance(dataset, (list, tuple)):
+        rows = [row.get(column) for row in dataset[:LOOKED_AT]]
+    yield from (len(row) for row in rows if hasattr(row, "__len__"))

@@ -1,0 +1,60 @@
+"""Rows that no collator pads are refused at the start; a run with the collator that the message names is the oracle."""
+
+import pytest
+from datasets import Dataset
+from tiny_models import tiny_arguments, tiny_config, tiny_texts, tiny_tokenizer
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    DataCollatorForTokenClassification,
+    DataCollatorWithPadding,
+    default_data_collator,
+)
+
+from seal_hf import SealTrainer
+
+LENGTHS = [3, 5, 4, 7]
+
+
+def tagged():
+    """Tokenized sentences as a user has them, of 3 to 7 tokens."""
+    return Dataset.from_dict({name: [[1] * n for n in LENGTHS] for name in ("input_ids", "attention_mask", "labels")})
+
+
+def tagger(folder, rows, train_batch=4, **options):
+    arguments = tiny_arguments(folder, max_steps=1, per_device_train_batch_size=train_batch)
+    net = AutoModelForTokenClassification.from_config(
+        tiny_config("bert", num_labels=3, id2label=dict(enumerate("OBI")))
+    )
+    return SealTrainer(net, arguments, train_dataset=rows, **options)
+
+
+@pytest.mark.parametrize("kind", ["data set", "list", "dictionary"])
+def test_tags_without_a_padding_collator_are_refused_with_what_to_pass(kind, tmp_path):
+    rows = tagged() if kind != "list" else [dict(row) for row in tagged()]
+    found = "`labels` of `train_dataset` has rows of different lengths, from 3 to 7, which {} does not pad. Pass "
+    found += r"data_collator=DataCollatorForTokenClassification\(tokenizer\)"
+    for options, name in (
+        ({}, "transformers' default collator"),
+        ({"data_collator": default_data_collator}, "transformers' default collator"),
+        ({"processing_class": tiny_tokenizer()}, "DataCollatorWithPadding"),
+    ):
+        with pytest.raises(ValueError, match=found.format(name)):
+            tagger(tmp_path, rows, **options)
+    collator = DataCollatorForTokenClassification(tiny_tokenizer())
+    tagger(tmp_path, rows, data_collator=collator).train()
+    tagger(tmp_path, rows, train_batch=1).train()  # rows that never meet
+    if kind == "dictionary":
+        with pytest.raises(ValueError, match=r"`labels` of `eval_dataset\['hard'\]` has rows of different lengths"):
+            tagger(tmp_path, rows.select([1, 1]), eval_dataset={"hard": rows})
+
+
+def test_texts_without_a_padding_collator_are_refused_with_what_to_pass(tmp_path):
+    tokenizer = tiny_tokenizer()
+    rows = tiny_texts(4).map(lambda row: dict(tokenizer(row["text"])), remove_columns="text")
+    net = AutoModelForSequenceClassification.from_config(tiny_config("bert"))
+    arguments = tiny_arguments(tmp_path, max_steps=1)
+    with pytest.raises(ValueError, match="`input_ids` of `train_dataset` .* Pass processing_class=tokenizer, or data_"):
+        SealTrainer(net, arguments, train_dataset=rows)
+    for options in ({"processing_class": tokenizer}, {"data_collator": DataCollatorWithPadding(tokenizer)}):
+        SealTrainer(net, arguments, train_dataset=rows, **options).train()
