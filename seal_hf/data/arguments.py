@@ -16,7 +16,9 @@ class DataArguments:
     normalize: str = field(
         default="none", metadata={"help": "Of features, fitted on train: none, minmax, standard, auto."}
     )
-    text_column: str | None = field(default=None, metadata={"help": "Column of the text; default: found."})
+    text_column: str | None = field(
+        default=None, metadata={"help": "Column of the text; default: found. Two, of pairs: premise,hypothesis."}
+    )
     label_column: str = field(default="labels", metadata={"help": "Column of the labels."})
     label_format: str = field(default="auto", metadata={"help": "auto, ids, names or multi_hot."})
     keep_id: bool = field(default=False, metadata={"help": "Keep an identifier attribute as an integer feature."})

@@ -14,6 +14,7 @@ from datasets import Dataset
 
 from ..utils.messages import did_you_mean
 
+PAIR = ("text", "text_pair")  # columns of a pair of texts, as tokenizers and pipelines call them
 SPLITS = ("train", "validation", "test")
 NORMALIZE = ("none", "minmax", "standard", "auto")
 
@@ -150,11 +151,17 @@ def fixed_size_column(values: np.ndarray) -> pa.Array:
 
 
 def make_dataset(
-    labels: np.ndarray, *, features: np.ndarray | None = None, texts: Sequence[str] | None = None
+    labels: np.ndarray,
+    *,
+    features: np.ndarray | None = None,
+    texts: Sequence[str] | Sequence[tuple[str, str]] | None = None,
 ) -> Dataset:
-    """A split from arrays: features (N, F) or N texts, and labels (N, L)."""
+    """A split from arrays: features (N, F), N texts, or N pairs of texts, and labels (N, L)."""
     if features is not None:
         columns = {"features": fixed_size_column(features)}
+    elif texts and isinstance(texts[0], tuple):
+        parts = zip(*texts, strict=True)
+        columns = {name: pa.array(part, type=pa.string()) for name, part in zip(PAIR, parts, strict=True)}
     else:
         columns = {"text": pa.array(texts, type=pa.string())}
     return Dataset(pa.table({**columns, "labels": fixed_size_column(labels)}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,8 @@ def load_text(
     Args:
         path: csv, tsv or jsonl; columns are named in the first row. A tsv without header is read as text, ids, id
             where its folder has a `labels.txt`.
-        text_column: default: `text`, or the only column of strings beside the labels.
+        text_column: default: `text`, or the only column of strings beside the labels. Two names with a comma between
+            them are pairs of texts, in columns `text` and `text_pair` of the data.
         label_column: a list, a JSON list, or values separated by comma, semicolon or bar.
         label_format: `ids` (numbers into `labels.txt`, or 0-based), `names`, `multi_hot`; `auto`: see [`label_matrix`].
 
@@ -172,13 +173,13 @@ def _build(
 ) -> MultiLabelData:
     for split, rows in splits.items():
         need_column(label_column, rows, "label_column", place_of(source, split))
-    text_column = text_column or find_text_column(next(iter(splits.values())), label_column, source)
-    cells, texts = {}, {}
+    first = next(iter(splits.values()))
+    text_column = text_column or find_text_column(first, label_column, source)
+    texts, text_notes = _texts(splits, text_columns(text_column, first), source)
+    cells = {}
     for split, rows in splits.items():
-        need_column(text_column, rows, "text_column", place_of(source, split))
-        texts[split] = [text_cell(v, place_of(source, split, row)) for row, v in enumerate(rows[text_column])]
         cells[split] = [label_cell(v, place_of(source, split, row)) for row, v in enumerate(rows[label_column])]
-    notes += _empty_texts_note(texts, text_column, source)
+    notes += text_notes
     labels, label_names = label_matrix(cells, names, label_format, source)
     if "all" in splits:
         parts = random_split(len(texts["all"]), (0.8, 0.1, 0.1), seed)
@@ -210,6 +211,22 @@ def _build(
     )
 
 
+def _texts(splits: dict[str, Rows], columns: Sequence[str], source: str) -> tuple[dict[str, list], list[str]]:
+    """The texts of each split, from one column or as pairs from two, and what is to be said of them."""
+    parts, notes = [], []
+    for column in columns:
+        texts = {}
+        for split, rows in splits.items():
+            need_column(column, rows, "text_column", place_of(source, split))
+            texts[split] = [text_cell(v, place_of(source, split, row)) for row, v in enumerate(rows[column])]
+        notes += _empty_texts_note(texts, column, source)
+        parts.append(texts)
+    if len(parts) == 1:
+        return parts[0], notes
+    notes.append(f"pairs of texts: {' and '.join(map(repr, columns))}.")
+    return {split: [*zip(*(texts[split] for texts in parts), strict=True)] for split in splits}, notes
+
+
 def _empty_texts_note(texts: dict[str, list[str]], column: str, source: str) -> list[str]:
     """Rows with a label and no word are kept, and counted.
 
@@ -233,6 +250,21 @@ def need_column(name: str, rows: Rows, argument: str, source: str) -> None:
             f"{source} has no column {name!r}; its columns are {', '.join(rows)}.{did_you_mean(name, rows)} Name the "
             f"right one with --{argument}."
         )
+
+
+def text_columns(name: str, known: Collection[str]) -> list[str]:
+    """The columns that a name means: that column, or two with a comma between them, whose texts are read as pairs.
+
+    Raises:
+        DataError: more than two columns.
+    """
+    names = [name] if name in known else [part.strip() for part in name.split(",")]
+    if len(names) > 2:
+        raise DataError(
+            f"`text_column` names {len(names)} columns, {', '.join(names)}. Name one, or two whose texts are read as "
+            "a pair: --text_column premise,hypothesis."
+        )
+    return names
 
 
 def find_text_column(rows: Rows, label_column: str, source: str) -> str:

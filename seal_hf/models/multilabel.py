@@ -19,7 +19,7 @@ from ..nets.encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
 from ..spaces import SPARSE_FROM, MultiLabelSpace
 from ..utils.messages import check_owner, check_unread
 from .base import SealModel, set_bias
-from .batches import check_one_kind, in_batches, text_rows
+from .batches import Text, check_one_kind, in_batches, text_rows
 from .labels import for_other_labels, hub_options, label_maps
 
 logger = logging.get_logger(__name__)
@@ -63,7 +63,7 @@ class SealForMultiLabel(SealModel):
     @torch.no_grad()
     def predict(
         self,
-        texts: Sequence[str] | None = None,
+        texts: Sequence[Text] | None = None,
         *,
         decoder: str | float | None = None,
         batch_size: int = 32,
@@ -72,7 +72,7 @@ class SealForMultiLabel(SealModel):
         """Label sets, by the task-net without dropout.
 
         Args:
-            texts: N raw texts; or
+            texts: N raw texts, or N pairs of them where the net was trained on pairs; or
             inputs: what the task-net takes, such as `features` (N, D) or a tokenizer's output; all in one batch.
             decoder: one of [`LabelDecisions`], or a threshold; default: the one that was saved, else 0.5.
             batch_size: of raw texts, which are batched by length.
