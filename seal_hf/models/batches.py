@@ -20,6 +20,7 @@ from ..data.tensors.crops import pixel_scaling
 from ..data.tensors.length_order import longest_first
 from ..data.tensors.vocabulary import Vocabulary
 from ..data.tensors.words import WordRows, encode_words, positions, tokenize_words
+from ..nets.text_windows import reads_whole
 
 Batch = dict[str, Tensor]
 Text = str | tuple[str, str]  # of a row, or a pair
@@ -41,7 +42,7 @@ def in_batches(rows: TensorRows, size: int, device: torch.device) -> Iterator[tu
 
 def text_rows(texts: Sequence[Text], tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig) -> TensorRows:
     """Token ids of texts, or of pairs of texts, cut where training cut them (`config.inputs["max_length"]`), else at
-    what the encoder takes.
+    what the encoder takes; whole where it reads windows.
 
     Raises:
         ValueError: an entry is neither a string nor a pair of strings, or not what the net was trained on.
@@ -49,10 +50,11 @@ def text_rows(texts: Sequence[Text], tokenizer: PreTrainedTokenizerBase, config:
     _check_texts(texts, trained_inputs(config))
     if not len(texts):
         return TensorRows(Dataset.from_dict({}))
-    limits = (trained_inputs(config).get("max_length"), tokenizer.model_max_length, positions(config))
-    limit = min(value for value in limits if value)
+    limits = [trained_inputs(config).get("max_length")]
+    limits += [] if reads_whole(config) else [tokenizer.model_max_length, positions(config)]
+    limit = min(filter(None, limits), default=None)
     parts = [list(texts)] if isinstance(texts[0], str) else [list(part) for part in zip(*texts, strict=True)]
-    encoded = tokenizer(*parts, truncation=True, max_length=limit)
+    encoded = tokenizer(*parts, truncation=limit is not None, max_length=limit, verbose=False)
     padding = {"input_ids": tokenizer.pad_token_id or 0, "attention_mask": 0, "token_type_ids": 0}
     return TensorRows(Dataset.from_dict(dict(encoded)), {name: padding[name] for name in encoded})
 

@@ -162,5 +162,20 @@ def last_features(outputs: ModelOutput, inputs: dict[str, Tensor], model_name: s
     return pool(hidden, mask) if pooled else hidden
 
 
+def encoder_options(config: PretrainedConfig) -> dict[str, Any]:
+    """The configuration an encoder is rebuilt from: architecture only, no label names."""
+    options = config.to_dict()
+    drop = "id2label label2id num_labels problem_type architectures transformers_version _name_or_path"
+    drop += " dtype torch_dtype threshold constrained_decoding decisions inputs"
+    return {key: value for key, value in options.items() if key not in drop.split()}
+
+
+def without_pooler(encoder: PreTrainedModel) -> PreTrainedModel:
+    """The encoder without weights that no gradient would reach, features being means over tokens: DDP waits for all."""
+    if getattr(encoder, "pooler", None) is not None:
+        encoder.pooler = nn.Identity()  # not None: some architectures call it unasked
+    return encoder
+
+
 AutoConfig.register(MLPConfig.model_type, MLPConfig)
 AutoModel.register(MLPConfig, MLPEncoder)

@@ -15,6 +15,7 @@ from ..energy_losses import ENERGY_LOSSES
 from ..inference.decisions import DECISIONS, THRESHOLD
 from ..nets.fcn import FCNConfig
 from ..nets.recurrent import BiLSTMConfig
+from ..nets.text_windows import reads_whole
 from ..saving.export import saves_merged
 from ..spaces import BinaryMaskSpace, OutputSpace, TagSequenceSpace
 from ..task_losses.labels import TASK_LOSSES
@@ -193,4 +194,6 @@ def _library_snippet(model: PreTrainedModel, adapter_export: str, space: OutputS
         return f"tokens_{library.mode}" if tags else library.mode
     if tags:
         return "words" if model.config.model_type == BiLSTMConfig.model_type else "tokens"
+    if reads_whole(model.config):
+        return "text_windows"
     return "features" if model.main_input_name == "features" else "text"

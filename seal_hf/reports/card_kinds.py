@@ -33,6 +33,7 @@ thresholds = {config.id2label[i]: t for i, t in enumerate(config.decisions["thre
 scores = classify(["a text to label"]$cut)[0]
 labels = [score["label"] for score in scores if score["score"] >= thresholds[score["label"]]]
 """
+IMPORTED = "import seal_hf  # registers the net, which reads whole texts in windows, with the Auto classes\n"
 PEFT = """\
 import torch
 from peft import AutoPeftModelForSequenceClassification
@@ -211,6 +212,11 @@ FEATURES: dict[str, Any] = {
 
 KINDS = {
     "text": CardKind({FIXED: TEXT, THRESHOLD: TEXT, "thresholds": TEXT_BY_LABEL}),
+    "text_windows": CardKind(
+        {FIXED: IMPORTED + TEXT, THRESHOLD: IMPORTED + TEXT, "thresholds": IMPORTED + TEXT_BY_LABEL},
+        plainly="",
+        is_ours=True,
+    ),
     "peft": CardKind({FIXED: PEFT, THRESHOLD: PEFT}, **PEFT_LIBRARY),
     "adapters": CardKind({FIXED: ADAPTERS, THRESHOLD: ADAPTERS}, **ADAPTERS_LIBRARY),
     "features": CardKind(seal=SEAL_FEATURES, **FEATURES, **OURS),

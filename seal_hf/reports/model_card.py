@@ -61,7 +61,8 @@ def model_card(
             keys that are missing or not finite are left out.
         decisions: as `config.decisions`; None leaves them out, and the snippet decides at 0.5.
         label_names: L names in the order of the logits.
-        library_snippet: one of `KINDS`: "text" (pipeline), "features" (the MLP, which needs `seal_hf`), or
+        library_snippet: one of `KINDS`: "text" (pipeline), "text_windows" (the same, and needs `seal_hf` imported),
+            "features" (the MLP, which needs `seal_hf`), or
             "peft" and "adapters": a repo that holds an adapter alone, which needs the number of labels to be loaded;
             of tags "tokens", "tokens_peft", "tokens_adapters", and "words" (the BiLSTM, which needs `seal_hf`); of
             masks "images" (pipeline), and "images_fcn" (the FCN, for which the pipeline needs `seal_hf` imported).

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...adapters import METHODS
 from ...data import DataArguments, MultiLabelData, kind_of, load_multilabel
-from ...data.tensors.collators import TensorRows, tokenize
+from ...data.tensors.collators import TensorRows
 from ...data.tensors.words import load_tokenizer
 from ...energies import energies_of
 from ...metrics import multilabel_compute_metrics
@@ -23,6 +23,7 @@ from ...utils.messages import check_owner
 from ..tuning.ranges import DROPOUT_RANGE, RATE, TEXT_RATE, Space
 from .arguments import Arguments, RunArguments
 from .program import Prepared, Program, card_facts
+from .texts import MAX_LENGTH, say_what_is_longer, text_rows_of
 
 
 @dataclass
@@ -34,6 +35,12 @@ class ModelArguments:
     adapter_rank: int | None = field(default=None, metadata={"help": "Rank of a LoRA, width of a bottleneck."})
     adapter_targets: str | None = field(default=None, metadata={"help": "Modules of a LoRA: a name or all-linear."})
     max_length: int | None = field(default=None, metadata={"help": "Longest text, in tokens; default: 128."})
+    long_texts: str | None = field(
+        default=None,
+        metadata={
+            "help": "Texts longer than --max_length: cut (default), or windows of that length, which read them whole."
+        },
+    )
     hidden_size: int | None = field(
         default=None, metadata={"help": "Width of the MLPs, for feature data; default: 400, or as saved."}
     )
@@ -49,7 +56,6 @@ class ModelArguments:
 
 
 ARGUMENTS = (DataArguments, ModelArguments, RunArguments, SealTrainingArguments)
-MAX_LENGTH = 128  # of texts
 NETS = "adapter adapter_rank adapter_targets energy global_size hidden_size num_layers dropout".split()
 
 
@@ -76,9 +82,12 @@ def build(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabel:
     """Both nets."""
     nets, training = arguments.nets, arguments.training
     if data.kind == "features":
-        check_owner({"max_length": nets.max_length}, "texts", f"{data.name!r} is feature data")
+        given = {"max_length": nets.max_length, "long_texts": nets.long_texts}
+        check_owner(given, "texts", f"{data.name!r} is feature data")
     options = {name: getattr(nets, name) for name in NETS} | {"loss_net_encoder": training.loss_net_encoder}
-    model = SealForMultiLabel.for_data(data, nets.model_name_or_path, **options)
+    if nets.long_texts == "windows":
+        options["window_size"] = MAX_LENGTH if nets.max_length is None else nets.max_length
+    model = SealForMultiLabel.for_data(data, nets.model_name_or_path, long_texts=nets.long_texts, **options)
     take_loss_net(model, nets.loss_net_path, training)
     check_was_trained(model.loss_net, training)
     return model
@@ -89,11 +98,10 @@ def make_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
     model, nets = build(data, arguments), arguments.nets
     tokenizer: Any = None
     prepare: Any = TensorRows
-    max_length = MAX_LENGTH if nets.max_length is None else nets.max_length
     if data.kind == "text":
         assert nets.model_name_or_path is not None  # or texts are refused above
         tokenizer = load_tokenizer(nets.model_name_or_path)
-        prepare = lambda rows: tokenize(rows, tokenizer, max_length)  # noqa: E731
+        prepare = text_rows_of(tokenizer, model.config, nets.max_length, arguments.say)
     splits = {"train": data.train, "eval": data.validation, "test": data.test}
     rows = {split: prepare(dataset) for split, dataset in splits.items() if dataset is not None}
     trainer: Any = SealTrainer(
@@ -108,11 +116,8 @@ def make_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
     trainer.test_dataset = rows.get("test")
     if arguments.data.text_column is not None:
         trainer.train_dataset.inputs["text_column"] = arguments.data.text_column
-    if cut := trainer.train_dataset.num_cut:
-        print(
-            f"{data.name}, train: {cut} of {len(data.train)} texts are longer than {max_length} tokens, and cut "
-            "(--max_length)."
-        )
+    if data.kind == "text":
+        say_what_is_longer(data, trainer.train_dataset, model.config, arguments.say)
     return Prepared(trainer, rows)
 
 

@@ -155,25 +155,28 @@ def collate_rows(features: list[dict[str, Any]]) -> dict[str, Tensor]:
     return features[0]
 
 
-def tokenize(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int) -> TensorRows:
+def tokenize(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None) -> TensorRows:
     """Column `text` -> padded token ids per batch; `labels` are kept. With a column `text_pair`, the tokenizer reads
     both texts of a row as a pair.
 
     Args:
         dataset: columns `text` and `labels`, perhaps `text_pair`.
         tokenizer: a Hugging Face tokenizer.
-        max_length: tokens, special ones too, at which longer texts are cut.
+        max_length: tokens, special ones too, at which longer texts are cut; None: never, for a net that reads windows.
 
     Raises:
-        ValueError: a `max_length` that leaves no room for a word.
+        ValueError: a `max_length` that leaves no room for a word; pairs that are not to be cut.
     """
     columns = [name for name in PAIR if name in dataset.column_names]
     least = tokenizer.num_special_tokens_to_add(pair=len(columns) == 2) + len(columns)
-    if max_length < least:
+    if max_length is None and len(columns) == 2:
+        raise ValueError("`max_length` is None, but a row has two texts: windows are of one text. Give a `max_length`.")
+    if max_length is not None and max_length < least:
         raise ValueError(f"`max_length` is {max_length}; with special tokens a row has at least {least}.")
 
     def encode(rows: dict[str, list]) -> dict[str, list]:
-        found = tokenizer(*(rows[name] for name in columns), truncation=True, max_length=max_length)
+        texts = (rows[name] for name in columns)
+        found = tokenizer(*texts, truncation=max_length is not None, max_length=max_length, verbose=False)
         # of a slow tokenizer, a text of just that length counts too
         cut = [len(row.overflowing) > 0 for row in found.encodings or ()]
         return {**found, "cut": cut or [len(ids) == max_length for ids in found["input_ids"]]}
