@@ -29,6 +29,7 @@ from .extensions import Extension, MicroBatch
 from .inference.decisions import Decisions
 from .models import SealModel
 from .nets.feature_cache import FEATURES
+from .nets.frozen_encoder import OUTPUTS, FrozenEncoder
 from .reports import run_card
 from .second_net.learner import Learner
 from .second_net.loss_net import LossNet
@@ -201,6 +202,7 @@ class SealTrainer(StructuredTrainer):
 
     learner: Learner | None = None
     phase: Any = None  # a [`LossNetPhase`], in a run
+    frozen_encoder: FrozenEncoder | None = None  # of the task-net, with `freeze_encoder`
     extensions: list[Extension] = []
     _writes_card = False  # what `fit_decisions` begins
     given_decoder: str | None = None  # to `fit_decisions`
@@ -278,7 +280,7 @@ class SealTrainer(StructuredTrainer):
         checks.check_label_values(self.space, train_dataset=self.train_dataset, eval_dataset=self.eval_dataset)
         if self.loss_net is not None:
             self.loss_net.to(args.device)
-            cache_features(self)
+        cache_features(self)
 
     @property
     def checkpoints(self) -> TwoNetCheckpoints:
@@ -379,7 +381,7 @@ class SealTrainer(StructuredTrainer):
         super()._set_signature_columns_if_needed()
         known: Any = self._signature_columns
         named = getattr(self.model, "input_names", ())
-        known += [name for name in (FEATURES, REWARD_CODES, *named) if name not in known]
+        known += [name for name in (FEATURES, OUTPUTS, REWARD_CODES, *named) if name not in known]
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         metrics = super().evaluate(*args, **kwargs)

@@ -212,14 +212,14 @@ FEATURES: dict[str, Any] = {
 
 KINDS = {
     "text": CardKind({FIXED: TEXT, THRESHOLD: TEXT, "thresholds": TEXT_BY_LABEL}),
+    "peft": CardKind({FIXED: PEFT, THRESHOLD: PEFT}, **PEFT_LIBRARY),
+    "adapters": CardKind({FIXED: ADAPTERS, THRESHOLD: ADAPTERS}, **ADAPTERS_LIBRARY),
+    "features": CardKind(seal=SEAL_FEATURES, **FEATURES, **OURS),
     "text_windows": CardKind(
         {FIXED: IMPORTED + TEXT, THRESHOLD: IMPORTED + TEXT, "thresholds": IMPORTED + TEXT_BY_LABEL},
         plainly="",
         is_ours=True,
     ),
-    "peft": CardKind({FIXED: PEFT, THRESHOLD: PEFT}, **PEFT_LIBRARY),
-    "adapters": CardKind({FIXED: ADAPTERS, THRESHOLD: ADAPTERS}, **ADAPTERS_LIBRARY),
-    "features": CardKind(seal=SEAL_FEATURES, **FEATURES, **OURS),
     "tokens": CardKind({INDEPENDENT: TOKENS}, **TAGS),
     "tokens_peft": CardKind({INDEPENDENT: TOKENS_PEFT}, **PEFT_LIBRARY, **TAGS),
     "tokens_adapters": CardKind({INDEPENDENT: TOKENS_ADAPTERS}, **ADAPTERS_LIBRARY, **TAGS),

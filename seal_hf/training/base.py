@@ -19,6 +19,7 @@ from ..data.tensors.collators import TensorRows, collate_rows
 from ..data.tensors.length_order import in_own_order, longest_first, order_of, put_back
 from ..energy_losses import GOLD, OUTPUT
 from ..nets.feature_cache import FEATURES
+from ..nets.frozen_encoder import OUTPUTS
 from ..saving.checkpoints import COMPLETE
 from ..saving.export import make_branch
 from ..spaces import REWARD_CODES, OutputSpace
@@ -306,4 +307,4 @@ def _default_objective(metrics: dict[str, float]) -> float:
 
 def encoder_inputs(batch: dict[str, Tensor]) -> dict[str, Tensor]:
     """What an encoder takes of a batch."""
-    return {name: value for name, value in batch.items() if name not in ("labels", FEATURES, REWARD_CODES)}
+    return {name: value for name, value in batch.items() if name not in ("labels", FEATURES, OUTPUTS, REWARD_CODES)}
