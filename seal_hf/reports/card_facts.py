@@ -156,6 +156,7 @@ def _settings(trainer: Any) -> dict[str, Any]:
     settings = {"learning_rate": args.learning_rate, "lr_scheduler_type": args.lr_scheduler_type}
     settings |= {"warmup_steps": args.get_warmup_steps(state.max_steps)} if state.global_step else {}
     settings |= {name: getattr(args, name) for name in CARD_ARGUMENTS}
+    settings |= {"freeze_encoder": True} if args.freeze_encoder else {}
     settings |= {"processes": args.world_size} if args.world_size > 1 else {}
     settings["precision"] = "bf16" if args.bf16 else "fp16" if args.fp16 else str(trainer.model.dtype).split(".")[-1]
     settings |= {"epochs": round(state.epoch, 2), "steps": state.global_step} if state.global_step else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ...adapters import METHODS
@@ -19,6 +20,7 @@ from ...saving import take_loss_net
 from ...trainer import SealTrainer
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
+from ...training.setup import FEATURE_FOLDER
 from ...utils.messages import check_owner
 from ..tuning.ranges import DROPOUT_RANGE, RATE, TEXT_RATE, Space
 from .arguments import Arguments, RunArguments
@@ -60,13 +62,20 @@ NETS = "adapter adapter_rank adapter_targets energy global_size hidden_size num_
 
 
 def kind(given: Namespace | DataArguments) -> str:
-    """`features` or `text`, as the packaged recipes are called."""
+    """`features` or `text`."""
     return kind_of(given.dataset, given.data_dir)
 
 
+def recipe(given: Namespace) -> str:
+    """The packaged recipe of features, of texts, or of texts whose encoder stays as it is."""
+    return "text_frozen" if given.freeze_encoder and kind(given) == "text" else kind(given)
+
+
 def settle(arguments: Arguments) -> None:
-    """A fresh MLP has its own dropout."""
-    nets = arguments.nets
+    """A fresh MLP has its own dropout. The trials of a search share what a frozen encoder gives."""
+    nets, training = arguments.nets, arguments.training
+    if training.freeze_encoder and training.loss_net_feature_cache is None:
+        training.loss_net_feature_cache = str(Path(training.output_dir, FEATURE_FOLDER))
     if kind(arguments.data) == "features" and nets.model_name_or_path is None and nets.dropout is None:
         nets.dropout = DROPOUT
 
@@ -74,7 +83,7 @@ def settle(arguments: Arguments) -> None:
 def ranges(arguments: Arguments) -> Space:
     """What is searched: the rate and, of MLPs, the dropout; that of a pretrained encoder is its own."""
     if kind(arguments.data) == "text":
-        return {"learning_rate": TEXT_RATE}
+        return {"learning_rate": RATE if arguments.training.freeze_encoder else TEXT_RATE}
     return {"learning_rate": RATE} | ({} if arguments.nets.dropout is None else {"dropout": DROPOUT_RANGE})
 
 
@@ -130,7 +139,7 @@ PROGRAM = Program(
     ARGUMENTS,
     output="multi_label",
     metric="f1_example_tuned",
-    recipe=kind,
+    recipe=recipe,
     loader=load_multilabel,
     ranges=ranges,
     make_trainer=make_trainer,
