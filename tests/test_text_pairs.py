@@ -95,6 +95,16 @@ def test_predictions_of_pairs_are_those_of_the_plain_model(trained, rows, tmp_pa
     assert "60" in capsys.readouterr().out
 
 
+def test_the_code_of_the_card_reads_a_pair(trained, monkeypatch):
+    folder, _ = trained
+    monkeypatch.chdir(folder.parent)
+    code = (folder / "README.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+    assert "the other one" in code
+    found = {}
+    exec(code, found)
+    assert set(found["labels"]) <= set(LABELS)
+
+
 def test_what_is_no_pair_is_named(trained, tmp_path):
     folder, source = trained
     model = SealForMultiLabel.from_pretrained(folder, with_loss_net=False)

@@ -63,9 +63,10 @@ def _check_texts(texts: Sequence[Text], inputs: Mapping[str, Any]) -> None:
     """Raises ValueError for what is no list of strings, or of pairs of strings where the net reads pairs. A net that
     does not say how it was trained reads either."""
     pairs = inputs.get("pairs", False) if inputs else bool(len(texts)) and not isinstance(texts[0], str)
-    wrong = next((i for i, text in enumerate(texts) if not (_is_pair(text) if pairs else isinstance(text, str))), None)
+    is_one = _is_pair if pairs else lambda text: isinstance(text, str)
+    wrong = next((f"a {type(text).__name__} at place {i}" for i, text in enumerate(texts) if not is_one(text)), None)
     if isinstance(texts, str) or wrong is not None:
-        found = "one string" if isinstance(texts, str) else f"a {type(texts[wrong]).__name__} at place {wrong}"
+        found = "one string" if isinstance(texts, str) else wrong
         expected = "pairs of strings, such as [('a text', 'another')]" if pairs else "strings, such as ['a text']"
         raise ValueError(f"`texts` holds {found}; expected a list of {expected}.")
 

@@ -26,7 +26,7 @@ from .feature_cache import cached_features
 OUTPUTS = "encoder_outputs"  # the column in which rows carry what the task-net's encoder gives
 OF_ENCODER = ("input_ids", "attention_mask", "token_type_ids")  # columns that nothing reads but the encoder
 PROBED = 4  # rows by which it is found what the head reads
-CLOSE = {"atol": 1e-4, "rtol": 1e-4}
+TOLERANCE = 1e-4  # of floats that are the same
 
 
 class FrozenEncoder:
@@ -50,7 +50,8 @@ class FrozenEncoder:
                 f"`freeze_encoder` is True, but {name} has no encoder of tokens that its head could be told from. "
                 "Leave it out."
             )
-        self.flat, self.pooler = False, None
+        self.flat = False
+        self.pooler: nn.Module | None = None
         order = longest_first(rows) or range(len(rows))
         self._look_at(name, {key: value for key, value in rows.batch(order[:PROBED]).items() if key in OF_ENCODER})
         self.base.requires_grad_(False)
@@ -72,7 +73,7 @@ class FrozenEncoder:
             raise _unfit(name) from error
         finally:
             self.task_net.train(was_training)
-        if found.shape != expected.shape or not torch.allclose(found, expected, **CLOSE):
+        if not _same(found, expected):
             raise _unfit(name)
 
     def kept(self, outputs: Any, attention_mask: Tensor | None) -> Tensor:
@@ -127,8 +128,11 @@ def _own_pooler(base: nn.Module, outputs: Any) -> nn.Module | None:
     if not isinstance(pooler, nn.Module) or pooled is None:
         return None
     made = pooler(outputs.last_hidden_state[:, :1])
-    is_it = torch.is_tensor(made) and made.shape == pooled.shape and torch.allclose(made, pooled, **CLOSE)
-    return pooler if is_it else None
+    return pooler if torch.is_tensor(made) and _same(made, pooled) else None
+
+
+def _same(first: Tensor, second: Tensor) -> bool:
+    return first.shape == second.shape and torch.allclose(first, second, rtol=TOLERANCE, atol=TOLERANCE)
 
 
 def _unfit(name: str) -> ValueError:

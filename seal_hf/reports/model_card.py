@@ -72,7 +72,7 @@ def model_card(
         crf: whether the task-net has a CRF.
         chosen: whether validation chose the decoder, rather than the user.
         unseen_labels: those that no training row has.
-        inputs: as `config.inputs`; `max_length` is the tokens at which texts were cut.
+        inputs: as `config.inputs`; `max_length` is the tokens at which texts were cut, `pairs` says that a row has two.
         columns: what a sentence needs beside its words.
         versions: of packages.
         best_epoch: whether validation chose the epoch.
@@ -126,6 +126,7 @@ def model_card(
             num_labels=len(label_names),
             max_length=max_length,
             columns=columns,
+            pairs="pairs" in inputs,
         ),
         "labels": _labels(label_names, decisions),
         "training": _training(hyperparameters, versions or {}),
