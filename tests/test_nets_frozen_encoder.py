@@ -91,7 +91,7 @@ def test_the_saved_net_is_whole_and_decides_as_the_cached_one(base, tmp_path, ki
     cached = torch.as_tensor(trainer.predict(trainer.eval_dataset).predictions)
     trainer.save_model()
     plain = AutoModelForSequenceClassification.from_pretrained(tmp_path / "run").eval()
-    raw = {name: value for name, value in rows(10, seed=1).batch(range(10)).items() if name != "labels"}
+    raw = {name: rows(10, seed=1).batch(range(10))[name] for name in ("input_ids", "attention_mask")}
     with torch.no_grad():
         torch.testing.assert_close(plain(**raw).logits, cached, atol=2e-5, rtol=1e-5)
     began = AutoModel.from_pretrained(folder)

@@ -23,7 +23,7 @@ from transformers.utils import logging
 
 from ..data.tensors.collators import TensorRows
 from ..utils.files import whole_file
-from .encoders import encoder_options, pool
+from .encoders import encoder_options, inputs_of, pool
 
 FEATURES = "loss_net_features"  # the column in which rows carry the loss-net's features
 CHUNK = 512  # rows of a file: what an interruption loses at most
@@ -83,7 +83,7 @@ def with_features(encoder: PreTrainedModel, rows: TensorRows, folder: str | Path
 
 
 def _encode(encoder: PreTrainedModel, batch: dict[str, Tensor], read: Callable) -> Tensor:
-    inputs = {name: value.to(encoder.device) for name, value in batch.items() if name != "labels"}
+    inputs = inputs_of(encoder, batch)
     return read(encoder(**inputs), inputs.get("attention_mask")).float().cpu()
 
 

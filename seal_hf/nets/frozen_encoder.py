@@ -20,7 +20,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from ..data.tensors.collators import TensorRows
 from ..data.tensors.length_order import longest_first
-from .encoders import pool
+from .encoders import inputs_of, pool
 from .feature_cache import cached_features
 
 OUTPUTS = "encoder_outputs"  # the column in which rows carry what the task-net's encoder gives
@@ -53,7 +53,7 @@ class FrozenEncoder:
         self.flat = False
         self.pooler: nn.Module | None = None
         order = longest_first(rows) or range(len(rows))
-        self._look_at(name, {key: value for key, value in rows.batch(order[:PROBED]).items() if key in OF_ENCODER})
+        self._look_at(name, rows.batch(order[:PROBED]))
         self.base.requires_grad_(False)
         if self.pooler is not None:
             self.pooler.requires_grad_(True)
@@ -61,7 +61,7 @@ class FrozenEncoder:
     @torch.no_grad()
     def _look_at(self, name: str, batch: dict[str, Tensor]) -> None:
         """Find what the head reads, by whether it gives the same logits."""
-        inputs = {key: value.to(self.task_net.device) for key, value in batch.items()}
+        inputs = inputs_of(self.base, batch)
         was_training = self.task_net.training
         self.task_net.eval()
         expected, given = self.task_net(**inputs).logits, self.base(**inputs)
