@@ -45,8 +45,9 @@ from .training.decisions import fit_decisions
 from .training.decoding import PredictionDecoder
 from .training.energy_weight import EnergyWeight, is_ruled
 from .training.forwards import PhaseMeters, TwoNets
+from .training.frozen import cache_features
 from .training.launchers import check_launcher
-from .training.setup import cache_features, loss_net_learner, made_extensions, prepare_run
+from .training.setup import loss_net_learner, made_extensions, prepare_run
 from .training.window import Window
 from .utils.modules import frozen, train_mode
 

@@ -10,10 +10,17 @@ from datasets import Dataset
 from tiny_models import LABELLED, LABELS, WORDS, tiny_arguments, tiny_config, tiny_tokenizer
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
-from seal_hf import SealForMultiLabel, SealTrainer, load_multilabel, tokenize
+from seal_hf import (
+    SealForMultiLabel,
+    SealTrainer,
+    WindowedConfig,
+    WindowedForSequenceClassification,
+    load_multilabel,
+    tokenize,
+)
 from seal_hf.cli.predict import main as predict
 from seal_hf.cli.train.mlc import main as train
-from seal_hf.nets.text_windows import WindowedConfig, WindowedForSequenceClassification, load_windowed
+from seal_hf.nets.text_windows import load_windowed
 
 SIZE, STRIDE = 8, 4  # tokens of a window: six words between two special tokens
 LENGTHS = [3, 0, 6, 7, 10, 11, 29, 1, 17]
@@ -144,7 +151,8 @@ def test_the_program_reads_whole_texts_and_its_card_says_what_it_needs(base, tmp
     flags = ["--patience", "0", "--max_steps", "2", "--use_cpu", "true", "--report_to", "none", "--eval_strategy", "no"]
     flags += ["--save_strategy", "no", "--load_best_model_at_end", "false", "--loss_net_encoder", "shared"]
     flags += ["--dataset", str(source), "--model_name_or_path", str(base()), "--long_texts", "windows"]
-    train([*flags, "--max_length", str(SIZE), "--output_dir", str(tmp_path / "run")])
+    frozen = ["--freeze_encoder", "true"]
+    train([*flags, *frozen, "--max_length", str(SIZE), "--output_dir", str(tmp_path / "run")])
     said = capsys.readouterr().out
     longer = sum(len(text.split()) > SIZE - 2 for text in load_multilabel(str(source)).train["text"])
     assert f"train: {longer} of 32 texts are longer than 8 tokens, and read in windows of 8" in said

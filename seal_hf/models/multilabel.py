@@ -57,7 +57,8 @@ AutoModelForSequenceClassification.register(MLPConfig, MLPForMultiLabel)
 
 
 class SealForMultiLabel(SealModel):
-    """A multi-label task-net, with logits (B, L), and its loss-net."""
+    """A multi-label task-net, with logits (B, L), and its loss-net. `from_pretrained` also takes `long_texts` and
+    `window_size`, see [`for_data`]."""
 
     auto_class = AutoModelForSequenceClassification
     space_class = MultiLabelSpace

@@ -305,30 +305,6 @@ def check_feature_cache(loss_net: LossNet, model_init: Callable | None, **datase
             )
 
 
-def check_freezing(trainer: Any, **datasets: Any) -> None:
-    """Raises ValueError where the task-net's encoder cannot be frozen and its outputs kept: nets that come from a
-    `model_init`, adapters, rows one by one, or what runs the encoder in a way of its own."""
-    args = trainer.args
-    others = {
-        "`model_init` makes new nets": trainer.model_init is not None,
-        "the task-net trains an adapter, which is in the encoder": library_of(trainer.model) is not None,
-        "`torch_compile` is set, which compiles the encoder": args.torch_compile,
-        f"`hypergradient` is {args.hypergradient!r}, which runs the encoder": args.hypergradient != "none",
-        f"{trainer.accelerator.distributed_type.value} shards the task-net": trainer.is_fsdp_enabled
-        or trainer.is_deepspeed_enabled,
-        "`cost_augmented_network` is 'separated', which has an encoder of its own": args.energy_loss == "infnet_plus"
-        and args.cost_augmented_network == "separated",
-    }
-    for what, is_so in others.items():
-        if is_so:
-            raise ValueError(f"`freeze_encoder` is True, but {what}. Leave one of them out.")
-    for name, dataset in datasets.items():
-        if not isinstance(dataset, TensorRows):
-            raise ValueError(
-                f"`freeze_encoder` needs TensorRows, but `{name}` is a {type(dataset).__name__}: use `tokenize`."
-            )
-
-
 # what an evaluation says of itself, beside the figures of `compute_metrics`
 OF_EVALUATION = (
     "loss energy_output energy_gold energy_auc task_net_auc energy_alignment runtime samples_per_second "

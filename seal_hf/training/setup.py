@@ -1,23 +1,18 @@
-"""How a run of two nets begins: cached features, the loss-net's learner, the extensions that the arguments ask for."""
+"""How a run of two nets begins: the loss-net's learner, the extensions that the arguments ask for."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 from weakref import WeakMethod
 
 from ..energy_losses import EnergyLoss
 from ..extensions import EXTENSIONS, Extension, Run
-from ..nets.feature_cache import with_features
-from ..nets.frozen_encoder import FrozenEncoder
 from ..second_net.learner import Learner, reduces_sparse
 from ..spaces import OutputSpace
 from ..utils.compat import enable_gradient_checkpointing
 from .arguments import SealTrainingArguments
-from .checks import check_feature_cache, check_freezing, check_run, tell_problem_type
+from .checks import check_run, tell_problem_type
 from .launchers import spare_crf
-
-FEATURE_FOLDER = "_features"  # in the output folder; the Trainer's push to the Hub skips names that begin with `_`
 
 
 def prepare_run(trainer: Any) -> None:
@@ -66,28 +61,3 @@ def loss_net_learner(trainer: Any, num_training_steps: int) -> Learner:
     loss_net.differentiate_twice(any(kind.differentiates_twice for kind in kinds))
     with loss_net.active(training=True):
         return Learner.of_loss_net(loss_net, accelerator, args, num_training_steps)
-
-
-def cache_features(trainer: Any) -> None:
-    """With `loss_net_feature_cache` or `freeze_encoder`: freeze the loss-net's, or both encoders, and take what they
-    give from the disk."""
-    args, loss_net = trainer.args, trainer.loss_net
-    folder = args.loss_net_feature_cache or Path(args.output_dir, FEATURE_FOLDER)
-    rows = {"train_dataset": trainer.train_dataset, "eval_dataset": trainer.eval_dataset}
-    rows = {name: dataset for name, dataset in rows.items() if dataset is not None}
-    of_loss_net = loss_net is not None and (args.loss_net_feature_cache or args.freeze_encoder)
-    if args.freeze_encoder and rows:
-        check_freezing(trainer, **rows)
-        trainer.frozen_encoder = FrozenEncoder(trainer.model, next(iter(rows.values())))
-        of_loss_net = of_loss_net and loss_net.config.encoder_mode != "shared"
-    if of_loss_net:
-        check_feature_cache(loss_net, trainer.model_init, **rows)
-        loss_net.encoder.requires_grad_(False)
-    if not of_loss_net and trainer.frozen_encoder is None:
-        return
-    with args.main_process_first(desc="what frozen encoders give"):
-        for name, dataset in rows.items():
-            kept = with_features(loss_net.encoder, dataset, folder) if of_loss_net else dataset
-            if trainer.frozen_encoder is not None:
-                kept = trainer.frozen_encoder.rows(dataset, folder, kept)
-            setattr(trainer, name, kept)

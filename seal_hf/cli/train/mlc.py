@@ -20,7 +20,7 @@ from ...saving import take_loss_net
 from ...trainer import SealTrainer
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
-from ...training.setup import FEATURE_FOLDER
+from ...training.frozen import FEATURE_FOLDER
 from ...utils.messages import check_owner
 from ..tuning.ranges import DROPOUT_RANGE, RATE, TEXT_RATE, Space
 from .arguments import Arguments, RunArguments
@@ -113,20 +113,21 @@ def make_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
         prepare = text_rows_of(tokenizer, model.config, nets.max_length, arguments.say)
     splits = {"train": data.train, "eval": data.validation, "test": data.test}
     rows = {split: prepare(dataset) for split, dataset in splits.items() if dataset is not None}
+    train_rows = rows.pop("train")
+    if data.kind == "text":
+        say_what_is_longer(data, train_rows, model.config, arguments.say)
+    if arguments.data.text_column is not None:
+        train_rows.inputs["text_column"] = arguments.data.text_column
     trainer: Any = SealTrainer(
         model,
         arguments.training,
-        train_dataset=rows.pop("train"),
+        train_dataset=train_rows,
         eval_dataset=rows["eval"],
         processing_class=tokenizer,
         compute_metrics=multilabel_compute_metrics,
         callbacks=arguments.callbacks,
     )
     trainer.test_dataset = rows.get("test")
-    if arguments.data.text_column is not None:
-        trainer.train_dataset.inputs["text_column"] = arguments.data.text_column
-    if data.kind == "text":
-        say_what_is_longer(data, trainer.train_dataset, model.config, arguments.say)
     return Prepared(trainer, rows)
 
 
