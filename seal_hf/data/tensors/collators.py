@@ -170,7 +170,10 @@ def tokenize(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: i
     columns = [name for name in PAIR if name in dataset.column_names]
     least = tokenizer.num_special_tokens_to_add(pair=len(columns) == 2) + len(columns)
     if max_length is None and len(columns) == 2:
-        raise ValueError("`max_length` is None, but a row has two texts: windows are of one text. Give a `max_length`.")
+        raise ValueError(
+            "`max_length` is None, as for windows (--long_texts windows), but a row has two texts, and windows are of "
+            "one. Cut them: give a `max_length`, and leave `long_texts` out."
+        )
     if max_length is not None and max_length < least:
         raise ValueError(f"`max_length` is {max_length}; with special tokens a row has at least {least}.")
 
