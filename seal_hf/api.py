@@ -31,6 +31,7 @@ from .models import (
 )
 from .nets.fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor
 from .nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
+from .nets.text_windows import WindowedConfig, WindowedForSequenceClassification
 from .second_net.learner import Learner
 from .second_net.loss_net import LossNet, LossNetConfig
 from .spaces import SPACES, BinaryMaskSpace, MultiLabelSpace, OutputSpace, RewardSpace, TagSequenceSpace
@@ -94,6 +95,8 @@ __all__ = [
     "TaskLoss",
     "TensorRows",
     "Vocabulary",
+    "WindowedConfig",
+    "WindowedForSequenceClassification",
     "WordRows",
     "WordVectors",
     "collate_rows",

@@ -30,6 +30,7 @@ from .extensions import Extension, MicroBatch
 from .inference.decisions import Decisions
 from .models import SealModel, kind_of
 from .nets.feature_cache import FEATURES
+from .nets.frozen_encoder import OUTPUTS, FrozenEncoder
 from .reports import run_card
 from .second_net.learner import Learner
 from .second_net.loss_net import LossNet
@@ -45,9 +46,10 @@ from .training.decisions import fit_decisions
 from .training.decoding import PredictionDecoder, check_undecoded
 from .training.energy_weight import EnergyWeight, is_ruled
 from .training.forwards import PhaseMeters, TwoNets
+from .training.frozen import cache_features
 from .training.launchers import check_launcher
 from .training.rows import check_rows
-from .training.setup import cache_features, loss_net_learner, made_extensions, made_space, own_loss, prepare_run
+from .training.setup import loss_net_learner, made_extensions, made_space, own_loss, prepare_run
 from .training.task_nets import with_loss_net
 from .training.window import Window
 from .utils.modules import frozen, train_mode
@@ -206,6 +208,7 @@ class SealTrainer(StructuredTrainer):
 
     learner: Learner | None = None
     phase: Any = None  # a [`LossNetPhase`], in a run
+    frozen_encoder: FrozenEncoder | None = None  # of the task-net, with `freeze_encoder`
     extensions: list[Extension] = []
     _writes_card = False  # what `fit_decisions` begins
     given_decoder: str | None = None  # to `fit_decisions`
@@ -280,7 +283,7 @@ class SealTrainer(StructuredTrainer):
         check_rows(self)
         if self.loss_net is not None:
             self.loss_net.to(args.device)
-            cache_features(self)
+        cache_features(self)
 
     @property
     def checkpoints(self) -> TwoNetCheckpoints:
@@ -378,7 +381,7 @@ class SealTrainer(StructuredTrainer):
         super()._set_signature_columns_if_needed()
         known: Any = self._signature_columns
         named = getattr(self.model, "input_names", ())
-        known += [name for name in (FEATURES, REWARD_CODES, SAMPLE_WEIGHT, *named) if name not in known]
+        known += [name for name in (FEATURES, OUTPUTS, REWARD_CODES, SAMPLE_WEIGHT, *named) if name not in known]
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         metrics = super().evaluate(*args, **kwargs)

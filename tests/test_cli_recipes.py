@@ -183,7 +183,7 @@ def test_training_arguments_with_complicated_types(recipe, tmp_path):
     assert args.report_to == [] and args.eval_strategy == "no"
 
 
-@pytest.mark.parametrize("name", ["features", "text"])
+@pytest.mark.parametrize("name", ["features", "text", "text_frozen"])
 def test_packaged_recipes_parse_and_every_line_says_why(name, tmp_path):
     file = packaged_recipe(name)
     kinds = (SealTrainingArguments, Normalized, RunArguments)
@@ -191,6 +191,7 @@ def test_packaged_recipes_parse_and_every_line_says_why(name, tmp_path):
     expected = {
         "features": (1e-3, 32, 256, 10.0, 60, 8, "constant", "auto", 0),
         "text": (5e-5, 16, 64, 1.0, 5, 2, "linear", "none", 100),
+        "text_frozen": (1e-3, 16, 64, 1.0, 30, 4, "linear", "none", 100),
     }[name]
     found = (args.learning_rate, args.per_device_train_batch_size, args.per_device_eval_batch_size, args.max_grad_norm)
     found += (args.num_train_epochs, run.patience, args.lr_scheduler_type)

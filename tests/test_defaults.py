@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[1]
 PROGRAMS = {  # packaged recipe -> the programs that take it
     "features": [mlc],
     "text": [mlc],
+    "text_frozen": [mlc],
     "tagging": [tagging],
     "tagging_text": [tagging, srl],
     "segmentation": [segmentation],
@@ -64,7 +65,7 @@ def test_a_packaged_recipe_says_no_default_again(name):
         assert [key for key in again if key not in theirs] == []
 
 
-@pytest.mark.parametrize("name", ["features", "text", "tagging", "tagging_text", "segmentation"])
+@pytest.mark.parametrize("name", ["features", "text", "text_frozen", "tagging", "tagging_text", "segmentation"])
 def test_a_packaged_recipe_evaluates_and_leaves_the_weight_of_the_energy_to_the_rule(name):
     settings = recipe(name)
     assert settings["eval_strategy"] == settings["save_strategy"] == "epoch" and settings["load_best_model_at_end"]
@@ -92,7 +93,7 @@ def test_the_help_of_the_nets_says_what_the_api_builds():
 
 def test_the_help_of_the_longest_text_says_what_is_cut():
     length = inspect.signature(tokenize).parameters["max_length"].default
-    assert said(fields(mlc)["max_length"]) == mlc.MAX_LENGTH == energy.MAX_LENGTH
+    assert said(fields(mlc)["max_length"]) == said(fields(energy)["max_length"]) == mlc.MAX_LENGTH
     assert length in (inspect.Parameter.empty, mlc.MAX_LENGTH)
 
 

@@ -9,6 +9,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 from transformers import (
+    AlbertConfig,
     BartConfig,
     BertConfig,
     DistilBertConfig,
@@ -49,6 +50,8 @@ def tiny_config(kind: str, **changes) -> PretrainedConfig:
         return BertConfig(**usual)
     if kind == "roberta":
         return RobertaConfig(**usual)
+    if kind == "albert":
+        return AlbertConfig(embedding_size=8, **usual)
     if kind == "electra":
         return ElectraConfig(embedding_size=8, **usual)
     if kind == "modernbert":

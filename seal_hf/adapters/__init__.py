@@ -74,6 +74,11 @@ def with_adapter(
             return model
         adapter = LIBRARIES[loss_net_encoder].methods()[0]
     mode = METHODS.get(adapter) if isinstance(adapter, str) else "peft"
+    if not getattr(model, "takes_adapters", True):
+        raise ValueError(
+            f"`adapter` is {adapter!r}, but the task-net, {type(model).__name__}, reads texts in windows and takes no "
+            "adapter. Leave it out, or cut the texts: long_texts='cut'."
+        )
     if mode is None:
         raise ValueError(f"`adapter` is {adapter!r}; it must be one of {', '.join(METHODS)}, or a PEFT configuration.")
     if loss_net_encoder in LIBRARIES and loss_net_encoder != mode:

@@ -46,6 +46,7 @@ from ..data.tensors.words import encode_words, tokenize_words
 from ..models import SealForMultiLabel, SealForTokenClassification, SealModel
 from ..models.base import SealModelT
 from ..nets.recurrent import BiLSTMForTokenClassification
+from ..nets.text_windows import reads_whole
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig
 from ..structures.crf import CRF
 from . import dependence as d
@@ -209,7 +210,8 @@ def read_multilabel(
     if data.kind == "features":
         return seal, data, TensorRows(data.validation)
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    return seal, data, tokenize(data.validation, tokenizer, args.max_length or 128)
+    max_length = None if reads_whole(seal.config) else args.max_length or 128
+    return seal, data, tokenize(data.validation, tokenizer, max_length)
 
 
 def read_tags(

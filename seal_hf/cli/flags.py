@@ -22,7 +22,10 @@ OF_ENERGY_LOSSES = {"energy_loss", "hypergradient", "sample_coherence"}
 OUTPUTS = {  # flags of one kind of output -> its program
     "crf_learning_rate tag_score constrained_decoding class_weight": ("tag_sequence", "run_tagging.py"),
     "pixel_loss sample_coherence": ("binary_mask", "run_segmentation.py"),
-    "sparse_labels_from relaxed_mass relaxed_width pos_weight label_weight": ("multi_label", "run_mlc.py"),
+    "sparse_labels_from relaxed_mass relaxed_width pos_weight label_weight freeze_encoder": (
+        "multi_label",
+        "run_mlc.py",
+    ),
 }
 Readers = dict[str, dict[str, list[str]]]  # flag -> argument -> its values under which the flag is read
 

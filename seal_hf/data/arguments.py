@@ -16,7 +16,9 @@ class DataArguments:
     normalize: str = field(
         default="none", metadata={"help": "Of features, fitted on train: none, minmax, standard, auto."}
     )
-    text_column: str | None = field(default=None, metadata={"help": "Column of the text; default: found."})
+    text_column: str | None = field(
+        default=None, metadata={"help": "Column of the text; default: found. Two, of pairs: premise,hypothesis."}
+    )
     label_column: str | None = field(default=None, metadata={"help": "Column of the label sets; default: found."})
     label_columns: list[str] | None = field(
         default=None, metadata={"help": "Columns of 0 and 1, one per label: a,b,c or all_but text,id; default: found."}

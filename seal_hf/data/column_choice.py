@@ -77,7 +77,7 @@ def _each_label(asked: Columns, rows: Rows, source: str) -> Chosen:
     words = [asked.label_columns] if isinstance(asked.label_columns, str) else list(asked.label_columns)
     if is_all_but(words):
         text = asked.text_column or find_text_column(rows, (), source)
-        names = asked_columns(words, list(rows), (text, asked.sample_weight, *INDEXES), source)
+        names = asked_columns(words, list(rows), (*text_columns(text, rows), asked.sample_weight, *INDEXES), source)
     else:
         names = asked_columns(words, list(rows), (), source)
         text = asked.text_column or find_text_column(rows, names, source)
@@ -97,8 +97,10 @@ def _found_zero_one(asked: Columns, rows: Rows, source: str) -> Chosen:
         text = asked.text_column or find_text_column(rows, binary, source)
     except DataError:
         text = None
-    others = [name for name in rows if name != text and name.lower() not in IDENTIFIERS and name not in never]
-    if text in rows and len(others) > 1 and others == [name for name in binary if name in others]:
+    texts = [] if text is None else text_columns(text, rows)
+    never = (*never, *texts, *(name for name in rows if name.lower() in IDENTIFIERS))
+    others = [name for name in rows if name not in never]
+    if texts and set(texts) <= set(rows) and len(others) > 1 and others == [name for name in binary if name in others]:
         assert text is not None
         note = f"no column 'labels', and the others hold 0 and 1 alone: {_labels_of(others)}; texts: column {text!r}."
         return Chosen(text, None, others, note)
@@ -118,6 +120,21 @@ def need_column(name: str, rows: Mapping[str, Any], argument: str, source: str) 
             f"{source} has no column {name!r}; its columns are {', '.join(rows)}.{did_you_mean(name, rows)} Name the "
             f"right one with --{argument}."
         )
+
+
+def text_columns(name: str, known: Collection[str]) -> list[str]:
+    """The columns that a name means: that column, or two with a comma between them, whose texts are read as pairs.
+
+    Raises:
+        DataError: more than two columns.
+    """
+    names = [name] if name in known else [part.strip() for part in name.split(",")]
+    if len(names) > 2:
+        raise DataError(
+            f"`text_column` names {len(names)} columns, {', '.join(names)}. Name one, or two whose texts are read as "
+            "a pair: --text_column premise,hypothesis."
+        )
+    return names
 
 
 def find_text_column(rows: Rows, labels: Collection[str], source: str) -> str:

@@ -16,6 +16,7 @@ from ..structures.hierarchy import Hierarchy
 from ..utils.messages import did_you_mean
 from .hygiene import keys_of, repeat_notes
 
+PAIR = ("text", "text_pair")  # columns of a pair of texts, as tokenizers and pipelines call them
 SPLITS = ("train", "validation", "test")
 NORMALIZE = ("none", "minmax", "standard", "auto")
 
@@ -154,10 +155,18 @@ def fixed_size_column(values: np.ndarray) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
 
 
-def make_dataset(inputs: np.ndarray | Sequence[str], labels: np.ndarray, weights: np.ndarray | None = None) -> Dataset:
-    """A split from arrays: features (N, F) or N texts, labels (N, L), and perhaps weights (N,) of rows."""
+def make_dataset(
+    inputs: np.ndarray | Sequence[str] | Sequence[tuple[str, str]],
+    labels: np.ndarray,
+    weights: np.ndarray | None = None,
+) -> Dataset:
+    """A split from arrays: features (N, F), N texts or N pairs of texts, labels (N, L), and perhaps weights (N,) of
+    rows."""
     if isinstance(inputs, np.ndarray):
         columns = {"features": fixed_size_column(inputs)}
+    elif inputs and isinstance(inputs[0], tuple):
+        parts = zip(*inputs, strict=True)
+        columns = {name: pa.array(part, type=pa.string()) for name, part in zip(PAIR, parts, strict=True)}
     else:
         columns = {"text": pa.array(inputs, type=pa.string())}
     if weights is not None:

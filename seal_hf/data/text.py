@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .column_choice import LABELS, Chosen, Columns, Rows, choose, need_column, text_cell
+from .column_choice import LABELS, Chosen, Columns, Rows, choose, need_column, text_cell, text_columns
 from .column_labels import column_labels
 from .common import DataError, MultiLabelData, Origins, id_column, label_data
 from .given import Tables, class_names
@@ -141,11 +141,7 @@ def _build(found: Reading, columns: Columns, max_train_rows: int | None, seed: i
     chosen = choose(columns, found.splits[first], found.classes, place_of(source, first))
     notes += [chosen.note] if chosen.note else []
     _leave_out_unlabelled(found, chosen)
-    texts = {}
-    for split, rows in found.splits.items():
-        need_column(chosen.text, rows, "text_column", place_of(source, split))
-        texts[split] = [text_cell(v, place_of(source, split, row)) for row, v in enumerate(rows[chosen.text])]
-    notes += _empty_texts_note(texts, chosen.text, source)
+    texts = _texts(found, text_columns(chosen.text, found.splits[first]))
     if chosen.labels is None:
         labels, names = _label_columns(found, chosen.each), chosen.each
     else:
@@ -164,6 +160,22 @@ def _build(found: Reading, columns: Columns, max_train_rows: int | None, seed: i
         max_train_rows,
         weights,
     )
+
+
+def _texts(found: Reading, columns: Sequence[str]) -> dict[str, list]:
+    """The texts of each split, from one column or as pairs from two."""
+    parts = []
+    for column in columns:
+        texts = {}
+        for split, rows in found.splits.items():
+            need_column(column, rows, "text_column", place_of(found.source, split))
+            texts[split] = [text_cell(v, place_of(found.source, split, row)) for row, v in enumerate(rows[column])]
+        found.notes += _empty_texts_note(texts, column, found.source)
+        parts.append(texts)
+    if len(parts) == 1:
+        return parts[0]
+    found.notes.append(f"pairs of texts: {' and '.join(map(repr, columns))}.")
+    return {split: [*zip(*(texts[split] for texts in parts), strict=True)] for split in found.splits}
 
 
 def _weights(

@@ -20,9 +20,9 @@ from transformers.utils import ModelOutput, find_adapter_config_file, logging
 
 from ..adapters import LIBRARIES, library_of, not_installed, with_adapter
 from ..energies import ENERGIES, check_energy
-from ..nets.encoders import task_features
+from ..nets.encoders import encoder_options, task_features, without_pooler
 from ..saving.export import ADAPTER_FILES, DECISIONS, PLAIN_FILES, read_decisions, save_nets
-from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig, aligned, encoder_options, without_pooler
+from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig, aligned
 from ..spaces import OutputSpace
 from .labels import check_label_order, check_place, hub_options, label_maps
 from .saved import find_loss_net, load_loss_net
@@ -170,7 +170,7 @@ class SealModel(nn.Module):
         check_place(name)
         check_label_order(name, kwargs.get("id2label"), hub)
         try:
-            task_net, loading = _load_task_net(cls.auto_class, name, kwargs, hub)
+            task_net, loading = cls._load_task_net(name, kwargs, hub)
         except OSError as error:
             if Path(name).exists():
                 raise
@@ -264,6 +264,16 @@ class SealModel(nn.Module):
         return self.eval()
 
     @classmethod
+    def _load_task_net(cls, name: str, kwargs: dict, hub: dict) -> tuple[PreTrainedModel, dict]:
+        """The task-net of a folder or repo, and what transformers says of the loading."""
+        return _load_task_net(cls.auto_class, name, kwargs, hub)
+
+    @classmethod
+    def _load_encoder(cls, task_net: PreTrainedModel, name: str, hub: dict) -> PreTrainedModel:
+        """A loss-net's own encoder, beside this task-net."""
+        return AutoModel.from_pretrained(name, dtype=torch.float32, use_safetensors=True, **hub)
+
+    @classmethod
     def _fresh_loss_net(
         cls,
         task_net: PreTrainedModel,
@@ -286,7 +296,7 @@ class SealModel(nn.Module):
         if mode == "separate" and pretrained is not None:
             encoder = pretrained
             if isinstance(encoder, str):
-                encoder = AutoModel.from_pretrained(encoder, dtype=torch.float32, use_safetensors=True, **(hub or {}))
+                encoder = cls._load_encoder(task_net, encoder, hub or {})
             config = encoder.config
         feature_size = feature_size or config.hidden_size
         loss_net = LossNet(

@@ -20,8 +20,10 @@ from ..data.tensors.crops import pixel_scaling
 from ..data.tensors.length_order import longest_first
 from ..data.tensors.vocabulary import Vocabulary
 from ..data.tensors.words import WordRows, encode_words, positions, tokenize_words
+from ..nets.text_windows import reads_whole
 
 Batch = dict[str, Tensor]
+Text = str | tuple[str, str]  # of a row, or a pair
 
 
 def in_batches(rows: TensorRows, size: int, device: torch.device) -> Iterator[tuple[list[int], Batch]]:
@@ -38,23 +40,39 @@ def in_batches(rows: TensorRows, size: int, device: torch.device) -> Iterator[tu
         yield chosen, {name: column.to(device) for name, column in rows.batch(chosen).items() if name != "labels"}
 
 
-def text_rows(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig) -> TensorRows:
-    """Token ids of texts, cut where training cut them (`config.inputs["max_length"]`), else at what the encoder takes.
+def text_rows(texts: Sequence[Text], tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig) -> TensorRows:
+    """Token ids of texts, or of pairs of texts, cut where training cut them (`config.inputs["max_length"]`), else at
+    what the encoder takes; whole where it reads windows.
 
     Raises:
-        ValueError: an entry is not a string.
+        ValueError: an entry is neither a string nor a pair of strings, or not what the net was trained on.
     """
-    wrong = next((i for i, text in enumerate(texts) if not isinstance(text, str)), None)
-    if isinstance(texts, str) or wrong is not None:
-        found = "one string" if wrong is None else f"a {type(texts[wrong]).__name__} at place {wrong}"
-        raise ValueError(f"`texts` holds {found}; expected a list of strings, such as ['a text'].")
+    _check_texts(texts, trained_inputs(config))
     if not len(texts):
         return TensorRows(Dataset.from_dict({}))
-    limits = (trained_inputs(config).get("max_length"), tokenizer.model_max_length, positions(config))
-    limit = min(value for value in limits if value)
-    encoded = tokenizer(list(texts), truncation=True, max_length=limit)
+    limits = [trained_inputs(config).get("max_length")]
+    limits += [] if reads_whole(config) else [tokenizer.model_max_length, positions(config)]
+    limit = min(filter(None, limits), default=None)
+    parts = [list(texts)] if isinstance(texts[0], str) else [list(part) for part in zip(*texts, strict=True)]
+    encoded = tokenizer(*parts, truncation=limit is not None, max_length=limit, verbose=False)
     padding = {"input_ids": tokenizer.pad_token_id or 0, "attention_mask": 0, "token_type_ids": 0}
     return TensorRows(Dataset.from_dict(dict(encoded)), {name: padding[name] for name in encoded})
+
+
+def _check_texts(texts: Sequence[Text], inputs: Mapping[str, Any]) -> None:
+    """Raises ValueError for what is no list of strings, or of pairs of strings where the net reads pairs. A net that
+    does not say how it was trained reads either."""
+    pairs = inputs.get("pairs", False) if inputs else bool(len(texts)) and not isinstance(texts[0], str)
+    is_one = _is_pair if pairs else lambda text: isinstance(text, str)
+    wrong = next((f"a {type(text).__name__} at place {i}" for i, text in enumerate(texts) if not is_one(text)), None)
+    if isinstance(texts, str) or wrong is not None:
+        found = "one string" if isinstance(texts, str) else wrong
+        expected = "pairs of strings, such as [('a text', 'another')]" if pairs else "strings, such as ['a text']"
+        raise ValueError(f"`texts` holds {found}; expected a list of {expected}.")
+
+
+def _is_pair(text: Any) -> bool:
+    return isinstance(text, (tuple, list)) and len(text) == 2 and all(isinstance(part, str) for part in text)
 
 
 def word_rows(

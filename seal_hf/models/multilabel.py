@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForSequenceClassification, PretrainedConfig
+from transformers import AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.utils import logging
 
@@ -17,16 +17,19 @@ from ..data.given import loaded
 from ..data.tensors.words import saved_tokenizer
 from ..inference.decisions import LabelDecisions
 from ..nets.encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
+from ..nets.text_windows import WindowedConfig, WindowedEncoder, load_windowed
 from ..spaces import SPARSE_FROM, MultiLabelSpace
 from ..structures.hierarchy import store_hierarchy
 from ..utils.messages import check_owner, check_unread
+from ..utils.options import check_value
 from .base import SealModel, set_bias
-from .batches import check_one_kind, in_batches, text_rows
+from .batches import Text, check_one_kind, in_batches, text_rows
 from .labels import for_other_labels, hub_options, label_maps
 
 logger = logging.get_logger(__name__)
 
 DROPOUT = 0.5  # of fresh MLPs
+LONG_TEXTS = ("cut", "windows")
 
 
 class MLPForMultiLabel(MLPPreTrainedModel):
@@ -56,7 +59,8 @@ AutoModelForSequenceClassification.register(MLPConfig, MLPForMultiLabel)
 
 
 class SealForMultiLabel(SealModel):
-    """A multi-label task-net, with logits (B, L), and its loss-net."""
+    """A multi-label task-net, with logits (B, L), and its loss-net. `from_pretrained` also takes `long_texts` and
+    `window_size`, see [`for_data`]."""
 
     auto_class = AutoModelForSequenceClassification
     space_class = MultiLabelSpace
@@ -65,7 +69,7 @@ class SealForMultiLabel(SealModel):
     @torch.no_grad()
     def predict(
         self,
-        texts: Sequence[str] | None = None,
+        texts: Sequence[Text] | None = None,
         *,
         decoder: str | float | None = None,
         batch_size: int = 32,
@@ -74,7 +78,7 @@ class SealForMultiLabel(SealModel):
         """Label sets, by the task-net without dropout.
 
         Args:
-            texts: N raw texts; or
+            texts: N raw texts, or N pairs of them where the net was trained on pairs; or
             inputs: what the task-net takes, such as `features` (N, D) or a tokenizer's output; all in one batch.
             decoder: one of [`LabelDecisions`], or a threshold; default: the one that was saved, else 0.5.
             batch_size: of raw texts, which are batched by length.
@@ -104,6 +108,31 @@ class SealForMultiLabel(SealModel):
         return saved_tokenizer(name, **hub)
 
     @classmethod
+    def _load_task_net(cls, name: str, kwargs: dict, hub: dict) -> tuple[PreTrainedModel, dict]:
+        """With `long_texts="windows"`, an encoder as one that reads windows of `window_size` tokens."""
+        kwargs = dict(kwargs)
+        asked, window_size = kwargs.pop("long_texts", None), kwargs.pop("window_size", None)
+        if asked is None:
+            return super()._load_task_net(name, kwargs, hub)
+        check_value("long_texts", asked, LONG_TEXTS)
+        is_windowed = _saved_config(name, kwargs).get("model_type") == WindowedConfig.model_type
+        if is_windowed and asked == "cut":
+            logger.warning(f"The task-net in {name} reads texts in windows, and keeps them; 'cut' was asked for.")
+        if is_windowed or asked == "cut":
+            return super()._load_task_net(name, kwargs, hub)
+        kwargs.pop("ignore_mismatched_sizes", None)
+        fresh = {"missing_keys": ["classifier.weight", "classifier.bias"], "mismatched_keys": []}
+        return load_windowed(name, window_size, hub, **kwargs), fresh
+
+    @classmethod
+    def _load_encoder(cls, task_net: PreTrainedModel, name: str, hub: dict) -> PreTrainedModel:
+        """It reads windows as the task-net does."""
+        encoder, config = super()._load_encoder(task_net, name, hub), task_net.config
+        if isinstance(config, WindowedConfig) and not isinstance(encoder, WindowedEncoder):
+            return WindowedEncoder.around(encoder, config)
+        return encoder
+
+    @classmethod
     def for_data(
         cls,
         data: MultiLabelData | Any,
@@ -118,6 +147,8 @@ class SealForMultiLabel(SealModel):
         num_layers: int | None = None,
         dropout: float | None = None,
         label_bias: bool | None = None,
+        long_texts: str | None = None,
+        window_size: int | None = None,
         **kwargs: Any,
     ) -> SealForMultiLabel:
         """Both nets for a data set of [`load_multilabel`].
@@ -130,6 +161,9 @@ class SealForMultiLabel(SealModel):
                 sizes and normalisation stay as they were saved.
             loss_net_encoder, adapter: see [`from_pretrained`]; features take `separate` or `shared`, and no adapter.
             energy, energy_options, global_size: of the loss-net, see `ENERGIES`.
+            long_texts: `cut` (default): a plain classifier, whose texts are cut by the tokenizer; `windows`: one that
+                reads whole texts in windows, see `nets/text_windows.py`. A saved task-net stays as it is.
+            window_size: tokens of a window; default, and at most: as many as the encoder takes.
             hidden_size, num_layers, dropout: of the MLPs, for feature data; default: 400, 2 and 0.5, or as saved.
             label_bias: whether the MLP task-net has a bias, which starts at the labels' log-odds; default: from
                 `SPARSE_FROM` labels on, where samples must hold few of them.
@@ -144,12 +178,14 @@ class SealForMultiLabel(SealModel):
         loss_net: dict[str, Any] = {"energy": energy, "energy_options": energy_options, "global_size": global_size}
         if model_name_or_path is not None:
             own = {"hidden_size": hidden_size, "num_layers": num_layers, "label_bias": label_bias}
+            options = {"loss_net_encoder": loss_net_encoder, "adapter": adapter, **loss_net, **labels}
             if data.kind == "features":
+                check_owner({"long_texts": long_texts}, "texts", f"{data.name!r} is feature data")
                 _check_reads_features(data, model_name_or_path, kwargs)
             else:
                 _check_reads_texts(data, model_name_or_path, kwargs)
                 check_owner({**own, "dropout": dropout}, "the MLP for features", f"{data.name!r} is text")
-            options = {"loss_net_encoder": loss_net_encoder, "adapter": adapter, **loss_net, **labels}
+                options |= {"long_texts": long_texts, "window_size": window_size}
             options |= {"num_labels": len(names), "label_rates": data.label_rates}
             options |= for_other_labels(str(model_name_or_path), labels["id2label"], kwargs) | kwargs
             seal = cls.from_pretrained(model_name_or_path, **options)

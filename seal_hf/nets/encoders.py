@@ -3,6 +3,8 @@ pooled."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from inspect import signature
 from typing import Any
 
 import torch
@@ -160,6 +162,27 @@ def last_features(outputs: ModelOutput, inputs: dict[str, Tensor], model_name: s
             "tokens. Use loss_net_encoder='separate', cost_augmented_network='stacked'."
         )
     return pool(hidden, mask) if pooled else hidden
+
+
+def inputs_of(net: PreTrainedModel, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What a forward of the net names of a batch, without labels, on its device: a tokenizer may give more."""
+    names = set(signature(net.forward).parameters) - {"labels"}
+    return {name: value.to(net.device) for name, value in batch.items() if name in names}
+
+
+def encoder_options(config: PretrainedConfig) -> dict[str, Any]:
+    """The configuration an encoder is rebuilt from: architecture only, no label names."""
+    options = config.to_dict()
+    drop = "id2label label2id num_labels problem_type architectures transformers_version _name_or_path"
+    drop += " dtype torch_dtype threshold constrained_decoding decisions inputs"
+    return {key: value for key, value in options.items() if key not in drop.split()}
+
+
+def without_pooler(encoder: PreTrainedModel) -> PreTrainedModel:
+    """The encoder without weights that no gradient would reach, features being means over tokens: DDP waits for all."""
+    if getattr(encoder, "pooler", None) is not None:
+        encoder.pooler = nn.Identity()  # not None: some architectures call it unasked
+    return encoder
 
 
 AutoConfig.register(MLPConfig.model_type, MLPConfig)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 import transformers
@@ -21,7 +23,7 @@ from transformers.utils import logging
 
 from ..data.tensors.collators import TensorRows
 from ..utils.files import whole_file
-from .encoders import pool
+from .encoders import encoder_options, inputs_of, pool
 
 FEATURES = "loss_net_features"  # the column in which rows carry the loss-net's features
 CHUNK = 512  # rows of a file: what an interruption loses at most
@@ -29,9 +31,21 @@ CHUNK = 512  # rows of a file: what an interruption loses at most
 logger = logging.get_logger(__name__)
 
 
+def pooled(outputs: Any, attention_mask: Tensor | None) -> Tensor:
+    """As [`LossNet.encode`] pools: (B, H)."""
+    return pool(outputs.last_hidden_state, attention_mask)
+
+
 @torch.no_grad()
-def cached_features(encoder: PreTrainedModel, rows: TensorRows, folder: str | Path, batch_size: int = 64) -> Tensor:
-    """Pooled features of all rows, as [`LossNet.encode`] pools them, without dropout: float32 (N, H) on the CPU.
+def cached_features(
+    encoder: PreTrainedModel,
+    rows: TensorRows,
+    folder: str | Path,
+    batch_size: int = 64,
+    read: Callable[[Any, Tensor | None], Tensor] = pooled,
+    trained: str | None = None,
+) -> Tensor:
+    """Features of all rows, by default pooled, without dropout: float32 (N, ...) on the CPU.
 
     Args:
         encoder: gives `last_hidden_state`; it must not change while the features are in use.
@@ -39,10 +53,12 @@ def cached_features(encoder: PreTrainedModel, rows: TensorRows, folder: str | Pa
         folder: the cache; made if need be, and shared by any number of encoders and data sets.
         batch_size: rows per forward. Padding changes the last bit of a feature: the files are of the batches of the run
             that wrote them.
+        read: the encoder's outputs and the attention mask -> features (B, ...).
+        trained: how the names of parameters begin that have no part in the features.
     """
     was_training = encoder.training
     encoder.eval()
-    home = Path(folder) / _encoder_key(encoder)
+    home = Path(folder) / _encoder_key(encoder, read.__name__, trained)
     home.mkdir(parents=True, exist_ok=True)
     features = []
     for start in range(0, len(rows), CHUNK):
@@ -51,7 +67,7 @@ def cached_features(encoder: PreTrainedModel, rows: TensorRows, folder: str | Pa
         chunk = _read(file)
         if chunk is None:
             batches = [indices[i : i + batch_size] for i in range(0, len(indices), batch_size)]
-            chunk = torch.cat([_encode(encoder, rows.batch(batch)) for batch in batches])
+            chunk = torch.cat([_encode(encoder, rows.batch(batch), read) for batch in batches])
             with whole_file(file, shared=True) as unfinished:
                 save_file({FEATURES: chunk}, unfinished)
         features.append(chunk)
@@ -66,9 +82,9 @@ def with_features(encoder: PreTrainedModel, rows: TensorRows, folder: str | Path
     return extended
 
 
-def _encode(encoder: PreTrainedModel, batch: dict[str, Tensor]) -> Tensor:
-    inputs = {name: value.to(encoder.device) for name, value in batch.items() if name != "labels"}
-    return pool(encoder(**inputs).last_hidden_state, inputs.get("attention_mask")).float().cpu()
+def _encode(encoder: PreTrainedModel, batch: dict[str, Tensor], read: Callable) -> Tensor:
+    inputs = inputs_of(encoder, batch)
+    return read(encoder(**inputs), inputs.get("attention_mask")).float().cpu()
 
 
 def _read(file: Path) -> Tensor | None:
@@ -79,12 +95,12 @@ def _read(file: Path) -> Tensor | None:
         return None
 
 
-def _encoder_key(encoder: PreTrainedModel) -> str:
+def _encoder_key(encoder: PreTrainedModel, read: str, trained: str | None) -> str:
     digest = hashlib.sha256()
-    facts = [type(encoder).__name__, torch.__version__, transformers.__version__, encoder.device.type]
-    config = {key: value for key, value in encoder.config.to_dict().items() if key != "_name_or_path"}
-    digest.update(json.dumps([facts, config], sort_keys=True, default=str).encode())
-    for name, value in sorted(encoder.state_dict().items()):
+    facts = [type(encoder).__name__, torch.__version__, transformers.__version__, encoder.device.type, read]
+    digest.update(json.dumps([facts, encoder_options(encoder.config)], sort_keys=True, default=str).encode())
+    weights = {k: v for k, v in encoder.state_dict().items() if trained is None or not k.startswith(trained)}
+    for name, value in sorted(weights.items()):
         digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
         digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()[:32]

@@ -37,6 +37,12 @@ Five-fold cross-fitting on the validation rows chose it, as the simplest within 
 fold was decided with numbers that were fitted on the other folds."""
 REFITTED = "Its numbers were then fitted on all validation rows."
 CHOSEN = "It was chosen on the validation rows, as the simplest within one standard error of the best."
+A_TEXT = {name: '"a text to label"' for name in ("piped", "given")} | {"tokenized": '["a text to label"]'}
+A_PAIR = {
+    "piped": '{"text": "a text", "text_pair": "the other one"}',
+    "given": '("a text", "the other one")',
+    "tokenized": '["a text"], ["the other one"]',
+}
 FOLDED = """\
 The classifier's bias holds the decision `{}` that was fitted on the validation rows. So any pipeline that cuts at 0.5
 decides as validation chose. The scores are shifted by that, and are not the probabilities as trained."""
@@ -75,6 +81,7 @@ def usage_section(
     num_labels: int,
     max_length: int | None,
     columns: Sequence[str] = (),
+    pairs: bool = False,
 ) -> str:
     """Code that applies the stored decoder, and the command that does.
 
@@ -82,6 +89,7 @@ def usage_section(
         base: the checkpoint that an adapter belongs to.
         max_length: where texts were cut in training, in tokens.
         columns: what sentences need beside their words.
+        pairs: whether a row has two texts.
     """
     decoder = kind.decisions.of_saved(decisions).named()
     snippet = kind.seal if columns else kind.plain.get(decoder, kind.seal)
@@ -93,6 +101,7 @@ def usage_section(
         threshold=number(decisions["threshold"] if decoder == THRESHOLD else 0.5),
         cut=f", truncation=True, max_length={max_length}" if max_length else "",
         columns=_columns(columns),
+        **(A_PAIR if pairs else A_TEXT),
     )
     source, target = ("new.srl", kind.files[1]) if "predicate" in columns else kind.files
     command = predict_command(" ".join(model_name.split()), source, target)

@@ -15,6 +15,7 @@ from ..energy_losses import ENERGY_LOSSES
 from ..inference.decisions import DECISIONS, THRESHOLD
 from ..nets.fcn import FCNConfig
 from ..nets.recurrent import BiLSTMConfig
+from ..nets.text_windows import reads_whole
 from ..saving.export import saves_merged
 from ..spaces import BinaryMaskSpace, OutputSpace, TagSequenceSpace
 from ..task_losses.labels import TASK_LOSSES
@@ -154,6 +155,7 @@ def _settings(trainer: Any) -> dict[str, Any]:
     settings = {"learning_rate": args.learning_rate, "lr_scheduler_type": args.lr_scheduler_type}
     settings |= {"warmup_steps": args.get_warmup_steps(state.max_steps)} if state.global_step else {}
     settings |= {name: getattr(args, name) for name in CARD_ARGUMENTS}
+    settings |= {"freeze_encoder": True} if args.freeze_encoder else {}
     settings |= {"processes": args.world_size} if args.world_size > 1 else {}
     settings["precision"] = "bf16" if args.bf16 else "fp16" if args.fp16 else str(trainer.model.dtype).split(".")[-1]
     settings |= {"epochs": round(state.epoch, 2), "steps": state.global_step} if state.global_step else {}
@@ -194,4 +196,6 @@ def _library_snippet(model: PreTrainedModel, adapter_export: str, space: OutputS
         return f"tokens_{library.mode}" if tags else library.mode
     if tags:
         return "words" if model.config.model_type == BiLSTMConfig.model_type else "tokens"
+    if reads_whole(model.config):
+        return "text_windows"
     return "features" if model.main_input_name == "features" else "text"

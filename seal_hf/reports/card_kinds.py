@@ -2,7 +2,8 @@
 
 In a snippet `$name` is the repository and `$base` the checkpoint that the model began from, as Python strings.
 `$num_labels` and `$threshold` are numbers. `$cut` and `$columns` are further arguments behind a comma, of a tokenizer
-and of `predict`, or empty.
+and of `predict`, or empty. `$piped`, `$tokenized` and `$given` are a text, or a pair, as a pipeline, a tokenizer and
+`predict` take it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ TEXT = """\
 from transformers import pipeline
 
 classify = pipeline("text-classification", $name, top_k=None)
-scores = classify(["a text to label"]$cut)[0]
+scores = classify([$piped]$cut)[0]
 labels = [score["label"] for score in scores if score["score"] >= $threshold]
 """
 TEXT_BY_LABEL = """\
@@ -30,16 +31,17 @@ from transformers import pipeline
 classify = pipeline("text-classification", $name, top_k=None)
 config = classify.model.config
 thresholds = {config.id2label[i]: t for i, t in enumerate(config.decisions["thresholds"])}
-scores = classify(["a text to label"]$cut)[0]
+scores = classify([$piped]$cut)[0]
 labels = [score["label"] for score in scores if score["score"] >= thresholds[score["label"]]]
 """
+IMPORTED = "import seal_hf  # registers the net, which reads whole texts in windows, with the Auto classes\n"
 PEFT = """\
 import torch
 from peft import AutoPeftModelForSequenceClassification
 from transformers import AutoTokenizer
 
 model = AutoPeftModelForSequenceClassification.from_pretrained($name, num_labels=$num_labels).eval()
-inputs = AutoTokenizer.from_pretrained($name)(["a text to label"]$cut, return_tensors="pt")
+inputs = AutoTokenizer.from_pretrained($name)($tokenized$cut, return_tensors="pt")
 with torch.no_grad():
     probabilities = model(**inputs).logits.sigmoid()
 labels = (probabilities >= $threshold).nonzero()[:, 1]  # ids of the table below
@@ -52,7 +54,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 model = AutoModelForSequenceClassification.from_pretrained($base, num_labels=$num_labels)
 adapters.init(model)
 model.load_adapter($name, set_active=True, use_safetensors=True)
-inputs = AutoTokenizer.from_pretrained($name)(["a text to label"]$cut, return_tensors="pt")
+inputs = AutoTokenizer.from_pretrained($name)($tokenized$cut, return_tensors="pt")
 with torch.no_grad():
     probabilities = model.eval()(**inputs).logits.sigmoid()
 labels = (probabilities >= $threshold).nonzero()[:, 1]  # ids of the table below
@@ -61,7 +63,7 @@ SEAL_TEXT = """\
 from seal_hf import SealForMultiLabel
 
 model = SealForMultiLabel.from_pretrained($name, with_loss_net=False)
-probabilities, decisions = model.predict(["a text to label"])
+probabilities, decisions = model.predict([$given])
 labels = [model.config.id2label[i] for i, decided in enumerate(decisions[0].tolist()) if decided]
 """
 SEAL_FEATURES = """\
@@ -214,6 +216,11 @@ KINDS = {
     "peft": CardKind({FIXED: PEFT, THRESHOLD: PEFT}, **PEFT_LIBRARY),
     "adapters": CardKind({FIXED: ADAPTERS, THRESHOLD: ADAPTERS}, **ADAPTERS_LIBRARY),
     "features": CardKind(seal=SEAL_FEATURES, **FEATURES, **OURS),
+    "text_windows": CardKind(
+        {FIXED: IMPORTED + TEXT, THRESHOLD: IMPORTED + TEXT, "thresholds": IMPORTED + TEXT_BY_LABEL},
+        plainly="",
+        is_ours=True,
+    ),
     "tokens": CardKind({INDEPENDENT: TOKENS}, **TAGS),
     "tokens_peft": CardKind({INDEPENDENT: TOKENS_PEFT}, **PEFT_LIBRARY, **TAGS),
     "tokens_adapters": CardKind({INDEPENDENT: TOKENS_ADAPTERS}, **ADAPTERS_LIBRARY, **TAGS),

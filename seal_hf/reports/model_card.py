@@ -61,7 +61,8 @@ def model_card(
             keys that are missing or not finite are left out.
         decisions: as `config.decisions`; None leaves them out, and the snippet decides at 0.5.
         label_names: L names in the order of the logits.
-        library_snippet: one of `KINDS`: "text" (pipeline), "features" (the MLP, which needs `seal_hf`), or
+        library_snippet: one of `KINDS`: "text" (pipeline), "text_windows" (the same, and needs `seal_hf` imported),
+            "features" (the MLP, which needs `seal_hf`), or
             "peft" and "adapters": a repo that holds an adapter alone, which needs the number of labels to be loaded;
             of tags "tokens", "tokens_peft", "tokens_adapters", and "words" (the BiLSTM, which needs `seal_hf`); of
             masks "images" (pipeline), and "images_fcn" (the FCN, for which the pipeline needs `seal_hf` imported).
@@ -71,7 +72,7 @@ def model_card(
         crf: whether the task-net has a CRF.
         chosen: whether validation chose the decoder, rather than the user.
         unseen_labels: those that no training row has.
-        inputs: as `config.inputs`; `max_length` is the tokens at which texts were cut.
+        inputs: as `config.inputs`; `max_length` is the tokens at which texts were cut, `pairs` says that a row has two.
         columns: what a sentence needs beside its words.
         versions: of packages.
         best_epoch: whether validation chose the epoch.
@@ -125,6 +126,7 @@ def model_card(
             num_labels=len(label_names),
             max_length=max_length,
             columns=columns,
+            pairs="pairs" in inputs,
         ),
         "labels": _labels(label_names, decisions),
         "training": _training(hyperparameters, versions or {}),

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from transformers import Trainer
 
+from ..data.common import PAIR
 from ..inference.decisions import CALIBRATED_CLOSED, CLOSED, FIXED, NEVER_EMPTY, THRESHOLD, LabelDecisions
 from ..metrics.hierarchical import hierarchical_metrics
 from ..metrics.multilabel import (
@@ -237,9 +238,9 @@ def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | No
 
 def rows_of_test(data: Any) -> Iterator[dict[str, Any]]:
     """Where each test row is from, and its text, if it is one."""
-    texts = data.test["text"] if "text" in data.test.column_names else None
+    texts = {name: data.test[name] for name in PAIR if name in data.test.column_names}
     for row in range(len(data.test)):
-        yield {**row_origin(data, "test", row), **({} if texts is None else {"text": texts[row]})}
+        yield {**row_origin(data, "test", row), **{name: column[row] for name, column in texts.items()}}
 
 
 def write_predictions(

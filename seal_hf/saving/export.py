@@ -15,7 +15,8 @@ from transformers import PreTrainedModel
 from transformers.utils import cached_file
 
 from ..adapters import LIBRARIES, AdapterLibrary, LossAdapter, check_adapters, library_of
-from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, encoder_options, without_pooler
+from ..nets.encoders import encoder_options, without_pooler
+from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet
 from .fold import folded
 from .loss_net import save_loss_net
 

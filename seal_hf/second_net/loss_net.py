@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedMode
 
 from ..adapters import LIBRARIES, LossAdapter
 from ..energies import ENERGIES, Energy, check_energy_options
-from ..nets.encoders import ENCODER_MODES, MLPEncoder, pool
+from ..nets.encoders import ENCODER_MODES, MLPEncoder, pool, without_pooler
 from ..nets.recurrent import BiLSTMEncoder
 from ..structures.label_sets import LabelSets
 from ..structures.sequences import at_least_float32
@@ -233,21 +233,6 @@ class LossNet(PreTrainedModel):
 
 def _exact_sets(y: Tensor | LabelSets) -> Tensor | LabelSets:
     return y.float() if isinstance(y, LabelSets) else at_least_float32(y)
-
-
-def encoder_options(config: PretrainedConfig) -> dict[str, Any]:
-    """The configuration an encoder is rebuilt from: architecture only, no label names."""
-    options = config.to_dict()
-    drop = "id2label label2id num_labels problem_type architectures transformers_version _name_or_path"
-    drop += " dtype torch_dtype threshold constrained_decoding decisions inputs"
-    return {key: value for key, value in options.items() if key not in drop.split()}
-
-
-def without_pooler(encoder: PreTrainedModel) -> PreTrainedModel:
-    """The encoder without weights that no gradient would reach, features being means over tokens: DDP waits for all."""
-    if getattr(encoder, "pooler", None) is not None:
-        encoder.pooler = nn.Identity()  # not None: some architectures call it unasked
-    return encoder
 
 
 def aligned(net: Net) -> Net:

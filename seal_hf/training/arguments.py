@@ -174,6 +174,10 @@ class SealTrainingArguments(LossWeightArguments, TrainingArguments):
             detached features, `peft` and `adapters` an adapter of its own in the frozen base that the task-net adapts
             too. Default: as the loss-net was built; of a fresh one `separate`. Read where the nets are built; the
             trainer refuses a loss-net of another kind.
+        freeze_encoder (`bool`, default False): train the head of a text classifier alone, on what its frozen encoder
+            gives for each row, without dropout, which is computed once and kept on disk: in `loss_net_feature_cache`,
+            or in `_features` in the output folder. A pooler is a part of the head. A loss-net's own encoder
+            (`separate`) is frozen too; a `shared` one reads the same features. What is saved is a whole plain model.
         loss_net_feature_cache (`str`, optional): folder; freezes the loss-net's own pretrained encoder, whose features
             are then computed once for all rows and read from there.
         adapter_export (`str`, default `"auto"`): how a task-net with adapters is saved and pushed: `merged` into plain
@@ -291,6 +295,9 @@ class SealTrainingArguments(LossWeightArguments, TrainingArguments):
         metadata={
             "help": f"One of {', '.join(LOSS_NET_ENCODERS)}; default: the loss-net's, a fresh one's is separate."
         },
+    )
+    freeze_encoder: bool = field(
+        default=False, metadata={"help": "Train the head alone, on features of the encoder that are computed once."}
     )
     loss_net_feature_cache: str | None = field(
         default=None, metadata={"help": "Folder; freezes the loss-net's own encoder and keeps its features there."}

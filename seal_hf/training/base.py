@@ -19,6 +19,7 @@ from ..data.tensors.collators import TensorRows, collate_rows
 from ..data.tensors.length_order import longest_first, order_of, put_back
 from ..energy_losses import GOLD, OUTPUT
 from ..nets.feature_cache import FEATURES
+from ..nets.frozen_encoder import OUTPUTS
 from ..saving.checkpoints import COMPLETE
 from ..saving.export import make_branch
 from ..spaces import REWARD_CODES, SAMPLE_WEIGHT, OutputSpace
@@ -31,7 +32,7 @@ from .label_parts import see_labels
 from .meters import Meters, contrasts
 
 logger = logging.get_logger(__name__)
-BESIDE_INPUTS = ("labels", FEATURES, REWARD_CODES, SAMPLE_WEIGHT)  # columns of a batch that no encoder takes
+BESIDE_INPUTS = ("labels", FEATURES, OUTPUTS, REWARD_CODES, SAMPLE_WEIGHT)  # columns of a batch that no encoder takes
 
 
 class StructuredTrainer(Trainer):

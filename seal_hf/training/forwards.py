@@ -13,6 +13,7 @@ from ..energy_losses import GOLD, OUTPUT, SAMPLES, Candidates, EnergyLoss
 from ..extensions import MicroBatch
 from ..nets.encoders import task_features
 from ..nets.feature_cache import FEATURES
+from ..nets.frozen_encoder import OUTPUTS
 from ..second_net.learner import Learner
 from ..utils.modules import keeping_statistics
 from ..utils.noise import stateless_noise
@@ -44,7 +45,11 @@ class TwoNets:
         with ExitStack() as stack:
             for extension in trainer.extensions:
                 stack.enter_context(extension.watching())
-            outputs = model(**encoder_inputs(inputs), **({"output_hidden_states": True} if states else {}))
+            given = encoder_inputs(inputs)
+            if OUTPUTS in inputs:  # of a frozen encoder, in place of its inputs
+                stack.enter_context(trainer.frozen_encoder.giving(inputs[OUTPUTS]))
+                given = trainer.frozen_encoder.stand_ins(inputs[OUTPUTS])
+            outputs = model(**given, **({"output_hidden_states": True} if states else {}))
         trainer.space.check(outputs.logits, inputs["labels"])
         outputs.logits = trainer.space.fit(outputs.logits, inputs["labels"])
         return outputs

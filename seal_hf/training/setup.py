@@ -1,4 +1,4 @@
-"""How a run of two nets begins: cached features, the loss-net's learner, the extensions that the arguments ask for."""
+"""How a run of two nets begins: the loss-net's learner, the extensions that the arguments ask for."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from weakref import WeakMethod
 
 from ..energy_losses import EnergyLoss
 from ..extensions import EXTENSIONS, Extension, Run
-from ..nets.feature_cache import with_features
 from ..second_net.learner import Learner, reduces_sparse
 from ..spaces import SPACES, OutputSpace
 from ..task_losses.own import OwnBatchLoss, OwnTaskLoss
 from ..utils.compat import enable_gradient_checkpointing
 from .arguments import SealTrainingArguments
-from .checks import check_feature_cache, check_run, tell_problem_type
+from .checks import check_run, tell_problem_type
 from .launchers import spare_crf
 from .loss_weights import weigh_classes
 
@@ -103,17 +102,3 @@ def loss_net_learner(trainer: Any, num_training_steps: int) -> Learner:
     loss_net.differentiate_twice(any(kind.differentiates_twice for kind in kinds))
     with loss_net.active(training=True):
         return Learner.of_loss_net(loss_net, accelerator, args, num_training_steps)
-
-
-def cache_features(trainer: Any) -> None:
-    """With `loss_net_feature_cache`: freeze the loss-net's encoder and take its features from the disk."""
-    folder, encoder = trainer.args.loss_net_feature_cache, trainer.loss_net.encoder
-    if folder is None:
-        return
-    rows = {"train_dataset": trainer.train_dataset, "eval_dataset": trainer.eval_dataset}
-    check_feature_cache(trainer.loss_net, trainer.model_init, **rows)
-    encoder.requires_grad_(False)
-    with trainer.args.main_process_first(desc="features of the loss-net's frozen encoder"):
-        for name, dataset in rows.items():
-            if dataset is not None:
-                setattr(trainer, name, with_features(encoder, dataset, folder))

@@ -78,8 +78,9 @@ class LabelOutput(OutputKind):
         if is_arff(options.input):
             raise DataError(f"{options.input} is ARFF, which holds features, but {options.model} reads texts.")
         table = open_table(options.input, options.split, column)
-        trained = (self.config.get("inputs") or {}).get("text_column")
-        text_column = text_column_of(table, options.text_column, trained, column)
+        trained = self.config.get("inputs") or {}
+        pairs = "pairs" in trained if trained else None
+        text_column = text_column_of(table, options.text_column, trained.get("text_column"), column, pairs)
         if gold and column not in table.columns and set(self.labels) <= set(table.columns):
             return ColumnLabelReader(table, text_column, self.labels)
         return TextReader(table, text_column, self._gold_column(table.columns, table.source) if gold else None)

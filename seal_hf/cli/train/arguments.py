@@ -54,5 +54,10 @@ class Arguments(NamedTuple):
             setattr(self._owner(name), name, value)
         return self
 
+    def say(self, text: str) -> None:
+        """Print a line, by one process of a run."""
+        if self.training.process_index == 0:
+            print(text)
+
     def _owner(self, name: str) -> Any:
         return next(part for part in (self.data, self.nets, self.run, self.training) if hasattr(part, name))

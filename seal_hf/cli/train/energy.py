@@ -9,7 +9,7 @@ from typing import Any
 from transformers.utils import logging
 
 from ...data import DataArguments, MultiLabelData, kind_of, load_multilabel
-from ...data.tensors.collators import TensorRows, tokenize
+from ...data.tensors.collators import TensorRows
 from ...data.tensors.words import load_tokenizer
 from ...energies import energies_of
 from ...metrics import multilabel_compute_metrics
@@ -23,6 +23,7 @@ from ...utils.messages import check_owner
 from ..tuning.ranges import DROPOUT_RANGE, ENERGY_RATES, TEXT_RATE, Space
 from .arguments import Arguments, RunArguments
 from .program import Prepared, Program
+from .texts import text_rows_of
 
 logger = logging.get_logger(__name__)
 
@@ -51,7 +52,7 @@ class ModelArguments:
 
 ARGUMENTS = (DataArguments, ModelArguments, RunArguments, EnergyTrainingArguments)
 SIZES = ("hidden_size", "num_layers", "dropout")
-MAX_LENGTH, DROPOUT = 128, 0.2  # of texts, of a fresh MLP
+DROPOUT = 0.2  # of a fresh MLP
 
 
 def reads_features(given: Namespace | DataArguments) -> bool:
@@ -101,8 +102,7 @@ def make_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
         name = nets.task_net_path or nets.model_name_or_path
         assert name is not None  # or texts are refused above
         tokenizer = load_tokenizer(name)
-        max_length = MAX_LENGTH if nets.max_length is None else nets.max_length
-        prepare = lambda rows: tokenize(rows, tokenizer, max_length)  # noqa: E731
+        prepare = text_rows_of(tokenizer, model.config, nets.max_length, arguments.say)
     splits = {"train": data.train, "eval": data.validation, "test": data.test}
     rows = {split: prepare(dataset) for split, dataset in splits.items() if dataset is not None}
     store_hierarchy(model.loss_net.config, data.hierarchy)  # which decides here

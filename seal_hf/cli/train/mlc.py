@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from argparse import Namespace
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ...adapters import METHODS
 from ...data import DataArguments, MultiLabelData, kind_of, load_multilabel
-from ...data.tensors.collators import TensorRows, tokenize
+from ...data.tensors.collators import TensorRows
 from ...data.tensors.words import load_tokenizer
 from ...energies import energies_of
 from ...metrics import HierarchicalComputeMetrics, multilabel_compute_metrics
@@ -19,10 +20,12 @@ from ...saving import take_loss_net
 from ...trainer import SealTrainer
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
+from ...training.frozen import FEATURE_FOLDER
 from ...utils.messages import check_owner
 from ..tuning.ranges import DROPOUT_RANGE, RATE, TEXT_RATE, Space
 from .arguments import Arguments, RunArguments
 from .program import Prepared, Program, card_facts
+from .texts import MAX_LENGTH, say_what_is_longer, text_rows_of
 
 
 @dataclass
@@ -34,6 +37,12 @@ class ModelArguments:
     adapter_rank: int | None = field(default=None, metadata={"help": "Rank of a LoRA, width of a bottleneck."})
     adapter_targets: str | None = field(default=None, metadata={"help": "Modules of a LoRA: a name or all-linear."})
     max_length: int | None = field(default=None, metadata={"help": "Longest text, in tokens; default: 128."})
+    long_texts: str | None = field(
+        default=None,
+        metadata={
+            "help": "Texts longer than --max_length: cut (default), or windows of that length, which read them whole."
+        },
+    )
     hidden_size: int | None = field(
         default=None, metadata={"help": "Width of the MLPs, for feature data; default: 400, or as saved."}
     )
@@ -49,18 +58,24 @@ class ModelArguments:
 
 
 ARGUMENTS = (DataArguments, ModelArguments, RunArguments, SealTrainingArguments)
-MAX_LENGTH = 128  # of texts
 NETS = "adapter adapter_rank adapter_targets energy global_size hidden_size num_layers dropout".split()
 
 
 def kind(given: Namespace | DataArguments) -> str:
-    """`features` or `text`, as the packaged recipes are called."""
+    """`features` or `text`."""
     return kind_of(given.dataset, given.data_dir)
 
 
+def recipe(given: Namespace) -> str:
+    """The packaged recipe of features, of texts, or of texts whose encoder stays as it is."""
+    return "text_frozen" if given.freeze_encoder and kind(given) == "text" else kind(given)
+
+
 def settle(arguments: Arguments) -> None:
-    """A fresh MLP has its own dropout."""
-    nets = arguments.nets
+    """A fresh MLP has its own dropout. The trials of a search share what a frozen encoder gives."""
+    nets, training = arguments.nets, arguments.training
+    if training.freeze_encoder and training.loss_net_feature_cache is None:
+        training.loss_net_feature_cache = str(Path(training.output_dir, FEATURE_FOLDER))
     if kind(arguments.data) == "features" and nets.model_name_or_path is None and nets.dropout is None:
         nets.dropout = DROPOUT
 
@@ -68,7 +83,7 @@ def settle(arguments: Arguments) -> None:
 def ranges(arguments: Arguments) -> Space:
     """What is searched: the rate and, of MLPs, the dropout; that of a pretrained encoder is its own."""
     if kind(arguments.data) == "text":
-        return {"learning_rate": TEXT_RATE}
+        return {"learning_rate": RATE if arguments.training.freeze_encoder else TEXT_RATE}
     return {"learning_rate": RATE} | ({} if arguments.nets.dropout is None else {"dropout": DROPOUT_RANGE})
 
 
@@ -76,9 +91,12 @@ def build(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabel:
     """Both nets."""
     nets, training = arguments.nets, arguments.training
     if data.kind == "features":
-        check_owner({"max_length": nets.max_length}, "texts", f"{data.name!r} is feature data")
+        given = {"max_length": nets.max_length, "long_texts": nets.long_texts}
+        check_owner(given, "texts", f"{data.name!r} is feature data")
     options = {name: getattr(nets, name) for name in NETS} | {"loss_net_encoder": training.loss_net_encoder}
-    model = SealForMultiLabel.for_data(data, nets.model_name_or_path, **options)
+    if nets.long_texts == "windows":
+        options["window_size"] = MAX_LENGTH if nets.max_length is None else nets.max_length
+    model = SealForMultiLabel.for_data(data, nets.model_name_or_path, long_texts=nets.long_texts, **options)
     take_loss_net(model, nets.loss_net_path, training)
     check_was_trained(model.loss_net, training)
     return model
@@ -89,31 +107,28 @@ def make_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
     model, nets = build(data, arguments), arguments.nets
     tokenizer: Any = None
     prepare: Any = TensorRows
-    max_length = MAX_LENGTH if nets.max_length is None else nets.max_length
     if data.kind == "text":
         assert nets.model_name_or_path is not None  # or texts are refused above
         tokenizer = load_tokenizer(nets.model_name_or_path)
-        prepare = lambda rows: tokenize(rows, tokenizer, max_length)  # noqa: E731
+        prepare = text_rows_of(tokenizer, model.config, nets.max_length, arguments.say)
     splits = {"train": data.train, "eval": data.validation, "test": data.test}
     rows = {split: prepare(dataset) for split, dataset in splits.items() if dataset is not None}
+    train_rows = rows.pop("train")
+    if data.kind == "text":
+        say_what_is_longer(data, train_rows, model.config, arguments.say)
+    chosen = {name: getattr(arguments.data, name) for name in ("text_column", "sample_weight")}
+    if chosen := {name: column for name, column in chosen.items() if column is not None}:
+        train_rows.inputs = {**(train_rows.inputs or {}), **chosen}
     trainer: Any = SealTrainer(
         model,
         arguments.training,
-        train_dataset=rows.pop("train"),
+        train_dataset=train_rows,
         eval_dataset=rows["eval"],
         processing_class=tokenizer,
         compute_metrics=HierarchicalComputeMetrics(data.hierarchy) if data.hierarchy else multilabel_compute_metrics,
         callbacks=arguments.callbacks,
     )
     trainer.test_dataset = rows.get("test")
-    chosen = {name: getattr(arguments.data, name) for name in ("text_column", "sample_weight")}
-    if chosen := {name: column for name, column in chosen.items() if column is not None}:
-        trainer.train_dataset.inputs = {**(trainer.train_dataset.inputs or {}), **chosen}
-    if cut := trainer.train_dataset.num_cut:
-        print(
-            f"{data.name}, train: {cut} of {len(data.train)} texts are longer than {max_length} tokens, and cut "
-            "(--max_length)."
-        )
     return Prepared(trainer, rows)
 
 
@@ -126,7 +141,7 @@ PROGRAM = Program(
     ARGUMENTS,
     output="multi_label",
     metric="f1_example_tuned",
-    recipe=kind,
+    recipe=recipe,
     loader=load_multilabel,
     ranges=ranges,
     make_trainer=make_trainer,

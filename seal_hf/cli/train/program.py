@@ -103,7 +103,7 @@ class Program:
         set_seed(arguments.training.seed)
         data = self.load(arguments)
         for note in data.notes:
-            print(f"{data.name}: {note}")
+            arguments.say(f"{data.name}: {note}")
         if tuning is not None:
             arguments = tuning.best(data)
             set_seed(arguments.training.seed)

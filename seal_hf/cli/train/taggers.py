@@ -14,12 +14,14 @@ from ...data.tensors.word_vectors import load_word_vectors
 from ...data.tensors.words import WordRows, encode_words, load_tokenizer, tokenize_words
 from ...metrics import tagging_compute_metrics
 from ...models import SealForTokenClassification, is_bilstm
+from ...nets.text_windows import most_tokens
 from ...reports import close_tags
 from ...trainer import SealTrainer
 from ...utils.messages import check_owner
 from ..tuning.ranges import RATE, TEXT_RATE, Space
 from .arguments import Arguments
 from .program import Prepared, card_facts
+from .texts import TOO_LONG
 
 Splits = dict[str, tuple[WordRows, Dataset]]  # by name: what the nets read, and what it was made of
 
@@ -81,6 +83,9 @@ def encoder_tagger(
     name = arguments.nets.model_name_or_path
     model = SealForTokenClassification.for_data(data, name, **net_options(arguments, options))
     tokenizer = load_tokenizer(name, add_prefix_space=True)
+    most, asked = most_tokens(tokenizer, model.config), cuts.get("max_length")
+    if most is not None and asked is not None and asked > most:
+        arguments.say(TOO_LONG.format(asked=asked, most=most))
     return Tagger(model, lambda split: tokenize_words(split, tokenizer, config=model.config, **cuts), tokenizer)
 
 

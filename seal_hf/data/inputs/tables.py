@@ -14,7 +14,7 @@ import datasets
 import pyarrow as pa
 from pyarrow import parquet
 
-from ..column_choice import find_text_column, need_column, text_cell
+from ..column_choice import find_text_column, need_column, text_cell, text_columns
 from ..column_labels import column_labels
 from ..common import DataError
 from ..label_cells import is_number, label_cell
@@ -148,11 +148,13 @@ class TextReader:
 
     Args:
         table: has the texts in `text_column`.
+        text_column: a column, or two with a comma between them, whose texts are read as pairs.
         label_column: of gold labels, which become lists as [`label_cell`] has them; None: there are none.
     """
 
     def __init__(self, table: Table, text_column: str, label_column: str | None = None):
-        self.table, self.text_column, self.label_column = table, text_column, label_column
+        self.table, self.label_column = table, label_column
+        self.text_columns = text_columns(text_column, table.columns)
         self.columns: Sequence[str] = table.columns
         self.types = table.types
         self.notes = [table.note] if table.note else []
@@ -172,7 +174,8 @@ class TextReader:
 
     def inputs(self, part: Sequence[Row]) -> Any:
         place = self.table.place
-        return [text_cell(row[self.text_column], place(number)) for number, row in part]
+        texts = [[text_cell(row[name], place(number)) for number, row in part] for name in self.text_columns]
+        return texts[0] if len(texts) == 1 else [*zip(*texts, strict=True)]
 
     def _gold(self, part: Sequence[Row]) -> list[list] | None:
         if self.label_column is None:
@@ -244,27 +247,48 @@ def chosen_split(known: Sequence[str], asked: str | None, source: str) -> str:
     return found
 
 
-def text_column_of(table: Table, asked: str | None, trained: str | None, label_column: str) -> str:
-    """The column of the texts: the one that is asked for, that of the training, `text`, or the only one of strings.
+def text_column_of(
+    table: Table, asked: str | None, trained: str | None, label_column: str, pairs: bool | None = None
+) -> str:
+    """The column of the texts: the one that is asked for, that of the training, `text`, or the only one of strings; of
+    pairs, two with a comma between them.
+
+    Args:
+        pairs: whether the net reads pairs of texts; None where that is not known.
 
     Raises:
-        DataError: there is no such column, or it holds numbers.
+        DataError: there is no such column, it holds numbers, or the net reads another number of texts.
     """
     first = list(islice(table, FIRST))
     columns = {name: [row[name] for _, row in first] for name in table.columns}
-    if asked is not None:
-        need_column(asked, columns, "text_column", table.source)
-        name = asked
+    if asked is not None or pairs or trained in columns:
+        name = asked or trained or ""
     else:
-        name = trained if trained in columns else find_text_column(columns, (label_column,), table.source)
-    values = [value for value in columns[name] if value not in (None, "")]
+        name = find_text_column(columns, (label_column,), table.source)
+    names = text_columns(name, columns)
+    if pairs is not None and len(names) != 1 + pairs:
+        reads, wanted = (
+            ("pairs of texts", "two, such as --text_column premise,hypothesis") if pairs else ("one text", "one")
+        )
+        raise DataError(
+            f"`text_column` is {repr(name) if name else 'not given'}, but the model reads {reads}. Of the columns "
+            f"{', '.join(columns)}, name {wanted}."
+        )
+    for column in names:
+        need_column(column, columns, "text_column", table.source)
+        _check_texts(columns[column], column, table.source)
+    return name
+
+
+def _check_texts(cells: Sequence[Any], name: str, source: str) -> None:
+    """Raises DataError for a column of numbers."""
+    values = [value for value in cells if value not in (None, "")]
     if values and all(isinstance(value, (int, float)) or is_number(str(value)) for value in values):
         shown = ", ".join(map(str, values[:3]))
         raise DataError(
-            f"{table.source}: the column {name!r} holds numbers ({shown}, ...), which are more often ids than texts. "
+            f"{source}: the column {name!r} holds numbers ({shown}, ...), which are more often ids than texts. "
             "Name the column of the texts with --text_column."
         )
-    return name
 
 
 def parts(rows: Iterable[T], size: int) -> Iterator[list[T]]:

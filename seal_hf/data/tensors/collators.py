@@ -12,6 +12,8 @@ from datasets import Dataset
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from ..common import PAIR
+
 
 class TensorRows(torch.utils.data.Dataset):
     """Columns of a `datasets.Dataset` as tensors, for the Trainer.
@@ -27,7 +29,8 @@ class TensorRows(torch.utils.data.Dataset):
             For 10⁴ labels and more, of which the rows need not be stored.
 
     Attributes:
-        inputs: how the rows were read, which the trainer keeps as `config.inputs`: `max_length` of texts.
+        inputs: how the rows were read, which the trainer keeps as `config.inputs`: `max_length` of texts,
+            and `pairs` where a row has two.
         num_cut: texts that were cut at that length.
 
     Raises:
@@ -152,23 +155,31 @@ def collate_rows(features: list[dict[str, Any]]) -> dict[str, Tensor]:
     return features[0]
 
 
-def tokenize(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int) -> TensorRows:
-    """Column `text` -> padded token ids per batch; `labels` and `sample_weight` are kept.
+def tokenize(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None) -> TensorRows:
+    """Column `text` -> padded token ids per batch; `labels` and `sample_weight` are kept. With a column `text_pair`,
+    the tokenizer reads both texts of a row as a pair.
 
     Args:
-        dataset: columns `text` and `labels`.
+        dataset: columns `text` and `labels`, perhaps `text_pair`.
         tokenizer: a Hugging Face tokenizer.
-        max_length: tokens, special ones too, at which longer texts are cut.
+        max_length: tokens, special ones too, at which longer texts are cut; None: never, for a net that reads windows.
 
     Raises:
-        ValueError: a `max_length` that leaves no room for a word.
+        ValueError: a `max_length` that leaves no room for a word; pairs that are not to be cut.
     """
-    least = tokenizer.num_special_tokens_to_add() + 1
-    if max_length < least:
+    columns = [name for name in PAIR if name in dataset.column_names]
+    least = tokenizer.num_special_tokens_to_add(pair=len(columns) == 2) + len(columns)
+    if max_length is None and len(columns) == 2:
+        raise ValueError(
+            "`max_length` is None, as for windows (--long_texts windows), but a row has two texts, and windows are of "
+            "one. Cut them: give a `max_length`, and leave `long_texts` out."
+        )
+    if max_length is not None and max_length < least:
         raise ValueError(f"`max_length` is {max_length}; with special tokens a row has at least {least}.")
 
     def encode(rows: dict[str, list]) -> dict[str, list]:
-        found = tokenizer(rows["text"], truncation=True, max_length=max_length)
+        texts = (rows[name] for name in columns)
+        found = tokenizer(*texts, truncation=max_length is not None, max_length=max_length, verbose=False)
         # of a slow tokenizer, a text of just that length counts too
         cut = [len(row.overflowing) > 0 for row in found.encodings or ()]
         return {**found, "cut": cut or [len(ids) == max_length for ids in found["input_ids"]]}
@@ -178,5 +189,5 @@ def tokenize(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: i
     num_cut, encoded = sum(encoded["cut"][:]), encoded.remove_columns("cut")
     padding = {"input_ids": tokenizer.pad_token_id or 0, "attention_mask": 0, "token_type_ids": 0}
     rows = TensorRows(encoded, {name: value for name, value in padding.items() if name in encoded.column_names})
-    rows.inputs, rows.num_cut = {"max_length": max_length}, num_cut
+    rows.inputs, rows.num_cut = {"max_length": max_length, **({"pairs": True} if len(columns) == 2 else {})}, num_cut
     return rows

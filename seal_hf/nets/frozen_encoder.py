@@ -1,0 +1,143 @@
+"""A task-net whose encoder is frozen: what it gives for each row is computed once, and its head is trained on that.
+
+The head is all that reads the encoder's outputs: the classifier, the encoder's own pooler where it has one, and a
+loss-net that shares the features. It is given what it reads: the first token's last hidden state, the mean over the
+tokens, and the pooled output where no pooler of the encoder makes it of the first token. The task-net itself stays
+whole, so that it is saved, loaded and evaluated as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutputWithPooling
+
+from ..data.tensors.collators import TensorRows
+from ..data.tensors.length_order import longest_first
+from .encoders import inputs_of, pool
+from .feature_cache import cached_features
+
+OUTPUTS = "encoder_outputs"  # the column in which rows carry what the task-net's encoder gives
+OF_ENCODER = ("input_ids", "attention_mask", "token_type_ids")  # columns that nothing reads but the encoder
+PROBED = 4  # rows by which it is found what the head reads
+TOLERANCE = 1e-4  # of floats that are the same
+
+
+class FrozenEncoder:
+    """The encoder of a task-net, frozen, and what its head is given in place of it.
+
+    Args:
+        task_net: a classifier with an encoder (`base_model`) that reads tokens; its parameters but for the pooler's are
+            frozen.
+        rows: some rows to find out what the head reads.
+
+    Raises:
+        ValueError: there is no encoder, or the head reads more of it than is kept.
+    """
+
+    def __init__(self, task_net: PreTrainedModel, rows: TensorRows):
+        self.task_net = task_net
+        self.base: Any = task_net.base_model
+        name = type(task_net).__name__
+        if self.base is task_net or task_net.main_input_name != "input_ids":
+            raise ValueError(
+                f"`freeze_encoder` is True, but {name} has no encoder of tokens that its head could be told from. "
+                "Leave it out."
+            )
+        self.flat = False
+        self.pooler: nn.Module | None = None
+        order = longest_first(rows) or range(len(rows))
+        self._look_at(name, rows.batch(order[:PROBED]))
+        self.base.requires_grad_(False)
+        if self.pooler is not None:
+            self.pooler.requires_grad_(True)
+
+    @torch.no_grad()
+    def _look_at(self, name: str, batch: dict[str, Tensor]) -> None:
+        """Find what the head reads, by whether it gives the same logits."""
+        inputs = inputs_of(self.base, batch)
+        was_training = self.task_net.training
+        self.task_net.eval()
+        expected, given = self.task_net(**inputs).logits, self.base(**inputs)
+        self.flat = given.last_hidden_state.dim() == 2
+        self.pooler = _own_pooler(self.base, given)
+        try:
+            found = self(self.kept(given, inputs.get("attention_mask"))).logits
+        except Exception as error:  # of a head that looks for tokens where there is but one
+            raise _unfit(name) from error
+        finally:
+            self.task_net.train(was_training)
+        if not _same(found, expected):
+            raise _unfit(name)
+
+    def kept(self, outputs: Any, attention_mask: Tensor | None) -> Tensor:
+        """What the head reads of the encoder's outputs: (B, 2 or 3, H)."""
+        hidden = outputs.last_hidden_state
+        parts = [hidden if self.flat else hidden[:, 0], pool(hidden, attention_mask)]
+        pooled = getattr(outputs, "pooler_output", None)
+        return torch.stack([*parts, *([] if pooled is None or self.pooler is not None else [pooled])], dim=1)
+
+    def rows(self, rows: TensorRows, folder: str | Path, beside: TensorRows) -> TensorRows:
+        """`beside` with a column of what the encoder gives for `rows`, (N, 2 or 3, H), in place of their tokens."""
+        pooler = next((f"{name}." for name, module in self.base.named_children() if module is self.pooler), None)
+        outputs = cached_features(self.base, rows, folder, read=self.kept, trained=pooler)
+        extended = TensorRows.__new__(TensorRows)
+        left = {key: {k: v for k, v in vars(beside)[key].items() if k not in OF_ENCODER} for key in ("dense", "ragged")}
+        extended.__dict__ = {**vars(beside), **left, "dense": {**left["dense"], OUTPUTS: outputs}}
+        return extended
+
+    def __call__(self, outputs: Tensor, **kwargs: Any) -> Any:
+        """The task-net's outputs for what its encoder gave, (B, 2 or 3, H)."""
+        with self.giving(outputs):
+            return self.task_net(**self.stand_ins(outputs), **kwargs)
+
+    def stand_ins(self, outputs: Tensor) -> dict[str, Tensor]:
+        """Inputs of a single token, which nothing reads: the task-net asks for some."""
+        ids = torch.zeros(len(outputs), 1, dtype=torch.long, device=outputs.device)
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+    @contextmanager
+    def giving(self, outputs: Tensor) -> Iterator[None]:
+        """Inside, the encoder gives this, whatever it is asked."""
+        first, mean, *pooled = outputs.to(self.base.dtype).unbind(1)
+        last = first if self.flat else first.unsqueeze(1)  # (B, 1, H): the head reads its first token
+        before = self.base.__dict__.get("forward")
+
+        def forward(*args: Any, **kwargs: Any) -> BaseModelOutputWithPooling:
+            made = self.pooler(last) if self.pooler is not None else next(iter(pooled), None)
+            return BaseModelOutputWithPooling(last_hidden_state=last, pooler_output=made, hidden_states=(mean,))
+
+        self.base.forward = forward
+        try:
+            yield
+        finally:
+            del self.base.forward
+            if before is not None:
+                self.base.forward = before
+
+
+def _own_pooler(base: nn.Module, outputs: Any) -> nn.Module | None:
+    """The pooler of an encoder, if it makes the pooled output of the first token alone: it is a part of the head."""
+    pooler, pooled = getattr(base, "pooler", None), getattr(outputs, "pooler_output", None)
+    if not isinstance(pooler, nn.Module) or pooled is None:
+        return None
+    made = pooler(outputs.last_hidden_state[:, :1])
+    return pooler if torch.is_tensor(made) and _same(made, pooled) else None
+
+
+def _same(first: Tensor, second: Tensor) -> bool:
+    return first.shape == second.shape and torch.allclose(first, second, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def _unfit(name: str) -> ValueError:
+    return ValueError(
+        f"`freeze_encoder` is True, but the head of {name} reads more of its encoder than the first token's features "
+        "and the pooled output, which are kept. Leave it out, or take an encoder whose head reads these, such as "
+        "BERT, RoBERTa or DistilBERT."
+    )

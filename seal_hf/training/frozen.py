@@ -1,0 +1,63 @@
+"""Encoders that a run leaves as they are: what they give for each row is computed once, before it begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..adapters import library_of
+from ..data.tensors.collators import TensorRows
+from ..nets.feature_cache import with_features
+from ..nets.frozen_encoder import FrozenEncoder
+from .checks import check_feature_cache
+
+FEATURE_FOLDER = "_features"  # in the output folder; the Trainer's push to the Hub skips names that begin with `_`
+
+
+def cache_features(trainer: Any) -> None:
+    """With `loss_net_feature_cache` or `freeze_encoder`: freeze the loss-net's, or both encoders, and take what they
+    give from the disk."""
+    args, loss_net = trainer.args, trainer.loss_net
+    folder = args.loss_net_feature_cache or Path(args.output_dir, FEATURE_FOLDER)
+    rows = {"train_dataset": trainer.train_dataset, "eval_dataset": trainer.eval_dataset}
+    rows = {name: dataset for name, dataset in rows.items() if dataset is not None}
+    of_loss_net = loss_net is not None and (args.loss_net_feature_cache or args.freeze_encoder)
+    if args.freeze_encoder and rows:
+        check_freezing(trainer, **rows)
+        trainer.frozen_encoder = FrozenEncoder(trainer.model, next(iter(rows.values())))
+        of_loss_net = of_loss_net and loss_net.config.encoder_mode != "shared"
+    if of_loss_net:
+        check_feature_cache(loss_net, trainer.model_init, **rows)
+        loss_net.encoder.requires_grad_(False)
+    if not of_loss_net and trainer.frozen_encoder is None:
+        return
+    with args.main_process_first(desc="what frozen encoders give"):
+        for name, dataset in rows.items():
+            kept = with_features(loss_net.encoder, dataset, folder) if of_loss_net else dataset
+            if trainer.frozen_encoder is not None:
+                kept = trainer.frozen_encoder.rows(dataset, folder, kept)
+            setattr(trainer, name, kept)
+
+
+def check_freezing(trainer: Any, **datasets: Any) -> None:
+    """Raises ValueError where the task-net's encoder cannot be frozen and its outputs kept: nets that come from a
+    `model_init`, adapters, rows one by one, or what runs the encoder in a way of its own."""
+    args = trainer.args
+    others = {
+        "`model_init` makes new nets": trainer.model_init is not None,
+        "the task-net trains an adapter, which is in the encoder": library_of(trainer.model) is not None,
+        "`torch_compile` is set, which compiles the encoder": args.torch_compile,
+        f"`hypergradient` is {args.hypergradient!r}, which runs the encoder": args.hypergradient != "none",
+        f"{trainer.accelerator.distributed_type.value} shards the task-net": trainer.is_fsdp_enabled
+        or trainer.is_deepspeed_enabled,
+        "`cost_augmented_network` is 'separated', which has an encoder of its own": args.energy_loss == "infnet_plus"
+        and args.cost_augmented_network == "separated",
+    }
+    for what, is_so in others.items():
+        if is_so:
+            raise ValueError(f"`freeze_encoder` is True, but {what}. Leave one of them out.")
+    for name, dataset in datasets.items():
+        if not isinstance(dataset, TensorRows):
+            raise ValueError(
+                f"`freeze_encoder` needs TensorRows, but `{name}` is a {type(dataset).__name__}: use `tokenize`."
+            )
