@@ -18,6 +18,7 @@ from pathlib import Path
 
 import torch
 from transformers import TrainingArguments
+from transformers.trainer import TRAINER_STATE_NAME
 from transformers.utils import logging
 
 COMPLETE = "complete.json"  # the marker: names and sizes, in bytes, of all other files of the checkpoint
@@ -132,6 +133,12 @@ def check_complete(folder: str | Path) -> None:
         + "If you know that it is whole, because a plain Trainer or an older version saved it or you edited it, call "
         f"seal_hf.saving.mark_complete({str(folder)!r})."
     )
+
+
+def step_of(folder: str | Path | None) -> int:
+    """The step that a checkpoint was written at; 0 without a checkpoint."""
+    file = None if folder is None else Path(folder, TRAINER_STATE_NAME)
+    return json.loads(file.read_text(encoding="utf-8"))["global_step"] if file is not None and file.is_file() else 0
 
 
 def rotate(run_dir: str | Path, limit: int | None, keep: Iterable[str | Path]) -> None:

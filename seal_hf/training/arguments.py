@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from transformers import SchedulerType, TrainingArguments
+from transformers import SchedulerType
 
 from ..adapters import LIBRARIES
 from ..energy_losses import ENERGY_LOSSES, MARGINS, REGRESSION_SAMPLES
@@ -19,6 +19,7 @@ from ..task_losses.labels import TASK_LOSSES
 from ..task_losses.tags import TAG_TASK_LOSSES
 from ..utils.options import check_value
 from .energy_weight import SCHEDULES
+from .run_arguments import GuardedArguments
 
 LOSS_NET_ENCODERS = (*ENCODER_MODES, *LIBRARIES)
 CROSS_ENTROPY = "ce"  # the same trainer with no loss-net
@@ -57,8 +58,8 @@ LEAST = {**dict.fromkeys(AT_LEAST_0.split(), 0), **dict.fromkeys(AT_LEAST_1.spli
 
 
 @dataclass
-class SealTrainingArguments(TrainingArguments):
-    """[`~transformers.TrainingArguments`], and the arguments of the method. Sources: SEAL = Lee et al. 2022.
+class SealTrainingArguments(GuardedArguments):
+    """[`~transformers.TrainingArguments`] and [`GuardedArguments`], and the arguments of the method. Sources: SEAL = Lee et al. 2022.
 
     Parameters that control the energy loss, and how strongly it teaches:
         energy_loss (`str`, default `"nce"`, flag `--loss`): loss of the loss-net: `nce`, `ranking`, `margin`, `infnet`,
