@@ -1,5 +1,5 @@
-"""The record of a run beside its checkpoints. Oracles: the same run uninterrupted, to the bit; the literal file, which is
-one on both lines of transformers; the folder before a refused resume."""
+"""The record of a run beside its checkpoints. Oracles: the same run uninterrupted, to the bit; literal values, which
+are those of both lines of transformers; the folder before a refused resume."""
 
 import json
 import logging

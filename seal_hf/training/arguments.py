@@ -59,7 +59,9 @@ LEAST = {**dict.fromkeys(AT_LEAST_0.split(), 0), **dict.fromkeys(AT_LEAST_1.spli
 
 @dataclass
 class SealTrainingArguments(GuardedArguments):
-    """[`~transformers.TrainingArguments`] and [`GuardedArguments`], and the arguments of the method. Sources: SEAL = Lee et al. 2022.
+    """[`~transformers.TrainingArguments`], [`GuardedArguments`], and the arguments of the method.
+
+    Sources: SEAL = Lee et al. 2022.
 
     Parameters that control the energy loss, and how strongly it teaches:
         energy_loss (`str`, default `"nce"`, flag `--loss`): loss of the loss-net: `nce`, `ranking`, `margin`, `infnet`,

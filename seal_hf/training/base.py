@@ -127,9 +127,8 @@ class StructuredTrainer(Trainer):
         hint_at(self.args, num_training_steps, self.weight_is_ruled)
         self.resumed_step = step_of(self._resumed_from)
         if self._resumed_from is not None and self.resumed_step >= num_training_steps:
-            logger.warning(
-                f"{self._resumed_from} is at step {self.resumed_step} of {num_training_steps}: nothing is left to train."
-            )
+            reached = f"is at step {self.resumed_step} of {num_training_steps}"
+            logger.warning(f"{self._resumed_from} {reached}: nothing is left to train.")
         config: Any = self.model.config
         for name in ("decisions", "threshold") if num_training_steps > 0 else ():  # fitted for the nets as they were
             vars(config).pop(name, None)

@@ -18,9 +18,7 @@ class GuardedArguments(TrainingArguments):
             trainers themselves, as the Trainer of transformers 5, do not look.
     """
 
-    resume_changed: bool = field(
-        default=False, metadata={"help": "Resume with arguments other than the checkpoint's.", "group": "run"}
-    )
+    resume_changed: bool = field(default=False, metadata={"help": "Resume with arguments other than the checkpoint's."})
     overwrite_output_dir: bool = field(
-        default=False, metadata={"help": "Replace the run that the output folder holds.", "group": "run"}
+        default=False, metadata={"help": "Replace the run that the output folder holds."}
     )

@@ -12,11 +12,14 @@ from typing import Any, NamedTuple
 
 from transformers import set_seed
 
+from ...saving.earlier_run import check_output_dir, remove_checkpoints
 from ..flags import check_flags, given_flags
 from ..recipes import packaged_recipe, parse_recipe, recipe_keys
 from ..tuning import Space
 from ..tuning.tune import Tuning
 from .arguments import Arguments
+
+NO_SETTINGS = ("dataset", "data_dir", "picture")  # of data and nets, change nothing of what a run learns
 
 
 class Prepared(NamedTuple):
@@ -97,6 +100,7 @@ class Program:
         """
         arguments = self.parse(argv)
         check_flags(arguments.training, argv, self.output)
+        check_output_dir(arguments.training)
         tuning = None
         if arguments.run.tune:
             tuning = Tuning(partial(self.parse, argv), self.ranges, self.make_trainer, self.metric, self.shares)
@@ -108,9 +112,26 @@ class Program:
             arguments = tuning.best(data)
             set_seed(arguments.training.seed)
         prepared = self.make_trainer(data, arguments)
-        result = prepared.trainer.train(resume_from_checkpoint=arguments.training.resume_from_checkpoint)
-        prepared.trainer.save_metrics("train", result.metrics)
+        self._train(prepared.trainer, data, arguments)
         return self.close(prepared, data, arguments)
+
+    def _train(self, trainer: Any, data: Any, arguments: Arguments) -> None:
+        """Train, in place of an earlier run in the output folder if the arguments say so, and write the figures of the
+        training; those of an earlier start stay where nothing is left to train."""
+        training = arguments.training
+        trainer.run_settings = run_settings(data, arguments)
+        if training.overwrite_output_dir and training.should_save and (removed := remove_checkpoints(training)):
+            print(f"{training.output_dir}: the earlier run is replaced; its {', '.join(removed)} are removed.")
+        result = trainer.train(resume_from_checkpoint=training.resume_from_checkpoint)
+        if result.global_step > trainer.resumed_step:
+            trainer.save_metrics("train", result.metrics)
+
+
+def run_settings(data: Any, arguments: Arguments) -> dict[str, Any]:
+    """What of a program's arguments makes a run what it is, beside those of its trainer."""
+    own = {**vars(arguments.data), **vars(arguments.nets)}
+    settings = {name: value for name, value in own.items() if name not in NO_SETTINGS}
+    return {"dataset": data.name, **settings, "patience": arguments.run.patience}
 
 
 def card_facts(data: Any, arguments: Arguments) -> dict[str, Any]:
