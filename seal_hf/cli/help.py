@@ -73,7 +73,7 @@ class Help:
 
     def groups(self) -> dict[str, list[Field]]:
         """Group -> its fields, ours before the Trainer's; "": those of the Trainer that `--help_all` alone shows."""
-        theirs = {field.name: field for field in fields(TrainingArguments)}
+        theirs = {field.name for field in fields(TrainingArguments) if field.init}
         found: dict[str, list[Field]] = {group: [] for group in (*GROUPS, "")}
         for group, kind in zip(DECLARED_BY, self.arguments, strict=True):
             documented, ours = documented_groups(kind), declared_by_us(kind)
