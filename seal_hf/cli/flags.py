@@ -88,7 +88,7 @@ def _switches(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str
 
 def of_other_outputs(kind: type, output: str) -> set[str]:
     """The arguments of a class that are read for other kinds of output than this one alone."""
-    losses = {"multi_label": TASK_LOSSES, "tag_sequence": TAG_TASK_LOSSES}
+    losses: dict[str, Mapping[str, Any]] = {"multi_label": TASK_LOSSES, "tag_sequence": TAG_TASK_LOSSES}
     read = {name: {each for loss in table.values() for each in loss.read(kind)} for name, table in losses.items()}
     read["binary_mask"] = set().union(*MASK_TASK_LOSSES.values(), *COHERENCE.values())
     for names, (name, _) in OUTPUTS.items():

@@ -25,12 +25,14 @@ def check_output_dir(args: TrainingArguments) -> None:
     if vars(args).get("overwrite_output_dir") or goes_on(args):
         return
     last = last_complete_checkpoint(folder)
-    finished = next((name for name in FINISHED if (folder / name).is_file()), None)
-    if finished is None and last is None:
+    files = [name for name in FINISHED if (folder / name).is_file()]
+    resume = "R" if last is None else "Go on with it by --resume_from_checkpoint last, r"
+    if last is not None and files in ([], [RESULTS]):  # of the training; the nets are not saved yet
+        found = f"a run that was interrupted ({last.name})"
+    elif files:
+        found = f"a finished run ({files[0]})"
+    else:
         return
-    is_finished = finished not in (None, RESULTS) or last is None
-    found = f"a finished run ({finished})" if is_finished and finished else f"a run that was interrupted ({last.name})"
-    resume = "Go on with it by --resume_from_checkpoint last, r" if last is not None else "R"
     raise ValueError(
         f"{folder} holds {found}. {resume}eplace it by --overwrite_output_dir true, or choose another --output_dir."
     )

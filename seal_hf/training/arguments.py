@@ -18,7 +18,8 @@ from ..spaces.masks import COHERENCE, MASK_TASK_LOSSES, PIXEL_LOSSES
 from ..task_losses.labels import TASK_LOSSES
 from ..task_losses.tags import TAG_TASK_LOSSES
 from ..utils.options import check_value
-from .argument_checks import CROSS_ENTROPY, check_coherence, check_hypergradient
+from .argument_checks import CROSS_ENTROPY as CROSS_ENTROPY
+from .argument_checks import check_coherence, check_hypergradient
 from .energy_weight import SCHEDULES
 from .run_arguments import GuardedArguments
 

@@ -157,7 +157,7 @@ class Program:
         training = arguments.training
         trainer.run_settings = run_settings(data, arguments)
         if training.overwrite_output_dir and training.should_save and (removed := remove_checkpoints(training)):
-            print(f"{training.output_dir}: the earlier run is replaced; its {', '.join(removed)} are removed.")
+            print(f"{training.output_dir}: an earlier run is replaced. Removed: {', '.join(removed)}.")
         result = trainer.train(resume_from_checkpoint=training.resume_from_checkpoint)
         if result.global_step > trainer.resumed_step:
             trainer.save_metrics("train", result.metrics)
