@@ -259,7 +259,7 @@ def test_resumed_equals_uninterrupted_to_the_bit(tmp_path, kind):
 def test_a_checkpoint_of_another_run_is_refused_and_nothing_is_changed(tmp_path, earlier, message):
     trainer, _ = tiny_run.make(tmp_path / "earlier", max_steps=2, save_strategy="steps", save_steps=2, **PLUS | earlier)
     trainer.train()
-    trainer, nets = tiny_run.make(tmp_path / "run", max_steps=4, **PLUS)
+    trainer, nets = tiny_run.make(tmp_path / "run", max_steps=4, resume_changed=True, **PLUS)
     trainer.remove_callback(PrinterCallback)
     before = tiny_run.parameters(nets)
     with pytest.raises(ValueError, match=message):
@@ -271,7 +271,7 @@ def test_a_changed_loss_is_resumed_as_what_it_is_now(tmp_path):
     """The arguments at the start of the training count, not those at construction."""
     earlier, _ = tiny_run.make(tmp_path / "earlier", "margin", max_steps=2, save_strategy="steps", save_steps=2)
     earlier.train()
-    trainer, _ = tiny_run.make(tmp_path / "run", max_steps=4, **PLUS)
+    trainer, _ = tiny_run.make(tmp_path / "run", max_steps=4, resume_changed=True, **PLUS)
     trainer.args.energy_loss = "margin"
     trainer.train(resume_from_checkpoint=str(tmp_path / "earlier" / "checkpoint-2"))
     assert trainer.state.global_step == 4 and trainer.extensions == []

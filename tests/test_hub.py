@@ -73,7 +73,7 @@ with torch.no_grad():
     whole = SealForMultiLabel.from_pretrained(checkpoint)
     assert torch.equal(seal.energy(y, **inputs), whole.energy(y, **inputs))
 _, resumed = trainer_of("resumed", hub_strategy="end")
-resumed.args.max_steps = 6
+resumed.args.max_steps, resumed.args.resume_changed = 6, True
 resumed.train(resume_from_checkpoint=str(checkpoint))
 assert resumed.state.global_step == 6
 

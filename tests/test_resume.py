@@ -128,7 +128,7 @@ def test_cross_entropy_leaves_no_loss_net_of_an_earlier_run_beside_its_task_net(
 def test_cross_entropy_goes_on_from_a_checkpoint_of_another_loss(tmp_path):
     """The task-net's part of a checkpoint is the plain Trainer's."""
     run(tmp_path, stop=4, save_strategy="steps", save_steps=4)
-    trainer, nets = tiny_run.make(tmp_path / "ce", "ce", max_steps=5)
+    trainer, nets = tiny_run.make(tmp_path / "ce", "ce", max_steps=5, resume_changed=True)
     loss_net = copy.deepcopy(nets.loss_net.state_dict())
     trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
     assert trainer.state.global_step == 5
@@ -146,7 +146,7 @@ def checkpoint(tmp_path):
 
 def assert_refused(folder, tmp_path, error, message, **options):
     """With the message; then both nets are as before the attempt, and a run from there is as if there had been none."""
-    trainer, nets = tiny_run.make(tmp_path / "run", num_train_epochs=1, **options)
+    trainer, nets = tiny_run.make(tmp_path / "run", num_train_epochs=1, resume_changed=True, **options)
     before = tiny_run.parameters(nets)
     with pytest.raises(error, match=message):
         trainer.train(resume_from_checkpoint=str(folder))

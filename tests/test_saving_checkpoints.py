@@ -226,7 +226,8 @@ def test_weights_of_a_loss_net_are_one_file_where_transformers_would_cut_them(tm
     again = SealForMultiLabel.from_pretrained(tmp_path / "checkpoint-6")
     for name, value in nets.loss_net.state_dict().items():
         assert torch.equal(value, again.loss_net.state_dict()[name])
-    tiny_run.make(tmp_path, save_strategy="epoch", num_train_epochs=2)[0].train(resume_from_checkpoint="last")
+    longer, _ = tiny_run.make(tmp_path, save_strategy="epoch", num_train_epochs=2, resume_changed=True)
+    longer.train(resume_from_checkpoint="last")
 
 
 def test_nothing_is_left_of_a_loss_net_that_a_run_without_one_replaces(tmp_path):

@@ -169,7 +169,7 @@ def test_resumed_equals_uninterrupted_to_the_bit(tmp_path, options):
     """Dropout, samples and random starts on, and an evaluation in between, which changes nothing of what is drawn."""
     whole, done = train(tmp_path / "whole", **options)
     train(tmp_path / "part", stop=8, save_strategy="steps", save_steps=8, **options)
-    evaluated = dict(eval_strategy="steps", eval_steps=5, **options)
+    evaluated = dict(eval_strategy="steps", eval_steps=5, resume_changed=True, **options)
     resumed, trainer = train(tmp_path / "part", resume=True, seed=9, **evaluated)
     assert torch.equal(resumed, whole) and trainer.state.global_step == done.state.global_step > 8
     logged = [[log["loss"] for log in t.state.log_history if "loss" in log] for t in (done, trainer)]

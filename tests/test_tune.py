@@ -83,6 +83,7 @@ def test_a_search_that_is_cut_off_goes_on_and_its_best_trial_is_the_run_of_the_f
 def test_a_search_of_more_trials_goes_on_and_one_of_another_run_begins_anew(tmp_path, trained, capsys):
     few = ["--num_train_epochs", "1", "--loss", "ce", "--tune"]
     run(tmp_path, *few, "1")
+    few = ["--overwrite_output_dir", "true", *few]
     (first,) = settings(tmp_path)
     assert set(first) == {"learning_rate", "dropout"}  # no loss-net, no λ1
     run(tmp_path, *few, "2")

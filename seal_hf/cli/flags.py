@@ -93,6 +93,21 @@ def _switches(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str
     }
 
 
+def of_other_outputs(kind: type, output: str) -> set[str]:
+    """The arguments of a class that are read for other kinds of output than this one alone."""
+    losses: dict[str, Mapping[str, Any]] = {"multi_label": TASK_LOSSES, "tag_sequence": TAG_TASK_LOSSES}
+    read = {name: {each for loss in table.values() for each in loss.read(kind)} for name, table in losses.items()}
+    read["binary_mask"] = set().union(*MASK_TASK_LOSSES.values(), *COHERENCE.values())
+    for names, (name, _) in OUTPUTS.items():
+        read[name] |= set(names.split())
+    return set().union(*(names for name, names in read.items() if name != output)) - read[output] - _of_energies(kind)
+
+
+def _of_energies(kind: type) -> set[str]:
+    """The arguments that energy losses read, whatever the output."""
+    return {name for loss in ENERGY_LOSSES.values() for name in loss.read(kind)}
+
+
 def idle(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str, str]:
     """What the loss of these arguments would read if another one, which is named, had another value."""
     if isinstance(args, EnergyTrainingArguments):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..utils.messages import did_you_mean
 
-OF_EVERY_PROGRAM = {"-h", "--help", "--recipe"}
+OF_EVERY_PROGRAM = {"-h", "--help", "--help_all", "--recipe"}
 # transformers imports lazily, from a table: where the classes stand that programs build on
 DEFINED_IN = {"transformers": "transformers.training_args"}
 BOOLEANS = ("bool", "bool | None", "Optional[bool]")

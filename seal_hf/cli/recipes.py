@@ -55,12 +55,9 @@ def parse_recipe(
     argv = list(sys.argv[1:] if argv is None else argv)
     parser = recipe_parser(dataclass_types)
 
-    before = ArgumentParser(add_help=False, allow_abbrev=False)
-    before.error = _refuse  # type: ignore[method-assign]
-    before.add_argument("--recipe")
-    recipe = before.parse_known_args(argv)[0].recipe
+    recipe: Any = recipe_named(argv)
     if recipe is None and default_recipe is not None:
-        recipe = default_recipe(_command_line_alone(parser, argv))
+        recipe = default_recipe(command_line_alone(parser, argv))
     said = {word[2:].split("=")[0].replace("-", "_") for word in argv if word.startswith("--")}
     if recipe is not None:
         said |= _apply(parser, recipe)
@@ -85,7 +82,25 @@ def recipe_parser(dataclass_types: Any) -> HfArgumentParser:
     parser = HfArgumentParser(dataclass_types, prog=program_name(), allow_abbrev=False)
     parser.error = _refuse  # type: ignore[method-assign]
     parser.add_argument("--recipe", metavar="FILE.yaml", help="YAML file of defaults; command-line flags win.")
+    parser.add_argument("--help_all", action="help", help="Show all flags, those of the Trainer too.")
     return parser
+
+
+def recipe_named(argv: Sequence[str]) -> str | None:
+    """The file that `--recipe` names on a command line."""
+    before = ArgumentParser(add_help=False, allow_abbrev=False)
+    before.error = _refuse  # type: ignore[method-assign]
+    before.add_argument("--recipe")
+    return before.parse_known_args(argv)[0].recipe
+
+
+def values_under(dataclass_types: Any, recipe: str | Path | None) -> dict[str, Any]:
+    """Field -> the value that it has where no flag gives it, under a recipe or without one; MISSING: it is required."""
+    parser = recipe_parser(dataclass_types)
+    if recipe is not None:
+        _apply(parser, recipe)
+    needed = {action.dest: dataclasses.MISSING for action in parser._actions if action.required}
+    return {action.dest: parser.get_default(action.dest) for action in parser._actions} | needed
 
 
 def _refuse(message: str) -> NoReturn:
@@ -135,7 +150,8 @@ def packaged_recipe(name: str) -> Path:
     return DEFAULT_RECIPES / f"{name}.yaml"
 
 
-def _command_line_alone(parser: HfArgumentParser, argv: list[str]) -> Namespace:
+def command_line_alone(parser: HfArgumentParser, argv: Sequence[str]) -> Namespace:
+    """What the flags of a command line say, without a recipe; what is required may be missing."""
     required = [action for action in parser._actions if action.required]
     for action in required:  # the recipe may set it
         action.required = False

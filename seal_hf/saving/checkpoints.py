@@ -18,10 +18,12 @@ from pathlib import Path
 
 import torch
 from transformers import TrainingArguments
+from transformers.trainer import TRAINER_STATE_NAME
 from transformers.utils import logging
 
 COMPLETE = "complete.json"  # the marker: names and sizes, in bytes, of all other files of the checkpoint
 
+LAST_WORDS = ("true", "last")  # values of `resume_from_checkpoint` that name no folder
 STEP = re.compile(r"checkpoint-(\d+)")
 
 logger = logging.get_logger(__name__)
@@ -92,7 +94,7 @@ def is_complete(folder: str | Path) -> bool:
 
 def last_complete_checkpoint(run_dir: str | Path) -> Path | None:
     """The whole checkpoint with the highest step in `run_dir`."""
-    return max(filter(is_complete, _checkpoints(run_dir)), key=_step, default=None)
+    return max(filter(is_complete, checkpoints_of(run_dir)), key=_step, default=None)
 
 
 def checkpoint_to_resume(wanted: str | bool | None, output_dir: str) -> str | None:
@@ -102,11 +104,11 @@ def checkpoint_to_resume(wanted: str | bool | None, output_dir: str) -> str | No
     Raises:
         ValueError: True, and there is no whole checkpoint.
     """
-    word = wanted.lower() if isinstance(wanted, str) else wanted
-    if word not in (True, "true", "last"):
+    word = str(wanted).lower()
+    if word not in LAST_WORDS:
         return str(wanted) if wanted else None
     last = last_complete_checkpoint(output_dir)
-    for folder in _checkpoints(output_dir):
+    for folder in checkpoints_of(output_dir):
         if last is None or _step(folder) > _step(last):
             logger.warning(f"{folder} is passed over, for it is no whole checkpoint: {what_is_missing(folder)}.")
     if last is not None:
@@ -134,6 +136,12 @@ def check_complete(folder: str | Path) -> None:
     )
 
 
+def step_of(folder: str | Path | None) -> int:
+    """The step that a checkpoint was written at; 0 without a checkpoint."""
+    file = None if folder is None else Path(folder, TRAINER_STATE_NAME)
+    return json.loads(file.read_text(encoding="utf-8"))["global_step"] if file is not None and file.is_file() else 0
+
+
 def rotate(run_dir: str | Path, limit: int | None, keep: Iterable[str | Path]) -> None:
     """Delete checkpoints until `limit` are left (None or 0: no limit): first what is not whole, then the oldest, by the
     time of its marker. Whole ones in `keep`, the one just written and the best, stay even beyond the limit."""
@@ -145,14 +153,16 @@ def rotate(run_dir: str | Path, limit: int | None, keep: Iterable[str | Path]) -
         whole = is_complete(folder)
         return folder.resolve() in keep, whole, (folder / COMPLETE).stat().st_mtime if whole else 0, _step(folder)
 
-    for folder in sorted(_checkpoints(run_dir), key=order)[:-limit]:
+    for folder in sorted(checkpoints_of(run_dir), key=order)[:-limit]:
         if folder.resolve() not in keep:
             logger.info(f"Deleting {folder}: save_total_limit is {limit}.")
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _checkpoints(run_dir: str | Path) -> list[Path]:
-    return [path for path in Path(run_dir).glob("checkpoint-*") if path.is_dir() and STEP.fullmatch(path.name)]
+def checkpoints_of(run_dir: str | Path) -> list[Path]:
+    """The folders of checkpoints in `run_dir`, whole or not, by step."""
+    found = (path for path in Path(run_dir).glob("checkpoint-*") if path.is_dir() and STEP.fullmatch(path.name))
+    return sorted(found, key=_step)
 
 
 def _step(folder: Path) -> int:

@@ -33,6 +33,8 @@ def save_loss_net(loss_net: LossNet | None, folder: str | Path) -> None:
         loss_net.save_pretrained(Path(folder) / LOSS_NET_FOLDER, max_shard_size=ONE_FILE)
         return
     path = Path(folder, LOSS_NET_FOLDER)
+    if (path / WEIGHTS).is_file():
+        logger.warning(f"{path}, the loss-net of an earlier run, is removed: this run's task-net was trained without.")
     for name in (CONFIG, WEIGHTS, STATE, *COST_AUGMENTED):
         Path(path, name).unlink(missing_ok=True)
     if path.is_dir() and not any(path.iterdir()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from transformers import SchedulerType, TrainingArguments
+from transformers import SchedulerType
 
 from ..adapters import LIBRARIES
 from ..energy_losses import ENERGY_LOSSES, MARGINS, REGRESSION_SAMPLES
@@ -18,11 +18,13 @@ from ..spaces.masks import COHERENCE, MASK_TASK_LOSSES, PIXEL_LOSSES
 from ..task_losses.labels import TASK_LOSSES
 from ..task_losses.tags import TAG_TASK_LOSSES
 from ..utils.options import check_value
+from .argument_checks import CROSS_ENTROPY as CROSS_ENTROPY
+from .argument_checks import check_coherence, check_hypergradient
 from .energy_weight import SCHEDULES
 from .loss_weights import LossWeightArguments
+from .run_arguments import GuardedArguments
 
 LOSS_NET_ENCODERS = (*ENCODER_MODES, *LIBRARIES)
-CROSS_ENTROPY = "ce"  # the same trainer with no loss-net
 # schedules that need a metric or extra arguments; unsupported for the loss-net
 DEMANDING_SCHEDULES = "reduce_lr_on_plateau greedy warmup_stable_decay cosine_with_min_lr cosine_warmup_with_min_lr"
 SCHEDULER_TYPES = [kind.value for kind in SchedulerType if kind.value not in DEMANDING_SCHEDULES.split()]
@@ -58,8 +60,10 @@ LEAST = {**dict.fromkeys(AT_LEAST_0.split(), 0), **dict.fromkeys(AT_LEAST_1.spli
 
 
 @dataclass
-class SealTrainingArguments(LossWeightArguments, TrainingArguments):
-    """[`~transformers.TrainingArguments`], and the arguments of the method. Sources: SEAL = Lee et al. 2022.
+class SealTrainingArguments(LossWeightArguments, GuardedArguments):
+    """[`~transformers.TrainingArguments`], [`GuardedArguments`], and the arguments of the method.
+
+    Sources: SEAL = Lee et al. 2022.
 
     Parameters that control the energy loss, and how strongly it teaches:
         energy_loss (`str`, default `"nce"`, flag `--loss`): loss of the loss-net: `nce`, `ranking`, `margin`, `infnet`,
@@ -343,7 +347,7 @@ class SealTrainingArguments(LossWeightArguments, TrainingArguments):
             check_value(name, getattr(self, name), least=least)
         for loss in (*ENERGY_LOSSES.values(), *TASK_LOSSES.values(), *TAG_TASK_LOSSES.values()):
             loss.check_values(self)
-        self._check_coherence()
+        check_coherence(self)
         if self.loss_net_warmup_steps > 0 and self.loss_net_lr_scheduler_type == "constant":
             raise ValueError(
                 f"`loss_net_warmup_steps` is {self.loss_net_warmup_steps}, but the schedule 'constant' has no warm-up. "
@@ -353,7 +357,7 @@ class SealTrainingArguments(LossWeightArguments, TrainingArguments):
             raise ValueError(f"`relaxed_mass` is {self.relaxed_mass}; it is a share, above 0 and at most 1.")
         if self.hypergradient_scale == 0:
             raise ValueError("`hypergradient_scale` is 0, but it divides the Hessian: set it above 0, for example 100.")
-        self._check_hypergradient()
+        check_hypergradient(self)
         for name in ("energy_weight_schedule", "energy_weight_balance") if self.energy_weight is None else ():
             if getattr(self, name) != getattr(SealTrainingArguments, name):
                 raise ValueError(
@@ -373,45 +377,6 @@ class SealTrainingArguments(LossWeightArguments, TrainingArguments):
         if self.energy_weight == 0 and self.task_weight == 0:
             raise ValueError(
                 "`energy_weight` and `task_weight` are both 0: the task-net would have no loss. Set one of them."
-            )
-
-    def _check_coherence(self) -> None:
-        """Raises ValueError where samples are to be coherent, but the energy loss draws none."""
-        if self.energy_loss == CROSS_ENTROPY:  # it leaves what is of energy losses aside
-            return
-        drawing = [name for name, loss in ENERGY_LOSSES.items() if loss.draws()]
-        if self.sample_coherence != "none" and self.energy_loss not in drawing:
-            raise ValueError(
-                f"`sample_coherence` is {self.sample_coherence!r}, but energy_loss={self.energy_loss!r} draws no "
-                f"samples that could be coherent. Use one of {', '.join(drawing)} (--loss), or leave it out."
-            )
-
-    def _check_hypergradient(self) -> None:
-        """Raises ValueError for what implicit gradients do not go together with."""
-        if self.hypergradient == "none" or self.energy_loss == CROSS_ENTROPY:
-            return
-        those = [name for name, loss in ENERGY_LOSSES.items() if loss.reads_output and not loss.reads_gold]
-        if self.energy_loss not in those:
-            raise ValueError(
-                f"`hypergradient` is {self.hypergradient!r}, which takes a loss of the task-net's output that leaves "
-                f"the task-net the plain energy; energy_loss={self.energy_loss!r} is not such a loss. Use one of "
-                f"{', '.join(those)}."
-            )
-        if self.loss_net_steps == 0:
-            raise ValueError(
-                f"`hypergradient` is {self.hypergradient!r}, but `loss_net_steps` is 0: the loss-net, which it is to "
-                "train, is never updated. Set loss_net_steps=1, or hypergradient='none'."
-            )
-        if self.energy_weight_balance:
-            raise ValueError(
-                "`energy_weight_balance` moves λ1 with the gradients, and `hypergradient` needs an inner loss that "
-                "stands still. Leave one of them out."
-            )
-        if self.loss_net_torch_compile and self.hypergradient_product != "finite_differences":
-            raise ValueError(
-                f"`loss_net_torch_compile` is set, but a compiled loss-net has no second derivative, which "
-                f"hypergradient_product={self.hypergradient_product!r} takes. Use 'finite_differences', or leave it "
-                "eager."
             )
 
     @property

@@ -20,7 +20,7 @@ from ..data.tensors.length_order import longest_first, order_of, put_back
 from ..energy_losses import GOLD, OUTPUT
 from ..nets.feature_cache import FEATURES
 from ..nets.frozen_encoder import OUTPUTS
-from ..saving.checkpoints import COMPLETE
+from ..saving.checkpoints import COMPLETE, step_of
 from ..saving.export import make_branch
 from ..spaces import REWARD_CODES, SAMPLE_WEIGHT, OutputSpace
 from .alignment import ALIGNMENT
@@ -30,6 +30,7 @@ from .evaluation import scored_by, scoring
 from .hints import hint_at
 from .label_parts import see_labels
 from .meters import Meters, contrasts
+from .run_record import contents
 
 logger = logging.get_logger(__name__)
 BESIDE_INPUTS = ("labels", FEATURES, OUTPUTS, REWARD_CODES, SAMPLE_WEIGHT)  # columns of a batch that no encoder takes
@@ -45,6 +46,9 @@ class StructuredTrainer(Trainer):
         space: the output space, with the arguments as they are.
         meters, eval_meters: what is logged beside the Trainer's own, in training and of an evaluation.
         model_role: what messages call the model.
+        run_settings: what else makes a run what it is, beside arguments and rows: name -> value, for the record beside
+            each checkpoint, by which a resume notices another run.
+        resumed_step: the step of the checkpoint from which the run went on; 0: it began anew.
 
     Raises:
         ValueError: arguments that change the Trainer's loss or save within a step, or data without `labels`.
@@ -52,6 +56,7 @@ class StructuredTrainer(Trainer):
 
     loss_is_scaled_for_ga = False  # ours is a mean over the micro-batch: the Trainer divides by the accumulation steps
     model_role = "task-net"
+    run_settings: dict[str, Any] = {}
     evaluates_by_length = True
     args: Any  # [`SealTrainingArguments`] or [`EnergyTrainingArguments`]
     model: Any
@@ -62,6 +67,9 @@ class StructuredTrainer(Trainer):
     weight_is_ruled = False  # λ1, by evaluations
     evaluated_batches = 0  # of the evaluation that runs
     _given_space: OutputSpace | None = None
+    resumed_step = 0
+    _resumed_from: str | None = None
+    _contents: dict[str, tuple[Any, Any]]  # of a data set, by its attribute: the data set, and what it holds
     _trial = None  # set by the Trainer: the trial whose values the arguments have
 
     def __init__(
@@ -80,6 +88,7 @@ class StructuredTrainer(Trainer):
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, **kwargs)
         check_embeddings(self.model, args)
         check_columns(train_dataset=train_dataset, eval_dataset=eval_dataset)
+        self._contents = {}
         self._default_collator = self.data_collator if data_collator is None else None
         self._take_collator(train_dataset)  # for loaders of a subclass, which read the attribute
         self.model_accepts_loss_kwargs = False
@@ -121,6 +130,10 @@ class StructuredTrainer(Trainer):
         if all(hook.__module__.startswith("seal_hf.") for hook in hooks):  # those of a subclass may give more figures
             check_best_metric(self.args, self.compute_metrics, self.eval_dataset)
         hint_at(self.args, num_training_steps, self.weight_is_ruled)
+        self.resumed_step = step_of(self._resumed_from)
+        if self._resumed_from is not None and self.resumed_step >= num_training_steps:
+            reached = f"is at step {self.resumed_step} of {num_training_steps}"
+            logger.warning(f"{self._resumed_from} {reached}: nothing is left to train.")
         config: Any = self.model.config
         for name in ("decisions", "threshold") if num_training_steps > 0 else ():  # fitted for the nets as they were
             vars(config).pop(name, None)
@@ -251,8 +264,22 @@ class StructuredTrainer(Trainer):
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> TrainOutput:
         """As the Trainer's; `True` or `"last"` resume from the last whole checkpoint (`"last"` starts anew if there is
-        none); a folder that is not a whole checkpoint is refused."""
-        return super().train(self.checkpoints.folder_to_resume(resume_from_checkpoint), *args, **kwargs)
+        none). A folder that is not a whole checkpoint is refused, and so is one of a run with other arguments, unless
+        `resume_changed` is True."""
+        self._resumed_from = self.checkpoints.folder_to_resume(resume_from_checkpoint)
+        return super().train(self._resumed_from, *args, **kwargs)
+
+    def contents_of(self, name: str) -> Any:
+        """What a data set holds, see [`contents`]; read once.
+
+        Args:
+            name: `train_dataset` or `eval_dataset`.
+        """
+        dataset = getattr(self, name)
+        known = self._contents.get(name)
+        if known is None or known[0] is not dataset:
+            known = self._contents[name] = dataset, contents(dataset)
+        return known[1]
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         self._check_finite()

@@ -26,8 +26,10 @@ from ..saving.loss_net import (
     save_loss_net,
 )
 from ..saving.renamed import are_renamed, read_renamed
+from ..saving.run_record import check_same_run, write_record
 from ..second_net.loss_net import LossNet
 from .launchers import check_resume
+from .run_record import own_defaults, record_of
 from .setup import wanted_extensions
 
 logger = logging.get_logger(__name__)
@@ -64,6 +66,8 @@ class Checkpoints:
         folder = Path(run_dir, f"{PREFIX_CHECKPOINT_DIR}-{trainer.state.global_step}")
         with written_whole(folder, trainer.args, trainer.accelerator.wait_for_everyone):
             yield folder
+            if trainer.args.should_save:
+                write_record(folder, record_of(trainer))
         if trainer.args.push_to_hub:
             trainer._push_from_checkpoint(str(folder))
         if trainer.args.should_save:
@@ -103,6 +107,8 @@ class Checkpoints:
     def check(self, folder: str) -> None:
         """Raises ValueError where a run cannot go on from `folder`; looks before anything is changed."""
         check_complete(folder)
+        args = self.trainer.args
+        check_same_run(folder, record_of(self.trainer), own_defaults(args), args.resume_changed)
 
     def save_state(self, folder: str) -> None:
         """Write what a run needs to go on, beside the Trainer's own."""

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from transformers import TrainingArguments
-
 from ..energy_losses import REGRESSION_SAMPLES
 from ..inference.gradient_descent import OPTIMIZERS, STARTS, GradientBasedInference
 from ..spaces import COSTS
 from ..utils.options import check_value
 from .energy_methods import ENERGY_METHODS, POINTS
+from .run_arguments import GuardedArguments
 
 AUTO = "auto"
 
 
 @dataclass
-class EnergyTrainingArguments(TrainingArguments):
-    """[`~transformers.TrainingArguments`], whose optimizer trains the energy network, and the arguments of the method.
+class EnergyTrainingArguments(GuardedArguments):
+    """[`~transformers.TrainingArguments`], whose optimizer trains the energy network, [`GuardedArguments`], and the
+    arguments of the method.
 
     Parameters that control the training:
         energy_method (`str`, default `"spen"`): `spen` (Belanger & McCallum 2016), `dvn` (Gygli et al. 2017), or, from

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import transformers
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, TrainingArguments
 
 TRANSFORMERS = tuple(int(part) for part in transformers.__version__.split(".")[:2])  # (major, minor)
 
@@ -11,6 +13,16 @@ TRANSFORMERS = tuple(int(part) for part in transformers.__version__.split(".")[:
 FSDP_ARGUMENT_IS_FSDP1 = TRANSFORMERS < (5, 0)
 # Arguments of 4.57 that 5 has under another name, which recipes may use on both; remove with transformers 4.
 RENAMED_ARGUMENTS = {"warmup_ratio": "warmup_steps"} if TRANSFORMERS >= (5, 0) else {}
+
+
+def with_later_names(args: TrainingArguments) -> dict[str, Any]:
+    """The Trainer's arguments, with those of 4.57 under the names and values of 5 too; remove with transformers 4."""
+    values = dict(vars(args))
+    if TRANSFORMERS < (5, 0):
+        values["warmup_steps"] = values["warmup_steps"] or values["warmup_ratio"] or 0
+        values["train_sampling_strategy"] = "group_by_length" if values["group_by_length"] else "random"
+    values["lr_scheduler_kwargs"] = values["lr_scheduler_kwargs"] or None  # {} in 4.57
+    return values
 
 
 def enable_gradient_checkpointing(net: PreTrainedModel) -> None:

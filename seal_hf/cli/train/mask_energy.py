@@ -78,7 +78,7 @@ PROGRAM = Program(
     ARGUMENTS,
     output="binary_mask",
     metric="mean_iou",
-    recipe=lambda given: "mask_energy",
+    recipes={"masks": "mask_energy"},
     loader=load_masks,
     ranges=lambda arguments: ENERGY_RATES,
     make_trainer=make_trainer,

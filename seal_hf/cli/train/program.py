@@ -12,11 +12,24 @@ from typing import Any, NamedTuple
 
 from transformers import set_seed
 
-from ..flags import check_flags, given_flags
-from ..recipes import packaged_recipe, parse_recipe, recipe_keys
+from ...saving.earlier_run import check_output_dir, remove_checkpoints
+from ..flags import check_flags, given_flags, of_other_outputs
+from ..help import FULL, SHORT, Help, asked_for, recipes_that_hold
+from ..programs import program_name
+from ..recipes import (
+    command_line_alone,
+    packaged_recipe,
+    parse_recipe,
+    recipe_keys,
+    recipe_named,
+    recipe_parser,
+    values_under,
+)
 from ..tuning import Space
 from ..tuning.tune import Tuning
 from .arguments import Arguments
+
+NO_SETTINGS = ("dataset", "data_dir", "picture")  # of data and nets, change nothing of what a run learns
 
 
 class Prepared(NamedTuple):
@@ -40,11 +53,13 @@ class Program:
         arguments: the dataclasses of its flags: of data, nets, run and training.
         output: its kind of output, a key of `SPACES`.
         metric: the figure on validation by which `--tune` chooses where the run names none.
-        recipe: (command line) -> name of the packaged recipe that holds where no other is given; None: none.
+        recipes: kind of data or net, as `--help` names it -> name of the packaged recipe that holds for it where no
+            other is given; None: none.
         loader: takes the data's arguments and a `seed`, and gives the data.
         ranges: arguments -> what `--tune` searches, λ1 apart.
         make_trainer: (data, arguments) -> what is ready to train.
         close: (what has trained, data, arguments) -> the figures of the run, when all is saved and reported.
+        kind: (command line) -> the kind, a key of `recipes`; default: the only one.
         shares: whether λ1 may be a share of the task loss's pull, which takes gold labels of all rows.
         settle: sets arguments that depend on others; raises ValueError for what cannot be.
     """
@@ -52,11 +67,12 @@ class Program:
     arguments: tuple[type, type, type, type]
     output: str
     metric: str
-    recipe: Callable[[Namespace], str | None]
+    recipes: Mapping[str, str | None]
     loader: Callable[..., Any]
     ranges: Callable[[Arguments], Space]
     make_trainer: Callable[[Any, Arguments], Prepared]
     close: Callable[[Prepared, Any, Arguments], dict[str, float]]
+    kind: Callable[[Namespace], str] | None = None
     shares: bool = True
     settle: Callable[[Arguments], None] = lambda arguments: None
 
@@ -77,13 +93,32 @@ class Program:
         words = list(sys.argv[1:] if argv is None else argv)
 
         def default(given: Namespace) -> Path | Mapping[str, Any] | None:
-            name = self.recipe(given) if recipe is None else None
+            name = self.recipes[self._kind(given)] if recipe is None else None
             return recipe if name is None else packaged_recipe(name)
 
         data, nets, run, training = parse_recipe(self.arguments, words, default_recipe=default)
         arguments = Arguments(data, nets, run, training, given_flags(words))
         self.settle(arguments)
         return arguments
+
+    def _kind(self, given: Namespace) -> str:
+        """The kind of data or net of a command line."""
+        return next(iter(self.recipes)) if self.kind is None else self.kind(given)
+
+    def help(self, words: Sequence[str]) -> Help:
+        """The help, for what a command line names already."""
+        named = recipe_named(words)
+        if named is not None:
+            values, note = {named: values_under(self.arguments, named)}, f" Values are those of {named}."
+        else:
+            rest = [word for word in words if word not in ("-h", SHORT, FULL)]
+            parser = recipe_parser(self.arguments)
+            found = recipes_that_hold(rest, self.recipes, lambda: self._kind(command_line_alone(parser, rest)))
+            files = {kind: None if name is None else packaged_recipe(name) for kind, name in found.items()}
+            values = {kind: values_under(self.arguments, file) for kind, file in files.items()}
+            note = f" Values are those for {', '.join(values)}." if len(values) < len(self.recipes) else ""
+        unread = of_other_outputs(self.arguments[-1], self.output)
+        return Help(program_name(), self.arguments, values, values_under(self.arguments, None), unread, note)
 
     def load(self, arguments: Arguments) -> Any:
         """The data of a run."""
@@ -95,8 +130,13 @@ class Program:
         Returns:
             its figures, `{split}_{figure}`.
         """
+        words = list(sys.argv[1:] if argv is None else argv)
+        if flag := asked_for(words):
+            print(self.help(words).text(everything=flag == FULL))
+            sys.exit(0)
         arguments = self.parse(argv)
         check_flags(arguments.training, argv, self.output)
+        check_output_dir(arguments.training)
         tuning = None
         if arguments.run.tune:
             tuning = Tuning(partial(self.parse, argv), self.ranges, self.make_trainer, self.metric, self.shares)
@@ -108,9 +148,26 @@ class Program:
             arguments = tuning.best(data)
             set_seed(arguments.training.seed)
         prepared = self.make_trainer(data, arguments)
-        result = prepared.trainer.train(resume_from_checkpoint=arguments.training.resume_from_checkpoint)
-        prepared.trainer.save_metrics("train", result.metrics)
+        self._train(prepared.trainer, data, arguments)
         return self.close(prepared, data, arguments)
+
+    def _train(self, trainer: Any, data: Any, arguments: Arguments) -> None:
+        """Train, in place of an earlier run in the output folder if the arguments say so, and write the figures of the
+        training; those of an earlier start stay where nothing is left to train."""
+        training = arguments.training
+        trainer.run_settings = run_settings(data, arguments)
+        if training.overwrite_output_dir and training.should_save and (removed := remove_checkpoints(training)):
+            print(f"{training.output_dir}: an earlier run is replaced. Removed: {', '.join(removed)}.")
+        result = trainer.train(resume_from_checkpoint=training.resume_from_checkpoint)
+        if result.global_step > trainer.resumed_step:
+            trainer.save_metrics("train", result.metrics)
+
+
+def run_settings(data: Any, arguments: Arguments) -> dict[str, Any]:
+    """What of a program's arguments makes a run what it is, beside those of its trainer."""
+    own = {**vars(arguments.data), **vars(arguments.nets)}
+    settings = {name: value for name, value in own.items() if name not in NO_SETTINGS}
+    return {"dataset": data.name, **settings, "patience": arguments.run.patience}
 
 
 def card_facts(data: Any, arguments: Arguments) -> dict[str, Any]:

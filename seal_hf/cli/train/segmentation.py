@@ -101,7 +101,7 @@ PROGRAM = Program(
     ARGUMENTS,
     output="binary_mask",
     metric="mean_iou",
-    recipe=lambda given: "segmentation",
+    recipes={"masks": "segmentation"},
     loader=load_masks,
     ranges=ranges,
     make_trainer=make_trainer,

@@ -77,7 +77,7 @@ PROGRAM = Program(
     ARGUMENTS,
     output="tag_sequence",
     metric="accuracy",
-    recipe=lambda given: "tagging_text",
+    recipes={"encoder": "tagging_text"},
     loader=load_srl,
     ranges=lambda arguments: {"learning_rate": TEXT_RATE},
     make_trainer=make_trainer,

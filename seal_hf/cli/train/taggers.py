@@ -45,9 +45,9 @@ def has_bilstm(nets: Any) -> bool:
     return nets.model_name_or_path is None or is_bilstm(nets.model_name_or_path)
 
 
-def recipe(given: Namespace) -> str:
-    """The packaged recipe of a BiLSTM, or of an encoder."""
-    return "tagging" if has_bilstm(given) else "tagging_text"
+def kind(given: Namespace) -> str:
+    """`BiLSTM` or `encoder`, whose packaged recipes differ."""
+    return "BiLSTM" if has_bilstm(given) else "encoder"
 
 
 def ranges(arguments: Arguments) -> Space:

@@ -15,7 +15,7 @@ from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
 from .arguments import Arguments, RunArguments
 from .program import Prepared, Program
-from .taggers import close, prepared, ranges, recipe, rows_of_splits, tagger
+from .taggers import close, kind, prepared, ranges, rows_of_splits, tagger
 
 
 @dataclass
@@ -75,7 +75,8 @@ PROGRAM = Program(
     ARGUMENTS,
     output="tag_sequence",
     metric="accuracy",
-    recipe=recipe,
+    recipes={"BiLSTM": "tagging", "encoder": "tagging_text"},
+    kind=kind,
     loader=load_tags,
     ranges=ranges,
     make_trainer=make_trainer,

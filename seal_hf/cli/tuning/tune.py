@@ -43,7 +43,10 @@ IN_A_TRIAL = {  # a trial leaves nothing, and reports nowhere
     "resume_from_checkpoint": None,
 }
 # arguments that change nothing of what a trial reaches; of the data, its contents are compared
-NO_SETTINGS = "dataset data_dir output_dir run_name project report_to disable_tqdm resume_from_checkpoint".split()
+NO_SETTINGS = (
+    "dataset data_dir output_dir run_name project report_to disable_tqdm resume_from_checkpoint resume_changed "
+    "overwrite_output_dir"
+).split()
 NO_SETTINGS_OF = ("hub_", "push_to_hub", "log", "trackio_")  # beginnings of names
 
 

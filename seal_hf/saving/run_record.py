@@ -1,0 +1,95 @@
+"""The record of a run, JSON beside each of its checkpoints: the arguments that make the run what it is.
+
+A resume compares its own arguments with it, so that no run goes on from the checkpoint of another one unnoticed. What
+the Trainer pickles of them, `training_args.bin`, is never read. What is in a record: `training/run_record.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from transformers.utils import logging
+
+RECORD = "_run.json"  # begins with an underscore, so that a push to the Hub leaves it out
+
+logger = logging.get_logger(__name__)
+
+
+def write_record(folder: str | Path, record: Mapping[str, Any]) -> None:
+    """Write the record of a run into a checkpoint, before the checkpoint is marked as whole.
+
+    Args:
+        record: argument -> value, as of [`plain`].
+    """
+    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
+    Path(folder, RECORD).write_text(text + "\n", encoding="utf-8")
+
+
+def read_record(folder: str | Path) -> dict[str, Any] | None:
+    """The record in a checkpoint; None where there is none, as in one of an older version or a plain Trainer.
+
+    Raises:
+        ValueError: the file is not a JSON object.
+    """
+    file = Path(folder, RECORD)
+    if not file.is_file():
+        return None
+    try:
+        record = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file} is not readable as JSON: {error}. Put the file back, or take {_OTHER}.") from error
+    if not isinstance(record, dict):
+        raise ValueError(f"{file} holds a {type(record).__name__}, expected a JSON object. Take {_OTHER}.")
+    return record
+
+
+_OTHER = "another checkpoint"
+
+
+def check_same_run(
+    folder: str | Path, ours: Mapping[str, Any], defaults: Mapping[str, Any], may_differ: bool = False
+) -> None:
+    """Compare the run that is to go on from a checkpoint with the one that wrote it.
+
+    Args:
+        ours: the record of the run that is to go on.
+        defaults: what an argument was where the checkpoint's record lacks it, because that argument is newer.
+        may_differ: warn of other arguments instead of refusing them (`--resume_changed true`).
+
+    Raises:
+        ValueError: the arguments differ; all that do are named, with both values.
+    """
+    theirs = read_record(folder)
+    if theirs is None:
+        return
+    theirs = {**defaults, **theirs}
+    changed = [name for name, value in ours.items() if name in theirs and theirs[name] != value]
+    if not changed:
+        return
+    those = "; ".join(f"{name}: was {theirs[name]!r}, now {ours[name]!r}" for name in changed)
+    if not may_differ:
+        raise ValueError(
+            f"{folder} is of another run ({those}). Resume with the same arguments, or with these by "
+            "`resume_changed=True` (--resume_changed true); or start anew in another folder (--output_dir)."
+        )
+    logger.warning(f"Resumed from {folder} with other arguments ({those}).")
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it. An absolute path is its last name: where things lie is no setting."""
+    if isinstance(value, Enum):
+        value = value.value
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        return [plain(each) for each in (sorted(value, key=str) if isinstance(value, set) else value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, (str, Path)):
+        return Path(value).name if Path(value).is_absolute() else str(value)
+    return value if isinstance(value, (bool, int, float, type(None))) else type(value).__name__

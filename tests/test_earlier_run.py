@@ -1,0 +1,121 @@
+"""What the programs do with the run that their output folder holds. Oracles: every byte of the folder before, and the
+figures of the same run uninterrupted."""
+
+import json
+import logging
+
+import pytest
+import tiny_run
+from test_run_record import files
+
+from seal_hf.cli.train import energy, mlc
+from seal_hf.saving.run_record import RECORD
+
+QUIET = "--use_cpu true --disable_tqdm true --report_to none".split()
+SMALL = "--max_train_rows 100 --num_train_epochs 2 --hidden_size 16 --per_device_train_batch_size 50".split()
+EVERY_EPOCH = "--save_strategy epoch --save_total_limit 2".split()
+
+
+def run(folder, *words, program=mlc):
+    """On the digits, by features: 4 steps."""
+    return program.main([*QUIET, *SMALL, *EVERY_EPOCH, "--output_dir", str(folder), *words])
+
+
+def interrupt(folder, monkeypatch, *words):
+    """The same, cut off in the evaluation after the second epoch: the checkpoint is the first's."""
+    evaluate = mlc.SealTrainer.evaluate
+
+    def cut_off(self, *args, **kwargs):
+        if self.state.global_step == 4:
+            raise KeyboardInterrupt
+        return evaluate(self, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mlc.SealTrainer, "evaluate", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            run(folder, *words)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "finished"
+    run(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["", "--loss ce", "--resume_from_checkpoint {0}/elsewhere/checkpoint-2", "--tune 2", "--max_train_rows 60"],
+)
+def test_a_finished_run_is_not_overwritten_and_its_folder_stays_as_it_was(finished, words):
+    before = files(finished)
+    message = (
+        rf"^{finished} holds a finished run \(model.safetensors\). Go on with it by --resume_from_checkpoint last, "
+        r"replace it by --overwrite_output_dir true, or choose another --output_dir.$"
+    )
+    with pytest.raises(ValueError, match=message):
+        run(finished, *words.format(finished.parent).split())
+    assert files(finished) == before
+
+
+def test_weights_or_results_alone_are_not_overwritten_either(tmp_path):
+    for name in ("adapter_model.safetensors", "all_results.json"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / name).write_text("{}")
+        with pytest.raises(ValueError, match=rf"holds a finished run \({name}\). Replace it by --overwrite"):
+            run(folder, "--resume_from_checkpoint", "last")  # there is no checkpoint
+        assert list(files(folder).values()) == [b"{}"]
+
+
+def test_a_resume_with_nothing_left_to_train_reports_the_same_figures(tmp_path, finished, caplog):
+    first = json.loads((finished / "all_results.json").read_text())
+    with caplog.at_level(logging.WARNING, logger="seal_hf"):
+        again = run(finished, "--resume_from_checkpoint", "last")
+    assert "checkpoint-4 is at step 4 of 4: nothing is left to train." in caplog.text
+    second = json.loads((finished / "all_results.json").read_text())
+    same = [name for name in first if "runtime" not in name and "per_second" not in name]
+    assert {name: second[name] for name in same} == {name: first[name] for name in same}
+    assert second["train_loss"] == first["train_loss"] > 0 and again["eval_f1_micro"] == first["eval_f1_micro"]
+
+
+def test_an_interrupted_run_goes_on_or_begins_anew_as_the_user_says(tmp_path, finished, monkeypatch, capsys):
+    evaluating = ["--eval_strategy", "epoch", "--load_best_model_at_end", "false"]
+    whole = run(tmp_path / "whole", *evaluating)
+    folder = tmp_path / "part"
+    interrupt(folder, monkeypatch, *evaluating)
+    before = files(folder)
+    assert (folder / "checkpoint-2" / RECORD).is_file() and not (folder / "model.safetensors").exists()
+    message = r"holds a run that was interrupted \(checkpoint-2\). Go on with it by --resume_from_checkpoint last, repl"
+    with pytest.raises(ValueError, match=message):
+        run(folder, *evaluating)
+    changed = ["--hidden_size", "8", "--normalize", "none", "--learning_rate", "1e-4"]
+    with pytest.raises(ValueError, match="is of another run") as error:
+        run(folder, *evaluating, *changed, "--resume_from_checkpoint", "last")
+    assert all(f"{name[2:]}: was" in str(error.value) for name in changed[::2])
+    assert files(folder) == before
+    resumed = run(folder, *evaluating, "--resume_from_checkpoint", "last")
+    assert {name: resumed[name] for name in whole if "runtime" not in name and "per_second" not in name} == {
+        name: whole[name] for name in whole if "runtime" not in name and "per_second" not in name
+    }
+    capsys.readouterr()
+    run(folder, *evaluating, *changed, "--overwrite_output_dir", "true", "--save_strategy", "no")
+    assert "an earlier run is replaced. Removed: checkpoint-2, checkpoint-4." in capsys.readouterr().out
+    assert list(folder.glob("checkpoint-*")) == []
+
+
+def test_a_loss_net_that_cross_entropy_replaces_is_named(tmp_path, caplog):
+    tiny_run.make(tmp_path)[0].save_model()
+    with caplog.at_level(logging.WARNING, logger="seal_hf"):
+        tiny_run.make(tmp_path, "ce")[0].save_model()
+    assert f"{tmp_path}/_loss_net, the loss-net of an earlier run, is removed" in caplog.text
+    assert not (tmp_path / "_loss_net").exists()
+
+
+def test_an_energy_network_on_its_own_is_guarded_too(tmp_path):
+    few = ["--inference_steps", "2", "--inference_steps_eval", "2", "--num_train_epochs", "1"]
+    run(tmp_path, *few, program=energy)
+    with pytest.raises(ValueError, match="holds a finished run"):
+        run(tmp_path, *few, program=energy)
+    with pytest.raises(ValueError, match="energy: was 'multilabel', now 'pairwise'"):
+        run(tmp_path, *few, "--energy", "pairwise", "--resume_from_checkpoint", "last", program=energy)
