@@ -91,7 +91,7 @@ def _found_zero_one(asked: Columns, rows: Rows, source: str) -> Chosen:
             f"{source}: its first row ({few(list(rows))}) looks like data, not like names of columns. Put a header "
             "above it, such as text,labels."
         )
-    never = (*INDEXES, asked.sample_weight)
+    never: tuple[str | None, ...] = (*INDEXES, asked.sample_weight)
     binary = [name for name, values in rows.items() if name not in never and is_zero_one(values)]
     try:
         text = asked.text_column or find_text_column(rows, binary, source)
