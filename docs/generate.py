@@ -121,14 +121,14 @@ def directive(name: str) -> list[str]:
     if isinstance(found, dict):
         keys = ", ".join(f"`{key}`" for key in found)
         return [f"**`{name}`**: {keys}.", ""]
+    if name.endswith("TrainingArguments"):
+        return [f"**`{name}`**: [its arguments](arguments.md#{name.lower()}).", ""]
     kind = "autoclass" if isinstance(found, type) else "autofunction"
     return ["```{eval-rst}", f".. {kind}:: seal_hf.{name}", "```", ""]
 
 
 def as_rst(app: Any, what: str, name: str, found: Any, options: Any, lines: list[str]) -> None:
     """Our docstrings are Markdown in the layout of Google's: what reStructuredText would read otherwise is escaped."""
-    if name.endswith("TrainingArguments"):
-        lines[:] = [lines[0].replace("[`~", "`").replace("`]", "`"), "", "Its arguments have a page of their own."]
     for number, line in enumerate(lines):
         parts = re.split(r"(\[?`[^`]+`\]?)", line)
         parts[::2] = [re.sub(r"([*|\\]|_(?!\w))", r"\\\1", text) for text in parts[::2]]
