@@ -94,7 +94,8 @@ def sections(doc: str) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
             head, _, meaning = text.partition("): ")
             found = re.findall(r"(\w+) \(([^()]*(?:\([^()]*\)[^()]*)*)", head + ")")
             names = ", ".join(f"`{name}`" for name, _ in found)
-            entries.append((names, "; ".join(kind for _, kind in found), meaning[:1].upper() + meaning[1:]))
+            meaning = meaning[:1].upper() + meaning[1:] if meaning[:1].isascii() else meaning  # λ stays small
+            entries.append((names, "; ".join(kind for _, kind in found), meaning))
         yield title[0].upper() + title[1:], entries
 
 
