@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from transformers import set_seed
+from transformers.utils.logging import disable_progress_bar
 
 from ...saving.earlier_run import check_output_dir, remove_checkpoints
 from ..flags import check_flags, given_flags, of_other_outputs
@@ -140,6 +141,7 @@ class Program:
         tuning = None
         if arguments.run.tune:
             tuning = Tuning(partial(self.parse, argv), self.ranges, self.make_trainer, self.metric, self.shares)
+        disable_progress_bar()  # of the few files of each checkpoint: it breaks that of the training
         set_seed(arguments.training.seed)
         data = self.load(arguments)
         for note in data.notes:
