@@ -82,7 +82,7 @@ def test_the_readme_shows_subcommands_that_exist():
     shown = re.findall(
         r"(?:seal-hf|-m seal_hf) (train [\w-]+|[a-z]+)", (ROOT / "README.md").read_text(encoding="utf-8")
     )
-    assert {"predict", "evaluate", "train mlc", "compare", "analyse"} <= set(shown) <= set(SUBCOMMANDS)
+    assert {"predict", "evaluate", "train mlc", "compare"} <= set(shown) <= set(SUBCOMMANDS)
 
 
 @pytest.mark.parametrize("name", TRAINED)

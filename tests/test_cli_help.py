@@ -65,8 +65,8 @@ def test_the_values_are_those_that_hold(help_of, tmp_path):
     """Of both kinds of data; of the one that is named; of a recipe that is given."""
     text = help_of(mlc)
     both = values(text)
-    assert "a|b: for features|text" in " ".join(text.split())
-    assert both["num_train_epochs"] == "60|5" and both["patience"] == "8|2" and both["loss"] == "nce"
+    assert "for features|text|text_frozen." in " ".join(text.split())
+    assert both["num_train_epochs"] == "60|5|30" and both["patience"] == "8|2|4" and both["loss"] == "nce"
     (tmp_path / "own.csv").write_text("text,labels\n" + "a b,x|y\n" * 9)
     (tmp_path / "own.yaml").write_text("num_train_epochs: 7\nloss: ranking\n")
     for words in (["--dataset", str(tmp_path / "own.csv")], ["--recipe", str(tmp_path / "own.yaml")]):
@@ -74,12 +74,12 @@ def test_the_values_are_those_that_hold(help_of, tmp_path):
         found = values(help_of(mlc, *words))
         for name in ("num_train_epochs", "learning_rate", "per_device_train_batch_size", "task_weight", "patience"):
             assert float(found[name]) == arguments.value(name), name
-        assert found["loss_net_encoder"] == arguments.training.loss_net_encoder
+        assert found["loss_net_encoder"] == (arguments.training.loss_net_encoder or "-")
         assert found["loss"] == arguments.training.energy_loss
 
 
 def test_a_data_set_that_is_not_there_is_no_obstacle(help_of):
-    assert values(help_of(mlc, "--dataset", "/nowhere/at.all"))["num_train_epochs"] == "60|5"
+    assert values(help_of(mlc, "--dataset", "/nowhere/at.all"))["num_train_epochs"] == "60|5|30"
 
 
 def test_sections_of_the_docstring_make_groups():

@@ -97,8 +97,7 @@ def test_the_help_of_the_longest_text_says_what_is_cut():
     assert length in (inspect.Parameter.empty, mlc.MAX_LENGTH)
 
 
-def test_the_readme_says_the_numbers_of_the_rule():
-    text = (ROOT / "README.md").read_text(encoding="utf-8").split("### The weight of the energy")[1].split("**SEAL")[0]
-    text = " ".join(text.split())
-    assert f"0 at first and {LARGEST_SHARE} at most" in text and f"{LARGEST_STEP} an epoch at most" in text
-    assert f"the share is {BLIND_SHARE} throughout" in text
+def test_the_documentation_says_the_numbers_of_the_rule():
+    text = (ROOT / "docs/how-to/energy-weight.md").read_text(encoding="utf-8")
+    assert f"by at most {LARGEST_STEP} an epoch and up to {LARGEST_SHARE}" in text
+    assert f"λ1 stays at {BLIND_SHARE} of the task loss's pull" in text

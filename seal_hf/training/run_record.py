@@ -13,6 +13,7 @@ from transformers import TrainingArguments
 
 from ..data.tensors.collators import TensorRows
 from ..nets.feature_cache import FEATURES
+from ..nets.frozen_encoder import OUTPUTS
 from ..saving.run_record import plain
 from ..utils.compat import with_later_names
 
@@ -24,7 +25,8 @@ OF_THE_TRAINER = (  # arguments of the Trainer that change what a run learns, or
     "greater_is_better"
 ).split()
 AFTERWARDS = (  # arguments of ours that change nothing of what is learned
-    "overwrite_output_dir resume_changed decoder fold_decision license adapter_export loss_net_gradient_checkpointing"
+    "overwrite_output_dir resume_changed decoder fold_decision license adapter_export loss_net_gradient_checkpointing "
+    "loss_net_torch_compile"
 ).split()
 LOOKED_AT = 1000  # rows of a `datasets.Dataset`
 
@@ -75,7 +77,7 @@ def contents(dataset: Any) -> Any:
     digest = hashlib.sha256()
     if isinstance(dataset, TensorRows):
         columns = {**dataset.dense, **{name: flat for name, (flat, _) in dataset.ragged.items()}}
-        for name in sorted(columns.keys() - {FEATURES}):
+        for name in sorted(columns.keys() - {FEATURES, OUTPUTS}):
             digest.update(name.encode() + _content(columns[name], exact=name == "labels"))
     elif isinstance(dataset, Dataset):
         digest.update(repr(dataset.with_format("arrow")[:LOOKED_AT].to_pylist()).encode())
