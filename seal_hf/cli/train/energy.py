@@ -57,7 +57,7 @@ DROPOUT = 0.2  # of a fresh MLP
 
 def reads_features(given: Namespace | DataArguments) -> bool:
     """Whether the data are feature vectors, and no texts."""
-    return kind_of(given.dataset, given.data_dir) == "features"
+    return kind_of(given.dataset, given.data_dir, given.text_column) == "features"
 
 
 def settle(arguments: Arguments) -> None:

@@ -63,7 +63,7 @@ NETS = "adapter adapter_rank adapter_targets energy global_size hidden_size num_
 
 def kind(given: Namespace | DataArguments) -> str:
     """`features` or `text`."""
-    return kind_of(given.dataset, given.data_dir)
+    return kind_of(given.dataset, given.data_dir, given.text_column)
 
 
 def recipe(given: Namespace) -> str:
