@@ -11,7 +11,7 @@ from tiny_models import tiny_config
 from transformers import AutoModel
 
 from seal_hf import SealForMultiLabel, SealForSegmentation, SealForTokenClassification
-from seal_hf.cli.train import mlc, segmentation, srl, tagging
+from seal_hf.cli.train import energy, mlc, segmentation, srl, tagging
 from seal_hf.data import DataError, kind_of, load_masks, load_multilabel, load_srl, load_tags
 
 SPLITS = ("train", "validation", "test")
@@ -272,6 +272,14 @@ def test_a_table_with_texts_and_features_is_read_as_texts_and_says_so(tmp_path):
     path = str(tmp_path / "t.parquet")
     for column, kind in ((None, "features"), ("body", "text")):
         assert kind_of(path, text_column=column) == load_multilabel(path, text_column=column).kind == kind
+
+
+def test_a_program_refuses_features_of_the_hub(tmp_path):
+    for program in (mlc, energy):
+        flags = ["--dataset", "owner/name", "--output_dir", str(tmp_path), "--energy_method", "nce"]
+        arguments = program.PROGRAM.parse(flags if program is energy else flags[:4])
+        with pytest.raises(ValueError, match="'data' holds features, which programs read from files only. Save it"):
+            program.PROGRAM.make_trainer(load_multilabel(Dataset.from_dict(FEATURES)), arguments)
 
 
 def changed(row, value):
