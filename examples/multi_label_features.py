@@ -18,7 +18,7 @@ OUTPUT = sys.argv[2] if len(sys.argv) > 2 else "outputs/multi_label_features"
 def train(loss: str) -> dict[str, float]:
     """The test figures of one loss, `ce` being cross-entropy without a loss-net."""
     set_seed(1)
-    data = load_multilabel(DATA, normalize="auto")
+    data = load_multilabel(DATA)
     model = SealForMultiLabel.for_data(data, hidden_size=400, dropout=0.5)  # the MLP, and its loss-net
     args = SealTrainingArguments(
         f"{OUTPUT}/{loss}",

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from datasets import Dataset
 from predicting import arff, trained_on_features, trained_on_texts, write
 from sklearn.metrics import average_precision_score, f1_score, hamming_loss, precision_recall_fscore_support
 from tiny_models import LABELS, tiny_texts, tiny_tokenizer
@@ -167,6 +168,10 @@ def test_features_are_judged_by_the_attributes_that_are_labels(features, tmp_pat
     expected = set_metrics(decisions.decide(probabilities), gold)
     assert {name: found["figures"][name] for name in expected} == pytest.approx(expected)
     assert found["labels"] == label_report(decisions.decide(probabilities), gold, LABELS)
+    columns = {label: y[:, i].astype(int).tolist() for i, label in enumerate(LABELS)}
+    Dataset.from_dict({"features": x, **columns}).to_parquet(tmp_path / "test.parquet")  # the same, in a table
+    again = evaluated(folder, tmp_path / "test.parquet", tmp_path / "results.json")
+    assert again["figures"] == found["figures"] and again["labels"] == found["labels"]
 
 
 def test_the_report_by_label_is_printed_up_to_40_labels(tmp_path, capsys):

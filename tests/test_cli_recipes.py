@@ -45,11 +45,6 @@ class SealLike(TrainingArguments):
     loss_net_learning_rate: float | None = None
 
 
-@dataclass
-class Normalized:
-    normalize: Literal["none", "standard", "minmax", "auto"] = "none"
-
-
 @pytest.fixture
 def recipe(tmp_path):
     def write(text):
@@ -186,29 +181,29 @@ def test_training_arguments_with_complicated_types(recipe, tmp_path):
 @pytest.mark.parametrize("name", ["features", "text", "text_frozen"])
 def test_packaged_recipes_parse_and_every_line_says_why(name, tmp_path):
     file = packaged_recipe(name)
-    kinds = (SealTrainingArguments, Normalized, RunArguments)
-    args, data, run = parse_recipe(kinds, ["--output_dir", str(tmp_path)], default_recipe=lambda _: file)
+    kinds = (SealTrainingArguments, RunArguments)
+    args, run = parse_recipe(kinds, ["--output_dir", str(tmp_path)], default_recipe=lambda _: file)
     expected = {
-        "features": (1e-3, 32, 256, 10.0, 60, 8, "constant", "auto", 0),
-        "text": (5e-5, 16, 64, 1.0, 5, 2, "linear", "none", 100),
-        "text_frozen": (1e-3, 16, 64, 1.0, 30, 4, "linear", "none", 100),
+        "features": (1e-3, 32, 256, 10.0, 60, 8, "constant", 0),
+        "text": (5e-5, 16, 64, 1.0, 5, 2, "linear", 100),
+        "text_frozen": (1e-3, 16, 64, 1.0, 30, 4, "linear", 100),
     }[name]
     found = (args.learning_rate, args.per_device_train_batch_size, args.per_device_eval_batch_size, args.max_grad_norm)
     found += (args.num_train_epochs, run.patience, args.lr_scheduler_type)
-    assert (*found, data.normalize, args.get_warmup_steps(1000)) == expected
+    assert (*found, args.get_warmup_steps(1000)) == expected
     for line in file.read_text(encoding="utf-8").splitlines():
         assert line.startswith("#") or "  # " in line
 
 
 def test_the_packaged_recipe_of_energy_networks_parses_and_every_line_says_why(tmp_path):
     file = packaged_recipe("energy")
-    args, data = parse_recipe(
-        (EnergyTrainingArguments, Normalized),
+    (args,) = parse_recipe(
+        (EnergyTrainingArguments,),
         ["--output_dir", str(tmp_path), "--use_cpu"],
         default_recipe=lambda _: file,
     )
     found = (args.learning_rate, args.per_device_train_batch_size, args.max_grad_norm, args.num_train_epochs)
-    assert (*found, args.num_samples, data.normalize) == (1e-3, 32, 10.0, 40, 100, "auto")
+    assert (*found, args.num_samples) == (1e-3, 32, 10.0, 40, 100)
     assert all(line.startswith("#") or "  # " in line for line in file.read_text(encoding="utf-8").splitlines())
 
 

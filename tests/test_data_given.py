@@ -1,5 +1,6 @@
-"""Tables in memory, on disk and by path. Oracle: the tensors of a file of the same rows, csv, CoNLL or images."""
+"""Tables in memory, on disk and by path. Oracle: the tensors of a file of the same rows, csv, ARFF, CoNLL or images."""
 
+import json
 import sys
 
 import datasets
@@ -10,8 +11,8 @@ from tiny_models import tiny_config
 from transformers import AutoModel
 
 from seal_hf import SealForMultiLabel, SealForSegmentation, SealForTokenClassification
-from seal_hf.cli.train import mlc, segmentation, srl, tagging
-from seal_hf.data import DataError, load_masks, load_multilabel, load_srl, load_tags
+from seal_hf.cli.train import energy, mlc, segmentation, srl, tagging
+from seal_hf.data import DataError, kind_of, load_masks, load_multilabel, load_srl, load_tags
 
 SPLITS = ("train", "validation", "test")
 FORMS = ("dataset", "frame", "mapping", "saved", "parquet", "shards")
@@ -183,6 +184,138 @@ def test_damaged_files_are_named(tmp_path):
         load_multilabel(tmp_path / "named")
 
 
+# --- features ---------------------------------------------------------------------------------------------------------
+
+NUMBERS = np.random.default_rng(1).normal(3, 5, (40, 5)).round(3)
+NUMBERS[:, 1], NUMBERS[:, 2] = NUMBERS[:, 1] > 3, 1  # of 0 and 1; constant
+MARKS = [[(i + k) % (k + 2) // (k + 1) for k in range(3)] for i in range(40)]
+MARKS[3][1] = MARKS[33][0] = -1  # unknown
+FEATURES = {"features": NUMBERS.tolist()} | {mood: [row[k] for row in MARKS] for k, mood in enumerate(MOODS)}
+
+
+def write_arff(folder, columns: dict[str, list], labels: list[str]):
+    """A Mulan folder of these columns, whose folds split the rows 30, 6 and 4."""
+    folder.mkdir()
+    features = {f"x{i}": column for i, column in enumerate(NUMBERS.T)}
+    cells = {**features, **columns}
+    header = [f"@attribute {name} {'{0,1}' if name in labels else 'numeric'}" for name in cells]
+    rows = [
+        ",".join("?" if value == -1 else f"{value:g}" for value in row) for row in zip(*cells.values(), strict=True)
+    ]
+    (folder / "m.arff").write_text("\n".join(["@relation m", *header, "@data", *rows]) + "\n")
+    (folder / "m.xml").write_text("<labels>" + "".join(f'<label name="{name}"/>' for name in labels) + "</labels>")
+    folds = np.split(np.arange(40), [5, 10, 15, 20, 25, 30, 33, 36, 38])
+    (folder / "folds.json").write_text(json.dumps({"rows": 40, "folds": [fold.tolist() for fold in folds]}))
+    return folder
+
+
+@pytest.mark.parametrize(("form", "split"), CASES)
+def test_features_equal_those_of_an_arff_file(tmp_path, form, split):
+    expected = load_multilabel(write_arff(tmp_path / "arff", {mood: FEATURES[mood] for mood in MOODS}, MOODS))
+    given = forms(Dataset.from_dict(FEATURES), tmp_path, form, split)
+    found = load_multilabel(given, seed=3)
+    assert found.kind == "features" and found.num_features == 5
+    assert any("3 labels, a column each: anger, fear, joy; features: column 'features'." in n for n in found.notes)
+    assert "2 of 120 labels of rows are unknown (-1): they count in no loss or figure." in found.notes
+    if split:
+        check_same(found, expected)
+        assert all(np.array_equal(*pair) for pair in zip(found.scaling, expected.scaling, strict=True))
+    else:  # another split of the same rows
+        whole = datasets.concatenate_datasets([getattr(expected, part) for part in SPLITS])
+        for part in SPLITS:
+            assert getattr(found, part)[:] == whole[found.origins[part].rows]
+        assert sorted(np.concatenate([found.origins[part].rows for part in SPLITS])) == list(range(40))
+    if hasattr(given, "is_dir"):
+        loaded = by_program(mlc, given, "--data_seed", "3")  # which names no encoder
+        check_same(loaded, found)
+        assert kind_of(str(given)) == "features"
+        assert all(np.array_equal(*pair) for pair in zip(loaded.scaling, found.scaling, strict=True))
+    again = load_multilabel(given, seed=3, normalize="auto").scaling
+    assert all(np.array_equal(*pair) for pair in zip(again, found.scaling, strict=True))
+    assert load_multilabel(given, normalize="none").scaling is None
+
+
+def test_options_of_feature_tables_mean_what_they_mean_for_arff(tmp_path):
+    weights = {"w": [1.0 + i % 3 for i in range(40)]}
+    options = {"sample_weight": "w", "max_train_rows": 20, "normalize": "minmax", "hierarchy": [("fear", "anger")]}
+    labels = {mood: FEATURES[mood] for mood in MOODS}
+    expected = load_multilabel(write_arff(tmp_path / "arff", {**labels, **weights}, MOODS), **options)
+    table = Dataset.from_dict({**FEATURES, **weights, "name": TEXTS})
+    given = forms(table, tmp_path, "saved", True)
+    found = load_multilabel(given, label_columns="all_but features,w,name", **options)
+    check_same(found, expected)
+    assert found.hierarchy is not None and len(found.train) == 20
+    assert all(np.array_equal(*pair) for pair in zip(found.scaling, expected.scaling, strict=True))
+
+
+def test_label_sets_beside_features_are_those_beside_texts():
+    options = {"labels": (SETS, datasets.List(Value("string")))}, {"mood": LABELS["ids"]["labels"]}
+    for option in options:
+        ((name, (values, kind)),) = option.items()
+        types = Features({name: kind, "text": Value("string")})
+        texts = load_multilabel(Dataset.from_dict({name: values, "text": TEXTS}, features=types))
+        table = Dataset.from_dict({name: values}, features=Features({name: kind}))
+        found = load_multilabel(table.add_column("features", NUMBERS.tolist()))
+        assert found.label_names == texts.label_names
+        assert all(getattr(found, part)["labels"][:] == getattr(texts, part)["labels"][:] for part in SPLITS)
+        np.testing.assert_array_equal(
+            found.train.with_format("numpy")["features"][:], NUMBERS[found.origins["train"].rows].astype(np.float32)
+        )
+
+
+def test_a_table_with_texts_and_features_is_read_as_texts_and_says_so(tmp_path):
+    table = Dataset.from_dict({"text": TEXTS, "features": NUMBERS.tolist(), "labels": SETS})
+    data = load_multilabel(table)
+    assert data.kind == "text"
+    assert "texts are read, the column 'features' is not: remove the texts to train on it." in data.notes
+    table.rename_column("text", "body").to_parquet(tmp_path / "t.parquet")
+    path = str(tmp_path / "t.parquet")
+    for column, kind in ((None, "features"), ("body", "text")):
+        assert kind_of(path, text_column=column) == load_multilabel(path, text_column=column).kind == kind
+
+
+def test_a_program_refuses_features_of_the_hub(tmp_path):
+    for program in (mlc, energy):
+        flags = ["--dataset", "owner/name", "--output_dir", str(tmp_path), "--energy_method", "nce"]
+        arguments = program.PROGRAM.parse(flags if program is energy else flags[:4])
+        with pytest.raises(ValueError, match="'data' holds features, which programs read from files only. Save it"):
+            program.PROGRAM.make_trainer(load_multilabel(Dataset.from_dict(FEATURES)), arguments)
+
+
+def changed(row, value):
+    return {**FEATURES, "features": [*FEATURES["features"][:row], value, *FEATURES["features"][row + 1 :]]}
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "message"),
+    [
+        (changed(3, [1.0, 2.0]), {}, r"in memory, row 3 \(counting from 0\): column 'features' holds 2 .* expected 5"),
+        (changed(3, None), {}, "row 3 .*: column 'features' holds no numbers, expected 5 as the first row has"),
+        (changed(0, []), {}, "row 0 .*: column 'features' holds no numbers, expected a list"),
+        (changed(7, [1.0, 2.0, None, 4.0, 5.0]), {}, r"row 7 .*, column 'features\[2\]': nan"),
+        (changed(7, [1.0, 2.0, 3.0, 1e300, 5.0]), {}, r"row 7 .*, column 'features\[3\]': inf"),
+        ({**FEATURES, "features": [["a"]] * 40}, {}, r"row 0 .*: column 'features' holds \['a'\], expected a list"),
+        (FEATURES, {"keep_id": True}, "`keep_id` is an option of ARFF files, and the table is not one"),
+        (FEATURES, {"normalize": "zscore"}, "`normalize` is 'zscore'; it must be one of none, minmax"),
+    ],
+)  # fmt: skip
+def test_damaged_features_are_named_by_row_and_column(columns, options, message):
+    with pytest.raises(DataError, match=message):
+        load_multilabel(Dataset.from_dict(columns), **options)
+
+
+def test_damaged_features_of_splits_and_frames_are_named():
+    train, narrow = (Dataset.from_dict({**FEATURES, "features": x.tolist()}) for x in (NUMBERS, NUMBERS[:, :4]))
+    with pytest.raises(DataError, match="validation split, row 0 .*: column 'features' holds 4 numbers, expected 5"):
+        load_multilabel({"train": train, "validation": narrow})
+    with pytest.raises(DataError, match="validation split: no column 'features' of lists of numbers"):
+        load_multilabel({"train": train, "validation": narrow.remove_columns("features")})
+    pandas = pytest.importorskip("pandas")
+    for value in ([1.0, "a"], "gap"):
+        with pytest.raises(DataError, match="column 'features', row 3 .*, holds values of several kinds"):
+            load_multilabel(pandas.DataFrame(changed(3, value)))
+
+
 # --- tags ------------------------------------------------------------------------------------------------------------
 
 WORDS = [[f"w{i}", "in", f"X{i % 5}"] for i in range(40)]
@@ -278,6 +411,7 @@ def test_models_load_what_they_are_given(tmp_path):
     AutoModel.from_config(tiny_config("bert")).save_pretrained(tmp_path)
     for model, load, given, base in (
         (SealForMultiLabel, load_multilabel, texts, str(tmp_path)),
+        (SealForMultiLabel, load_multilabel, Dataset.from_dict(FEATURES), None),
         (SealForTokenClassification, load_tags, tags, str(tmp_path)),
         (SealForSegmentation, load_masks, Dataset.from_dict(masks), None),
     ):

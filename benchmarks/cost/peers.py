@@ -106,7 +106,9 @@ def main() -> None:
     options = parser.parse_args()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    data = load_multilabel(options.dataset, data_dir=options.data_dir)
+    data = load_multilabel(
+        options.dataset, data_dir=options.data_dir, normalize="none"
+    )  # all read the numbers as they are
     runs = [(kind, seed) for seed in options.seeds for kind in ("Trainer, BCE", "ce", "nce")]
     if find_spec("libmultilabel"):
         runs.append(("LibMultiLabel, 1-vs-rest", None))

@@ -37,7 +37,7 @@ def claim_folder(runs: Runs, ours: Settings) -> None:
         )
     if theirs is not None:  # perhaps a file of before these were said
         ever = {"finalists": 1, "held": "", "metric": METRIC}
-        theirs = {**ever, "flags": ours["flags"], "contents": ours["contents"], **theirs}
+        theirs = _with_unsaid({**ever, "flags": ours["flags"], "contents": ours["contents"], **theirs}, ours)
         key = _difference(theirs, ours)
         if key is None:
             return
@@ -78,6 +78,7 @@ def check_methods(runs: Runs, methods: Mapping[str, tuple[Settings, Mapping[str,
             if found:
                 said.append((f"a run (seed {run['seed']})", texts(run["searched"]), texts(found["settings"])))
         for what, theirs, ours in said:
+            theirs = theirs and _with_unsaid(theirs, ours)
             if theirs is not None and (key := _difference(theirs, ours)):
                 raise ValueError(
                     f"{runs.folder / name} holds {what} with {key} = {theirs.get(key)!r}, not {ours.get(key)!r}: the "
@@ -88,6 +89,11 @@ def check_methods(runs: Runs, methods: Mapping[str, tuple[Settings, Mapping[str,
 
 def texts(settings: Settings) -> dict[str, str]:
     return {key: str(value) for key, value in settings.items()}
+
+
+def _with_unsaid(theirs: Settings, ours: Settings) -> dict[str, Any]:
+    """Settings on file with what was meant where they do not say how features are normalised."""
+    return {**({"normalize": "none"} if "normalize" in ours else {}), **theirs}
 
 
 def _difference(theirs: Settings, ours: Settings) -> str | None:

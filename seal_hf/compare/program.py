@@ -121,8 +121,8 @@ def shared_settings(recipe: Path | None, given: Mapping[str, str], recipes: Mapp
             raise ValueError(f"the recipes read different data, so their figures do not compare: {parts}")
         return parts[0]
     named = dict(read_recipe(recipe)) if recipe else {}
-    dataset, data_dir = ({**named, **given}.get(key) for key in ("dataset", "data_dir"))
-    shared = named or dict(read_recipe(packaged_recipe(kind_of(dataset, data_dir))))
+    which = ({**named, **given}.get(key) for key in ("dataset", "data_dir", "text_column"))
+    shared = named or dict(read_recipe(packaged_recipe(kind_of(*which))))
     dropped = sorted(own_keys() & named.keys() - {*LOSS_KEYS})
     if dropped:
         print(f"{recipe}: {', '.join(dropped)} left out: methods say that themselves (a flag says it for all)")

@@ -256,6 +256,7 @@ class Comparison:
         """What all results of the folder have in common: data, settings, one way to search and one metric."""
         sizes = {split: len(getattr(self.data, split)) for split in ("train", "validation", "test")}
         base = {key: value for key, value in {**self.base, **self.flags}.items() if key not in PLACES}
+        base = {"normalize": "auto", **base} if self.data.kind == "features" else base
         first = {key for method in self.methods.values() for key in method.first}
         return {
             **{"data": self.data.name, "labels": len(self.data.label_names), **sizes, "budget": self.budget},

@@ -18,7 +18,8 @@ from .arguments import DataArguments, MaskDataArguments, TagDataArguments
 from .column_choice import Columns
 from .common import NORMALIZE, DataError, MultiLabelData, Origins, find_data
 from .digits import load_digit_groups
-from .given import from_hub, in_memory, is_stored, stored
+from .feature_tables import reads_features
+from .given import Tables, columns_of, from_hub, in_memory, is_stored, stored
 from .hierarchy import Pairs, with_hierarchy
 from .line_files import SUFFIXES
 from .masks import SegmentationData, load_masks
@@ -47,7 +48,7 @@ def load_multilabel(
     dataset: Any = None,
     *,
     data_dir: str | None = None,
-    normalize: str = "none",
+    normalize: str | None = None,
     text_column: str | None = None,
     label_column: str | None = None,
     label_columns: str | Sequence[str] | None = None,
@@ -67,10 +68,12 @@ def load_multilabel(
     Args:
         dataset: `digits` (default); a path: ARFF, csv, tsv, jsonl or parquet, files or folders of a file per split, or
             a folder of `save_to_disk`; a name under `data_dir`; `owner/name` on the Hub; or a table in memory: a
-            `datasets.Dataset` or `DatasetDict`, a pandas frame, or a mapping of split names to these.
+            `datasets.Dataset` or `DatasetDict`, a pandas frame, or a mapping of split names to these. ARFF holds
+            features, and so does a table with a column `features` of lists of numbers, all of one length, and no
+            column of texts: `text_column`, `text` or `sentence`. All other data are texts.
         data_dir: folder of named data sets, searched two levels deep; default: the environment variable SEAL_HF_DATA.
-        normalize: of features: `none`, `minmax`, `standard`, `auto` (standard, but columns of 0 and 1 stay); fitted on
-            train.
+        normalize: of features: `auto` (default: standard, but columns of 0 and 1 stay), `standard`, `minmax`, `none`;
+            fitted on train.
         text_column: of texts; default: `text`, `sentence`, or the only column of strings beside the labels.
         label_column: of label sets: a list, a JSON list, or values separated by comma, semicolon or bar; a lone value
             is a set of one. Default: `labels`, `label`, or the only column of classes.
@@ -94,51 +97,66 @@ def load_multilabel(
     """
     if max_train_rows is not None and max_train_rows < 1:
         raise DataError(f"`max_train_rows` is {max_train_rows}; it must be at least 1.")
-    if normalize not in NORMALIZE:
+    if normalize is not None and normalize not in NORMALIZE:
         raise DataError(f"`normalize` is {normalize!r}; it must be one of {', '.join(NORMALIZE)}.")
     common: dict[str, Any] = {"max_train_rows": max_train_rows, "seed": seed}
     columns = Columns(text_column, label_column, label_columns, label_format, sample_weight)
     dataset = fspath(dataset) if isinstance(dataset, PathLike) else dataset
     name = dataset or "digits" if isinstance(dataset, str | None) else "the table"
     path = _find(dataset, data_dir) if isinstance(dataset, str) and dataset != "digits" else None
-    features = name == "digits" or (path is not None and _is_arff(path))
-    if keep_root and (path is None or not features):
+    arff = name == "digits" or (path is not None and _is_arff(path))
+    if keep_root and (path is None or not arff):
         raise DataError(f"`keep_root` is set, but {name} is no Clus ARFF with a class hierarchy. Leave it out.")
-    _check_kind(name, features, normalize, keep_id, columns)
+    tables = None if arff else _tables(dataset, path)
+    schema = None if tables is None else next(iter(tables.splits.values())).features.arrow_schema
+    features = arff or (schema is not None and reads_features(schema, text_column))
+    _check_kind(name, arff, features, normalize, keep_id, columns)
+    scaling = normalize or "auto"
     if name == "digits" and sample_weight is not None:
         raise DataError("`sample_weight` names a column, and the embedded digits have none. Leave it out.")
-    if not isinstance(dataset, str | None):
-        data = load_tables(in_memory(dataset), columns, **common)
+    if tables is not None:
+        data = load_tables(tables, columns, scaling if features else None, **common)
     elif name == "digits":
-        data = load_digit_groups(normalize, **common)
-    elif path is None:
-        data = load_tables(from_hub(name), columns, **common)
-    elif features:
+        data = load_digit_groups(scaling, **common)
+    elif arff:
+        assert path is not None
         own: dict[str, Any] = {"keep_id": keep_id, "keep_root": keep_root, "sample_weight": sample_weight}
-        data = load_arff_folder(path, normalize=normalize, **own, **common)
-    elif is_stored(path):
-        data = load_tables(stored(path), columns, **common)
+        data = load_arff_folder(path, normalize=scaling, **own, **common)
     else:
+        assert path is not None
         data = load_text(path, columns, **common)
     return data if hierarchy is None else with_hierarchy(data, hierarchy)
 
 
-def _check_kind(name: str, features: bool, normalize: str, keep_id: bool, columns: Columns) -> None:
-    """Raises DataError for options of features beside texts, or of texts beside features."""
-    of_texts, defaults = columns._replace(sample_weight=None)._asdict(), Columns()._asdict()
-    wrong = [option for option, value in of_texts.items() if features and value != defaults[option]]
-    wrong += [] if features else ["normalize"] * (normalize != "none") + ["keep_id"] * keep_id
+def _tables(dataset: Any, path: Path | None) -> Tables | None:
+    """The tables of data in memory, on disk or on the Hub; None for files that are read line by line."""
+    if not isinstance(dataset, str):
+        return in_memory(dataset)
+    if path is None:
+        return from_hub(dataset)
+    return stored(path) if is_stored(path) else None
+
+
+def _check_kind(name: str, arff: bool, features: bool, normalize: str | None, keep_id: bool, columns: Columns) -> None:
+    """Raises DataError for options of features beside texts, of texts beside features, or of ARFF beside tables."""
+    if features and keep_id and not arff:
+        raise DataError(f"`keep_id` is an option of ARFF files, and {name} is not one. Leave it out.")
+    of_tables, defaults = columns._replace(sample_weight=None)._asdict(), Columns()._asdict()
+    wrong = [option for option, value in of_tables.items() if arff and value != defaults[option]]
+    wrong += [] if features else ["normalize"] * (normalize not in (None, "none")) + ["keep_id"] * keep_id
     if wrong:
         kind, other = ("features", "texts") if features else ("texts", "features")
         raise DataError(f"`{wrong[0]}` is an option of {other}, but {name} holds {kind}. Leave it out.")
 
 
-def kind_of(dataset: str | None, data_dir: str | None = None) -> str:
-    """`features` or `text`, from names alone; nothing is parsed."""
+def kind_of(dataset: str | None, data_dir: str | None = None, text_column: str | None = None) -> str:
+    """`features` or `text`, from the names of files and columns alone; no row is read. A Hub id is taken for texts."""
     if dataset is None or dataset == "digits":
         return "features"
     path = _find(dataset, data_dir)
-    return "features" if path is not None and _is_arff(path) else "text"
+    if path is None or not (_is_arff(path) or is_stored(path)):
+        return "text"
+    return "features" if _is_arff(path) or reads_features(columns_of(path), text_column) else "text"
 
 
 def _is_arff(path: Path) -> bool:

@@ -13,8 +13,8 @@ class DataArguments:
         default=None, metadata={"help": "Name, folder, file or Hub id; default: embedded digits."}
     )
     data_dir: str | None = field(default=None, metadata={"help": "Folder of named data sets; default: $SEAL_HF_DATA."})
-    normalize: str = field(
-        default="none", metadata={"help": "Of features, fitted on train: none, minmax, standard, auto."}
+    normalize: str | None = field(
+        default=None, metadata={"help": "Of features, fitted on train: auto (default), standard, minmax, none."}
     )
     text_column: str | None = field(
         default=None, metadata={"help": "Column of the text; default: found. Two, of pairs: premise,hypothesis."}

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..utils.messages import did_you_mean, few
 from .column_labels import asked_columns, is_all_but, is_zero_one
 from .common import DataError
 from .hygiene import looks_like_data
 from .label_cells import is_number, valid_text
 
-Rows = dict[str, list[Any]]
+Rows = dict[str, Any]  # lists of N values by column; features are an array (N, F)
 TEXTS, LABELS = ("text", "sentence"), ("labels", "label")  # what these columns are mostly called
+FEATURES = "features"
 IDENTIFIERS = ("id", "idx", "")  # columns that are neither
 INDEXES = ("", "Unnamed: 0", "__index_level_0__")  # what pandas makes of the index of a frame
 
@@ -31,7 +34,7 @@ class Chosen(NamedTuple):
     """The columns that are taken.
 
     Attributes:
-        text: that of the texts.
+        text: that of the texts, or of the features.
         labels: that of the label sets; None: each label has a column.
         each: the columns of 0 and 1, one per label.
         note: what was chosen for the user; empty: nothing.
@@ -64,9 +67,9 @@ def choose(asked: Columns, rows: Rows, classes: Collection[str], source: str) ->
         return _found_zero_one(asked, rows, source)
     need_column(labels, rows, "label_column", source)
     text = asked.text_column or find_text_column(rows, (labels,), source)
-    usual = text == "text" and labels == "labels"
+    usual = text in ("text", FEATURES) and labels == "labels"
     said = asked.text_column is not None and asked.label_column is not None
-    return Chosen(text, labels, [], "" if usual or said else f"texts: column {text!r}; labels: column {labels!r}.")
+    return Chosen(text, labels, [], "" if usual or said else f"{_inputs_of(text, rows)}; labels: column {labels!r}.")
 
 
 def _each_label(asked: Columns, rows: Rows, source: str) -> Chosen:
@@ -81,12 +84,12 @@ def _each_label(asked: Columns, rows: Rows, source: str) -> Chosen:
     else:
         names = asked_columns(words, list(rows), (), source)
         text = asked.text_column or find_text_column(rows, names, source)
-    return Chosen(text, None, names, f"texts: column {text!r}; {_labels_of(names)}.")
+    return Chosen(text, None, names, f"{_inputs_of(text, rows)}; {_labels_of(names)}.")
 
 
 def _found_zero_one(asked: Columns, rows: Rows, source: str) -> Chosen:
     """All columns beside the texts, if they are several and hold 0 and 1 alone."""
-    if looks_like_data(rows, (*TEXTS, *LABELS, *IDENTIFIERS)):
+    if looks_like_data(rows, (*TEXTS, FEATURES, *LABELS, *IDENTIFIERS)):
         raise DataError(
             f"{source}: its first row ({few(list(rows))}) looks like data, not like names of columns. Put a header "
             "above it, such as text,labels."
@@ -102,7 +105,8 @@ def _found_zero_one(asked: Columns, rows: Rows, source: str) -> Chosen:
     others = [name for name in rows if name not in never]
     if texts and set(texts) <= set(rows) and len(others) > 1 and others == [name for name in binary if name in others]:
         assert text is not None
-        note = f"no column 'labels', and the others hold 0 and 1 alone: {_labels_of(others)}; texts: column {text!r}."
+        inputs = _inputs_of(text, rows)
+        note = f"no column 'labels', and the others hold 0 and 1 alone: {_labels_of(others)}; {inputs}."
         return Chosen(text, None, others, note)
     hint = f" Columns that hold 0 and 1 alone ({few(binary)}) can be a label each: --label_columns." if binary else ""
     if all(isinstance(value, str) for values in rows.values() for value in values[:1]):  # as of a file of lines
@@ -165,6 +169,10 @@ def text_cell(value: Any, place: str) -> str:
     if not isinstance(value, (str, int, float, type(None))):
         raise DataError(f"{place}: the text is {str(value)[:60]!r}, a {type(value).__name__}; expected a string.")
     return "" if value is None else valid_text(str(value), place)
+
+
+def _inputs_of(column: str, rows: Rows) -> str:
+    return f"{'features' if isinstance(rows.get(column), np.ndarray) else 'texts'}: column {column!r}"
 
 
 def _labels_of(names: Sequence[str]) -> str:

@@ -98,6 +98,21 @@ def stored(path: Path) -> Tables:
     return _by_split(saved if isinstance(saved, Mapping) else {"": saved}, path.name, str(path))
 
 
+def columns_of(path: Path) -> pa.Schema:
+    """The columns of the first table of a path that [`is_stored`]; no row is read.
+
+    Raises:
+        DataError: a damaged file.
+    """
+    if _is_saved(path):
+        return next(iter(stored(path).splits.values())).features.arrow_schema
+    file = path if path.is_file() else _parquet_files(path)[0]
+    try:
+        return parquet.read_schema(file)
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(file, error) from error
+
+
 def from_hub(name: str) -> Tables:
     """A Hub data set by `owner/name`, or `owner/name:configuration`, through `datasets.load_dataset`; no code of the
     repo is run.
@@ -167,7 +182,18 @@ def _of_frame(frame: Any, source: str) -> Dataset:
     try:
         return Dataset.from_dict({name: [_plain(v) for v in frame[name].tolist()] for name in frame.columns})
     except Exception as error:
-        raise DataError(f"{source}: a column holds values of several kinds: {error}. Give it one kind.") from error
+        where = next((place for name in frame.columns if (place := _odd_value(frame[name].tolist(), name))), "a column")
+        raise DataError(f"{source}: {where} holds values of several kinds: {error}. Give it one kind.") from error
+
+
+def _odd_value(values: list[Any], name: str) -> str | None:
+    """Where a column has a value of another kind than its first one; None where it has one kind."""
+    for row, value in enumerate(values):
+        try:
+            pa.array([_plain(values[0]), _plain(value)])
+        except (pa.ArrowException, ValueError, TypeError):
+            return f"column {name!r}, row {row} (counting from 0),"
+    return None
 
 
 def _plain(value: Any) -> Any:
@@ -237,4 +263,8 @@ def _read(file: Path) -> Dataset:
         with parquet.ParquetFile(file) as opened:
             return Dataset(opened.read())
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{file}: not readable as parquet: {error}. The file may end early.") from error
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(file: Path, error: Exception) -> DataError:
+    return DataError(f"{file}: not readable as parquet: {error}. The file may end early.")

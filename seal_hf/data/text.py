@@ -1,4 +1,5 @@
-"""Text with label sets: csv, tsv and jsonl files, folders of them, and tables in memory, on disk or on the Hub."""
+"""Texts or features with label sets: csv, tsv and jsonl files of texts, folders of them, and tables in memory, on disk
+or on the Hub."""
 
 from __future__ import annotations
 
@@ -10,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from .column_choice import LABELS, Chosen, Columns, Rows, choose, need_column, text_cell, text_columns
+from .column_choice import FEATURES, LABELS, Chosen, Columns, Rows, choose, need_column, text_cell, text_columns
 from .column_labels import column_labels
-from .common import DataError, MultiLabelData, Origins, id_column, label_data
+from .common import DataError, MultiLabelData, Origins, feature_data, id_column, label_data
+from .feature_tables import feature_names, feature_rows, has_features
 from .given import Tables, class_names
 from .hygiene import name_notes, separator_notes
 from .label_cells import label_cell, label_matrix, place_of
@@ -35,6 +37,7 @@ class Reading:
         names: what ids in a column of labels stand for, said beside the table; None: nothing is said.
         classes: what ids in a column stand for, said by the column itself.
         notes: what was done.
+        normalize: of features, which the column `features` holds; None: inputs are texts.
     """
 
     name: str
@@ -44,6 +47,7 @@ class Reading:
     names: list[str] | None = None
     classes: dict[str, list[str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    normalize: str | None = None
 
 
 def load_text(path: Path, columns: Columns, max_train_rows: int | None = None, seed: int = 0) -> MultiLabelData:
@@ -72,18 +76,29 @@ def load_text(path: Path, columns: Columns, max_train_rows: int | None = None, s
     return _build(found, columns, max_train_rows, seed)
 
 
-def load_tables(tables: Tables, columns: Columns, max_train_rows: int | None = None, seed: int = 0) -> MultiLabelData:
-    """Tables with texts and label sets; a column of classes names its labels.
+def load_tables(
+    tables: Tables, columns: Columns, normalize: str | None = None, max_train_rows: int | None = None, seed: int = 0
+) -> MultiLabelData:
+    """Tables with label sets beside texts or, with `normalize`, features; a column of classes names its labels.
 
     Raises:
         DataError: naming the table, the column or the row.
     """
-    found = Reading(tables.name, tables.source, {}, tables.origins, notes=tables.notes)
+    found = Reading(tables.name, tables.source, {}, tables.origins, notes=tables.notes, normalize=normalize)
+    size = None
     for split, table in tables.splits.items():
         known = {name: names for name in table.column_names if (names := class_names(table, name))}
         found.classes = found.classes or known
         readable = [name for name, kind in table.features.items() if not hasattr(kind, "decode_example")]  # no image
-        found.splits[split] = {name: table[name][:] for name in readable}
+        rows = {name: [] if normalize and name == FEATURES else table[name][:] for name in readable}
+        if normalize:
+            rows[FEATURES] = feature_rows(table, tables.source, split, size)
+            size = rows[FEATURES].shape[1] or size
+        found.splits[split] = rows
+    if normalize:
+        columns = columns._replace(text_column=FEATURES)
+    elif columns.text_column is None and has_features(next(iter(tables.splits.values())).features.arrow_schema):
+        found.notes.append(f"texts are read, the column {FEATURES!r} is not: remove the texts to train on it.")
     return _build(found, columns, max_train_rows, seed)
 
 
@@ -141,7 +156,7 @@ def _build(found: Reading, columns: Columns, max_train_rows: int | None, seed: i
     chosen = choose(columns, found.splits[first], found.classes, place_of(source, first))
     notes += [chosen.note] if chosen.note else []
     _leave_out_unlabelled(found, chosen)
-    texts = _texts(found, text_columns(chosen.text, found.splits[first]))
+    texts = {} if found.normalize else _texts(found, text_columns(chosen.text, found.splits[first]))
     if chosen.labels is None:
         labels, names = _label_columns(found, chosen.each), chosen.each
     else:
@@ -149,16 +164,16 @@ def _build(found: Reading, columns: Columns, max_train_rows: int | None, seed: i
     notes += name_notes(names, sum((matrix > 0).sum(0) for matrix in labels.values()).tolist())
     parts = complete_splits(labels, seed, notes)
     weights = _weights(found, columns.sample_weight, *parts["train"], max_train_rows)
-    return label_data(
-        found.name,
-        source,
-        {split: [texts[key][i] for i in ids] for split, (key, ids) in parts.items()},
-        {split: labels[key][ids] for split, (key, ids) in parts.items()},
-        {split: found.origins[key].take(ids) for split, (key, ids) in parts.items()},
-        names,
-        notes,
-        max_train_rows,
-        weights,
+    targets = {split: labels[key][ids] for split, (key, ids) in parts.items()}
+    origins = {split: found.origins[key].take(ids) for split, (key, ids) in parts.items()}
+    if not found.normalize:
+        inputs = {split: [texts[key][i] for i in ids] for split, (key, ids) in parts.items()}
+        return label_data(found.name, source, inputs, targets, origins, names, notes, max_train_rows, weights)
+    arrays = {split: (found.splits[key][FEATURES][ids], targets[split]) for split, (key, ids) in parts.items()}
+    of_features = feature_names(arrays["train"][0].shape[1])
+    normalize = found.normalize
+    return feature_data(
+        found.name, arrays, origins, of_features, names, normalize, source, notes, max_train_rows, weights
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +18,7 @@ from ...data.column_choice import need_column
 from ...data.common import DataError
 from ...data.inputs.base import Chunk
 from ...data.inputs.features import ArffReader, FeatureTable, find_arff, is_arff
-from ...data.inputs.tables import ColumnLabelReader, TextReader, open_table, text_column_of
+from ...data.inputs.tables import Table, TextReader, open_table, text_column_of
 from ...data.inputs.writers import Writer, table_writer
 from ...data.label_cells import cell_writer, gold_labels
 from ...inference.decisions import LabelDecisions, as_threshold
@@ -81,9 +80,7 @@ class LabelOutput(OutputKind):
         trained = self.config.get("inputs") or {}
         pairs = "pairs" in trained if trained else None
         text_column = text_column_of(table, options.text_column, trained.get("text_column"), column, pairs)
-        if gold and column not in table.columns and set(self.labels) <= set(table.columns):
-            return ColumnLabelReader(table, text_column, self.labels)
-        return TextReader(table, text_column, self._gold_column(table.columns, table.source) if gold else None)
+        return TextReader(table, text_column, **(self._gold_columns(table) if gold else {}))
 
     def _features(self, gold: bool) -> Reader:
         options, size = self.options, self.config["input_size"]
@@ -92,7 +89,7 @@ class LabelOutput(OutputKind):
         check_owner(texts, "texts", f"{options.model} reads features")
         if not is_arff(options.input):
             table = open_table(options.input, options.split, self._label_column)
-            return FeatureTable(table, size, self._gold_column(table.columns, table.source) if gold else None)
+            return FeatureTable(table, size, **(self._gold_columns(table) if gold else {}))
         cells = {
             name: value
             for name, default in (("label_column", "labels"), ("label_format", "auto"))
@@ -109,9 +106,13 @@ class LabelOutput(OutputKind):
     def _label_column(self) -> str:
         return getattr(self.options, "label_column", "labels")
 
-    def _gold_column(self, columns: Sequence[str], source: str) -> str:
-        need_column(self._label_column, dict.fromkeys(columns, []), "label_column", source)
-        return self._label_column
+    def _gold_columns(self, table: Table) -> dict[str, Any]:
+        """Where a table has gold labels, as arguments of its reader: a column of sets, else one column per label."""
+        column = self._label_column
+        if column not in table.columns and set(self.labels) <= set(table.columns):
+            return {"labels": self.labels}
+        need_column(column, dict.fromkeys(table.columns, []), "label_column", table.source)
+        return {"label_column": column}
 
     # --- predictions -------------------------------------------------------------------------------------------------
 
@@ -208,9 +209,7 @@ class LabelOutput(OutputKind):
         cells = [cell for chunk in reader.chunks(self.rows_per_chunk) for cell in chunk.gold or ()]
         names, label_format = None, "names"
         if isinstance(reader, TextReader):
-            names, label_format = reader.label_names, self.options.label_format
-        if isinstance(reader, ColumnLabelReader):
-            label_format = "multi_hot"
+            names, label_format = reader.label_names, "multi_hot" if reader.labels else self.options.label_format
         gold = gold_labels(cells, self.labels, names, label_format, self.options.input)
         for row, places in enumerate(getattr(reader, "unknown", ())):
             gold[row, places] = -1

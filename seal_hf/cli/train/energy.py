@@ -23,7 +23,7 @@ from ...utils.messages import check_owner
 from ..tuning.ranges import DROPOUT_RANGE, ENERGY_RATES, TEXT_RATE, Space
 from .arguments import Arguments, RunArguments
 from .program import Prepared, Program
-from .texts import text_rows_of
+from .texts import check_read_as, text_rows_of
 
 logger = logging.get_logger(__name__)
 
@@ -57,7 +57,7 @@ DROPOUT = 0.2  # of a fresh MLP
 
 def reads_features(given: Namespace | DataArguments) -> bool:
     """Whether the data are feature vectors, and no texts."""
-    return kind_of(given.dataset, given.data_dir) == "features"
+    return kind_of(given.dataset, given.data_dir, given.text_column) == "features"
 
 
 def settle(arguments: Arguments) -> None:
@@ -95,6 +95,7 @@ def build(data: MultiLabelData, nets: ModelArguments) -> SealForMultiLabel:
 def make_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
     """The trainer of this network."""
     nets = arguments.nets
+    check_read_as(data, "features" if reads_features(arguments.data) else "text")
     model = build(data, nets)
     tokenizer: Any = None
     prepare: Any = TensorRows

@@ -25,7 +25,7 @@ from ...utils.messages import check_owner
 from ..tuning.ranges import DROPOUT_RANGE, RATE, TEXT_RATE, Space
 from .arguments import Arguments, RunArguments
 from .program import Prepared, Program, card_facts
-from .texts import MAX_LENGTH, say_what_is_longer, text_rows_of
+from .texts import MAX_LENGTH, check_read_as, say_what_is_longer, text_rows_of
 
 
 @dataclass
@@ -63,7 +63,7 @@ NETS = "adapter adapter_rank adapter_targets energy global_size hidden_size num_
 
 def kind(given: Namespace | DataArguments) -> str:
     """`features` or `text`."""
-    return kind_of(given.dataset, given.data_dir)
+    return kind_of(given.dataset, given.data_dir, given.text_column)
 
 
 def recipe(given: Namespace) -> str:
@@ -90,6 +90,7 @@ def ranges(arguments: Arguments) -> Space:
 def build(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabel:
     """Both nets."""
     nets, training = arguments.nets, arguments.training
+    check_read_as(data, kind(arguments.data))
     if data.kind == "features":
         given = {"max_length": nets.max_length, "long_texts": nets.long_texts}
         check_owner(given, "texts", f"{data.name!r} is feature data")

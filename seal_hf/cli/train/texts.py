@@ -17,6 +17,15 @@ TOO_LONG = "--max_length is {asked}, but the encoder takes {most} tokens: {most}
 WHOLE = 10**30  # of a tokenizer that is saved beside a net that reads whole texts: it cuts none
 
 
+def check_read_as(data: MultiLabelData, kind: str) -> None:
+    """Raise ValueError where a run that was set up for texts gets features, as a Hub id does not say what it holds."""
+    if data.kind != kind == "text":
+        raise ValueError(
+            f"{data.name!r} holds features, which programs read from files only. Save it with `save_to_disk` or as "
+            "parquet, and name that by --dataset."
+        )
+
+
 def text_rows_of(
     tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig, asked: int | None, say: Callable[[str], None]
 ) -> Callable[[Dataset], TensorRows]:

@@ -24,13 +24,13 @@ Values = Sequence[list[Any]]
 class FeatureTable(TextReader):
     """Features of a table, from its column `features`: lists of `input_size` numbers, in a csv as JSON."""
 
-    def __init__(self, table: Table, input_size: int, label_column: str | None = None):
+    def __init__(self, table: Table, input_size: int, label_column: str | None = None, labels: Sequence[str] = ()):
         if COLUMN not in table.columns:
             raise DataError(
                 f"{table.source} has no column {COLUMN!r}, from which this model reads {input_size} numbers; its "
                 f"columns are {', '.join(table.columns)}. Give such a column, or an ARFF file."
             )
-        super().__init__(table, COLUMN, label_column)
+        super().__init__(table, COLUMN, label_column, labels)
         self.input_size = input_size
 
     def inputs(self, part: Sequence[Row]) -> np.ndarray:

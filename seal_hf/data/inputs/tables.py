@@ -150,10 +150,11 @@ class TextReader:
         table: has the texts in `text_column`.
         text_column: a column, or two with a comma between them, whose texts are read as pairs.
         label_column: of gold labels, which become lists as [`label_cell`] has them; None: there are none.
+        labels: columns of 0 and 1, one per label, in place of `label_column`: gold sets are multi-hot, in this order.
     """
 
-    def __init__(self, table: Table, text_column: str, label_column: str | None = None):
-        self.table, self.label_column = table, label_column
+    def __init__(self, table: Table, text_column: str, label_column: str | None = None, labels: Sequence[str] = ()):
+        self.table, self.label_column, self.labels = table, label_column, labels
         self.text_columns = text_columns(text_column, table.columns)
         self.columns: Sequence[str] = table.columns
         self.types = table.types
@@ -178,21 +179,12 @@ class TextReader:
         return texts[0] if len(texts) == 1 else [*zip(*texts, strict=True)]
 
     def _gold(self, part: Sequence[Row]) -> list[list] | None:
+        if self.labels:
+            columns = {label: [row[label] for _, row in part] for label in self.labels}
+            return column_labels(columns, lambda i: self.table.place(part[i][0])).tolist()
         if self.label_column is None:
             return None
         return [label_cell(row[self.label_column], self.table.place(number), keep_empty=True) for number, row in part]
-
-
-class ColumnLabelReader(TextReader):
-    """Texts of a table that has a column of 0 and 1 per label; gold sets are multi-hot, in the order of `labels`."""
-
-    def __init__(self, table: Table, text_column: str, labels: Sequence[str]):
-        super().__init__(table, text_column)
-        self.labels = labels
-
-    def _gold(self, part: Sequence[Row]) -> list[list] | None:
-        columns = {label: [row[label] for _, row in part] for label in self.labels}
-        return column_labels(columns, lambda i: self.table.place(part[i][0])).tolist()
 
 
 def open_table(name: str, split: str | None = None, label_column: str = "labels") -> Table:
