@@ -80,10 +80,10 @@ def _mean(values: dict[int, float]) -> str:
 def rows() -> list[Row]:
     features, texts = _data_sets("Features"), _data_sets("Texts")
     return [
-        _decoder("texts", texts) if texts else _text_decoder(),
+        _decoder("texts", texts),
         _decoder("features", features),
         _default("features", features),
-        _default("texts", texts) if texts else _text_recipe(),
+        _default("texts", texts),
         *(_recipe(*each) for each in RECIPES),
     ]
 
@@ -127,20 +127,6 @@ def _of_sets(names: list[str], loss: str, key: str) -> dict[int, float]:
 def _recipe(what: str, data: str, plain: str, ours: str, key: str, page: str) -> Row:
     before, after = (_values(name, key) for name in (plain, ours))
     return Row(what, data, before, before, after, page)
-
-
-def _text_decoder() -> Row:
-    """As long as no text has runs of the defaults: a recipe of cross-entropy, at 0.5 and at one threshold."""
-    plain, tuned = (_values("go_emotions_ce", key) for key in (runs.AT_HALF, runs.TUNED))
-    return Row("a fitted decoder: one threshold", "texts, F1: go_emotions", plain, plain, tuned, "labels-text")
-
-
-def _text_recipe() -> Row:
-    """As long as no text has runs of the defaults: the recipe of NCE at one threshold."""
-    plain = _values("go_emotions_ce", runs.AT_HALF)
-    before, after = (_values(f"go_emotions_{loss}", runs.TUNED) for loss in ("ce", "nce"))
-    what, to = "that decoder and a loss-net (NCE)", "the decoder alone"
-    return Row(what, "texts, F1: go_emotions", plain, before, after, "labels-text", to)
 
 
 def _values(name: str, key: str) -> dict[int, float]:
