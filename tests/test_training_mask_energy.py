@@ -157,7 +157,7 @@ def test_dropout_is_off_while_points_are_sought_and_on_in_the_loss(tmp_path):
 
 def test_a_deep_value_network_ranks_the_gold_of_an_image_above_that_of_another(tmp_path):
     """On the embedded digits: it reads the image, not the look of a mask. Without inference, which costs the most."""
-    data, net = load_masks(image_size=24), energy_network(dropout=0.0)
+    data, net = load_masks(image_size=24), energy_network(dropout=0.0, width=64)
     options = dict(inference_steps=0, learning_rate=1e-3, max_steps=70)
     trained = MaskRows(data.train.take(slice(24)))
     make(tmp_path, net, trained, dvn_points=["other_gold", "flipped_gold"], **options).train()

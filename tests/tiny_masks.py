@@ -36,7 +36,8 @@ def squares(count=16, size=SIZE):
 
 
 def energy_network(**options):
-    """With parameters that do not depend on how a transformers line draws them."""
+    """A narrow one, with parameters that do not depend on how a transformers line draws them."""
+    options = {"width": 16, **options}
     net = LossNet(LossNetConfig(space="binary_mask", energy="grid", num_labels=2, energy_options=options, **LABELS))
     torch.manual_seed(7)
     net.energy.reset_parameters()
