@@ -142,6 +142,20 @@ def test_a_folder_gives_its_test_split_and_says_so(tmp_path):
         open_table(str(tmp_path))
 
 
+def test_a_folder_of_save_to_disk_gives_the_rows_that_were_saved(tmp_path):
+    rows = {"text": ["a", "b", "c"], "labels": [["x"], [], ["x", "y"]]}
+    one = datasets.Dataset.from_dict(rows)
+    one.save_to_disk(tmp_path / "one")
+    datasets.DatasetDict(train=one, test=one.select([2])).save_to_disk(tmp_path / "split")
+    table = open_table(str(tmp_path / "one"))
+    assert [row for _, row in table] == one.to_list() and (table.total, table.note) == (3, "")
+    table = open_table(str(tmp_path / "split"))
+    assert [row for _, row in table] == one.to_list()[2:] and "its test split" in table.note
+    assert open_table(str(tmp_path / "split"), "train").total == 3
+    with pytest.raises(DataError, match="no validation split; it has train, test"):
+        open_table(str(tmp_path / "split"), "validation")
+
+
 def test_a_tsv_without_header_beside_a_list_of_labels(tmp_path):
     (tmp_path / "labels.txt").write_text("joy\nfear\n")
     (tmp_path / "test.tsv").write_text("hello\t0,1\tk1\n")

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from datasets import ClassLabel, Dataset, Features, Sequence, Value
 
 from seal_hf.data import DataError, load_tags
 from seal_hf.data.columns import read_columns
@@ -208,6 +209,24 @@ def test_a_mistake_is_named_with_its_place(tmp_path, name, text, needs, columns,
     with pytest.raises(DataError, match=message) as caught:
         read(tmp_path, name, text, needs, **columns)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["rows.parquet", "saved"])
+def test_tables_give_the_sentences_of_the_same_objects(tmp_path, kind):
+    tags = [["O", "B-LOC"], ["B-LOC", "I-LOC", "O"]]
+    words = [["in", "Rome"], ["New", "York", "is"]]
+    text = "".join(json.dumps({"tokens": w, "ner_tags": t}) + "\n" for w, t in zip(words, tags, strict=True))
+    named = Features(tokens=Sequence(Value("string")), ner_tags=Sequence(ClassLabel(names=TAGS)))
+    rows = {"tokens": words, "ner_tags": [[TAGS.index(tag) for tag in row] for row in tags]}
+    data = Dataset.from_dict(rows, features=named)
+    path = tmp_path / kind
+    data.to_parquet(path) if kind.endswith(".parquet") else data.save_to_disk(path)
+    expected = read(tmp_path, "rows.jsonl", text, Needs(tags=TAGS))
+    found = list(SentenceFile(path, Needs(tags=TAGS)))
+    assert [(s.words, s.gold, s.text, s.places) for s in found] == [
+        (s.words, s.gold, s.text, s.places) for s in expected
+    ]
+    assert [s.kept for s in SentenceFile(path, Needs())] == data.to_list()
 
 
 def test_no_such_file(tmp_path):

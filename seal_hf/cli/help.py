@@ -28,7 +28,10 @@ GROUPS = {
 }
 DECLARED_BY = ("data", "model", "run", "energy")  # groups of a program's dataclasses, in their order
 SECTIONS = {"decisions": "decisions", "guard": "run"}  # word in the title of a docstring's section -> group
-EVERY_RUN = "output_dir num_train_epochs learning_rate per_device_train_batch_size seed resume_from_checkpoint".split()
+EVERY_RUN = (
+    "output_dir num_train_epochs learning_rate per_device_train_batch_size gradient_accumulation_steps bf16 seed "
+    "logging_steps report_to resume_from_checkpoint"
+).split()
 OF_THE_TRAINER = "Of the Trainer of transformers"
 LEFT = 36  # columns of a flag and its value
 WIDEST = 120

@@ -1,7 +1,8 @@
 """`seal-hf predict`: what a saved task-net predicts for the rows of a file, a folder or a Hub id.
 
-Label sets are predicted for csv, tsv, jsonl, parquet and ARFF files and data sets of the Hub, tags for columns, lines
-of text and jsonl, masks for images. The name of the output says its format.
+Label sets are predicted for csv, tsv, jsonl, parquet and ARFF files, folders of `save_to_disk` and data sets of the
+Hub, tags for columns, lines of text, jsonl, parquet and folders of `save_to_disk`, masks for images. The name of the
+output says its format.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ def hints(args: Any, num_training_steps: int, ruled: bool = False) -> list[str]:
     found, steps = [], num_training_steps
     if (warmup := args.get_warmup_steps(steps)) >= steps:
         found.append(
-            f"The warm-up takes {warmup} steps and the run has {steps}: the learning rate never reaches "
-            f"{args.learning_rate:g}. Give fewer --warmup_steps, or more epochs."
+            f"The warm-up takes {warmup} step{'s' * (warmup != 1)} and the run has {steps}: the learning rate never "
+            f"reaches {args.learning_rate:g}. Give fewer --warmup_steps, or more epochs."
         )
     every = args.logging_steps if args.logging_steps >= 1 else args.logging_steps * steps
     if args.logging_strategy == "steps" and every > steps and not args.logging_first_step:

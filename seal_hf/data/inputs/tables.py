@@ -1,4 +1,5 @@
-"""Tables with named columns, whose rows are read one at a time: csv, tsv, jsonl, parquet and data sets of the Hub."""
+"""Tables with named columns, whose rows are read one at a time: csv, tsv, jsonl, parquet, folders of `save_to_disk`
+and data sets of the Hub."""
 
 from __future__ import annotations
 
@@ -17,12 +18,14 @@ from pyarrow import parquet
 from ..column_choice import find_text_column, need_column, text_cell, text_columns
 from ..column_labels import column_labels
 from ..common import DataError
+from ..given import is_stored, stored
 from ..label_cells import is_number, label_cell
 from ..line_files import SUFFIXES, read_lines
 from ..text import SPLIT_NAMES, read_label_list, split_file
 from .base import Chunk
 
 FILES = (*SUFFIXES, ".parquet")
+ALL = "all"  # the only split of a data set that has none
 FIRST = 100  # rows from which it is told what the columns hold
 Row = tuple[int, dict[str, Any]]  # its number, see `Table.place`, and its values by column
 T = TypeVar("T")
@@ -143,6 +146,27 @@ class HubTable(Table):
             raise DataError(f"{self.source}: its rows could not be read: {error}") from error
 
 
+class StoredTable(Table):
+    """A split of a folder that `save_to_disk` wrote, or of one whose parquet files say their splits."""
+
+    def __init__(self, folder: Path, split: str | None):
+        splits = stored(folder).splits
+        word = chosen_split([*splits], split, str(folder))
+        self.source, self.data = f"{folder}, {word} split", splits[word]
+        if word == ALL:
+            self.source = str(folder)
+        else:
+            self.note = f"{folder} is a folder: the rows of its {word} split."
+        self.types, self.columns, self.known_total = (
+            self.data.features.arrow_schema,
+            self.data.column_names,
+            len(self.data),
+        )
+
+    def __iter__(self) -> Iterator[Row]:
+        return enumerate(self.data)
+
+
 class TextReader:
     """Texts of a table.
 
@@ -207,6 +231,8 @@ def open_table(name: str, split: str | None = None, label_column: str = "labels"
     if path.is_dir():
         files = {split: split_file(path, split, words, FILES) for split, words in SPLIT_NAMES.items()}
         found = {split: file for split, file in files.items() if file is not None}
+        if not found and is_stored(path):
+            return StoredTable(path, split)
         chosen = chosen_split(list(found), split, str(path))
         path = found[chosen]
         note = f"{name} is a folder: the rows of {path.name}, its {chosen} split."

@@ -1,8 +1,9 @@
 """Sentences to tag, and sentences with gold tags to evaluate on, one at a time.
 
-Four kinds of files:
+Five kinds of files:
 * `.jsonl`, an object per line: a list of strings in `words` or `tokens`, or a string in `text`, which is split as in
   `raw_text.py`; perhaps `predicate`, the place of a word, lists of features, and gold tags;
+* `.parquet` and folders of `save_to_disk`, whose columns are the same fields;
 * `.txt`, a text per line, split likewise; empty lines are left out;
 * bracket columns of semantic roles (`srl.py`) for a model that reads predicates, with or without the roles;
 * else columns (`columns.py`), which are also read from a `.txt` where the column of the words is named.
@@ -28,8 +29,9 @@ from ..srl import FIRST_ROLE, FRAME, POS, WORD, role_sentences
 from ..tables import USUAL
 from .base import Chunk
 from .raw_text import split_words
+from .tables import open_table
 
-OTHERS = (".csv", ".json", ".parquet", ".npz")
+OTHERS = (".csv", ".json", ".npz")
 
 
 class Needs(NamedTuple):
@@ -109,19 +111,28 @@ class SentenceFile:
     def __init__(
         self, path: Path, needs: Needs, word_column: int | str | None = None, tag_column: int | str | None = None
     ):
-        if not path.is_file():
+        if not path.exists():
             raise DataError(f"{path}: no such file.")
-        if path.suffix in OTHERS or is_references(path):
+        self.table = open_table(str(path)) if path.is_dir() or path.suffix == ".parquet" else None
+        if self.table is None and (path.suffix in OTHERS or is_references(path)):
             found = f"references with {MARK}" if path.suffix not in OTHERS else f"files of type {path.suffix}"
-            raise DataError(f"{path}: {found} are not read here. Give columns, .txt with a text per line, or .jsonl.")
+            raise DataError(
+                f"{path}: {found} are not read here. Give columns, .txt with a text per line, .jsonl or .parquet."
+            )
         if path.suffix == ".srl" and not needs.predicate and word_column is None:
             raise DataError(
                 f"{path}: a file of semantic roles, but the model reads no predicate. To tag its words, give "
                 f"--word_column {WORD}."
             )
-        self.path, self.needs, self.notes, self._left_out = path, needs, list[str](), list[str]()
+        self.path, self.needs, self._left_out = path, needs, list[str]()
+        self.notes = [self.table.note] if self.table is not None and self.table.note else []
         self.word_column, self.tag_column = _column(word_column), _column(tag_column)
         self._scheme = scheme_of(needs.tags)
+
+    @property
+    def _has_fields(self) -> bool:
+        """True if a row has fields by name."""
+        return self.table is not None or self.path.suffix == ".jsonl"
 
     @property
     def columns(self) -> Sequence[str]:
@@ -138,7 +149,7 @@ class SentenceFile:
         for sentence in self:
             count += 1
             own = {"text": sentence.text, "words": sentence.words}
-            kept = sentence.kept if self.path.suffix == ".jsonl" else {}
+            kept = sentence.kept if self._has_fields else {}
             fields.update((name, None) for name, value in kept.items() if own.get(name) != value)
         self.notes += self._left_out
         return list(fields), count
@@ -153,7 +164,7 @@ class SentenceFile:
     def __iter__(self) -> Iterator[Sentence]:
         found, is_text = False, self.path.suffix == ".txt" and self.word_column is None and not self.needs.tags
         rows = self._texts if is_text else self._roles if self.needs.predicate else self._columns
-        for sentence in self._objects() if self.path.suffix == ".jsonl" else rows():
+        for sentence in self._objects() if self._has_fields else rows():
             found = True
             if sentence.gold is not None:
                 sentence.gold = self._known(sentence)
@@ -243,6 +254,10 @@ class SentenceFile:
     # --- JSON --------------------------------------------------------------------------------------------------------
 
     def _objects(self) -> Iterator[Sentence]:
+        if self.table is not None:
+            for number, row in self.table:
+                yield self._object(row, self.table.place(number))
+            return
         for number, line in enumerate(lines_of(self.path), start=1):
             if not line.strip():
                 continue
@@ -283,6 +298,8 @@ class SentenceFile:
         if self.needs.tags:
             tags = self._field(row, "tag_column", self.tag_column, USUAL["tag_column"], where)
             sentence.gold = _strings(row[tags], tags, where, size)
+            if self.table is not None and (names := self.table.label_names(tags)):
+                sentence.gold = [names[i] for i in row[tags]]
         return sentence
 
     def _field(
