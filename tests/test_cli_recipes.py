@@ -11,6 +11,7 @@ from transformers import HfArgumentParser, TrainingArguments
 from seal_hf import EnergyTrainingArguments, SealTrainingArguments
 from seal_hf.cli.programs import early_stopping
 from seal_hf.cli.recipes import packaged_recipe, parse_recipe
+from seal_hf.cli.train import mlc
 from seal_hf.cli.train.arguments import RunArguments
 
 
@@ -225,6 +226,13 @@ def test_patience_needs_something_to_wait_for(tmp_path):
         stopping(5, eval_strategy="epoch")
     with pytest.raises(ValueError, match="`patience` is -1; it is a number of evaluations"):
         stopping(-1)
+
+
+def test_patience_of_a_packaged_recipe_is_no_obstacle_to_a_run_without_evaluations():
+    words = "--eval_strategy no --save_strategy no --load_best_model_at_end false".split()
+    assert mlc.PROGRAM.parse(words).callbacks == []
+    with pytest.raises(ValueError, match="`patience` is 3, but eval_strategy is 'no'"):
+        assert mlc.PROGRAM.parse([*words, "--patience", "3"]).callbacks
 
 
 def test_parsing_leaves_the_dataclasses_as_they_were(recipe):

@@ -41,8 +41,9 @@ class Arguments(NamedTuple):
 
     @property
     def callbacks(self) -> list[TrainerCallback]:
-        """Those that `--patience` asks for."""
-        return early_stopping(self.training, self.run.patience)
+        """Those that `--patience` asks for. That of a packaged recipe waits for nothing in a run without evaluations."""
+        waits = "patience" in self.given or self.training.eval_strategy != "no"
+        return early_stopping(self.training, self.run.patience if waits else 0)
 
     def value(self, name: str) -> Any:
         """The value of the argument of that name."""
