@@ -332,9 +332,9 @@ def test_no_model_is_one_clear_line(tmp_path, monkeypatch):
     [
         ({"--input": "new.csv"}, ["no column 'features', from which this model reads 6 numbers"]),
         ({"--input": "few.arff"}, ["few.arff has 5 features", "the model reads 6"]),
-        ({"--text_column": "text"}, ["`text_column` is of texts, but", "reads features"]),
-        ({"--max_length": "5"}, ["`max_length` is of texts"]),
-        ({"--batch_size": "5"}, ["`batch_size` is of texts"]),
+        ({"--text_column": "text"}, ["`text_column` is for texts, but", "reads features"]),
+        ({"--max_length": "5"}, ["`max_length` is for texts"]),
+        ({"--batch_size": "5"}, ["`batch_size` is for texts"]),
     ],
 )
 @pytest.mark.usefixtures("no_weights")

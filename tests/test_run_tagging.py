@@ -120,7 +120,7 @@ def test_a_loss_net_of_an_earlier_run_teaches_as_it_is(tmp_path):
     [
         ("--energy chian", "`energy` is 'chian'; of tag_sequence outputs it must be one of chain, chain_ge_a"),
         ("--task_loss focal", "`task_loss` is 'focal'; for tag sequences it must be one of cross_entropy, crf, unique"),
-        ("--task_loss unique_roles", "is about tags that begin a core role, .* and there is none among O, B-X"),
+        ("--task_loss unique_roles", "tags that begin a core role, .* found only O, B-X"),
         ("--loss ence", "`energy_loss` is 'ence'; it must be one of nce, ranking"),
         ("--dataset nowhere/at/all.conll", "nowhere/at/all.conll"),
         ("--loss_net_encoder peft", "a BiLSTM has no pretrained base to adapt"),
@@ -130,8 +130,8 @@ def test_a_loss_net_of_an_earlier_run_teaches_as_it_is(tmp_path):
         ("--num_layers 0", "`num_layers` is 0; it must be at least 1"),
         ("--energy tag_attention --global_size 0", "`global_size` is 0; this energy needs at least 1"),
         ("--energy chain_ge_a --global_size 0", "`global_size` is 0; this energy needs at least 1"),
-        ("--max_length 9", "`max_length` is of a Hugging Face encoder, but the task-net is a BiLSTM"),
-        ("--crf_learning_rate 0.1", "`crf_learning_rate` is set, but the task-net has no CRF"),
+        ("--max_length 9", "`max_length` is for a Hugging Face encoder, but the task-net is a BiLSTM"),
+        ("--crf_learning_rate 0.1", "`crf_learning_rate` is set, but the task-net lacks a CRF"),
     ],
 )
 def test_a_users_error_is_one_clear_line(tmp_path, flags, message):

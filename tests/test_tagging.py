@@ -330,7 +330,7 @@ def test_what_does_not_go_together_is_refused(tmp_path, folder):
     both, rows = tiny_tags.nets("bert", folder)
     with pytest.raises(ValueError, match="`task_loss` is 'focal'; for tag sequences it must be one of cross_entropy"):
         tiny_tags.trainer(tmp_path, both, rows, task_loss="focal")
-    with pytest.raises(ValueError, match="task_loss='crf' trains transitions .* this task-net has no CRF"):
+    with pytest.raises(ValueError, match="task_loss='crf' trains transitions .* this task-net lacks a CRF"):
         tiny_tags.trainer(tmp_path, both, rows, task_loss="crf")
     with pytest.raises(ValueError, match="one vector per row, but this loss-net reads one per token"):
         tiny_tags.trainer(tmp_path, both, rows, loss_net_feature_cache=str(tmp_path / "cache"))
