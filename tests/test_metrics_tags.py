@@ -146,7 +146,7 @@ def test_mistakes_are_named():
         tag_metrics([["O"], ["O"]], [["O"], ["O", "O"]], "bio")
     with pytest.raises(ValueError, match="1 predicted sequences and 0"):
         tag_metrics([["O"]], [], "bio")
-    with pytest.raises(ValueError, match="no token to score in 1 sequences"):
+    with pytest.raises(ValueError, match="no tokens to score in 1 sequences"):
         tag_metrics([[]], [[]], "plain")
     with pytest.raises(ValueError, match="plain tags have no spans"):
         span_counts([["N"]], [["N"]], "plain")

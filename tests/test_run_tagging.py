@@ -118,7 +118,7 @@ def test_a_loss_net_of_an_earlier_run_teaches_as_it_is(tmp_path):
 @pytest.mark.parametrize(
     "flags, message",
     [
-        ("--energy chian", "`energy` is 'chian'; of tag_sequence outputs it must be one of chain, chain_ge_a"),
+        ("--energy chian", "`energy` is 'chian'; for tag_sequence outputs it must be one of chain, chain_ge_a"),
         ("--task_loss focal", "`task_loss` is 'focal'; for tag sequences it must be one of cross_entropy, crf, unique"),
         ("--task_loss unique_roles", "tags that begin a core role, .* found only O, B-X"),
         ("--loss ence", "`energy_loss` is 'ence'; it must be one of nce, ranking"),

@@ -196,7 +196,7 @@ def test_figures_are_scikit_learns_of_the_known_labels():
     assert figures["exact_match"] == pytest.approx(np.mean(exact))
     by_label = label_report(P >= 0.4, Y, list("abcdef"))
     assert by_label["a"]["support"] == (Y[:, 0] == 1).sum() and by_label["c"]["support"] == 0
-    with pytest.raises(ValueError, match="no label of these 40 examples is known"):
+    with pytest.raises(ValueError, match="all labels of these 40 examples are unknown"):
         multilabel_metrics(P, np.full_like(Y, -1))
 
 

@@ -164,7 +164,7 @@ class TagSequenceSpace(OutputSpace):
         batch, length, _ = logits.shape
         shape = (length, batch, num_samples)  # T first: more padding does not change the other positions' draws
         noise = torch.rand(shape, device=logits.device, dtype=cumulative.dtype, generator=generator).transpose(0, 1)
-        noise = noise.contiguous().clamp_min_(torch.finfo(noise.dtype).eps / 2)  # 0 would draw the first tag whatever its p
+        noise = noise.contiguous().clamp_min_(torch.finfo(noise.dtype).eps / 2)  # 0 would draw a first tag of any p
         noise *= cumulative[..., -1:]  # the last value may differ slightly from 1
         tags = torch.searchsorted(cumulative, noise, right=True).clamp_max(logits.shape[-1] - 1)  # (B, T, K)
         return F.one_hot(tags.transpose(1, 2), logits.shape[-1]).to(cumulative.dtype)
