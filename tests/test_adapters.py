@@ -357,7 +357,7 @@ def test_several_active_adapters_are_refused(base, rows, tmp_path):
     seal = nets(base, "separate", adapter="pfeiffer")
     seal.task_net.add_adapter("language", config="seq_bn")
     seal.task_net.set_active_adapters(adapters.composition.Stack("language", "task"))
-    with pytest.raises(ValueError, match="has the active adapters language, task, of which the first alone would be"):
+    with pytest.raises(ValueError, match="has the active adapters language, task, but only the first would be"):
         trainer_of(seal, rows, tmp_path)
 
 

@@ -146,7 +146,7 @@ def test_class_weights_equal_those_of_torchs_loss(name):
     labels = torch.randint(0, 3, (4, 7), generator=GENERATOR)
     labels[1, 4:] = -100
     if name == "crf":
-        with pytest.raises(ValueError, match="`class_weight` is set, but CRFLoss takes no weights"):
+        with pytest.raises(ValueError, match="`class_weight` is set, but CRFLoss takes no class weights"):
             TagSequenceSpace(TAGS, TAG_TASK_LOSSES[name](TAGS, CRF(3))).weigh({"class_weight": weight})
         return
     space, plain = (TagSequenceSpace(TAGS, TAG_TASK_LOSSES[name](TAGS)) for _ in range(2))
@@ -241,7 +241,7 @@ def test_an_own_loss_of_another_shape_names_both(tmp_path):
         made.train()
     with pytest.raises(ValueError, match="`task_loss` and `compute_loss_func` are given"):
         trainer(tmp_path, own_loss=by_row, compute_loss_func=by_batch)
-    with pytest.raises(ValueError, match="`pos_weight` is set, but a `task_loss` of one's own takes no weights"):
+    with pytest.raises(ValueError, match="`pos_weight` is set, but a `task_loss` of one's own takes no class weights"):
         trainer(tmp_path, own_loss=by_row, pos_weight="sqrt")
     made, _ = trainer(tmp_path, with_weights(ROW_WEIGHTS), compute_loss_func=by_batch)
     with pytest.raises(ValueError, match="column `sample_weight`, but `compute_loss_func` gives one number"):

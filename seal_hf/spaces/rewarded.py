@@ -111,7 +111,7 @@ class RewardSpace(TagSequenceSpace):
         """What `of` found in the batch: the codes (B, T), and which rows lack gold (B, 1)."""
         if self.codes is None or self.without is None:
             raise ValueError(
-                f"The batch lacks the column `{REWARD_CODES}`, which the reward reads. Make the training rows with "
+                f"The batch has no column `{REWARD_CODES}`, which the reward reads. Make the training rows with "
                 "`reward_rows`."
             )
         return self.codes, self.without

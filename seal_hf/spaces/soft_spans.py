@@ -69,7 +69,7 @@ class SoftSpanF1:
         span = mask & first & self.begins[tags] & (closed > 0)  # at the position where it begins
 
         right = y_hat.gather(3, tags[:, None, :, None].expand(-1, y_hat.shape[1], -1, 1)).squeeze(3)  # (B, S, T)
-        longer = (y_hat[:, :, 1:] * self.prolongs[tags[:, :-1]].unsqueeze(1)).sum(3)  # no matmul: autocast would round it
+        longer = (y_hat[:, :, 1:] * self.prolongs[tags[:, :-1]].unsqueeze(1)).sum(3)  # autocast rounds matmuls
         longer = torch.cat([longer, y_hat.new_zeros(*y_hat.shape[:2], 1)], dim=2)[:, :, : mask.shape[1]]
         log = right.clamp_min(LEAST).log() + (1 - longer).clamp_min(LEAST).log() * last.unsqueeze(1)
         where = segment.unsqueeze(1).expand_as(log)
