@@ -102,7 +102,7 @@ def test_a_folded_net_that_is_folded_again_stays_as_it_is(tmp_path):
 
 def test_what_no_bias_can_hold_is_refused(tmp_path):
     both = nets("bert", "calibrated_f1", tmp_path / "net")
-    with pytest.raises(ValueError, match="the decoder is 'calibrated_f1', which is no threshold"):
+    with pytest.raises(ValueError, match="the decoder is 'calibrated_f1', not a threshold"):
         both.save_pretrained(tmp_path / "no", fold_decision=True)
     for decoder in ("expected_f1", "threshold+never_empty"):
         both.config.decisions = {**both.config.decisions, "decoder": decoder}

@@ -363,7 +363,7 @@ def test_a_trained_loss_net_teaches_another_task_net(tmp_path, folder):
     trainer.train()
     assert all(torch.equal(value, before[name]) for name, value in other.loss_net.state_dict().items())
     other.task_net.config.vocab_size += 1
-    with pytest.raises(ValueError, match="has `vocab_size` 18, the task-net 19: they read different ids"):
+    with pytest.raises(ValueError, match="has `vocab_size` 18, the task-net 19, so their ids differ"):
         load_loss_net(tmp_path, other.task_net)
 
 
