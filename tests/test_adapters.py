@@ -241,7 +241,7 @@ def test_an_adapter_without_a_loss_net_has_its_labels_and_threshold(mode, base, 
     kept = SealForMultiLabel.from_pretrained(tmp_path, id2label=names, num_labels=len(LABELS))
     assert kept.config.id2label == names
     names = dict(enumerate(reversed(LABELS)))
-    with pytest.raises(ValueError, match="has the labels asked for in another order"):
+    with pytest.raises(ValueError, match="has the data's labels in another order"):
         SealForMultiLabel.from_pretrained(tmp_path, id2label=names, num_labels=len(LABELS))
     data = SimpleNamespace(name="texts", kind="text", label_rates=None, label_names=list("wxyz"))
     assert SealForMultiLabel.for_data(data, tmp_path).config.id2label == dict(enumerate("wxyz"))

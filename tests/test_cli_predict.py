@@ -318,13 +318,13 @@ def test_no_model_is_one_clear_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("x")
     flags = ["--input", "new.csv", "--output", "out.csv"]
-    assert "nothing/here: no such folder here, nor in the cache of the Hub" in refusal(
+    assert "nothing/here: no such folder here or in the Hub's cache" in refusal(
         "--model", "nothing/here", *flags
     )
     for name in (tmp_path / "no", "./no", "runs/mine/no"):
         assert refusal("--model", name, *flags) == f"{name}: no such folder."
     assert "file is a file. Give the folder" in refusal("--model", "file", *flags)
-    assert "the Hub does not give it" in refusal("--model", "a name/b", *flags)
+    assert "cannot be read from the Hub" in refusal("--model", "a name/b", *flags)
 
 
 @pytest.mark.parametrize(
@@ -450,4 +450,4 @@ def test_a_model_and_rows_of_the_hub(texts, tmp_path):
     refused = [line for line in printed.splitlines() if line.startswith("refused:")]
     assert "user/alone has no loss-net" in refused[0] and "user/alone: no such folder here" in refused[1]
     assert "'user/texts' has no dev split; it has train, test." in refused[2]
-    assert "user/nothing: no such folder here, and the Hub does not give it" in refused[3]
+    assert "user/nothing: no such folder here, and it cannot be read from the Hub" in refused[3]

@@ -338,7 +338,7 @@ def test_roles_need_their_predicate(tmp_path, marker):
     for name, message in (
         ("new.txt", "the model reads `predicate` beside the words, and lines of text have none"),
         ("none.jsonl", "line 1: the row has the fields words; expected predicate"),
-        ("long.jsonl", r"long.jsonl, line 2: 3. sub-words, and the encoder takes .* in which its predicate must be"),
+        ("long.jsonl", r"long.jsonl, line 2: 3. sub-words, but the encoder takes .* its predicate must be among them"),
     ):
         with pytest.raises(ValueError, match=message):
             run(str(tmp_path / "model"), tmp_path / name, tmp_path / "other.jsonl")

@@ -227,5 +227,5 @@ def test_what_does_not_fit_is_refused():
         model.set_word_vectors(torch.zeros(20, 9))
     inputs = batch(model.config)
     for name in ("char_ids", "pos_ids"):
-        with pytest.raises(ValueError, match=f"configuration has `{name}`, which the batch has not"):
+        with pytest.raises(ValueError, match=f"configuration has `{name}`, but the batch lacks it"):
             model(**{key: value for key, value in inputs.items() if key != name})

@@ -189,12 +189,12 @@ def test_a_classifier_of_other_tags_starts_anew_and_one_that_has_more_is_kept(tm
         for path in tmp_path.glob(f"{kind}_*"):
             path.rename(folders[kind] / path.name.removeprefix(f"{kind}_"))
     saved = [*common, str(tmp_path / "first")]
-    with pytest.raises(ValueError, match=f"has 3 labels, and the data all but {TAGS[2]}. Name all 3 in the data"):
+    with pytest.raises(ValueError, match=f"has 3 labels, but the data lacks {TAGS[2]}. Name all 3 in the data"):
         run(tmp_path / "second", "--dataset", str(folders["fewer"]), *saved)
     with caplog.at_level("WARNING", "seal_hf"):
         run(tmp_path / "third", "--dataset", str(folders["other"]), "--scheme", "plain", *saved)
-    assert "has 3 labels, the data 4: it starts anew" in caplog.text
-    assert "is not of 4 tags: it starts anew" in caplog.text
+    assert "has 3 labels, the data 4: it gets fresh weights" in caplog.text
+    assert "does not have 4 tags: it gets fresh weights" in caplog.text
 
 
 def test_options_of_a_bilstm_beside_an_encoder_are_refused(tmp_path):

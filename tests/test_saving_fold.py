@@ -106,7 +106,7 @@ def test_what_no_bias_can_hold_is_refused(tmp_path):
         both.save_pretrained(tmp_path / "no", fold_decision=True)
     for decoder in ("expected_f1", "threshold+never_empty"):
         both.config.decisions = {**both.config.decisions, "decoder": decoder}
-        with pytest.raises(ValueError, match="no threshold"):
+        with pytest.raises(ValueError, match="not a threshold"):
             both.save_pretrained(tmp_path / "no", fold_decision=True)
     del both.config.decisions
     with pytest.raises(ValueError, match="no decision is stored"):

@@ -349,7 +349,7 @@ def test_a_metric_that_is_not_computed_is_named(tmp_path):
     [
         (dict(num_layers=0), "`num_layers` is 0; it must be at least 1"),
         (dict(hidden_size=-5), "`hidden_size` is -5"),
-        (dict(global_size=-1), "`global_size` is -1; it is a width, or 0"),
+        (dict(global_size=-1), "`global_size` is -1; it must be a width, or 0"),
         (dict(dropout=1.0), "`dropout` is 1.0; it must be at least 0 and below 1"),
     ],
 )
@@ -375,7 +375,7 @@ def test_adapters_that_would_not_come_back_are_refused(tmp_path):
     own, named = (AutoModelForSequenceClassification.from_config(tiny_config("bert")) for _ in range(2))
     own.add_adapter(peft.LoraConfig(target_modules=["query"]))
     named = peft.get_peft_model(named, peft.LoraConfig(target_modules=["query"]), adapter_name="task")
-    for model, message in ((own, "an adapter by transformers' own integration"), (named, "adapter is called 'task'")):
+    for model, message in ((own, "an adapter from transformers' own integration"), (named, "adapter is called 'task'")):
         with pytest.raises(ValueError, match=message):
             SealTrainer(model, tiny_run.arguments(tmp_path, "ce"))
         with pytest.raises(ValueError, match=message):

@@ -240,7 +240,7 @@ def most_tokens(tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig) ->
     """The limit of tokens that a net reads at once; None if neither its tokenizer nor its configuration states it."""
     if isinstance(config, WindowedConfig):
         return config.window_size
-    said = tokenizer.model_max_length if tokenizer.model_max_length < 10**12 else None  # no limit is a number of 31 digits
+    said = tokenizer.model_max_length if tokenizer.model_max_length < 10**12 else None  # no limit: 10**30
     return min(filter(None, (said, positions(config))), default=None)
 
 
