@@ -318,9 +318,7 @@ def test_no_model_is_one_clear_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("x")
     flags = ["--input", "new.csv", "--output", "out.csv"]
-    assert "nothing/here: no such folder here or in the Hub's cache" in refusal(
-        "--model", "nothing/here", *flags
-    )
+    assert "nothing/here: no such folder here or in the Hub's cache" in refusal("--model", "nothing/here", *flags)
     for name in (tmp_path / "no", "./no", "runs/mine/no"):
         assert refusal("--model", name, *flags) == f"{name}: no such folder."
     assert "file is a file. Give the folder" in refusal("--model", "file", *flags)

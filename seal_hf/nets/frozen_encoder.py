@@ -47,8 +47,7 @@ class FrozenEncoder:
         name = type(task_net).__name__
         if self.base is task_net or task_net.main_input_name != "input_ids":
             raise ValueError(
-                f"`freeze_encoder` is True, but {name} has no token encoder separate from its head. "
-                "Leave it out."
+                f"`freeze_encoder` is True, but {name} has no token encoder separate from its head. Leave it out."
             )
         self.flat = False
         self.pooler: nn.Module | None = None

@@ -197,8 +197,7 @@ class OutputSpace(ABC):
         """Raise ValueError if this space does not support this Δ."""
         if kind not in self.costs:
             raise ValueError(
-                f"`margin_cost` is {kind!r}; for {self.name} outputs it must be one of "
-                f"{', '.join(self.costs)}."
+                f"`margin_cost` is {kind!r}; for {self.name} outputs it must be one of {', '.join(self.costs)}."
             )
 
     def shape(self, features: Tensor, num_labels: int) -> tuple[int, ...]:
