@@ -304,7 +304,7 @@ def test_a_mistake_is_one_clear_line_before_the_model_is_loaded(texts, tmp_path,
         ({"model_type": "seal_loss_net"}, ["another kind of model, a model of type 'seal_loss_net'"]),
         ({"architectures": ["BertForTokenClassification"], "id2label": {"0": "O"}}, ["`split` is an option of label"]),
         ("{", ["config.json is not readable as JSON"]),
-        (None, ["holds no model: neither config.json nor adapter_config.json"]),
+        (None, ["holds no model: it has neither config.json nor adapter_config.json"]),
     ],
 )
 def test_another_model_is_one_clear_line(tmp_path, options, words):

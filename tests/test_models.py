@@ -117,7 +117,7 @@ def test_features_are_for_a_saved_mlp_and_no_model_of_texts(bert, tmp_path, capl
     with pytest.raises(ValueError, match="/bert', a model of type 'bert', but 'rows' is feature data, .* --dataset"):
         SealForMultiLabel.for_data(data, bert)
     wider = SimpleNamespace(**{**vars(data), "num_features": 7})
-    with pytest.raises(ValueError, match="/mlp', which reads 6 features, but 'rows' has 7. Give the data"):
+    with pytest.raises(ValueError, match="/mlp', which reads 6 features, but 'rows' has 7. Use the data"):
         SealForMultiLabel.for_data(wider, tmp_path / "mlp")
     texts = SimpleNamespace(**{**vars(data), "kind": "text"})
     with pytest.raises(
@@ -265,7 +265,7 @@ def test_a_saved_loss_net_keeps_its_encoder_and_number_of_labels(bert, tmp_path,
     assert seal.loss_net.config.encoder_mode == "shared"
     with pytest.raises(ValueError, match="num_labels=6"):
         SealForMultiLabel.from_pretrained(tmp_path / "saved", num_labels=6)
-    with pytest.raises(ValueError, match="loss-net in .* has 4 labels, the task-net 6. Give fresh_loss_net=True"):
+    with pytest.raises(ValueError, match="loss-net in .* has 4 labels, the task-net 6. Pass fresh_loss_net=True"):
         SealForMultiLabel.from_pretrained(tmp_path / "saved", num_labels=6, ignore_mismatched_sizes=True)
     with pytest.raises(ValueError, match="`encoder_mode` is 'own'; it must be one of"):
         SealForMultiLabel.from_pretrained(bert, loss_net_encoder="own")

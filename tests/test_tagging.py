@@ -225,7 +225,7 @@ def test_tags_that_are_decoded_together_are_asked_which_positions_count(tmp_path
     lengths = [len(row) for row in expected]
     del rows.padding["labels"], rows.ragged["labels"]
     if kind == "bert":
-        with pytest.raises(ValueError, match="`mask` is missing.* A trainer takes it from `labels`"):
+        with pytest.raises(ValueError, match="`mask` is missing.* For a trainer, give `labels`"):
             trainer.predict(rows)
     else:
         found = trainer.predict(rows).predictions

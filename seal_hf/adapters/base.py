@@ -132,5 +132,5 @@ class AdapterLibrary(ABC):
     def from_folder(
         self, folder: str | Path, auto_class: type[_BaseAutoModelClass], **kwargs: Any
     ) -> PreTrainedModel | None:
-        """The task-net that `save` wrote, on its base, which `auto_class` loads; None if another library or none wrote
-        the folder."""
+        """The task-net that `save` wrote, on its base, which `auto_class` loads; None if the folder is not of this
+        library."""
