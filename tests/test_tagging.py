@@ -325,7 +325,7 @@ def test_an_adapter_trains_is_merged_and_the_saved_root_is_a_plain_model(tmp_pat
 
 
 def test_what_does_not_go_together_is_refused(tmp_path, folder):
-    with pytest.raises(ValueError, match="`energy` is 'multilabel'; of tag_sequence outputs .* chain, chain_ge_a"):
+    with pytest.raises(ValueError, match="`energy` is 'multilabel'; for tag_sequence outputs .* chain, chain_ge_a"):
         tiny_tags.nets("bilstm", folder, energy="multilabel")
     both, rows = tiny_tags.nets("bert", folder)
     with pytest.raises(ValueError, match="`task_loss` is 'focal'; for tag sequences it must be one of cross_entropy"):
