@@ -241,12 +241,12 @@ def test_an_adapter_without_a_loss_net_has_its_labels_and_threshold(mode, base, 
     kept = SealForMultiLabel.from_pretrained(tmp_path, id2label=names, num_labels=len(LABELS))
     assert kept.config.id2label == names
     names = dict(enumerate(reversed(LABELS)))
-    with pytest.raises(ValueError, match="has the labels asked for in another order"):
+    with pytest.raises(ValueError, match="has the data's labels in another order"):
         SealForMultiLabel.from_pretrained(tmp_path, id2label=names, num_labels=len(LABELS))
     data = SimpleNamespace(name="texts", kind="text", label_rates=None, label_names=list("wxyz"))
     assert SealForMultiLabel.for_data(data, tmp_path).config.id2label == dict(enumerate("wxyz"))
     data.label_names.append("more")
-    with pytest.raises(ValueError, match="it is saved with an adapter, .* Start from the model that the adapter"):
+    with pytest.raises(ValueError, match="it is saved with an adapter .* Start from the model that the adapter"):
         SealForMultiLabel.for_data(data, tmp_path)
 
 
@@ -309,7 +309,7 @@ def test_prompts_whose_encoder_is_lost_and_shared_features_with_virtual_tokens_a
         with pytest.raises(ValueError, match=f"The adapter is {kind}, whose prompt encoder PEFT does not save"):
             trainer_of(nets(base, "separate", adapter=config), rows, tmp_path / "other")
     shared = nets(base, "shared", adapter=peft.PromptTuningConfig(**size))
-    with pytest.raises(ValueError, match="positions, its input .*, as with virtual tokens"):
+    with pytest.raises(ValueError, match="positions, but its input .*, as with virtual tokens"):
         trainer_of(shared, rows, tmp_path / "shared").train()
 
 
@@ -357,7 +357,7 @@ def test_several_active_adapters_are_refused(base, rows, tmp_path):
     seal = nets(base, "separate", adapter="pfeiffer")
     seal.task_net.add_adapter("language", config="seq_bn")
     seal.task_net.set_active_adapters(adapters.composition.Stack("language", "task"))
-    with pytest.raises(ValueError, match="has the active adapters language, task, of which the first alone would be"):
+    with pytest.raises(ValueError, match="has the active adapters language, task, but only the first would be"):
         trainer_of(seal, rows, tmp_path)
 
 

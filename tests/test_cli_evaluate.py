@@ -223,4 +223,4 @@ def test_options_of_tables_are_refused_for_arff(features, tmp_path):
     source = arff(tmp_path / "new.arff", np.zeros((2, 6)), np.zeros((2, 4)))
     for flags in (["--label_column", "mood"], ["--label_format", "ids"]):
         message = refusal("--model", features[1], "--input", source, *flags)
-        assert f"`{flags[0][2:]}` is of tables, but" in message and "is ARFF" in message
+        assert f"`{flags[0][2:]}` is for tables, but" in message and "is ARFF" in message

@@ -304,7 +304,7 @@ def test_a_mistake_is_one_clear_line_before_the_model_is_loaded(texts, tmp_path,
         ({"model_type": "seal_loss_net"}, ["another kind of model, a model of type 'seal_loss_net'"]),
         ({"architectures": ["BertForTokenClassification"], "id2label": {"0": "O"}}, ["`split` is an option of label"]),
         ("{", ["config.json is not readable as JSON"]),
-        (None, ["holds no model: neither config.json nor adapter_config.json"]),
+        (None, ["holds no model: it has neither config.json nor adapter_config.json"]),
     ],
 )
 def test_another_model_is_one_clear_line(tmp_path, options, words):
@@ -318,13 +318,11 @@ def test_no_model_is_one_clear_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("x")
     flags = ["--input", "new.csv", "--output", "out.csv"]
-    assert "nothing/here: no such folder here, nor in the cache of the Hub" in refusal(
-        "--model", "nothing/here", *flags
-    )
+    assert "nothing/here: no such folder here or in the Hub's cache" in refusal("--model", "nothing/here", *flags)
     for name in (tmp_path / "no", "./no", "runs/mine/no"):
         assert refusal("--model", name, *flags) == f"{name}: no such folder."
     assert "file is a file. Give the folder" in refusal("--model", "file", *flags)
-    assert "the Hub does not give it" in refusal("--model", "a name/b", *flags)
+    assert "cannot be read from the Hub" in refusal("--model", "a name/b", *flags)
 
 
 @pytest.mark.parametrize(
@@ -332,9 +330,9 @@ def test_no_model_is_one_clear_line(tmp_path, monkeypatch):
     [
         ({"--input": "new.csv"}, ["no column 'features', from which this model reads 6 numbers"]),
         ({"--input": "few.arff"}, ["few.arff has 5 features", "the model reads 6"]),
-        ({"--text_column": "text"}, ["`text_column` is of texts, but", "reads features"]),
-        ({"--max_length": "5"}, ["`max_length` is of texts"]),
-        ({"--batch_size": "5"}, ["`batch_size` is of texts"]),
+        ({"--text_column": "text"}, ["`text_column` is for texts, but", "reads features"]),
+        ({"--max_length": "5"}, ["`max_length` is for texts"]),
+        ({"--batch_size": "5"}, ["`batch_size` is for texts"]),
     ],
 )
 @pytest.mark.usefixtures("no_weights")
@@ -450,4 +448,4 @@ def test_a_model_and_rows_of_the_hub(texts, tmp_path):
     refused = [line for line in printed.splitlines() if line.startswith("refused:")]
     assert "user/alone has no loss-net" in refused[0] and "user/alone: no such folder here" in refused[1]
     assert "'user/texts' has no dev split; it has train, test." in refused[2]
-    assert "user/nothing: no such folder here, and the Hub does not give it" in refused[3]
+    assert "user/nothing: no such folder here, and it cannot be read from the Hub" in refused[3]

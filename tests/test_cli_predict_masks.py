@@ -275,5 +275,5 @@ def test_mistakes_are_said_in_one_line_before_the_model_is_loaded(
 
 def test_a_folder_without_an_image_processor_is_one_clear_line(saved, images, tmp_path):
     shutil.copytree(saved.path, tmp_path / "bare", ignore=shutil.ignore_patterns("preprocessor_config.json"))
-    with pytest.raises(ValueError, match="bare holds no image processor to read images with. Save the one"):
+    with pytest.raises(ValueError, match="bare has no image processor to read images. Save the one"):
         run(str(tmp_path / "bare"), images / "new", tmp_path / "masks")

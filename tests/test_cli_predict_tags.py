@@ -338,7 +338,7 @@ def test_roles_need_their_predicate(tmp_path, marker):
     for name, message in (
         ("new.txt", "the model reads `predicate` beside the words, and lines of text have none"),
         ("none.jsonl", "line 1: the row has the fields words; expected predicate"),
-        ("long.jsonl", r"long.jsonl, line 2: 3. sub-words, and the encoder takes .* in which its predicate must be"),
+        ("long.jsonl", r"long.jsonl, line 2: 3. sub-words, but the encoder takes .* its predicate must be among them"),
     ):
         with pytest.raises(ValueError, match=message):
             run(str(tmp_path / "model"), tmp_path / name, tmp_path / "other.jsonl")
@@ -401,7 +401,7 @@ def test_a_tag_that_the_model_does_not_know(saved, tmp_path, capsys):
         (["--output", "out.conll", "--energy", "true"], "`energy` is True, but columns hold a value per word"),
         (["--output", "out.tsv", "--probabilities", "all"], "`probabilities` is 'all', but columns hold a value"),
         (["--output", "out.jsonl", "--decoder", "viterbi"], "`decoder` is 'viterbi'; this task-net has independent"),
-        (["--output", "out.jsonl", "--max_length", "8"], "`max_length` is of a Hugging Face encoder"),
+        (["--output", "out.jsonl", "--max_length", "8"], "`max_length` is for a Hugging Face encoder"),
         (["--output", "out.jsonl", "--word_column", "tokens"], "`word_column` is 'tokens'; columns of this format"),
         (["--output", "out.jsonl", "--word_column", "3"], "1 columns, and `word_column` is 3"),
         (["--output", "out.jsonl", "--batch_size", "0"], "'0' is not a whole number of at least 1"),

@@ -108,7 +108,7 @@ def test_a_loss_net_that_cross_entropy_replaces_is_named(tmp_path, caplog):
     tiny_run.make(tmp_path)[0].save_model()
     with caplog.at_level(logging.WARNING, logger="seal_hf"):
         tiny_run.make(tmp_path, "ce")[0].save_model()
-    assert f"{tmp_path}/_loss_net, the loss-net of an earlier run, is removed" in caplog.text
+    assert f"Removed {tmp_path}/_loss_net, the loss-net of an earlier run" in caplog.text
     assert not (tmp_path / "_loss_net").exists()
 
 

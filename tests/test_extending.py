@@ -81,7 +81,7 @@ class Child(Undecorated):
     ],
 )
 def test_an_option_whose_value_would_be_ignored_is_named(kind, message):
-    with pytest.raises(TypeError, match=f"{message}, which is no field of .*: make the class a dataclass"):
+    with pytest.raises(TypeError, match=f"{message}, .*make the class a dataclass"):
         kind.from_arguments(arguments())
 
 
@@ -190,12 +190,12 @@ def test_cross_entropy_leaves_aside_what_is_of_energy_losses(tmp_path):
             lambda: TagSequenceSpace(["O"], score="spanf1"),
             "`tag_score` is 'spanf1'; it must",
         ),
-        (lambda: MultiLabelSpace(relaxed_mass=5.0), "`relaxed_mass` is 5.0; it is a share, above 0 and at most 1"),
+        (lambda: MultiLabelSpace(relaxed_mass=5.0), "`relaxed_mass` is 5.0; .* above 0 and at most 1"),
         (lambda: MultiLabelSpace().cost(torch.ones(1, 1, 2), torch.ones(1, 2), "iou"), "`margin_cost` is 'iou'"),
         (lambda: BinaryMaskSpace().cost(torch.ones(1, 1, 2, 2), torch.ones(1, 2, 2), "L1"), "`margin_cost` is 'L1'"),
         (
             lambda: TagSequenceSpace(["O"]).cost(torch.ones(1, 1, 2, 1), torch.ones(1, 2, 1), "L1"),
-            "`margin_cost` is 'L1', which tag_sequence outputs do not have",
+            "`margin_cost` is 'L1'; for tag_sequence outputs",
         ),
     ],
 )

@@ -252,8 +252,8 @@ def test_resumed_equals_uninterrupted_to_the_bit(tmp_path, kind):
             dict(loss="nce"),
             "cost_augmented.safetensors, the cost-augmented network of energy_loss='infnet_plus', is mi",
         ),
-        (dict(cost_augmented_network="separated"), "is 'separated', and `cost_augmented_network` is 'stacked'"),
-        (dict(cost_augmented_network="shared"), "is 'shared', and `cost_augmented_network` is 'stacked'"),
+        (dict(cost_augmented_network="separated"), "is 'separated', but `cost_augmented_network` is 'stacked'"),
+        (dict(cost_augmented_network="shared"), "is 'shared', but `cost_augmented_network` is 'stacked'"),
     ],
 )
 def test_a_checkpoint_of_another_run_is_refused_and_nothing_is_changed(tmp_path, earlier, message):

@@ -384,7 +384,7 @@ def test_subsets_by_name():
     with pytest.raises(ValueError, match="regular expression"):
         select_parameters(model, "nothing of this name")
     with pytest.raises(
-        ValueError, match="`hypergradient_parameters` is 'scores\\(', which is no regular expression: miss"
+        ValueError, match="`hypergradient_parameters` is 'scores\\(', which is not a regular expression: miss"
     ):
         select_parameters(model, "scores(")
 

@@ -104,7 +104,7 @@ def test_of_many_labels_the_bounds_rule_out_no_size_that_is_best(monkeypatch):
 
 
 def test_another_number_of_labels_is_refused():
-    with pytest.raises(ValueError, match="the hierarchy is of 3 labels, but there are 4"):
+    with pytest.raises(ValueError, match="the hierarchy has 3 labels, but the rows have 4"):
         decode_closed_f1(np.full((1, 4), 0.5), Hierarchy(((),) * 3))
 
 
@@ -129,7 +129,7 @@ def test_a_hierarchy_gives_a_decoder_that_is_fitted_and_chosen_like_the_others()
     scores = LabelDecisions.cross_fitted(p, labels, fitted.names, hierarchy=TREE)
     assert set(scores) == set(fitted.names)
     assert LabelDecisions.fit(p, labels, hierarchy=TREE, decoder="closed_f1").decoder == "closed_f1"
-    with pytest.raises(ValueError, match="`decoder` is 'closed_f1', but the labels have no hierarchy: --hierarchy"):
+    with pytest.raises(ValueError, match="`decoder` is 'closed_f1', but the labels lack a hierarchy: .*--hierarchy"):
         LabelDecisions.fit(p, labels, decoder="closed_f1")
 
 

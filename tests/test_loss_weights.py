@@ -85,7 +85,7 @@ def test_a_weight_of_two_is_a_label_twice_and_other_losses_refuse_it(name):
     loss, logits = TASK_LOSSES[name](), torch.randn(4, 3, generator=GENERATOR)
     labels = (logits > 0.3).float().flip(1)
     if name in ("zlpr", "ranking"):
-        with pytest.raises(ValueError, match=r"`label_weight` is set, but .* takes no weights of classes"):
+        with pytest.raises(ValueError, match=r"`label_weight` is set, but .* takes no class weights"):
             loss.weigh({"label_weight": torch.ones(3)})
         return
     twice = [0, 1, 1, 2]
@@ -146,7 +146,7 @@ def test_class_weights_equal_those_of_torchs_loss(name):
     labels = torch.randint(0, 3, (4, 7), generator=GENERATOR)
     labels[1, 4:] = -100
     if name == "crf":
-        with pytest.raises(ValueError, match="`class_weight` is set, but CRFLoss takes no weights"):
+        with pytest.raises(ValueError, match="`class_weight` is set, but CRFLoss takes no class weights"):
             TagSequenceSpace(TAGS, TAG_TASK_LOSSES[name](TAGS, CRF(3))).weigh({"class_weight": weight})
         return
     space, plain = (TagSequenceSpace(TAGS, TAG_TASK_LOSSES[name](TAGS)) for _ in range(2))
@@ -175,8 +175,8 @@ def test_class_weights_equal_those_of_torchs_loss(name):
         ({"pos_weight": [1.0, 2.0]}, "`pos_weight` has 2 weights, and there are 6 labels"),
         ({"pos_weight": "balance"}, "`pos_weight` is 'balance', which is no readable file"),
         ({"label_weight": "balanced"}, "`label_weight` is 'balanced', which is no readable file"),
-        ({"class_weight": "balanced"}, "`class_weight` is set, which multi_label outputs do not have"),
-        ({"pos_weight": "sqrt", "task_loss": "zlpr"}, "`pos_weight` is set, but ZLPR takes no weights of classes"),
+        ({"class_weight": "balanced"}, "`class_weight` is set, but multi_label outputs do not support it"),
+        ({"pos_weight": "sqrt", "task_loss": "zlpr"}, "`pos_weight` is set, but ZLPR takes no class weights"),
     ],
 )
 def test_a_mistake_in_weights_is_one_clear_error(tmp_path, options, message):
@@ -241,7 +241,7 @@ def test_an_own_loss_of_another_shape_names_both(tmp_path):
         made.train()
     with pytest.raises(ValueError, match="`task_loss` and `compute_loss_func` are given"):
         trainer(tmp_path, own_loss=by_row, compute_loss_func=by_batch)
-    with pytest.raises(ValueError, match="`pos_weight` is set, but a `task_loss` of one's own takes no weights"):
+    with pytest.raises(ValueError, match="`pos_weight` is set, but a `task_loss` of one's own takes no class weights"):
         trainer(tmp_path, own_loss=by_row, pos_weight="sqrt")
     made, _ = trainer(tmp_path, with_weights(ROW_WEIGHTS), compute_loss_func=by_batch)
     with pytest.raises(ValueError, match="column `sample_weight`, but `compute_loss_func` gives one number"):

@@ -142,11 +142,11 @@ def test_mistakes_are_named():
     for kind, names, message in (("tree", BIO, "`kind` is 'tree'"), ("bio", BIOES, "bioes"), ("srl", ["N"], "plain")):
         with pytest.raises(ValueError, match=message):
             tagging_compute_metrics(names, kind)
-    with pytest.raises(ValueError, match="sequence 1 has 1 predicted tags and 2 of gold"):
+    with pytest.raises(ValueError, match="sequence 1 has 1 predicted and 2 gold tags"):
         tag_metrics([["O"], ["O"]], [["O"], ["O", "O"]], "bio")
-    with pytest.raises(ValueError, match="1 predicted sequences and 0"):
+    with pytest.raises(ValueError, match="1 predicted and 0 gold sequences"):
         tag_metrics([["O"]], [], "bio")
-    with pytest.raises(ValueError, match="no token to score in 1 sequences"):
+    with pytest.raises(ValueError, match="no tokens to score in 1 sequences"):
         tag_metrics([[]], [[]], "plain")
     with pytest.raises(ValueError, match="plain tags have no spans"):
         span_counts([["N"]], [["N"]], "plain")

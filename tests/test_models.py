@@ -109,7 +109,7 @@ def test_features_are_for_a_saved_mlp_and_no_model_of_texts(bert, tmp_path, capl
     assert_equal_nets(first, again, tiny_inputs("mlp"))
     with caplog.at_level("WARNING", "seal_hf"):
         again = SealForMultiLabel.for_data(data, tmp_path / "mlp", hidden_size=64, dropout=0.7)
-    assert "The saved task-net has hidden_size 8, and keeps it; 64 was asked for." in caplog.text
+    assert "The saved task-net keeps its hidden_size 8; 64 is ignored." in caplog.text
     again.save_pretrained(tmp_path / "again")
     for seal in (again, SealForMultiLabel.from_pretrained(tmp_path / "again")):
         assert seal.config.dropout == 0.7 and seal.config.hidden_size == 8
@@ -117,7 +117,7 @@ def test_features_are_for_a_saved_mlp_and_no_model_of_texts(bert, tmp_path, capl
     with pytest.raises(ValueError, match="/bert', a model of type 'bert', but 'rows' is feature data, .* --dataset"):
         SealForMultiLabel.for_data(data, bert)
     wider = SimpleNamespace(**{**vars(data), "num_features": 7})
-    with pytest.raises(ValueError, match="/mlp', which reads 6 features, but 'rows' has 7. Give the data"):
+    with pytest.raises(ValueError, match="/mlp', which reads 6 features, but 'rows' has 7. Use the data"):
         SealForMultiLabel.for_data(wider, tmp_path / "mlp")
     texts = SimpleNamespace(**{**vars(data), "kind": "text"})
     with pytest.raises(
@@ -209,7 +209,7 @@ def test_a_classifier_for_other_labels_starts_anew_on_request(tmp_path):
     config = tiny_config("bert")
     config.num_labels, config.problem_type = 7, "single_label_classification"
     AutoModelForSequenceClassification.from_config(config).save_pretrained(tmp_path / "plain")
-    with pytest.raises(ValueError, match="shapes asked for .num_labels=4.*ignore_mismatched_sizes=True"):
+    with pytest.raises(ValueError, match="requested shapes .num_labels=4.*ignore_mismatched_sizes=True"):
         SealForMultiLabel.from_pretrained(tmp_path / "plain", num_labels=4)
     data = SimpleNamespace(kind="text", label_names=LABELS, name="texts", label_rates=np.array([0.1, 0.2, 0.5, 0.9]))
     seal = SealForMultiLabel.for_data(data, tmp_path / "plain", ignore_mismatched_sizes=True)
@@ -261,11 +261,11 @@ def test_a_saved_loss_net_keeps_its_encoder_and_number_of_labels(bert, tmp_path,
     SealForMultiLabel.from_pretrained(bert, loss_net_encoder="shared").save_pretrained(tmp_path / "saved")
     with caplog.at_level("WARNING", "seal_hf"):
         seal = SealForMultiLabel.from_pretrained(tmp_path / "saved", loss_net_encoder="separate")
-    assert "has loss_net_encoder 'shared' and keeps it; 'separate' was asked for." in caplog.text
+    assert "keeps its loss_net_encoder 'shared'; 'separate' is ignored." in caplog.text
     assert seal.loss_net.config.encoder_mode == "shared"
     with pytest.raises(ValueError, match="num_labels=6"):
         SealForMultiLabel.from_pretrained(tmp_path / "saved", num_labels=6)
-    with pytest.raises(ValueError, match="loss-net in .* has 4 labels, the task-net 6. Give fresh_loss_net=True"):
+    with pytest.raises(ValueError, match="loss-net in .* has 4 labels, the task-net 6. Pass fresh_loss_net=True"):
         SealForMultiLabel.from_pretrained(tmp_path / "saved", num_labels=6, ignore_mismatched_sizes=True)
     with pytest.raises(ValueError, match="`encoder_mode` is 'own'; it must be one of"):
         SealForMultiLabel.from_pretrained(bert, loss_net_encoder="own")
@@ -302,7 +302,7 @@ def test_a_saved_loss_net_keeps_its_energy_and_says_so(tmp_path, caplog):
     data = SimpleNamespace(**vars(FEATURES), label_rates=None)
     with caplog.at_level("WARNING", "seal_hf"):
         again = SealForMultiLabel.for_data(data, tmp_path, energy="pairwise", global_size=5)
-    assert "has energy 'multilabel' and keeps it; 'pairwise' was asked for." in caplog.text
+    assert "keeps its energy 'multilabel'; 'pairwise' is ignored." in caplog.text
     assert again.loss_net.config.energy == "multilabel" and "global_size" not in caplog.text
 
 
@@ -343,7 +343,7 @@ def test_a_classifier_of_the_same_labels_in_another_order_is_refused(tmp_path, c
     data = SimpleNamespace(**vars(FEATURES), label_rates=None)
     SealForMultiLabel.for_data(data, hidden_size=8).save_pretrained(tmp_path / "mlp")
     turned = SimpleNamespace(**{**vars(data), "label_names": LABELS[::-1]})
-    with pytest.raises(ValueError, match=f"/mlp has the labels asked for in another order: {', '.join(LABELS)}. Give"):
+    with pytest.raises(ValueError, match=f"/mlp has the data's labels in another order: {', '.join(LABELS)}. Give"):
         SealForMultiLabel.for_data(turned, tmp_path / "mlp")
     AutoModel.from_pretrained(tmp_path / "mlp").save_pretrained(tmp_path / "encoder")  # its config names labels too
     SealForMultiLabel.for_data(turned, tmp_path / "encoder")
@@ -357,7 +357,7 @@ def test_a_classifier_of_the_same_labels_in_another_order_is_refused(tmp_path, c
 def test_folders_of_another_kind_are_named(tmp_path):
     FCNForSemanticSegmentation(FCNConfig()).save_pretrained(tmp_path / "masks")
     with pytest.raises(
-        ValueError, match="/masks holds a model of type 'seal_fcn', which is no task-net of a SealForMu"
+        ValueError, match="/masks holds a model of type 'seal_fcn', which cannot be the task-net of a SealForMu"
     ):
         SealForMultiLabel.from_pretrained(tmp_path / "masks")
     with pytest.raises(OSError, match="/nowhere: no such folder"):
@@ -367,11 +367,11 @@ def test_folders_of_another_kind_are_named(tmp_path):
 def test_a_classifier_of_other_labels_starts_anew_and_one_that_has_more_is_kept(bert, tmp_path, caplog):
     SealForMultiLabel.from_pretrained(bert, **LABELLED).save_pretrained(tmp_path)
     texts = SimpleNamespace(name="texts", kind="text", label_rates=None, label_names=list(LABELS[:-1]))
-    with pytest.raises(ValueError, match=f"has 4 labels, and the data all but {LABELS[-1]}. Name all 4 in the data"):
+    with pytest.raises(ValueError, match=f"has 4 labels, but the data lacks {LABELS[-1]}. Name all 4 in the data"):
         SealForMultiLabel.for_data(texts, tmp_path)
     texts.label_names = [*LABELS, "more"]
     with caplog.at_level("WARNING", "seal_hf"):
         seal = SealForMultiLabel.for_data(texts, tmp_path)
-    assert "has 4 labels, the data 5: it starts anew." in caplog.text
+    assert "has 4 labels, the data 5: it gets fresh weights." in caplog.text
     assert seal.config.num_labels == seal.loss_net.config.num_labels == 5
     assert list(seal.loss_net.config.id2label.values()) == texts.label_names

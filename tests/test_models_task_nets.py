@@ -176,14 +176,14 @@ def test_sizes_are_measured_where_the_config_does_not_say_them(tmp_path):
     seal = SealForMultiLabel.from_task_net(own, loss_net_encoder="shared", inputs=inputs)
     assert seal.loss_net.config.feature_size == 12
     tiny_run.run(tmp_path, nets=seal, encoder="shared", max_steps=2)
-    with pytest.raises(ValueError, match="The feature size of OwnNet is unknown: .* give `inputs=`"):
+    with pytest.raises(ValueError, match="The feature size of OwnNet is unknown: .* pass `inputs=`"):
         SealForMultiLabel.from_task_net(own, loss_net_encoder="shared")
     own.head = nn.Linear(12, 9)
     with pytest.raises(
         ValueError, match=f"logits of OwnNet have 9 labels, but its config.num_labels is {config.num_labels}"
     ):
         SealForMultiLabel.from_task_net(own, loss_net_encoder="shared", inputs=inputs)
-    with pytest.raises(ValueError, match="OwnNet has no encoder that could be copied: .* or use 'shared'"):
+    with pytest.raises(ValueError, match="OwnNet has no encoder to copy: .* or use 'shared'"):
         SealForMultiLabel.from_task_net(OwnNet(config), inputs=inputs)
     with pytest.raises(TypeError, match="SealForMultiLabel.from_task_net takes a PreTrainedModel, .* found Linear"):
         SealForMultiLabel.from_task_net(nn.Linear(3, 4))

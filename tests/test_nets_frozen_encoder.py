@@ -137,7 +137,7 @@ def test_what_cannot_be_frozen_is_refused_by_name(base, tmp_path):
     assert "`hypergradient` is 'cg'" in refusal(nets(bert, "shared"), tmp_path, **wants)
     assert "`train_dataset` is a Dataset" in refusal(nets(bert, "shared"), tmp_path, tiny_texts(8))
     mlp = SealForMultiLabel.from_pretrained(_mlp(tmp_path), **LABELLED)
-    assert "MLPForMultiLabel has no encoder of tokens" in refusal(mlp, tmp_path, TensorRows(tiny_features(8)))
+    assert "MLPForMultiLabel has no token encoder" in refusal(mlp, tmp_path, TensorRows(tiny_features(8)))
 
 
 def _mlp(folder):

@@ -218,14 +218,14 @@ def test_a_new_net_starts_as_ma_and_hovys():
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(ValueError, match="`hidden_size` is 7; each direction has half of it"):
+    with pytest.raises(ValueError, match="`hidden_size` is 7; it must be even"):
         BiLSTMConfig(hidden_size=7)
     with pytest.raises(ValueError, match="`char_kernel` is 2; .* must be odd"):
         BiLSTMConfig(char_kernel=2)
     model = net()
-    with pytest.raises(ValueError, match=r"word vectors are \(20, 9\), the word table is \(20, 8\)"):
+    with pytest.raises(ValueError, match=r"word vectors have shape \(20, 9\), but the word table has \(20, 8\)"):
         model.set_word_vectors(torch.zeros(20, 9))
     inputs = batch(model.config)
     for name in ("char_ids", "pos_ids"):
-        with pytest.raises(ValueError, match=f"configuration has `{name}`, which the batch has not"):
+        with pytest.raises(ValueError, match=f"configuration has `{name}`, but the batch lacks it"):
             model(**{key: value for key, value in inputs.items() if key != name})

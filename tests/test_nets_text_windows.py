@@ -175,9 +175,9 @@ def test_the_program_reads_whole_texts_and_its_card_says_what_it_needs(base, tmp
 def test_what_windows_cannot_be_is_refused(base):
     with pytest.raises(ValueError, match="`adapter` is 'lora', but the task-net, Windowed.* reads texts in windows"):
         nets(base(), adapter="lora")
-    with pytest.raises(ValueError, match="`window_size` is 2; with special tokens a window has at least 3"):
+    with pytest.raises(ValueError, match="`window_size` is 2; with special tokens it must be at least 3"):
         WindowedConfig(window_size=2, before=[2], after=[3])
-    with pytest.raises(ValueError, match="`stride` is 9; it is at least 1 and at most the words of a window, 6"):
+    with pytest.raises(ValueError, match="`stride` is 9; it must be from 1 to the number of words in a window, 6"):
         WindowedConfig(window_size=8, stride=9, before=[2], after=[3])
     with pytest.raises(ValueError, match="`long_texts` is 'window'"):
         SealForMultiLabel.from_pretrained(base(), long_texts="window", **LABELLED)

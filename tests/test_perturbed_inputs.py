@@ -111,7 +111,7 @@ def test_batch_statistics_are_used_and_not_kept():
 
 def test_there_is_no_probability():
     space = BinaryMaskSpace(sample_coherence="inputs")
-    with pytest.raises(ValueError, match="sample_coherence='inputs' have no probability in closed form"):
+    with pytest.raises(ValueError, match="sample_coherence='inputs' have no closed-form probability"):
         space.log_noise(torch.zeros(1, 4, 4), torch.zeros(1, 2, 4, 4))
     with pytest.raises(ValueError, match="needs the task-net"):
         space.sample(torch.zeros(1, 4, 4), 2, torch.Generator())

@@ -197,7 +197,7 @@ def test_a_folder_without_a_task_net_is_refused(checkpoint, tmp_path):
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path):
-    assert_refused(tmp_path / "nowhere", tmp_path, ValueError, "is no whole checkpoint: there is no such folder")
+    assert_refused(tmp_path / "nowhere", tmp_path, ValueError, "is not a whole checkpoint: there is no such folder")
 
 
 # --- the best, and the last good checkpoint --------------------------------------------------------------------------

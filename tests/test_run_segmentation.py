@@ -116,7 +116,7 @@ def test_the_pipeline_predicts_what_the_example_measured(tmp_path, data, segform
         ),
         (
             ["--test_crop_size", "0", "--crop_offsets", "0"],
-            "`crop_offsets` is set, but whole images, which `test_crop_size` 0",
+            "`crop_offsets` is set, but `test_crop_size` 0 means whole images",
         ),
         (["--loss", "infnet_plus"], "energy_loss='infnet_plus'"),
         (["--loss", "nce", "--sample_coherence", "field"], "Use energy_loss='ranking'"),

@@ -118,9 +118,9 @@ def test_a_loss_net_of_an_earlier_run_teaches_as_it_is(tmp_path):
 @pytest.mark.parametrize(
     "flags, message",
     [
-        ("--energy chian", "`energy` is 'chian'; of tag_sequence outputs it must be one of chain, chain_ge_a"),
+        ("--energy chian", "`energy` is 'chian'; for tag_sequence outputs it must be one of chain, chain_ge_a"),
         ("--task_loss focal", "`task_loss` is 'focal'; for tag sequences it must be one of cross_entropy, crf, unique"),
-        ("--task_loss unique_roles", "is about tags that begin a core role, .* and there is none among O, B-X"),
+        ("--task_loss unique_roles", "tags that begin a core role, .* found only O, B-X"),
         ("--loss ence", "`energy_loss` is 'ence'; it must be one of nce, ranking"),
         ("--dataset nowhere/at/all.conll", "nowhere/at/all.conll"),
         ("--loss_net_encoder peft", "a BiLSTM has no pretrained base to adapt"),
@@ -130,8 +130,8 @@ def test_a_loss_net_of_an_earlier_run_teaches_as_it_is(tmp_path):
         ("--num_layers 0", "`num_layers` is 0; it must be at least 1"),
         ("--energy tag_attention --global_size 0", "`global_size` is 0; this energy needs at least 1"),
         ("--energy chain_ge_a --global_size 0", "`global_size` is 0; this energy needs at least 1"),
-        ("--max_length 9", "`max_length` is of a Hugging Face encoder, but the task-net is a BiLSTM"),
-        ("--crf_learning_rate 0.1", "`crf_learning_rate` is set, but the task-net has no CRF"),
+        ("--max_length 9", "`max_length` is for a Hugging Face encoder, but the task-net is a BiLSTM"),
+        ("--crf_learning_rate 0.1", "`crf_learning_rate` is set, but the task-net lacks a CRF"),
     ],
 )
 def test_a_users_error_is_one_clear_line(tmp_path, flags, message):
@@ -189,12 +189,12 @@ def test_a_classifier_of_other_tags_starts_anew_and_one_that_has_more_is_kept(tm
         for path in tmp_path.glob(f"{kind}_*"):
             path.rename(folders[kind] / path.name.removeprefix(f"{kind}_"))
     saved = [*common, str(tmp_path / "first")]
-    with pytest.raises(ValueError, match=f"has 3 labels, and the data all but {TAGS[2]}. Name all 3 in the data"):
+    with pytest.raises(ValueError, match=f"has 3 labels, but the data lacks {TAGS[2]}. Name all 3 in the data"):
         run(tmp_path / "second", "--dataset", str(folders["fewer"]), *saved)
     with caplog.at_level("WARNING", "seal_hf"):
         run(tmp_path / "third", "--dataset", str(folders["other"]), "--scheme", "plain", *saved)
-    assert "has 3 labels, the data 4: it starts anew" in caplog.text
-    assert "is not of 4 tags: it starts anew" in caplog.text
+    assert "has 3 labels, the data 4: it gets fresh weights" in caplog.text
+    assert "does not have 4 tags: it gets fresh weights" in caplog.text
 
 
 def test_options_of_a_bilstm_beside_an_encoder_are_refused(tmp_path):

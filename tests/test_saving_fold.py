@@ -50,7 +50,7 @@ def test_a_folded_net_decides_at_one_half_as_the_net_did(kind, decoder, tmp_path
     assert saved["decoder"] == "fixed" and saved["threshold"] == 0.5 and saved["folded"] == decoder
     again = SealForMultiLabel.from_pretrained(tmp_path / "folded", with_loss_net=False)
     assert torch.equal(again.predict(**inputs)[1], decided)  # not folded twice
-    with pytest.raises(ValueError, match=f"this task-net has fixed, and its classifier's bias holds `{decoder}`"):
+    with pytest.raises(ValueError, match=f"has fixed, and its classifier's bias already applies `{decoder}`"):
         again.predict(**inputs, decoder="expected_f1")
     with pytest.raises(ValueError, match="`decoder` is 'threshold'; this task-net has fixed"):
         again.predict(decoder="threshold", **inputs)
@@ -102,11 +102,11 @@ def test_a_folded_net_that_is_folded_again_stays_as_it_is(tmp_path):
 
 def test_what_no_bias_can_hold_is_refused(tmp_path):
     both = nets("bert", "calibrated_f1", tmp_path / "net")
-    with pytest.raises(ValueError, match="the decoder is 'calibrated_f1', which is no threshold"):
+    with pytest.raises(ValueError, match="the decoder is 'calibrated_f1', not a threshold"):
         both.save_pretrained(tmp_path / "no", fold_decision=True)
     for decoder in ("expected_f1", "threshold+never_empty"):
         both.config.decisions = {**both.config.decisions, "decoder": decoder}
-        with pytest.raises(ValueError, match="no threshold"):
+        with pytest.raises(ValueError, match="not a threshold"):
             both.save_pretrained(tmp_path / "no", fold_decision=True)
     del both.config.decisions
     with pytest.raises(ValueError, match="no decision is stored"):

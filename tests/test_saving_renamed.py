@@ -126,7 +126,7 @@ def test_what_a_class_has_not_is_read_as_it_is(tmp_path):
     other.crf = CRF(net.config.num_labels)
     found = read_renamed(other, tmp_path)
     assert_equal(found, net.state_dict())
-    with pytest.raises(ValueError, match="Classification: crf.end, crf.start, crf.transitions are none of its own"):
+    with pytest.raises(ValueError, match="Classification: crf.end, crf.start, crf.transitions are not part of it"):
         read_renamed(EsmForTokenClassification(esm()), tmp_path)
     again = SealForTokenClassification.from_pretrained(tmp_path, crf=True)
     assert again.task_net.crf is not None

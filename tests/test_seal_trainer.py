@@ -117,11 +117,11 @@ def test_a_loss_net_is_found_beside_the_empty_folder_of_an_earlier_one(tmp_path)
 
 def test_loss_nets_that_cannot_teach_are_refused(tmp_path):
     task_net = tiny_run.model().task_net
-    with pytest.raises(ValueError, match="has no loss-net: there is neither _loss_net/config.json nor"):
+    with pytest.raises(ValueError, match="has no loss-net: it has neither _loss_net/config.json nor"):
         load_loss_net(tmp_path, task_net)
     task_net.save_pretrained(tmp_path / "plain")
     (tmp_path / "plain" / "_loss_net").mkdir()  # what cross-entropy leaves of an earlier loss-net
-    with pytest.raises(ValueError, match="holds a seal_mlp and no loss-net"):
+    with pytest.raises(ValueError, match="holds a seal_mlp, not a loss-net"):
         load_loss_net(tmp_path / "plain", task_net)
     tiny_run.model("shared").save_pretrained(tmp_path / "shared")
     with pytest.raises(ValueError, match="reads its task-net's features .shared."):
@@ -140,7 +140,7 @@ def test_a_fresh_loss_net_that_is_never_trained_is_refused_by_the_programs(tmp_p
     nets.save_pretrained(tmp_path / "trained")
     saved = nets.loss_net
     take_loss_net(nets, tmp_path / "trained", args)
-    assert nets.loss_net is not saved and "keeps it" not in caplog.text
+    assert nets.loss_net is not saved and "keeps its" not in caplog.text
     check_was_trained(nets.loss_net, args)  # a loaded one teaches
     check_was_trained(SealForMultiLabel.from_pretrained(tmp_path / "trained").loss_net, args)
     again = SealForMultiLabel.from_pretrained(tmp_path / "trained", fresh_loss_net=True, energy="pairwise")
@@ -150,7 +150,7 @@ def test_a_fresh_loss_net_that_is_never_trained_is_refused_by_the_programs(tmp_p
     check_was_trained(again.loss_net, tiny_run.arguments(tmp_path, "ce", loss_net_steps=0))
     with caplog.at_level("WARNING"):
         take_loss_net(again, tmp_path / "trained", args)
-    assert "has energy 'multilabel' and keeps it, not 'pairwise'" in caplog.text
+    assert "keeps its energy 'multilabel'; 'pairwise' is ignored" in caplog.text
 
 
 def test_the_log_says_what_the_loss_net_does(tmp_path):

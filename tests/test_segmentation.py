@@ -266,7 +266,7 @@ def test_no_other_encoder_is_built(tmp_path, mode):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (dict(energy="chain"), "`energy` is 'chain'; of binary_mask outputs it must be one of grid"),
+        (dict(energy="chain"), "`energy` is 'chain'; for binary_mask outputs it must be one of grid"),
         (dict(energy_options={"drop": 0.5}), "`energy_options` holds 'drop', .* 'grid' .* takes channels, dropout"),
     ],
 )

@@ -212,7 +212,7 @@ def test_nce_is_refused_where_its_noise_has_no_probability(space):
     space.check_loss(Ranking(), 2)
     coherent("patches").check_loss(NCE(), 2)
     if space.sample_coherence == "field":
-        with pytest.raises(ValueError, match="closed form"):
+        with pytest.raises(ValueError, match="closed-form"):
             space.log_noise(torch.zeros(1, 2, 2), MASKS.unsqueeze(0))
 
 

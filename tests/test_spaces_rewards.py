@@ -130,15 +130,15 @@ def test_a_file_of_rules(tmp_path):
     [
         ("{word: x}", "rule 1: .* has 0 of the keys words"),
         ("{first: a, last: a}", "has 2 of the keys"),
-        ("{first: a, are: d}", "'are' is no key of a rule of the kind 'first'"),
+        ("{first: a, are: d}", "unknown key 'are' in a rule of the kind 'first'"),
         ("{first: a, weight: -1}", "`weight` is -1; it must be a positive number"),
         ("{first: a, weight: yes}", "`weight` is True"),
-        ("{words: '(', are: a}", "no regular expression"),
-        ("{words: 1992, are: a}", "no regular expression"),
+        ("{words: '(', are: a}", "not a regular expression"),
+        ("{words: 1992, are: a}", "not a regular expression"),
         ("{words: 'x*', are: a}", "matches the empty text"),
         ("{words: x}", "`are` is None"),
-        ("{order: [a, b, c]}", "it must have two"),
-        ("{present: dd}", "names the field 'dd'; the tags have O, a, d. Did you mean 'd'?"),
+        ("{order: [a, b, c]}", "has 3 fields; expected two"),
+        ("{present: dd}", "names the field 'dd'; the tags' fields are O, a, d. Did you mean 'd'?"),
         ("!!python/object/apply:os.getcwd []", "is not YAML"),
     ],
 )
@@ -155,7 +155,7 @@ def test_a_file_without_rules_is_named(tmp_path):
         read_rules(tmp_path / "a.yaml")
     with pytest.raises(ValueError, match="There are no rules"):
         RuleReward([], TAGS)
-    with pytest.raises(ValueError, match="70 patterns; there may be 62"):
+    with pytest.raises(ValueError, match="70 patterns; at most 62"):
         RuleReward([Rule("changes_after", (), "x")] * 70, TAGS)
 
 

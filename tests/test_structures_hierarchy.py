@@ -69,7 +69,7 @@ def test_it_travels_in_a_config_and_is_checked():
         ([[], [True]], "expected a list of the parents' ids"),
         ([[], [7]], "label 1 of the hierarchy has parent 7, expected 0 to 1"),
         ([[1], [0]], "cycle: 0 -> 1 -> 0"),
-        ([[], [0]], "is of 2 labels, but the task-net has 6"),
+        ([[], [0]], "2 labels, but the task-net has 6"),
     ):
         config.label_hierarchy = wrong
         with pytest.raises(ValueError, match=f"`config.label_hierarchy`.*{said}"):

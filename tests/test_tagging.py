@@ -225,7 +225,7 @@ def test_tags_that_are_decoded_together_are_asked_which_positions_count(tmp_path
     lengths = [len(row) for row in expected]
     del rows.padding["labels"], rows.ragged["labels"]
     if kind == "bert":
-        with pytest.raises(ValueError, match="`mask` is missing.* A trainer takes it from `labels`"):
+        with pytest.raises(ValueError, match="`mask` is missing.* For a trainer, give `labels`"):
             trainer.predict(rows)
     else:
         found = trainer.predict(rows).predictions
@@ -325,12 +325,12 @@ def test_an_adapter_trains_is_merged_and_the_saved_root_is_a_plain_model(tmp_pat
 
 
 def test_what_does_not_go_together_is_refused(tmp_path, folder):
-    with pytest.raises(ValueError, match="`energy` is 'multilabel'; of tag_sequence outputs .* chain, chain_ge_a"):
+    with pytest.raises(ValueError, match="`energy` is 'multilabel'; for tag_sequence outputs .* chain, chain_ge_a"):
         tiny_tags.nets("bilstm", folder, energy="multilabel")
     both, rows = tiny_tags.nets("bert", folder)
     with pytest.raises(ValueError, match="`task_loss` is 'focal'; for tag sequences it must be one of cross_entropy"):
         tiny_tags.trainer(tmp_path, both, rows, task_loss="focal")
-    with pytest.raises(ValueError, match="task_loss='crf' trains transitions .* this task-net has no CRF"):
+    with pytest.raises(ValueError, match="task_loss='crf' trains transitions .* this task-net lacks a CRF"):
         tiny_tags.trainer(tmp_path, both, rows, task_loss="crf")
     with pytest.raises(ValueError, match="one vector per row, but this loss-net reads one per token"):
         tiny_tags.trainer(tmp_path, both, rows, loss_net_feature_cache=str(tmp_path / "cache"))
@@ -363,7 +363,7 @@ def test_a_trained_loss_net_teaches_another_task_net(tmp_path, folder):
     trainer.train()
     assert all(torch.equal(value, before[name]) for name, value in other.loss_net.state_dict().items())
     other.task_net.config.vocab_size += 1
-    with pytest.raises(ValueError, match="has `vocab_size` 18, the task-net 19: they read different ids"):
+    with pytest.raises(ValueError, match="has `vocab_size` 18, the task-net 19, so their ids differ"):
         load_loss_net(tmp_path, other.task_net)
 
 

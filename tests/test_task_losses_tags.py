@@ -144,8 +144,8 @@ def test_the_arguments_name_the_loss_and_its_options():
     "name, tags, message",
     [
         ("focal", BIO, "`task_loss` is 'focal'; for tag sequences it must be one of cross_entropy, crf, unique_roles"),
-        ("crf", BIO, "this task-net has no CRF"),
-        ("unique_roles", ["NN", "VB", "B-PER"], "none among NN, VB, B-PER"),
+        ("crf", BIO, "this task-net lacks a CRF"),
+        ("unique_roles", ["NN", "VB", "B-PER"], "found only NN, VB, B-PER"),
     ],
 )
 def test_a_loss_that_cannot_be_had_is_named(name, tags, message):

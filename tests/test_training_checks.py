@@ -150,7 +150,7 @@ def test_options_that_a_fresh_net_does_not_have_are_refused():
 def test_a_plain_model_trains_with_cross_entropy_or_a_given_loss_net(tmp_path):
     nets = tiny_run.model()
     assert trainer_with(tmp_path, nets.task_net, loss="ce").loss_net is None
-    with pytest.raises(ValueError, match="`margin_cost` is 'iou', which multi_label outputs do not have.* f1, l1"):
+    with pytest.raises(ValueError, match="`margin_cost` is 'iou'; for multi_label outputs .* f1, l1"):
         trainer_with(tmp_path, nets, loss="margin", margin_cost="iou")
     args = tiny_run.arguments(tmp_path)
     trainer = SealTrainer(nets.task_net, args, loss_net=nets.loss_net, train_dataset=TensorRows(tiny_run.table(48)))
@@ -267,7 +267,7 @@ def test_labels_that_are_none_are_refused_at_the_start(tmp_path, part, wrap):
         labels[40, 3] = value
         wrong = right.remove_columns("labels").add_column("labels", labels.tolist())
         sets = {name: wrap(right) for name in RUN} | {part: wrap(wrong)}
-        with pytest.raises(ValueError, match=f"`labels` of `{part}` holds {value}; a label set is 0 or 1"):
+        with pytest.raises(ValueError, match=f"`labels` of `{part}` holds {value}; expected 0 or 1"):
             SealTrainer(tiny_run.model(), tiny_run.arguments(tmp_path), **sets)
 
 
@@ -347,10 +347,10 @@ def test_a_metric_that_is_not_computed_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        (dict(num_layers=0), "`num_layers` is 0; an MLP has at least 1"),
+        (dict(num_layers=0), "`num_layers` is 0; it must be at least 1"),
         (dict(hidden_size=-5), "`hidden_size` is -5"),
-        (dict(global_size=-1), "`global_size` is -1; it is a width, or 0"),
-        (dict(dropout=1.0), "`dropout` is 1.0; it is a rate"),
+        (dict(global_size=-1), "`global_size` is -1; it must be a width, or 0"),
+        (dict(dropout=1.0), "`dropout` is 1.0; it must be at least 0 and below 1"),
     ],
 )
 def test_sizes_that_no_net_has_are_refused(sizes, message):
@@ -375,7 +375,7 @@ def test_adapters_that_would_not_come_back_are_refused(tmp_path):
     own, named = (AutoModelForSequenceClassification.from_config(tiny_config("bert")) for _ in range(2))
     own.add_adapter(peft.LoraConfig(target_modules=["query"]))
     named = peft.get_peft_model(named, peft.LoraConfig(target_modules=["query"]), adapter_name="task")
-    for model, message in ((own, "an adapter by transformers' own integration"), (named, "adapter is called 'task'")):
+    for model, message in ((own, "an adapter from transformers' own integration"), (named, "adapter is called 'task'")):
         with pytest.raises(ValueError, match=message):
             SealTrainer(model, tiny_run.arguments(tmp_path, "ce"))
         with pytest.raises(ValueError, match=message):
@@ -409,7 +409,7 @@ def test_two_ways_to_read_logits_are_refused(tmp_path):
 
 def test_options_of_a_fresh_net_are_refused_beside_a_pretrained_one(tmp_path):
     texts = SimpleNamespace(name="texts", kind="text", label_names=list("abc"), label_rates=None)
-    with pytest.raises(ValueError, match="`dropout` is of the MLP for features, but 'texts' is text"):
+    with pytest.raises(ValueError, match="`dropout` is for the MLP for features, but 'texts' is text"):
         SealForMultiLabel.for_data(texts, tmp_path, dropout=0.3)
     tags = SimpleNamespace(name="tags", label_names=["a", "b"])
     with pytest.raises(ValueError, match="`vocabulary` is for a fresh BiLSTM, but `model_name_or_path` is"):

@@ -385,7 +385,7 @@ def test_an_energy_network_is_pushed_and_loaded_back(tmp_path):
             "`energy_method` is 'ssvm'; it must be one of spen, dvn, nce, ranking, regression_s",
         ),
         ({"margin_cost": "f2"}, "`margin_cost` is 'f2'"),
-        ({"margin_cost": "iou"}, "`margin_cost` is 'iou', which multi_label outputs do not have"),
+        ({"margin_cost": "iou"}, "`margin_cost` is 'iou'; for multi_label outputs"),
         ({"inference_start": "ones"}, "`inference_start` is 'ones'; it must be one of auto"),
         ({"inference_optimizer": "sgd"}, "`inference_optimizer` is 'sgd'"),
         ({"inference_steps": -1}, "`inference_steps` is -1"),

@@ -1,4 +1,4 @@
-"""Backbones: adapters on a frozen base, for the task-net alone or one for each net."""
+"""Adapters on a frozen base, for the task-net alone or one for each net."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def library_of(model: nn.Module) -> AdapterLibrary | None:
 
 
 def check_adapters(model: nn.Module) -> None:
-    """Raises ValueError for adapters that would not come back as they were saved: those of transformers' own PEFT
-    integration, and those that their library saves under another name, or of which it saves one alone."""
+    """Raises ValueError for adapters that would not be restored as they were saved: those of transformers' own PEFT
+    integration, those that their library saves under another name, and several active ones of which it saves one."""
     if getattr(model, "_hf_peft_config_loaded", False):
         raise ValueError(
-            "The task-net has an adapter by transformers' own integration (add_adapter, or from_pretrained of an "
-            "adapter), whose weights are no part of a plain model. Wrap the plain model by peft.get_peft_model, or "
-            "load it by SealForMultiLabel.from_pretrained(..., adapter='lora') or the like."
+            "The task-net has an adapter from transformers' own integration (add_adapter, or from_pretrained of an "
+            "adapter), whose weights are not part of a plain model. Wrap the plain model with peft.get_peft_model, or "
+            "load it with SealForMultiLabel.from_pretrained(..., adapter='lora') or the like."
         )
     library = library_of(model)
     if library is not None:
@@ -56,18 +56,19 @@ def with_adapter(
     rank: int | None = None,
     targets: str | list[str] | None = None,
 ) -> PreTrainedModel:
-    """The task-net with a fresh adapter, where one is asked for: by name, or because the loss-net's needs its library.
+    """The task-net, with a fresh adapter if one is requested by name or needed by the loss-net's adapter.
 
     Args:
         adapter: one of `METHODS`, or a configuration of PEFT; None: LoRA or Pfeiffer's, as `loss_net_encoder` says.
 
     Raises:
-        ValueError: an unknown method, one of another library than `loss_net_encoder` names, or the library is missing.
+        ValueError: the method is unknown, is not of the library that `loss_net_encoder` names, or its library is not
+            installed.
     """
     if library_of(model) is not None:
         asked = {"adapter": adapter, "adapter_rank": rank, "adapter_targets": targets}
         for name in (name for name, value in asked.items() if value is not None):
-            logger.warning(f"The task-net has an adapter and keeps it: `{name}`, {asked[name]!r}, is for a fresh one.")
+            logger.warning(f"The task-net keeps the adapter it has; `{name}`, {asked[name]!r}, is for a fresh one.")
         return model
     if adapter is None:
         if loss_net_encoder not in LIBRARIES:
@@ -76,15 +77,15 @@ def with_adapter(
     mode = METHODS.get(adapter) if isinstance(adapter, str) else "peft"
     if not getattr(model, "takes_adapters", True):
         raise ValueError(
-            f"`adapter` is {adapter!r}, but the task-net, {type(model).__name__}, reads texts in windows and takes no "
-            "adapter. Leave it out, or cut the texts: long_texts='cut'."
+            f"`adapter` is {adapter!r}, but the task-net, {type(model).__name__}, reads texts in windows and cannot "
+            "have an adapter. Leave it out, or cut the texts: long_texts='cut'."
         )
     if mode is None:
         raise ValueError(f"`adapter` is {adapter!r}; it must be one of {', '.join(METHODS)}, or a PEFT configuration.")
     if loss_net_encoder in LIBRARIES and loss_net_encoder != mode:
         raise ValueError(
             f"`adapter` is {adapter!r}, of the library {mode!r}, but `loss_net_encoder` is {loss_net_encoder!r}: both "
-            f"adapters sit in one base. Use one of {', '.join(LIBRARIES[loss_net_encoder].methods())}, or "
+            f"adapters share one base. Use one of {', '.join(LIBRARIES[loss_net_encoder].methods())}, or "
             f"loss_net_encoder={mode!r}."
         )
     try:
@@ -95,5 +96,5 @@ def with_adapter(
 
 def not_installed(mode: str) -> str:
     """The end of a message that names a library of `LIBRARIES`."""
-    hint = "; it goes with transformers 4.57: constraints-adapters.txt" if mode == "adapters" else ""
+    hint = "; it needs transformers 4.57: constraints-adapters.txt" if mode == "adapters" else ""
     return f"which is not installed: pip install {mode}{hint}."

@@ -1,4 +1,4 @@
-"""What any adapter library must be able to do here, and the loss-net's view of a base that it does not own."""
+"""The interface of an adapter library, and the loss-net's view of a base that it does not own."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ LOSS_ADAPTER = "loss"
 
 
 class LossAdapter(ABC):
-    """The loss-net's adapter in the task-net's frozen base; it stands where a loss-net has its encoder.
+    """The loss-net's adapter in the task-net's frozen base; it replaces a loss-net's encoder.
 
-    Made after the task-net's own adapter. The base is not a submodule: it belongs to the task-net. Outside of `active`
-    the base runs with the task-net's adapter and this one takes no gradient, so that neither the Trainer's optimizer
-    nor its DDP wrapper sees it.
+    Make it after the task-net's own adapter. The base is not a submodule: it belongs to the task-net. Outside `active`
+    the base runs with the task-net's adapter, and this adapter requires no gradient, so that neither the Trainer's
+    optimizer nor its DDP wrapper sees it.
 
     Args:
         model: the task-net, with its adapter.
-        config: of the loss adapter, as in [`LossNetConfig`]; default: as the task-net's.
+        config: of the loss adapter, as in [`LossNetConfig`]; default: like the task-net's.
     """
 
     def __init__(self, model: PreTrainedModel, config: dict[str, Any] | None = None):
@@ -36,14 +36,14 @@ class LossAdapter(ABC):
         before = {name for name, _ in model.named_parameters()}
         self.config = self._add(config)
         added = {name: parameter for name, parameter in model.named_parameters() if name not in before}
-        self.named_parameters = {name: p for name, p in added.items() if ".pooler." not in name}  # we pool by means
+        self.named_parameters = {name: p for name, p in added.items() if ".pooler." not in name}  # features are means
         for parameter in added.values():
             parameter.requires_grad_(False)
         self._active = self._training = False
 
     @abstractmethod
     def _add(self, config: dict[str, Any] | None) -> dict[str, Any]:
-        """Put the adapter into the base; its configuration, fit for JSON."""
+        """Add the adapter to the base; returns its configuration, ready for JSON."""
 
     @abstractmethod
     def _switched(self) -> contextlib.AbstractContextManager:
@@ -59,10 +59,10 @@ class LossAdapter(ABC):
 
     @contextlib.contextmanager
     def active(self, training: bool = False) -> Iterator[None]:
-        """Inside, the base is the loss-net's encoder: no other parameter takes a gradient; its own do if `training`.
+        """Inside, the base is the loss-net's encoder. Only the loss adapter's parameters get gradients, if `training`.
 
-        Gradients are to be computed inside too: autograd drops those of parameters that are frozen by then, and
-        gradient checkpointing runs the base again with the adapter of that moment.
+        Run the backward inside too: autograd drops gradients of parameters that are frozen by then, and gradient
+        checkpointing runs the base again with the adapter that is active at that moment.
         """
         if self._active:
             yield
@@ -82,16 +82,16 @@ class LossAdapter(ABC):
                 parameter.requires_grad_(flag)
 
     def __call__(self, **inputs: Tensor) -> BaseModelOutput:
-        """The base's outputs, among them `last_hidden_state` (B, T, H); a graph only in the loss-net's phase, even
-        where gradient checkpointing has made the embeddings ask for one."""
+        """The base's outputs, including `last_hidden_state` (B, T, H). They have a graph only in the loss-net's phase,
+        even if gradient checkpointing made the embeddings' output require a gradient."""
         with self.active(), torch.set_grad_enabled(self._training):
             return self.encoder(**inputs)
 
 
 class AdapterLibrary(ABC):
-    """One library of adapters. Each is imported when it is first used: they are extras."""
+    """One library of adapters. The libraries are extras, so each is imported when it is first used."""
 
-    mode: str  # the `loss_net_encoder` that puts a second adapter of this library into the base
+    mode: str  # the `loss_net_encoder` that adds a second adapter of this library to the base
     loss_adapter: type[LossAdapter]
 
     @abstractmethod
@@ -100,11 +100,11 @@ class AdapterLibrary(ABC):
 
     @abstractmethod
     def owns(self, model: nn.Module) -> bool:
-        """Whether the model trains an adapter of this library."""
+        """True if the model trains an adapter of this library."""
 
     @abstractmethod
     def check(self, model: nn.Module) -> None:
-        """Raises ValueError where the adapters in use would not come back as they are saved."""
+        """Raises ValueError if the active adapters would not be restored as they are saved."""
 
     @abstractmethod
     def wrap(
@@ -114,7 +114,7 @@ class AdapterLibrary(ABC):
 
     @abstractmethod
     def mergeable(self, model: nn.Module) -> bool:
-        """Whether the adapter can become part of plain weights."""
+        """True if the adapter can be merged into plain weights."""
 
     @abstractmethod
     def merged(self, model: nn.Module, loss_adapter: bool = False) -> PreTrainedModel:
@@ -122,15 +122,15 @@ class AdapterLibrary(ABC):
 
     @abstractmethod
     def save(self, model: nn.Module, folder: str | Path) -> None:
-        """The task-net's adapter and classifier alone, as the library's own users load it; safetensors."""
+        """Save only the task-net's adapter and classifier, in the library's own format; safetensors."""
 
     @abstractmethod
     def load(self, model: nn.Module, folder: str | Path) -> None:
-        """What `save` wrote, into `model`, in place."""
+        """Load what `save` wrote into `model`, in place."""
 
     @abstractmethod
     def from_folder(
         self, folder: str | Path, auto_class: type[_BaseAutoModelClass], **kwargs: Any
     ) -> PreTrainedModel | None:
-        """The task-net that `save` wrote, on its base, which `auto_class` loads; None where the folder is not of this
+        """The task-net that `save` wrote, on its base, which `auto_class` loads; None if the folder is not of this
         library."""

@@ -22,9 +22,9 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter.safetensors"
 
 
 class BottleneckLossAdapter(LossAdapter):
-    """A second adapter of the `adapters` library beside the task-net's."""
+    """A second adapter of the `adapters` library, beside the task-net's."""
 
-    model: Any  # the library puts its methods into the task-net
+    model: Any  # the library adds its methods to the task-net
 
     def _add(self, config: dict[str, Any] | None) -> dict[str, Any]:
         import adapters
@@ -60,15 +60,15 @@ class Adapters(AdapterLibrary):
     def check(self, model: Any) -> None:
         if len(names := model.active_adapters.flatten()) > 1:
             raise ValueError(
-                f"The task-net has the active adapters {', '.join(sorted(names))}, of which the first alone would be "
-                "saved. Merge the others into the base, or activate one."
+                f"The task-net has the active adapters {', '.join(sorted(names))}, but only the first would be "
+                "saved. Merge the others into the base, or activate only one."
             )
 
     def wrap(self, model: Any, method: Any, rank: int | None, targets: str | list[str] | None) -> PreTrainedModel:
         import adapters
 
         if targets is not None:
-            raise ValueError(f"`adapter_targets` is {targets!r}: bottleneck adapters sit after whole layers. Leave it.")
+            raise ValueError(f"`adapter_targets` is {targets!r}, but bottlenecks follow whole layers. Leave it out.")
         names = {"pfeiffer": "seq_bn", "houlsby": "double_seq_bn", "parallel": "par_bn"}  # the library's own
         changes = {"reduction_factor": model.config.hidden_size / rank} if rank else {}
         config = adapters.AdapterConfig.load(names.get(method, method), **changes)

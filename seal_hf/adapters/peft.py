@@ -1,4 +1,4 @@
-"""PEFT: LoRA and its kin. Adapters that can be merged are, when the task-net is saved for others."""
+"""PEFT: LoRA and related methods. Mergeable adapters are merged when the task-net is saved as a plain model."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 
 class PeftLossAdapter(LossAdapter):
-    """A second PEFT adapter, of the same kind as the task-net's. PEFT's list of adapters does not name it, so it is
-    never saved, loaded or merged as one of the task-net's."""
+    """A second PEFT adapter, of the same kind as the task-net's. It is not in PEFT's list of adapters, so it is never
+    saved, loaded or merged as one of the task-net's."""
 
-    model: PeftModel  # type: ignore[assignment]  # it passes on whatever the base has
+    model: PeftModel  # type: ignore[assignment]  # it forwards the base's attributes
 
     def _add(self, config: dict[str, Any] | None) -> dict[str, Any]:
         from peft import PeftConfig, PeftModel
@@ -35,7 +35,7 @@ class PeftLossAdapter(LossAdapter):
         if config is None:
             config = _jsonable(self.model.peft_config[self.model.active_adapter])
         config |= {"modules_to_save": None, "inference_mode": False}
-        # of PeftModel itself: the one for sequence classification would add a second classifier
+        # PeftModel's own method: that of the class for sequence classification would add a second classifier
         PeftModel.add_adapter(self.model, LOSS_ADAPTER, PeftConfig.from_peft_type(**config))
         self.model.peft_config.pop(LOSS_ADAPTER)
         self._layers = [module for module in self.model.modules() if isinstance(module, BaseTunerLayer)]
@@ -72,8 +72,8 @@ class Peft(AdapterLibrary):
         _check_prompts(config := wrapped.peft_config[wrapped.active_adapter])
         if wrapped.active_adapter != "default" and not config.is_prompt_learning:
             raise ValueError(
-                f"The task-net's adapter is called {wrapped.active_adapter!r}, under which PEFT saves it in a folder "
-                "of that name, where nothing finds it. Leave adapter_name out, or call it 'default'."
+                f"The task-net's adapter is called {wrapped.active_adapter!r}, so PEFT would save it in a subfolder "
+                "of that name, where it is not found. Leave adapter_name out, or set it to 'default'."
             )
 
     def wrap(
@@ -127,7 +127,7 @@ class Peft(AdapterLibrary):
         model = auto_class.from_pretrained(base, **kwargs)
         config = peft.PeftConfig.from_pretrained(str(folder))
         _check_prompts(config)
-        if config.is_prompt_learning:  # which PEFT loads for inference alone
+        if config.is_prompt_learning:  # PEFT loads these only for inference
             config.inference_mode = False
             wrapped = peft.get_peft_model(model, config)
             self.load(wrapped, folder)
@@ -137,17 +137,17 @@ class Peft(AdapterLibrary):
 
 
 def _as_base(model: nn.Module) -> PreTrainedModel:
-    """As the type that callers know: PEFT's wrapper passes on whatever the base has."""
+    """The model as the type that callers expect: PEFT's wrapper forwards the base's attributes."""
     return cast(PreTrainedModel, model)
 
 
 def _check_prompts(config: PeftConfig) -> None:
-    """Raises ValueError for prompts from an encoder that PEFT does not save: read back, they would pass through a fresh
-    one."""
+    """Raises ValueError for prompts that come from an encoder. PEFT does not save the encoder, so loaded prompts would
+    pass through a fresh one."""
     if config.peft_type == "P_TUNING" or getattr(config, "prefix_projection", False):
         kind = "P-tuning" if config.peft_type == "P_TUNING" else "prefix tuning with a projection"
         raise ValueError(
-            f"The adapter is {kind}, whose prompt encoder PEFT does not save, so that training could not go on from a "
+            f"The adapter is {kind}, whose prompt encoder PEFT does not save, so training could not be resumed from a "
             "folder. Use PromptTuningConfig, or PrefixTuningConfig without prefix_projection."
         )
 

@@ -20,28 +20,28 @@ ENERGIES: dict[str, type[Energy]] = {
     "chain_ge_c": ChainWordsEnergy,
     "tag_attention": TagAttentionEnergy,
 }
-SIZES = ("num_labels", "feature_size", "global_size")  # arguments that the loss-net's config has itself
+SIZES = ("num_labels", "feature_size", "global_size")  # arguments set by the loss-net's own config
 
 
 def energies_of(space: str) -> dict[str, type[Energy]]:
-    """Those of `ENERGIES` that read structures of this output space, by its name in `SPACES`."""
+    """The `ENERGIES` that read structures of the output space with this name in `SPACES`."""
     return {name: energy for name, energy in ENERGIES.items() if energy.space == space}
 
 
 def check_energy(space: str, energy: str) -> None:
-    """Raises ValueError for an energy of another output space, or none of `ENERGIES`."""
+    """Raises ValueError for an unknown energy, or one of another output space."""
     known = energies_of(space)
     if energy not in known:
-        raise ValueError(f"`energy` is {energy!r}; of {space} outputs it must be one of {', '.join(known)}.")
+        raise ValueError(f"`energy` is {energy!r}; for {space} outputs it must be one of {', '.join(known)}.")
 
 
 def check_energy_options(energy: str, options: Iterable[str]) -> None:
-    """Raises ValueError where an energy of `ENERGIES` has not all of these `energy_options`."""
+    """Raises ValueError if the energy lacks one of these `energy_options`."""
     known = [name for name in inspect.signature(ENERGIES[energy]).parameters if name not in SIZES]
     for name in options:
         if name not in known:
             has = f"it takes {', '.join(known)}" if known else "it takes none"
-            raise ValueError(f"`energy_options` holds {name!r}, which the energy {energy!r} does not have; {has}.")
+            raise ValueError(f"`energy_options` holds {name!r}, which the energy {energy!r} lacks; {has}.")
 
 
 __all__ = [

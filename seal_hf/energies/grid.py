@@ -12,35 +12,36 @@ from torch import Tensor, nn
 
 from .base import Energy
 
-CELLS = 6  # the last feature map is CELLS x CELLS: of a 24 x 24 input, after two strides of 2
+CELLS = 6  # the last feature map is CELLS x CELLS: a 24 x 24 input after two strides of 2
 
 
 class GridEnergy(Energy):
-    """E(x, y) = -v(x, y): image and mask as the channels of one convolutional net, with no local and global part.
+    """E(x, y) = -v(x, y): one convolutional net over image and mask as channels, without a local and a global part.
 
-    Three 5 x 5 convolutions, of strides 1, 2 and 2 (64, 128, 128 channels), then linear layers 4608 -> 384 -> 192 -> 1;
-    ReLU between all, dropout after the first linear one. These are the authors' sizes, with the default `width`.
+    Three 5 x 5 convolutions with strides 1, 2 and 2 (64, 128, 128 channels), then linear layers 4608 -> 384 -> 192 ->
+    1; ReLU between all layers, dropout after the first linear one. With the default `width` these are the authors'
+    sizes.
 
     The first convolution is linear, so W * [x, y] = W_x * x + W_y * y: the image's part is computed once per input and
-    added to the part of each of the S candidates. That is 5 % of the whole net's work at 24 x 24, and no copy of the
-    image per candidate.
+    added to the part of each of the S candidates. It is 5 % of the net's work at 24 x 24, and the image is not copied
+    per candidate.
 
-    The linear layers are made for 24 x 24 pixels, the papers' crops. The last feature map of any other size is averaged
+    The linear layers are made for 24 x 24 pixels, the papers' crops. For other sizes the last feature map is averaged
     to 6 x 6 cells first: positions are then coarser, and a net trained on crops sees larger images at another scale.
 
     Args:
-        channels: of the image.
+        channels: number of the image's channels.
         dropout: rate in [0, 1).
         width: channels of the first convolution, >= 1; the others have twice as many.
     """
 
     space = "binary_mask"
     pooled = False
-    reads = "pixel_values"  # the input itself: it has no encoder beside
+    reads = "pixel_values"  # the input itself, without an encoder
 
     @classmethod
     def from_config(cls, config: Any, feature_size: int) -> GridEnergy:
-        """Of a [`LossNetConfig`]; it has features of its own."""
+        """The energy of a [`LossNetConfig`]; `feature_size` is not used, as it computes its own features."""
         return cls(**(config.energy_options or {}))
 
     def __init__(self, channels: int = 3, dropout: float = 0.25, width: int = 64):
@@ -64,7 +65,8 @@ class GridEnergy(Energy):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """PyTorch's own, the authors' choice; the two parts of the first layer as the one convolution they are."""
+        """PyTorch's defaults, the authors' choice; the two parts of the first layer are initialised as one
+        convolution."""
         bound = 1 / math.sqrt((self.from_image.in_channels + 1) * 5 * 5)
         assert self.from_image.bias is not None
         for parameter in (self.from_image.weight, self.from_image.bias, self.from_mask.weight):
@@ -74,17 +76,17 @@ class GridEnergy(Energy):
                 layer.reset_parameters()
 
     def forward(self, features: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Images `features` (B, C, H, W), masks y (B, S, H, W) in [0, 1] -> energies (B, S). Pixels that do not count,
-        by `mask` (B, H, W), are background in every candidate.
+        """Images `features` (B, C, H, W), masks y (B, S, H, W) in [0, 1] -> energies (B, S). Pixels outside `mask`
+        (B, H, W) are background in every candidate.
 
         Raises:
-            ValueError: images and masks of other shapes.
+            ValueError: images or masks have other shapes.
         """
         _check_shapes(features, y)
         return self._energies(self.from_image(features), y, mask)
 
     def at(self, features: Tensor, mask: Tensor | None = None) -> Callable[[Tensor], Tensor]:
-        """As of every energy; the image's part of the first convolution is computed once."""
+        """As in `Energy`; the image's part of the first convolution is computed once."""
         with torch.no_grad():
             seen = self.from_image(features)
 
@@ -95,7 +97,7 @@ class GridEnergy(Energy):
         return energies
 
     def _energies(self, seen: Tensor, y: Tensor, mask: Tensor | None) -> Tensor:
-        """With the image's part of the first layer, (B, width, H, W)."""
+        """The energies, given `seen`, the image's part of the first layer, (B, width, H, W)."""
         if mask is not None:
             y = y.masked_fill(~mask.unsqueeze(1), 0)
         drawn = self.from_mask(y.flatten(0, 1).unsqueeze(1))  # (B S, width, H, W)

@@ -1,4 +1,4 @@
-"""Energies of label sets: a local term per label and a global term over the whole set."""
+"""Energies for label sets: a local term per label and a global term over the whole set."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .base import Energy
 class LabelEnergy(Energy):
     """E(x, y) = - Σ_i y_i b_iᵀ T(x) - global term(y)
 
-    Tables have a row per label: a sparse label set reads the rows of its own labels alone.
+    Tables have one row per label; a sparse label set reads only the rows of its labels.
 
     Args:
         num_labels: L.
         feature_size: H, the width of T(x).
-        global_size: G, the width of the global term; 0: the local term alone, an energy that knows no dependencies
-            between labels.
+        global_size: G, the width of the global term; 0: only the local term, an energy without dependencies between
+            labels.
     """
 
     space = "multi_label"
@@ -34,7 +34,7 @@ class LabelEnergy(Energy):
         self.has_global_term = global_size > 0
 
     def reset_parameters(self) -> None:
-        """The label table Xavier uniform (the authors' choice)."""
+        """Xavier uniform for the label table (the authors' choice)."""
         nn.init.xavier_uniform_(self.label_embeddings.weight)
 
     def forward(self, features: Tensor, y: Tensor | LabelSets, mask: Tensor | None = None) -> Tensor:
@@ -50,26 +50,26 @@ class LabelEnergy(Energy):
         return self._energies(features @ rows(self.label_embeddings).T, y, rows)
 
     def at(self, features: Tensor, mask: Tensor | None = None) -> Callable[[Tensor | LabelSets], Tensor]:
-        """As of every energy; the scores of the labels, b_iᵀ T(x), are computed once."""
+        """As in `Energy`; the labels' scores, b_iᵀ T(x), are computed once."""
         with torch.no_grad():
             scores = features @ self.label_embeddings.weight.T
         return lambda y: self._energies(scores, y, lambda table: table.weight.detach())
 
     def _energies(self, scores: Tensor, y: Tensor | LabelSets, rows: Callable[[nn.Embedding], Tensor]) -> Tensor:
-        """Of label sets over U labels with the scores b_iᵀ T(x), (B, U): (B, S)."""
+        """Energies (B, S) of label sets over U labels, given the scores b_iᵀ T(x), (B, U)."""
         local = dot(y, scores)
         return self.global_term(y, rows) - local if self.has_global_term else -local
 
     @abstractmethod
     def global_term(self, y: Tensor | LabelSets, rows: Callable[[nn.Embedding], Tensor]) -> Tensor:
-        """Of label sets, lower = better: (B, S). `rows` gives a table's rows of the labels that `y` is over."""
+        """The global term, lower = better: (B, S). `rows` gives a table's rows for the labels of `y`."""
 
 
 class MultiLabelEnergy(LabelEnergy):
     """E(x, y) = - Σ_i y_i b_iᵀ T(x) - vᵀ softplus(M y + c)        (SEAL Eq. 2, as an energy: lower = better)
 
-    That of SPEN, DVN and SEAL. The printed Eq. 2 has no minus signs; the authors' code maximises the same expression.
-    The sign is a convention: all of b, v, M, c are learned. M (G, L) is kept as its transpose.
+    The energy of SPEN, DVN and SEAL. The printed Eq. 2 lacks the minus signs; the authors' code maximises the same
+    expression. The sign is a convention: b, v, M and c are all learned. M (G, L) is stored as its transpose.
     """
 
     def __init__(self, num_labels: int, feature_size: int, global_size: int):
@@ -81,7 +81,7 @@ class MultiLabelEnergy(LabelEnergy):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """v normal with variance 2 / rows(M), M as PyTorch's linear layers (the authors' choices)."""
+        """v normal with variance 2 / rows(M), M like PyTorch's linear layers (the authors' choices)."""
         super().reset_parameters()
         if not self.has_global_term:
             return
@@ -96,14 +96,14 @@ class MultiLabelEnergy(LabelEnergy):
 
     @torch.no_grad()
     def truncation_bound(self, features: Tensor, dropped: Tensor) -> Tensor:
-        """How far E(x, ŷ) can be from its value on a truncated ŷ: features (B, H), dropped mass r (B,) -> (B,).
+        """A bound on how much truncating ŷ changes E(x, ŷ): features (B, H), dropped mass r (B,) -> (B,).
 
             |E(x, ŷ) - E(x, ŷ')| <= r max_j ( |b_jᵀ T(x)| + Σ_g |v_g| |M_gj| ),     r = Σ_j |ŷ_j - ŷ'_j|
 
         Along the segment from ŷ' to ŷ, ∂E/∂y_j = -b_jᵀ T(x) - Σ_g v_g σ(M y + c)_g M_gj, and 0 < σ < 1 bounds the last
-        factor: each unit of mass at label j moves E by at most the term in brackets. Equality is approached where the
-        dropped mass lies on the largest label, all signs agree, and M y + c is large. Costs a pass over both tables:
-        for a look at a trained net, not for every step.
+        factor: each unit of mass at label j changes E by at most the term in brackets. The bound is nearly tight if the
+        dropped mass is on the label with the largest term, all signs agree, and M y + c is large. It costs a pass over
+        both tables: use it to inspect a trained net, not in every step.
         """
         local = (features @ self.label_embeddings.weight.T).abs()  # (B, L)
         if self.has_global_term:
@@ -114,13 +114,13 @@ class MultiLabelEnergy(LabelEnergy):
 class PairwiseEnergy(LabelEnergy):
     """E(x, y) = - Σ_i y_i b_iᵀ T(x) - Σ_{i<j} W_ij y_i y_j,        W = Mᵀ diag(v) M
 
-    A conditional random field with a weight for each pair of labels (Ghamrawi & McCallum 2005), of rank G, in the time
-    of a factorisation machine (Rendle 2010, Lemma 3.1), O(L G) instead of O(L²):
+    A conditional random field with a weight for each pair of labels (Ghamrawi & McCallum 2005), of rank G, computed as
+    in a factorisation machine (Rendle 2010, Lemma 3.1) in O(L G) instead of O(L²):
 
         Σ_{i<j} W_ij y_i y_j = ½ Σ_g v_g [ (Σ_i M_gi y_i)² - Σ_i M_gi² y_i² ]
 
-    It is linear in each y_i. So E(x, ŷ) of a relaxed output is the mean of E(x, y) over label sets drawn from it, what
-    the task-net's term stands for; of the softplus of [`MultiLabelEnergy`] it is not.
+    It is linear in each y_i. So E(x, ŷ) of a relaxed output is the mean of E(x, y) over label sets drawn from ŷ, which
+    the task-net's term is meant to be. The softplus of [`MultiLabelEnergy`] lacks this property.
     """
 
     def __init__(self, num_labels: int, feature_size: int, global_size: int):
@@ -131,7 +131,7 @@ class PairwiseEnergy(LabelEnergy):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """M as in [`MultiLabelEnergy`], v of alternating sign: half of the G factors attract, half repel."""
+        """M as in [`MultiLabelEnergy`], v with alternating signs: half of the G factors attract, half repel."""
         super().reset_parameters()
         if self.has_global_term:
             bound = 1 / math.sqrt(self.projection.num_embeddings)

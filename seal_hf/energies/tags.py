@@ -1,8 +1,8 @@
-"""Energies of tag sequences: local term, linear chain, tag language models, self-attention over tags.
+"""Energies for tag sequences: local term, linear chain, tag language models, self-attention over tags.
 
-Every energy here reads features (B, T, H), candidates y (B, S, T, C) and the mask (B, T) of the positions that count,
-and first moves these to the front, in their order: neighbours are then neighbouring words, whatever lies between them.
-All are exact on one-hot sequences and differentiable on relaxed ones.
+Every energy here reads features (B, T, H), candidates y (B, S, T, C) and the mask (B, T) of the positions that count.
+It first moves these positions to the front, in order, so that neighbours are neighbouring words. All energies are exact
+on one-hot sequences and differentiable on relaxed ones.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..structures.sequences import pack
 from .base import Energy
 
-TINY = 1e-20  # of a probability whose logarithm is taken
+TINY = 1e-20  # lower bound of a probability before its logarithm
 
 
 class TagEnergy(Energy):
@@ -36,7 +36,7 @@ class TagEnergy(Energy):
         self.label_embeddings = nn.Linear(feature_size, num_labels, bias=False)  # U: (C, H)
 
     def reset_parameters(self) -> None:
-        """U Xavier uniform; the parts of the global term as they do themselves."""
+        """Xavier uniform for U; the parts of the global term initialise themselves."""
         nn.init.xavier_uniform_(self.label_embeddings.weight)
 
     def forward(self, features: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -50,7 +50,7 @@ class TagEnergy(Energy):
         return self.global_term(features, y, packed) - local
 
     def global_term(self, features: Tensor, y: Tensor, mask: Tensor) -> Tensor:
-        """(B, S), lower = better; `y` is zero behind the end of a sequence, where `mask` (B, T) is False."""
+        """(B, S), lower = better; `y` is zero after the end of a sequence, where `mask` (B, T) is False."""
         return y.new_zeros(y.shape[:2])
 
 
@@ -94,21 +94,21 @@ class ChainEnergy(TagEnergy):
 
 
 class ChainForwardEnergy(ChainEnergy):
-    """The chain and a forward tag language model, GE(a): Eq. 7 + Eq. 8 of InfNet+."""
+    """Chain plus a forward tag language model, GE(a): Eq. 7 + Eq. 8 of InfNet+."""
 
     language_models = ("forwards",)
 
 
 class ChainBothEnergy(ChainEnergy):
-    """The chain, a forward and a backward tag language model, GE(b): Eq. 7 + Eq. 9 of InfNet+ with γ = 0."""
+    """Chain plus a forward and a backward tag language model, GE(b): Eq. 7 + Eq. 9 of InfNet+ with γ = 0."""
 
     language_models = ("forwards", "backwards")
 
 
 class ChainWordsEnergy(ChainEnergy):
-    """The chain and four tag language models, two of which read the words too, GE(c): Eq. 7 + Eq. 9 of InfNet+.
+    """Chain plus four tag language models, two of which also read the words, GE(c): Eq. 7 + Eq. 9 of InfNet+.
 
-    `language_model_weight` is its γ. For x_t they take b(x, t), the features of the position.
+    `language_model_weight` is γ. As x_t they use b(x, t), the features of the position.
     """
 
     language_models = ("forwards", "backwards", "forwards_words", "backwards_words")
@@ -117,14 +117,14 @@ class ChainWordsEnergy(ChainEnergy):
 class TagLanguageModel(nn.Module):
     """E(y) = - Σ_{t=1..n+1} log( y_tᵀ ȳ_t ),   ȳ_t = LSTM(y_0 .. y_{t-1})     (InfNet+ Eq. 8-9)
 
-    y_0 marks the start and y_{n+1} the end of a sequence of n tags: on one-hot tags this is the negative
-    log-likelihood. Backward, it reads the sequence from its end.
+    y_0 marks the start and y_{n+1} the end of a sequence of n tags. On one-hot tags this is the negative
+    log-likelihood.
 
     Args:
         num_labels: C.
-        hidden_size: of the LSTM.
-        word_size: width of the features read beside the tags, or 0.
-        backward: the direction.
+        hidden_size: width of the LSTM.
+        word_size: width of the features read with the tags, or 0.
+        backward: True to read the sequence from its end.
     """
 
     def __init__(self, num_labels: int, hidden_size: int, word_size: int = 0, backward: bool = False):
@@ -162,8 +162,8 @@ class TagLanguageModel(nn.Module):
 class TagAttentionEnergy(TagEnergy):
     """E(x, y) = - ( Σ_t y_tᵀ U b(x, t) + Σ_t max_c E_S(y)_tc )     (SEAL appendix Eq. 15, as an energy)
 
-    E_S is self-attention of one head over the sequence of tag vectors with sinusoidal positions, back to C values per
-    position (Vaswani et al. 2017).
+    E_S is self-attention with one head over the sequence of tag vectors with sinusoidal positions, projected back to C
+    values per position (Vaswani et al. 2017).
     """
 
     def __init__(self, num_labels: int, feature_size: int, global_size: int, attention_dropout: float = 0.1):
@@ -183,7 +183,7 @@ class TagAttentionEnergy(TagEnergy):
         hidden = self.inputs(y)  # (B, S, T, G)
         hidden = self.dropout(hidden + sinusoids(hidden.shape[2], hidden.shape[3], hidden))
         queries, keys, values = self.attention(hidden).chunk(3, dim=-1)
-        keep = mask | ~mask.any(1, keepdim=True)  # a row without positions attends to padding, and counts for nothing
+        keep = mask | ~mask.any(1, keepdim=True)  # a row without positions attends to padding, without effect
         mixed = F.scaled_dot_product_attention(queries, keys, values, attn_mask=keep[:, None, None, :])
         scores = self.outputs(self.dropout(mixed)).amax(-1)  # (B, S, T)
         return -(scores * mask.unsqueeze(1)).sum(-1)
@@ -191,7 +191,7 @@ class TagAttentionEnergy(TagEnergy):
 
 def _check_width(global_size: int) -> None:
     if global_size < 1:
-        raise ValueError(f"`global_size` is {global_size}; this energy needs at least 1. `chain` has no global term.")
+        raise ValueError(f"`global_size` is {global_size}; this energy needs at least 1. `chain` needs none.")
 
 
 def sinusoids(length: int, width: int, like: Tensor) -> Tensor:

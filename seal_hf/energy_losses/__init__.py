@@ -1,16 +1,16 @@
-"""Energy losses L_E: what the loss-net minimises, each equation once, beside its source.
+"""Energy losses L_E, which the loss-net minimises, each with its equation and source.
 
-Every loss sees the same row of candidates for each input,
+Every loss gets the same row of candidates for each input,
 
     y = [ŷ, y*, y_1 .. y_K]:  the task-net's relaxed output, the gold, and K samples    (B, 2 + K, ...)
 
-and the energies E(x, y) of that row, (B, 2 + K), lower = better. Losses differ in their samples: some have none (K is
-0 below), `regression_s` has one less than `num_samples`, and of `infnet_plus` the only one is the output of the
+and the energies E(x, y) of that row, (B, 2 + K), lower = better. Losses differ in their samples: some use no samples
+(K = 0), `regression_s` uses one fewer than `num_samples`, and the only sample of `infnet_plus` is the output of the
 cost-augmented network.
 
-A loss is a class with up to four methods: `draw` gives its samples, `annotate` fills in what it reads of the row beside
-the energies (scores, costs, log-probabilities), `__call__` maps energies to a scalar, the mean over the batch (SEAL,
-Eq. 4), and `task_term` is what the task-net minimises in turn. The fields of the class are its options.
+A loss is a class with up to four methods. `draw` gives its samples. `annotate` fills in what the loss reads besides the
+energies (scores, costs, log-probabilities). `__call__` maps energies to a scalar, the mean over the batch (SEAL,
+Eq. 4). `task_term` is what the task-net minimises in turn. The fields of the class are its options.
 Sources: SEAL = Lee et al. 2022, https://openreview.net/forum?id=F0DowhX7_x; InfNet+ = Tu, Pang & Gimpel 2020,
 https://arxiv.org/abs/1911.02891 (equation numbers as printed there).
 """

@@ -1,4 +1,4 @@
-"""What every energy loss is: a row of candidates per input, and a map from their energies to a scalar."""
+"""The interface of every energy loss: a row of candidates per input, and a map from their energies to a scalar."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ CONTRAST = slice(1, None)  # gold first, then the samples
 
 @dataclass
 class Candidates:
-    """A row of candidates per input, without gradient unless asked for.
+    """A row of candidates per input, by default without gradient.
 
     Attributes:
-        y: (B, 2 + K, ...) relaxed output, gold, samples; of large label spaces sparse, as [`LabelSets`].
+        y: (B, 2 + K, ...) relaxed output, gold, samples; sparse [`LabelSets`] for large label spaces.
         mask: positions that count, or None.
-        log_noise: log P_N of gold and samples, up to a constant per input, (B, 1 + K), or of distinct samples the
+        log_noise: log P_N of gold and samples, up to a constant per input, (B, 1 + K), or with distinct samples the
             logarithm of their inclusion probability; only for losses that use it.
-        repeated: which of gold and samples equals an earlier one, (B, 1 + K) bool; only where they are to be distinct.
+        repeated: which of gold and samples equal an earlier one, (B, 1 + K) bool; only with distinct samples.
         score: s(y, y*) of every candidate, (B, 2 + K), in [0, 1]; only for losses that use it.
-        cost: Δ(y, y*), (B, 1) of the output that a margin is for, (B, 1 + K) of gold and samples for `nce` and
-            `ranking`, of all for `contrastive_divergence`; only for losses that use it.
+        cost: Δ(y, y*); only for losses that use it. (B, 1) of a margin's output, (B, 1 + K) of gold and samples for
+            `nce` and `ranking`, of all candidates for `contrastive_divergence`.
     """
 
     y: Any
@@ -40,14 +40,14 @@ class Candidates:
 
 @dataclass
 class EnergyLoss(Options):
-    """Base class. Its fields are its options, named as in [`SealTrainingArguments`]; what else says what it is are
-    attributes of the class.
+    """Base class. Its fields are its options, named as in [`SealTrainingArguments`]; its other properties are class
+    attributes.
 
     Attributes:
-        name: of `--loss`.
-        margin_cost: Δ, where it reads one.
+        name: its name in `--loss`.
+        margin_cost: Δ, if it reads one.
         gold_mix: the share of the gold in the distribution that its samples come from.
-        needs_gold: True if every row must have its gold, as no sample could stand in for it.
+        needs_gold: True if every row must have gold, because no sample can replace it.
         reads_noise: True if it reads log P_N of its samples.
         reads_gold: True if `task_term` reads the cost of the task-net's output and the energy of the gold.
         has_partner: True if a cost-augmented network is trained beside the task-net.
@@ -65,17 +65,17 @@ class EnergyLoss(Options):
 
     @property
     def perturbs(self) -> bool:
-        """Whether its samples are relaxed structures, from logits with noise."""
+        """True if its samples are relaxed structures, from logits with noise."""
         return False
 
     @classmethod
     def draws(cls) -> bool:
-        """Whether it has samples."""
+        """True if it uses samples."""
         return cls.draw is not EnergyLoss.draw
 
     @classmethod
     def from_arguments(cls, args: Any) -> EnergyLoss:
-        """The loss with the options that [`SealTrainingArguments`] or [`EnergyTrainingArguments`] have for it."""
+        """The loss with its options from [`SealTrainingArguments`] or [`EnergyTrainingArguments`]."""
         return cls(**cls.values_from(args))
 
     def draw(self, space: OutputSpace, logits: Tensor, gold: Tensor, generator: torch.Generator) -> Any:
@@ -95,14 +95,13 @@ class EnergyLoss(Options):
         """Candidates around the task-net's current output.
 
         Args:
-            space: of this batch.
-            logits: the task-net's, (B, ...) as the space has them: (B, L), (B, T, C), (B, 1 or 2, H, W). Detached here,
+            space: the space of this batch.
+            logits: the task-net's, in the shape of the space: (B, L), (B, T, C) or (B, 1 or 2, H, W). Detached here
                 unless `differentiable`.
-            labels: as the data give them, (B, L), (B, T) or (B, H, W).
+            labels: as in the data, (B, L), (B, T) or (B, H, W).
             generator: the only source of the samples' random numbers.
-            augmented: logits of the cost-augmented network, of the shape of `logits`, if there is one.
-            differentiable: ŷ, its cost and its score keep their graph, which implicit gradients follow; samples have
-                none.
+            augmented: logits of the cost-augmented network, if there is one, in the shape of `logits`.
+            differentiable: ŷ, its cost and its score keep their graph, for implicit gradients; samples never have one.
         """
         with torch.set_grad_enabled(differentiable):
             gold, mask = space.gold(labels)
@@ -120,14 +119,15 @@ class EnergyLoss(Options):
 
     def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
         """Energies (B, 2 + K) -> scalar loss, mean over the batch."""
-        raise TypeError(f"{type(self).__name__} is abstract: a loss of its own maps energies to a scalar.")
+        raise TypeError(f"{type(self).__name__} is abstract: a subclass must map energies to a scalar.")
 
     def terms(self, energies: Tensor, candidates: Candidates) -> dict[str, Tensor]:
-        """What the log says beside the loss: the parts of a compound one."""
+        """Further values to log: the parts of a compound loss, by name."""
         return {}
 
     def task_row(self, space: OutputSpace, output: Any, gold: Tensor, mask: Tensor | None) -> tuple[Any, Any]:
-        """The candidates whose energies `task_term` reads: ŷ, and of a loss that `reads_gold` y* and the cost Δ(ŷ, y*).
+        """The candidates whose energies `task_term` reads: ŷ, and if the loss `reads_gold` also y*; and then the cost
+        Δ(ŷ, y*).
 
         Args:
             output: ŷ as a candidate, (B, 1, ...), with its graph.
@@ -138,6 +138,6 @@ class EnergyLoss(Options):
         return space.join([output, space.candidate(gold)]), space.cost(output, gold, self.margin_cost, mask)
 
     def task_term(self, energy: Tensor, cost: Tensor | None = None) -> Tensor:
-        """E(x, ŷ) (B, 1) -> the scalar that λ1 weighs in the task-net's loss; the mean energy unless a loss says
-        otherwise. Of a loss that `reads_gold`: `energy` is E(x, ŷ) and E(x, y*), (B, 2), `cost` Δ(ŷ, y*), (B, 1)."""
+        """E(x, ŷ) (B, 1) -> the scalar that λ1 weighs in the task-net's loss; by default the mean energy. If the loss
+        `reads_gold`, `energy` is E(x, ŷ) and E(x, y*), (B, 2), and `cost` is Δ(ŷ, y*), (B, 1)."""
         return energy.mean()

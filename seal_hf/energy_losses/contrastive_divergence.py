@@ -21,9 +21,9 @@ class ContrastiveDivergence(EnergyLoss):
         s(y) = -E(x, y) + Δ(y, y*),     L_E = -log [ exp s(y*) / Σ_{y in row} exp s(y) ],   row = [ŷ, y*, y_1 .. y_K]
 
     The gold is in the denominator, with Δ = 0 (the printed log lacks its minus sign). The K samples are drawn from the
-    task-net's output, and do not move with its parameters. Beside them the relaxed output ŷ is a candidate, as in the
-    paper's remark on this loss as a soft hinge: through it this loss has an implicit gradient. The paper does not say
-    how it differentiates its samples.
+    task-net's output, without gradient. The relaxed output ŷ is also a candidate, as in the paper's remark on this loss
+    as a soft hinge; through it this loss has an implicit gradient. The paper does not say how it differentiates its
+    samples.
     """
 
     num_samples: int = option(20, least=1)  # K

@@ -1,4 +1,4 @@
-"""Inference networks, which look for the structure that violates a margin most: `infnet`, `infnet_plus`."""
+"""Inference networks, which search for the structure that most violates a margin: `infnet`, `infnet_plus`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .margin import Margin
 
 @dataclass
 class InfNet(Margin):
-    """Inference network (Tu & Gimpel 2018, Eq. 5; SEAL §3): L_E as of `margin`, and the task-net looks for the most
-    violating structure, as the inner maximisation of that hinge does:
+    """Inference network (Tu & Gimpel 2018, Eq. 5; SEAL §3): L_E is that of `margin`, and the task-net searches for the
+    most violating structure, the inner maximisation of that hinge:
 
         task term = - v(ŷ),     or -[ v(ŷ) ]_+ with `inference_truncation`
 
-    Truncated, a task-net whose output violates no margin learns nothing, which early in training it need not deserve
-    (InfNet+ §4.1). The gold's energy gives the task-net no gradient; of a `rescaled` v what is left is E(x, ŷ) - Δ.
+    With truncation a task-net whose output violates no margin learns nothing, even if it is still poor early in
+    training (InfNet+ §4.1). The gold's energy gives the task-net no gradient; for a `rescaled` v, E(x, ŷ) - Δ remains.
     """
 
     inference_truncation: bool = False
@@ -40,8 +40,8 @@ class InfNet(Margin):
 
 @dataclass
 class InfNetPlus(InfNet):
-    """Compound objective of two inference networks (InfNet+ Eq. 6): the task-net A looks for the structure of lowest
-    energy, as at test time, and a second network F (`extensions/cost_augmented.py`) for that of low energy and high
+    """Compound objective of two inference networks (InfNet+ Eq. 6). The task-net A searches for the structure of lowest
+    energy, as at test time; a second network F (`extensions/cost_augmented.py`) searches for one of low energy and high
     cost:
 
         L_E = [ v(F(x)) ]_+ + λ [ E(x, y*) - E(x, A(x)) ]_+

@@ -20,7 +20,7 @@ class Margin(EnergyLoss):
 
         L_E = [ v(ŷ) ]_+,     v(y) = Δ(y, y*) - E(x, y) + E(x, y*)
 
-    or by `margin_type` (Tu & Gimpel 2018, Eq. 6-9), with Δ = Δ(y, y*):
+    v depends on `margin_type` (Tu & Gimpel 2018, Eq. 6-9), with Δ = Δ(y, y*):
 
         rescaled  Δ - E(x, y) + E(x, y*)          slack        Δ (1 - E(x, y) + E(x, y*))
         contrastive  1 - E(x, y) + E(x, y*)       perceptron   - E(x, y) + E(x, y*)

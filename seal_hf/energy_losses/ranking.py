@@ -17,14 +17,14 @@ from .base import CONTRAST, Candidates, EnergyLoss
 
 @dataclass
 class Ranking(EnergyLoss):
-    """Tell the gold from K samples by the energy alone (SEAL appendix, Table 19 "ranking"):
+    """Distinguish the gold from K samples by the energy alone (SEAL appendix, Table 19 "ranking"):
 
         s(y) = -E(x, y) + α Δ(y, y*),     L_E = -log [ exp s(y*) / Σ_{k=0..K} exp s(y_k) ],   y_0 = y*
 
-    α = 0 is the paper's; with α > 0 worse samples must have a higher energy by more (softmax-margin, Gimpel & Smith
-    2010; Shankar & Piratla's contrastive divergence). Samples are independent draws from the task-net, Π_j P(y_j | x);
-    with `gold_mix` m each entry is instead the gold's with probability m: samples then lie between the two. That is a
-    heuristic: noise that depends on the gold moves the optimum of `nce` from p(y | x) towards the gold.
+    The paper uses α = 0; with α > 0 the energy margin must grow with a sample's cost (softmax-margin, Gimpel & Smith
+    2010; Shankar & Piratla's contrastive divergence). Samples are independent draws from the task-net, Π_j P(y_j | x).
+    With `gold_mix` m each entry is instead the gold's with probability m, so that samples lie nearer the gold. That is
+    a heuristic: noise that depends on the gold moves the optimum of `nce` from p(y | x) towards the gold.
     """
 
     num_samples: int = option(20, least=1)  # K
@@ -64,13 +64,13 @@ class Ranking(EnergyLoss):
 class NCE(Ranking):
     """Noise-contrastive ranking (SEAL Eq. 8-9; Ma & Collins 2018), noise = the task-net's current distribution P:
 
-        s(y) = -E(x, y) - log P_N(y | x) + α Δ(y, y*),     L_E as of `ranking`
+        s(y) = -E(x, y) - log P_N(y | x) + α Δ(y, y*),     L_E as in `ranking`
 
     The gold is in the denominator: it is one of the K + 1 candidates among which it must be recognised.
 
-    With `distinct_samples` a structure stands in the row once, however often it was drawn: in place of P_N comes the
-    probability 1 - (1 - P_N)^K that it is among K draws (the inclusion probability of Horvitz & Thompson 1952; to a
-    good approximation, as the other candidates of a row are not independent of it).
+    With `distinct_samples` a structure is in the row once, however often it was drawn. P_N is then replaced by the
+    probability 1 - (1 - P_N)^K that it is among K draws (the inclusion probability of Horvitz & Thompson 1952; a good
+    approximation, since the other candidates of a row are not independent of it).
     """
 
     name = "nce"
@@ -87,6 +87,7 @@ class NCE(Ranking):
 
 
 def log_inclusion(log_p: Tensor, num_draws: int) -> Tensor:
-    """log(1 - (1 - P)^K), that a structure is among K independent draws, from log P; of rare ones log K P."""
+    """log(1 - (1 - P)^K), the log-probability that a structure is among K independent draws, from log P; for rare ones
+    log K P."""
     missed = torch.log1p(-log_p.clamp(-15, -1e-7).exp())
     return torch.where(log_p < -15, log_p + math.log(num_draws), torch.log(-torch.expm1(num_draws * missed)))

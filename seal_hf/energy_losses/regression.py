@@ -1,4 +1,4 @@
-"""Regression on the score of a structure: `regression`, `regression_s`, and `DeepValue` of energy networks."""
+"""Regression on the score of a structure: `regression`, `regression_s`, and `DeepValue` for energy networks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Regression(EnergyLoss):
 
     @staticmethod
     def pointwise(energies: Tensor, score: Tensor) -> Tensor:
-        """The loss of each candidate, of both arguments' shape; differentiable in both."""
+        """The loss of each candidate, in the arguments' shape; differentiable in both."""
         return F.binary_cross_entropy_with_logits(-energies, score, reduction="none")
 
     def __call__(self, energies: Tensor, candidates: Candidates) -> Tensor:
@@ -45,7 +45,7 @@ class Regression(EnergyLoss):
 @dataclass
 class RegressionS(Regression):
     """Regression summed over ŷ and K - 1 structures around it (SEAL §2.3, "regression-s"): Gaussian perturbations of
-    its logits, or, `discrete`, samples of its distribution. With K = 1, ŷ alone."""
+    its logits, or with `discrete` samples from its distribution. K = 1 means ŷ alone."""
 
     num_samples: int = option(20, least=1)  # K
     regression_samples: str = option("continuous", choices=REGRESSION_SAMPLES)
@@ -70,11 +70,11 @@ class RegressionS(Regression):
 
 
 class DeepValue(Regression):
-    """Regression summed over all points of the row, gold too (deep value network, Gygli et al. 2017, §3):
+    """Regression summed over all points of the row, including the gold (deep value network, Gygli et al. 2017, §3):
 
         L_E = Σ_{y in row} BCE( σ(-E(x, y)), s(y, y*) ),     row = [ŷ, y*, adversarial points ..]
 
-    For an energy network on its own, whose row comes from inference: see `energy_methods.py`.
+    For an energy network without a task-net, whose row comes from inference: see `energy_methods.py`.
     """
 
     name = "dvn"

@@ -1,7 +1,7 @@
-"""What some runs add to a step: implicit gradients, a cost-augmented network, samples from perturbed inputs.
+"""Optional additions to a step: implicit gradients, a cost-augmented network, samples from perturbed inputs.
 
-Each is a subclass of [`Extension`] in a file of its own, and stands in `EXTENSIONS`. `SealTrainer` asks those of a run
-at the same places of a step, in this order.
+Each is a subclass of [`Extension`] in its own file and a member of `EXTENSIONS`. `SealTrainer` calls the extensions of
+a run at the same points of a step, in this order.
 """
 
 from .base import Extension, MicroBatch, Run

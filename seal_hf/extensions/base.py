@@ -1,4 +1,4 @@
-"""The interface of an extension: more candidates for the loss-net, and a further term in either loss."""
+"""The interface of an extension: more candidates for the loss-net, and a further term in each loss."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from ..spaces import OutputSpace
 
 @dataclass
 class MicroBatch:
-    """What a step knows of one micro-batch.
+    """The data of one micro-batch in a step.
 
     Attributes:
-        inputs: what an encoder takes.
-        labels: as the data have them.
-        space: the output space, with what it needs to know of this micro-batch.
+        inputs: the inputs of an encoder.
+        labels: as in the data.
+        space: the output space, prepared for this micro-batch.
         logits: the task-net's, (B, ...): detached in the loss-net's phase, with their graph in the task-net's.
-        features: the loss-net's, (B, H) or of tokens (B, T, H), where it does not compute them itself.
+        features: the loss-net's, (B, H) or for tokens (B, T, H), if it does not compute them itself.
         noise: update -> the generator of its random numbers, in the same state at every call.
-        augmented: logits of the cost-augmented network, of the shape of `logits`.
+        augmented: logits of the cost-augmented network, in the shape of `logits`.
         function: φ -> logits, for implicit gradients.
     """
 
@@ -46,13 +46,13 @@ class MicroBatch:
 
 @dataclass
 class Run:
-    """The parts of a run, when it begins, from which an extension is made.
+    """The parts of a starting run from which an extension is made.
 
     Attributes:
         args: [`SealTrainingArguments`].
         task_net, loss_net: the raw nets.
-        meters: takes what the log is to say, see `Meters.add`.
-        forward_context: returns a function that gives the context of a forward of the task-net outside of the Trainer's
+        meters: collects values for the log, see `Meters.add`.
+        forward_context: returns a function that gives the context for a forward of the task-net outside the Trainer's
             own.
     """
 
@@ -80,27 +80,27 @@ class Extension:
 
     @classmethod
     def is_wanted(cls, args: Any, energy_loss: EnergyLoss | type[EnergyLoss], space: OutputSpace) -> bool:
-        """True if a run of these arguments has the extension. Of the energy loss it reads attributes of the class."""
+        """True if a run with these arguments needs the extension. It reads only class attributes of the energy loss."""
         return False
 
     @classmethod
     def of_run(cls, run: Run) -> Extension:
-        """The extension of a run that begins."""
+        """The extension for a starting run."""
         return cls()
 
     # --- the loss-net's phase ----------------------------------------------------------------------------------------
 
     def watching(self) -> contextlib.AbstractContextManager:
-        """Context of every forward of the task-net by the trainer, evaluation included."""
+        """Context of every forward of the task-net by the trainer, including evaluation."""
         return contextlib.nullcontext()
 
     def prepare(self, batch: MicroBatch, outputs: Any) -> MicroBatch:
-        """The micro-batch with what the extension adds to it, once a step, after the task-net's forward that gave
+        """The micro-batch with the extension's additions; called once per step, after the task-net's forward that gave
         `outputs`."""
         return batch
 
     def begin_update(self, window: list[MicroBatch], update: int, energy_weight: float) -> list[MicroBatch]:
-        """The window as update number `update` of the loss-net sees it. `energy_weight` is λ1 of this step."""
+        """The micro-batches for update number `update` of the loss-net. `energy_weight` is λ1 of this step."""
         return window
 
     def columns(self, batch: MicroBatch) -> list[Any]:
@@ -108,11 +108,11 @@ class Extension:
         return []
 
     def loss_net_term(self, batch: MicroBatch, energies: Tensor, loss: Tensor) -> Tensor | float:
-        """What joins the energy loss `loss`, from the energies (B, N) of the extension's own columns: scalar."""
+        """A scalar to add to the energy loss `loss`, from the energies (B, N) of the extension's own columns."""
         return 0.0
 
     def end_phase(self) -> None:
-        """Forget what only this phase of the loss-net needed."""
+        """Release everything that only this phase of the loss-net needed."""
 
     # --- the task-net's phase ----------------------------------------------------------------------------------------
 
@@ -124,32 +124,32 @@ class Extension:
         num_batches: int,
         is_last: bool,
     ) -> Tensor | float:
-        """What joins the task-net's loss on one micro-batch: scalar.
+        """A scalar to add to the task-net's loss on one micro-batch.
 
         Args:
             batch: with the graph of its logits.
             outputs: the task-net's.
             energies_of: candidates (B, S, ...) and mask -> energies (B, S) of the frozen loss-net.
             num_batches: micro-batches of this update.
-            is_last: True if the task-net is updated after this one.
+            is_last: True if the task-net is updated after this micro-batch.
         """
         return 0.0
 
     # --- a run -------------------------------------------------------------------------------------------------------
 
     def read_log(self, facts: dict[str, float]) -> None:
-        """Look at what was metered since the last log."""
+        """Read the values metered since the last log."""
 
     def closing_facts(self) -> dict[str, float]:
-        """What the log at the end of a run says."""
+        """Values for the log at the end of a run."""
         return {}
 
     @classmethod
     def check_resumable(cls, args: Any, folder: str | Path) -> None:
-        """Raise ValueError where a run of these arguments cannot go on from a checkpoint, before anything is loaded."""
+        """Raise ValueError if a run with these arguments cannot resume from a checkpoint; nothing is loaded yet."""
 
     def save(self, folder: str | Path) -> None:
-        """Write to a checkpoint what a run needs to go on."""
+        """Write to a checkpoint everything that a resume needs."""
 
     def load(self, folder: str | Path) -> None:
         """Read what `save` wrote."""

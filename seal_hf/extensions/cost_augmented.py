@@ -1,8 +1,8 @@
 """InfNet+: a cost-augmented inference network F beside the task-net A (Tu, Pang & Gimpel 2020, §3).
 
-A is trained towards the structure of lowest energy, F towards that of low energy and high cost, which is the one that a
-margin needs. Both take a step in the task-net's phase; F is given up after training. The objectives are those of
-`InfNetPlus` in `energy_losses/`.
+A is trained towards the structure of lowest energy, F towards one of low energy and high cost, which a margin needs.
+Both take a step in the task-net's phase; F is discarded after training. `InfNetPlus` in `energy_losses/` has the
+objectives.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ PARAMETERIZATIONS = ("separated", "shared", "stacked")
 class CostAugmentedNetwork(nn.Module):
     """F, in one of three parameterizations (InfNet+ §3.1, Figure 1):
 
-        separated   F(x) = a network of its own, of the task-net's shape and initial weights
+        separated   F(x) = a network of its own, with the task-net's architecture and initial weights
         shared      F(x) = an affine layer on the features of A(x)
         stacked     F(x, y*) = softmax( W [A(x)_t ; y*_t] + b ), without gradient to A
 
     Args:
         kind: one of `PARAMETERIZATIONS`.
         task_net: A.
-        feature_size: H, width of the features of A; `shared` alone reads it.
+        feature_size: H, width of the features of A; only for `shared`.
         num_labels: C.
     """
 
@@ -50,17 +50,17 @@ class CostAugmentedNetwork(nn.Module):
         self.kind = kind
         if kind == "separated":
             net: Any = copy.deepcopy(task_net)
-            net.crf = None  # that of the task-net reads F's logits too, and F does not train it
+            net.crf = None  # the task-net's CRF also reads F's logits, and F does not train it
             self.net = net
         else:
             self.layer = nn.Linear(feature_size if kind == "shared" else 2 * num_labels, num_labels)
 
     def forward(self, inputs: dict[str, Tensor], features: Tensor | None, output: Tensor, gold: Tensor) -> Tensor:
-        """Logits of F, shaped as the task-net's.
+        """Logits of F, in the shape of the task-net's.
 
         Args:
             inputs: the task-net's, for `separated`.
-            features: A's, (B, H) or of tokens (B, T, H), for `shared`.
+            features: A's, (B, H) or for tokens (B, T, H), for `shared`.
             output, gold: A's relaxed output, which gets no gradient, and y*, (B, ..., C) each, for `stacked`.
         """
         if self.kind == "separated":
@@ -76,7 +76,7 @@ class CostAugmentedInference(Extension):
     Args:
         net: F.
         task_net: A.
-        learner: of `net`.
+        learner: the learner of `net`.
         energy_loss: gives F's objective.
         space: the output space.
         energy_weight: λ1.
@@ -99,7 +99,7 @@ class CostAugmentedInference(Extension):
         self.energy_loss, self.space = energy_loss, space
         self.energy_weight, self.task_weight, self.pooled = energy_weight, task_weight, pooled
         self.reads_hidden_states = net.kind == "shared"
-        self._begins = True  # before the first micro-batch of an update of F, which clears its gradients
+        self._begins = True  # the next micro-batch starts an update of F, which clears its gradients
 
     @classmethod
     def is_wanted(cls, args: Any, energy_loss: EnergyLoss | type[EnergyLoss], space: OutputSpace) -> bool:
@@ -113,7 +113,7 @@ class CostAugmentedInference(Extension):
         kind, config = args.cost_augmented_network, task_net.config
         feature_size = config.hidden_size if kind == "shared" else 0
         net = CostAugmentedNetwork(kind, task_net, feature_size, config.num_labels)
-        net.train()  # as in every later step, whatever mode the task-net was copied in: a resumed run has only those
+        net.train()  # whatever the copied task-net's mode: the first step must equal later ones, as after a resume
         group = {
             "params": [p for p in net.parameters() if p.requires_grad],
             "lr": args.learning_rate,
@@ -131,7 +131,7 @@ class CostAugmentedInference(Extension):
         return cls(net, task_net, learner, run.energy_loss, run.space, *weights, run.loss_net.pooled)
 
     def prepare(self, batch: MicroBatch, outputs: Any) -> MicroBatch:
-        """With F's logits, which become a candidate of the loss-net's phase."""
+        """Adds F's logits, which become a candidate in the loss-net's phase."""
         gold, _ = batch.space.gold(batch.labels)
         with torch.no_grad(), self.learner.accelerator.autocast():
             features = self._features(outputs, batch)
@@ -149,7 +149,7 @@ class CostAugmentedInference(Extension):
         """One micro-batch of F's update: minimise - λ1 v(F(x)) + its cross-entropy.
 
         Returns:
-            a scalar of value 0 whose gradient is what F's objective asks of the features that it shares with A.
+            a scalar of value 0 whose gradient is that of F's objective in the features shared with A.
         """
         space = batch.space
         gold, mask = space.gold(batch.labels)
@@ -164,7 +164,7 @@ class CostAugmentedInference(Extension):
             cost = space.cost(y[:, :1], gold, self.energy_loss.margin_cost, mask)
             loss = -self.energy_weight * self.energy_loss.sought(energies_of(y, mask), cost)
             if self.task_weight:
-                with frozen(self.task_net):  # whose CRF may be a part of this loss
+                with frozen(self.task_net):  # its CRF may be part of this loss
                     loss = loss + self.task_weight * space.task_loss(found, batch.labels)
             self.learner.backward(loss / num_batches)
         unit = self.learner.scaler.scale(torch.ones((), device=loss.device))  # before `apply` changes it
@@ -172,11 +172,11 @@ class CostAugmentedInference(Extension):
             self.learner.apply()
         if leaf is None:
             return loss.new_zeros(())
-        gradient = leaf.grad.nan_to_num(0, 0, 0)  # fp16 overflowed: F is not updated, and A learns nothing of it
+        gradient = leaf.grad.nan_to_num(0, 0, 0)  # after an fp16 overflow F is not updated, and A gets no gradient
         return ((features - features.detach()) * (gradient * (num_batches / unit))).sum()
 
     def _features(self, outputs: Any, batch: MicroBatch) -> Any:
-        """What F shares with A, with its graph."""
+        """The features that F shares with A, with their graph."""
         if not self.reads_hidden_states:
             return None
         return last_features(outputs, batch.inputs, type(self.task_net).__name__, self.pooled)
@@ -185,7 +185,7 @@ class CostAugmentedInference(Extension):
 
     @classmethod
     def check_resumable(cls, args: Any, folder: str | Path) -> None:
-        """Raises ValueError where a checkpoint lacks the cost-augmented network, or has one of another kind."""
+        """Raises ValueError if a checkpoint lacks the cost-augmented network, or has one of another kind."""
         path, kind = Path(folder, LOSS_NET_FOLDER, FILES[0]), args.cost_augmented_network
         if not path.is_file():
             raise ValueError(
@@ -196,7 +196,7 @@ class CostAugmentedInference(Extension):
             found = (file.metadata() or {}).get("kind")
         if found != kind:
             raise ValueError(
-                f"{folder} cannot be resumed: its cost-augmented network is {found!r}, and `cost_augmented_network` is "
+                f"{folder} cannot be resumed: its cost-augmented network is {found!r}, but `cost_augmented_network` is "
                 f"{kind!r}. Resume with cost_augmented_network={found!r}, or start a new run."
             )
 

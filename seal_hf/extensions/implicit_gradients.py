@@ -1,19 +1,19 @@
 """Implicit gradients in a run: the nets as the functions that `implicit/hypergradient.py` differentiates.
 
-Of a window of micro-batches, `ImplicitGradients.solve` finds the directions of the hypergradient, with the loss-net as
-it is. Each direction then becomes columns in the row of candidates of the loss-net's own forward: the task-net's output
-at the points of a [`Line`], whose slope in their energies is what is added to the energy loss. So the loss-net still
-runs once per micro-batch, and its wrapper, accumulation and loss scaling know nothing of all this.
+For a window of micro-batches, `ImplicitGradients.solve` finds the directions of the hypergradient at the present
+loss-net. Each direction then adds columns to the row of candidates in the loss-net's own forward: the task-net's output
+at the points of a [`Line`]. The slope of their energies is added to the energy loss. So the loss-net still runs once
+per micro-batch, without changes to its wrapper, accumulation and loss scaling.
 
-All of it is float32, whatever the run has: a difference of half-precision gradients has no digits. It is without
-dropout too, but for that of the loss-net's encoder in its own forward: one mask for a whole row. Batch normalisation is
-by the statistics of the batch, as in the task-net's own update.
+Everything is float32, whatever the run uses: a difference of half-precision gradients has no correct digits. It is also
+without dropout, except in the loss-net's encoder in its own forward, which uses one mask for a whole row. Batch
+normalisation uses the statistics of the batch, as in the task-net's own update.
 
-Memory: double backward holds both nets' graphs of the inner losses of the whole window until the directions are found,
-that is, the activations of the energy and of the part of the task-net from φ on (its head; for `adapters` and `all`,
-nearly the whole net), of a forward and of the backward through it; the other products hold one forward's of one
-micro-batch at a time. In the update itself the task-net's columns keep such a graph for every direction (`unrolled` has
-one per step), but for finite differences.
+Memory: double backward holds both nets' graphs of the inner losses of the whole window until the directions are found.
+These are the activations of a forward and its backward, for the energy and the part of the task-net from φ on (its
+head; for `adapters` and `all` nearly the whole net). The other products hold those of one forward on one micro-batch at
+a time. In the update itself the task-net's columns keep such a graph for every direction (`unrolled` has one per step),
+except with finite differences.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class ImplicitGradients(Extension):
     Args:
         config: the method and its options.
         model: the raw task-net.
-        subset: the parameters that the Hessian runs over, see [`select_parameters`].
+        subset: the parameters of the Hessian, see [`select_parameters`].
         loss_net: the raw loss-net.
-        space, energy_loss: as in the run; `energy_loss` is the outer loss.
+        space, energy_loss: those of the run; `energy_loss` is the outer loss.
         task_weight: λ2.
-        run: the run that it extends. Without one, only `inner`, `outer` and `solve` work.
+        run: the run that it extends. Without it, only `inner`, `outer` and `solve` work.
     """
 
     differentiates_twice = True
@@ -72,7 +72,7 @@ class ImplicitGradients(Extension):
         self.run = run
         self.adjoints: Any = None  # of an update
         self._lines: list[Line] = []  # of a micro-batch
-        self.last: dict[str, float] = {}  # diagnostics that were logged
+        self.last: dict[str, float] = {}  # the last logged diagnostics
         self._warned = False
 
     @classmethod
@@ -120,7 +120,7 @@ class ImplicitGradients(Extension):
         """The directions for an update of the loss-net, which must be frozen here.
 
         Args:
-            batches: the window; their features are T_E(x), what `LossNet.encode` returns.
+            batches: the window; their features are T_E(x), the result of `LossNet.encode`.
             energy_weight: λ1.
             reduce: mean of a vector over the processes.
         """
@@ -134,12 +134,12 @@ class ImplicitGradients(Extension):
         return self.task_function.watch()
 
     def prepare(self, batch: MicroBatch, outputs: Any) -> MicroBatch:
-        """With the logits as a function of φ."""
+        """Adds the logits as a function of φ."""
         raw = self.task_function.on(batch.inputs)
         return replace(batch, function=lambda phi: self.space.fit(raw(phi), batch.labels))
 
     def begin_update(self, window: list[MicroBatch], update: int, energy_weight: float) -> list[MicroBatch]:
-        """Find the directions; with unrolled steps, the energy loss is taken at the logits where they end."""
+        """Find the directions. With unrolled steps, the energy loss is computed at the logits after the last step."""
         accelerator, encoded = self.run.accelerator, []
         with frozen(self.loss_net), evaluating(self.loss_net):
             for batch in window:
@@ -165,7 +165,7 @@ class ImplicitGradients(Extension):
 
     def loss_net_term(self, batch: MicroBatch, energies: Tensor, loss: Tensor) -> Tensor:
         """Minus the slopes of λ1 · task term along the directions. Its gradient in the loss-net is the implicit term of
-        the hypergradient, the task loss being no function of the loss-net."""
+        the hypergradient, since the task loss does not depend on the loss-net."""
         values = iter(self.energy_weight * self.energy_loss.task_term(energy) for energy in energies.split(1, dim=1))
         term: Any = -sum(line.slope([next(values) for _ in line.points]) for line in self._lines)
         self._compare(loss, term)
@@ -175,8 +175,8 @@ class ImplicitGradients(Extension):
         self.adjoints, self._lines = None, []
 
     def _compare(self, loss: Tensor, term: Tensor) -> None:
-        """Meter norms and cosine of the direct and the full gradient, of one micro-batch per log on this process: that
-        takes a backward of each."""
+        """Meter norms and cosine of the direct and the full gradient, for one micro-batch per log on this process: each
+        takes a backward."""
         compiled = self.run.args.loss_net_torch_compile  # a compiled backward cannot be repeated
         if compiled or "hypergradient_cosine" in self.run.meters:
             return
@@ -189,7 +189,7 @@ class ImplicitGradients(Extension):
     # --- a run -------------------------------------------------------------------------------------------------------
 
     def read_log(self, facts: dict[str, float]) -> None:
-        """Keep the diagnostics, and say, once, what to do about an inverse that failed since the last log."""
+        """Keep the diagnostics, and warn once with advice if an inverse failed since the last log."""
         self.last |= {name: value for name, value in facts.items() if name in REPORTED}
         residual, curvature = (facts.get(f"hypergradient_{name}") for name in ("residual", "curvature"))
         advice = None if residual is None or curvature is None else self.config.advice(residual, curvature)

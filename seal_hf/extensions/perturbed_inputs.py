@@ -17,7 +17,7 @@ from .base import Extension, MicroBatch, Run
 
 
 class PerturbedInputs(Extension):
-    """Gives a space that `samples_from_inputs` the task-net's outputs there."""
+    """Gives the task-net's outputs at perturbed inputs to a space that `samples_from_inputs`."""
 
     def __init__(self, run: Run):
         self.run = run
@@ -35,7 +35,7 @@ class PerturbedInputs(Extension):
 
     @torch.no_grad()
     def _logits(self, batch: MicroBatch, num_samples: int, noise: torch.Generator) -> Tensor:
-        """The task-net's logits at K noisy copies of each input, in its present mode, by one forward: (B, K, ...)."""
+        """The task-net's logits at K noisy copies of each input, in its current mode, by one forward: (B, K, ...)."""
         run = self.run
         inputs = perturbed(batch.inputs, num_samples, run.args.input_noise_std, noise)
         with keeping_statistics(run.task_net), run.forward_context()():

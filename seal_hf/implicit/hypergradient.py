@@ -1,25 +1,26 @@
-"""Implicit gradients: how the loss-net learns what its energy does to the task-net (Shankar & Piratla, *Implicit
-Training of Energy Model for Structured Prediction*).
+"""Implicit gradients: the loss-net learns how its energy changes the task-net (Shankar & Piratla, *Implicit Training of
+Energy Model for Structured Prediction*).
 
-The task-net φ minimises the inner loss, which the loss-net θ shapes; the loss-net minimises the outer one at that φ:
+The task-net φ minimises the inner loss, which depends on the loss-net θ; the loss-net minimises the outer loss at that
+φ:
 
     φ*(θ) = argmin_φ L_in(φ, θ),   L_in = λ2 task loss + λ1 E_θ(x, ŷ(φ)),        min_θ L_out(θ, φ*(θ))
 
     dL_out/dθ = ∂_θ L_out - (∂_φ∂_θ L_in)ᵀ u,   u = (∂²_φφ L_in)⁻¹ ∂_φ L_out        (their Eq. 4: direct + implicit)
 
-(φ is the task-net and θ the energy, as in SEAL; in their paper it is the other way round.)
-No matrix is built. u comes from products H v with the Hessian (`hessian_product`), by one of the solvers of inverse.py,
-and the cross product is the θ-gradient of one number, the derivative of L_in along u ([`Line`]). So the whole
-hypergradient is the θ-gradient of a scalar,
+(φ is the task-net and θ the energy, as in SEAL; their paper swaps the letters.)
+No matrix is built. One of the solvers of inverse.py finds u from products H v with the Hessian (`hessian_product`). The
+cross product is the θ-gradient of one number, the derivative of L_in along u ([`Line`]). So the whole hypergradient is
+the θ-gradient of a scalar,
 
     surrogate(θ) = L_out(θ, φ) - ⟨∂_φ L_in(φ, θ), u⟩,   φ and u held fixed,
 
-and what trains the loss-net by `backward` (wrappers, accumulation, loss scaling) trains it by this too. Unrolling T
-inner steps has the same form, with one such derivative per step, see `unroll`.
+and the machinery around `backward` (wrappers, accumulation, loss scaling) works with it unchanged. Unrolling T inner
+steps has the same form, with one such derivative per step, see `unroll`.
 
-Here φ is a dict of tensors by name, any subset of the task-net's parameters (task_function.py), a direction is one
-flat vector, and a loss is a function of that dict; what it costs is up to who writes it: with φ the head alone it
-starts from detached features. Nothing in here reads a number to the host.
+Here φ is a dict of tensors by name, any subset of the task-net's parameters (task_function.py). A direction is one flat
+vector. A loss is a function of that dict; its author decides its cost: if φ is only the head, it can start from
+detached features. Nothing in this file reads a number to the host.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ Parameters = dict[str, Tensor]
 Loss = Callable[[Parameters], Tensor]  # φ -> scalar
 Reduce = Callable[[Tensor], Tensor]  # mean over the processes
 
-# method -> the options that it reads
+# method -> the options it reads
 METHODS: dict[str, tuple[str, ...]] = {
     "none": (),
     "neumann": ("terms", "product", "parameters", "scale", "damping"),
@@ -46,8 +47,8 @@ METHODS: dict[str, tuple[str, ...]] = {
     "unrolled": ("terms", "product", "parameters", "scale"),
 }
 FINITE_DIFFERENCES = "finite_differences"
-UNROLLED_SCALE = 100.0  # of steps of 1/100, unless `scale` says otherwise
-ENOUGH = 0.5  # a relative residual above it is a system that is barely solved
+UNROLLED_SCALE = 100.0  # the default `scale` of unrolled steps: their size is 1/100
+ENOUGH = 0.5  # a relative residual above this means that the system is barely solved
 PRODUCTS = ("double_backward", "forward_over_reverse", FINITE_DIFFERENCES)
 
 
@@ -55,7 +56,7 @@ PRODUCTS = ("double_backward", "forward_over_reverse", FINITE_DIFFERENCES)
 
 
 def detached(parameters: Parameters) -> Parameters:
-    """The same values in float32 as leaves of their own: nothing that is done with them reaches the net."""
+    """Copies in float32 as separate leaves, so that no operation on them affects the net."""
     return {name: p.detach().float().requires_grad_() for name, p in parameters.items()}
 
 
@@ -91,11 +92,11 @@ def hessian_product(inner: Loss, parameters: Parameters, product: str = "double_
     Args:
         inner: L_in as a function of φ, the same at every call (no fresh dropout).
         parameters: φ, leaves.
-        product: `double_backward` runs `inner` once, here, and keeps its graph: each product is one backward through
-            the gradient's; `forward_over_reverse` runs it for every product, without keeping anything;
-            `finite_differences` needs no second derivative: [∇L_in(φ + εv) - ∇L_in(φ - εv)] / 2ε, ε by
-            `finite_step`, exact to about 1e-3 in float32 where both nets are smooth. In half precision no digit is
-            left; nor is one of a net with ReLUs, whose gradient jumps between the two points.
+        product: `double_backward` runs `inner` once, here, and keeps its graph; each product is one backward through
+            the gradient's graph. `forward_over_reverse` runs `inner` for every product and keeps nothing.
+            `finite_differences` needs no second derivative: [∇L_in(φ + εv) - ∇L_in(φ - εv)] / 2ε with ε from
+            `finite_step`, exact to about 1e-3 in float32 if both nets are smooth. No digit is correct in half
+            precision, or for a net with ReLUs, whose gradient jumps between the two points.
     """
     if product == "double_backward":
         leaves = list(parameters.values())
@@ -125,11 +126,11 @@ def hessian_product(inner: Loss, parameters: Parameters, product: str = "double_
 
 
 class Line:
-    """φ + t u: the derivative of a function f along u, from the values of f at `points`. Its gradient in whatever else
-    f reads, θ, is the cross product (∂_φ∂_θ f)ᵀ u.
+    """φ + t u: the derivative of a function f along u, from the values of f at `points`. Its gradient in θ, the other
+    parameters of f, is the cross product (∂_φ∂_θ f)ᵀ u.
 
     With exact products there is one point, in which t = 0 is a leaf, and ⟨∂_φ f, u⟩ = d f(φ + t u)/dt keeps its graph.
-    With finite differences there are φ ± εu, and [f(φ + εu) - f(φ - εu)] / 2ε is of first order in θ.
+    With finite differences the points are φ ± εu, and [f(φ + εu) - f(φ - εu)] / 2ε needs only a first derivative in θ.
     """
 
     points: list[Parameters]
@@ -157,16 +158,16 @@ def cross_product(
     theta: Sequence[Tensor],
     product: str = "double_backward",
 ) -> list[Tensor]:
-    """(∂_φ∂_θ L_in)ᵀ direction, one tensor per tensor of `theta`, of which `inner` is a function too."""
+    """(∂_φ∂_θ L_in)ᵀ direction, one tensor per tensor of `theta`; `inner` also depends on `theta`."""
     line = Line(parameters, direction, product)
     return _gradients(line.slope([inner(point) for point in line.points]), theta)
 
 
 def finite_step(parameters: Parameters, direction: Tensor) -> Tensor:
-    """ε of a central difference: with it φ moves by 5e-3 (1 + ‖φ‖ / √n) in all, so that ε does not depend on the
-    length of `direction`, however short. The cube root of float32's precision balances rounding and curvature."""
+    """ε of a central difference: it moves φ by 5e-3 (1 + ‖φ‖ / √n) in total, whatever the length of `direction`. The
+    cube root of float32's precision balances rounding and curvature."""
     size = flatten(list(parameters.values())).square().mean().sqrt()
-    longest = direction.abs().max().clamp_min(torch.finfo(torch.float32).tiny)  # whose square is 0
+    longest = direction.abs().max().clamp_min(torch.finfo(torch.float32).tiny)  # its square is 0
     return 5e-3 * (1 + size) / (longest * (direction / longest).norm()).clamp_min(1e-36)
 
 
@@ -175,14 +176,14 @@ def finite_step(parameters: Parameters, direction: Tensor) -> Tensor:
 
 @dataclass
 class Adjoints:
-    """What makes a hypergradient of a direct one: at each `point` of φ, the derivative of L_in along a direction, the
-    adjoint u of the implicit methods.
+    """The points and directions that turn a direct gradient into a hypergradient: at each point, the derivative of L_in
+    along the direction, which is the adjoint u of the implicit methods.
 
     Attributes:
-        outer_point: φ at which L_out is taken.
-        points: one φ per direction; of the implicit methods `outer_point` alone.
-        directions: flat; minus their sum of ⟨∂_φ L_in(point, θ), direction⟩ is the rest of the surrogate.
-        diagnostics: tensors: `residual` and `curvature` of the inverse (of `neumann` and `cg`).
+        outer_point: φ at which L_out is computed.
+        points: one φ per direction; for the implicit methods only `outer_point`.
+        directions: flat; minus the sum of ⟨∂_φ L_in(point, θ), direction⟩ completes the surrogate.
+        diagnostics: tensors: `residual` and `curvature` of the inverse (for `neumann` and `cg`).
     """
 
     outer_point: Parameters
@@ -196,16 +197,16 @@ class Hypergradient:
     """dL_out/dθ, direct and implicit.
 
     Args:
-        method: `neumann`, `cg`, `unrolled`; or `none`: the direct term alone.
-        terms: of the series; iterations of conjugate gradient; inner steps that are unrolled. At the inner minimum, T
+        method: `neumann`, `cg`, `unrolled`; or `none`: only the direct term.
+        terms: terms of the series, iterations of conjugate gradient, or unrolled inner steps. At the inner minimum, T
             unrolled steps of size 1/c are T terms of the series with scale c (Lorraine et al. 2020, theorem 1).
-        scale: c, above half of the Hessian's largest eigenvalue; 1/c is the size of an unrolled step. None: of
-            `neumann`, a c for each term, see [`solve_minimal_residual`]; of `unrolled`, 100.
+        scale: c, above half of the Hessian's largest eigenvalue; 1/c is the size of an unrolled step. None means for
+            `neumann` a c for each term, see [`solve_minimal_residual`], and for `unrolled` 100.
         damping: δ >= 0, added to the Hessian's diagonal, for `neumann` and `cg`.
-        product: how products are taken, one of `PRODUCTS`.
+        product: how products are computed, one of `PRODUCTS`.
 
     Raises:
-        ValueError: an option out of its range.
+        ValueError: an option is outside its range.
     """
 
     method: str = "neumann"
@@ -216,7 +217,7 @@ class Hypergradient:
 
     @classmethod
     def from_arguments(cls, args: Any) -> Hypergradient:
-        """As [`SealTrainingArguments`] have it."""
+        """The method and options in [`SealTrainingArguments`]."""
         names = ("terms", "scale", "damping", "product")
         return cls(args.hypergradient, **{name: getattr(args, f"hypergradient_{name}") for name in names})
 
@@ -225,8 +226,8 @@ class Hypergradient:
         check_value("product", self.product, PRODUCTS)
         if self.terms < 1 or not (self.scale is None or self.scale > 0) or not self.damping >= 0:
             raise ValueError(
-                f"`terms` is {self.terms}, `scale` {self.scale}, `damping` {self.damping}; they must be at least 1, "
-                "above 0 (or None) and at least 0."
+                f"`terms` is {self.terms}, `scale` {self.scale}, `damping` {self.damping}; expected `terms` >= 1, "
+                "`scale` > 0 (or None) and `damping` >= 0."
             )
 
     def __call__(
@@ -234,10 +235,10 @@ class Hypergradient:
     ) -> tuple[list[Tensor], dict[str, Tensor]]:
         """The hypergradient of any two losses, one tensor per tensor of `theta`, and diagnostics: those of
         [`Adjoints`], `cosine` between direct and full gradient, `direct_norm`, `full_norm` and `implicit_norm`.
-        `ImplicitGradients` gets the same from one forward. This is the readable version, which tests compare with it.
+        `ImplicitGradients` gets the same from one forward; tests compare it with this readable version.
 
         Args:
-            inner, outer: L_in and L_out as functions of φ; of `theta` too.
+            inner, outer: L_in and L_out as functions of φ; they also depend on `theta`.
             parameters: φ; not changed.
         """
         adjoints = self.adjoints([inner], [outer], detached(parameters))
@@ -251,12 +252,12 @@ class Hypergradient:
     def adjoints(
         self, inners: Sequence[Loss], outers: Sequence[Loss], parameters: Parameters, reduce: Reduce = lambda v: v
     ) -> Adjoints:
-        """The directions, with θ as it is.
+        """The directions at the present θ.
 
         Args:
-            inners, outers: the losses of each micro-batch of an accumulation window, whose mean is meant.
+            inners, outers: the losses of each micro-batch of an accumulation window, which are averaged.
             parameters: φ, leaves.
-            reduce: mean of a flat vector over the processes; they all then have the same directions.
+            reduce: mean of a flat vector over the processes, so that all have the same directions.
         """
         if self.method == "none":
             return Adjoints(parameters)
@@ -290,7 +291,7 @@ class Hypergradient:
         directions = []
         for i, point in enumerate(reversed(points)):
             directions.append(adjoint / scale)
-            if i < len(points) - 1:  # nothing is asked of the start
+            if i < len(points) - 1:  # the start needs no adjoint
                 adjoint = adjoint - self.mean_product(inners, point, reduce)(adjoint) / scale
         return Adjoints(end, points, directions[::-1])
 
@@ -300,12 +301,12 @@ class Hypergradient:
         return lambda v: _mean([product(v) for product in products], reduce)
 
     def advice(self, residual: float, curvature: float) -> str | None:
-        """What to do if the inverse failed or is barely solved, so that the implicit term is not what it should be;
-        from `diagnostics` read as numbers; None if all is well."""
+        """Advice if the inverse failed or is barely solved, which makes the implicit term wrong; None if all is well.
+        The arguments are the `diagnostics` as numbers."""
         if self.method not in ("neumann", "cg") or (residual <= ENOUGH and curvature >= 0):
             return None
         if self.method == "neumann" and self.scale is not None and self.terms == 1:
-            return None  # u = b / c takes no product, by which either figure would be known
+            return None  # u = b / c takes no product, so neither number is known
         how = "is barely solved" if residual <= 1 else "failed"
         what = f"The implicit gradient's inverse {how}: relative residual {residual:.3g} after {self.terms} terms."
         fixed = self.method == "neumann" and self.scale is not None
@@ -315,13 +316,13 @@ class Hypergradient:
             return f"{what} It is not finite: raise {remedy}."
         if curvature < 0:
             return (
-                f"{what} The inner loss curves downwards ({curvature:.3g}), as a task-net's does that is not at its "
-                f"minimum: set `hypergradient_damping` above {self.damping - curvature:.3g}, or do more task-net "
+                f"{what} The inner loss curves downwards ({curvature:.3g}), so the task-net is not at its minimum: "
+                f"set `hypergradient_damping` above {self.damping - curvature:.3g}, or do more task-net "
                 "updates per loss-net update."
             )
         if fixed and residual > 1:
             return (
-                f"{what} The Hessian reaches {curvature:.3g}: raise `hypergradient_scale` to that (now {self.scale:g})."
+                f"{what} The Hessian reaches {curvature:.3g}: raise `hypergradient_scale` (now {self.scale:g}) to that."
             )
         if fixed:
             return (
@@ -333,7 +334,7 @@ class Hypergradient:
 
 
 def compare(direct: Sequence[Tensor], implicit: Sequence[Tensor]) -> dict[str, Tensor]:
-    """Diagnostics of the two terms: norms, and the cosine between the direct gradient and their sum."""
+    """Diagnostics of the two terms: their norms, and the cosine between the direct gradient and the sum."""
     d, i = flatten(direct), flatten(implicit)
     full = d + i
     norms = {"direct_norm": d.norm(), "implicit_norm": i.norm(), "full_norm": full.norm()}

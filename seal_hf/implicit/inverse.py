@@ -1,6 +1,6 @@
-"""Solutions u of A u = b by products with A alone, A = H + δ I of a Hessian H: for hypergradient.py.
+"""Solutions u of A u = b from products with A alone, A = H + δ I with a Hessian H, for hypergradient.py.
 
-Each takes a fixed number of products and reads no number to the host; how near u came is in its diagnostics.
+Each solver takes a fixed number of products and reads no number to the host; its diagnostics say how close u is.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ Product = Callable[[Tensor], Tensor]  # v -> A v, flat
 
 
 def solve_neumann(product: Product, b: Tensor, terms: int, scale: float, damping: float = 0.0) -> tuple[Tensor, dict]:
-    """u = 1/c Σ_{i<terms} (I - A/c)^i b with A = H + δ I, the Neumann series of A⁻¹ b (their appendix A): it converges
-    where all eigenvalues of A lie between 0 and 2c. `terms` - 1 products.
+    """u = 1/c Σ_{i<terms} (I - A/c)^i b with A = H + δ I, the Neumann series of A⁻¹ b (their appendix A). It converges
+    if all eigenvalues of A lie between 0 and 2c, and takes `terms` - 1 products.
 
     Returns:
-        u, and `residual`: ‖b - A u'‖ / ‖b‖ of the sum u' without its last term, which is known for nothing; above 1
-        the series diverges. `curvature`: vᵀAv / vᵀv of the last v = (I - A/c)^i b, near the eigenvalue that converges
-        slowest, or diverges fastest.
+        u, and `residual`: ‖b - A u'‖ / ‖b‖ for the sum u' without its last term, which costs nothing; above 1 the
+        series diverges. `curvature`: vᵀAv / vᵀv of the last v = (I - A/c)^i b, near the eigenvalue that converges
+        slowest or diverges fastest.
     """
     power, total, curvature = b, b, b.new_zeros(())
     for _ in range(terms - 1):
@@ -32,12 +32,12 @@ def solve_neumann(product: Product, b: Tensor, terms: int, scale: float, damping
 
 
 def solve_minimal_residual(product: Product, b: Tensor, terms: int, damping: float = 0.0) -> tuple[Tensor, dict]:
-    """The same series with a c of its own for each term, the one that leaves the least residual (minimal residual
-    iteration, Saad 2003, §5.3.2): u ← u + r / c and r ← r - A r / c, 1/c = rᵀAr / ‖Ar‖², from u = 0, r = b. A product
-    each. The residual never grows; where A is not positive along r, the iterate stays as it is from then on.
+    """The same series with a separate c for each term, the one with the smallest residual (minimal residual iteration,
+    Saad 2003, §5.3.2): u ← u + r / c and r ← r - A r / c, 1/c = rᵀAr / ‖Ar‖², from u = 0, r = b. Each term takes one
+    product. The residual never grows. If A is not positive along r, the iteration stops there.
 
     Returns:
-        u; `residual`: ‖b - A u‖ / ‖b‖; `curvature`: rᵀAr / rᵀr of the last r, negative where it stopped.
+        u; `residual`: ‖b - A u‖ / ‖b‖; `curvature`: rᵀAr / rᵀr of the last r, negative if it stopped.
     """
     u, r, curvature = torch.zeros_like(b), b, b.new_zeros(())
     for _ in range(terms):
@@ -50,12 +50,12 @@ def solve_minimal_residual(product: Product, b: Tensor, terms: int, damping: flo
 
 
 def solve_cg(product: Product, b: Tensor, terms: int, damping: float = 0.0) -> tuple[Tensor, dict]:
-    """A⁻¹ b with A = H + δ I by `terms` iterations of conjugate gradient, a product each. Where A is not positive
-    along a direction, no minimum lies there: the iterate stays as it is from then on. Where A hardly is, a step can
-    lead far away: of all iterates, zero too, the one of the least residual is taken.
+    """A⁻¹ b with A = H + δ I by `terms` iterations of conjugate gradient, each with one product. If A is not positive
+    along a direction, there is no minimum, and the iteration stops. If A is barely positive, a step can lead far away,
+    so the iterate with the smallest residual is returned, possibly zero.
 
     Returns:
-        u; `residual`: ‖b - A u‖ / ‖b‖, at most 1; `curvature`: the least vᵀAv / vᵀv met, negative where it stopped.
+        u; `residual`: ‖b - A u‖ / ‖b‖, at most 1; `curvature`: the smallest vᵀAv / vᵀv met, negative if it stopped.
     """
     u, r, p = torch.zeros_like(b), b, b
     squared, least = torch.dot(b, b), b.new_full((), torch.inf)
@@ -76,5 +76,5 @@ def solve_cg(product: Product, b: Tensor, terms: int, damping: float = 0.0) -> t
 
 
 def positive(x: Tensor) -> Tensor:
-    """x, or the least number above 0: a divisor."""
+    """x, or the smallest positive number, for use as a divisor."""
     return x.clamp_min(torch.finfo(x.dtype).tiny)

@@ -1,4 +1,4 @@
-"""A task-net as a function of some of its parameters, φ -> logits: what implicit gradients differentiate."""
+"""A task-net as a function of some of its parameters, φ -> logits, which implicit gradients differentiate."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ FUSED_ATTENTION = ("flash_attention_2", "flash_attention_3", "flex_attention")  
 
 
 def select_parameters(model: nn.Module, subset: str) -> Parameters:
-    """The trainable parameters of `model` that a Hessian runs over, by name.
+    """The trainable parameters of `model` for the Hessian, by name.
 
     Args:
-        model: a Hugging Face model, plain or with adapters, or any module for `all` and a regular expression.
-        subset: `head`: those outside of the encoder (`base_model`); `adapters`: those inside of a partly frozen
-            encoder; `all`; else a regular expression that is searched in the names. A CRF's (`crf`) are never among
-            them: the task loss reads them from the net, so that they are held fixed.
+        model: a Hugging Face model, plain or with adapters; for `all` and a regular expression, any module.
+        subset: `head`: those outside the encoder (`base_model`); `adapters`: those inside a partly frozen encoder;
+            `all`; otherwise a regular expression that is searched for in the names. A CRF's parameters (`crf`) are
+            always left out: the task loss reads them from the net, so they are held fixed.
 
     Raises:
-        ValueError: nothing is selected; no regular expression; `head` or `adapters` of a net without an encoder;
-            `adapters` where it is not frozen.
+        ValueError: nothing is selected, the regular expression is invalid, the net lacks an encoder for `head` or
+            `adapters`, or the encoder is not frozen for `adapters`.
     """
     trainable = {n: p for n, p in model.named_parameters() if p.requires_grad and not n.startswith("crf.")}
     if subset in ("head", "adapters"):
@@ -40,13 +40,13 @@ def select_parameters(model: nn.Module, subset: str) -> Parameters:
         if encoder is plain:
             raise ValueError(
                 f"`hypergradient_parameters` is {subset!r}, but {type(plain).__name__} has no encoder (`base_model`) "
-                "that a head or adapters could be told from. Use hypergradient_parameters='all', or a regular "
-                f"expression that is found in the names you mean, such as {next(reversed(trainable), '')!r}."
+                "separate from a head or adapters. Use hypergradient_parameters='all', or a regular "
+                f"expression that matches the names you mean, such as {next(reversed(trainable), '')!r}."
             )
         inside = {id(p) for p in encoder.parameters()}
         if subset == "adapters" and all(p.requires_grad for p in encoder.parameters()):
             raise ValueError(
-                f"The parameters of the Hessian are to be 'adapters', but no parameter of the encoder of "
+                f"`hypergradient_parameters` is 'adapters', but no parameter of the encoder of "
                 f"{type(plain).__name__} is frozen. Train an adapter on it, or choose 'head' or 'all'."
             )
         chosen = {name: p for name, p in trainable.items() if (id(p) in inside) == (subset == "adapters")}
@@ -57,15 +57,15 @@ def select_parameters(model: nn.Module, subset: str) -> Parameters:
             pattern = re.compile(subset)
         except re.error as error:
             raise ValueError(
-                f"`hypergradient_parameters` is {subset!r}, which is no regular expression: {error}. Use one of "
-                f"{', '.join(SUBSETS)}, or a regular expression that is found in parameters' names ('\\.' is a dot)."
+                f"`hypergradient_parameters` is {subset!r}, which is not a regular expression: {error}. Use one of "
+                f"{', '.join(SUBSETS)}, or a regular expression that matches parameters' names ('\\.' is a dot)."
             ) from error
         chosen = {name: p for name, p in trainable.items() if pattern.search(name)}
     if not chosen:
         raise ValueError(
-            f"The parameters of the Hessian are to be {subset!r}, but no trainable parameter of "
-            f"{type(model).__name__} is among them. Choose one of {', '.join(SUBSETS)}, or a regular expression that "
-            f"is found in names such as {next(iter(trainable), 'none: all are frozen')!r}."
+            f"`hypergradient_parameters` is {subset!r}, but it selects no trainable parameter of "
+            f"{type(model).__name__}. Choose one of {', '.join(SUBSETS)}, or a regular expression that "
+            f"matches names such as {next(iter(trainable), 'none: all are frozen')!r}."
         )
     return dict(chosen)
 
@@ -75,9 +75,9 @@ class TaskFunction:
 
     Args:
         model: the raw task-net.
-        subset: which parameters, see [`select_parameters`]. Where they all lie in the module that gives the logits, as
-            `head` does in most architectures, the function starts from what that module was given in the run's own
-            forward, and the encoder is not run again.
+        subset: which parameters, see [`select_parameters`]. If they are all in the module that gives the logits, as for
+            `head` in most architectures, the function starts from that module's inputs in the run's own forward, and
+            the encoder does not run again.
     """
 
     def __init__(self, model: nn.Module, subset: str):
@@ -91,13 +91,13 @@ class TaskFunction:
         self._last: bool | None = None
 
     def parameters(self) -> Parameters:
-        """φ as it is now, by name: leaves in float32, which share the memory of parameters that are."""
+        """The current φ, by name: leaves in float32, which share memory with float32 parameters."""
         own = dict(self.model.named_parameters())
         return detached({name: own[name] for name in self.names})
 
     @contextlib.contextmanager
     def watch(self) -> Iterator[None]:
-        """Inside, a forward of the model leaves the head's input, and the logits, to the next call of `on`."""
+        """Inside, a forward of the model stores the head's input and the logits for the next call of `on`."""
         if self.head is None:
             yield
             return
@@ -119,8 +119,8 @@ class TaskFunction:
                 handle.remove()
 
     def on(self, inputs: dict[str, Tensor]) -> Callable[[Parameters], Tensor]:
-        """φ -> logits of this micro-batch, (B, ...) as the model gives them. `inputs` are those of the last forward
-        that was watched."""
+        """φ -> logits of this micro-batch, (B, ...) as the model gives them. `inputs` are those of the last watched
+        forward."""
         seen, logits, self._seen, self._logits = self._seen, self._logits, None, None
         if seen is None or logits is None or not self._is_last(seen[2], logits):
             inside = {name: f"net.{name}" for name in self.names}
@@ -130,7 +130,8 @@ class TaskFunction:
         return _function(self.head, inside, *seen[:2])
 
     def _is_last(self, output: Tensor | None, logits: Tensor) -> bool:
-        """Whether the head gives the logits. Looked at once: no wrapper or precision changes that, though they copy."""
+        """True if the head gives the logits. Checked once: wrappers and precision copy the logits but do not change
+        this."""
         if self._last is None:
             self._last = (
                 output is not None
@@ -141,8 +142,8 @@ class TaskFunction:
 
 
 def _function(module: nn.Module, inside: dict[str, str], args: Any, kwargs: Any) -> Callable[[Parameters], Any]:
-    """φ -> what `module` gives for `args` and `kwargs`; its other parameters and its buffers are as they are now, in
-    float32. `inside`: the names of φ's tensors within the module."""
+    """φ -> the output of `module` for `args` and `kwargs`; its other parameters and its buffers keep their current
+    values, in float32. `inside`: the names of φ's tensors within the module."""
     tensors = dict(module.named_parameters()) | dict(module.named_buffers())
     rest = _detach({name: tensor for name, tensor in tensors.items() if name not in inside.values()})
 
@@ -155,7 +156,7 @@ def _function(module: nn.Module, inside: dict[str, str], args: Any, kwargs: Any)
 
 
 class _OwnForward(nn.Module):
-    """The forward of a net's class: in half precision accelerate puts one with autocast in its place."""
+    """The forward of a net's class: in half precision accelerate replaces it by one with autocast."""
 
     def __init__(self, net: nn.Module):
         super().__init__()
@@ -166,7 +167,7 @@ class _OwnForward(nn.Module):
 
 
 def _detach(values: Any) -> Any:
-    """Tensors without gradient, floating ones in float32, in the tuple or dict they are in."""
+    """The same tuple or dict with detached tensors, floating-point ones in float32."""
     if isinstance(values, dict):
         return {name: _detach(value) for name, value in values.items()}
     if isinstance(values, (tuple, list)):

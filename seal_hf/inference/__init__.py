@@ -1,4 +1,4 @@
-"""From energies or probabilities to decisions: gradient-based inference, and decoders of label sets."""
+"""From energies or probabilities to decisions: gradient-based inference, and decoders for label sets."""
 
 from .closed_sets import decode_closed_f1
 from .decoders import (

@@ -1,4 +1,4 @@
-"""Decoding of label sets that are closed under a hierarchy: with a label, a set holds all ancestors of it."""
+"""Decoding of label sets that are closed under a hierarchy: a set holds all ancestors of each of its labels."""
 
 from __future__ import annotations
 
@@ -8,45 +8,45 @@ from ..metrics.multilabel import _BLOCK, _checked
 from ..structures.hierarchy import Hierarchy
 from .decoders import _blocks, _bounds, _expected_f1, _nodes, _reached
 
-_ENOUGH = 1e-12  # a set has to be better by so much to take the place of another
+_ENOUGH = 1e-12  # a set must be better by this much to replace another
 
 
 def decode_closed_f1(probabilities: np.ndarray, hierarchy: Hierarchy, *, empty_score: float = 1.0) -> np.ndarray:
-    """The closed label set of the highest expected example F1 of each row, if its labels are independent given the
+    """The closed label set with the highest expected example F1 for each row, if its labels are independent given the
     input.
 
     A set S of size k has the expected F1 Σ_{i in S} f_i, see [`decode_expected_f1`], with
 
         f_i = 2 E[Y_i / (k + X)] = 2 ∫_0^1 t^k G(t) p_i / (1 - p_i + p_i t) dt.
 
-    In a forest, the best closed set of each size is therefore found by a tree knapsack. With the labels in preorder,
-    each before its descendants, B_i(j) is the most that j of the labels i, i + 1, ... can have:
+    In a forest, a tree knapsack therefore finds the best closed set of each size. With the labels in preorder, each
+    before its descendants, B_i(j) is the highest sum that j of the labels i, i + 1, ... can have:
 
         B_i(j) = max(f_i + B_{i+1}(j - 1), B_{end of i's subtree}(j)).
 
-    A size needs no knapsack if an upper bound of its sums is no more than what a closed set of another size has. On
-    2,000 rows made of the 499 labels of seq_fun this takes 2 to 5 s of one processor, where decoding without a
-    hierarchy takes 0.3 s (`benchmarks/cost/closed_sets.py`; seed 0, `--lift` 1.5 and 3, `--noise` 0.7 and 2).
+    A size is skipped if an upper bound of its sums does not exceed the value of a closed set of another size. On 2,000
+    synthetic rows with the 499 labels of seq_fun this takes 2 to 5 s on one processor; decoding without a hierarchy
+    takes 0.3 s (`benchmarks/cost/closed_sets.py`; seed 0, `--lift` 1.5 and 3, `--noise` 0.7 and 2).
 
-    Where labels have several parents, no such recursion is exact. There, and as a start in forests, two families of
-    closed sets are searched: thresholds closed upwards, {i : i or a descendant has p >= t}, and thresholds closed
-    downwards, {i : i and all ancestors have p >= t}. Of all t, the set of the highest expected F1 is taken.
+    If a label has several parents, no such recursion is exact. Then, and as a start in forests, two families of closed
+    sets are searched: {i : i or a descendant has p >= t} and {i : i and all ancestors have p >= t}. The set with the
+    highest expected F1 over all t is taken.
 
     Args:
         probabilities: (N, L) in [0, 1].
-        hierarchy: of L labels.
+        hierarchy: the hierarchy of the L labels.
         empty_score: as in `decode_expected_f1`.
 
     Returns:
-        (N, L) bool decisions; the best closed sets if `hierarchy.is_forest`, else the best of both families.
+        (N, L) bool decisions: the best closed sets if `hierarchy.is_forest`, else the best of both families.
 
     Raises:
-        ValueError: as `multilabel_metrics`; or a hierarchy of another number of labels.
+        ValueError: as `multilabel_metrics`, and if the hierarchy has another number of labels.
     """
     probabilities = _checked(probabilities, np.zeros(np.shape(probabilities)))[0]
     if (num_labels := len(hierarchy.parents)) != probabilities.shape[1]:
-        raise ValueError(f"the hierarchy is of {num_labels} labels, but there are {probabilities.shape[1]}")
-    order = hierarchy.order  # ancestors first, also where a stable sort finds equal values
+        raise ValueError(f"the hierarchy has {num_labels} labels, but the rows have {probabilities.shape[1]}")
+    order = hierarchy.order  # ancestors first, so that a stable sort keeps them first among equal values
     families = [np.argsort(-closed(probabilities)[:, order], axis=1, kind="stable") for closed in _closures(hierarchy)]
     p = probabilities[:, order]
     sorted_p = [np.take_along_axis(p, family, 1) for family in families]
@@ -63,7 +63,7 @@ def decode_closed_f1(probabilities: np.ndarray, hierarchy: Hierarchy, *, empty_s
             here = best.argmax(0) == family
             _write_prefixes(found, rows[here], ranks[rows[here]], values[family, here].argmax(1))
         if ends is not None:
-            possible = _expected_f1(best_first[rows], *limits, empty_score)  # no closed set of that size has more
+            possible = _expected_f1(best_first[rows], *limits, empty_score)  # bounds closed sets of that size
             _improve(found, rows, p[rows], ends, best.max(0), possible, limits[1])
     decisions = np.empty_like(found)
     decisions[:, order] = found
@@ -82,7 +82,7 @@ def _write_prefixes(found: np.ndarray, rows: np.ndarray, ranks: np.ndarray, size
 
 
 def _subtree_ends(hierarchy: Hierarchy) -> np.ndarray:
-    """(L,) for each place in preorder, the place behind its last descendant."""
+    """(L,) for each place in preorder, the place after its last descendant."""
     place = np.empty(len(hierarchy.parents), dtype=np.int64)
     place[hierarchy.order] = np.arange(len(place))
     ends = np.arange(len(place)) + 1
@@ -105,11 +105,11 @@ def _improve(
 
     Args:
         found: (N, L), labels in preorder.
-        rows: (n,) which of them.
+        rows: (n,) the rows of `found` to improve.
         p: (n, L) their probabilities.
-        ends: (L,) of [`_subtree_ends`].
+        ends: (L,) from [`_subtree_ends`].
         best: (n,) the expected F1 of the sets in `found`.
-        possible: (n, 1 + largest) by size, no closed set has more.
+        possible: (n, 1 + largest) an upper bound for closed sets of each size.
     """
     nodes, weights = _nodes(degree, p.shape[1])
     open_rows = np.flatnonzero((possible[:, 1:] > best[:, None] + _ENOUGH).any(1))
@@ -122,29 +122,29 @@ def _improve(
         bounds = _upper_bounds(scores, ends, size, best[chunk[row]])
         highest = np.zeros(len(chunk))
         np.maximum.at(highest, row, bounds)
-        first = bounds == highest[row]  # the size that may have the most: what it has rules out others
+        first = bounds == highest[row]  # the most promising size: its value rules out others
         for turn in (first, ~first):
             pairs = np.flatnonzero(turn & (bounds > best[chunk[row]] + _ENOUGH))
-            pairs = pairs[np.argsort(size[pairs], kind="stable")]  # tables of like width
+            pairs = pairs[np.argsort(size[pairs], kind="stable")]  # tables of similar width
             while len(pairs):
                 now, pairs = np.split(pairs, [max(1, _BLOCK // (p.shape[1] * (size[pairs[0]] + 1)))])
                 totals, sets = best_closed_sets(scores[:, now], ends, size[now])
                 better = np.flatnonzero(totals > best[chunk[row[now]]] + _ENOUGH)
-                better = better[np.argsort(totals[better], kind="stable")]  # of a row, the best is written last
+                better = better[np.argsort(totals[better], kind="stable")]  # the best set of a row is written last
                 to = chunk[row[now[better]]]
                 best[to], found[rows[to]] = totals[better], sets[better]
 
 
 def _upper_bounds(scores: np.ndarray, ends: np.ndarray, sizes: np.ndarray, enough: np.ndarray) -> np.ndarray:
-    """(n,) what no closed set of its size exceeds: min over λ of λ k + max over closed S of Σ_{i in S} (f_i - λ).
+    """(n,) upper bound for closed sets of each size k: min over λ of λ k + max over closed S of Σ_{i in S} (f_i - λ).
 
-    The size of the maximiser falls in λ. λ is the slope between a smaller and a larger closed set; its maximiser takes
-    the place of one of them, until it has the size that is asked for, or none lies above their line.
+    The size of the maximiser falls with λ. λ is the slope between a smaller and a larger closed set. Its maximiser
+    replaces one of the two, until it has the requested size or no set lies above their line.
 
     Args:
-        scores: (L, n) of labels in preorder.
+        scores: (L, n), labels in preorder.
         sizes: (n,) from 1 to L.
-        enough: (n,) a bound of no more than that need not be closer.
+        enough: (n,) a bound at or below this value need not be tightened.
     """
     bounds = np.full(len(sizes), np.inf)
     going = np.arange(len(sizes))
@@ -161,8 +161,8 @@ def _upper_bounds(scores: np.ndarray, ends: np.ndarray, sizes: np.ndarray, enoug
 
 
 def _best_closed_at(scores: np.ndarray, ends: np.ndarray, price: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The closed set of the highest sum of scores less a price (n,) per label, for scores (L, n): its size and its sum
-    of scores, (n,) each."""
+    """The closed set with the highest sum of scores (L, n) minus a price (n,) per label: its size and its sum of
+    scores, (n,) each."""
     sizes, gains = np.zeros((len(ends) + 1, len(price))), np.zeros((len(ends) + 1, len(price)))
     for i in range(len(ends) - 1, -1, -1):  # of places i, i + 1, ...
         end = ends[i]
@@ -175,7 +175,7 @@ def _best_closed_at(scores: np.ndarray, ends: np.ndarray, price: np.ndarray) -> 
 
 
 def _scores(p: np.ndarray, nodes: np.ndarray, weights: np.ndarray, largest: int) -> np.ndarray:
-    """What each label adds to the expected F1 of a set of each size, f_i: (n, 1 + largest, L), for p (n, L)."""
+    """f_i, each label's contribution to the expected F1 of a set of each size: (n, 1 + largest, L), for p (n, L)."""
     factors = 1 - p[:, None] * (1 - nodes[:, None])  # (n, Q, L)
     powers = nodes ** np.arange(largest + 1)[:, None]  # (1 + largest, Q)
     weighted = 2 * weights * factors.prod(2)  # (n, Q)
@@ -183,11 +183,11 @@ def _scores(p: np.ndarray, nodes: np.ndarray, weights: np.ndarray, largest: int)
 
 
 def best_closed_sets(scores: np.ndarray, ends: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The closed set of a given size and the highest sum of scores, by a tree knapsack.
+    """The closed set of a given size with the highest sum of scores, by a tree knapsack.
 
     Args:
-        scores: (L, n) of labels in preorder.
-        ends: (L,) for each label, the place behind its last descendant.
+        scores: (L, n), labels in preorder.
+        ends: (L,) for each label, the place after its last descendant.
         sizes: (n,) from 1 to L.
 
     Returns:
@@ -197,7 +197,7 @@ def best_closed_sets(scores: np.ndarray, ends: np.ndarray, sizes: np.ndarray) ->
     width = int(sizes.max()) + 1
     nothing = np.full((width, n), -np.inf)
     nothing[0] = 0
-    best = [nothing] * (num_labels + 1)  # of places i, i + 1, ...: the highest sums of 0, 1, ... labels, (width, n)
+    best = [nothing] * (num_labels + 1)  # for places i, i + 1, ...: the highest sums of 0, 1, ... labels, (width, n)
     taken = np.zeros((num_labels, width, n), dtype=bool)
     for i in range(num_labels - 1, -1, -1):
         with_it, without = best[i + 1][:-1] + scores[i], best[ends[i]]

@@ -1,9 +1,8 @@
 """Decoders: label sets from probabilities, on numpy arrays.
 
-A task-net trained with another loss has other probabilities for the same ranking of labels, and a fixed 0.5 judges this
-calibration as much as the net. Fair comparisons give every method the same decoders: 0.5, one threshold
-(`metrics.tune_threshold`), a threshold per label, and the label set of the highest expected F1, of the probabilities as
-they are and of calibrated ones.
+Different losses give different probabilities for the same ranking of labels, so a fixed 0.5 judges calibration as much
+as the net. Fair comparisons give every method the same decoders: 0.5, one threshold (`metrics.tune_threshold`), a
+threshold per label, and the label set with the highest expected F1, from raw and from calibrated probabilities.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from scipy.special import expit, logit
 from ..metrics.multilabel import _BLOCK, DEFAULT_GRID, _checked, _f1
 
 MAX_PASSES = 20  # over all labels; a few suffice
-MAX_STEPS = 100  # of Newton's method; a handful suffices
-_CACHED = 1 << 15  # numbers handled at once: temporaries of that size stay in a processor's cache
+MAX_STEPS = 100  # of Newton's method; a few suffice
+_CACHED = 1 << 15  # numbers per block: temporaries of this size stay in a processor's cache
 
 
 def constant_probabilities(label_rates: np.ndarray, num_rows: int) -> np.ndarray:
     """The predictor that reads no input: every row gets the labels' rates on the training rows.
 
-    A method has to beat it under the same decoder; on data with frequent labels a tuned threshold alone scores high.
+    A method must beat it under the same decoder; on data with frequent labels it scores high with a tuned threshold.
 
     Args:
         label_rates: (L,) in [0, 1], as `MultiLabelData.label_rates`, (count + 1/2) / (rows + 1).
@@ -44,27 +43,26 @@ def tune_thresholds_per_label(
     grid: np.ndarray = DEFAULT_GRID,
     empty_score: float = 1.0,
 ) -> tuple[np.ndarray, float]:
-    """A threshold for each label, for example F1, by coordinate ascent from one global threshold.
+    """A threshold for each label that maximises example F1, by coordinate ascent from one global threshold.
 
-    Label by label, the threshold moves to the candidate of the best example F1 with all other thresholds as they are,
-    and only if that gains; passes over all labels go on until none gains. Of equally good candidates, the one nearest
-    to `start`. Never worse than `start` on these rows; the optimum of each threshold, not of all of them together.
+    Each label's threshold in turn moves to the candidate with the best example F1, given all other thresholds, but only
+    if F1 improves; among ties, to the one nearest `start`. Passes over all labels repeat until none improves. On these
+    rows the result is never worse than `start`; it is the optimum of each threshold, not of all jointly.
 
-    These are L numbers fitted to the validation rows, many labels having but a few gold rows there: on small
-    validation sets they overfit, and on test often lose to the global threshold. The figure is reported nevertheless,
-    since what it gains without any loss-net is calibration of single labels, which a loss-net may learn as well, and
-    nothing to do with dependencies between them.
+    These are L numbers fitted to the validation rows, where many labels have few gold rows: on small validation sets
+    they overfit, and on test they often lose to the global threshold. They are reported nevertheless: their gain, which
+    needs no loss-net, is calibration of single labels, which a loss-net may also learn. It has nothing to do with
+    dependencies between labels.
 
     Args:
         probabilities: (N, L) in [0, 1], of the validation rows.
-        labels: (N, L), 0 or 1, or -1 or NaN, unknown.
+        labels: (N, L), 0 or 1, or -1 or NaN for unknown.
         start: the global threshold, from `tune_threshold`.
         grid: (G,) candidates for every label, ascending.
         empty_score: as in `multilabel_metrics`.
 
     Returns:
-        (thresholds, f1): (L,) thresholds, to be used as `probabilities >= thresholds`, and the example F1 they have
-        here.
+        (thresholds, f1): (L,) thresholds for `probabilities >= thresholds`, and their example F1 on these rows.
 
     Raises:
         ValueError: as `multilabel_metrics`.
@@ -83,7 +81,7 @@ def tune_thresholds_per_label(
             others, other_hits = both[rows] - now, hits[rows] - (now & y)
             gain = _gain(other_hits, others, y, empty_score)
             sums = np.bincount(bins, gain, minlength=len(grid) + 1)
-            totals = sums[::-1].cumsum()[-2::-1]  # (G,): a candidate decides the rows of the bins above it
+            totals = sums[::-1].cumsum()[-2::-1]  # (G,): a candidate decides rows in the bins above it
             best = totals.max()
             if best > gain[now].sum() + 1e-9:
                 moved = True
@@ -98,28 +96,28 @@ def tune_thresholds_per_label(
 
 
 def _column(p: np.ndarray, y: np.ndarray, lowest: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The rows in which a threshold from `lowest` on decides a label, and p and y there: (n,) each."""
+    """The rows in which a threshold >= `lowest` can decide a label, with their p and y: (n,) each."""
     rows = np.flatnonzero(p >= lowest)
     return rows, p[rows], y[rows]
 
 
 def _gain(hits: np.ndarray, both: np.ndarray, y: np.ndarray, empty: float) -> np.ndarray:
-    """What F1 = 2 hits / both gains in each row if one more label is decided, which is gold where `y`: (n,)."""
+    """The gain in each row's F1 = 2 hits / both if one more label is decided, which is gold where `y`: (n,)."""
     before = 2.0 * hits / np.maximum(both, 1.0)
     before[both == 0] = empty
     return 2.0 * (hits + y) / (both + 1.0) - before
 
 
 def platt_scaling(probabilities: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
-    """Calibration by two numbers for all labels together: σ(scale · logit(p) + shift) fits the labels best (Platt 1999,
-    with its smoothed targets, so that both are finite where no row is wrong).
+    """Calibration by two numbers shared by all labels: those with which σ(scale · logit(p) + shift) fits the labels
+    best (Platt 1999, with its smoothed targets, so that both are finite even if no row is wrong).
 
-    Several task losses give scores that rank labels well and are no probabilities: `asymmetric` puts those of negatives
-    up to its margin and beyond. `decode_expected_f1` needs probabilities.
+    Several task losses give scores that rank labels well but are not probabilities: `asymmetric` leaves those of
+    negatives near its margin or above it. `decode_expected_f1` needs probabilities.
 
     Args:
-        probabilities: (N, L) in [0, 1], of the validation rows; clipped to 1e-12 from both ends.
-        labels: (N, L), 0 or 1, or -1 or NaN, unknown.
+        probabilities: (N, L) in [0, 1], of the validation rows; clipped to [1e-12, 1 - 1e-12].
+        labels: (N, L), 0 or 1, or -1 or NaN for unknown.
 
     Returns:
         (scale, shift), for `rescaled`.
@@ -139,7 +137,7 @@ def platt_scaling(probabilities: np.ndarray, labels: np.ndarray) -> tuple[float,
     for _ in range(MAX_STEPS):
         if np.abs(gradient).max() <= 1e-10:
             break
-        step = np.linalg.lstsq(hessian, gradient, rcond=1e-12)[0]  # the smallest one where all scores are equal
+        step = np.linalg.lstsq(hessian, gradient, rcond=1e-12)[0]  # the smallest step if all scores are equal
         found = _platt_loss(at - step, scores, gold, targets)
         while found[0] > loss and np.abs(step).max() > 1e-12:
             step = step / 2
@@ -169,7 +167,7 @@ def _platt_loss(
 
 
 def rescaled(probabilities: np.ndarray, scale: float, shift: float) -> np.ndarray:
-    """σ(scale · logit(p) + shift), any shape: what `platt_scaling` fitted, applied."""
+    """σ(scale · logit(p) + shift), any shape: applies the result of `platt_scaling`."""
     return expit(scale * _logit(np.asarray(probabilities, dtype=np.float64)) + shift)
 
 
@@ -178,7 +176,7 @@ def _logit(probabilities: np.ndarray) -> np.ndarray:
 
 
 def decode_expected_f1(probabilities: np.ndarray, *, empty_score: float = 1.0) -> np.ndarray:
-    """The label set of the highest expected example F1 of each row, if its labels are independent given the input.
+    """The label set with the highest expected example F1 for each row, if its labels are independent given the input.
 
     The best set of size k is then the k most probable labels (Lewis 1995), and with X = Σ_j Y_j its expected F1 is
 
@@ -186,17 +184,17 @@ def decode_expected_f1(probabilities: np.ndarray, *, empty_score: float = 1.0) -
         G(t) = E[t^X] = Π_j (1 - p_j + p_j t),    E_0 = G(0) · empty_score,
 
     since E[1 / (k + 1 + X)] = ∫ t^k E[t^X] dt, used for the labels other than i where Y_i = 1. Gauss-Legendre nodes
-    integrate these polynomials to an error below 1e-9, see `_bounds`. No validation data, no threshold: it trusts the
-    probabilities.
+    integrate these polynomials to an error below 1e-9, see `_bounds`. It trusts the probabilities, and needs neither
+    validation data nor a threshold.
 
     Args:
         probabilities: (N, L) in [0, 1].
-        empty_score: as in `multilabel_metrics`: the value of deciding nothing where nothing is gold. Take 0 on data
-            where every row has a label. Independent labels are all absent far too often there, and this is exactly
-            decoding under P(Y | Y is not empty), as an empty Y adds nothing to E_1, E_2, ...
+        empty_score: as in `multilabel_metrics`: the F1 of an empty decision if no label is gold. Use 0 on data in which
+            every row has a label, where independent labels are all absent far too often: 0 is exactly decoding under
+            P(Y | Y is not empty), as an empty Y adds nothing to E_1, E_2, ...
 
     Returns:
-        (N, L) bool decisions. Of equally good sizes the smallest, of equal probabilities the first labels.
+        (N, L) bool decisions. Ties give the smallest size, and among equal probabilities the first labels.
 
     Raises:
         ValueError: as `multilabel_metrics`.
@@ -214,7 +212,7 @@ def decode_expected_f1(probabilities: np.ndarray, *, empty_score: float = 1.0) -
 
 
 def _blocks(degrees: np.ndarray, num_labels: int) -> Iterator[np.ndarray]:
-    """Rows whose integrals are computed together: those of like cost share their nodes."""
+    """Rows whose integrals are computed together: those of similar cost share their nodes."""
     by_cost = np.argsort(degrees, kind="stable")
     start = 0
     while start < len(degrees):
@@ -230,10 +228,10 @@ def _expected_f1(p: np.ndarray, largest: int, degree: float, empty_score: float)
     values = np.zeros((len(p), largest + 1))
     values[:, 0] = np.prod(1 - p, axis=1) * empty_score
     sizes = np.arange(1, largest + 1)
-    at_once = max(1, _BLOCK // p.size)  # nodes: one row of very many labels is a block of its own
+    at_once = max(1, _BLOCK // p.size)  # nodes: one row with very many labels is a block by itself
     for start in range(0, len(nodes), at_once):
         t = nodes[start : start + at_once, None]  # (Q, 1)
-        factors = 1 - p[:, None] * (1 - t)  # (n, Q, L), in (0, 1]: what underflows in their product is nothing
+        factors = 1 - p[:, None] * (1 - t)  # (n, Q, L), in (0, 1]: underflow in their product is harmless
         terms = (p[:, None, :largest] / factors[..., :largest]).cumsum(2) * t**sizes
         weighted = weights[start : start + at_once] * factors.prod(2)  # (n, Q)
         values[:, 1:] += 2 * (weighted[:, None] @ terms)[:, 0]
@@ -241,21 +239,21 @@ def _expected_f1(p: np.ndarray, largest: int, degree: float, empty_score: float)
 
 
 def _reached(p: np.ndarray, empty_score: float) -> np.ndarray:
-    """(n,) what the best of the first 0, 1, 2, ... labels of rows p (n, L), in any order, reaches at least.
+    """(n,) a lower bound of the best value that the first 0, 1, 2, ... labels of rows p (n, L), in any order, reach.
 
     E_k >= 2 Σ_{i<=k} p_i / (k + 1 + μ - p_i), with μ = E[X], by Jensen's inequality.
     """
     k, mu = np.arange(1, p.shape[1] + 1), p.sum(1, keepdims=True)
-    # the same without the - p_i in the denominator is no more
+    # leaving out - p_i in the denominator lowers the bound
     return np.maximum((2 * p.cumsum(1) / (k + 1 + mu)).max(1), np.prod(1 - p, axis=1) * empty_score)
 
 
 def _bounds(p: np.ndarray, reached: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For rows p (n, L), most probable first: the largest size worth looking at, and the largest power of t that
-    matters in the integrals, both (n,).
+    """For rows p (n, L), most probable first: the largest size worth trying, and the largest power of t that matters in
+    the integrals, both (n,).
 
-    Sizes: E_k <= 2 Σ_{i<=k} p_i / (k + 1), as X >= 0. A size that this bounds below what another has `reached` (n,) is
-    not the best.
+    Sizes: E_k <= 2 Σ_{i<=k} p_i / (k + 1), as X >= 0. A size is not the best if this bound is below the value that
+    another size has `reached` (n,).
 
     Powers: t^k E[t^X] is a mean of powers, and those above k + μ + √(2μx) + x/3 have a weight below e^-x (Bernstein).
     """
@@ -270,8 +268,8 @@ def _bounds(p: np.ndarray, reached: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 def _nodes(degree: float, num_labels: int) -> tuple[np.ndarray, np.ndarray]:
     """Gauss-Legendre nodes and weights on [0, 1] for powers of t up to `degree`: (Q,), (Q,).
 
-    Q nodes are exact up to power 2Q - 1. Far fewer do: a polynomial of degree n comes to within 2 exp(-(n + 1)² / d) of
-    t^d (Chebyshev's expansion, which has binomial coefficients), so that the integral is within 4 exp(-(2Q)² / d).
+    Q nodes are exact up to power 2Q - 1. Far fewer suffice: a polynomial of degree n is within 2 exp(-(n + 1)² / d) of
+    t^d (Chebyshev's expansion, which has binomial coefficients), so the integral is within 4 exp(-(2Q)² / d).
     """
     exact, close = (degree + 1) / 2, math.sqrt(degree * _log_precision(num_labels)) / 2
     nodes, weights = np.polynomial.legendre.leggauss(math.ceil(min(exact, close)))
@@ -279,5 +277,5 @@ def _nodes(degree: float, num_labels: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _log_precision(num_labels: int) -> float:
-    """x such that errors of a few e^-x per label stay below 1e-9 in the sum of all labels."""
+    """x such that errors of a few e^-x per label sum to less than 1e-9 over all labels."""
     return math.log(1e11 * num_labels)

@@ -1,8 +1,8 @@
-"""Gradient-based inference (GBI): the relaxed structure of least energy, by gradient descent on the structure itself.
+"""Gradient-based inference (GBI): the relaxed structure of lowest energy, by gradient descent on the structure itself.
 
     ŷ = argmin_{y in [0, 1]^L} f(x, y)
 
-f is any objective: an energy, or an energy less a cost (loss-augmented inference). Sources: SPEN = Belanger & McCallum
+f is any objective: an energy, or an energy minus a cost (loss-augmented inference). Sources: SPEN = Belanger & McCallum
 2016, §3; the steps, the clamp and the starts are those of the SEAL authors' code.
 """
 
@@ -18,25 +18,25 @@ from ..utils.options import check_value
 
 OPTIMIZERS = ("adam", "projected")
 STARTS = ("zeros", "uniform", "random", "task_net")
-BETAS, EPSILON = (0.9, 0.999), 1e-8  # of Adam, as the authors'
+BETAS, EPSILON = (0.9, 0.999), 1e-8  # of Adam, the authors' values
 
 
 class GradientBasedInference:
     """Minimises an objective over the box [0, 1]^L, from S starts per input at once.
 
-    The best iterate is kept for each (input, start): the start, every step and the last one are all evaluated. (The
-    authors' picker never takes the last.)
+    The best iterate is kept for each (input, start): the start and every step, including the last, are evaluated. (The
+    authors' code never picks the last.)
 
     Args:
-        steps: gradient steps, >= 0; one evaluation more than that.
+        steps: gradient steps, >= 0; there is one more evaluation than steps.
         learning_rate: step size in units of y, > 0. Adam's first step moves every entry by this much.
         optimizer: `adam`, clamped to the box after each step, or `projected` gradient descent, y <- Π(y - η ∇f).
         start: the first start: `zeros`, `uniform` (all entries 1/2), `random` (uniform in the box), or `task_net`, the
             relaxed output of a task-net.
-        num_starts: S; those after the first are random.
+        num_starts: S; all but the first are random.
 
     Raises:
-        ValueError: an unknown name, or a number out of its range.
+        ValueError: an unknown name, or a number outside its range.
     """
 
     def __init__(
@@ -51,8 +51,8 @@ class GradientBasedInference:
         check_value("start", start, STARTS)
         if steps < 0 or num_starts < 1 or not learning_rate > 0:
             raise ValueError(
-                f"`steps` is {steps}, `learning_rate` {learning_rate}, `num_starts` {num_starts}; expected at least 0, "
-                "more than 0, and at least 1."
+                f"`steps` is {steps}, `learning_rate` {learning_rate}, `num_starts` {num_starts}; expected `steps` >= "
+                "0, `learning_rate` > 0 and `num_starts` >= 1."
             )
         self.steps, self.learning_rate, self.optimizer = steps, learning_rate, optimizer
         self.start, self.num_starts = start, num_starts
@@ -67,16 +67,16 @@ class GradientBasedInference:
         """The starts, float32 (B, S, ...), for structures of shape (B, ...).
 
         Args:
-            shape: of one structure per input, the batch first.
-            generator: of the random starts; needed where there are any.
-            output: (B, 1, ...) relaxed output of the task-net; needed for `start="task_net"`.
+            shape: the shape of one structure per input, batch first.
+            generator: for random starts; required if there are any.
+            output: (B, 1, ...) relaxed output of the task-net; required for `start="task_net"`.
 
         Raises:
-            ValueError: what is needed is missing, or the output is a sparse label set.
+            ValueError: a required argument is missing, or the output is a sparse label set.
         """
         if self.start == "task_net" and output is None:
             raise ValueError(
-                "gradient-based inference starts from the task-net's output (start='task_net'), but there is none. "
+                "gradient-based inference starts from the task-net's output (start='task_net'), but it is missing. "
                 f"Give a task-net, or start from one of {', '.join(STARTS[:-1])}."
             )
         _check_dense(output)
@@ -93,12 +93,12 @@ class GradientBasedInference:
         """Descend from all starts of all inputs together.
 
         Args:
-            objective: (B, S, ...) -> (B, S), differentiable in y; the values of two candidates must not depend on each
-                other. Gradients go to y alone: parameters keep the `.grad` they have.
+            objective: (B, S, ...) -> (B, S), differentiable in y; the value of a candidate must not depend on the
+                others. Only y gets gradients: parameters keep the `.grad` they have.
             starts: (B, S, ...); clamped to the box.
 
         Returns:
-            The best iterate of the best start, (B, 1, ...), without gradient, and its value (B, 1). An iterate with the
+            The best iterate of the best start, (B, 1, ...), without gradient, and its value (B, 1). An iterate with
             value NaN is never the best.
 
         Raises:
@@ -109,7 +109,7 @@ class GradientBasedInference:
         best, least = y, torch.full(y.shape[:2], float("inf"), device=y.device)
         state = (torch.zeros_like(y), torch.zeros_like(y))
         for step in range(self.steps + 1):
-            with torch.set_grad_enabled(step < self.steps):  # also where the caller, an evaluation, switched it off
+            with torch.set_grad_enabled(step < self.steps):  # even if the caller, an evaluation, disabled it
                 y = y.detach().requires_grad_(step < self.steps)
                 value = objective(y)
                 if step < self.steps:
@@ -142,6 +142,6 @@ def _wide(per_candidate: Tensor, y: Tensor) -> Tensor:
 def _check_dense(y: Tensor | LabelSets | None) -> None:
     if isinstance(y, LabelSets):
         raise ValueError(
-            "Gradient-based inference got a sparse label set, but it moves every entry of a structure: it takes dense "
-            "tensors (B, S, L). Use a space whose label sets are dense: MultiLabelSpace(sparse_from=num_labels + 1)."
+            "Gradient-based inference got a sparse label set, but it moves every entry of a structure, so it needs "
+            "dense tensors (B, S, L). Use a space with dense label sets: MultiLabelSpace(sparse_from=num_labels + 1)."
         )

@@ -1,7 +1,7 @@
-"""Figures of outputs, on arrays: nothing here reads a network or a file.
+"""Metrics of outputs, on arrays: nothing here reads a network or a file.
 
-Functions, and thin `evaluate.Metric` subclasses of the same figures (classes.py): `ExampleF1`, `SpanF1`, `MeanIoU`
-and more.
+There are functions, and thin `evaluate.Metric` subclasses for the same metrics (classes.py): `ExampleF1`, `SpanF1`,
+`MeanIoU` and more.
 """
 
 from typing import Any
@@ -46,7 +46,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The `evaluate.Metric` classes: `evaluate` is imported when one is asked for."""
+    """The `evaluate.Metric` classes; `evaluate` is imported when one is first used."""
     if name in CLASSES:
         return metric_class(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The figures of an evaluation whose logits are too many to keep: counts of one batch after another."""
+"""Metrics batch by batch, as counts, for an evaluation with too many logits to keep."""
 
 from __future__ import annotations
 
@@ -24,34 +24,36 @@ from .multilabel import (
 
 
 class SetCounts:
-    """Counts of decided and gold label sets, batch after batch, and [`set_metrics`] of them."""
+    """Counts of decided and gold label sets over batches, and [`set_metrics`] of them."""
 
     def __init__(self) -> None:
         self._of_examples: list[list[np.ndarray]] = []
         self._of_labels: Any = 0  # (4, L)
 
     def add(self, decided: np.ndarray, gold: np.ndarray, known: np.ndarray) -> None:
-        """Count a batch, (B, L) bool each."""
+        """Count a batch; all arguments are (B, L) bool."""
         of_examples, of_labels = set_counts(decided, gold, known)
         self._of_examples.append(of_examples)
         self._of_labels = self._of_labels + np.stack(of_labels)
 
     def figures(self) -> dict[str, float]:
-        """Those of all batches."""
+        """The metrics over all batches."""
         of_examples = [np.concatenate(counts) for counts in zip(*self._of_examples, strict=True)]
         return figures_of_counts(of_examples, list(self._of_labels))
 
 
 class MultiLabelByBatch:
-    """[`multilabel_compute_metrics`] by batch, as the Trainer's `batch_eval_metrics` asks for it, without `map_macro`,
-    which ranks all rows by each label. Of N rows and L labels it keeps 4 (N + L) counts and a sum for each threshold.
+    """[`multilabel_compute_metrics`] batch by batch, for the Trainer's `batch_eval_metrics`.
 
-    Figures of decided sets are the same to the last digit where rows come in their own order; `map` and
-    `f1_example_tuned` to rounding.
+    It lacks `map_macro`, which ranks all rows by each label. For N rows and L labels it keeps 4 (N + L) counts and one
+    sum per threshold.
+
+    Metrics of decided sets are identical if the rows come in their own order; `map` and `f1_example_tuned` are equal up
+    to rounding.
 
     Attributes:
-        figures: the names of its figures.
-        by_batch: makes a fresh one.
+        figures: the names of its metrics.
+        by_batch: makes a fresh instance.
     """
 
     figures = tuple(name for name in multilabel_compute_metrics.figures if name != "map_macro")  # type: ignore[attr-defined]
@@ -63,15 +65,15 @@ class MultiLabelByBatch:
         self._precision, self._num_labelled, self._num_rows = 0.0, 0, 0
 
     def __call__(self, eval_prediction: Any, compute_result: bool = True) -> dict[str, float]:
-        """Take a batch.
+        """Add a batch.
 
         Args:
             eval_prediction: has `.predictions`, logits (B, L) or a tuple that starts with them, and `.label_ids`
                 (B, L); tensors on any device or arrays.
-            compute_result: whether it is the last batch.
+            compute_result: True for the last batch.
 
         Returns:
-            The figures of all batches after the last one, else nothing.
+            After the last batch the metrics over all batches, else an empty dict.
 
         Raises:
             ValueError: as `multilabel_metrics`.
@@ -80,7 +82,7 @@ class MultiLabelByBatch:
         return self.result() if compute_result else {}
 
     def add(self, probabilities: np.ndarray, gold: np.ndarray) -> None:
-        """Take what [`scored_rows`] makes of a batch."""
+        """Add a batch, as [`scored_rows`] returns it."""
         self._counts.add(probabilities >= 0.5, gold, probabilities >= 0)
         self._num_rows += len(gold)
         self._f1 = self._f1 + threshold_sums(probabilities, gold)
@@ -89,7 +91,7 @@ class MultiLabelByBatch:
             self._precision += labelled * _mean_average_precision(probabilities, gold)
 
     def result(self) -> dict[str, float]:
-        """The figures of all batches so far."""
+        """The metrics over all batches so far."""
         threshold, tuned = best_threshold(self._f1 / self._num_rows)
         return {
             **self._counts.figures(),
@@ -100,12 +102,12 @@ class MultiLabelByBatch:
 
 
 class ThresholdScores:
-    """What fits one threshold for all labels, and chooses between it and 0.5: of each of N rows its example F1 at each
-    candidate. It takes batches as [`MultiLabelByBatch`] does, and gives no figures.
+    """The example F1 of each of N rows at each candidate threshold, to fit one threshold for all labels or choose 0.5.
+    It takes batches like [`MultiLabelByBatch`], and returns no metrics.
 
     Attributes:
-        batches: of each batch, the F1 of its rows at each candidate of the grid (B, G), that of the likeliest label
-            alone (B,), the probability of that label (B,), and whether a row has gold labels (B,).
+        batches: for each batch, its rows' F1 at each candidate of the grid (B, G), their F1 with the likeliest label
+            alone (B,), the probability of that label (B,), and whether the row has gold labels (B,).
     """
 
     def __init__(self) -> None:
@@ -119,13 +121,13 @@ class ThresholdScores:
         return {}
 
     def f1(self, never_empty: bool) -> np.ndarray:
-        """(N, G); with `never_empty`, a row decides its likeliest label where it would decide none."""
+        """(N, G); with `never_empty`, a row without decided labels gets its likeliest label."""
         f1, alone, largest, _ = (np.concatenate(found) for found in zip(*self.batches, strict=True))
         return np.where(largest[:, None] >= DEFAULT_GRID, f1, alone[:, None]) if never_empty else f1
 
     @property
     def all_have_gold(self) -> bool:
-        """Whether each row has a gold label."""
+        """True if each row has a gold label."""
         return all(batch[-1].all() for batch in self.batches)
 
 
@@ -133,8 +135,8 @@ multilabel_compute_metrics.by_batch = MultiLabelByBatch  # type: ignore[attr-def
 
 
 def scored_rows(eval_prediction: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities, float64, and gold sets, bool, of a batch of logits and labels: (B, L) each. Unknown labels have
-    the probability -1, and rows of which no label is known are left out.
+    """Probabilities, float64, and gold sets, bool, of a batch of logits and labels: (B, L) each. Unknown labels get the
+    probability -1; rows without a known label are left out.
 
     Raises:
         ValueError: as `multilabel_metrics`.
@@ -144,6 +146,6 @@ def scored_rows(eval_prediction: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _array(outputs: Any) -> np.ndarray:
-    """The first of a Trainer's outputs of a batch, as it would keep it."""
+    """The first output of a batch, as the Trainer would keep it."""
     first = outputs[0] if isinstance(outputs, tuple) else outputs
     return first_output(first if isinstance(first, np.ndarray) else nested_numpify(first))

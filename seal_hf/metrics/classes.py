@@ -1,7 +1,6 @@
-"""The figures of this package as `evaluate.Metric` classes, for `evaluate.combine`: a line of `CLASSES` each.
+"""The metrics of this package as `evaluate.Metric` classes, for `evaluate.combine`; each is a line of `CLASSES`.
 
-`evaluate` is imported when one of them is first asked for. It comes with the extra `evaluate`, and its import takes
-seconds.
+`evaluate` is imported when a class is first used, because the import takes seconds. The extra `evaluate` installs it.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from .tags import tag_metrics
 
 
 class Figure(NamedTuple):
-    """What a class computes.
+    """The metric that a class computes.
 
     Attributes:
-        name: of the figure, as `compute` has it.
-        compute: (predictions, references, threshold or nothing) -> figures.
-        value: what the rows are of, as `datasets` calls it.
-        depth: 1: a row is a list of them, 2: a list of lists.
-        rows: what predictions and references are, in words.
+        name: the metric's name in the result of `compute`.
+        compute: (predictions, references, threshold or nothing) -> metrics by name.
+        value: the type of a value, as `datasets` calls it.
+        depth: 1 if a row is a list of values, 2 if it is a list of lists.
+        rows: a description of predictions and references.
     """
 
     name: str
@@ -43,11 +42,11 @@ def _on_arrays(
 
 
 def _on_tags(kind: str | None, predictions: Iterable[list[str]], references: Iterable[list[str]]) -> dict[str, float]:
-    """`kind` None: the scheme of the references, which must have spans."""
+    """Span metrics. With `kind` None the scheme is that of the references, which must have spans."""
     predicted, gold = list(predictions), list(references)
     found = kind or scheme_of(tag for tags in gold for tag in tags)
     if kind is None and found == "plain":
-        raise ValueError("SpanF1 needs references in BIO or BIOES; these are plain tags")
+        raise ValueError("SpanF1 needs references in BIO or BIOES; found plain tags")
     return tag_metrics(predicted, gold, found)
 
 
@@ -92,7 +91,7 @@ CLASSES = {
 
 @cache
 def metric_class(name: str) -> type:
-    """The class of that name in `CLASSES`.
+    """The class with this name in `CLASSES`.
 
     Raises:
         ImportError: `evaluate` is not installed.

@@ -13,17 +13,17 @@ F1_HIERARCHICAL = "f1_hierarchical"
 
 
 def hierarchical_metrics(decisions: np.ndarray, labels: np.ndarray, hierarchy: Hierarchy) -> dict[str, float]:
-    """Hierarchical precision, recall and F1 (Kiritchenko et al. 2006). Both sets of a row are closed: a label brings
-    all its ancestors. A decision that is wrong but close then counts in part. With the closed sets Ĉ and C of each row,
+    """Hierarchical precision, recall and F1 (Kiritchenko et al. 2006). The ancestors of each label are added to both
+    sets of a row, so that a wrong but close decision counts in part. With these closed sets Ĉ and C of each row,
 
         precision = Σ |Ĉ ∩ C| / Σ |Ĉ|,   recall = Σ |Ĉ ∩ C| / Σ |C|,   F1 = 2 Σ |Ĉ ∩ C| / (Σ |Ĉ| + Σ |C|).
 
-    A root above all labels, which would be in every set, is left out, as in the paper. So are unknown labels of a row.
+    As in the paper, a root above all labels is left out, since it would be in every set. Unknown labels are left out.
 
     Args:
         decisions: (N, L), 0 or 1.
         labels: (N, L), 0 or 1, or -1 where unknown.
-        hierarchy: of the L labels.
+        hierarchy: the hierarchy of the L labels.
 
     Returns:
         `precision_hierarchical`, `recall_hierarchical`, `f1_hierarchical`, in [0, 1]; 0/0 is 0.
@@ -41,8 +41,8 @@ def hierarchical_metrics(decisions: np.ndarray, labels: np.ndarray, hierarchy: H
 
 
 class HierarchicalComputeMetrics:
-    """`Trainer(compute_metrics=HierarchicalComputeMetrics(hierarchy))`: the figures of
-    [`multilabel_compute_metrics`], and `f1_hierarchical` at 0.5 and, as `f1_hierarchical_tuned`, at `threshold`."""
+    """`Trainer(compute_metrics=HierarchicalComputeMetrics(hierarchy))`: the metrics of [`multilabel_compute_metrics`],
+    and `f1_hierarchical` at 0.5 and (as `f1_hierarchical_tuned`) at `threshold`."""
 
     figures = (*multilabel_compute_metrics.figures, F1_HIERARCHICAL, f"{F1_HIERARCHICAL}_tuned")  # type: ignore[attr-defined]
 

@@ -12,20 +12,20 @@ from .multilabel import DEFAULT_GRID, first_output
 
 
 def mask_metrics(probabilities: np.ndarray, labels: np.ndarray, threshold: float = 0.5) -> dict[str, float]:
-    """Figures of foreground probabilities against gold masks.
+    """Metrics of foreground probabilities against gold masks.
 
     Args:
         probabilities: (N, H, W) in [0, 1].
         labels: (N, H, W) of 0, 1 and 255; a pixel of 255 does not count.
-        threshold: a pixel is foreground where its probability is >= threshold.
+        threshold: a pixel is foreground if its probability is >= threshold.
 
     Returns:
         `mean_iou`: |decided and gold| / |decided or gold| of each image's foreground, averaged over images (the papers'
-        figure); 1 for an image in which both are empty. `pixel_accuracy`: share of all pixels that count whose decision
-        is right. In [0, 1].
+        metric); 1 for an image in which both are empty. `pixel_accuracy`: share of right decisions among all pixels
+        that count. Both are in [0, 1].
 
     Raises:
-        ValueError: arrays that are empty, not (N, H, W), of different shapes, or hold other values.
+        ValueError: the arrays are empty, not (N, H, W), differ in shape, or hold other values.
     """
     decided, gold, counts = _checked(probabilities, labels, threshold)
     pixels = max(int(counts.sum()), 1)
@@ -36,8 +36,8 @@ def mask_metrics(probabilities: np.ndarray, labels: np.ndarray, threshold: float
 
 
 def mask_iou(probabilities: np.ndarray, labels: np.ndarray, threshold: float = 0.5) -> np.ndarray:
-    """IoU of each image, (N,); arguments as of [`mask_metrics`], whose `mean_iou` is its mean. A paired bootstrap needs
-    it by image."""
+    """IoU of each image, (N,), for a paired bootstrap. Its mean is the `mean_iou` of [`mask_metrics`], whose arguments
+    it takes."""
     decided, gold, _ = _checked(probabilities, labels, threshold)
     return _iou(decided, gold)
 
@@ -45,7 +45,7 @@ def mask_iou(probabilities: np.ndarray, labels: np.ndarray, threshold: float = 0
 def tune_mask_threshold(
     probabilities: np.ndarray, labels: np.ndarray, grid: np.ndarray = DEFAULT_GRID
 ) -> tuple[float, float]:
-    """The threshold of `grid` with the best mean IoU, and that; of equally good ones, the one nearest 0.5. Tune on
+    """The threshold of `grid` with the best mean IoU, and that IoU; among ties, the threshold nearest 0.5. Tune on
     validation, apply on test."""
     figures = np.array([mask_iou(probabilities, labels, threshold).mean() for threshold in grid])
     best = np.flatnonzero(figures >= figures.max() - 1e-12)
@@ -54,11 +54,11 @@ def tune_mask_threshold(
 
 
 def mask_compute_metrics(eval_prediction: Any) -> dict[str, float]:
-    """`Trainer(compute_metrics=mask_compute_metrics)`: the figures of [`mask_metrics`] at 0.5.
+    """`Trainer(compute_metrics=mask_compute_metrics)`: the metrics of [`mask_metrics`] at 0.5.
 
     Args:
         eval_prediction: has `.predictions`, logits (N, 2, h, w), (N, 1, h, w) or log-odds (N, H, W), or a tuple that
-            starts with them, and `.label_ids` (N, H, W). Logits of another size are scaled up bilinearly.
+            starts with them, and `.label_ids` (N, H, W). Logits of another size are resized bilinearly.
 
     Raises:
         ValueError: as `mask_metrics`.
@@ -67,18 +67,18 @@ def mask_compute_metrics(eval_prediction: Any) -> dict[str, float]:
     return mask_metrics(mask_probabilities(first_output(eval_prediction.predictions), labels.shape[1:]), labels)
 
 
-mask_compute_metrics.figures = ("mean_iou", "pixel_accuracy")  # type: ignore[attr-defined]  # as of label sets
+mask_compute_metrics.figures = ("mean_iou", "pixel_accuracy")  # type: ignore[attr-defined]  # as for label sets
 
 
 def mask_probabilities(logits: np.ndarray, size: tuple[int, int] | None = None) -> np.ndarray:
-    """Foreground probabilities, (N, H, W), of logits (N, 2, h, w), (N, 1, h, w) or (N, H, W)."""
+    """Foreground probabilities, (N, H, W), from logits (N, 2, h, w), (N, 1, h, w) or (N, H, W)."""
     return torch.sigmoid(log_odds(torch.as_tensor(np.asarray(logits)), size)).numpy()
 
 
 def _checked(
     probabilities: np.ndarray, labels: np.ndarray, threshold: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Decisions, gold and which pixels count, all (N, H, W) bool; the first two are False where a pixel does not."""
+    """Decisions, gold and the pixels that count, all (N, H, W) bool; the first two are False at pixels that do not."""
     # float64 throughout: a threshold tuned in float64 and applied in float32 would decide ties differently
     probabilities, labels = np.asarray(probabilities, dtype=np.float64), np.asarray(labels)
     if probabilities.ndim != 3 or probabilities.shape != labels.shape or probabilities.size == 0:

@@ -1,7 +1,7 @@
 """Multi-label metrics on numpy arrays: agreement of label sets, mean average precision, and one tuned threshold.
 
-The figures equal scikit-learn's to rounding, without its per-example Python loops. Labels are 0 or 1, or -1 or NaN
-where they are unknown: such an entry counts in no figure, and neither does a row or a label of which all are unknown.
+The metrics equal scikit-learn's up to rounding, without its per-example Python loops. Labels are 0 or 1, or -1 or NaN
+for unknown. An unknown entry counts in no metric, nor does a row or a label with only unknown entries.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FIGURES = (
     *("jaccard", "exact_match", "hamming_loss", "map", "map_macro"),
 )
 DEFAULT_GRID = np.arange(1, 100) / 100  # candidate thresholds 0.01 .. 0.99
-_BLOCK = 1 << 21  # elements handled at once where a temporary of the input's size would be several times its memory
+_BLOCK = 1 << 21  # elements per block, where temporaries for the whole input would take several times its memory
 
 
 def multilabel_metrics(
@@ -27,31 +27,31 @@ def multilabel_metrics(
 
     Args:
         probabilities: (N, L) in [0, 1].
-        labels: (N, L), 0 or 1, or -1 or NaN, unknown.
-        threshold: a label is decided where its probability is >= threshold.
+        labels: (N, L), 0 or 1, or -1 or NaN for unknown.
+        threshold: a label is decided if its probability is >= threshold.
         empty_score: F1, Jaccard index, precision and recall of an example with neither gold nor decided labels. 1.0
-            counts it as right; the SEAL papers' code gives 0 (F1 is 0/0 there). It matters on data with unlabelled rows
-            only.
+            counts it as right; the SEAL papers' code gives 0 (F1 is 0/0 there). It matters only on data with rows
+            without labels.
 
     Returns:
-        `f1_example`: F1 of each example's label set, averaged over examples (the papers' figure at threshold 0.5).
+        `f1_example`: F1 of each example's label set, averaged over examples (the papers' metric at threshold 0.5).
         `f1_micro`: F1 of the pooled decisions.
         `f1_macro`: F1 of each label, averaged over labels; a label that is neither gold nor decided counts 0, as in
         scikit-learn.
-        `precision_example`, `recall_example`, `precision_micro`, `recall_micro`, `precision_macro`, `recall_macro`: of
-        the same three averages. 0/0 counts 0, but for an example where both sets are empty.
+        `precision_example`, `recall_example`, `precision_micro`, `recall_micro`, `precision_macro`, `recall_macro`:
+        with the same three averages. 0/0 counts 0, except for an example where both sets are empty.
         `jaccard`: |decided and gold| / |decided or gold| of each example, averaged over examples.
         `exact_match`: share of examples whose whole label set is right.
         `hamming_loss`: share of the decisions on known labels that are wrong; lower is better.
         `map`: average precision of each example's ranking of labels, averaged over the examples that have labels (the
-        papers' MAP); free of the threshold, NaN when no example has a label.
+        papers' MAP); independent of the threshold, NaN if no example has a label.
         `map_macro`: average precision of each label's ranking of examples, averaged over the labels that some example
-        has; free of the threshold, NaN when there is none.
-        All in [0, 1].
+        has; independent of the threshold, NaN if no example has a label.
+        All are in [0, 1].
 
     Raises:
-        ValueError: arrays that are empty, not (N, L), of different shapes, not finite, or outside their range; no known
-            label.
+        ValueError: the arrays are empty, not (N, L), differ in shape, are not finite, or are outside their range; or no
+            label is known.
     """
     probabilities, gold = _checked(probabilities, labels)
     return {
@@ -62,7 +62,7 @@ def multilabel_metrics(
 
 
 def set_metrics(decisions: np.ndarray, labels: np.ndarray, *, empty_score: float = 1.0) -> dict[str, float]:
-    """The figures of [`multilabel_metrics`] that are free of probabilities, of decided label sets (N, L)."""
+    """The metrics of [`multilabel_metrics`] that need no probabilities, for decided label sets (N, L)."""
     decided, gold, known = _decided_and_gold(decisions, labels)
     rows = known.any(1)
     if not rows.all():
@@ -71,8 +71,8 @@ def set_metrics(decisions: np.ndarray, labels: np.ndarray, *, empty_score: float
 
 
 def set_counts(decided: np.ndarray, gold: np.ndarray, known: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """What [`figures_of_counts`] needs of decided and gold label sets (N, L) bool, empty where labels are not `known`:
-    the numbers of hits, decided, gold and known labels, of each example, 4 x (N,), and of each label, 4 x (L,)."""
+    """The input of [`figures_of_counts`], from decided and gold label sets (N, L) bool, empty at labels not `known`:
+    the numbers of hits, decided, gold and known labels, for each example, 4 x (N,), and for each label, 4 x (L,)."""
     hits = decided & gold
     by_example, by_label = ([a.sum(axis) for a in (hits, decided, gold, known)] for axis in (1, 0))
     return by_example, by_label
@@ -81,8 +81,8 @@ def set_counts(decided: np.ndarray, gold: np.ndarray, known: np.ndarray) -> tupl
 def figures_of_counts(
     by_example: list[np.ndarray], by_label: list[np.ndarray], *, empty_score: float = 1.0
 ) -> dict[str, float]:
-    """As [`set_metrics`], from what [`set_counts`] gives: of all rows, or of batches, whose counts of examples are
-    joined and of labels summed. Each example has a known label."""
+    """The metrics of [`set_metrics`] from the counts of [`set_counts`]. To combine batches, concatenate the counts of
+    examples and sum those of labels. Each example must have a known label."""
     pooled = [counts.sum() for counts in by_label]
     by_label = [counts[by_label[3] > 0] for counts in by_label]
     empty = (by_example[1] + by_example[2]) == 0  # (N,): neither gold nor decided
@@ -107,14 +107,14 @@ def label_report(decisions: np.ndarray, labels: np.ndarray, label_names: Sequenc
     """`precision`, `recall`, `f1` in [0, 1] and `support`, the number in gold, of each label, in their order.
 
     Args:
-        decisions, labels: (N, L), 0 or 1; labels -1 or NaN where they are unknown, which count in no figure.
+        decisions, labels: (N, L), 0 or 1; labels -1 or NaN are unknown and count in no metric.
         label_names: L different names.
 
     Returns:
-        the four figures by label name; 0/0 is 0.
+        label name -> the four values; 0/0 is 0.
 
     Raises:
-        ValueError: shapes that differ, or another number of names.
+        ValueError: the shapes differ, or there is another number of names.
     """
     decided, gold, _ = _decided_and_gold(decisions, labels)
     if decided.shape != gold.shape or decided.ndim != 2 or len(set(label_names)) != decided.shape[1]:
@@ -131,23 +131,23 @@ def label_report(decisions: np.ndarray, labels: np.ndarray, label_names: Sequenc
 
 
 def example_f1(decisions: np.ndarray, labels: np.ndarray, empty_score: float = 1.0) -> np.ndarray:
-    """F1 of each example's label set: (N,), for decisions and labels (N, L), 0 or 1; `empty_score` as in
-    `multilabel_metrics`. Its mean is `f1_example`; a paired bootstrap needs it by example. Of a row without a known
-    label, NaN: leave it out, see [`with_known_labels`]."""
+    """F1 of each example's label set, (N,), for a paired bootstrap; its mean is `f1_example`. Decisions and labels are
+    (N, L), 0 or 1; `empty_score` as in `multilabel_metrics`. A row without a known label has NaN: leave it out, see
+    [`with_known_labels`]."""
     decided, gold, known = _decided_and_gold(decisions, labels)
     scores = _f1((decided & gold).sum(1), decided.sum(1), gold.sum(1), empty_score)
     return np.where(known.any(1), scores, np.nan)
 
 
 def with_known_labels(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both, (N, L), without the rows of which no label is known."""
+    """Both arrays, (N, L), without the rows that have no known label."""
     probabilities, labels = np.asarray(probabilities), np.asarray(labels)
     rows = (labels >= 0).any(1)
     return (probabilities, labels) if rows.all() else (probabilities[rows], labels[rows])
 
 
 def _decided_and_gold(decisions: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Decided, gold and known labels, bool of the shape of each; what is unknown is neither decided nor gold."""
+    """Decided, gold and known labels, bool (N, L); an unknown label is neither decided nor gold."""
     decided, labels = np.asarray(decisions, dtype=bool), np.asarray(labels)
     known = labels >= 0
     return (decided if known.all() else decided & known), labels > 0, known
@@ -156,19 +156,19 @@ def _decided_and_gold(decisions: np.ndarray, labels: np.ndarray) -> tuple[np.nda
 def tune_threshold(
     probabilities: np.ndarray, labels: np.ndarray, *, grid: np.ndarray = DEFAULT_GRID, empty_score: float = 1.0
 ) -> tuple[float, float]:
-    """The one global threshold that maximises example F1: tune on validation, apply on test.
+    """The one global threshold that maximises example F1. Tune on validation, apply on test.
 
     Args:
         probabilities: (N, L) in [0, 1].
-        labels: (N, L), 0 or 1, or -1 or NaN, unknown.
-        grid: (G,) candidate thresholds, ascending. Memory is N x G counts beside the inputs, never N x L x G.
+        labels: (N, L), 0 or 1, or -1 or NaN for unknown.
+        grid: (G,) candidate thresholds, ascending. Memory is the inputs plus N x G counts, never N x L x G.
         empty_score: as in `multilabel_metrics`.
 
     Returns:
-        (threshold, f1): the best candidate and its example F1. Of equally good candidates, the one nearest 0.5.
+        (threshold, f1): the best candidate and its example F1. Among ties, the candidate nearest 0.5.
 
     Raises:
-        ValueError: as `multilabel_metrics`, and for a grid that is empty or not ascending.
+        ValueError: as `multilabel_metrics`, and if the grid is empty or not ascending.
     """
     probabilities, gold = _checked(probabilities, labels)
     grid = np.asarray(grid, dtype=np.float64)
@@ -180,8 +180,7 @@ def tune_threshold(
 def threshold_sums(
     probabilities: np.ndarray, gold: np.ndarray, grid: np.ndarray = DEFAULT_GRID, empty_score: float = 1.0
 ) -> np.ndarray:
-    """Example F1 at each candidate threshold of the grid, (G,), summed over the rows of probabilities and gold sets
-    (N, L)."""
+    """Example F1 at each candidate threshold, (G,), summed over the rows of probabilities and gold sets (N, L)."""
     total = np.zeros(grid.size)
     step = max(1, _BLOCK // probabilities.shape[1])
     for start in range(0, len(gold), step):
@@ -192,8 +191,8 @@ def threshold_sums(
 
 def threshold_f1(p: np.ndarray, y: np.ndarray, grid: np.ndarray = DEFAULT_GRID, empty_score: float = 1.0) -> np.ndarray:
     """Example F1 of each row at each candidate threshold, (n, G), for a block of probabilities and gold sets (n, L)."""
-    # bin g: the label is decided at exactly the first g candidates; a reversed running sum then counts, for every
-    # candidate at once, the decisions (and the hits) of each example
+    # bin g: the label is decided at exactly the first g candidates; a reversed running sum then counts the decisions
+    # (and the hits) of each example for all candidates at once
     bins = np.searchsorted(grid, p, side="right") + np.arange(len(p))[:, None] * (grid.size + 1)  # (n, L)
     shape = (len(p), grid.size + 1)
     decided = np.bincount(bins.ravel(), minlength=shape[0] * shape[1]).reshape(shape)
@@ -203,7 +202,7 @@ def threshold_f1(p: np.ndarray, y: np.ndarray, grid: np.ndarray = DEFAULT_GRID, 
 
 
 def best_threshold(f1: np.ndarray, grid: np.ndarray = DEFAULT_GRID) -> tuple[float, float]:
-    """The candidate of the best mean F1, (G,), and that F1; of equally good candidates, the one nearest 0.5."""
+    """The candidate with the best mean F1, given as (G,), and that F1; among ties, the candidate nearest 0.5."""
     best = np.flatnonzero(f1 >= f1.max() - 1e-12)
     chosen = best[np.argmin(np.abs(grid[best] - 0.5))]
     return float(grid[chosen]), float(f1[chosen])
@@ -216,8 +215,8 @@ def multilabel_compute_metrics(eval_prediction: Any) -> dict[str, float]:
         eval_prediction: has `.predictions`, logits (N, L) or a tuple that starts with them, and `.label_ids` (N, L).
 
     Returns:
-        The figures of `multilabel_metrics` at 0.5, and `f1_example_tuned` at `threshold`, tuned on these very examples:
-        right for model selection on validation, optimistic on anything else (see `reports.evaluate_multilabel`).
+        The metrics of `multilabel_metrics` at 0.5, and `f1_example_tuned` at `threshold`, which is tuned on these same
+        examples: right for model selection on validation, optimistic otherwise (see `reports.evaluate_multilabel`).
 
     Raises:
         ValueError: as `multilabel_metrics`.
@@ -229,7 +228,7 @@ def multilabel_compute_metrics(eval_prediction: Any) -> dict[str, float]:
     return {**figures, "f1_example_tuned": tuned, "threshold": threshold}
 
 
-# the names of its figures, for who must know them before an evaluation
+# the names of its metrics, for code that needs them before an evaluation
 multilabel_compute_metrics.figures = (*FIGURES, "f1_example_tuned", "threshold")  # type: ignore[attr-defined]
 
 
@@ -239,14 +238,14 @@ def sigmoid(logits: np.ndarray) -> np.ndarray:
 
 
 def first_output(outputs: Any) -> np.ndarray:
-    """The array a Trainer returned, or the first of several (a model with further outputs returns a tuple).
+    """The array that a Trainer returned, or the first of a tuple (from a model with further outputs).
 
     Raises:
-        ValueError: a list, which is a Trainer's answer by batches.
+        ValueError: `outputs` is a list, as a Trainer returns batches.
     """
     if isinstance(outputs, list):
         raise ValueError(
-            "predictions came as a list of batches (`eval_do_concat_batches` is False); the figures are of all rows "
+            "predictions came as a list of batches (`eval_do_concat_batches` is False), but the metrics need all rows "
             "together. Set it to True."
         )
     return np.asarray(outputs[0] if isinstance(outputs, tuple) else outputs)
@@ -255,9 +254,9 @@ def first_output(outputs: Any) -> np.ndarray:
 def _checked(
     probabilities: np.ndarray, labels: np.ndarray, may_be_empty: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(N, L) float64 probabilities and (N, L) bool gold, or ValueError with the first offending place. Where a label is
-    unknown the probability is -1, which no threshold decides and every label outranks; rows of which nothing is known
-    are left out."""
+    """(N, L) float64 probabilities and (N, L) bool gold, or ValueError with the first offending place. An unknown label
+    gets the probability -1, which no threshold decides and every label outranks; rows without a known label are left
+    out."""
     # float64 throughout: a threshold tuned in float64 and applied in float32 would decide ties differently
     probabilities, labels = np.asarray(probabilities, dtype=np.float64), np.asarray(labels)
     if probabilities.ndim != 2 or probabilities.shape != labels.shape:
@@ -265,7 +264,7 @@ def _checked(
             f"probabilities and labels must both be (examples, labels); found {probabilities.shape} and {labels.shape}"
         )
     if probabilities.size == 0 and not may_be_empty:
-        raise ValueError(f"no examples or no labels to score: the arrays have shape {probabilities.shape}")
+        raise ValueError(f"there are no examples or no labels to score: the arrays have shape {probabilities.shape}")
     known = (labels == 0) | (labels == 1)
     whole = known.all()
     for name, values, good, expected in (
@@ -279,12 +278,12 @@ def _checked(
         return probabilities, labels.astype(bool)
     rows = known.any(1)
     if not rows.any():
-        raise ValueError(f"no label of these {len(rows)} examples is known, so there is nothing to score")
+        raise ValueError(f"all labels of these {len(rows)} examples are unknown, so there is nothing to score")
     return np.where(known, probabilities, -1.0)[rows], (known & (labels == 1))[rows]
 
 
 def _f1(hits: np.ndarray, decided: np.ndarray, gold: np.ndarray, empty: float) -> np.ndarray:
-    """2 hits / (decided + gold) elementwise; `empty` where both counts are 0."""
+    """2 hits / (decided + gold), elementwise; `empty` where both counts are 0."""
     both = np.asarray(decided + gold, dtype=np.float64)
     return np.where(both > 0, 2.0 * hits / np.maximum(both, 1.0), empty)
 
@@ -295,8 +294,8 @@ def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
 
 
 def _mean_average_precision(scores: np.ndarray, gold: np.ndarray) -> float:
-    """Mean over rows with a positive of scikit-learn's average precision: (1/|y|) sum over the positives of the
-    precision among all entries scored at least as high, so that tied ones share one precision."""
+    """Mean of scikit-learn's average precision over the rows that have a positive: (1/|y|) times the sum, over the
+    positives, of the precision among all entries scored at least as high. Ties share one precision."""
     labelled = gold.any(1)
     if not labelled.any():
         return float("nan")

@@ -1,8 +1,8 @@
-"""Metrics of tag sequences on lists of tag names: token accuracy, span F1, and of semantic roles repeated core roles.
+"""Metrics of tag sequences, on lists of tag names: token accuracy, span F1, and repeated core roles of semantic roles.
 
-Span figures equal seqeval's with `mode="strict"` and the scheme IOB2 or IOBES, in a
-twentieth of its time: a span of a malformed prediction counts only where it is well-formed (`I-X` without a beginning
-is no span, and neither is `B-X` of BIOES without its `E-X`). `malformed` says how often that happens.
+Span metrics equal seqeval's with `mode="strict"` and the scheme IOB2 or IOBES, in a twentieth of its time. Only
+well-formed spans of a prediction count: `I-X` without a beginning is not a span, nor is `B-X` of BIOES without its
+`E-X`. `malformed` says how often that happens.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ Tags = Sequence[Sequence[str]]
 
 
 def tag_metrics(predicted: Tags, gold: Tags, kind: str, *, scheme: str | None = None) -> dict[str, float]:
-    """Figures of N predicted tag sequences.
+    """Metrics of N predicted tag sequences.
 
     Args:
         predicted, gold: N sequences of tag names, of equal lengths.
         kind: `plain`; `bio` or `bioes`: spans; `srl`: spans of roles, one sequence per proposition.
-        scheme: of `srl`: `bio` or `bioes`; default: that of the gold tags.
+        scheme: for `srl`: `bio` or `bioes`; default: that of the gold tags.
 
     Returns:
         `accuracy`: share of the tokens with the gold tag.
-        Of spans also `precision`, `recall`, `f1` over the spans of all sequences (micro; 0 where 0/0), and `malformed`,
-        the share of the predicted sequences that break the scheme. Of `srl`, without the spans of `V`; those of `C-X`
-        count one by one, where CoNLL-2005's srl-eval joins them with their `X`.
-        Of `srl` also `core_role_violations`, see [`core_role_violations`].
-        All in [0, 1].
+        For spans also `precision`, `recall`, `f1` over the spans of all sequences (micro; 0/0 is 0), and `malformed`,
+        the share of the predicted sequences that break the scheme. `srl` leaves out the spans of `V`, and counts those
+        of `C-X` separately, where CoNLL-2005's srl-eval joins them with their `X`.
+        For `srl` also `core_role_violations`, see [`core_role_violations`].
+        All are in [0, 1].
 
     Raises:
-        ValueError: an unknown kind, no token at all, or lengths that differ: with the first such sequence.
+        ValueError: an unknown kind, no tokens, or differing lengths; the message names the first such sequence.
     """
     scheme = _checked(predicted, gold, kind, scheme)
     pairs = [pair for one, other in zip(predicted, gold, strict=True) for pair in zip(one, other, strict=True)]
@@ -52,9 +52,9 @@ def tag_metrics(predicted: Tags, gold: Tags, kind: str, *, scheme: str | None = 
 
 
 def span_counts(predicted: Tags, gold: Tags, kind: str, *, scheme: str | None = None) -> np.ndarray:
-    """(N, 3) int64 by sequence: spans that are right, spans predicted, spans of gold. Arguments as of [`tag_metrics`].
+    """(N, 3) int64, for each sequence: right, predicted and gold spans. Arguments as for [`tag_metrics`].
 
-    F1 is 2 right / (predicted + gold) of the sums; a paired bootstrap draws rows.
+    F1 is 2 right / (predicted + gold) of the sums; a paired bootstrap resamples the rows.
     """
     scheme = _checked(predicted, gold, kind, scheme)
     if scheme == "plain":
@@ -64,7 +64,7 @@ def span_counts(predicted: Tags, gold: Tags, kind: str, *, scheme: str | None = 
 
 def core_role_violations(predicted: Tags, scheme: str = "bio") -> float:
     """Share of the propositions whose prediction has two spans of one core role, A0-A5, AA or ARG0-ARG5, ARGA
-    (unique-core-role violation, UCR in the SEAL paper's Table 3). `C-X` and `R-X` are no repeats of X. In [0, 1]."""
+    (unique-core-role violation, UCR in the SEAL paper's Table 3). `C-X` and `R-X` do not repeat X. In [0, 1]."""
 
     def repeats(tags: Sequence[str]) -> bool:
         roles = Counter(span.type for span in spans(tags, scheme) if CORE_ROLE.fullmatch(span.type))
@@ -76,7 +76,7 @@ def core_role_violations(predicted: Tags, scheme: str = "bio") -> float:
 def tag_report(predicted: Tags, gold: Tags, kind: str, *, scheme: str | None = None) -> dict[str, dict[str, float]]:
     """`precision`, `recall`, `f1` in [0, 1] and `support`, the number in gold, of each span type, or of each plain tag.
 
-    Arguments and errors as of [`tag_metrics`]; types in alphabetical order, those that are only predicted included.
+    Arguments and errors as for [`tag_metrics`]. Types are in alphabetical order and include those only predicted.
     """
     scheme = _checked(predicted, gold, kind, scheme)
     right: Counter[str] = Counter()
@@ -99,11 +99,11 @@ def tagging_compute_metrics(label_names: Sequence[str], kind: str) -> Callable[[
     """`Trainer(compute_metrics=tagging_compute_metrics(data.label_names, data.kind))`.
 
     The function takes `.predictions`, logits (N, T, C), or tag ids (N, T), or a tuple that starts with them, and
-    `.label_ids` (N, T), -100 where a position does not count; it returns the figures of [`tag_metrics`].
+    `.label_ids` (N, T), -100 where a position does not count; it returns the metrics of [`tag_metrics`].
 
     Raises:
-        ValueError: an unknown kind, or one that the label names are not of; from the function, arrays of wrong shapes,
-            label ids outside the label list, logits that are NaN, and as `tag_metrics`.
+        ValueError: an unknown kind, or one that does not fit the label names. The function raises it for wrong shapes,
+            label ids outside the label list, NaN logits, and as `tag_metrics` does.
     """
     scheme, names = scheme_of(label_names), np.asarray(label_names, dtype=object)
     if kind not in KINDS or (kind != "plain" and scheme != kind and (kind, scheme == "plain") != ("srl", False)):
@@ -133,20 +133,20 @@ def tagging_compute_metrics(label_names: Sequence[str], kind: str) -> Callable[[
 
     figures = ("accuracy",) if kind == "plain" else ("accuracy", "precision", "recall", "f1", "malformed")
     own = ("core_role_violations",) if kind == "srl" else ()
-    compute_metrics.figures = figures + own  # type: ignore[attr-defined]  # as of label sets
+    compute_metrics.figures = figures + own  # type: ignore[attr-defined]  # as for label sets
     return compute_metrics
 
 
 def _checked(predicted: Tags, gold: Tags, kind: str, scheme: str | None) -> str:
-    """The scheme of spans, `plain` where there are none."""
+    """The scheme of the spans; `plain` if there are none."""
     check_value("kind", kind, KINDS)
     if len(predicted) != len(gold):
-        raise ValueError(f"{len(predicted)} predicted sequences and {len(gold)} of gold; they must be as many")
+        raise ValueError(f"there are {len(predicted)} predicted and {len(gold)} gold sequences; expected as many")
     for i, (one, other) in enumerate(zip(predicted, gold, strict=True)):
         if len(one) != len(other):
-            raise ValueError(f"sequence {i} has {len(one)} predicted tags and {len(other)} of gold; expected as many")
+            raise ValueError(f"sequence {i} has {len(one)} predicted and {len(other)} gold tags; expected as many")
     if not any(map(len, gold)):
-        raise ValueError(f"no token to score in {len(gold)} sequences")
+        raise ValueError(f"no tokens to score in {len(gold)} sequences")
     if kind != "srl":
         return kind
     found = scheme or scheme_of(tag for tags in gold for tag in tags)

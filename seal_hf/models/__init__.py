@@ -1,4 +1,4 @@
-"""Task-net and loss-net together, a class per kind of output."""
+"""Task-net and loss-net together, one class per kind of output."""
 
 from ..nets.encoders import MLPConfig
 from .base import SealModel

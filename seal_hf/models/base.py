@@ -40,15 +40,15 @@ class SealModel(nn.Module):
     """A task-net and its loss-net.
 
     Args:
-        task_net: any model whose outputs have the logits that the output space expects, and a config.
-        loss_net: see [`LossNet`]; None: the task-net alone, to predict with.
+        task_net: any model that has a config, and whose outputs have the logits that the output space expects.
+        loss_net: see [`LossNet`]; None: only the task-net, for predictions.
 
     Attributes:
-        processor: what reads raw inputs: a tokenizer, a [`Vocabulary`] or an image processor. Read from the folder or
-            repo of the task-net when it is first needed; settable.
+        processor: reads raw inputs: a tokenizer, a [`Vocabulary`] or an image processor. It is loaded from the folder
+            or repo of the task-net when it is first needed; settable.
         auto_class: the Auto class that loads a plain task-net of this kind.
         space_class: the kind of output.
-        default_energy: the energy of a fresh loss-net; those of the same space may be asked for.
+        default_energy: the energy of a fresh loss-net; others of the same space can be chosen.
         default_global_size: the width of its global term.
         labels_dim: the dimension of the logits that runs over the labels.
     """
@@ -64,7 +64,7 @@ class SealModel(nn.Module):
         self.task_net = task_net
         self.loss_net: Any = loss_net
         self.space = self.space_class.for_model(task_net)
-        self.source: tuple[str, dict[str, Any]] | None = None  # folder or repo, and where on the Hub
+        self.source: tuple[str, dict[str, Any]] | None = None  # folder or repo, and the Hub's options
         self._processor: Any = None
 
     @property
@@ -77,8 +77,8 @@ class SealModel(nn.Module):
         if self._processor is None:
             if self.source is None:
                 raise ValueError(
-                    "These nets were not loaded from a folder or repo, so nothing is known to read raw inputs with. "
-                    "Set `model.processor`, to a tokenizer for example, or give the task-net's own inputs."
+                    "These nets were not loaded from a folder or repo, so there is no processor to read raw inputs. "
+                    "Set `model.processor`, for example to a tokenizer, or give the task-net's own inputs."
                 )
             self._processor = self._load_processor(*self.source)
         return self._processor
@@ -89,7 +89,7 @@ class SealModel(nn.Module):
 
     @abstractmethod
     def _load_processor(self, name: str, hub: dict[str, Any]) -> Any:
-        """What was saved beside the task-net to read raw inputs with."""
+        """The processor that was saved beside the task-net."""
 
     def forward(self, **inputs: Tensor) -> ModelOutput:
         """The task-net alone, as at prediction time."""
@@ -100,7 +100,7 @@ class SealModel(nn.Module):
 
         Args:
             y: (B, ...) one structure per input, or (B, S, ...) candidates; entries in [0, 1].
-            mask: (B, ...) positions that count, or None: all.
+            mask: (B, ...) positions that count; None: all.
             inputs: the task-net's inputs, without labels.
 
         Returns:
@@ -110,7 +110,7 @@ class SealModel(nn.Module):
             ValueError: there is no loss-net.
         """
         if self.loss_net is None:
-            raise ValueError("There is no loss-net, whose energy this would be: load both nets (with_loss_net=True).")
+            raise ValueError("There is no loss-net to compute the energy: load both nets (with_loss_net=True).")
         features = None
         if self.loss_net.config.encoder_mode == "shared":
             outputs = self.task_net(**inputs, output_hidden_states=True)
@@ -138,29 +138,29 @@ class SealModel(nn.Module):
         with_loss_net: bool = True,
         **kwargs: Any,
     ) -> SealModelT:
-        """Both nets from a saved SEAL folder or repo; or a plain encoder or classifier, with a fresh loss-net, which
-        is said. In evaluation mode, and from safetensors only, as nothing is unpickled.
+        """Both nets from a saved SEAL folder or repo; or a plain encoder or classifier with a fresh loss-net, which is
+        logged. The nets are in evaluation mode. Only safetensors are read; nothing is unpickled.
 
         Args:
             model_name_or_path: folder or Hub id.
             loss_net_encoder: of a fresh loss-net: `separate` (default), `shared`, `peft` or `adapters`.
-            adapter: train an adapter on a frozen base, not the whole task-net: `lora`, `dora`, `ia3` or a PEFT
+            adapter: train an adapter on a frozen base instead of the whole task-net: `lora`, `dora`, `ia3` or a PEFT
                 configuration; `pfeiffer`, `houlsby`, `parallel` with the `adapters` library. With `peft` and `adapters`
-                the loss-net has a second one of the same kind in the same base; the first of its list is the default.
-            adapter_rank: of a LoRA (default 8), or the width of a bottleneck (default: a sixteenth of the encoder's).
-            adapter_targets: the modules a LoRA sits in, as PEFT takes them: names, or `all-linear`.
+                the loss-net has a second one of the same kind in the same base; the default is the first in its list.
+            adapter_rank: rank of a LoRA (default 8), or width of a bottleneck (default: a sixteenth of the encoder's).
+            adapter_targets: the modules that get a LoRA, as PEFT takes them: names, or `all-linear`.
             energy, energy_options: energy network of a fresh loss-net, see `ENERGIES`, and its own arguments.
             global_size: width of a fresh loss-net's global term; default: `default_global_size`. A saved loss-net keeps
-                its encoder and energy, which is warned of.
-            label_rates: (L,) share of the training rows with each label, in (0, 1): where a fresh classifier starts, if
-                it has a bias (Lin et al. 2017, §3.3), instead of at one half.
-            fresh_loss_net: build a fresh loss-net, also where one was saved.
-            with_loss_net: False loads the task-net alone, which is all that `predict` needs.
+                its encoder and energy, with a warning.
+            label_rates: (L,) share of the training rows with each label, in (0, 1). A fresh classifier with a bias
+                starts at these rates (Lin et al. 2017, §3.3) instead of at one half.
+            fresh_loss_net: build a fresh loss-net even if one was saved.
+            with_loss_net: False loads only the task-net, which suffices for `predict`.
             kwargs: for the task-net's `from_pretrained` (`num_labels`, `id2label`, `revision`, `token`, ...).
 
         Raises:
-            ValueError: the saved nets are of another kind than asked for, or for another number of labels.
-            OSError: no such folder or repo, or no safetensors in it.
+            ValueError: the saved nets are of another kind than requested, or have another number of labels.
+            OSError: there is no such folder or repo, or it has no safetensors.
         """
         kwargs = {"dtype": torch.float32, **kwargs, "use_safetensors": True}
         if cls.space_class.problem_type is not None:
@@ -174,20 +174,20 @@ class SealModel(nn.Module):
         except OSError as error:
             if Path(name).exists():
                 raise
-            raise OSError(f"{name}: no such folder here, and the Hub does not give it: {error}") from error
+            raise OSError(f"{name}: no such folder here, and it cannot be read from the Hub: {error}") from error
         except ValueError as error:
             if "Unrecognized configuration class" not in str(error):
                 raise
             found = PretrainedConfig.get_config_dict(name, **hub)[0].get("model_type")
             raise ValueError(
-                f"{name} holds a model of type {found!r}, which is no task-net of a {cls.__name__}. Load it by the "
-                "class, or the program, that it was trained with; an energy network alone by `load_energy_network`."
+                f"{name} holds a model of type {found!r}, which cannot be the task-net of a {cls.__name__}. Load it "
+                "with the class or program that trained it; an energy network alone with `load_energy_network`."
             ) from error
         except RuntimeError as error:
             raise ValueError(
-                f"The weights in {model_name_or_path} do not have the shapes asked for (num_labels="
+                f"The weights in {model_name_or_path} do not have the requested shapes (num_labels="
                 f"{kwargs.get('num_labels', 'as saved')}). For another label set than the saved classifier's, pass "
-                f"ignore_mismatched_sizes=True: the classifier then starts anew. {error}"
+                f"ignore_mismatched_sizes=True: the classifier then starts from fresh weights. {error}"
             ) from error
         if label_rates is not None:
             _start_at_rates(task_net, loading, label_rates)
@@ -209,14 +209,14 @@ class SealModel(nn.Module):
         loss_net = load_loss_net(task_net, folder)
         if (labels := loss_net.config.num_labels) != task_net.config.num_labels:
             raise ValueError(
-                f"The loss-net in {name} has {labels} labels, the task-net {task_net.config.num_labels}. Give "
-                "fresh_loss_net=True to start a fresh one."
+                f"The loss-net in {name} has {labels} labels, the task-net {task_net.config.num_labels}. Pass "
+                "fresh_loss_net=True to build a fresh one."
             )
         asked = {"encoder_mode": loss_net_encoder, "energy": energy, "energy_options": energy_options}
         for option, wanted in {**asked, "global_size": global_size}.items():
             if wanted not in (None, saved := getattr(loss_net.config, option)):
                 said = "loss_net_encoder" if option == "encoder_mode" else option
-                logger.warning(f"The loss-net in {name} has {said} {saved!r} and keeps it; {wanted!r} was asked for.")
+                logger.warning(f"The loss-net in {name} keeps its {said} {saved!r}; {wanted!r} is ignored.")
         return aligned(cls(task_net, loss_net))._from(source)
 
     @classmethod
@@ -230,20 +230,20 @@ class SealModel(nn.Module):
         global_size: int | None = None,
         inputs: dict[str, Tensor] | None = None,
     ) -> SealModelT:
-        """A task-net that you have built, as it is, and a fresh loss-net of its sizes. In evaluation mode.
+        """Your own task-net, unchanged, and a fresh loss-net of matching sizes. Both are in evaluation mode.
 
         Args:
-            task_net: a Hugging Face model whose outputs have `logits`; with an adapter of PEFT or `adapters`, too.
-            loss_net_encoder: `separate` (default): a trainable copy of the task-net's encoder with its present weights;
-                `shared`; `peft` or `adapters`, where the task-net has an adapter of that library.
+            task_net: a Hugging Face model whose outputs have `logits`; it may have an adapter of PEFT or `adapters`.
+            loss_net_encoder: `separate` (default): a trainable copy of the task-net's encoder with its current weights;
+                `shared`; `peft` or `adapters`, if the task-net has an adapter of that library.
             energy, energy_options, global_size: of the loss-net, as in [`from_pretrained`].
-            inputs: a batch of what the task-net reads, to measure its sizes by; default: its `dummy_inputs` if it reads
-                them, else its config says the sizes.
+            inputs: a batch of inputs of the task-net, to measure its sizes; default: its `dummy_inputs` if it reads
+                them, otherwise the sizes in its config.
 
         Raises:
-            TypeError: a task-net that is no Hugging Face model.
-            ValueError: logits of another number of labels than `config.num_labels`; no encoder to copy; an unknown
-                feature size.
+            TypeError: the task-net is not a Hugging Face model.
+            ValueError: the number of labels differs from `config.num_labels`, there is no encoder to copy, or the
+                feature size is unknown.
         """
         check_task_net(task_net, f"{cls.__name__}.from_task_net")
         mode, energy = loss_net_encoder or "separate", energy or cls.default_energy
@@ -259,18 +259,18 @@ class SealModel(nn.Module):
         return aligned(seal).eval()
 
     def _from(self: SealModelT, source: tuple[str, dict[str, Any]]) -> SealModelT:
-        """The nets, ready to predict, which know where they are from."""
+        """The nets in evaluation mode, with their source recorded."""
         self.source = source
         return self.eval()
 
     @classmethod
     def _load_task_net(cls, name: str, kwargs: dict, hub: dict) -> tuple[PreTrainedModel, dict]:
-        """The task-net of a folder or repo, and what transformers says of the loading."""
+        """The task-net of a folder or repo, and the loading info of transformers."""
         return _load_task_net(cls.auto_class, name, kwargs, hub)
 
     @classmethod
     def _load_encoder(cls, task_net: PreTrainedModel, name: str, hub: dict) -> PreTrainedModel:
-        """A loss-net's own encoder, beside this task-net."""
+        """A loss-net's own encoder, for this task-net."""
         return AutoModel.from_pretrained(name, dtype=torch.float32, use_safetensors=True, **hub)
 
     @classmethod
@@ -285,8 +285,8 @@ class SealModel(nn.Module):
         hub: dict | None = None,
         feature_size: int | None = None,
     ) -> LossNet:
-        """A loss-net for this task-net. A separate encoder starts from the same pretrained weights, if there are
-        any: those of a folder or repo, or of an encoder that becomes its own."""
+        """A loss-net for this task-net. A separate encoder starts from the same pretrained weights, if there are any:
+        those of a folder or repo, or those of a given encoder, which it takes over."""
         mode = mode or "separate"
         energy = energy or cls.default_energy
         global_size = cls.default_global_size if global_size is None else global_size
@@ -325,8 +325,8 @@ class SealModel(nn.Module):
     def save_pretrained(
         self, folder: str | Path, *, adapter_export: str = "auto", fold_decision: bool = False, **kwargs: Any
     ) -> None:
-        """The plain task-net at the root of `folder`, the loss-net in `_loss_net/`; both as safetensors. Adapters are
-        merged where they can be, unless `adapter_export="adapter"`. With `fold_decision`, the bias of the saved
+        """Save the plain task-net at the root of `folder` and the loss-net in `_loss_net/`, both as safetensors.
+        Adapters are merged if possible, unless `adapter_export="adapter"`. With `fold_decision`, the bias of the saved
         classifier holds the stored decision; see [`save_nets`]."""
         save_nets(self.task_net, self.loss_net, folder, adapter_export, fold_decision, **kwargs)
 
@@ -341,7 +341,7 @@ class SealModel(nn.Module):
         token: str | None = None,
     ) -> str:
         """Push the task-net, a plain model, to the Hub; with `include_loss_net`, the loss-net too. Returns the repo's
-        URL. A loss-net pushed before belongs to another task-net: it is replaced, or removed where none is included."""
+        URL. A loss-net pushed before belongs to another task-net, so it is replaced or removed."""
         api = HfApi(token=token)
         url = api.create_repo(repo_id, private=private, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
@@ -357,7 +357,7 @@ class SealModel(nn.Module):
 
 
 def _start_at_rates(task_net: PreTrainedModel, loading: dict, rates: np.ndarray) -> None:
-    """The bias of the output layer, the last one of L values, becomes the labels' log-odds if no file held it."""
+    """Set the bias of the output layer, the last one with L values, to the labels' log-odds, unless a file held it."""
     mismatched = (key if isinstance(key, str) else key[0] for key in loading["mismatched_keys"])  # 5 adds both shapes
     fresh = {*loading["missing_keys"], *mismatched}
     biases = [
@@ -376,7 +376,7 @@ def set_bias(bias: nn.Parameter, rates: np.ndarray) -> None:
 def _load_task_net(
     auto_class: type[_BaseAutoModelClass], name: str, kwargs: dict, hub: dict
 ) -> tuple[PreTrainedModel, dict]:
-    """The task-net of a folder or repo, and what transformers says of the loading: plain, or adapters on their base."""
+    """The task-net of a folder or repo, plain or as adapters on their base, and the loading info of transformers."""
     if find_adapter_config_file(name, **hub) is None:
         return auto_class.from_pretrained(name, **kwargs, output_loading_info=True)
     said = read_decisions(name, hub)
@@ -398,4 +398,4 @@ def _load_task_net(
             names = kwargs.get("id2label") or task_net.config.id2label or {}  # `adapters` has its own, in another order
             task_net.config.update({**decisions, **label_maps([names[i] for i in sorted(names)])})
             return task_net, {"missing_keys": [], "mismatched_keys": []}
-    raise OSError(f"{name} has an adapter_config.json, but no adapter's weights as safetensors beside it.")
+    raise OSError(f"{name} has an adapter_config.json, but lacks the adapter's weights as safetensors.")

@@ -23,11 +23,11 @@ from ..data.tensors.words import WordRows, encode_words, positions, tokenize_wor
 from ..nets.text_windows import reads_whole
 
 Batch = dict[str, Tensor]
-Text = str | tuple[str, str]  # of a row, or a pair
+Text = str | tuple[str, str]  # a row's text, or pair of texts
 
 
 def in_batches(rows: TensorRows, size: int, device: torch.device) -> Iterator[tuple[list[int], Batch]]:
-    """Indices of rows and their batch, on `device`: rows of like length together, the longest first.
+    """Indices of rows and their batch, on `device`: rows of similar length together, longest first.
 
     Raises:
         ValueError: `size` < 1.
@@ -41,11 +41,11 @@ def in_batches(rows: TensorRows, size: int, device: torch.device) -> Iterator[tu
 
 
 def text_rows(texts: Sequence[Text], tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig) -> TensorRows:
-    """Token ids of texts, or of pairs of texts, cut where training cut them (`config.inputs["max_length"]`), else at
-    what the encoder takes; whole where it reads windows.
+    """Token ids of texts, or of pairs of texts. They are cut where training cut them (`config.inputs["max_length"]`),
+    or else at the encoder's limit; a net that reads windows gets whole texts.
 
     Raises:
-        ValueError: an entry is neither a string nor a pair of strings, or not what the net was trained on.
+        ValueError: an entry is neither a string nor a pair of strings, or is the one that the net was not trained on.
     """
     _check_texts(texts, trained_inputs(config))
     if not len(texts):
@@ -60,8 +60,8 @@ def text_rows(texts: Sequence[Text], tokenizer: PreTrainedTokenizerBase, config:
 
 
 def _check_texts(texts: Sequence[Text], inputs: Mapping[str, Any]) -> None:
-    """Raises ValueError for what is no list of strings, or of pairs of strings where the net reads pairs. A net that
-    does not say how it was trained reads either."""
+    """Raises ValueError unless `texts` is a list of strings, or of pairs if the net reads pairs. A net that does not
+    say how it was trained reads either."""
     pairs = inputs.get("pairs", False) if inputs else bool(len(texts)) and not isinstance(texts[0], str)
     is_one = _is_pair if pairs else lambda text: isinstance(text, str)
     wrong = next((f"a {type(text).__name__} at place {i}" for i, text in enumerate(texts) if not is_one(text)), None)
@@ -81,16 +81,16 @@ def word_rows(
     reader: PreTrainedTokenizerBase | Vocabulary,
     config: PretrainedConfig,
 ) -> WordRows:
-    """Rows of sentences: of word ids for a BiLSTM's vocabulary, of sub-words for a tokenizer.
+    """Rows of sentences: word ids with a BiLSTM's vocabulary, sub-words with a tokenizer.
 
     Args:
         words: N sentences.
-        columns: further columns by name: the features of a vocabulary, and `predicate`, the place of a word.
+        columns: further columns by name: the features of a vocabulary, and `predicate`, the position of a word.
 
     Raises:
-        DataError, ValueError: as `encode_words` and `tokenize_words`; a sentence that is longer than the encoder takes.
+        DataError, ValueError: as `encode_words` and `tokenize_words`; or a sentence is longer than the encoder's limit.
     """
-    tags = [[0] * len(sentence) for sentence in words]  # which nothing reads
+    tags = [[0] * len(sentence) for sentence in words]  # not read
     data = Dataset.from_dict({"words": list(words), "tags": tags, **columns})
     if isinstance(reader, Vocabulary):
         return encode_words(data, reader)
@@ -101,23 +101,23 @@ def word_rows(
 def image_batches(
     images: Sequence[Any], processor: Any, batch_size: int
 ) -> Iterator[tuple[Tensor, list[tuple[int, int]]]]:
-    """Batches of `pixel_values` (B, 3, h, w), as training reads them, and the own size (H, W) of each image.
+    """Batches of `pixel_values` (B, 3, h, w), as training reads them, and the original size (H, W) of each image.
 
     Args:
         images: paths, PIL images, or uint8 arrays (H, W) or (H, W, 3).
-        processor: the image processor that was saved with the task-net; it says what size the net reads.
-        batch_size: the most images of a batch.
+        processor: the image processor saved with the task-net, which sets the size that the net reads.
+        batch_size: maximum number of images per batch.
 
     Raises:
-        DataError: what is no image.
+        DataError: an entry is not an image.
     """
     scaling = {"mean": 0.0, "std": 1.0, "flip_channels": False} | pixel_scaling(processor)
     mean, std = (torch.as_tensor(scaling[name], dtype=torch.float32).view(-1, 1, 1) for name in ("mean", "std"))
     size = dict(processor.size) if getattr(processor, "do_resize", False) else None
     if size is not None and not {"height", "width"} <= size.keys():
         raise DataError(
-            f"The image processor resizes by {size}; expected a height and a width, which its masks are resized back "
-            "from. Set them: seal_hf.resize_to(model.processor, (height, width))."
+            f"The image processor resizes by {size}; expected a height and a width, so that masks can be resized "
+            "back. Set them: seal_hf.resize_to(model.processor, (height, width))."
         )
     batch: list[Tensor] = []
     sizes: list[tuple[int, int]] = []
@@ -143,24 +143,24 @@ def image_batches(
 
 
 def at_size(probabilities: Tensor, size: tuple[int, int]) -> Tensor:
-    """Probabilities (h, w) at the size (H, W) of the image, bilinearly."""
+    """Probabilities (h, w), resized bilinearly to the size (H, W) of the image."""
     if tuple(probabilities.shape) == size:
         return probabilities
     return F.interpolate(probabilities[None, None], size=size, mode="bilinear", align_corners=False)[0, 0].clamp(0, 1)
 
 
 def check_one_kind(name: str, raw: Any, inputs: Mapping[str, Any]) -> None:
-    """Raise ValueError unless there are either raw rows, an argument called `name`, or inputs of the task-net."""
+    """Raise ValueError unless there are either raw rows (the argument called `name`) or inputs of the task-net."""
     if (raw is None) == (not inputs):
         both = f"`{name}` and {', '.join(inputs)} are given" if inputs else f"neither `{name}` nor inputs are given"
-        raise ValueError(f"{both}: `predict` takes raw {name}, or what the task-net takes, by name.")
+        raise ValueError(f"{both}: `predict` takes either raw {name}, or the task-net's own inputs by name.")
 
 
 def trained_inputs(config: PretrainedConfig) -> dict[str, Any]:
-    """How the net read its inputs when it was trained, `config.inputs`; empty where that is not known.
+    """How the net read its inputs when it was trained, `config.inputs`; empty if unknown.
 
     Raises:
-        ValueError: it is no mapping, or `max_length` no whole number.
+        ValueError: it is not a mapping, or `max_length` is not a whole number.
     """
     inputs = getattr(config, "inputs", None) or {}
     if not isinstance(inputs, Mapping) or not isinstance(inputs.get("max_length"), int | None):

@@ -1,4 +1,4 @@
-"""Which kind of output a task-net has."""
+"""The kind of output that a task-net has."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ LABEL_SET_HEADS = ("ForSequenceClassification", "ForMultiLabel")
 
 
 def kind_of(model: SealModel | PreTrainedModel, space: OutputSpace | None = None) -> type[SealModel] | None:
-    """The class that puts a loss-net beside a task-net: the one of `space`, else as the name of the task-net's class
-    and its `config.problem_type` say; None where they do not."""
+    """The [`SealModel`] class for a task-net: that of `space`, or else the one that the name of the task-net's class
+    and its `config.problem_type` imply; None if they do not."""
     if isinstance(model, SealModel):
         return type(model)
     if space is not None:
         return next((kind for kind in KINDS if isinstance(space, kind.space_class)), None)
-    base: Any = getattr(model, "get_base_model", lambda: model)()  # PEFT's wrapper has a name of its own
+    base: Any = getattr(model, "get_base_model", lambda: model)()  # PEFT's wrapper has another name
     name = type(base).__name__
     named = (kind for kind in KINDS if name.endswith(kind.space_class.head or LABEL_SET_HEADS))
     problem_type = getattr(getattr(model, "config", None), "problem_type", None)

@@ -1,4 +1,4 @@
-"""Which labels a saved classifier has, and what is done where the data has others."""
+"""The labels of a saved classifier, and what happens if the data has others."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ logger = logging.get_logger(__name__)
 
 
 def label_maps(names: Sequence[str]) -> dict[str, dict]:
-    """`id2label` and `label2id` of a config."""
+    """`id2label` and `label2id` for a config."""
     return {"id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
 
 
 def hub_options(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Those of `from_pretrained` that say where, and as whom, to look on the Hub."""
+    """The options of `from_pretrained` for access to the Hub, such as `revision` and `token`."""
     return {key: kwargs[key] for key in ("revision", "token", "cache_dir", "local_files_only") if key in kwargs}
 
 
 def check_place(name: str) -> None:
-    """Raises OSError for a path that can be no id on the Hub, and is no folder."""
+    """Raises OSError for a path that is not a folder and cannot be an id on the Hub."""
     path = Path(name)
     if not path.exists() and (path.is_absolute() or name.startswith(".") or name.count("/") > 1):
         raise OSError(f"{name}: no such folder.")
 
 
 def check_label_order(name: str, asked: dict[int, str] | None, hub: dict) -> None:
-    """A saved classifier's rows are of its own labels, in its order.
+    """Check the requested labels against those of a saved classifier, whose rows are in its own order. Other labels
+    give a warning, and training starts from these rows.
 
     Raises:
-        ValueError: the labels asked for are the same in another order. Other labels are said, and trained from there.
+        ValueError: the requested labels are the same in another order.
     """
     if not asked or not (config := _saved_classifier(name, hub)):
         return
@@ -46,20 +47,20 @@ def check_label_order(name: str, asked: dict[int, str] | None, hub: dict) -> Non
     shown = ", ".join(saved[:5]) + (", ..." if len(saved) > 5 else "")
     if sorted(saved) == sorted(labels):
         raise ValueError(
-            f"The classifier in {name} has the labels asked for in another order: {shown}. Give the data's labels in "
+            f"The classifier in {name} has the data's labels in another order: {shown}. Give the data's labels in "
             "this order, or start from an encoder without a classifier."
         )
     logger.warning(f"The classifier in {name} was trained for other labels ({shown}): training starts from its rows.")
 
 
 def for_other_labels(name: str, asked: dict[int, str], kwargs: dict[str, Any]) -> dict[str, bool]:
-    """Options of `from_pretrained` where a saved classifier has another number of labels than the data: it starts anew
-    then, which is said, with the loss-net.
+    """Options of `from_pretrained` for a saved classifier whose number of labels differs from the data's. Classifier
+    and loss-net then start from fresh weights, with a warning.
 
     Raises:
-        ValueError: the data's labels are some of the classifier's, which are more: it would be lost for nothing, unless
-            `ignore_mismatched_sizes` asks for that; or the classifier is saved with an adapter, and cannot start anew.
-        OSError: no such folder.
+        ValueError: the data's labels are only some of the classifier's, which would be lost needlessly, unless
+            `ignore_mismatched_sizes` is set; or the classifier is saved with an adapter and cannot be replaced.
+        OSError: there is no such folder.
     """
     check_place(name)
     config = _saved_classifier(name, hub_options(kwargs))
@@ -69,23 +70,23 @@ def for_other_labels(name: str, asked: dict[int, str], kwargs: dict[str, Any]) -
     missing = [label for label in saved if label not in asked.values()]
     if len(missing) == len(saved) - len(asked) and "ignore_mismatched_sizes" not in kwargs:
         raise ValueError(
-            f"The classifier in {name} has {len(saved)} labels, and the data all but {', '.join(missing[:5])}. Name "
+            f"The classifier in {name} has {len(saved)} labels, but the data lacks {', '.join(missing[:5])}. Name "
             f"all {len(saved)} in the data, in the classifier's order, or start from an encoder without a classifier."
         )
     if "architectures" not in config:  # an adapter's
         raise ValueError(
-            f"The classifier in {name} has {len(saved)} labels, the data {len(asked)}, and it is saved with an "
-            "adapter, whose libraries load it as it is. Start from the model that the adapter is for."
+            f"The classifier in {name} has {len(saved)} labels, the data {len(asked)}, but it is saved with an "
+            "adapter and cannot be replaced. Start from the model that the adapter is for."
         )
-    logger.warning(f"The classifier in {name} has {len(saved)} labels, the data {len(asked)}: it starts anew.")
+    logger.warning(f"The classifier in {name} has {len(saved)} labels, the data {len(asked)}: it gets fresh weights.")
     return {"ignore_mismatched_sizes": True, "fresh_loss_net": True}
 
 
 def _saved_classifier(name: str, hub: dict) -> dict:
-    """The configuration that says which labels a saved classifier's rows are of; empty where there is none."""
+    """The configuration with the labels of a saved classifier's rows; empty if there is none."""
     try:
         config = PretrainedConfig.get_config_dict(name, **hub)[0]
-    except OSError:  # transformers 4 of an adapter's folder; or none is there, which the loader says
+    except OSError:  # transformers 4 on an adapter's folder; or it is missing, which the loader reports
         config = {}
     if not config:  # an adapter's folder
         return read_decisions(name, hub)

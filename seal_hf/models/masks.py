@@ -24,7 +24,7 @@ from .labels import label_maps
 
 
 class SealForSegmentation(SealModel):
-    """A segmentation net of two classes, with logits (B, 2, h, w), and its loss-net, which reads the images itself."""
+    """A segmentation net with two classes, logits (B, 2, h, w), and its loss-net, which reads the images directly."""
 
     auto_class = AutoModelForSemanticSegmentation
     space_class = BinaryMaskSpace
@@ -44,24 +44,24 @@ class SealForSegmentation(SealModel):
 
         Args:
             images: N paths of image files, PIL images or uint8 arrays (H, W, 3), of any sizes; or
-            inputs: what the task-net takes, `pixel_values` (N, 3, H, W), all in one batch.
-            decoder: `fixed`, `threshold`, or a threshold; default: the one that was saved, else 0.5.
-            batch_size: of images; those of one size, one after the other, are a batch.
+            inputs: the task-net's inputs, `pixel_values` (N, 3, H, W), all in one batch.
+            decoder: `fixed`, `threshold`, or a threshold; default: the saved one, or else 0.5.
+            batch_size: images per batch; consecutive images of one size form a batch.
 
         Returns:
-            Of images: N tensors of foreground probabilities (H, W), each at its image's own size, and N masks (H, W),
-            int64, 0 or 1, on the CPU. Of `inputs`: both (N, H, W).
+            For images: N tensors of foreground probabilities (H, W), each at its image's own size, and N masks (H, W),
+            int64, 0 or 1, on the CPU. For `inputs`: both (N, H, W).
 
         Raises:
-            ValueError: neither images nor inputs; an unknown decoder.
-            DataError: what is no image.
+            ValueError: there are neither images nor inputs, or the decoder is unknown.
+            DataError: an entry is not an image.
         """
         cut, net = MaskDecisions.from_config(self.config).cut(decoder), self.task_net.eval()
         check_one_kind("images", images, inputs)
         if images is None:
             logits = self.space.fit(net(**inputs).logits, inputs["pixel_values"][:, 0])
             relaxed = self.space.relax(logits)
-            return relaxed, (relaxed.double() >= cut).long()  # float64, as the threshold was tuned
+            return relaxed, (relaxed.double() >= cut).long()  # the threshold was tuned in float64
         probabilities: list[Tensor] = []
         for pixel_values, sizes in image_batches(images, self.processor, batch_size):
             logits = self.space.fit(net(pixel_values=pixel_values.to(net.device, net.dtype)).logits, pixel_values[:, 0])
@@ -74,7 +74,7 @@ class SealForSegmentation(SealModel):
             return AutoImageProcessor.from_pretrained(name, **hub)
         except OSError as error:
             raise ValueError(
-                f"{name} holds no image processor to read images with. Save the one that the model was trained with "
+                f"{name} has no image processor to read images. Save the one that the model was trained with "
                 "there: processor.save_pretrained(folder)."
             ) from error
 
@@ -82,10 +82,10 @@ class SealForSegmentation(SealModel):
     def from_pretrained(
         cls: type[SealModelT], model_name_or_path: str | Path, *, loss_net_encoder: str | None = None, **kwargs: Any
     ) -> SealModelT:
-        """As of [`SealModel`].
+        """As [`SealModel.from_pretrained`].
 
         Raises:
-            ValueError: as there; or a `loss_net_encoder` other than `separate`.
+            ValueError: as there, and for a `loss_net_encoder` other than `separate`.
         """
         _check_encoder(loss_net_encoder)
         return super().from_pretrained(model_name_or_path, loss_net_encoder=loss_net_encoder, **kwargs)
@@ -106,18 +106,18 @@ class SealForSegmentation(SealModel):
         """Both nets for a data set of [`load_masks`].
 
         Args:
-            data: has `label_names`, background first. Or what [`load_masks`] takes, which is loaded.
-            model_name_or_path: a Hugging Face semantic-segmentation model or encoder; without one, the FCN.
-            loss_net_encoder: `separate`, the only one: the energy reads the image itself.
-            crop_size: a fresh FCN predicts by averaging over crops of this size, which it is to be trained on
-                ([`MaskRows`]); None: on whole images.
+            data: has `label_names`, background first; or an argument of [`load_masks`], which is then loaded.
+            model_name_or_path: a Hugging Face semantic-segmentation model or encoder; default: the FCN.
+            loss_net_encoder: only `separate`: the energy reads the image directly.
+            crop_size: a fresh FCN predicts by averaging over crops of this size; train it on such crops ([`MaskRows`]).
+                None: whole images.
             crop_offsets: where these crops begin, or how many there are along a side, see `rows.crops.crop_offsets`.
-            energy, energy_options: `grid`, the only one; `channels`, `dropout` and `width` of the [`GridEnergy`].
+            energy, energy_options: only `grid`; `channels`, `dropout` and `width` of the [`GridEnergy`].
             kwargs: for `from_pretrained`.
 
         Raises:
-            ValueError: another `loss_net_encoder`, energy or option of it; crops that do not fit the images of `data`;
-                for a fresh FCN, `kwargs`; or as `from_pretrained`.
+            ValueError: another `loss_net_encoder`, energy or energy option; crops that do not fit the images of `data`;
+                `kwargs` for a fresh FCN; or as `from_pretrained`.
         """
         _check_encoder(loss_net_encoder)
         data = loaded(data, load_masks)
@@ -144,10 +144,10 @@ class SealForSegmentation(SealModel):
         hub: dict | None = None,
         feature_size: int | None = None,
     ) -> LossNet:
-        """A loss-net of images and masks: it has no encoder beside its energy.
+        """A loss-net for images and masks, whose energy needs no encoder.
 
         Raises:
-            ValueError: an encoder mode other than `separate`, or an energy of other outputs.
+            ValueError: the encoder mode is not `separate`, or the energy is for other outputs.
         """
         _check_encoder(mode)
         energy = energy or cls.default_energy

@@ -33,7 +33,7 @@ LONG_TEXTS = ("cut", "windows")
 
 
 class MLPForMultiLabel(MLPPreTrainedModel):
-    """The MLP task-net F(x) = G T_F(x): an MLP and a label table, without bias unless `config.label_bias` (SEAL §4; the
+    """The MLP task-net F(x) = G T_F(x): an MLP and a label table, with a bias only if `config.label_bias` (SEAL §4; the
     authors' feedforward task-net)."""
 
     def __init__(self, config: MLPConfig):
@@ -41,7 +41,7 @@ class MLPForMultiLabel(MLPPreTrainedModel):
         self.encoder = MLPEncoder(config)
         assert config.num_labels is not None
         self.classifier = nn.Linear(config.hidden_size, config.num_labels, bias=config.label_bias)
-        self.classifier.is_label_table = True  # type: ignore[assignment]  # a mark, and no tensor
+        self.classifier.is_label_table = True  # type: ignore[assignment]  # a mark, not a tensor
         self.post_init()
 
     def forward(
@@ -78,16 +78,16 @@ class SealForMultiLabel(SealModel):
         """Label sets, by the task-net without dropout.
 
         Args:
-            texts: N raw texts, or N pairs of them where the net was trained on pairs; or
-            inputs: what the task-net takes, such as `features` (N, D) or a tokenizer's output; all in one batch.
-            decoder: one of [`LabelDecisions`], or a threshold; default: the one that was saved, else 0.5.
-            batch_size: of raw texts, which are batched by length.
+            texts: N raw texts, or N pairs if the net was trained on pairs; or
+            inputs: the task-net's inputs, such as `features` (N, D) or a tokenizer's output, all in one batch.
+            decoder: one of [`LabelDecisions`], or a threshold; default: the saved one, or else 0.5.
+            batch_size: raw texts per batch; they are batched by length.
 
         Returns:
-            Probabilities (N, L), float32, and decisions (N, L), int64, 0 or 1; of raw texts on the CPU.
+            Probabilities (N, L), float32, and decisions (N, L), int64, 0 or 1; for raw texts on the CPU.
 
         Raises:
-            ValueError: neither texts nor inputs; an unknown decoder.
+            ValueError: there are neither texts nor inputs, or the decoder is unknown.
         """
         decisions, net = LabelDecisions.from_config(self.config), self.task_net.eval()
         check_one_kind("texts", texts, inputs)
@@ -98,18 +98,18 @@ class SealForMultiLabel(SealModel):
             logits = torch.empty(len(rows), len(self.config.id2label or ()))
             for chosen, batch in in_batches(rows, batch_size, net.device):
                 logits[chosen] = net(**batch).logits.float().cpu()
-        probabilities = self.space.relax(logits.cpu().double())  # float64, as the decisions were fitted
+        probabilities = self.space.relax(logits.cpu().double())  # the decisions were fitted in float64
         decided = torch.from_numpy(decisions.decide(probabilities.numpy(), decoder)).long()
         return probabilities.float().to(logits.device), decided.to(logits.device)
 
     def _load_processor(self, name: str, hub: dict[str, Any]) -> Any:
         if isinstance(self.task_net, MLPForMultiLabel):
-            raise ValueError(f"{name} holds an MLP, which reads features: give features=, a tensor (rows, features).")
+            raise ValueError(f"{name} holds an MLP, which reads features: pass features=, a tensor (rows, features).")
         return saved_tokenizer(name, **hub)
 
     @classmethod
     def _load_task_net(cls, name: str, kwargs: dict, hub: dict) -> tuple[PreTrainedModel, dict]:
-        """With `long_texts="windows"`, an encoder as one that reads windows of `window_size` tokens."""
+        """With `long_texts="windows"`, an encoder becomes one that reads windows of `window_size` tokens."""
         kwargs = dict(kwargs)
         asked, window_size = kwargs.pop("long_texts", None), kwargs.pop("window_size", None)
         if asked is None:
@@ -117,7 +117,7 @@ class SealForMultiLabel(SealModel):
         check_value("long_texts", asked, LONG_TEXTS)
         is_windowed = _saved_config(name, kwargs).get("model_type") == WindowedConfig.model_type
         if is_windowed and asked == "cut":
-            logger.warning(f"The task-net in {name} reads texts in windows, and keeps them; 'cut' was asked for.")
+            logger.warning(f"The task-net in {name} keeps reading texts in windows; 'cut' is ignored.")
         if is_windowed or asked == "cut":
             return super()._load_task_net(name, kwargs, hub)
         kwargs.pop("ignore_mismatched_sizes", None)
@@ -126,7 +126,7 @@ class SealForMultiLabel(SealModel):
 
     @classmethod
     def _load_encoder(cls, task_net: PreTrainedModel, name: str, hub: dict) -> PreTrainedModel:
-        """It reads windows as the task-net does."""
+        """It reads windows if the task-net does."""
         encoder, config = super()._load_encoder(task_net, name, hub), task_net.config
         if isinstance(config, WindowedConfig) and not isinstance(encoder, WindowedEncoder):
             return WindowedEncoder.around(encoder, config)
@@ -154,23 +154,23 @@ class SealForMultiLabel(SealModel):
         """Both nets for a data set of [`load_multilabel`].
 
         Args:
-            data: has `kind` and `label_names`; `num_features` and `scaling` for features; `label_rates` where the
-                output layer has a bias; perhaps `hierarchy`, which the config keeps for decisions. Or what
-                [`load_multilabel`] takes, which is loaded.
-            model_name_or_path: a Hugging Face encoder or classifier, for text data; or a saved MLP, for features, whose
-                sizes and normalisation stay as they were saved.
+            data: has `kind` and `label_names`; for features `num_features` and `scaling`; `label_rates` if the output
+                layer has a bias; optionally `hierarchy`, which the config keeps for decisions. Or an argument of
+                [`load_multilabel`], which is then loaded.
+            model_name_or_path: for text data a Hugging Face encoder or classifier; for features a saved MLP, which
+                keeps its sizes and normalisation.
             loss_net_encoder, adapter: see [`from_pretrained`]; features take `separate` or `shared`, and no adapter.
             energy, energy_options, global_size: of the loss-net, see `ENERGIES`.
-            long_texts: `cut` (default): a plain classifier, whose texts are cut by the tokenizer; `windows`: one that
-                reads whole texts in windows, see `nets/text_windows.py`. A saved task-net stays as it is.
-            window_size: tokens of a window; default, and at most: as many as the encoder takes.
+            long_texts: `cut` (default): a plain classifier, whose tokenizer cuts texts; `windows`: one that reads whole
+                texts in windows, see `nets/text_windows.py`. A saved task-net stays as it is.
+            window_size: tokens per window; default and maximum: the encoder's limit.
             hidden_size, num_layers, dropout: of the MLPs, for feature data; default: 400, 2 and 0.5, or as saved.
-            label_bias: whether the MLP task-net has a bias, which starts at the labels' log-odds; default: from
-                `SPARSE_FROM` labels on, where samples must hold few of them.
+            label_bias: True if the MLP task-net has a bias, which starts at the labels' log-odds; default: True from
+                `SPARSE_FROM` labels on, where samples must hold few labels.
 
         Raises:
-            ValueError: text data without `model_name_or_path`, or feature data with that of a net that reads no
-                features; adapters, or `kwargs`, for feature data.
+            ValueError: text data without `model_name_or_path`, or feature data with a net that does not read features;
+                adapters or `kwargs` for feature data.
         """
         data = loaded(data, load_multilabel)
         names = list(data.label_names)
@@ -226,7 +226,7 @@ class SealForMultiLabel(SealModel):
 
 
 def _as_asked(seal: SealForMultiLabel, dropout: float | None, options: dict[str, Any]) -> None:
-    """Saved MLPs with another dropout, if one is given; other options that they do not have are warned of."""
+    """Give saved MLPs another dropout, if one is requested; warn about other options that differ from theirs."""
     for encoder in (seal.task_net.encoder, seal.loss_net.encoder) if dropout is not None else ():
         if isinstance(encoder, MLPEncoder) and dropout is not None:
             encoder.dropout.p = encoder.config.dropout = dropout
@@ -235,7 +235,7 @@ def _as_asked(seal: SealForMultiLabel, dropout: float | None, options: dict[str,
     for name, asked in options.items():
         found = getattr(seal.config, name)
         if asked not in (None, found):
-            logger.warning(f"The saved task-net has {name} {found}, and keeps it; {asked} was asked for.")
+            logger.warning(f"The saved task-net keeps its {name} {found}; {asked} is ignored.")
 
 
 def _check_reads_texts(data: MultiLabelData, model_name_or_path: str, kwargs: dict[str, Any]) -> None:
@@ -250,22 +250,22 @@ def _check_reads_texts(data: MultiLabelData, model_name_or_path: str, kwargs: di
 def _saved_config(model_name_or_path: str, kwargs: dict[str, Any]) -> dict[str, Any]:
     try:
         return PretrainedConfig.get_config_dict(model_name_or_path, **hub_options(kwargs))[0]
-    except OSError:  # an adapter's folder; or none, which the loader says
+    except OSError:  # an adapter's folder; or none, which the loader reports
         return {}
 
 
 def _check_reads_features(data: MultiLabelData, model_name_or_path: str, kwargs: dict[str, Any]) -> None:
-    """Raises ValueError for a pretrained model of texts, or of anything else whose config has no `input_size`, and for
-    one of another number of features."""
+    """Raises ValueError for a pretrained model whose config lacks `input_size`, such as one for texts, and for one with
+    another number of features."""
     config, _ = PretrainedConfig.get_config_dict(model_name_or_path, **kwargs)
     if "input_size" not in config:
         raise ValueError(
             f"`model_name_or_path` is {str(model_name_or_path)!r}, a model of type {config.get('model_type')!r}, but "
-            f"{data.name!r} is feature data, which it does not read. If texts were meant, name them with --dataset; "
-            "else leave it out, and the task-net is an MLP."
+            f"{data.name!r} is feature data, which it does not read. If you meant texts, name them with --dataset; "
+            "otherwise leave it out, and the task-net is an MLP."
         )
     if config["input_size"] != data.num_features:
         raise ValueError(
             f"`model_name_or_path` is {str(model_name_or_path)!r}, which reads {config['input_size']} features, but "
-            f"{data.name!r} has {data.num_features}. Give the data that it was trained on, or leave it out."
+            f"{data.name!r} has {data.num_features}. Use the data that it was trained on, or leave it out."
         )

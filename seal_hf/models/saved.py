@@ -14,7 +14,7 @@ from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig
 
 
 def load_loss_net(task_net: PreTrainedModel, folder: str) -> LossNet:
-    """The loss-net of `folder`; one that encodes through an adapter needs the base of the task-net beside it."""
+    """The loss-net of `folder`. A loss-net with an adapter needs the base of the task-net beside it."""
     config = LossNetConfig.from_pretrained(folder)
     if config.encoder_mode not in LIBRARIES:
         return LossNet.from_pretrained(folder, dtype=torch.float32, use_safetensors=True)
@@ -22,16 +22,16 @@ def load_loss_net(task_net: PreTrainedModel, folder: str) -> LossNet:
     if library_of(task_net) is not library:
         raise ValueError(
             f"The loss-net in {folder} is an adapter ({library.mode}) in the frozen base of its task-net, but the "
-            f"task-net beside it is plain. Remove {LOSS_NET_FOLDER}/ to start a fresh loss-net."
+            f"task-net beside it has no adapter. Remove {LOSS_NET_FOLDER}/ to start a fresh loss-net."
         )
     loss_net = LossNet(config).attach(library.loss_adapter(task_net, config.encoder_config))
     load_loss_net_weights(loss_net, Path(folder).parent)
-    loss_net.name_or_path = str(folder)  # as of one that transformers loads
+    loss_net.name_or_path = str(folder)  # as transformers sets it
     return loss_net
 
 
 def find_loss_net(name: str, hub: dict) -> str | None:
-    """Path of the loss-net's folder, of a local folder or a Hub repo; None where there is none."""
+    """Path of the loss-net's folder, in a local folder or a Hub repo; None if it is missing."""
     root = Path(name)
     if not root.is_dir():
         root = Path(

@@ -24,12 +24,12 @@ from .batches import in_batches, trained_inputs, word_rows
 
 
 class Tagged(NamedTuple):
-    """What is predicted of a sentence of T words.
+    """The prediction for a sentence of T words.
 
     Attributes:
         tags: T names.
         probabilities: (T, C) float32, of each tag by itself.
-        energy: of the tags, lower is better; None where it was not asked for, and of a sentence in several windows.
+        energy: of the tags, lower is better; None if not requested, or if the sentence has several windows.
     """
 
     tags: list[str]
@@ -38,22 +38,22 @@ class Tagged(NamedTuple):
 
 
 class Read(NamedTuple):
-    """Sentences as a task-net reads them: windows, and rows of tensors of these."""
+    """Sentences as a task-net reads them: windows, and their rows of tensors."""
 
-    windows: list[tuple[int, Window]]  # each with the number of its sentence
+    windows: list[tuple[int, Window]]  # each with its sentence's number
     rows: WordRows
 
 
 class Tagger:
-    """What a saved model says of sentences.
+    """Predictions of a saved model for sentences.
 
     Args:
-        model: nets of tags; the task-net alone will do without energies.
+        model: nets for tags; the task-net alone suffices without energies.
         decoder: one of `model.space.decoders`; None: the stored one.
-        batch_size: sentences of like length, or windows of longer ones, that are read together.
+        batch_size: number of sentences of similar length, or windows of longer ones, that are read together.
 
     Attributes:
-        numbers: tag -> its place among the C tags.
+        numbers: tag -> its index among the C tags.
     """
 
     def __init__(self, model: SealModel, decoder: str | None = None, batch_size: int = 32):
@@ -65,7 +65,7 @@ class Tagger:
         """Predictions, in the order of the sentences.
 
         Raises:
-            DataError: a sentence that is too long, where it cannot be read in windows.
+            DataError: a sentence is too long and cannot be read in windows.
         """
         if not sentences:
             return []
@@ -77,7 +77,7 @@ class Tagger:
         return [Tagged(*row) for row in zip(tags, probabilities, energies, strict=True)]
 
     def read(self, sentences: Sequence[Sentence]) -> Read:
-        """The windows of sentences: of most sentences one, which holds all words."""
+        """The windows of sentences: for most sentences one window with all words."""
         words = [sentence.words for sentence in sentences]
         if isinstance(self.model.processor, Vocabulary):
             windows = [(i, Window(0, len(row), 0, len(row))) for i, row in enumerate(words)]
@@ -108,8 +108,8 @@ class Tagger:
             total = int(sizes.sum() + (sizes[place] if pair else 0))
             if place is not None and total > room:
                 raise DataError(
-                    f"{sentences[i].where}: {total} sub-words, and the encoder takes {room} at once, in which its "
-                    "predicate must be. Split the sentence."
+                    f"{sentences[i].where}: {total} sub-words, but the encoder takes {room} at once, and its "
+                    "predicate must be among them. Split the sentence."
                 )
             try:
                 windows += [(i, window) for window in windows_of(sizes, room)]
@@ -119,7 +119,7 @@ class Tagger:
 
     @torch.no_grad()
     def logits(self, read: Read) -> list[Tensor]:
-        """(T, C) of each sentence, float32 on the CPU."""
+        """The logits (T, C) of each sentence, float32 on the CPU."""
         net = self.model.task_net.eval()
         found: list[Any] = [None] * len(read.rows)
         for chosen, batch in in_batches(read.rows, self.batch_size, net.device):
@@ -135,7 +135,7 @@ class Tagger:
 
     @torch.no_grad()
     def decide(self, logits: Sequence[Tensor], decoder: str | None = None) -> list[list[str]]:
-        """The names of the tags of each sentence; `decoder`: another one."""
+        """The tag names of each sentence; `decoder` overrides the default."""
         space, device = self.space.decided_by(decoder), self.model.task_net.device
         found: list[list[str]] = []
         names = space.label_names
@@ -150,7 +150,7 @@ class Tagger:
 
     @torch.no_grad()
     def energies(self, read: Read, tags: Sequence[Sequence[str]]) -> list[float | None]:
-        """The energy of the tags of each sentence; None of one in several windows, each of which has its own."""
+        """The energy of each sentence's tags; None for a sentence in several windows, each of which has its own."""
         whole = [window == Window(0, len(tags[i]), 0, len(tags[i])) for i, window in read.windows]
         found: list[float | None] = [None] * len(tags)
         for chosen, batch in in_batches(read.rows, self.batch_size, self.model.task_net.device):
@@ -167,13 +167,13 @@ class Tagger:
 
 
 def sentences_of(words: Sequence[Sequence[str]], columns: Mapping[str, Sequence[Any]]) -> list[Sentence]:
-    """Sentences of a list of words each.
+    """Sentences from lists of words.
 
     Args:
-        columns: further columns by name: `predicate`, the place of a word, and features, a value per word.
+        columns: further columns by name: `predicate`, the position of a word, and features, one value per word.
 
     Raises:
-        DataError: a string in the place of a list of words, or no words.
+        DataError: an entry is a string instead of a list of words, or has no words.
     """
     found = []
     for i, row in enumerate(words):
@@ -187,7 +187,7 @@ def sentences_of(words: Sequence[Sequence[str]], columns: Mapping[str, Sequence[
 
 @contextmanager
 def _without_bars() -> Iterator[None]:
-    """Without the progress bars of `datasets`: a bar for each few sentences says nothing."""
+    """Hide the progress bars of `datasets`: a bar for every few sentences is useless."""
     shown = not datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
     try:

@@ -1,4 +1,4 @@
-"""Task-nets that a user has built: their sizes, and the encoder that a loss-net of their own begins from."""
+"""Task-nets built by the user: their sizes, and the encoder that a separate loss-net starts from."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from ..utils.modules import evaluating
 
 
 def check_task_net(task_net: Any, built_by: str) -> None:
-    """Raises TypeError for what has no config: neither a Hugging Face model nor one with PEFT's wrapper around it."""
+    """Raises TypeError for a net without a config, which is neither a Hugging Face model nor one wrapped by PEFT."""
     if isinstance(task_net, PreTrainedModel) or (isinstance(task_net, nn.Module) and library_of(task_net) is not None):
         return
     raise TypeError(
-        f"{built_by} takes a PreTrainedModel, whose config has its sizes and is saved with it; found "
+        f"{built_by} takes a PreTrainedModel, whose config states its sizes and is saved with it; found "
         f"{type(task_net).__name__}. Make it one: `class MyNet(PreTrainedModel)` with a `config_class`, a `forward` "
         "whose outputs have `logits`, and `num_labels` and `hidden_size` in the config."
     )
 
 
 def check_num_labels(task_net: PreTrainedModel, inputs: Mapping[str, Tensor] | None, dim: int) -> None:
-    """Raises ValueError for outputs without logits, and where the logits have another number of labels, in dimension
-    `dim`, than the config says."""
+    """Raises ValueError if the outputs lack logits, or if their number of labels, in dimension `dim`, differs from the
+    config's."""
     outputs, name, said = probed(task_net, task_net, inputs), type(task_net).__name__, task_net.config.num_labels
     if outputs is None:
         return
     if (logits := getattr(outputs, "logits", None)) is None:
         raise ValueError(
-            f"{name} returns {type(outputs).__name__} without `logits`. Return a ModelOutput that has them."
+            f"{name} returns {type(outputs).__name__} without `logits`. Return a ModelOutput with `logits`."
         )
     if (found := logits.shape[dim]) != said:
         raise ValueError(
@@ -45,10 +45,10 @@ def check_num_labels(task_net: PreTrainedModel, inputs: Mapping[str, Tensor] | N
 def feature_size(
     task_net: PreTrainedModel, encoder: PreTrainedModel | None, inputs: Mapping[str, Tensor] | None = None
 ) -> int:
-    """Width of the features that a loss-net reads: of its own encoder, or without one the task-net's last hidden state.
+    """Width of the features that a loss-net reads: its own encoder's, or without one the task-net's last hidden state.
 
     Raises:
-        ValueError: neither a forward nor the config says it.
+        ValueError: neither a forward nor the config gives it.
     """
     net = task_net if encoder is None else encoder
     outputs = probed(net, task_net, inputs, **({"output_hidden_states": True} if encoder is None else {}))
@@ -56,21 +56,21 @@ def feature_size(
     found = getattr(net.config, "hidden_size", None) if states is None else states[-1].shape[-1]
     if found is None:
         raise ValueError(
-            f"The feature size of {type(net).__name__} is unknown: its config has no `hidden_size`. Set it, or give "
-            "`inputs=`, a batch of what the net reads, to measure it by."
+            f"The feature size of {type(net).__name__} is unknown: its config has no `hidden_size`. Set it, or pass "
+            "`inputs=`, a batch of the net's inputs, to measure it."
         )
     return int(found)
 
 
 @torch.no_grad()
 def probed(net: PreTrainedModel, task_net: PreTrainedModel, inputs: Mapping[str, Tensor] | None, **options: Any) -> Any:
-    """Outputs of one forward without noise; None of a net that does not read the task-net's `dummy_inputs`.
+    """Outputs of one forward without noise; None if the net does not read the task-net's `dummy_inputs`.
 
     Raises:
-        Exception: what the net raises for `inputs`, where they are given.
+        Exception: any error of the net for given `inputs`.
     """
     given = task_net.dummy_inputs if inputs is None else inputs
-    if inputs is None and "input_ids" in given:  # a text without padding, or transformers warns
+    if inputs is None and "input_ids" in given:  # without a mask transformers warns
         given = {"attention_mask": torch.ones_like(given["input_ids"]), **given}
     device = next(net.parameters()).device
     try:
@@ -83,16 +83,16 @@ def probed(net: PreTrainedModel, task_net: PreTrainedModel, inputs: Mapping[str,
 
 
 def encoder_for(task_net: PreTrainedModel, mode: str) -> PreTrainedModel | None:
-    """The encoder that a loss-net of this mode owns: a trainable copy of the task-net's, with its present weights.
+    """The encoder that a loss-net of this mode owns: a trainable copy of the task-net's, with its current weights.
 
     Raises:
-        ValueError: the task-net has no such encoder, or not the adapter that `mode` needs.
+        ValueError: the task-net lacks such an encoder, or the adapter that `mode` needs.
     """
     library = library_of(task_net)
     if mode in LIBRARIES and library is not LIBRARIES[mode]:
         raise ValueError(
             f"`loss_net_encoder` is {mode!r}, but the task-net, {type(task_net).__name__}, has no adapter of that "
-            "library. Add one before you wrap it, or use 'separate' or 'shared'."
+            "library. Add one first, or use 'separate' or 'shared'."
         )
     if mode != "separate":
         return None
@@ -105,7 +105,7 @@ def encoder_for(task_net: PreTrainedModel, mode: str) -> PreTrainedModel | None:
     encoder, name = plain.base_model, type(plain).__name__
     if encoder is plain or not isinstance(encoder, PreTrainedModel):
         raise ValueError(
-            f"`loss_net_encoder` is 'separate', but {name} has no encoder that could be copied: its "
+            f"`loss_net_encoder` is 'separate', but {name} has no encoder to copy: its "
             f"`base_model_prefix` is {plain.base_model_prefix!r}. Name the encoder there, or use 'shared'."
         )
     if type(encoder.config) not in MODEL_MAPPING:

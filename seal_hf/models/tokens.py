@@ -32,14 +32,14 @@ from .tagger import Tagger, sentences_of
 logger = logging.get_logger(__name__)
 
 DROPOUT = 0.3  # of a fresh BiLSTM
-FEATURE_SIZE = 25  # widths of the BiLSTM's embeddings of features and of the predicate's mark
+FEATURE_SIZE = 25  # width of the BiLSTM's embeddings of features and of the predicate's mark
 
 
 class SealForTokenClassification(SealModel):
     """A token classifier, with logits (B, T, C), and its loss-net.
 
-    A task-net with a CRF keeps it as `task_net.crf`, and says so in `config.crf`. Saved, its root is a plain token
-    classifier with three more tensors, which other code leaves out; that code then decodes each tag by itself.
+    A task-net with a CRF has it as `task_net.crf`, and `config.crf` says so. Saved, it is a plain token classifier with
+    three more tensors; other code ignores them and decodes each tag by itself.
     """
 
     auto_class = AutoModelForTokenClassification
@@ -62,22 +62,23 @@ class SealForTokenClassification(SealModel):
 
         Args:
             words: N sentences, each a list of words; or
-            inputs: what the task-net takes, in one batch.
-            mask: (B, T) beside `inputs`, the positions that count: the first sub-word of each word. Needed where tags
-                are decoded together, by a CRF or a scheme; else, and for the BiLSTM, the attention mask by default.
-            decoder: one of `self.space.decoders`; default: the one that was saved. Without one, a CRF decodes by
-                Viterbi's algorithm, another net each tag by itself.
-            batch_size: of sentences, which are batched by length. One that is longer than the encoder takes is read in
-                windows that overlap, and decoded as a whole.
-            columns: beside `words`, further columns by name: the features that a BiLSTM reads, and `predicate`.
+            inputs: the task-net's inputs, in one batch.
+            mask: (B, T) with `inputs`, the positions that count: the first sub-word of each word. Required if tags are
+                decoded together, by a CRF or a scheme; otherwise, and for the BiLSTM, the default is the attention
+                mask.
+            decoder: one of `self.space.decoders`; default: the saved one. Without a saved one, a CRF decodes by
+                Viterbi's algorithm, and any other net decodes each tag by itself.
+            batch_size: sentences per batch; they are batched by length. A sentence longer than the encoder's limit is
+                read in overlapping windows and decoded as a whole.
+            columns: with `words`, further columns by name: the features that a BiLSTM reads, and `predicate`.
 
         Returns:
-            Of sentences: N tensors of probabilities (T_i, C), on the CPU, and N lists of T_i tag names. Of `inputs`:
+            For sentences: N tensors of probabilities (T_i, C), on the CPU, and N lists of T_i tag names. For `inputs`:
             probabilities (B, T, C), and tag ids (B, T).
 
         Raises:
-            ValueError: neither words nor inputs; no mask where it is needed; an unknown decoder.
-            DataError: a sentence without words; one with a predicate that is longer than the encoder takes.
+            ValueError: there are neither words nor inputs, a required mask is missing, or the decoder is unknown.
+            DataError: a sentence has no words, or has a predicate and is longer than the encoder's limit.
         """
         check_one_kind("words", words, inputs)
         if words is not None:
@@ -100,7 +101,7 @@ class SealForTokenClassification(SealModel):
         """As [`SealModel.from_pretrained`].
 
         Args:
-            crf: whether the task-net has a CRF; default: as it was saved. A fresh one starts at zero.
+            crf: True if the task-net has a CRF; default: as saved. A fresh CRF starts at zero.
         """
         seal = super().from_pretrained(model_name_or_path, **kwargs)
         saved = getattr(seal.config, "crf", False)
@@ -138,20 +139,20 @@ class SealForTokenClassification(SealModel):
         """Both nets for a data set of [`load_tags`] or [`load_srl`].
 
         Args:
-            data: has `name`, `label_names`, and `train`, whose column `predicate` makes roles of tags. Or
-                what [`load_tags`] takes, which is loaded.
-            model_name_or_path: a Hugging Face encoder or token classifier; without one, the BiLSTM.
+            data: has `name`, `label_names`, and `train`, whose tags are roles if it has a column `predicate`. Or an
+                argument of [`load_tags`], which is then loaded.
+            model_name_or_path: a Hugging Face encoder or token classifier; default: the BiLSTM.
             vocabulary: words, characters and features of the BiLSTM.
-            vectors: pretrained word vectors of the BiLSTM, of which both nets have a copy.
+            vectors: pretrained word vectors of the BiLSTM; each net gets a copy.
             loss_net_encoder, adapter, kwargs: see [`SealModel.from_pretrained`]; the BiLSTM takes `separate` or
                 `shared`, and no adapter.
-            crf: a CRF over the logits, trained by `task_loss="crf"`; default: of a saved task-net as it was saved.
+            crf: a CRF over the logits, trained by `task_loss="crf"`; default: as the task-net was saved.
             energy, energy_options, global_size: of the loss-net, see `ENERGIES`.
-            word_size, hidden_size, num_layers, dropout, train_word_embeddings: of a fresh BiLSTM; default: as
-                [`BiLSTMConfig`], but a dropout of 0.3.
+            word_size, hidden_size, num_layers, dropout, train_word_embeddings: of a fresh BiLSTM; default: as in
+                [`BiLSTMConfig`], but with dropout 0.3.
 
         Raises:
-            ValueError: neither `model_name_or_path` nor `vocabulary`; adapters, or `kwargs`, for the BiLSTM.
+            ValueError: both `model_name_or_path` and `vocabulary` are missing; adapters or `kwargs` for the BiLSTM.
         """
         data = loaded(data, load_tags)
         sizes: dict[str, Any] = {"word_size": word_size, "hidden_size": hidden_size, "num_layers": num_layers}
@@ -167,7 +168,7 @@ class SealForTokenClassification(SealModel):
             return cls.from_pretrained(model_name_or_path, crf=crf, **options)
         if vocabulary is None:
             raise ValueError(
-                "`model_name_or_path` is missing, and so is `vocabulary`: give a Hugging Face encoder, or "
+                "`model_name_or_path` and `vocabulary` are both missing: give a Hugging Face encoder, or "
                 "Vocabulary.from_data(data.train, ...) for a BiLSTM."
             )
         if adapter is not None or loss_net_encoder not in (None, "separate", "shared"):
@@ -199,17 +200,17 @@ class SealForTokenClassification(SealModel):
 
 
 def is_bilstm(name: str | Path | None, **hub: Any) -> bool:
-    """Whether a folder or repo holds a BiLSTM; `hub` as of `from_pretrained`."""
+    """True if a folder or repo holds a BiLSTM; `hub` as for `from_pretrained`."""
     try:
         config = {} if name is None else PretrainedConfig.get_config_dict(name, **hub)[0]
-    except OSError:  # an adapter's folder; or none, which the loader says
+    except OSError:  # an adapter's folder; or none, which the loader reports
         return False
     return config.get("model_type") == BiLSTMConfig.model_type
 
 
 def _check_own(name: str, own: dict[str, Any], hub: dict[str, Any]) -> None:
-    """Raises ValueError for options of a fresh BiLSTM beside a pretrained model; a saved BiLSTM keeps its sizes, which
-    is said."""
+    """Raises ValueError for options of a fresh BiLSTM with a pretrained model. A saved BiLSTM keeps its sizes, with a
+    warning."""
     given = {option: value for option, value in own.items() if value is not None}
     config = BiLSTMConfig.from_pretrained(name, **hub) if given and is_bilstm(name, **hub) else None
     for option, value in given.items():
@@ -218,17 +219,17 @@ def _check_own(name: str, own: dict[str, Any], hub: dict[str, Any]) -> None:
                 f"`{option}` is for a fresh BiLSTM, but `model_name_or_path` is {name!r}. Leave one of them out."
             )
         if (found := getattr(config, option)) != value:
-            logger.warning(f"The BiLSTM in {name} has {option} {found!r} and keeps it; {value!r} was asked for.")
+            logger.warning(f"The BiLSTM in {name} keeps its {option} {found!r}; {value!r} is ignored.")
 
 
 def with_crf(task_net: PreTrainedModel) -> PreTrainedModel:
     """The task-net with a fresh CRF over its logits; `task_loss="crf"` trains it.
 
     Raises:
-        ValueError: of a task-net with adapters, whose libraries save no more than these and the classifier.
+        ValueError: the task-net has adapters, whose libraries save only the adapters and the classifier.
     """
     if library_of(task_net) is not None:
-        raise ValueError("`crf` is True, but the task-net has adapters, with which no CRF is saved. Use one of them.")
+        raise ValueError("`crf` is True, but the task-net has adapters, and a CRF is not saved with them. Use one.")
     assert task_net.config.num_labels is not None
     task_net.crf = CRF(task_net.config.num_labels)
     task_net.config.crf = True
@@ -236,15 +237,16 @@ def with_crf(task_net: PreTrainedModel) -> PreTrainedModel:
 
 
 def _load_crf(crf: CRF, saved: dict[str, Tensor], name: str) -> None:
-    """Of other tags it starts anew, as the classifier under `ignore_mismatched_sizes`, which is said."""
+    """A CRF for other tags gets fresh weights, with a warning, as the classifier does under
+    `ignore_mismatched_sizes`."""
     if {key: value.shape for key, value in saved.items()} == {k: v.shape for k, v in crf.state_dict().items()}:
         crf.load_state_dict(saved)
     else:
-        logger.warning(f"The CRF in {name} is not of {len(crf.transitions)} tags: it starts anew.")
+        logger.warning(f"The CRF in {name} does not have {len(crf.transitions)} tags: it gets fresh weights.")
 
 
 def _saved_crf(name: str, kwargs: dict) -> dict[str, Tensor]:
-    """The CRF's tensors of a folder or repo, whose weights may lie in several files."""
+    """The CRF's tensors from a folder or repo, whose weights may be in several files."""
     hub = hub_options(kwargs)
     try:
         files = {cached_file(name, SAFE_WEIGHTS_NAME, **hub)}

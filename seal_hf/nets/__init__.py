@@ -1,1 +1,1 @@
-"""Networks: feature networks for features and text, the FCN for masks, the BiLSTM for words; features kept on disk."""
+"""Networks: encoders for feature data and text, the FCN for masks, the BiLSTM for words; a feature cache on disk."""

@@ -1,5 +1,5 @@
-"""Feature networks T_F and T_E: the MLP for feature data, any Hugging Face encoder for text, and how features are
-pooled."""
+"""Feature networks T_F and T_E: the MLP for feature data, any Hugging Face encoder for text, and pooling of
+features."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedMode
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import ModelOutput
 
-ENCODER_MODES = ("separate", "shared")  # beside these, a loss-net may have an adapter: `adapters.LIBRARIES`
+ENCODER_MODES = ("separate", "shared")  # a loss-net may also have an adapter: `adapters.LIBRARIES`
 
 
 class MLPConfig(PretrainedConfig):
@@ -23,12 +23,12 @@ class MLPConfig(PretrainedConfig):
         input_size: number of input features.
         hidden_size: H, the width of every layer.
         num_layers: number of layers, each linear -> softplus -> dropout.
-        dropout: dropout rate in [0, 1) after every layer but the last.
-        label_bias: whether the task-net's label table has a bias. The authors' has none; with thousands of labels it
-            must start at the labels' rates, or else its samples hold half of all labels.
+        dropout: dropout rate in [0, 1) after every layer except the last.
+        label_bias: True if the task-net's label table has a bias. The authors' table lacks one; with thousands of
+            labels a bias must start at the labels' rates, or else samples hold half of all labels.
 
     Raises:
-        ValueError: a size below 1, or a dropout rate outside [0, 1).
+        ValueError: a size is below 1, or the dropout rate is outside [0, 1).
     """
 
     model_type = "seal_mlp"
@@ -44,9 +44,9 @@ class MLPConfig(PretrainedConfig):
     ):
         for name, size in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
             if size < 1:
-                raise ValueError(f"`{name}` is {size}; an MLP has at least 1.")
+                raise ValueError(f"`{name}` is {size}; it must be at least 1.")
         if not 0 <= dropout < 1:
-            raise ValueError(f"`dropout` is {dropout}; it is a rate, at least 0 and below 1.")
+            raise ValueError(f"`dropout` is {dropout}; it must be at least 0 and below 1.")
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.num_layers = num_layers
@@ -74,13 +74,14 @@ class MLPPreTrainedModel(PreTrainedModel):
             nn.init.zeros_(module.shift)
             nn.init.ones_(module.scale)
 
-    def get_input_embeddings(self) -> None:  # type: ignore[override]  # of a net of tokens alone it is a module
-        """None: features are no tokens. FSDP2 asks, to shard a table of them by itself."""
+    def get_input_embeddings(self) -> None:  # type: ignore[override]  # only nets of tokens have a module
+        """None: features are not tokens. FSDP2 asks for the table to shard it separately."""
 
 
 class MLPEncoder(MLPPreTrainedModel):
-    """`num_layers` x (linear -> softplus -> dropout), no dropout after the last (SEAL appendix C; the authors'
-    FeedForward). It takes raw features: their normalisation, (x - shift) * scale, is saved with the weights."""
+    """`num_layers` x (linear -> softplus -> dropout), without dropout after the last layer (SEAL appendix C; the
+    authors' FeedForward). It takes raw features; their normalisation, (x - shift) * scale, is saved with the
+    weights."""
 
     shift: Tensor
     scale: Tensor
@@ -95,7 +96,7 @@ class MLPEncoder(MLPPreTrainedModel):
         self.post_init()
 
     def set_scaling(self, scaling: Any) -> None:
-        """Take over a data set's normalisation: `shift` and `scale`, both (input_size,)."""
+        """Use a data set's normalisation: `shift` and `scale`, both (input_size,)."""
         for name in ("shift", "scale"):
             getattr(self, name).copy_(torch.as_tensor(getattr(scaling, name)))
 
@@ -103,12 +104,12 @@ class MLPEncoder(MLPPreTrainedModel):
         """features (B, input_size) -> last hidden state (B, H).
 
         Raises:
-            ValueError: features of another shape.
+            ValueError: the features have another shape.
         """
         if features.dim() != 2 or features.shape[1] != len(self.shift):
             raise ValueError(
-                f"`features` has shape {tuple(features.shape)}; this net reads (batch, {len(self.shift)}): the "
-                "features that it was trained on, raw."
+                f"`features` has shape {tuple(features.shape)}; this net reads (batch, {len(self.shift)}): the raw "
+                "features that it was trained on."
             )
         hidden = ((features.float() - self.shift) * self.scale).to(next(self.layers.parameters()).dtype)
         states = []
@@ -121,7 +122,7 @@ class MLPEncoder(MLPPreTrainedModel):
 
 
 def pool(hidden: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-    """One vector per input: (B, H) as it is; (B, T, H) -> masked mean over the T tokens, (B, H)."""
+    """One vector per input: (B, H) stays; (B, T, H) -> masked mean over the T tokens, (B, H)."""
     if hidden.dim() == 2:
         return hidden
     if attention_mask is None:
@@ -131,21 +132,21 @@ def pool(hidden: Tensor, attention_mask: Tensor | None = None) -> Tensor:
 
 
 def task_features(outputs: ModelOutput, inputs: dict[str, Tensor], model_name: str, pooled: bool = True) -> Tensor:
-    """The task-net's detached features, what a `shared` loss-net reads: float32 (B, H), or unpooled (B, T, H).
+    """The task-net's detached features, which a `shared` loss-net reads: float32 (B, H), or unpooled (B, T, H).
 
     Raises:
         ValueError: the task-net returned no hidden states.
     """
     with torch.no_grad():
         features = last_features(outputs, inputs, model_name, pooled)
-        return features.detach().float()  # DeepSpeed keeps a task-net in bf16, with no autocast around the loss-net
+        return features.detach().float()  # DeepSpeed keeps a task-net in bf16, without autocast around the loss-net
 
 
 def last_features(outputs: ModelOutput, inputs: dict[str, Tensor], model_name: str, pooled: bool = True) -> Tensor:
     """The task-net's last hidden state, (B, H), or unpooled (B, T, H), with its graph.
 
     Raises:
-        ValueError: the task-net returned no hidden states, or some of other positions than its input's.
+        ValueError: the task-net returned no hidden states, or has more or fewer positions than its input.
     """
     states = getattr(outputs, "hidden_states", None)
     if not states:
@@ -158,14 +159,14 @@ def last_features(outputs: ModelOutput, inputs: dict[str, Tensor], model_name: s
     if mask is not None and hidden.dim() == 3 and hidden.shape[1] != mask.shape[1]:
         raise ValueError(
             f"A shared network (loss_net_encoder or cost_augmented_network) reads the task-net's hidden states, but "
-            f"those of {model_name} have {hidden.shape[1]} positions, its input {mask.shape[1]}, as with virtual "
-            "tokens. Use loss_net_encoder='separate', cost_augmented_network='stacked'."
+            f"those of {model_name} have {hidden.shape[1]} positions, but its input has {mask.shape[1]}, as with "
+            "virtual tokens. Use loss_net_encoder='separate', cost_augmented_network='stacked'."
         )
     return pool(hidden, mask) if pooled else hidden
 
 
 def inputs_of(net: PreTrainedModel, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What a forward of the net names of a batch, without labels, on its device: a tokenizer may give more."""
+    """The entries of a batch that the net's forward names, without labels, on its device."""
     names = set(signature(net.forward).parameters) - {"labels"}
     return {name: value.to(net.device) for name, value in batch.items() if name in names}
 
@@ -179,7 +180,8 @@ def encoder_options(config: PretrainedConfig) -> dict[str, Any]:
 
 
 def without_pooler(encoder: PreTrainedModel) -> PreTrainedModel:
-    """The encoder without weights that no gradient would reach, features being means over tokens: DDP waits for all."""
+    """The encoder without its pooler. Features are means over tokens, so no gradient would reach the pooler's weights,
+    but DDP waits for all gradients."""
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = nn.Identity()  # not None: some architectures call it unasked
     return encoder

@@ -1,5 +1,5 @@
-"""The small fully convolutional task-net for masks (Long et al. 2015, in the sizes of Gygli et al. 2017; SEAL, appendix
-B.3)."""
+"""The small fully convolutional task-net for masks (Long et al. 2015, with the sizes of Gygli et al. 2017; SEAL,
+appendix B.3)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class FCNConfig(PretrainedConfig):
     """Configuration of the FCN.
 
     Args:
-        num_channels: of the image.
+        num_channels: number of the image's channels.
         hidden_sizes: channels of the three convolutions.
-        crop_size: in evaluation mode, predictions are averaged over crops of that size, see [`crop_averaged`]; None:
-            the whole image at once. Of the papers: 24. It trains on whatever it is given.
+        crop_size: in evaluation mode, predictions are averaged over crops of this size, see [`crop_averaged`]; None:
+            the whole image at once. The papers use 24. Training uses the images as given.
         crop_offsets: where these crops begin, or how many there are along a side, see [`crop_offsets`].
     """
 
@@ -50,18 +50,18 @@ class FCNConfig(PretrainedConfig):
 
 
 class FCNForSemanticSegmentation(PreTrainedModel):
-    """Three 5 x 5 convolutions with ReLU, of strides 1, 2 and 2; a 1 x 1 convolution of each to class scores; and two
-    4 x 4 transposed convolutions, without bias, that double the coarse scores before the finer ones are added:
+    """Three 5 x 5 convolutions with ReLU and strides 1, 2 and 2; a 1 x 1 convolution from each to class scores; and two
+    4 x 4 transposed convolutions without bias, which double the coarse scores before the finer ones are added:
 
         z_2 = up(score(x_3)) + score(x_2),     logits = up(z_2) + score(x_1)
 
-    Images of any size; a side that is odd is rounded up on the way down, and cut on the way up.
+    Images may have any size; an odd side is rounded up on the way down, and cut on the way up.
     """
 
     config_class = FCNConfig
     base_model_prefix = "fcn"
     main_input_name = "pixel_values"
-    noiseless_training = True  # the average over crops is for predictions, and no part of an inner loss
+    noiseless_training = True  # the average over crops is for predictions only, not for inner losses
 
     def __init__(self, config: FCNConfig):
         super().__init__(config)
@@ -77,12 +77,12 @@ class FCNForSemanticSegmentation(PreTrainedModel):
         self.post_init()
 
     def _init_weights(self, module: nn.Module) -> None:
-        """PyTorch's own initialisation, the authors' choice."""
+        """PyTorch's default initialisation, the authors' choice."""
         if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d)):
             module.reset_parameters()
 
     def get_input_embeddings(self) -> None:  # type: ignore[override]  # of a net of tokens alone it is a module
-        """None: pixels are no tokens. FSDP2 asks, to shard a table of them by itself."""
+        """None: pixels are not tokens. FSDP2 asks for the table to shard it separately."""
 
     def forward(
         self,
@@ -92,7 +92,7 @@ class FCNForSemanticSegmentation(PreTrainedModel):
         **kwargs: Any,
     ) -> SemanticSegmenterOutput:
         """pixel_values (B, 3, H, W) -> logits (B, num_labels, H, W). With `labels` (B, H, W) of 0, 1 and 255, also the
-        loss of two classes, cross-entropy summed over pixels. `hidden_states`: the three feature maps, of the whole
+        loss for two classes, cross-entropy summed over pixels. `hidden_states`: the three feature maps of the whole
         image."""
         size, hidden_states = self.config.crop_size, None
         averaged = size is not None and not self.training and max(pixel_values.shape[2:]) > size
@@ -123,18 +123,19 @@ def set_test_crops(
     test_crop_size: int | None = None,
     offsets: Sequence[int] | None = None,
 ) -> None:
-    """How a net of this config predicts, as a user says.
+    """Set how a net with this config predicts, from the user's options.
 
     Args:
         config: an [`FCNConfig`], changed in place; other nets predict on whole images.
         image_size: (H, W) of the images to come.
-        crop_size: of the training.
-        test_crop_size: predictions are averaged over crops of that size; 0: the whole image at once; None: `crop_size`,
-            and without that as the config has it.
-        offsets: where the crops begin, see [`crop_offsets`]; None: as the config has it, if the crops keep their size.
+        crop_size: the crops' size in training.
+        test_crop_size: predictions are averaged over crops of this size; 0: the whole image at once; None: `crop_size`,
+            or if that is None the config's value.
+        offsets: where the crops begin, see [`crop_offsets`]; None: the config's value, if the crops keep their size.
 
     Raises:
-        ValueError: a net that does not average, crops or offsets that do not fit the images, offsets of whole images.
+        ValueError: the net does not average over crops, crops or offsets do not fit the images, or offsets are given
+            for whole images.
     """
     if not isinstance(config, FCNConfig):
         if test_crop_size or offsets:
@@ -145,13 +146,13 @@ def set_test_crops(
         return
     if test_crop_size is not None and not 0 <= test_crop_size <= min(image_size):
         raise ValueError(
-            f"`test_crop_size` is {test_crop_size}, but the images are {image_size[0]} x {image_size[1]} pixels. Take "
+            f"`test_crop_size` is {test_crop_size}, but the images are {image_size[0]} x {image_size[1]} pixels. Use "
             "smaller crops, or 0 for whole images."
         )
     wanted = crop_size if test_crop_size is None else test_crop_size
     if wanted == 0 and offsets:
         raise ValueError(
-            "`crop_offsets` is set, but whole images, which `test_crop_size` 0 asks for, have no crops. Leave it out, "
+            "`crop_offsets` is set, but `test_crop_size` 0 means whole images, without crops. Leave it out, "
             "or give a `test_crop_size`, such as that of the training's crops."
         )
     if wanted is not None and (wanted or None) != config.crop_size:
@@ -162,7 +163,7 @@ def set_test_crops(
 
 
 def check_crops(config: FCNConfig, image_size: Sequence[int]) -> None:
-    """Raises ValueError where crops of this config do not fit images of (H, W) pixels; () where that is not known."""
+    """Raises ValueError if the config's crops do not fit images of (H, W) pixels; () means an unknown size."""
     if config.crop_size is not None:
         check_crop_size(config.crop_size)
         for side in image_size:
@@ -170,11 +171,11 @@ def check_crops(config: FCNConfig, image_size: Sequence[int]) -> None:
 
 
 def fcn_image_processor() -> BaseImageProcessor:
-    """What goes with the FCN into a folder, so that `pipeline("image-segmentation", folder)` runs: pixels from 0 to 1,
-    at their own size. Give it to the Trainer as `processing_class`, or call its `save_pretrained`.
+    """The image processor to save with the FCN, so that `pipeline("image-segmentation", folder)` runs. It keeps the
+    size and scales pixels to [0, 1]. Give it to the Trainer as `processing_class`, or call its `save_pretrained`.
 
     Raises:
-        ValueError: without pillow, which it reads images with.
+        ValueError: pillow, which reads the images, is not installed.
     """
     if not is_vision_available():
         raise ValueError("The image processor that is saved with the nets needs pillow: pip install 'seal_hf[vision]'.")

@@ -1,8 +1,9 @@
 """Features of a frozen encoder, computed once for a whole data set and kept on disk.
 
-A file holds a chunk of rows and is named by what it was computed from: the encoder's weights and configuration, the
-contents of the rows, the versions and the device that did the arithmetic. So nothing stale is ever read. It is written
-beside its place and moved there whole: an interrupted run goes on where it stopped, and processes may share a folder.
+A file holds a chunk of rows. Its name is a hash of everything it was computed from: the encoder's weights and
+configuration, the contents of the rows, the libraries' versions and the device. So nothing stale is ever read. It is
+written under another name and then renamed: an interrupted run continues where it stopped, and processes may share a
+folder.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from ..data.tensors.collators import TensorRows
 from ..utils.files import whole_file
 from .encoders import encoder_options, inputs_of, pool
 
-FEATURES = "loss_net_features"  # the column in which rows carry the loss-net's features
-CHUNK = 512  # rows of a file: what an interruption loses at most
+FEATURES = "loss_net_features"  # the column with the loss-net's features
+CHUNK = 512  # rows per file: the most that an interruption loses
 
 logger = logging.get_logger(__name__)
 
@@ -50,11 +51,11 @@ def cached_features(
     Args:
         encoder: gives `last_hidden_state`; it must not change while the features are in use.
         rows: its inputs; `labels` are not read.
-        folder: the cache; made if need be, and shared by any number of encoders and data sets.
-        batch_size: rows per forward. Padding changes the last bit of a feature: the files are of the batches of the run
-            that wrote them.
-        read: the encoder's outputs and the attention mask -> features (B, ...).
-        trained: how the names of parameters begin that have no part in the features.
+        folder: the cache; made if missing, and shared by any number of encoders and data sets.
+        batch_size: rows per forward. Padding changes the last bit of a feature, so the files depend on the batches of
+            the run that wrote them.
+        read: (the encoder's outputs, attention mask) -> features (B, ...).
+        trained: prefix of the names of parameters that do not affect the features.
     """
     was_training = encoder.training
     encoder.eval()
@@ -76,7 +77,7 @@ def cached_features(
 
 
 def with_features(encoder: PreTrainedModel, rows: TensorRows, folder: str | Path) -> TensorRows:
-    """The same rows with the column `loss_net_features` beside the others; `rows` stays as it is."""
+    """The same rows with the further column `loss_net_features`; `rows` does not change."""
     extended = TensorRows.__new__(TensorRows)
     extended.__dict__ = {**rows.__dict__, "dense": {**rows.dense, FEATURES: cached_features(encoder, rows, folder)}}
     return extended
@@ -91,7 +92,7 @@ def _read(file: Path) -> Tensor | None:
     try:
         return load_file(file)[FEATURES] if file.is_file() else None
     except (SafetensorError, KeyError):
-        logger.warning(f"{file} is damaged; its rows are encoded anew.")
+        logger.warning(f"{file} is damaged; its rows are encoded again.")
         return None
 
 

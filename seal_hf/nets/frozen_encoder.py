@@ -1,9 +1,9 @@
-"""A task-net whose encoder is frozen: what it gives for each row is computed once, and its head is trained on that.
+"""A task-net with a frozen encoder: the encoder's outputs are computed once for each row, and the head trains on them.
 
-The head is all that reads the encoder's outputs: the classifier, the encoder's own pooler where it has one, and a
-loss-net that shares the features. It is given what it reads: the first token's last hidden state, the mean over the
-tokens, and the pooled output where no pooler of the encoder makes it of the first token. The task-net itself stays
-whole, so that it is saved, loaded and evaluated as any other.
+The head is everything that reads the encoder's outputs: the classifier, the encoder's own pooler if it has one, and a
+loss-net that shares the features. Kept are the first token's last hidden state, the mean over the tokens, and the
+pooled output unless a pooler of the encoder makes it from the first token. The task-net itself stays whole, so that it
+is saved, loaded and evaluated like any other.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from ..data.tensors.length_order import longest_first
 from .encoders import inputs_of, pool
 from .feature_cache import cached_features
 
-OUTPUTS = "encoder_outputs"  # the column in which rows carry what the task-net's encoder gives
-OF_ENCODER = ("input_ids", "attention_mask", "token_type_ids")  # columns that nothing reads but the encoder
-PROBED = 4  # rows by which it is found what the head reads
-TOLERANCE = 1e-4  # of floats that are the same
+OUTPUTS = "encoder_outputs"  # the column with the outputs of the task-net's encoder
+OF_ENCODER = ("input_ids", "attention_mask", "token_type_ids")  # columns that only the encoder reads
+PROBED = 4  # rows used to find out what the head reads
+TOLERANCE = 1e-4  # for floats that count as equal
 
 
 class FrozenEncoder:
-    """The encoder of a task-net, frozen, and what its head is given in place of it.
+    """The frozen encoder of a task-net, and the stored outputs that replace it for the head.
 
     Args:
-        task_net: a classifier with an encoder (`base_model`) that reads tokens; its parameters but for the pooler's are
-            frozen.
-        rows: some rows to find out what the head reads.
+        task_net: a classifier with an encoder (`base_model`) that reads tokens. The encoder's parameters are frozen,
+            except the pooler's.
+        rows: some rows, used to find out what the head reads.
 
     Raises:
         ValueError: there is no encoder, or the head reads more of it than is kept.
@@ -47,8 +47,7 @@ class FrozenEncoder:
         name = type(task_net).__name__
         if self.base is task_net or task_net.main_input_name != "input_ids":
             raise ValueError(
-                f"`freeze_encoder` is True, but {name} has no encoder of tokens that its head could be told from. "
-                "Leave it out."
+                f"`freeze_encoder` is True, but {name} has no token encoder separate from its head. Leave it out."
             )
         self.flat = False
         self.pooler: nn.Module | None = None
@@ -60,7 +59,7 @@ class FrozenEncoder:
 
     @torch.no_grad()
     def _look_at(self, name: str, batch: dict[str, Tensor]) -> None:
-        """Find what the head reads, by whether it gives the same logits."""
+        """Find out what the head reads, by checking that the logits stay the same."""
         inputs = inputs_of(self.base, batch)
         was_training = self.task_net.training
         self.task_net.eval()
@@ -69,7 +68,7 @@ class FrozenEncoder:
         self.pooler = _own_pooler(self.base, given)
         try:
             found = self(self.kept(given, inputs.get("attention_mask"))).logits
-        except Exception as error:  # of a head that looks for tokens where there is but one
+        except Exception as error:  # from a head that looks for tokens, but gets only one
             raise _unfit(name) from error
         finally:
             self.task_net.train(was_training)
@@ -77,14 +76,14 @@ class FrozenEncoder:
             raise _unfit(name)
 
     def kept(self, outputs: Any, attention_mask: Tensor | None) -> Tensor:
-        """What the head reads of the encoder's outputs: (B, 2 or 3, H)."""
+        """The part of the encoder's outputs that the head reads: (B, 2 or 3, H)."""
         hidden = outputs.last_hidden_state
         parts = [hidden if self.flat else hidden[:, 0], pool(hidden, attention_mask)]
         pooled = getattr(outputs, "pooler_output", None)
         return torch.stack([*parts, *([] if pooled is None or self.pooler is not None else [pooled])], dim=1)
 
     def rows(self, rows: TensorRows, folder: str | Path, beside: TensorRows) -> TensorRows:
-        """`beside` with a column of what the encoder gives for `rows`, (N, 2 or 3, H), in place of their tokens."""
+        """`beside` with a column of the encoder's outputs for `rows`, (N, 2 or 3, H), in place of their tokens."""
         pooler = next((f"{name}." for name, module in self.base.named_children() if module is self.pooler), None)
         outputs = cached_features(self.base, rows, folder, read=self.kept, trained=pooler)
         extended = TensorRows.__new__(TensorRows)
@@ -93,18 +92,18 @@ class FrozenEncoder:
         return extended
 
     def __call__(self, outputs: Tensor, **kwargs: Any) -> Any:
-        """The task-net's outputs for what its encoder gave, (B, 2 or 3, H)."""
+        """The task-net's outputs, from stored outputs of its encoder, (B, 2 or 3, H)."""
         with self.giving(outputs):
             return self.task_net(**self.stand_ins(outputs), **kwargs)
 
     def stand_ins(self, outputs: Tensor) -> dict[str, Tensor]:
-        """Inputs of a single token, which nothing reads: the task-net asks for some."""
+        """Inputs of a single token, which nothing reads; the task-net's forward requires them."""
         ids = torch.zeros(len(outputs), 1, dtype=torch.long, device=outputs.device)
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
     @contextmanager
     def giving(self, outputs: Tensor) -> Iterator[None]:
-        """Inside, the encoder gives this, whatever it is asked."""
+        """Inside, the encoder returns these outputs for any input."""
         first, mean, *pooled = outputs.to(self.base.dtype).unbind(1)
         last = first if self.flat else first.unsqueeze(1)  # (B, 1, H): the head reads its first token
         before = self.base.__dict__.get("forward")
@@ -123,7 +122,7 @@ class FrozenEncoder:
 
 
 def _own_pooler(base: nn.Module, outputs: Any) -> nn.Module | None:
-    """The pooler of an encoder, if it makes the pooled output of the first token alone: it is a part of the head."""
+    """The encoder's pooler if it reads only the first token, so that it is part of the head; else None."""
     pooler, pooled = getattr(base, "pooler", None), getattr(outputs, "pooler_output", None)
     if not isinstance(pooler, nn.Module) or pooled is None:
         return None
@@ -138,6 +137,6 @@ def _same(first: Tensor, second: Tensor) -> bool:
 def _unfit(name: str) -> ValueError:
     return ValueError(
         f"`freeze_encoder` is True, but the head of {name} reads more of its encoder than the first token's features "
-        "and the pooled output, which are kept. Leave it out, or take an encoder whose head reads these, such as "
+        "and the pooled output, which are kept. Leave it out, or use an encoder whose head reads only these, such as "
         "BERT, RoBERTa or DistilBERT."
     )

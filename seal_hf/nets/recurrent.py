@@ -1,8 +1,8 @@
-"""The recurrent task-net for tag sequences: words, characters and features into a bidirectional LSTM (Ma & Hovy 2016;
+"""The recurrent task-net for tag sequences: a bidirectional LSTM over words, characters and features (Ma & Hovy 2016;
 the feature and inference networks of InfNet+, section 6).
 
-The settings of InfNet+ are configurations: *NER* has words alone with `train_word_embeddings=False`; *NER+* trains them
-and has `feature_sizes` for `case`, `pos`, `chunk`; *NER++* has `char_vocab_size` too.
+The settings of InfNet+ are configurations: *NER* reads only words, with `train_word_embeddings=False`; *NER+* trains
+their embeddings and has `feature_sizes` for `case`, `pos`, `chunk`; *NER++* also has `char_vocab_size`.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoModelForTokenClassification, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, TokenClassifierOutput
 
-PADDING = 0  # id of every vocabulary: words, characters, features; 1 is whatever it does not have
+PADDING = 0  # id in every vocabulary: words, characters, features; 1 is unknown
 
 
 class BiLSTMConfig(PretrainedConfig):
     """Configuration of the recurrent net.
 
     Args:
-        vocab_size: number of word ids, padding (0) and unknown (1) among them.
+        vocab_size: number of word ids, including padding (0) and unknown (1).
         word_size: width of the word embeddings.
-        train_word_embeddings: False keeps them as they are, at the pretrained vectors.
-        char_vocab_size: number of character ids, with padding and unknown; 0: no character CNN.
+        train_word_embeddings: False keeps them at the pretrained vectors.
+        char_vocab_size: number of character ids, including padding and unknown; 0: no character CNN.
         char_size, char_filters, char_kernel: width of the character embeddings, of the CNN's output, and of its window
             (odd). Ma & Hovy: 30, 30, 3.
-        feature_sizes: number of ids and width of each categorical feature, `{"pos": [47, 25]}`: the net then takes
-            `pos_ids`. They are concatenated in the order of their names.
+        feature_sizes: number of ids and width of each categorical feature. With `{"pos": [47, 25]}` the net takes
+            `pos_ids`. Features are concatenated in the order of their names.
         predicate_size: width of the embedding of `token_type_ids`, which mark a predicate by 1; 0: no marker.
-        hidden_size: H, the width of every layer's output: half of it from each direction. InfNet+'s "hidden size 128"
-            is 256 here.
+        hidden_size: H, the width of every layer's output, half from each direction. InfNet+'s "hidden size 128" is 256
+            here.
         num_layers: number of bidirectional layers.
         dropout: dropout rate in [0, 1) of the LSTM's inputs, between its layers and before the label table.
 
     Raises:
-        ValueError: a size below 1, or `hidden_size` or `char_kernel` that cannot be split evenly.
+        ValueError: a size is below 1, `hidden_size` is odd, or `char_kernel` is even.
     """
 
     model_type = "seal_bilstm"
@@ -62,9 +62,9 @@ class BiLSTMConfig(PretrainedConfig):
             if size < 1:
                 raise ValueError(f"`{name}` is {size}; it must be at least 1.")
         if hidden_size % 2:
-            raise ValueError(f"`hidden_size` is {hidden_size}; each direction has half of it, so it must be even.")
+            raise ValueError(f"`hidden_size` is {hidden_size}; it must be even: each direction has half of it.")
         if char_kernel % 2 == 0:
-            raise ValueError(f"`char_kernel` is {char_kernel}; windows lie around a character, so it must be odd.")
+            raise ValueError(f"`char_kernel` is {char_kernel}; it must be odd: windows are centred on a character.")
         self.vocab_size = vocab_size
         self.word_size = word_size
         self.train_word_embeddings = train_word_embeddings
@@ -87,7 +87,7 @@ class BiLSTMConfig(PretrainedConfig):
 
 
 class FrozenEmbedding(nn.Embedding):
-    """A table that is never trained, also after loading: `from_pretrained` of transformers 5 puts in new parameters,
+    """A table that is never trained, even after loading: `from_pretrained` of transformers 5 creates new parameters,
     which would all require a gradient."""
 
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
@@ -98,7 +98,7 @@ class FrozenEmbedding(nn.Embedding):
 
 class CharacterCNN(nn.Module):
     """Characters of a word -> one vector: embeddings, convolution, maximum over the characters (Ma & Hovy 2016,
-    section 2.1). Windows around padding take no part, so a word's width in the batch does not matter."""
+    section 2.1). Windows centred on padding are left out, so a word's padded width does not matter."""
 
     def __init__(self, config: BiLSTMConfig):
         super().__init__()
@@ -118,11 +118,11 @@ class CharacterCNN(nn.Module):
 
 
 class BiLSTMLayer(nn.Module):
-    """One bidirectional layer over rows of unequal length, padded on the right, which gives what torch's LSTM gives on
-    packed rows.
+    """One bidirectional layer over rows of unequal length, padded on the right. Its output equals that of torch's LSTM
+    on packed rows.
 
-    Packing wants the lengths on the host, a wait for the device in every step. Here the second LSTM reads each row
-    reversed within its length, so that both begin at a real token and reach padding only after the last of them."""
+    Packing needs the lengths on the host, which would wait for the device in every step. Here the second LSTM reads
+    each row reversed within its length, so that both begin at a real token and reach padding only at the end."""
 
     def __init__(self, input_size: int, hidden_size: int):
         super().__init__()
@@ -161,7 +161,7 @@ class BiLSTMPreTrainedModel(PreTrainedModel):
             for name, parameter in module.named_parameters():
                 if name.startswith("weight"):
                     nn.init.xavier_uniform_(parameter)
-                elif not getattr(parameter, "_is_hf_initialized", False):  # it may come from a file
+                elif not getattr(parameter, "_is_hf_initialized", False):  # already loaded from a file
                     nn.init.zeros_(parameter)
                     if name.startswith("bias_ih"):
                         parameter[module.hidden_size : 2 * module.hidden_size].fill_(1.0)
@@ -172,7 +172,7 @@ class BiLSTMPreTrainedModel(PreTrainedModel):
 
     @property
     def input_names(self) -> list[str]:
-        """Columns of a batch that the net reads, which the Trainer must not take for unused ones."""
+        """Columns of a batch that the net reads, so that the Trainer does not remove them as unused."""
         config = self.config
         names = ["input_ids", "attention_mask", *(f"{name}_ids" for name in config.feature_sizes)]
         names += ["char_ids"] if config.char_vocab_size else []
@@ -190,12 +190,12 @@ class BiLSTMPreTrainedModel(PreTrainedModel):
         """Start from pretrained vectors (vocab_size, word_size), see [`Vocabulary.word_matrix`].
 
         Raises:
-            ValueError: they have another shape.
+            ValueError: the vectors have another shape.
         """
         vectors, table = torch.as_tensor(vectors), self.get_input_embeddings().weight
         if vectors.shape != table.shape:
             raise ValueError(
-                f"The word vectors are {tuple(vectors.shape)}, the word table is {tuple(table.shape)}. "
+                f"The word vectors have shape {tuple(vectors.shape)}, but the word table has {tuple(table.shape)}. "
                 "Set `vocab_size` and `word_size` of the configuration to those of the vectors."
             )
         table.copy_(vectors)
@@ -205,7 +205,7 @@ class BiLSTMPreTrainedModel(PreTrainedModel):
 class BiLSTMEncoder(BiLSTMPreTrainedModel):
     """Word, character, feature and predicate vectors of each token, concatenated -> `num_layers` bidirectional LSTMs.
 
-    cuDNN's LSTM has no second derivatives: what differentiates a gradient of this net on a GPU runs its forward under
+    cuDNN's LSTM lacks second derivatives: to differentiate a gradient of this net on a GPU, run its forward under
     `torch.backends.cudnn.flags(enabled=False)`."""
 
     def __init__(self, config: BiLSTMConfig):
@@ -229,7 +229,7 @@ class BiLSTMEncoder(BiLSTMPreTrainedModel):
         """Vectors of the tokens: (B, T, input_size).
 
         Raises:
-            ValueError: the configuration has an input that is not given.
+            ValueError: an input of the configuration is missing.
         """
         parts = [self.word_embeddings(input_ids)]
         if self.characters is not None:
@@ -242,8 +242,9 @@ class BiLSTMEncoder(BiLSTMPreTrainedModel):
     def _given(self, name: str, inputs: dict[str, Tensor]) -> Tensor:
         if inputs.get(name) is None:
             raise ValueError(
-                f"The net's configuration has `{name}`, which the batch has not ({', '.join(sorted(inputs)) or 'none'} "
-                "beside `input_ids`). Encode the data with the vocabulary and the columns that the net was built for."
+                f"The net's configuration has `{name}`, but the batch lacks it (found `input_ids` and "
+                f"{', '.join(sorted(inputs)) or 'nothing else'}). Encode the data with the vocabulary and the columns "
+                "that the net was built for."
             )
         return inputs[name]
 
@@ -257,8 +258,8 @@ class BiLSTMEncoder(BiLSTMPreTrainedModel):
         """input_ids (B, T) -> last hidden state (B, T, H), 0 at padding.
 
         Args:
-            attention_mask: (B, T), 1 = real; padding lies on the right. Default: all of it is real.
-            inputs: `char_ids` (B, T, W), `<feature>_ids` (B, T), `token_type_ids` (B, T) 0/1: as configured.
+            attention_mask: (B, T), 1 = real; padding is on the right. Default: all 1.
+            inputs: `char_ids` (B, T, W), `<feature>_ids` (B, T), `token_type_ids` (B, T) 0/1, as configured.
         """
         real = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         steps = torch.arange(input_ids.shape[1], device=input_ids.device)  # (T,)
@@ -276,7 +277,7 @@ class BiLSTMEncoder(BiLSTMPreTrainedModel):
 class BiLSTMForTokenClassification(BiLSTMPreTrainedModel):
     """The recurrent task-net: a tag for each token."""
 
-    reads_words = True  # every position of its attention mask is a word, which has a tag
+    reads_words = True  # every position of its attention mask is a word and has a tag
 
     def __init__(self, config: BiLSTMConfig):
         super().__init__(config)
@@ -295,7 +296,7 @@ class BiLSTMForTokenClassification(BiLSTMPreTrainedModel):
         **inputs: Tensor,
     ) -> TokenClassifierOutput:
         """input_ids (B, T) -> logits (B, T, C). With `labels` (B, T), -100 where a position does not count, also the
-        loss: cross-entropy summed over tokens, mean over the batch. See [`BiLSTMEncoder`] for the other inputs."""
+        loss: cross-entropy summed over tokens, mean over the batch. [`BiLSTMEncoder`] describes the other inputs."""
         outputs = self.encoder(input_ids, attention_mask, output_hidden_states, **inputs)
         logits = self.classifier(self.dropout(outputs.last_hidden_state))
         loss = None

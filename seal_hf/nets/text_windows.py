@@ -1,10 +1,9 @@
-"""Texts that are longer than an encoder takes: read in windows that overlap, whose features are pooled in the forward.
+"""Texts longer than an encoder's limit: read in overlapping windows, whose features are pooled in the forward.
 
 A window is what the tokenizer would make of its part of the text: special tokens, words, special tokens. The features
-of a window are the mean over its tokens, those of a text the mean over its windows. A mean is as large for a text of
-twenty windows as for one of a single window, and gives every window a gradient; a maximum grows with their number and
-teaches the encoder one window per feature. No window is short: the last has at least the words that it shares with the
-one before.
+of a window are the mean over its tokens, those of a text the mean over its windows. A mean has the same scale for one
+window and for twenty, and gives every window a gradient; a maximum grows with the number of windows and teaches the
+encoder one window per feature. No window is short: the last has at least the words that it shares with the one before.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ class WindowedConfig(PretrainedConfig):
 
     Args:
         encoder_config: configuration of the encoder as a dict with `model_type`.
-        window_size: tokens of a window, special ones too.
-        stride: tokens from the begin of a window to that of the next; default: three quarters of its words.
+        window_size: tokens per window, including special ones.
+        stride: tokens from the beginning of a window to that of the next; default: three quarters of its words.
         before, after: ids of the special tokens before and after the words of a window.
         classifier_dropout: dropout rate in [0, 1) before the classifier.
 
     Raises:
-        ValueError: a window without room for a word; a stride below 1, or so long that words are left out.
+        ValueError: a window has no room for a word, or the stride is below 1 or so long that words are left out.
     """
 
     model_type = "seal_windows"
@@ -61,11 +60,11 @@ class WindowedConfig(PretrainedConfig):
         room = window_size - len(before) - len(after)
         if room < 1:
             raise ValueError(
-                f"`window_size` is {window_size}; with special tokens a window has at least {window_size - room + 1}."
+                f"`window_size` is {window_size}; with special tokens it must be at least {window_size - room + 1}."
             )
         stride = max(1, round(room * (1 - OVERLAP))) if stride is None else stride
         if not 1 <= stride <= room:
-            raise ValueError(f"`stride` is {stride}; it is at least 1 and at most the words of a window, {room}.")
+            raise ValueError(f"`stride` is {stride}; it must be from 1 to the number of words in a window, {room}.")
         self.encoder_config = encoder_config or {"model_type": "bert"}
         self.window_size = window_size
         self.stride = stride
@@ -76,7 +75,7 @@ class WindowedConfig(PretrainedConfig):
 
     @property
     def hidden_size(self) -> int:
-        """Width of the features, the encoder's."""
+        """Width of the features, the same as the encoder's."""
         return self.of_encoder().hidden_size
 
     def of_encoder(self) -> PretrainedConfig:
@@ -95,7 +94,7 @@ class WindowedPreTrainedModel(PreTrainedModel):
     takes_adapters = False  # a saved adapter names its base, which would be the encoder without windows
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Of the classifier; the encoder has made its own."""
+        """Initialise the classifier; the encoder is already initialised."""
         if module is getattr(self, "classifier", None):
             nn.init.normal_(module.weight, std=0.02)
             nn.init.zeros_(module.bias)
@@ -111,7 +110,7 @@ class WindowedEncoder(WindowedPreTrainedModel):
 
     @classmethod
     def around(cls, encoder: PreTrainedModel, config: WindowedConfig) -> WindowedEncoder:
-        """This very encoder, with windows of a configuration that is of the same encoder."""
+        """Wrap this encoder itself, with the windows of `config`, which must describe the same encoder."""
         windowed = cls(config)
         windowed.encoder = without_pooler(encoder)
         return windowed
@@ -127,7 +126,7 @@ class WindowedEncoder(WindowedPreTrainedModel):
         **kwargs: Any,
     ) -> BaseModelOutput:
         """`input_ids` and `attention_mask` (B, T), as a tokenizer gives them for single texts, padded on either side ->
-        last hidden state (B, H), which is also the only one of `hidden_states`."""
+        last hidden state (B, H), which is also the only entry of `hidden_states`."""
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         windows, inside, exists = self.windows_of(input_ids, mask)
         flat, flat_inside = windows.flatten(0, 1), inside.flatten(0, 1).to(mask.dtype)  # (B * N, W)
@@ -136,10 +135,10 @@ class WindowedEncoder(WindowedPreTrainedModel):
         return BaseModelOutput(last_hidden_state=features, hidden_states=(features,) if output_hidden_states else None)
 
     def windows_of(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The windows of each text, as many for all as the longest may have.
+        """The windows of each text; all texts have as many as the longest may need.
 
         Returns:
-            token ids (B, N, W); whether each is read, bool (B, N, W); whether the text has the window, bool (B, N).
+            token ids (B, N, W); True if a token is read, (B, N, W); True if the text has the window, (B, N).
         """
         config: Any = self.config
         special = len(config.before) + len(config.after)
@@ -151,13 +150,13 @@ class WindowedEncoder(WindowedPreTrainedModel):
         steps = torch.arange(min(room, longest) + special, device=ids.device)  # (W,)
         words = (lengths - starts).clamp(0, room)[..., None]  # (B, N, 1)
         windows = ids[:, (starts[:, None] + steps).clamp_max(ids.shape[1] - 1)]  # (B, N, W)
-        behind = steps - len(config.before) - words  # (B, N, W): 0 at the first place behind the words
+        behind = steps - len(config.before) - words  # (B, N, W): 0 at the first place after the words
         windows = windows.masked_fill(behind >= 0, config.pad_token_id or 0)
         for i, token in enumerate(config.before):
             windows[..., i] = token
         for i, token in enumerate(config.after):
             windows = windows.masked_fill(behind == i, token)
-        inside = (behind < len(config.after)) | (steps == 0)  # attention over no token at all would be no number
+        inside = (behind < len(config.after)) | (steps == 0)  # attention over no tokens would be NaN
         exists = (starts < lengths - room + config.stride) | (starts == 0)
         return windows, inside, exists
 
@@ -184,7 +183,8 @@ class WindowedForSequenceClassification(WindowedPreTrainedModel):
         output_hidden_states: bool | None = None,
         **kwargs: Any,
     ) -> SequenceClassifierOutput:
-        """As the encoder's, -> logits (B, L). With `labels` (B, L), also the loss: cross-entropy summed over labels."""
+        """The encoder's inputs -> logits (B, L). With `labels` (B, L), also the loss: cross-entropy summed over
+        labels."""
         outputs = self.windows(input_ids, attention_mask, output_hidden_states=output_hidden_states)
         logits = self.classifier(self.dropout(outputs.last_hidden_state))
         loss = MultiLabelSpace().task_loss(logits, labels) if labels is not None else None
@@ -197,23 +197,23 @@ def load_windowed(
     """A fresh classifier of whole texts over a saved encoder, whose tokenizer is saved beside it.
 
     Args:
-        name: folder or Hub id of an encoder, or of a classifier, whose encoder is taken.
-        window_size: tokens of a window; default, and at most: as many as the encoder takes.
-        hub: where, and as whom, to look on the Hub.
-        kwargs: of the configuration, `num_labels` and the like; `dtype` and others are the encoder's.
+        name: folder or Hub id of an encoder, or of a classifier, whose encoder is used.
+        window_size: tokens per window; default and maximum: the encoder's limit.
+        hub: options for access to the Hub, such as `revision` and `token`.
+        kwargs: for the configuration, such as `num_labels`; `dtype` and others go to the encoder.
 
     Raises:
-        ValueError: there is no tokenizer, it is an adapter, or the encoder takes any number of tokens and no
-            `window_size` is given.
+        ValueError: there is no tokenizer, `name` is an adapter, or the encoder has no limit and `window_size` is
+            missing.
     """
     hub = hub or {}
     if find_adapter_config_file(name, **hub) is not None:
-        raise ValueError(f"{name} holds an adapter, which reads no windows. Give a plain encoder, or long_texts='cut'.")
+        raise ValueError(f"{name} is an adapter, which cannot read windows. Use a plain encoder, or long_texts='cut'.")
     labels = {key: kwargs.pop(key) for key in ("num_labels", "id2label", "label2id", "problem_type") if key in kwargs}
     encoder = AutoModel.from_pretrained(name, **kwargs)
     tokenizer = load_tokenizer(name, **hub)
     if (size := min(filter(None, (window_size, most_tokens(tokenizer, encoder.config))), default=None)) is None:
-        raise ValueError(f"`window_size` is missing: {name} does not say how many tokens its encoder takes.")
+        raise ValueError(f"`window_size` is missing: {name} does not state its encoder's limit of tokens.")
     before, after = special_ids(tokenizer)
     dropout = getattr(encoder.config, "hidden_dropout_prob", None)
     config = WindowedConfig(
@@ -232,15 +232,15 @@ def load_windowed(
 
 
 def reads_whole(config: PretrainedConfig) -> bool:
-    """Whether a net reads texts of any length, in windows."""
+    """True if a net reads texts of any length, in windows."""
     return isinstance(config, WindowedConfig)
 
 
 def most_tokens(tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig) -> int | None:
-    """How many tokens a net reads at once; None where neither its tokenizer nor its configuration says."""
+    """The limit of tokens that a net reads at once; None if neither its tokenizer nor its configuration states it."""
     if isinstance(config, WindowedConfig):
         return config.window_size
-    said = tokenizer.model_max_length if tokenizer.model_max_length < 10**12 else None  # none is a number of 31 digits
+    said = tokenizer.model_max_length if tokenizer.model_max_length < 10**12 else None  # no limit: 10**30
     return min(filter(None, (said, positions(config))), default=None)
 
 

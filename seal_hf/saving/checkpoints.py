@@ -1,8 +1,8 @@
-"""What a checkpoint is: a folder that is whole, which `complete.json`, written last, says.
+"""Checkpoints that are certainly whole: the marker `complete.json` is written last.
 
-A run may be killed at any moment, so a folder is a checkpoint only with its marker, and only while it has all the files
-that the marker names. The marker is on disk before anything is pushed and before an older checkpoint is deleted, so
-from the first save on there is always a whole one.
+A run may be killed at any moment, so a folder counts as a checkpoint only if it has the marker and all files that the
+marker names. The marker is on disk before anything is pushed and before an older checkpoint is deleted, so from the
+first save on there is always a whole checkpoint.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ logger = logging.get_logger(__name__)
 
 @contextlib.contextmanager
 def written_whole(folder: Path, args: TrainingArguments, wait: Callable[[], None]) -> Iterator[None]:
-    """Around the Trainer's own save of a checkpoint: an old marker goes before the first file is written, a new one
-    comes after the last file of every process. The Trainer, which would push and delete before that, is told to do
-    neither; both are for the caller to do afterwards. `wait` is the barrier of all processes."""
+    """Context for the Trainer's own save of a checkpoint. It removes an old marker before the first file is written,
+    and writes a new one after the last file of every process. Inside, the Trainer neither pushes nor deletes
+    checkpoints, which it would do too early; the caller does both afterwards. `wait` is the barrier of all
+    processes."""
     aside = {name: getattr(args, name) for name in ("push_to_hub", "save_total_limit")}
     if args.should_save and (folder / COMPLETE).is_file():
         (folder / COMPLETE).unlink()
@@ -46,7 +47,7 @@ def written_whole(folder: Path, args: TrainingArguments, wait: Callable[[], None
         for name, value in aside.items():
             setattr(args, name, value)
     if args.should_save:
-        torch.save(args, folder / "training_args.bin")  # the Trainer wrote the arguments without what is set aside
+        torch.save(args, folder / "training_args.bin")  # the Trainer wrote them with push and deletion switched off
     wait()
     if args.should_save:
         mark_complete(folder)
@@ -54,9 +55,9 @@ def written_whole(folder: Path, args: TrainingArguments, wait: Callable[[], None
 
 
 def mark_complete(folder: str | Path) -> None:
-    """Say that the checkpoint in `folder` is whole as it stands, once all its files are on disk.
+    """Mark the checkpoint in `folder` as whole, once all its files are on disk.
 
-    For a checkpoint of a plain Trainer, or one that was edited by hand, call it yourself."""
+    Call it yourself for a checkpoint of a plain Trainer, or one that was edited by hand."""
     folder = Path(folder)
     marker = folder / COMPLETE
     marker.unlink(missing_ok=True)
@@ -64,13 +65,13 @@ def mark_complete(folder: str | Path) -> None:
     for path in paths:
         _flush(path)
     sizes = {path.relative_to(folder).as_posix(): path.stat().st_size for path in paths if path.is_file()}
-    marker.write_text(json.dumps(sizes, indent=1), encoding="utf-8")  # cut off anywhere, it is no JSON object
+    marker.write_text(json.dumps(sizes, indent=1), encoding="utf-8")  # cut off anywhere, it is not a JSON object
     for path in (marker, folder, folder.parent):
         _flush(path)
 
 
 def what_is_missing(folder: str | Path) -> str | None:
-    """Why `folder` is no whole checkpoint; None where it is one."""
+    """Why `folder` is not a whole checkpoint; None if it is one."""
     folder = Path(folder)
     if not folder.is_dir():
         return "there is no such folder"
@@ -88,7 +89,8 @@ def what_is_missing(folder: str | Path) -> str | None:
 
 
 def is_complete(folder: str | Path) -> bool:
-    """Whether `folder` is a whole checkpoint: the marker is there, and every file it names, with its size."""
+    """True if `folder` is a whole checkpoint: it has the marker, and every file that the marker names, with its
+    size."""
     return what_is_missing(folder) is None
 
 
@@ -98,11 +100,12 @@ def last_complete_checkpoint(run_dir: str | Path) -> Path | None:
 
 
 def checkpoint_to_resume(wanted: str | bool | None, output_dir: str) -> str | None:
-    """The folder that `resume_from_checkpoint` means: a path as it is; True, "true" and "last" are the last whole
-    checkpoint of `output_dir`. Where there is none, "last" starts anew, for a job that is restarted by one command.
+    """The folder that `resume_from_checkpoint` means: a path stays; True, "true" and "last" mean the last whole
+    checkpoint of `output_dir`. If there is none, "last" starts a new run, so that one command can start and restart a
+    job.
 
     Raises:
-        ValueError: True, and there is no whole checkpoint.
+        ValueError: it is True, but there is no whole checkpoint.
     """
     word = str(wanted).lower()
     if word not in LAST_WORDS:
@@ -110,26 +113,26 @@ def checkpoint_to_resume(wanted: str | bool | None, output_dir: str) -> str | No
     last = last_complete_checkpoint(output_dir)
     for folder in checkpoints_of(output_dir):
         if last is None or _step(folder) > _step(last):
-            logger.warning(f"{folder} is passed over, for it is no whole checkpoint: {what_is_missing(folder)}.")
+            logger.warning(f"{folder} is skipped, because it is not a whole checkpoint: {what_is_missing(folder)}.")
     if last is not None:
         return str(last)
     if word == "last":
-        logger.warning(f"{output_dir} has no whole checkpoint: the run starts anew.")
+        logger.warning(f"{output_dir} has no whole checkpoint: the run starts from the beginning.")
         return None
     raise ValueError(
         f"resume_from_checkpoint is {wanted}, but {output_dir} has no whole checkpoint (a folder checkpoint-N with "
-        f"{COMPLETE}). Start without it, or with resume_from_checkpoint='last', which then starts anew."
+        f"{COMPLETE}). Start without it, or with resume_from_checkpoint='last', which then starts from the beginning."
     )
 
 
 def check_complete(folder: str | Path) -> None:
-    """Raises ValueError where `folder` is no whole checkpoint, with the last whole one beside it."""
+    """Raises ValueError if `folder` is not a whole checkpoint; the message names the last whole one beside it."""
     missing = what_is_missing(folder)
     if missing is None:
         return
     last = last_complete_checkpoint(Path(folder).parent)
     raise ValueError(
-        f"{folder} is no whole checkpoint: {missing}. "
+        f"{folder} is not a whole checkpoint: {missing}. "
         + (f"The last whole one beside it is {last}. " if last else "There is no whole one beside it. ")
         + "If you know that it is whole, because a plain Trainer or an older version saved it or you edited it, call "
         f"seal_hf.saving.mark_complete({str(folder)!r})."
@@ -143,8 +146,8 @@ def step_of(folder: str | Path | None) -> int:
 
 
 def rotate(run_dir: str | Path, limit: int | None, keep: Iterable[str | Path]) -> None:
-    """Delete checkpoints until `limit` are left (None or 0: no limit): first what is not whole, then the oldest, by the
-    time of its marker. Whole ones in `keep`, the one just written and the best, stay even beyond the limit."""
+    """Delete checkpoints until `limit` are left (None or 0: no limit): first those that are not whole, then the oldest,
+    by the time of the marker. Whole ones in `keep` (the latest and the best) stay even beyond the limit."""
     if not limit or limit < 0:
         return
     keep = {Path(folder).resolve() for folder in keep if is_complete(folder)}
@@ -170,14 +173,14 @@ def _step(folder: Path) -> int:
 
 
 def _flush(path: Path) -> None:
-    """Wait until a file or folder is on the disk; not on Windows, which has no such call for folders."""
+    """Wait until a file or folder is on the disk; not on Windows, which lacks such a call for folders."""
     if os.name == "nt":
         return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS):  # a file system without it
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS):  # the file system does not support it
             raise
     finally:
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""What an output folder holds of an earlier run, which the programs do not overwrite unasked."""
+"""Earlier runs in an output folder, which the programs do not overwrite unless asked."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ FINISHED = (SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_INDEX_NAME, *ADAPTER_FILES, RESULTS)
 
 
 def check_output_dir(args: TrainingArguments) -> None:
-    """Whether the output folder is free for a run, or the run goes on from a checkpoint there, or may overwrite it.
+    """Check that the output folder is free for a run, or that the run resumes from it or may overwrite it.
 
     Raises:
-        ValueError: the folder holds a finished run, a saved model, or whole checkpoints; what to do is named.
+        ValueError: the folder holds a finished run, a saved model, or whole checkpoints; the message says what to do.
     """
     folder = Path(str(args.output_dir))
     if vars(args).get("overwrite_output_dir") or goes_on(args):
@@ -27,7 +27,7 @@ def check_output_dir(args: TrainingArguments) -> None:
     last = last_complete_checkpoint(folder)
     files = [name for name in FINISHED if (folder / name).is_file()]
     resume = "R" if last is None else "Go on with it by --resume_from_checkpoint last, r"
-    if last is not None and files in ([], [RESULTS]):  # of the training; the nets are not saved yet
+    if last is not None and files in ([], [RESULTS]):  # results of the training; the nets are not saved yet
         found = f"a run that was interrupted ({last.name})"
     elif files:
         found = f"a finished run ({files[0]})"
@@ -39,7 +39,7 @@ def check_output_dir(args: TrainingArguments) -> None:
 
 
 def goes_on(args: TrainingArguments) -> bool:
-    """True if the run is to go on from a checkpoint in its own output folder."""
+    """True if the run resumes from a checkpoint in its own output folder."""
     wanted, folder = args.resume_from_checkpoint, Path(str(args.output_dir))
     if not wanted:
         return False
@@ -49,11 +49,11 @@ def goes_on(args: TrainingArguments) -> bool:
 
 
 def remove_checkpoints(args: TrainingArguments) -> list[str]:
-    """Delete the checkpoints in an output folder that a run is to overwrite, since a later resume would take the one
+    """Delete the checkpoints in an output folder that a run will overwrite, since a later resume would take the one
     with the highest step. The nets and results stay until the run writes its own.
 
     Returns:
-        their names, by step.
+        the names of the deleted checkpoints, by step.
     """
     folders = [] if goes_on(args) else checkpoints_of(str(args.output_dir))
     for folder in folders:

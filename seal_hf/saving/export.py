@@ -1,4 +1,4 @@
-"""The form in which nets are saved: plain weights for others, adapters alone in checkpoints and on request."""
+"""The form in which nets are saved: plain weights for others, only adapters in checkpoints and on request."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from .loss_net import save_loss_net
 
 ADAPTER_EXPORTS = ("auto", "merged", "adapter")
 PLAIN_FILES = ("config.json", "model.safetensors")
-DECISIONS_FILE = "seal_decisions.json"  # what of the task-net's config has no place beside an adapter
+DECISIONS_FILE = "seal_decisions.json"  # the part of the task-net's config that an adapter's files cannot hold
 ADAPTER_FILES = (
     *("adapter_config.json", "adapter_model.safetensors", "adapter.safetensors"),
     *("head_config.json", "model_head.safetensors", DECISIONS_FILE),
 )
-# of a task-net's config: how its predictions are made; `threshold`: of nets that were saved before there were decoders
+# keys of a task-net's config about its predictions; `threshold`: of nets saved before there were decoders
 DECISIONS = ("decisions", "label_hierarchy", "inputs", "constrained_decoding", "threshold")
 
 ADAPTER_IS_NOT_FOLDED = (
-    "`fold_decision` is True, but the task-net is saved as an adapter, whose library loads a classifier of its own. "
+    "`fold_decision` is True, but the task-net is saved as an adapter, whose library loads its own classifier. "
     "Use adapter_export='merged', if its adapters can be merged, or leave it out."
 )
 
 
 def saves_merged(task_net: nn.Module, adapter_export: str) -> bool:
-    """Whether the task-net is saved as plain weights: always, but for an adapter that is wanted, or has to stay, one.
+    """True if the task-net is saved as plain weights: always, unless it has an adapter that is wanted or unmergeable.
 
     Raises:
-        ValueError: `adapter_export="merged"` with adapters that cannot be merged.
+        ValueError: `adapter_export` is "merged", but the adapters cannot be merged.
     """
     library = library_of(task_net)
     if library is None or adapter_export == "adapter":
@@ -63,16 +63,17 @@ def save_nets(
 ) -> None:
     """Write the task-net to `folder` and the loss-net to `folder/_loss_net/`, as safetensors.
 
-    Merged, both are plain: the loss-net gets an encoder of its own, the frozen base with its adapter in it, since the
-    merged base is the task-net's alone. A folder is of one form: files of the other, from an earlier save, go.
+    Merged, both nets are plain: the loss-net gets its own encoder, the frozen base with its adapter merged, since the
+    merged base is the task-net's alone. A folder has one form: files of the other form, from an earlier save, are
+    removed.
 
     Args:
-        adapter_export: `merged`, `adapter`, or `auto`, merged where that is possible. Without adapters, no matter.
+        adapter_export: `merged`, `adapter`, or `auto`: merged if possible. Without effect if there are no adapters.
         fold_decision: save a classifier whose bias holds the stored decision, see [`folded`].
-        kwargs: for the task-net's `save_pretrained`, where it is plain.
+        kwargs: for the task-net's `save_pretrained`, if it is plain.
 
     Raises:
-        ValueError: adapters that cannot be saved so; a decision that no bias can hold.
+        ValueError: the adapters cannot be saved in this form, or no bias can hold the decision.
     """
     check_adapters(task_net)
     library = library_of(task_net)
@@ -99,8 +100,8 @@ def _save_plain(task_net: PreTrainedModel, folder: str | Path, fold_decision: bo
 
 
 def _write_decisions(task_net: PreTrainedModel, folder: str | Path) -> None:
-    """Label names and decisions of a task-net that is saved as an adapter: a configuration beside one would make a
-    plain model of the folder."""
+    """Write label names and decisions of a task-net that is saved as an adapter. A configuration file beside an adapter
+    would make the folder a plain model."""
     config = task_net.config
     said = {name: value for name in DECISIONS if (value := getattr(config, name, None)) is not None}
     text = json.dumps({"id2label": config.id2label, **said}, indent=1, ensure_ascii=False)
@@ -108,14 +109,14 @@ def _write_decisions(task_net: PreTrainedModel, folder: str | Path) -> None:
 
 
 def read_decisions(name: str, hub: dict) -> dict:
-    """What [`save_nets`] wrote beside an adapter, of a folder or repo; empty where there is nothing of the kind.
+    """The decisions that [`save_nets`] wrote beside an adapter, from a folder or repo; empty if there are none.
 
     Raises:
-        ValueError: it is no JSON object.
+        ValueError: the file does not hold a JSON object.
     """
     try:
         path = str(cached_file(name, DECISIONS_FILE, **hub))
-    except (OSError, HFValidationError):  # not there, or neither a folder nor an id, which the loader says
+    except (OSError, HFValidationError):  # missing, or neither a folder nor an id; the loader reports it
         return {}
     found = json.loads(Path(path).read_text(encoding="utf-8"))
     if not isinstance(found, dict):
@@ -124,13 +125,13 @@ def read_decisions(name: str, hub: dict) -> dict:
 
 
 def make_branch(repo_id: str, revision: str | None, token: str | None = None) -> None:
-    """A branch to push to, if it is not there: as `PreTrainedModel.push_to_hub` does, and the Trainer does not."""
+    """Make the branch to push to if it is missing, as `PreTrainedModel.push_to_hub` does but the Trainer does not."""
     if revision is not None and not revision.startswith("refs/"):
         HfApi(token=token).create_branch(repo_id, branch=revision, exist_ok=True)
 
 
 def remove_stale(repo_id: str, merged: bool, token: str | None = None, revision: str | None = None) -> None:
-    """Delete a loss-net from a repo, and the files of the form in which the task-net will not be pushed."""
+    """Delete from a repo a loss-net, and the files of the form in which the task-net is not pushed."""
     api = HfApi(token=token)
     others = ADAPTER_FILES if merged else PLAIN_FILES
     there = api.list_repo_files(repo_id, revision=revision)

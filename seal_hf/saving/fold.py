@@ -1,7 +1,7 @@
-"""An export whose classifier's bias holds the decision: whatever cuts its scores at 0.5 decides as validation chose.
+"""An export whose classifier's bias holds the decision: code that cuts scores at 0.5 then decides as validation chose.
 
-σ(z) >= t exactly where σ(z - logit(t)) >= 1/2: the bias of a label is lowered by the logit of its threshold, and of a
-mask that of the foreground's channel.
+σ(z) >= t if and only if σ(z - logit(t)) >= 1/2. So the bias of a label is lowered by the logit of its threshold; for
+masks, the bias of the foreground's channel is.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from transformers import PreTrainedModel
 from ..inference.decisions import FOLDABLE, LabelDecisions, MaskDecisions
 from ..structures.masks import log_odds
 
-PROBE_SIZE = 64  # pixels a side, of a net whose config does not say
+PROBE_SIZE = 64  # pixels per side, for a net whose config does not state a size
 
 
 @contextmanager
 def folded(task_net: PreTrainedModel) -> Iterator[PreTrainedModel]:
-    """The task-net with its stored decision in the bias, and a config that says so; as it was when the block ends.
+    """The task-net with its stored decision in the bias, and a config that says so; restored when the block ends.
 
     Raises:
-        ValueError: no decision is stored, it is no threshold, or no bias can hold it, see [`check_foldable`].
+        ValueError: no decision is stored, it is not a threshold, or no bias can hold it, see [`check_foldable`].
     """
     config: Any = task_net.config
     decisions = (LabelDecisions if _of_labels(task_net) else MaskDecisions).from_config(config)
@@ -36,15 +36,15 @@ def folded(task_net: PreTrainedModel) -> Iterator[PreTrainedModel]:
         )
     if decisions.decoder not in FOLDABLE:
         raise ValueError(
-            f"`fold_decision` is True, but the decoder is {decisions.decoder!r}, which is no threshold: no bias can "
+            f"`fold_decision` is True, but the decoder is {decisions.decoder!r}, not a threshold, so no bias can "
             f"hold it. Fit one of {', '.join(FOLDABLE)}: `trainer.fit_decisions(rows, decoder='threshold')`, or "
             "--decoder threshold."
         )
     offsets = torch.as_tensor(decisions.offsets(), dtype=torch.float32, device=task_net.device)
     if offsets.dim() and len(offsets) != config.num_labels:
         raise ValueError(
-            f"`config.decisions` has {len(offsets)} thresholds, but the task-net {config.num_labels} labels: fit the "
-            "decisions anew."
+            f"`config.decisions` has {len(offsets)} thresholds, but the task-net has {config.num_labels} labels: fit "
+            "the decisions again."
         )
     with _lowered(task_net, offsets) if offsets.any() else nullcontext():
         config.decisions = (decisions if decisions.folded else decisions.after_folding()).as_json()
@@ -57,15 +57,15 @@ def folded(task_net: PreTrainedModel) -> Iterator[PreTrainedModel]:
 
 
 def check_foldable(task_net: PreTrainedModel) -> None:
-    """Raises ValueError where no bias can hold a threshold: none moves the scores by what it is changed by, or its
-    numbers are too coarse."""
+    """Raises ValueError if no bias can hold a threshold: none shifts the scores by the amount it is changed, or its
+    precision is too coarse."""
     with _lowered(task_net, torch.tensor(1.0, device=task_net.device)):
         pass
 
 
 @contextmanager
 def _lowered(task_net: PreTrainedModel, offsets: Tensor) -> Iterator[None]:
-    """The task-net whose scores are lower by `offsets`, a number or one for each label; of masks, the foreground's."""
+    """The task-net with its scores lowered by `offsets`, one number or one per label; for masks, the foreground's."""
     config: Any = task_net.config
     if task_net.dtype not in (torch.float32, torch.float64):
         raise ValueError(
@@ -74,8 +74,8 @@ def _lowered(task_net: PreTrainedModel, offsets: Tensor) -> Iterator[None]:
         )
     if getattr(config, "crop_size", None):
         raise ValueError(
-            "`fold_decision` is True, but the net averages over crops, whose mean no bias moves by what it is changed "
-            "by. Leave it out."
+            "`fold_decision` is True, but the net averages over crops, and no bias shifts their mean by the amount it "
+            "is changed. Leave it out."
         )
     by = torch.zeros(config.num_labels, device=task_net.device)
     by[slice(None) if _of_labels(task_net) else -1] = offsets
@@ -94,7 +94,7 @@ def _lowered(task_net: PreTrainedModel, offsets: Tensor) -> Iterator[None]:
 
 
 def _found_bias(task_net: PreTrainedModel, by: Tensor, offsets: Tensor) -> tuple[Any, nn.Parameter]:
-    """The layer, and its bias (L,), that lowers the scores by `offsets` where it is lowered by `by`."""
+    """The layer, and its bias (L,), that lowers the scores by `offsets` if it is lowered by `by`."""
     was_training = task_net.training
     before = _scores(task_net.eval())
     for layer, bias in _output_layers(task_net):
@@ -108,13 +108,13 @@ def _found_bias(task_net: PreTrainedModel, by: Tensor, offsets: Tensor) -> tuple
             return layer, bias
     task_net.train(was_training)
     raise ValueError(
-        f"`fold_decision` is True, but no bias of {type(task_net).__name__} moves its scores by what it is changed by: "
-        "its last layer has none. Leave it out."
+        f"`fold_decision` is True, but no bias of {type(task_net).__name__} shifts its scores by the amount it is "
+        "changed: its last layer lacks one. Leave it out."
     )
 
 
 def _output_layers(task_net: PreTrainedModel) -> Iterator[tuple[Any, nn.Parameter]]:
-    """Layers that may give the scores, the last first, each with its bias; a label table that has none gets one."""
+    """Layers that may give the scores, last first, each with its bias; a label table without a bias gets one."""
     layers: list[Any] = list(task_net.modules())
     for layer in reversed(layers):
         if task_net.config.num_labels in (getattr(layer, "out_features", None), getattr(layer, "out_channels", None)):
@@ -125,13 +125,13 @@ def _output_layers(task_net: PreTrainedModel) -> Iterator[tuple[Any, nn.Paramete
 
 
 def _of_labels(task_net: PreTrainedModel) -> bool:
-    """Whether it decides label sets; else masks."""
+    """True if it decides label sets, False if masks."""
     return task_net.config.problem_type == "multi_label_classification"
 
 
 @torch.no_grad()
 def _scores(task_net: PreTrainedModel) -> Tensor:
-    """The logits of some input, (1, L); of masks the log-odds of the foreground, (1, h, w)."""
+    """The logits of some input, (1, L); for masks the foreground's log-odds, (1, h, w)."""
     config: Any = task_net.config
     if task_net.main_input_name == "features":
         inputs = {"features": torch.zeros(1, config.input_size)}
@@ -142,6 +142,6 @@ def _scores(task_net: PreTrainedModel) -> Tensor:
     else:
         inputs = {"input_ids": torch.arange(2, 10).unsqueeze(0), "attention_mask": torch.ones(1, 8, dtype=torch.long)}
     inputs = {name: value.to(task_net.device) for name, value in inputs.items()}
-    forward = type(task_net).forward  # not the one that accelerate put around it, which is of half precision
+    forward = type(task_net).forward  # not accelerate's wrapper around it, which runs in half precision
     logits = forward(task_net, **inputs).logits.float()
     return log_odds(logits) if logits.dim() == 4 else logits

@@ -12,7 +12,7 @@ from huggingface_hub.errors import EntryNotFoundError, HFValidationError, LocalE
 CONFIG, ADAPTER_CONFIG, DECISIONS = "config.json", "adapter_config.json", "seal_decisions.json"
 LOSS_NET_CONFIG = "_loss_net/config.json"
 MULTI_LABEL, TAG_SEQUENCE, BINARY_MASK = "multi_label", "tag_sequence", "binary_mask"
-HEADS = {  # how the class of a task-net is called at its end
+HEADS = {  # end of a task-net's class name -> kind of output
     "ForMultiLabel": MULTI_LABEL,
     "ForTokenClassification": TAG_SEQUENCE,
     "ForSemanticSegmentation": BINARY_MASK,
@@ -45,7 +45,7 @@ def kind_of_model(name: str, hub: dict[str, Any]) -> str:
     if not architecture.endswith("ForSequenceClassification"):
         raise ValueError(f"{name} holds another kind of model, {architecture}, {WANTED}")
     problem = saved.get("problem_type")
-    if problem == "multi_label_classification" or (adapter and saved):  # beside an adapter, ours alone is saved
+    if problem == "multi_label_classification" or (adapter and saved):  # only ours is saved beside an adapter
         return MULTI_LABEL
     raise ValueError(
         f"{name} holds another kind of model, {architecture} with problem_type {problem!r}: a classifier of one label "
@@ -54,7 +54,7 @@ def kind_of_model(name: str, hub: dict[str, Any]) -> str:
 
 
 def saved_config(name: str, hub: dict[str, Any]) -> dict[str, Any]:
-    """What is saved of a task-net's configuration: `config.json`, or what stands beside an adapter.
+    """The saved part of a task-net's configuration: `config.json`, or the file beside an adapter.
 
     Raises:
         OSError: no such folder or repo, or no model in it.
@@ -63,16 +63,16 @@ def saved_config(name: str, hub: dict[str, Any]) -> dict[str, Any]:
         found = _read(name, file, hub)
         if found is not None:
             return {} if file == ADAPTER_CONFIG else found
-    raise OSError(f"{name} holds no model: neither {CONFIG} nor {ADAPTER_CONFIG} is there.")
+    raise OSError(f"{name} holds no model: it has neither {CONFIG} nor {ADAPTER_CONFIG}.")
 
 
 def has_loss_net(name: str, hub: dict[str, Any]) -> bool:
-    """Whether a loss-net is saved beside the task-net."""
+    """True if a loss-net is saved beside the task-net."""
     return _read(name, LOSS_NET_CONFIG, hub) is not None
 
 
 def _read(name: str, file: str, hub: dict[str, Any]) -> dict[str, Any] | None:
-    """A JSON file of a folder or repo; None where it is not there."""
+    """A JSON file of a folder or repo; None if it is missing."""
     path = Path(name)
     if path.is_dir():
         path = path / file
@@ -86,16 +86,16 @@ def _read(name: str, file: str, hub: dict[str, Any]) -> dict[str, Any] | None:
         try:
             path = Path(hf_hub_download(name, file, **hub))
         except LocalEntryNotFoundError as error:  # the Hub cannot be reached, and the file is not in the cache
-            raise OSError(f"{name}: no such folder here, nor in the cache of the Hub, which is offline.") from error
+            raise OSError(f"{name}: no such folder here or in the Hub's cache, and the Hub is offline.") from error
         except EntryNotFoundError:
             return None
         except (OSError, HFValidationError) as error:
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            raise OSError(f"{name}: no such folder here, and the Hub does not give it: {reason}") from error
+            raise OSError(f"{name}: no such folder here, and it cannot be read from the Hub: {reason}") from error
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path} is not readable as JSON: {error}. Was it saved to its end?") from error
+        raise ValueError(f"{path} is not readable as JSON: {error}. Was it saved completely?") from error
     if not isinstance(found, dict):
         raise ValueError(f"{path} holds a {type(found).__name__}; expected a JSON object.")
     return found

@@ -1,6 +1,6 @@
 """The loss-net on disk: `_loss_net/` beside the plain task-net.
 
-Weights are safetensors; the state of its learner is read with `weights_only=True` and nothing else.
+Weights are safetensors; the state of its learner is always read with `weights_only=True`.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig, align
 from .renamed import are_renamed
 
 CONFIG, WEIGHTS, STATE = "config.json", "model.safetensors", "learner.pt"
-COST_AUGMENTED = ("cost_augmented.safetensors", "cost_augmented.pt")  # that network of a run, and its learner's state
-ONE_FILE = "1000GB"  # of a shard: weights of a loss-net are one file, however large
-TABLES = ("vocab_size", "char_vocab_size", "feature_sizes", "predicate_size")  # of a BiLSTM: made from its data
+COST_AUGMENTED = ("cost_augmented.safetensors", "cost_augmented.pt")  # the network, and its learner's state
+ONE_FILE = "1000GB"  # shard size: the weights of a loss-net are one file, however large
+TABLES = ("vocab_size", "char_vocab_size", "feature_sizes", "predicate_size")  # sizes that a BiLSTM gets from its data
 
 logger = logging.get_logger(__name__)
 
 
 def save_loss_net(loss_net: LossNet | None, folder: str | Path) -> None:
-    """Write the loss-net's config and weights to `folder/_loss_net/`. Without a loss-net, one of an earlier run in the
+    """Write the loss-net's config and weights to `folder/_loss_net/`. If there is no loss-net, an earlier run's in the
     same folder is removed: it belongs to another task-net than the one just saved there."""
     if loss_net is not None:
         loss_net.save_pretrained(Path(folder) / LOSS_NET_FOLDER, max_shard_size=ONE_FILE)
         return
     path = Path(folder, LOSS_NET_FOLDER)
     if (path / WEIGHTS).is_file():
-        logger.warning(f"{path}, the loss-net of an earlier run, is removed: this run's task-net was trained without.")
+        logger.warning(f"Removed {path}, the loss-net of an earlier run: this run's task-net was trained without one.")
     for name in (CONFIG, WEIGHTS, STATE, *COST_AUGMENTED):
         Path(path, name).unlink(missing_ok=True)
     if path.is_dir() and not any(path.iterdir()):
@@ -42,10 +42,10 @@ def save_loss_net(loss_net: LossNet | None, folder: str | Path) -> None:
 
 
 def check_resumable(loss_net: LossNet, folder: str | Path) -> None:
-    """Whether a run with this loss-net can go on from `folder`; looks before anything is loaded.
+    """Check, before anything is loaded, that a run with this loss-net can resume from `folder`.
 
     Raises:
-        ValueError: weights or optimizer state of the loss-net are missing, or the weights are of another shape.
+        ValueError: weights or optimizer state of the loss-net are missing, or the weights have another shape.
     """
     _read_weights(loss_net, folder)
     if not (Path(folder) / LOSS_NET_FOLDER / STATE).is_file():
@@ -60,16 +60,16 @@ def load_loss_net(folder: str | Path, task_net: PreTrainedModel, energy_loss: st
 
     Args:
         folder: saved by `EnergyTrainer`, or with a task-net, in `_loss_net/`.
-        task_net: the one that it is to teach.
-        energy_loss: by which it is to teach; under `ce` it would not.
+        task_net: the task-net that it will teach.
+        energy_loss: the loss that will be used; `ce` would ignore the loss-net.
 
     Returns:
         the loss-net, in evaluation mode: with `loss_net_steps=0` it teaches without dropout.
 
     Raises:
-        ValueError: there is none, it has no encoder of its own, or is made for other labels or features; or the loss is
-            `ce`.
-        OSError: its weights are missing, or no safetensors.
+        ValueError: the folder has no loss-net, or one without its own encoder or for other labels or features; or the
+            loss is `ce`.
+        OSError: its weights are missing, or are not safetensors.
     """
     if energy_loss == "ce":
         raise ValueError(
@@ -78,15 +78,15 @@ def load_loss_net(folder: str | Path, task_net: PreTrainedModel, energy_loss: st
         )
     if not Path(folder).is_dir():
         raise ValueError(
-            f"`loss_net_path`: there is no folder {folder}. Give one that a run with a loss-net has saved."
+            f"`loss_net_path`: there is no folder {folder}. Give a folder that a run with a loss-net saved."
         )
     path = Path(folder) / LOSS_NET_FOLDER
     path = path if (path / CONFIG).is_file() else Path(folder)
     if not (path / CONFIG).is_file():
-        raise ValueError(f"{folder} has no loss-net: there is neither {LOSS_NET_FOLDER}/{CONFIG} nor {CONFIG}.")
+        raise ValueError(f"{folder} has no loss-net: it has neither {LOSS_NET_FOLDER}/{CONFIG} nor {CONFIG}.")
     config = AutoConfig.from_pretrained(path)
     if not isinstance(config, LossNetConfig):
-        raise ValueError(f"{folder} holds a {config.model_type} and no loss-net. Train one first, or check the path.")
+        raise ValueError(f"{folder} holds a {config.model_type}, not a loss-net. Train one first, or check the path.")
     if config.encoder_mode != "separate":
         raise ValueError(
             f"The loss-net in {folder} reads its task-net's features ({config.encoder_mode}), so it cannot teach "
@@ -98,27 +98,27 @@ def load_loss_net(folder: str | Path, task_net: PreTrainedModel, energy_loss: st
     if found != expected:
         raise ValueError(
             f"The loss-net in {folder} ({config.space}) has {found[0]} labels and {found[1] or 'no'} input features, "
-            f"the task-net {expected[0]} and {expected[1] or 'none'}. Train it on the same data, with the same options."
+            f"the task-net {expected[0]} and {expected[1] or 'no'}. Train it on the same data, with the same options."
         )
     for name in TABLES if "char_vocab_size" in options else ("vocab_size",):
         if own.get(name) != options.get(name):
             raise ValueError(
-                f"The loss-net in {folder} has `{name}` {own.get(name)}, the task-net {options.get(name)}: they read "
-                "different ids. Train it on the same data, with the same options."
+                f"The loss-net in {folder} has `{name}` {own.get(name)}, the task-net {options.get(name)}, so their "
+                "ids differ. Train it on the same data, with the same options."
             )
-    ours: dict = config.id2label or {}  # keys are numbers once a configuration is made
+    ours: dict = config.id2label or {}  # a configuration converts the keys to integers
     theirs: dict = task_net.config.id2label or {}
     if ours != theirs:
         raise ValueError(
-            f"The loss-net in {folder} has other labels than the task-net, or another order: {ours[0]!r} is its "
-            f"first, {theirs[0]!r} the task-net's. Train it on the same data."
+            f"The loss-net in {folder} has other labels than the task-net, or another order: its first label is "
+            f"{ours[0]!r}, the task-net's is {theirs[0]!r}. Train it on the same data."
         )
     return aligned(LossNet.from_pretrained(path, dtype=torch.float32, use_safetensors=True)).eval()
 
 
 def take_loss_net(nets: Any, folder: str | Path | None, args: Any) -> None:
-    """The programs' `--loss_net_path`: the trained loss-net of `folder` in place of that of `nets`, a [`SealModel`]; it
-    keeps its energy, which is said where it is another. Without a folder, `nets` stay as they are.
+    """The programs' `--loss_net_path`: the trained loss-net of `folder` replaces that of `nets`, a [`SealModel`]. It
+    keeps its energy; a warning says so if another was requested. Without a folder, `nets` stay as they are.
 
     Raises:
         ValueError: as [`load_loss_net`].
@@ -129,14 +129,14 @@ def take_loss_net(nets: Any, folder: str | Path | None, args: Any) -> None:
         for name in ("energy", "global_size"):
             saved, asked = getattr(nets.loss_net.config, name), getattr(fresh, name)
             if saved != asked:
-                logger.warning(f"The loss-net in {folder} has {name} {saved!r} and keeps it, not {asked!r}.")
+                logger.warning(f"The loss-net in {folder} keeps its {name} {saved!r}; {asked!r} is ignored.")
 
 
 def load_loss_net_weights(loss_net: LossNet, folder: str | Path) -> None:
     """Read the weights of `folder/_loss_net/` into `loss_net`, in place; all of them or none.
 
     Raises:
-        ValueError: the folder has no loss-net, or one of another shape.
+        ValueError: the folder has no loss-net, or its tensors have other shapes.
     """
     loss_net.load_state_dict(_read_weights(loss_net, folder))
 
@@ -150,7 +150,7 @@ def _read_weights(loss_net: LossNet, folder: str | Path) -> dict[str, Tensor]:
             "energy_loss='ce'. Resume with the same loss, or start a new run from these weights: "
             "SealForMultiLabel.from_pretrained(folder) gives them a fresh loss-net."
         )
-    own = loss_net.config.encoder_mode == "separate"  # else its names are those of no architecture
+    own = loss_net.config.encoder_mode == "separate"  # otherwise its names match no architecture
     if own and are_renamed(loss_net, path.parent):
         weights = LossNet.from_pretrained(path.parent, dtype=torch.float32, use_safetensors=True).state_dict()
     else:
@@ -173,6 +173,6 @@ def save_learner_state(learner: Learner, folder: str | Path) -> None:
 
 
 def load_learner_state(learner: Learner, folder: str | Path) -> None:
-    """Read what [`save_learner_state`] wrote; [`check_resumable`] said that it is there."""
+    """Read what [`save_learner_state`] wrote; [`check_resumable`] has checked that it exists."""
     path = Path(folder) / LOSS_NET_FOLDER / STATE
     learner.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))

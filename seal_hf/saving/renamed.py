@@ -1,8 +1,8 @@
-"""Weights of a folder under the names that a net has.
+"""Weights of a folder under the names of a net.
 
-transformers 5 renames tensors of many architectures (SegFormer, ESM, Nomic-BERT) where it loads them, and renames them
-back where it saves them. Who reads such a file as it is, as the Trainer does, finds most of the net missing, and would
-leave it as it stands.
+transformers 5 renames tensors of many architectures (SegFormer, ESM, Nomic-BERT) when it loads them, and renames them
+back when it saves them. Code that reads such a file directly, as the Trainer does, finds most of the net missing and
+leaves it unchanged.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
 
 def are_renamed(net: PreTrainedModel, folder: str | Path) -> bool:
-    """Whether the safetensors of `folder` hold names that `net` has not."""
+    """True if the safetensors of `folder` have tensor names that `net` lacks."""
     return not _files_by_name(folder).keys() <= net.state_dict().keys()
 
 
 def read_renamed(net: PreTrainedModel, folder: str | Path) -> dict[str, Tensor]:
-    """What `net.save_pretrained(folder)` wrote, under the names of `net.state_dict()`; what a net of this class has not
-    by itself, such as a CRF, is read as it is.
+    """The tensors that `net.save_pretrained(folder)` wrote, under the names of `net.state_dict()`. Parts that the
+    class itself lacks, such as a CRF, keep their names.
 
     Raises:
-        ValueError: tensors are missing, or too many, or have another shape.
+        ValueError: tensors are missing or superfluous, or have another shape.
     """
     try:
         loaded: Any = type(net).from_pretrained(
             folder, config=copy.deepcopy(net.config), dtype=net.dtype, use_safetensors=True, output_loading_info=True
         )
-        saved, info = loaded  # by `output_loading_info`
+        saved, info = loaded  # because of `output_loading_info`
     except RuntimeError as error:  # shapes
         raise ValueError(f"The weights in {folder} do not fit this {type(net).__name__}: {error}") from error
     unknown = set(info["unexpected_keys"]) - net.state_dict().keys()
-    for names, what in ((info["missing_keys"], "missing"), (unknown, "none of its own")):
+    for names, what in ((info["missing_keys"], "missing"), (unknown, "not part of it")):
         if names:
             raise ValueError(
                 f"The weights in {folder} do not fit this {type(net).__name__}: {', '.join(sorted(names))} are {what}."
@@ -51,7 +51,7 @@ def read_renamed(net: PreTrainedModel, folder: str | Path) -> dict[str, Tensor]:
 
 
 def _files_by_name(folder: str | Path) -> dict[str, Path]:
-    """The file of each tensor; none where there are no safetensors."""
+    """The file of each tensor; empty if there are no safetensors."""
     folder = Path(folder)
     if (folder / SAFE_WEIGHTS_INDEX_NAME).is_file():
         index = json.loads((folder / SAFE_WEIGHTS_INDEX_NAME).read_text(encoding="utf-8"))["weight_map"]

@@ -1,7 +1,8 @@
 """The record of a run, JSON beside each of its checkpoints: the arguments that make the run what it is.
 
-A resume compares its own arguments with it, so that no run goes on from the checkpoint of another one unnoticed. What
-the Trainer pickles of them, `training_args.bin`, is never read. What is in a record: `training/run_record.py`.
+A resume compares its own arguments with the record, so that no run continues from the checkpoint of another run
+unnoticed. The Trainer's pickled arguments, `training_args.bin`, are never read. `training/run_record.py` says what is
+in a record.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ def write_record(folder: str | Path, record: Mapping[str, Any]) -> None:
     """Write the record of a run into a checkpoint, before the checkpoint is marked as whole.
 
     Args:
-        record: argument -> value, as of [`plain`].
+        record: argument -> value, as [`plain`] gives it.
     """
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
     Path(folder, RECORD).write_text(text + "\n", encoding="utf-8")
 
 
 def read_record(folder: str | Path) -> dict[str, Any] | None:
-    """The record in a checkpoint; None where there is none, as in one of an older version or a plain Trainer.
+    """The record in a checkpoint; None if it lacks one, as from an older version or a plain Trainer.
 
     Raises:
         ValueError: the file is not a JSON object.
@@ -54,15 +55,15 @@ _OTHER = "another checkpoint"
 def check_same_run(
     folder: str | Path, ours: Mapping[str, Any], defaults: Mapping[str, Any], may_differ: bool = False
 ) -> None:
-    """Compare the run that is to go on from a checkpoint with the one that wrote it.
+    """Compare the run that resumes from a checkpoint with the run that wrote it.
 
     Args:
-        ours: the record of the run that is to go on.
-        defaults: what an argument was where the checkpoint's record lacks it, because that argument is newer.
-        may_differ: warn of other arguments instead of refusing them (`--resume_changed true`).
+        ours: the record of the run that resumes.
+        defaults: the values of arguments that are newer than the checkpoint, so that its record lacks them.
+        may_differ: warn about other arguments instead of refusing them (`--resume_changed true`).
 
     Raises:
-        ValueError: the arguments differ; all that do are named, with both values.
+        ValueError: the arguments differ; the message names all that do, with both values.
     """
     theirs = read_record(folder)
     if theirs is None:
@@ -74,14 +75,14 @@ def check_same_run(
     those = "; ".join(f"{name}: was {theirs[name]!r}, now {ours[name]!r}" for name in changed)
     if not may_differ:
         raise ValueError(
-            f"{folder} is of another run ({those}). Resume with the same arguments, or with these by "
-            "`resume_changed=True` (--resume_changed true); or start anew in another folder (--output_dir)."
+            f"{folder} is of another run ({those}). Resume with the same arguments; allow these changes by "
+            "`resume_changed=True` (--resume_changed true); or start a new run in another folder (--output_dir)."
         )
     logger.warning(f"Resumed from {folder} with other arguments ({those}).")
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it. An absolute path is its last name: where things lie is no setting."""
+    """A value as plain JSON. An absolute path becomes its last part, since the location is not a setting."""
     if isinstance(value, Enum):
         value = value.value
     if isinstance(value, Mapping):

@@ -1,9 +1,9 @@
 """A second network trained beside the Trainer's model, with its own DDP wrapper, optimizer, scheduler and gradient
 scaler.
 
-The Trainer and accelerate know nothing of it: accelerate has one gradient scaler for all prepared optimizers and
-unscales all of them at once, and one DDP wrapper around both nets cannot express alternating phases. `zero_grad`,
-`backward` and `apply` are separate calls, so that gradients may come from several places before one update.
+The Trainer and accelerate do not know about it: accelerate has one gradient scaler for all prepared optimizers and
+unscales them all at once, and one DDP wrapper around both nets cannot express alternating phases. `zero_grad`,
+`backward` and `apply` are separate calls, so that an update can use gradients from several places.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .optimizer import RowAdamW, clip_grad_norm
 
 
 def reduces_sparse(accelerator: Accelerator) -> bool:
-    """Whether this launcher can average row-sparse gradients: one process needs not, gloo can, NCCL cannot."""
+    """True if this launcher supports row-sparse gradients: one process need not average, gloo can, NCCL cannot."""
     return accelerator.num_processes == 1 or torch.distributed.get_backend() == "gloo"
 
 
@@ -30,16 +30,16 @@ class Learner:
     """Trains one network.
 
     Args:
-        net: the network; its parameters that require a gradient now are the ones trained.
+        net: the network; the parameters that now require a gradient are trained.
         accelerator: gives device, precision and the processes; nothing is prepared with it.
         param_groups: parameter groups for AdamW (a list of dicts); together exactly the trainable parameters.
-            Row-sparse gradients are taken, see [`RowAdamW`].
+            Row-sparse gradients are supported, see [`RowAdamW`].
         scheduler_type: name of a `transformers` schedule.
         num_warmup_steps: in updates of this network.
         num_training_steps: updates of this network in the whole run.
         max_grad_norm: gradient norm clipping; 0 switches it off (the norm is still measured).
         compile_options: arguments of `torch.compile` for the forward of `__call__`; None leaves it eager. `net` itself
-            stays eager, and its names as they are: who calls it frozen costs no recompilation.
+            stays eager and keeps its parameters' names, so that calling it frozen causes no recompilation.
     """
 
     def __init__(
@@ -62,12 +62,12 @@ class Learner:
         self.parameters = [p for group in param_groups for p in group["params"]]
         forward_net: nn.Module = self.net
         if compile_options is not None:
-            forward_net = cast(nn.Module, torch.compile(self.net, **compile_options))  # of a module it is a module
+            forward_net = cast(nn.Module, torch.compile(self.net, **compile_options))  # a compiled module is a module
         if accelerator.num_processes > 1:
             device_ids = [accelerator.device.index] if accelerator.device.type == "cuda" else None
             forward_net = DistributedDataParallel(forward_net, device_ids=device_ids)
         self.forward_net = forward_net
-        rate = param_groups[-1].get("lr", 1e-3)  # of every group that has its own; some schedules read the default
+        rate = param_groups[-1].get("lr", 1e-3)  # every group has its own rate, but some schedules read the default
         self.optimizer = RowAdamW(param_groups, lr=rate, betas=betas, eps=eps, fused=True)
         self.scheduler = get_scheduler(
             scheduler_type, self.optimizer, num_warmup_steps=num_warmup_steps, num_training_steps=num_training_steps
@@ -77,7 +77,7 @@ class Learner:
 
     @classmethod
     def of_loss_net(cls, loss_net: LossNet, accelerator: Accelerator, args: Any, num_training_steps: int) -> Learner:
-        """As [`SealTrainingArguments`] have it, for a run of so many task-net updates."""
+        """The learner that [`SealTrainingArguments`] describe, for a run of `num_training_steps` task-net updates."""
         phases = -(-num_training_steps // args.loss_net_every)
         return cls(
             loss_net,
@@ -106,7 +106,7 @@ class Learner:
         self.scaler.scale(loss).backward()
 
     def accumulate(self, synchronise: bool) -> contextlib.AbstractContextManager[None]:
-        """Context of one forward and backward; gradients are averaged over the processes only where `synchronise`."""
+        """Context of one forward and backward; gradients are averaged over the processes only if `synchronise`."""
         if synchronise or not isinstance(self.forward_net, DistributedDataParallel):
             return contextlib.nullcontext()
         return self.forward_net.no_sync()
@@ -127,7 +127,7 @@ class Learner:
         return self.scheduler.get_last_lr()[-1]
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the weights, which are saved as a model."""
+        """Everything except the weights, which are saved as a model."""
         return {
             "optimizer": self.optimizer.state_dict(),
             "scheduler": self.scheduler.state_dict(),

@@ -1,4 +1,4 @@
-"""The loss-net: a feature network (its own, or the task-net's features) and an energy, as one saved Hugging Face
+"""The loss-net: a feature network (its own, or the task-net's features) and an energy, saved as one Hugging Face
 model."""
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class LossNetConfig(PretrainedConfig):
     Args:
         space: name of the output space, see `SPACES`.
         energy: name of the energy network, see `ENERGIES`.
-        encoder_mode: `separate` (an encoder of its own), `shared` (reads the task-net's detached features), `peft` or
-            `adapters` (an adapter of its own in the task-net's frozen base).
+        encoder_mode: `separate` (its own encoder), `shared` (reads the task-net's detached features), `peft` or
+            `adapters` (its own adapter in the task-net's frozen base).
         encoder_config: configuration of the separate encoder as a dict with `model_type`, or of the adapter; else None.
         feature_size: width of the encoder's (or the task-net's) features.
         head_layers: layers of linear -> softplus between those features and the energy.
         hidden_size: width of these layers.
         global_size: width of the global term (rows of M in SEAL Eq. 2).
-        energy_options: arguments of that energy network of its own, or None.
+        energy_options: further arguments of the energy network, or None.
     """
 
     model_type = "seal_loss_net"
@@ -58,7 +58,7 @@ class LossNetConfig(PretrainedConfig):
         check_value("encoder_mode", encoder_mode, (*ENCODER_MODES, *LIBRARIES))
         check_value("energy", energy, ENERGIES)
         if global_size < 0:
-            raise ValueError(f"`global_size` is {global_size}; it is a width, or 0: no global term.")
+            raise ValueError(f"`global_size` is {global_size}; it must be a width, or 0 for no global term.")
         self.space = space
         self.energy = energy
         self.encoder_mode = encoder_mode
@@ -87,7 +87,7 @@ class LossNet(PreTrainedModel):
         super().__init__(config)
         self.encoder = None
         self._differentiated_twice = False
-        self.adapter = nn.ParameterDict()  # the parameters of its adapter, if it has one, as its own
+        self.adapter = nn.ParameterDict()  # the parameters of its adapter, if it has one
         if (reads := ENERGIES[config.energy].reads) is not None:
             self.main_input_name = reads
         elif config.encoder_mode == "separate":
@@ -105,15 +105,15 @@ class LossNet(PreTrainedModel):
         self.post_init()
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Called for what has no loaded weights; energies know their own initialisation."""
+        """Called for modules without loaded weights; energies initialise themselves."""
         if isinstance(module, Energy):
             module.reset_parameters()
         elif isinstance(module, nn.Linear) and any(module is layer for layer in self.head):
             nn.init.kaiming_uniform_(module.weight, nonlinearity="relu")
             nn.init.zeros_(module.bias)
 
-    def get_input_embeddings(self) -> nn.Module | None:  # type: ignore[override]  # None: without an encoder of tokens
-        """The encoder's, if it has one of its own."""
+    def get_input_embeddings(self) -> nn.Module | None:  # type: ignore[override]  # None: no token encoder
+        """The encoder's embeddings, if the loss-net has its own encoder."""
         return self.encoder.get_input_embeddings() if isinstance(self.encoder, PreTrainedModel) else None
 
     def attach(self, adapter: LossAdapter) -> LossNet:
@@ -125,46 +125,46 @@ class LossNet(PreTrainedModel):
         return self
 
     def active(self, training: bool = False) -> contextlib.AbstractContextManager:
-        """Where its forward, and when `training` its backward, belong: inside, a base of both nets is the loss-net's
-        encoder."""
+        """Context in which a shared base runs with the loss-net's adapter; run the forward inside it, and the backward
+        too if `training`."""
         if isinstance(self.encoder, LossAdapter):
             return self.encoder.active(training)
         return contextlib.nullcontext()
 
     def parameter_groups(self, args: Any) -> list[dict[str, Any]]:
-        """Groups for the optimizer from [`SealTrainingArguments`]: the encoder, if it has its own, and all the rest
-        (last)."""
+        """Groups for the optimizer from [`SealTrainingArguments`]: its own encoder, if it has one, and last all other
+        parameters."""
         encoder = [p for p in self.encoder.parameters() if p.requires_grad] if self.encoder is not None else []
         known = set(map(id, encoder))
         rest = [p for p in self.parameters() if p.requires_grad and id(p) not in known]
         rate, encoder_rate = args.loss_net_learning_rate, args.loss_net_encoder_learning_rate
-        if encoder_rate is None:  # that of the task-net, whose encoder it begins as, unless both begin from scratch
+        if encoder_rate is None:  # the task-net's rate, as it starts from its encoder, unless both start from scratch
             encoder_rate = rate if isinstance(self.encoder, FROM_SCRATCH) else args.learning_rate
         groups = [{"params": encoder, "lr": encoder_rate}, {"params": rest, "lr": rate}]
         return [{**group, "weight_decay": args.loss_net_weight_decay} for group in groups if group["params"]]
 
     def sparse_gradients(self, wanted: bool) -> None:
-        """Whether sparse candidates give the energy's tables a gradient of the rows they hold alone
-        (`torch.sparse_coo`), or, for a launcher that cannot take it, a dense one. A DDP wrapper asks when it is
-        built."""
+        """If `wanted`, sparse candidates give the energy's tables a gradient only for the rows they hold
+        (`torch.sparse_coo`); otherwise, for launchers that do not support that, a dense one. Set it before a DDP
+        wrapper is built."""
         for module in self.energy.modules():
             if isinstance(module, nn.Embedding):
                 module.sparse = wanted
 
     def differentiate_twice(self, wanted: bool) -> None:
-        """Whether the energy is differentiated twice, for implicit gradients, see [`second_order`]. It then has no
-        dropout in either phase: the inner loss is one function, all of whose derivatives meet in a hypergradient, and
-        the difference of two masks is no derivative."""
+        """Prepare the energy for second derivatives, for implicit gradients; see [`second_order`]. It then runs without
+        dropout in both phases: a hypergradient combines derivatives of one inner loss, and two dropout masks would make
+        two functions of it."""
         self._differentiated_twice = wanted
 
     def encode(self, inputs: dict[str, Tensor], features: Tensor | None = None) -> Tensor:
-        """T_E(x): from the inputs, or from features that are there already. (B, H), or of tokens (B, T, H); of an
-        energy that reads an input itself, that input."""
+        """T_E(x), from the inputs or from given features: (B, H), or for tokens (B, T, H). For an energy that reads an
+        input directly, that input."""
         name = self.energy.reads
         if name is not None and name not in inputs:
             raise ValueError(
-                f"The loss-net reads `{name}`, and the inputs are {', '.join(inputs) or 'none'}. Give that column, "
-                "such as MaskRows has it."
+                f"The loss-net reads `{name}`, but the inputs are {', '.join(inputs) or 'none'}. Give that column, "
+                "as MaskRows does."
             )
         if name is not None:
             return inputs[name]
@@ -176,7 +176,7 @@ class LossNet(PreTrainedModel):
 
     @property
     def pooled(self) -> bool:
-        """Whether the energy reads one vector per input; else one per token."""
+        """True if the energy reads one vector per input, False if one per token."""
         return self.energy.pooled
 
     def forward(
@@ -189,26 +189,27 @@ class LossNet(PreTrainedModel):
         """Energies of candidate structures.
 
         Args:
-            y: (B, S, ...) candidates, entries in [0, 1]; sparse label sets too. Or a function that finds them from the
-                encoded features, detached: inference on the very energies that are returned, x being encoded once.
+            y: (B, S, ...) candidates with entries in [0, 1], or sparse label sets; or a function that finds them from
+                the detached encoded features. Such inference uses the same energies that are returned, and x is encoded
+                once.
             mask: positions that count, or None.
-            inputs: the task-net's inputs without labels; encoded where there are no features.
-            features: (B, H) or of tokens (B, T, H): the task-net's, detached (`shared`), or those of a frozen encoder
+            inputs: the task-net's inputs without labels; encoded if there are no features.
+            features: (B, H), or for tokens (B, T, H): the task-net's, detached (`shared`), or those of a frozen encoder
                 from the cache.
 
         Returns:
-            (B, S) energies in float32, lower = better. The energy itself is never computed in half precision: sums over
+            (B, S) energies in float32, lower = better. The energy is never computed in half precision: sums over
             thousands of labels would lose the differences that matter.
         """
         features = self.encode(inputs or {}, features)
         if callable(y):
-            with torch.autocast(features.device.type, enabled=False):  # as candidates that are given
+            with torch.autocast(features.device.type, enabled=False):  # as for given candidates
                 y = y(features.detach())
         return self.energies(features, y, mask)
 
     def energies(self, features: Tensor, y: Tensor | LabelSets, mask: Tensor | None = None) -> Tensor:
-        """As `forward`, from T_E(x), what `encode` returns: (B, S). In evaluation mode too it has derivatives in y:
-        those of a static loss-net, or of inference by gradients."""
+        """As `forward`, from T_E(x), the result of `encode`: (B, S). It has derivatives in y also in evaluation mode,
+        for a static loss-net and for gradient-based inference."""
         evaluated = not self.energy.training and torch.is_grad_enabled()
         with self._exact(features.device, evaluated):
             return self.energy(at_least_float32(features), _exact_sets(y), mask)
@@ -217,15 +218,15 @@ class LossNet(PreTrainedModel):
     def energies_at(
         self, features: Tensor, mask: Tensor | None = None
     ) -> Iterator[Callable[[Tensor | LabelSets], Tensor]]:
-        """Inside, E(x, ·) of one batch, for the many structures of an inference: y (B, S, ...) -> what `energies` has,
-        (B, S), with derivatives in y alone. What depends on x alone is computed once."""
+        """Inside, E(x, ·) of one batch, for the many structures of an inference: y (B, S, ...) -> the values of
+        `energies`, (B, S), with derivatives in y alone. Parts that depend only on x are computed once."""
         with self._exact(features.device, not self.energy.training):
             energies = self.energy.at(at_least_float32(features), mask)
             yield lambda y: energies(_exact_sets(y))
 
     @contextlib.contextmanager
     def _exact(self, device: torch.device, evaluated: bool) -> Iterator[None]:
-        """Inside, the energy has the precision of its arguments, and in evaluation mode all derivatives."""
+        """Inside, the energy runs in the precision of its arguments, and in evaluation mode has all derivatives."""
         exact = second_order(self.energy) if self._differentiated_twice or evaluated else contextlib.nullcontext()
         with exact, torch.autocast(device.type, enabled=False):
             yield
@@ -236,8 +237,11 @@ def _exact_sets(y: Tensor | LabelSets) -> Tensor | LabelSets:
 
 
 def aligned(net: Net) -> Net:
-    """Weights mapped from a file lie where the file has them, and the last bit of a matrix product depends on that:
-    copied, they give the same bits as before they were saved."""
+    """Copy the weights of a loaded net to aligned memory.
+
+    Weights mapped from a file have the file's alignment, on which the last bit of a matrix product depends. Copied,
+    they give the same bits as before they were saved.
+    """
     for tensor in (*net.parameters(), *net.buffers()):
         tensor.data = tensor.data.clone()
     return net

@@ -1,4 +1,4 @@
-"""AdamW for tables of which a step touches few rows."""
+"""AdamW for tables of which each step touches only a few rows."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor, nn
 
-ROWS_AT_ONCE = 256  # on a CPU, so that they stay in its cache: 0.6 of the time of all rows at once
+ROWS_AT_ONCE = 256  # on a CPU: they stay in its cache, which takes 0.6 of the time of all rows at once
 
 
 class RowAdamW(torch.optim.AdamW):
-    """AdamW that also takes row-sparse gradients, and then updates these rows alone.
+    """AdamW that also supports row-sparse gradients, and then updates only these rows.
 
-    A parameter with a dense gradient gets the stock update. With a sparse one, every row lives in a time of its own:
-    its moments decay, its weight decays and its step is counted only when it has a gradient. A row that has one in
-    every step thus moves exactly as under AdamW, and a rare one as if only its own steps had been. Dense AdamW, in
-    contrast, goes on moving a row by its old momentum. torch's SparseAdam leaves it too, but corrects its bias by the
-    steps of the whole table, so that the first step of a late row is up to (1-β₁)/√(1-β₂) = 3 times as long, and has no
-    weight decay.
+    A parameter with a dense gradient gets the stock update. With a sparse gradient, every row has its own time: its
+    moments decay, its weight decays and its step is counted only when it has a gradient. So a row with a gradient in
+    every step moves exactly as under AdamW, and a rare row as if its own steps were the only ones. Dense AdamW, in
+    contrast, keeps moving a row by its old momentum. torch's SparseAdam does not, but it corrects the bias by the
+    steps of the whole table, so that the first step of a late row is up to (1-β₁)/√(1-β₂) = 3 times as long, and it
+    lacks weight decay.
     """
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]  # overloads
-        """One update. In fp16 a gradient that overflowed leaves sparse rows as they are, as the dense ones."""
+        """One update. In fp16 an overflow in the gradient leaves sparse rows unchanged, like dense ones."""
         sparse = [(p, group) for group in self.param_groups for p in group["params"] if _is_sparse(p.grad)]
-        overflow = getattr(self, "found_inf", None)  # set by a GradScaler that leaves the skipping to the optimizer
+        overflow = getattr(self, "found_inf", None)  # set by a GradScaler if the optimizer must do the skipping
         gradients = [p.grad for p, _ in sparse]
         for p, group in sparse:
             if overflow is None or not overflow.item():
                 self._step_rows(p, p.grad, group)
-            p.grad = None  # not for the stock update
+            p.grad = None  # hidden from the stock update
         for state in (self.state[p] for group in self.param_groups for p in group["params"] if p.grad is not None):
             if state and state["step"].dim():  # a run resumed with dense gradients: one count for the table
                 state["step"] = state["step"].max()
@@ -64,7 +64,8 @@ class RowAdamW(torch.optim.AdamW):
         exp_avg: Tensor,
         exp_avg_sq: Tensor,
     ) -> None:
-        """AdamW (Loshchilov & Hutter 2019, algorithm 2) on rows of a table, with both bias corrections in the rate:
+        """AdamW (Loshchilov & Hutter 2019, algorithm 2) on rows of a table, with both bias corrections moved into the
+        rate:
 
         rate m̂ / (√v̂ + ε) = rate c / (1 - β₁ᵗ) · m / (√v + c ε),  c = √(1 - β₂ᵗ)
         """
@@ -91,7 +92,7 @@ def clip_grad_norm(parameters: list[nn.Parameter], limit: float) -> Tensor:
     """
     for p in parameters:
         if _is_sparse(p.grad):
-            p.grad = p.grad.coalesce()  # the same row may have come twice: the norm is of their sum
+            p.grad = p.grad.coalesce()  # a row may occur twice: the norm is of the sum
     dense = [p for p in parameters if not _is_sparse(p.grad)]
     values = [gradient.values() for p in parameters if _is_sparse(gradient := p.grad)]
     if not values:
@@ -109,8 +110,8 @@ def _is_sparse(gradient: Tensor | None) -> TypeGuard[Tensor]:
 
 
 def with_own_rate(optimizer: torch.optim.Optimizer, parameters: Iterable[nn.Parameter], rate: float) -> None:
-    """Move these parameters of `optimizer` into groups of their own, which differ from theirs in the rate alone. Before
-    a scheduler is made, which remembers the rates that it finds."""
+    """Move these parameters of `optimizer` into groups of their own, which differ only in the rate. Call it before a
+    scheduler is made, since a scheduler remembers the rates that it finds."""
     own = {id(p) for p in parameters}
     for group in list(optimizer.param_groups):
         moved = [p for p in group["params"] if id(p) in own]

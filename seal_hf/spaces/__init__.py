@@ -1,8 +1,8 @@
 """Output spaces: everything the method must know about one kind of structured output.
 
-A space turns logits into relaxed structures, draws and scores candidates: what the algorithm, the energies and the
-energy losses need not know of label sets, tag sequences and masks. All methods are vectorised over the batch B and the
-candidates S; nothing loops over examples, and nothing waits for the device but the widths of sparse label sets.
+A space turns logits into relaxed structures, and draws and scores candidates, so that the algorithm, the energies and
+the energy losses need not know about label sets, tag sequences or masks. All methods are vectorised over the batch B
+and the candidates S. Nothing loops over examples; only the widths of sparse label sets wait for the device.
 
 A new one is a file here and its class in `SPACES`, then an energy that reads its structures (`energies/`), a
 [`SealModel`] that builds both nets (`modeling/`), by whose name messages call it (`model_name`). What people read of

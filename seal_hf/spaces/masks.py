@@ -1,34 +1,34 @@
 """Binary masks over H x W pixels: task-net logits (B, 2, h, w) or (B, 1, h, w), labels (B, H, W) of 0, 1 and 255 (does
 not count); candidates `y` (B, S, H, W).
 
-A pixel is foreground with probability p = σ(z). The log-odds z (B, H, W) are z_1 - z_0 of two channels, so that σ(z) is
-their softmax, or the one channel itself.
+A pixel is foreground with probability p = σ(z). With two channels the log-odds z (B, H, W) are z_1 - z_0, so that σ(z)
+is their softmax; with one channel they are that channel.
 
-Samples. The task-net's own distribution is a product over pixels, and so are its plain samples: salt and pepper, which
-an energy tells from any mask at a glance (SEAL, §4.4, blames NCE's failure on images on that). A *coherent* sample
-keeps every pixel's probability and couples neighbours:
+Samples. The task-net's own distribution is a product over pixels, so its plain samples are salt and pepper, which an
+energy easily tells from any mask (SEAL, §4.4, blames NCE's failure on images on that). A *coherent* sample keeps every
+pixel's probability and couples neighbours:
 
     y_i = 1[ Φ(g_i) < p_i ],    g = Gaussian noise with g_i ~ N(0, 1) for every single pixel
 
 * `none`: g_i independent.
-* `field`: g smooth, corr(g_i, g_j) ≈ exp(-d²/2ℓ²) at a distance of d pixels (a Gaussian copula). A probability of a
-  whole mask is that of an orthant under 10³ correlated Gaussians: there is no closed form.
+* `field`: g smooth, corr(g_i, g_j) ≈ exp(-d²/2ℓ²) at a distance of d pixels (a Gaussian copula). The probability of a
+  mask is that of an orthant under 10³ correlated Gaussians, which has no closed form.
 * `patches`: one g for a whole patch of ℓ x ℓ pixels, or, with probability ε for each patch, independent ones. Within
   a patch of one g, with u = Φ(g), the foreground is {i : p_i > u}: the most likely pixels, however many. Such a
   threshold set has the probability [min of p_i over it] - [max of p_i over the rest]; all other sets have 0. The
   probability of a mask is then the product over patches of (1 - ε) · that + ε · the product over pixels: exact, and
   positive for every mask if ε > 0. With ε = 0 nearly every gold mask has probability 0, and noise that cannot draw the
-  gold is no noise for NCE.
-* `inputs`: no draw from p at all, but the task-net's own masks 1[p'_i >= 1/2] at K perturbed copies of the image, by
-  pixel noise and its dropout. They are as smooth as the task-net's output and wrong where it is unsure, and have no
-  probability. Of a task-net that is sure of itself they are its output K times: see `distinct_samples`.
+  gold is useless for NCE.
+* `inputs`: not drawn from p; the samples are the task-net's own masks 1[p'_i >= 1/2] at K copies of the image,
+  perturbed by pixel noise and dropout. They are as smooth as the task-net's output and wrong where it is unsure. They
+  have no known probability. If the task-net is certain, all K equal its output: see `distinct_samples`.
 
-NCE needs log P_N(y | x) of the noise. Without it (`ranking`) the optimum is another: -E(x, y) estimates log p(y | x) -
-log P_N(y | x), the correction to the noise, not log p(y | x). That is what a field and perturbed inputs offer; `nce`
-on them is refused. Where the noise term is exact it is not always of use: over 10³ pixels, log P_N of gold and samples
-differ by tens of nats, most where the noise is least like real masks (large patches, small ε, a task-net at its start).
-If the gold is the less likely one, -log P_N alone tells it from the samples, the loss is 0 and the energy learns
-nothing. So begin with `ranking`, and with small patches or ε near 1 for `nce`.
+NCE needs log P_N(y | x) of the noise. Without it (`ranking`) the optimum differs: -E(x, y) estimates log p(y | x) -
+log P_N(y | x), the correction to the noise, not log p(y | x). A field and perturbed inputs allow only that; `nce` on
+them is refused. An exact noise term does not always help: over 10³ pixels, log P_N of gold and samples differ by tens
+of nats, most when the noise is least like real masks (large patches, small ε, an untrained task-net). If the gold is
+less likely than the samples, -log P_N alone tells it from them, the loss is 0 and the energy learns nothing. So begin
+with `ranking`; for `nce` use small patches or ε near 1.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from ..structures.masks import IGNORE, log_odds
 from ..utils.options import check_value
 from .base import SAMPLE_WEIGHT, LossTraits, OutputSpace, drawable, mixed_odds, ratio, repeated_bits
 
-# each with the arguments that a run reads for its sake
+# each with the arguments that a run reads only for it
 COHERENCE: dict[str, tuple[str, ...]] = {
     "none": (),
     "field": ("coherence_size",),
@@ -54,26 +54,26 @@ COHERENCE: dict[str, tuple[str, ...]] = {
 }
 MASK_TASK_LOSSES: dict[str, tuple[str, ...]] = {"cross_entropy": (), "soft_iou": ("soft_iou_weight",)}
 PIXEL_LOSSES = ("sum", "mean")
-FLIP_LENGTHS = (0.5, 2.0, 4.0, 8.0)  # pixels, of `flip`: from salt and pepper to a limb
+FLIP_LENGTHS = (0.5, 2.0, 4.0, 8.0)  # pixels; for `flip`: from salt and pepper to the size of a limb
 
 
 class BinaryMaskSpace(OutputSpace):
     """Masks: y in {0, 1}^(H x W), independent Bernoulli pixels under the task-net.
 
-    Labels are 0 (background), 1 (foreground) and 255, of pixels that do not count. Other values are not looked for, as
-    that would wait for the device in every step ([`MaskRows`] looks once): they would be background.
+    Labels are 0 (background), 1 (foreground) and 255 (does not count). Other values would be taken as background: a
+    check would wait for the device in every step, so [`MaskRows`] checks once.
 
     Args:
         pixel_loss: the task loss over pixels: `sum`, then the mean over the batch, as for every output of this package
-            (λ1 has meaning with that alone); or `mean` over all pixels that count, the authors' choice for Weizmann.
-            `sum` is H · W times `mean`, so λ1 of `mean` stands for λ1 · H · W of `sum`.
-        sample_coherence: how pixels of a sample hang together: `none`, `field`, `patches` or `inputs`, see the module.
-        coherence_size: ℓ in pixels, > 0: the correlation length of a field, the side of a patch (an integer).
-        independent_share: ε in [0, 1]: how often the pixels of a patch are drawn independently; `patches` alone.
-        soft_iou_weight: w >= 0 of 1 - soft IoU in the task loss, see `task_loss`.
+            (λ1 is meaningful only with that); or `mean` over all pixels that count, the authors' choice for Weizmann.
+            `sum` is H · W times `mean`, so λ1 with `mean` corresponds to λ1 · H · W with `sum`.
+        sample_coherence: how a sample couples its pixels: `none`, `field`, `patches` or `inputs`, see the module.
+        coherence_size: ℓ in pixels, > 0: the correlation length of a field, or the side of a patch (an integer).
+        independent_share: ε in [0, 1]: how often the pixels of a patch are drawn independently; only for `patches`.
+        soft_iou_weight: w >= 0, the weight of 1 - soft IoU in the task loss, see `task_loss`.
 
     Raises:
-        ValueError: an unknown name, or a number out of its range.
+        ValueError: an unknown name, or a number outside its range.
     """
 
     name = "binary_mask"
@@ -108,7 +108,7 @@ class BinaryMaskSpace(OutputSpace):
 
     @classmethod
     def from_arguments(cls, args: Any, task_net: PreTrainedModel) -> BinaryMaskSpace:
-        """Raises ValueError for a `task_loss` that masks do not have."""
+        """Raises ValueError if `task_loss` is unknown for masks."""
         if args.task_loss not in MASK_TASK_LOSSES:
             raise ValueError(
                 f"`task_loss` is {args.task_loss!r}; for masks it must be one of {', '.join(MASK_TASK_LOSSES)}."
@@ -117,14 +117,14 @@ class BinaryMaskSpace(OutputSpace):
         return cls(args.pixel_loss, args.sample_coherence, args.coherence_size, args.independent_share, weight)
 
     def of(self, batch: dict[str, Tensor]) -> OutputSpace:
-        """Raises ValueError for weights of images, which the losses of pixels do not have."""
+        """Raises ValueError for weights of images, which the pixel losses do not support."""
         if SAMPLE_WEIGHT in batch and self.loss is None:
             raise ValueError(f"The rows have a column `{SAMPLE_WEIGHT}`, which no task loss of masks reads. Remove it.")
         return super().of(batch)
 
     def check_loss(self, loss: LossTraits, num_labels: int) -> None:
-        """Raises ValueError for NCE on noise whose probability has no closed form, or that cannot draw the gold, for
-        what samples from perturbed inputs cannot do, and for InfNet+."""
+        """Raises ValueError for InfNet+, for NCE on noise that has no closed-form probability or cannot draw the gold,
+        and for options that samples from perturbed inputs do not support."""
         if loss.has_partner:
             raise ValueError(
                 f"energy_loss={loss.name!r} has no cost-augmented network for masks. Use infnet, or margin."
@@ -132,7 +132,7 @@ class BinaryMaskSpace(OutputSpace):
         if loss.reads_noise and self._noise_probability_is_unknown:
             raise ValueError(
                 f"energy_loss={loss.name!r} needs log P of its samples, but sample_coherence="
-                f"{self.sample_coherence!r} with independent_share={self.independent_share} has none (field, inputs), "
+                f"{self.sample_coherence!r} with independent_share={self.independent_share} gives none (field, inputs) "
                 "or one that is 0 for nearly every gold mask (patches without independent pixels). Use "
                 "energy_loss='ranking', which needs no probability; or sample_coherence='patches' with "
                 "independent_share above 0, whose probability is exact."
@@ -158,7 +158,7 @@ class BinaryMaskSpace(OutputSpace):
         """Logits must be (B, 2, h, w), (B, 1, h, w) or log-odds (B, H, W), labels (B, H, W).
 
         Raises:
-            ValueError: naming both shapes.
+            ValueError: the message names both shapes.
         """
         channels = logits.dim() == 4 and logits.shape[1] in (1, 2)
         log_odds = logits.dim() == 3 and logits.shape == labels.shape
@@ -170,8 +170,7 @@ class BinaryMaskSpace(OutputSpace):
             )
 
     def fit(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Log-odds (B, H, W) at the labels' size: what all other methods take, wherever a mask of the labels' size
-        joins them."""
+        """Log-odds (B, H, W) at the labels' size, which all other methods need if they also get labels or a mask."""
         return log_odds(logits, labels.shape[-2:])
 
     def shape(self, features: Tensor, num_labels: int) -> tuple[int, ...]:
@@ -189,8 +188,8 @@ class BinaryMaskSpace(OutputSpace):
 
     @torch.no_grad()
     def sample(self, logits: Tensor, num_samples: int, generator: torch.Generator) -> Tensor:
-        """Masks whose every pixel is 1 with its probability, coherent as chosen; or, from perturbed inputs, the masks
-        that the space was given to propose. Float32 (B, K, H, W)."""
+        """Masks in which each pixel is 1 with its probability, coherent as chosen; or, from perturbed inputs, the masks
+        given to `proposing`. Float32 (B, K, H, W)."""
         if self.samples_from_inputs:
             if self.propose is None:
                 raise ValueError("sample_coherence='inputs' needs the task-net: call `space.proposing(...)` first.")
@@ -224,8 +223,8 @@ class BinaryMaskSpace(OutputSpace):
 
     @torch.no_grad()
     def flip(self, gold: Tensor, generator: torch.Generator) -> Tensor:
-        """The gold with pixels flipped where a smooth random field is low: at a rate that is uniform in [0, 1/2] and a
-        correlation length out of `FLIP_LENGTHS`, drawn for each image. (B, 1, H, W)."""
+        """The gold with pixels flipped where a smooth random field is low: (B, 1, H, W). The rate, uniform in [0, 1/2],
+        and the field's correlation length, one of `FLIP_LENGTHS`, are drawn for each image."""
         noise = torch.randn(gold.shape, device=gold.device, generator=generator)
         drawn = torch.randint(len(FLIP_LENGTHS), (len(gold),), device=gold.device, generator=generator)
         rows, columns = (
@@ -240,7 +239,7 @@ class BinaryMaskSpace(OutputSpace):
         return mixed_odds(log_odds(logits, gold.shape[-2:]), gold, share)
 
     def repeated(self, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """By the distance of masks as sets, over the pixels that count."""
+        """Compares masks as sets of the pixels that count."""
         return repeated_bits(_counted(y, mask).flatten(2))
 
     # --- probabilities -----------------------------------------------------------------------------------------------
@@ -253,16 +252,16 @@ class BinaryMaskSpace(OutputSpace):
 
     @torch.no_grad()
     def log_noise(self, logits: Tensor, y: Tensor, mask: Tensor | None = None, *, normalized: bool = False) -> Tensor:
-        """log P_N(y) of hard masks under what `sample` draws from: exact, in [-inf, 0], (B, S).
+        """log P_N(y) of hard masks under the distribution that `sample` draws from: exact, in [-inf, 0], (B, S).
 
         Raises:
-            ValueError: for a field and for perturbed inputs, where there is no closed form.
+            ValueError: for a field and for perturbed inputs, which have no closed form.
         """
         if self.sample_coherence == "none":
             return self.log_prob(logits, y, mask)
         if self.sample_coherence in ("field", "inputs"):
             raise ValueError(
-                f"Masks with sample_coherence={self.sample_coherence!r} have no probability in closed form. Use "
+                f"Masks with sample_coherence={self.sample_coherence!r} have no closed-form probability. Use "
                 "energy_loss='ranking', or sample_coherence='patches'."
             )
         z = log_odds(logits, y.shape[-2:]).unsqueeze(1)
@@ -278,7 +277,7 @@ class BinaryMaskSpace(OutputSpace):
         return torch.logaddexp(shares[0] + together, shares[1] + alone.sum((3, 5))).sum((2, 3))
 
     def _patches(self, values: Tensor, fill: float) -> Tensor:
-        """(B, S, H, W) -> (B, S, patches down, size, patches across, size), filled up at the lower and right edge."""
+        """(B, S, H, W) -> (B, S, patches down, size, patches across, size), padded with `fill` below and right."""
         size = int(self.coherence_size)
         height, width = values.shape[2:]
         values = F.pad(values, (0, -width % size, 0, -height % size), value=fill)
@@ -295,8 +294,8 @@ class BinaryMaskSpace(OutputSpace):
         return ratio(overlap, total - overlap)
 
     def cost(self, y_hat: Tensor, y: Tensor, kind: str = "l1", mask: Tensor | None = None) -> Tensor:
-        """Δ: `iou` = 1 - soft IoU, `f1` = 1 - soft F1 (Dice), `l1` = Σ|ŷ - y|, `l1_mean` = the same per pixel that
-        counts. (B, S)."""
+        """Δ: `iou` = 1 - soft IoU, `f1` = 1 - soft F1 (Dice), `l1` = Σ|ŷ - y|, `l1_mean` = `l1` per pixel that counts.
+        (B, S)."""
         self.check_cost(kind)
         overlap, total = self._sums(y_hat, y, mask)
         if kind == "iou":
@@ -316,12 +315,12 @@ class BinaryMaskSpace(OutputSpace):
         return _dot(y_hat, y), y_hat.sum((2, 3)) + y.sum((1, 2)).unsqueeze(1)
 
     def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Cross-entropy of the pixels that count, and w times 1 - soft IoU, mean over images (Rahman & Wang 2016):
+        """Cross-entropy of the pixels that count plus w (1 - soft IoU), mean over images (Rahman & Wang 2016):
 
             Σ_i -log p_i(y_i) + w (1 - s(p, y)),     s = `score`
 
-        The first is summed over pixels and averaged over the batch, or the `mean` over the batch's pixels. The second
-        is what a regression energy is trained to tell, without the energy. Or a user's own loss. Scalar.
+        The first term is summed over pixels and averaged over the batch, or the `mean` over the batch's pixels. The
+        second term is the score that a regression energy learns to predict. A user's own loss replaces both. Scalar.
         """
         if self.loss is not None:
             return self.loss(logits, labels, weight=self.sample_weight)
@@ -339,25 +338,27 @@ class BinaryMaskSpace(OutputSpace):
 
 
 def smoothing(size: int, length: float, device: torch.device | str = "cpu") -> Tensor:
-    """A (size, size) with rows of unit norm, a_ij ∝ exp(-(i - j)² / ℓ²): for white noise N, A N Aᵀ has variance 1
-    everywhere and, between (i, j) and (k, l), the correlation (A Aᵀ)_ik (A Aᵀ)_jl, which is exp(-d² / 2ℓ²) away from
-    the edges and a little more beside them."""
+    """A (size, size) with rows of unit norm, a_ij ∝ exp(-(i - j)² / ℓ²).
+
+    For white noise N, A N Aᵀ has variance 1 everywhere. Its correlation between (i, j) and (k, l) is
+    (A Aᵀ)_ik (A Aᵀ)_jl, which is exp(-d² / 2ℓ²) away from the edges and a little more near them.
+    """
     steps = torch.arange(size, device=device, dtype=torch.float32)
     return F.normalize(torch.exp(-(((steps.unsqueeze(1) - steps) / length) ** 2)), dim=1)
 
 
 def _spread(values: Tensor, size: int, shape: tuple[int, ...]) -> Tensor:
-    """A value per patch -> at each of its pixels."""
+    """Copies each patch's value to its pixels."""
     return values.repeat_interleave(size, 2).repeat_interleave(size, 3)[:, :, : shape[0], : shape[1]]
 
 
 def _counted(values: Tensor, mask: Tensor | None) -> Tensor:
-    """`values`, (B, H, W) or (B, S, H, W), with 0 where the mask (B, H, W) does not count."""
+    """`values`, (B, H, W) or (B, S, H, W), with 0 where `mask` (B, H, W) is False."""
     if mask is None:
         return values
     return values.masked_fill(~(mask if values.dim() == 3 else mask.unsqueeze(1)), 0)
 
 
 def _dot(y: Tensor, z: Tensor) -> Tensor:
-    """(B, S, H, W) · (B, H, W) -> (B, S), without a product of their size."""
+    """(B, S, H, W) · (B, H, W) -> (B, S), without a product of that size in memory."""
     return (y.flatten(2) @ z.flatten(1).unsqueeze(2)).squeeze(2)

@@ -1,15 +1,15 @@
 """Label sets over L labels: `logits` and `labels` (B, L); candidates `y` (B, S, L).
 
-From `sparse_from` labels on, candidates are sparse ([`LabelSets`]): nothing of size B x S x L is made, and the host
-reads how wide the sets are.
+From `sparse_from` labels on, candidates are sparse ([`LabelSets`]): no tensor of size B x S x L is made, and the host
+reads the widths of the sets.
 
-A label of a row may be unknown: -1 or NaN in `labels`. With U the unknown labels of a row, every candidate y of that
-row, gold and relaxed output too, holds there one and the same draw of the task-net, without gradient:
+A label of a row may be unknown: -1 or NaN in `labels`. Let U be the unknown labels of a row. At U every candidate y of
+that row, including the gold and the relaxed output, holds the same draw of the task-net, without gradient:
 
     y_j = d_j for j in U,     d_j ~ Bernoulli(σ(z_j)) once per row and step
 
-Candidates of a row then differ at known labels alone, and so do their energies; what stands in the data at U is read
-nowhere. log P, cost, score and task loss are sums over the labels j not in U. The next step has another draw.
+Candidates of a row, and so their energies, then differ only through known labels; the data's values at U are never
+used. log P, cost, score and task loss are sums over the labels j not in U. The next step draws again.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from ..structures.label_sets import LabelSets, dot, total
 from ..task_losses.labels import CrossEntropy, TaskLoss
 from .base import LossTraits, OutputSpace, drawable, mixed_odds, ratio, repeated_bits
 
-# labels: sparse is 3 times as fast at 1000 already (benchmarks/cost/label_scale.json), dense is exact
+# labels: sparse is already 3 times as fast at 1000 (benchmarks/cost/label_scale.json); dense is exact
 SPARSE_FROM = 2000
-UNKNOWN = -1  # in the data, of a label that may be there or not
-ABSENT = -1e4  # a logit whose probability is 0 in float32; half precision holds it
+UNKNOWN = -1  # in the data: the label may be present or absent
+ABSENT = -1e4  # a logit with probability 0 in float32; half precision can hold it
 
 
 class MultiLabelSpace(OutputSpace):
@@ -39,9 +39,9 @@ class MultiLabelSpace(OutputSpace):
 
     Args:
         sparse_from: from this number of labels on, candidates are [`LabelSets`]: sets as lists of labels, exact samples
-            at a cost of their size, and the relaxed output cut to its largest entries.
+            whose cost grows with their size, and the relaxed output cut to its largest entries.
         relaxed_mass: share of Σ_j ŷ_j that a cut output keeps, in (0, 1]; 1 always keeps `relaxed_width` entries.
-        relaxed_width: the most entries that a cut output keeps.
+        relaxed_width: the maximum number of entries of a cut output.
         loss: the task-net's own loss, one of `TASK_LOSSES`; default: cross-entropy.
     """
 
@@ -60,10 +60,10 @@ class MultiLabelSpace(OutputSpace):
         loss: TaskLoss | None = None,
     ):
         if not 0 < relaxed_mass <= 1:
-            raise ValueError(f"`relaxed_mass` is {relaxed_mass}; it is a share, above 0 and at most 1.")
+            raise ValueError(f"`relaxed_mass` is {relaxed_mass}; it must be above 0 and at most 1.")
         self.sparse_from, self.relaxed_mass, self.relaxed_width = sparse_from, relaxed_mass, relaxed_width
         self.loss: Any = loss or CrossEntropy()
-        self.known: Tensor | None = None  # (B, L) bool, and log-odds ±inf of the draws: of one batch, see `holding`
+        self.known: Tensor | None = None  # (B, L) bool, and log-odds ±inf of the draws, for one batch; see `holding`
         self.drawn: Tensor | None = None
 
     @classmethod
@@ -74,8 +74,8 @@ class MultiLabelSpace(OutputSpace):
         return num_labels >= self.sparse_from
 
     def check_loss(self, loss: LossTraits, num_labels: int) -> None:
-        """Raises ValueError for noise on the logits of a sparse label set: every entry would be a number of its own;
-        and for a task-net that looks for the cost of labels that the cut output may not hold."""
+        """Raises ValueError for sparse label sets with noise on the logits, which would make every entry distinct, or
+        with a cost-augmented net, whose cost needs labels that the cut output may lack."""
         if loss.reads_gold and self.is_sparse(num_labels):
             raise ValueError(
                 f"energy_loss={loss.name!r} needs the cost of all {num_labels} labels of the output, but label "
@@ -97,7 +97,7 @@ class MultiLabelSpace(OutputSpace):
         """Logits and labels must both be (B, L).
 
         Raises:
-            ValueError: naming both shapes.
+            ValueError: the message names both shapes.
         """
         if logits.dim() != 2 or logits.shape != labels.shape:
             raise ValueError(
@@ -108,20 +108,20 @@ class MultiLabelSpace(OutputSpace):
             )
 
     def check_values(self, labels: Tensor, where: str) -> None:
-        """Labels must be 0 or 1, or -1 or NaN, which is unknown.
+        """Labels must be 0 or 1, or -1 or NaN for unknown.
 
         Raises:
-            ValueError: naming another value.
+            ValueError: the message names the wrong value.
         """
         wrong = labels[(labels != 0) & (labels != 1) & (labels != UNKNOWN) & ~labels.isnan()]
         if len(wrong):
             raise ValueError(
-                f"`labels` of `{where}` holds {wrong[0].item():g}; a label set is 0 or 1 for each label, or {UNKNOWN} "
-                "for a label that is unknown. Correct these rows, or leave them out."
+                f"`labels` of `{where}` holds {wrong[0].item():g}; expected 0 or 1 for each label, or {UNKNOWN} "
+                "for an unknown label. Correct these rows, or leave them out."
             )
 
     def see(self, labels: Tensor | None) -> None:
-        """Whether labels are unknown, here or in a data set before."""
+        """Notes whether labels are unknown, in this data set or an earlier one."""
         self.unknown_labels = bool(self.unknown_labels or labels is None or not (labels >= 0).all())
 
     def holding(self, logits: Tensor, labels: Tensor, noise: Callable[[], torch.Generator]) -> MultiLabelSpace:
@@ -136,24 +136,24 @@ class MultiLabelSpace(OutputSpace):
         return space
 
     def _known(self, labels: Tensor) -> Tensor | None:
-        """Which labels are known, (B, L) bool; None where all are."""
+        """Which labels are known, (B, L) bool; None if all are."""
         if self.unknown_labels is False:
             return None
         known = labels >= 0  # NaN is not
         return None if self.unknown_labels is None and bool(known.all()) else known
 
     def _held(self, logits: Tensor) -> Tensor:
-        """Logits (B, L) of what all candidates hold at unknown labels, ±inf there."""
+        """Logits (B, L) with ±inf at unknown labels, for the values that all candidates hold there."""
         if self.known is None or self.drawn is None:
             return logits
         return torch.where(self.known, logits, self.drawn)
 
     def _absent(self, logits: Tensor) -> Tensor:
-        """Logits (B, L) of sparse sets that hold no unknown label, -inf there."""
+        """Logits (B, L) with -inf at unknown labels, so that sparse sets hold none of them."""
         return logits if self.known is None else logits.masked_fill(~self.known, -torch.inf)
 
     def _with_drawn(self, sets: LabelSets) -> LabelSets:
-        """Such sets, in one block, with the draws at unknown labels."""
+        """Adds the draws at unknown labels to such sets (one block)."""
         if self.known is None or self.drawn is None:
             return sets
         ((index, value),) = sets.blocks
@@ -164,8 +164,8 @@ class MultiLabelSpace(OutputSpace):
         return LabelSets((block,), sets.num_labels, sets.dropped)
 
     def balance(self, labels: Iterable[Tensor]) -> Tensor:
-        """For `pos_weight`: how many rows lack each label, by how many have it, of those where it is known; 1 of a
-        label that no row has. (L,)"""
+        """For `pos_weight`: the number of rows that lack each label, divided by the number that have it, among rows
+        where it is known; 1 for a label that no row has. (L,)"""
         counts: Any = sum(torch.stack([(part == value).sum(0) for value in (0, 1)]) for part in labels)  # (2, L)
         return torch.where(counts[1] > 0, counts[0] / counts[1].clamp_min(1), torch.ones(()))
 
@@ -173,8 +173,8 @@ class MultiLabelSpace(OutputSpace):
         return (features.shape[0], num_labels)
 
     def gold(self, labels: Tensor) -> tuple[Tensor, Tensor | None]:
-        """(B, L) of 0/1 in any dtype -> float32 (B, L), at unknown labels the draw, or 0 outside a step; and the known
-        labels, (B, L) bool, or None where all are."""
+        """(B, L) of 0/1 in any dtype -> float32 (B, L), with the draw at unknown labels, or 0 outside a step; and the
+        known labels, (B, L) bool, or None if all are known."""
         known = self._known(labels) if self.known is None else self.known
         if known is None:
             return labels.float(), None
@@ -186,7 +186,7 @@ class MultiLabelSpace(OutputSpace):
         return torch.sigmoid(self._held(logits.float()))
 
     def output(self, logits: Tensor) -> Tensor | LabelSets:
-        """ŷ as a candidate, (B, 1, L); sparse: its largest entries alone, see [`truncate`], and all that are drawn."""
+        """ŷ as a candidate, (B, 1, L); sparse: only its largest entries, see [`truncate`], and all drawn labels."""
         if not self.is_sparse(logits.shape[-1]):
             return super().output(logits)
         return self._with_drawn(label_sets.truncate(self._absent(logits), self.relaxed_mass, self.relaxed_width))
@@ -199,7 +199,7 @@ class MultiLabelSpace(OutputSpace):
         return label_sets.concatenate(parts) if isinstance(parts[0], LabelSets) else super().join(parts)
 
     def facts(self, output: Tensor | LabelSets) -> dict[str, Tensor]:
-        """Sparse: the mass Σ ŷ_j that the cut left out, in labels, per row."""
+        """Sparse: the mass Σ ŷ_j that the cut left out of each row, in labels."""
         if not isinstance(output, LabelSets):
             return {}
         assert output.dropped is not None
@@ -225,7 +225,7 @@ class MultiLabelSpace(OutputSpace):
         """sigmoid(logits + N(0, std²)): float32 (B, K, L).
 
         Raises:
-            ValueError: for sparse label sets, as every entry of such a structure is its own.
+            ValueError: for sparse label sets, since noise makes every entry distinct.
         """
         self._refuse_perturbed(logits.shape[-1])
         logits = self._held(logits.float()).unsqueeze(1)
@@ -237,7 +237,7 @@ class MultiLabelSpace(OutputSpace):
         return mixed_odds(self._held(logits.float()), gold, share)
 
     def repeated(self, y: Tensor | LabelSets, mask: Tensor | None = None) -> Tensor:
-        """By the distance of sets; sparse sets by a sum of hashes."""
+        """Compares dense sets by their distance, sparse sets by a sum of hashes."""
         if not isinstance(y, LabelSets):
             return repeated_bits(y)
         key = label_sets.hashes(y)
@@ -254,8 +254,7 @@ class MultiLabelSpace(OutputSpace):
     def log_noise(
         self, logits: Tensor, y: Tensor | LabelSets, mask: Tensor | None = None, *, normalized: bool = False
     ) -> Tensor:
-        """Sparse: Σ_j y_j logit_j alone, unless `normalized`, without the pass over all labels that the constant would
-        cost."""
+        """Sparse, unless `normalized`: only Σ_j y_j logit_j, since the constant would cost a pass over all labels."""
         if isinstance(y, LabelSets) and not normalized:
             return dot(y, _counted(logits.float(), mask))
         return self.log_prob(logits, y, mask)
@@ -263,14 +262,13 @@ class MultiLabelSpace(OutputSpace):
     def score(self, y_hat: Tensor | LabelSets, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """Soft F1 = 2 I / (I + U), I = Σ min(ŷ, y), U = Σ max(ŷ, y) (Gygli et al. 2017; SEAL, footnote 2): (B, S).
 
-        For y in {0, 1}, I = ŷ·y and I + U = Σ ŷ + Σ y, which is what is computed. Two empty label sets score 1.
+        For y in {0, 1}, I = ŷ·y and I + U = Σ ŷ + Σ y; the code computes these. Two empty label sets score 1.
         """
         y = _counted(y, mask)
         return ratio(2 * dot(y_hat, y), _size(y_hat, mask) + y.sum(-1, keepdim=True))
 
     def cost(self, y_hat: Tensor | LabelSets, y: Tensor, kind: str = "f1", mask: Tensor | None = None) -> Tensor:
-        """Δ: `f1` = 1 - soft F1 (SPEN), `l1` = Σ|ŷ - y| (InfNet+), `l1_mean` = the same per label that counts. (B,
-        S)."""
+        """Δ: `f1` = 1 - soft F1 (SPEN), `l1` = Σ|ŷ - y| (InfNet+), `l1_mean` = `l1` per label that counts. (B, S)."""
         self.check_cost(kind)
         if kind == "f1":
             return 1 - self.score(y_hat, y, mask)
@@ -281,15 +279,15 @@ class MultiLabelSpace(OutputSpace):
         return distance / (y.shape[-1] if mask is None else mask.sum(-1, keepdim=True).clamp_min(1))
 
     def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """The chosen task loss. A loss on samples draws them here, from `generator`; without one it is what that loss
-        is evaluated by, cross-entropy. An unknown label becomes an absent one of probability 0, which is right, and so
-        costs nothing in any of these losses and gives no gradient."""
+        """The chosen task loss. A loss on samples draws them here, from `generator`; without a generator, as in
+        evaluation, it is cross-entropy. An unknown label becomes an absent label of probability 0, which has loss 0 and
+        no gradient in any of these losses."""
         known = self._known(labels)
         if known is not None:
             logits, labels = logits.masked_fill(~known, ABSENT), labels.masked_fill(~known, 0)
         samples = None
         if self.loss.draws and generator is not None:
-            loss: Any = self.loss  # one that draws says how many
+            loss: Any = self.loss  # a loss that draws has `num_samples`
             samples = self._sets(logits, loss.num_samples, generator)
         weight = {} if self.sample_weight is None else {"weight": self.sample_weight}
         return self.loss(logits, labels, samples, **weight)
@@ -300,7 +298,7 @@ class MultiLabelSpace(OutputSpace):
 
 
 def _counted(values: Tensor, mask: Tensor | None) -> Tensor:
-    """`values` (B, L) with 0 where the mask does not count."""
+    """`values` (B, L) with 0 where `mask` is False."""
     return values if mask is None else values.masked_fill(~mask, 0)
 
 

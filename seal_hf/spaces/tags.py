@@ -1,7 +1,7 @@
 """Tag sequences: one of C tags for each of T positions; `logits` (B, T, C), `labels` (B, T), candidates (B, S, T, C).
 
-`labels` is -100 where a position does not count: padding, special tokens, the sub-words after a word's first. What
-counts may have holes; what does not count changes nothing here, in any value or gradient.
+`labels` is -100 where a position does not count: padding, special tokens, the sub-words after a word's first. The
+counted positions may have holes; the others affect no value and no gradient here.
 """
 
 from __future__ import annotations
@@ -35,14 +35,13 @@ class TagSequenceSpace(OutputSpace):
 
     Args:
         label_names: the C tags.
-        loss: the task-net's own loss, one of `TAG_TASK_LOSSES`; default: cross-entropy. That of a CRF is also how its
-            outputs are decoded.
-        score: `accuracy` or `span_f1`: what s(ŷ, y) is.
-        constrained: whether decoding keeps to sequences that the tags' scheme (BIO, BIOES) allows.
+        loss: the task-net's own loss, one of `TAG_TASK_LOSSES`; default: cross-entropy. A CRF also decodes its outputs.
+        score: the score s(ŷ, y), `accuracy` or `span_f1`.
+        constrained: True if decoding allows only sequences that are valid in the tags' scheme (BIO, BIOES).
 
     Attributes:
         decoder: how outputs are decided, one of `decoders`; see [`TagDecisions`].
-        decoders: those that these tags and this loss have, the simplest first.
+        decoders: the decoders available for these tags and this loss, simplest first.
     """
 
     name = "tag_sequence"
@@ -51,7 +50,7 @@ class TagSequenceSpace(OutputSpace):
     problem_type = None
     structure_dims = 2
     weights = ("class_weight",)
-    uncounted: tuple[int, ...] = (IGNORED,)  # what labels hold besides ids of tags
+    uncounted: tuple[int, ...] = (IGNORED,)  # label values that are not tag ids
 
     def __init__(
         self,
@@ -85,10 +84,10 @@ class TagSequenceSpace(OutputSpace):
         return space.decided_by(saved if saved in space.decoders else None)  # its CRF may be left out
 
     def decided_by(self, decoder: str | None) -> TagSequenceSpace:
-        """The space with another decoder; itself where that is None or its own.
+        """The space with another decoder; itself if that is None or its own.
 
         Raises:
-            ValueError: these tags, or this task-net, do not have it.
+            ValueError: the decoder is not available for these tags or this task-net.
         """
         if decoder in (None, self.decoder):
             return self
@@ -103,11 +102,11 @@ class TagSequenceSpace(OutputSpace):
     def from_arguments(cls, args: Any, task_net: PreTrainedModel) -> TagSequenceSpace:
         if args.crf_learning_rate is not None and getattr(task_net, "crf", None) is None:
             raise ValueError(
-                "`crf_learning_rate` is set, but the task-net has no CRF. Leave it out, or use task_loss='crf'."
+                "`crf_learning_rate` is set, but the task-net lacks a CRF. Leave it out, or use task_loss='crf'."
             )
         if args.constrained_decoding and scheme_of(_names(task_net)) == "plain":
             raise ValueError(
-                "`constrained_decoding` keeps to the scheme of tags such as B-PER and I-PER, and these tags have none: "
+                "`constrained_decoding` needs tags with a scheme, such as B-PER and I-PER; these tags lack one: "
                 f"{', '.join(_names(task_net)[:5])}. Leave it out."
             )
         loss = TagTaskLoss.from_arguments(args, _names(task_net), getattr(task_net, "crf", None))
@@ -120,7 +119,7 @@ class TagSequenceSpace(OutputSpace):
         """Logits must be (B, T, C) and labels (B, T).
 
         Raises:
-            ValueError: naming both shapes.
+            ValueError: the message names both shapes.
         """
         if logits.dim() != 3 or logits.shape[:2] != labels.shape or logits.shape[2] != len(self.label_names):
             raise ValueError(
@@ -131,10 +130,10 @@ class TagSequenceSpace(OutputSpace):
             )
 
     def check_values(self, labels: Tensor, where: str) -> None:
-        """Labels must be ids of tags, or -100 where a position does not count.
+        """Labels must be tag ids, or -100 where a position does not count.
 
         Raises:
-            ValueError: naming another value.
+            ValueError: the message names the wrong value.
         """
         count = len(self.label_names)
         wrong = labels[(labels >= count) | (labels < 0) & ~torch.isin(labels, labels.new_tensor(self.uncounted))]
@@ -160,13 +159,13 @@ class TagSequenceSpace(OutputSpace):
 
     @torch.no_grad()
     def sample(self, logits: Tensor, num_samples: int, generator: torch.Generator) -> Tensor:
-        """One-hot tags y_t ~ softmax(logits_t), independent, by inversion of the distribution: float32 (B, K, T, C)."""
+        """One-hot tags y_t ~ softmax(logits_t), independent, by inverse transform sampling: float32 (B, K, T, C)."""
         cumulative = self.relax(logits).cumsum(-1)  # (B, T, C)
         batch, length, _ = logits.shape
-        shape = (length, batch, num_samples)  # T first: further padding leaves what the other positions draw as it is
+        shape = (length, batch, num_samples)  # T first: more padding does not change the other positions' draws
         noise = torch.rand(shape, device=logits.device, dtype=cumulative.dtype, generator=generator).transpose(0, 1)
-        noise = noise.contiguous().clamp_min_(torch.finfo(noise.dtype).eps / 2)  # at 0, a first tag of any p is drawn
-        noise *= cumulative[..., -1:]  # whose last value may be a bit off 1
+        noise = noise.contiguous().clamp_min_(torch.finfo(noise.dtype).eps / 2)  # 0 would draw a first tag of any p
+        noise *= cumulative[..., -1:]  # the last value may differ slightly from 1
         tags = torch.searchsorted(cumulative, noise, right=True).clamp_max(logits.shape[-1] - 1)  # (B, T, K)
         return F.one_hot(tags.transpose(1, 2), logits.shape[-1]).to(cumulative.dtype)
 
@@ -175,9 +174,9 @@ class TagSequenceSpace(OutputSpace):
         """softmax(logits + N(0, std²)): float32 (B, K, T, C)."""
         batch, length, tags = logits.shape
         size = length * batch * num_samples * tags
-        whole = size + -size % 16  # fewer than so many at the end would be drawn in another way
+        whole = size + -size % 16  # torch would draw a remainder of fewer than 16 in another way
         noise = torch.randn(whole, device=logits.device, generator=generator)[:size]
-        noise = noise.view(length, batch, num_samples, tags).permute(1, 2, 0, 3)  # drawn T first, as samples are
+        noise = noise.view(length, batch, num_samples, tags).permute(1, 2, 0, 3)  # drawn T first, like samples
         return torch.softmax(at_least_float32(logits).unsqueeze(1) + std * noise, dim=-1)
 
     def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
@@ -187,7 +186,7 @@ class TagSequenceSpace(OutputSpace):
         return torch.where(gold > 0, mixed, own + math.log1p(-share))
 
     def repeated(self, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """By the number of positions at which two sequences agree, which is all of them where they are equal."""
+        """Two sequences are equal if they agree at all positions that count."""
         counted = self._counted(y, mask)
         flat = counted.flatten(2)  # (B, S, T C)
         agree = flat @ flat.transpose(1, 2)  # (B, S, S)
@@ -204,8 +203,8 @@ class TagSequenceSpace(OutputSpace):
         return self.agreement(y_hat, y, mask)
 
     def agreement(self, y_hat: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Soft accuracy, the mean of ŷ_t·y_t over the positions that count, 1 where none does; or the soft F1 of spans,
-        see [`SoftSpanF1`]. (B, S)."""
+        """Soft accuracy, the mean of ŷ_t·y_t over the positions that count, or 1 if no position counts; or the soft F1
+        of spans, see [`SoftSpanF1`]. (B, S)."""
         if self.span_score is not None:
             mask = torch.ones(y.shape[:2], dtype=torch.bool, device=y.device) if mask is None else mask
             return self.span_score(y_hat, y, mask)
@@ -214,8 +213,8 @@ class TagSequenceSpace(OutputSpace):
         return torch.where(size > 0, hits / size.clamp_min(1), torch.ones_like(hits))
 
     def cost(self, y_hat: Tensor, y: Tensor, kind: str = "f1", mask: Tensor | None = None) -> Tensor:
-        """Δ: `f1` = 1 - agreement, `l1` = Σ_t Σ_c |ŷ - y| (InfNet+), in [0, 2 T], `l1_mean` = the same per position
-        that counts. (B, S)."""
+        """Δ: `f1` = 1 - agreement, `l1` = Σ_t Σ_c |ŷ - y| (InfNet+), in [0, 2 T], `l1_mean` = `l1` per position that
+        counts. (B, S)."""
         self.check_cost(kind)
         if kind == "f1":
             return 1 - self.agreement(y_hat, y, mask)
@@ -230,7 +229,7 @@ class TagSequenceSpace(OutputSpace):
         return self.loss(logits, labels, **weight)
 
     def balance(self, labels: Iterable[Tensor]) -> Tensor:
-        """For `class_weight`: N / (C n_c) of N tags that count, n_c of them of tag c, as scikit-learn; 1 of a tag that
+        """For `class_weight`: N / (C n_c) for N counted tags, n_c of them tag c, as in scikit-learn; 1 for a tag that
         no row has. (C,)"""
         size = len(self.label_names)
         counts: Any = sum(torch.bincount(part[part >= 0], minlength=size) for part in labels)
@@ -240,22 +239,22 @@ class TagSequenceSpace(OutputSpace):
         """The attention mask.
 
         Raises:
-            ValueError: tags are decoded together, and the task-net reads sub-words, of which not all have a tag: it has
-                no `reads_words`, which is True of a net whose positions are words.
+            ValueError: tags are decoded together, but the task-net reads sub-words, not all of which have a tag. (A net
+                whose positions are words has `reads_words` = True.)
         """
         if self.decoder != INDEPENDENT and not getattr(task_net, "reads_words", False):
             raise ValueError(
-                "`mask` is missing: the tags of a sentence are decoded together, and which sub-words have one, the "
-                "inputs do not say. Give mask (batch, tokens), True at the first sub-word of each word: where "
-                "`word_ids()` of the tokenizer's output differs from the one before and is not None. A trainer takes "
-                "it from `labels`: 0 there, and -100 elsewhere."
+                "`mask` is missing: the tags of a sentence are decoded together, but the inputs do not say which "
+                "sub-words have a tag. Pass mask (batch, tokens), True at the first sub-word of each word, where "
+                "`word_ids()` of the tokenizer's output is not None and differs from the one before. For a trainer, "
+                "give `labels`: 0 there, and -100 elsewhere."
             )
         mask = inputs.get("attention_mask")
         return None if mask is None else mask.bool()
 
     def decode(self, logits: Tensor, threshold: float = 0.5, mask: Tensor | None = None) -> Tensor:
-        """Tags, int64 (B, T): the likeliest at every position; with a CRF or constraints the likeliest sequence of the
-        positions that count, by Viterbi's algorithm, -100 elsewhere."""
+        """Tags, int64 (B, T): the likeliest at every position. With a CRF or constraints: the likeliest sequence over
+        the positions that count, by Viterbi's algorithm, and -100 elsewhere."""
         if self.decoder == INDEPENDENT:
             return logits.argmax(-1)
         if mask is None:
@@ -284,5 +283,5 @@ class TagSequenceSpace(OutputSpace):
 
 
 def _names(task_net: PreTrainedModel) -> list[str]:
-    names: dict = task_net.config.id2label or {}  # keys are numbers once a configuration is made
+    names: dict = task_net.config.id2label or {}  # a configuration converts the keys to integers
     return [names[i] for i in range(len(names))]

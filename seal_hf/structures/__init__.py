@@ -1,4 +1,4 @@
 """Structured outputs as tensors: sparse label sets, tag sequences and their schemes, linear chains, masks.
 
-Nothing here knows a net, a loss or a file.
+Nothing here knows about nets, losses or files.
 """

@@ -1,15 +1,15 @@
 """Linear chains: exact sums and maxima over all C^T tag sequences of a conditional random field (Lafferty et al. 2001).
 
-The score of a tag sequence y_1 .. y_n with emissions e (T, C) and transitions A (C, C), from row to column, is
+The score of a tag sequence y_1 .. y_n with emissions e (T, C) and transitions A (C, C) from row to column is
 
     s(y) = start[y_1] + Σ_t e_t[y_t] + Σ_{t > 1} A[y_{t-1}, y_t] + end[y_n],     P(y) = exp(s(y) - log Z)
 
 Positions of a batch count where `mask` (B, T) is true. It may have holes (sub-words after a word's first, special
-tokens): the counted positions are neighbours, in their order, and what stands elsewhere has no influence, not even if
-it is NaN. A row without any counted position has one, empty, sequence: score 0, log Z = 0.
+tokens): counted positions are neighbours, in their order. Values elsewhere have no influence, not even NaN. A row
+without counted positions has one sequence, the empty one, with score 0 and log Z = 0.
 
--inf as a transition, start or end forbids; forbidden sequences have probability 0 and no gradient. All is computed in
-float32, or in float64 if the emissions are. Nothing here synchronises with the device, and the only loops are over T.
+A transition, start or end of -inf forbids a sequence, which then has probability 0 and no gradient. Everything is
+computed in float32, or in float64 if the emissions are. Nothing here synchronises with the device; loops are over T.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _prepare(
 
 
 def _logsumexp(x: Tensor, dim: int) -> Tensor:
-    """log Σ exp x; -inf without a gradient, where torch has NaN, if all is -inf."""
+    """log Σ exp x; if all x are -inf, -inf without a gradient (torch's gradient is NaN there)."""
     empty = x.isneginf().all(dim)
     return x.masked_fill(empty.unsqueeze(dim), 0).logsumexp(dim).masked_fill(empty, float("-inf"))
 
@@ -48,7 +48,7 @@ def log_partition(
         start, end: (C,); 0 by default.
 
     Returns:
-        (B,), -inf where every sequence is forbidden.
+        (B,), -inf if every sequence is forbidden.
     """
     if emissions.shape[1] == 0:
         return emissions.sum((1, 2))
@@ -63,9 +63,9 @@ def log_partition(
 def marginals(
     emissions: Tensor, transitions: Tensor, mask: Tensor, start: Tensor | None = None, end: Tensor | None = None
 ) -> Tensor:
-    """P(y_t = c), the gradient of log Z in the emissions: (B, T, C), 0 where nothing counts.
+    """P(y_t = c), the gradient of log Z in the emissions: (B, T, C), 0 at positions that do not count.
 
-    Differentiable where gradients are on and an argument wants one. Arguments as of `log_partition`.
+    Differentiable if gradients are enabled and an argument requires one. Arguments as for `log_partition`.
     """
     arguments = [x for x in (emissions, transitions, start, end) if x is not None]
     differentiable = torch.is_grad_enabled() and any(x.requires_grad for x in arguments)
@@ -88,12 +88,12 @@ def sequence_score(
     """s(y) of tag sequences.
 
     Args:
-        y: tags (B, T) int64, anything where the mask is false; or candidates (B, S, T, C), one-hot or on the simplex,
-            where s is multilinear: the expected score if positions were independent.
-        emissions, transitions, mask, start, end: as of `log_partition`.
+        y: tags (B, T) int64, with any value where the mask is false; or candidates (B, S, T, C), one-hot or on the
+            simplex. On the simplex s is multilinear: the expected score if positions were independent.
+        emissions, transitions, mask, start, end: as for `log_partition`.
 
     Returns:
-        (B,) of tags, (B, S) of candidates; -inf where something forbidden is in the sequence.
+        (B,) for tags, (B, S) for candidates; -inf for a forbidden sequence.
     """
     if emissions.shape[1] == 0:
         return emissions.new_zeros(y.shape[: y.dim() // 2])  # (B,) or (B, S)
@@ -126,9 +126,9 @@ def sequence_score(
 def viterbi(
     emissions: Tensor, transitions: Tensor, mask: Tensor, start: Tensor | None = None, end: Tensor | None = None
 ) -> Tensor:
-    """The tag sequence of the highest score: (B, T) int64, -100 where nothing counts.
+    """The tag sequence with the highest score: (B, T) int64, -100 at positions that do not count.
 
-    Arguments as of `log_partition`. At least one sequence of each length must be allowed, else the tags say nothing.
+    Arguments as for `log_partition`. The result is meaningless if no sequence of a row's length is allowed.
     """
     if emissions.shape[1] == 0:
         return mask.long()
@@ -149,7 +149,7 @@ def viterbi(
 class CRF(nn.Module):
     """A linear-chain conditional random field over a task-net's logits (Lafferty et al. 2001).
 
-    Before training, with zeros, positions are independent and P is that of the logits' softmax.
+    Its parameters start at zero: positions are then independent, and P is the softmax of the logits.
 
     Args:
         num_tags: C.
@@ -162,7 +162,7 @@ class CRF(nn.Module):
         self.end = nn.Parameter(torch.zeros(num_tags))
 
     def forward(self, emissions: Tensor, labels: Tensor) -> Tensor:
-        """-log P(labels), of logits (B, T, C) and labels (B, T), -100 where nothing counts: (B,), at least 0."""
+        """-log P(labels) for logits (B, T, C) and labels (B, T), -100 where a position does not count: (B,), >= 0."""
         mask = labels != IGNORED
         log_z = log_partition(emissions, self.transitions, mask, self.start, self.end)
         return log_z - sequence_score(emissions, self.transitions, labels, mask, self.start, self.end)
@@ -175,10 +175,10 @@ class CRF(nn.Module):
         start: Tensor | float = 0.0,
         end: Tensor | float = 0.0,
     ) -> Tensor:
-        """The likeliest tags (B, T), -100 where nothing counts; `transitions` (C, C), `start` and `end` (C,) are added
-        to the learned ones, such as 0 and -inf of a constrained decoding."""
+        """The likeliest tags (B, T), -100 where a position does not count. `transitions` (C, C), `start` and `end` (C,)
+        are added to the learned ones, such as 0 and -inf for constrained decoding."""
         return viterbi(emissions, self.transitions + transitions, mask, self.start + start, self.end + end)
 
     def marginals(self, emissions: Tensor, mask: Tensor) -> Tensor:
-        """P(y_t = c): (B, T, C), 0 where nothing counts; differentiable."""
+        """P(y_t = c): (B, T, C), 0 at positions that do not count; differentiable."""
         return marginals(emissions, self.transitions, mask, self.start, self.end)

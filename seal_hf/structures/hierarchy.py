@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-CONFIG_KEY = "label_hierarchy"  # of a task-net's config: L lists of ids
+CONFIG_KEY = "label_hierarchy"  # in a task-net's config: L lists of ids
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,10 @@ class Hierarchy:
     """The parents of each of L labels.
 
     Attributes:
-        parents: L tuples of ids, counted from 0; that of a root is empty.
+        parents: L tuples of ids, counted from 0; a root has an empty tuple.
 
     Raises:
-        ValueError: an id outside 0 .. L - 1, or a cycle, with its path.
+        ValueError: an id is outside 0 .. L - 1, or there is a cycle; the message gives its path.
     """
 
     parents: tuple[tuple[int, ...], ...]
@@ -53,7 +53,7 @@ class Hierarchy:
 
     @cached_property
     def order(self) -> np.ndarray:
-        """(L,) ids, parents before their children; of a forest each label directly before its descendants."""
+        """(L,) ids, parents before their children; in a forest, each label directly before its descendants."""
         children: list[list[int]] = [[] for _ in self.parents]
         for label, above in enumerate(self.parents):
             for parent in above:
@@ -70,12 +70,12 @@ class Hierarchy:
 
     @property
     def root(self) -> int | None:
-        """The label that is an ancestor of all others; None if there is none, or only one label."""
+        """The label that is an ancestor of all others; None if no label is, or if there is only one label."""
         roots = [label for label, above in enumerate(self.parents) if not above]
         return roots[0] if len(roots) == 1 < len(self.parents) else None
 
     def raised(self, values: np.ndarray) -> np.ndarray:
-        """(N, L) values: each label gets the highest of its own and its descendants'. Of label sets, their closure."""
+        """(N, L) values: each label gets the highest of its own and its descendants'. For label sets: their closure."""
         columns = np.array(np.asarray(values).T, order="C")
         for label in self.order[::-1]:
             for parent in self.parents[label]:
@@ -83,7 +83,7 @@ class Hierarchy:
         return np.ascontiguousarray(columns.T)
 
     def closed(self, labels: np.ndarray) -> np.ndarray:
-        """(N, L) labels, 1 at each ancestor of a 1; elsewhere as they are, -1 where unknown."""
+        """(N, L) labels with 1 at each ancestor of a 1; all others, also -1 for unknown, are unchanged."""
         return np.where(self.raised(labels > 0), labels.dtype.type(1), labels)
 
     def lowered(self, values: np.ndarray) -> np.ndarray:
@@ -103,7 +103,7 @@ class Hierarchy:
         """The inverse of `as_json`.
 
         Raises:
-            ValueError: it is no list of lists of ids, or no hierarchy.
+            ValueError: `saved` is not a list of lists of ids, or not a hierarchy.
         """
         if not isinstance(saved, list) or not all(_is_ids(above) for above in saved):
             raise ValueError(
@@ -121,7 +121,7 @@ def _is_ids(value: Any) -> bool:
 
 
 def find_cycle(parents: Mapping[Any, Sequence[Any]]) -> list[Any]:
-    """A path from a label over its parents back to itself, `[a, b, a]`; empty if there is none.
+    """A path from a label over its parents back to itself, such as `[a, b, a]`; empty if there is no cycle.
 
     Args:
         parents: label -> its parents.
@@ -142,7 +142,7 @@ def find_cycle(parents: Mapping[Any, Sequence[Any]]) -> list[Any]:
 
 
 def _next_parent(path: dict[Any, Any], done: set[Any]) -> Any:
-    """The next label to look at, back along the path where a label has no parents left; None: the path is done."""
+    """The next label to visit, after going back along the path past labels with no parents left; None at its start."""
     while path:
         last = next(reversed(path))
         for parent in path[last]:
@@ -154,10 +154,10 @@ def _next_parent(path: dict[Any, Any], done: set[Any]) -> Any:
 
 
 def hierarchy_of(config: Any) -> Hierarchy | None:
-    """The hierarchy that the config of a task-net holds, `config.label_hierarchy`; None if it holds none.
+    """The hierarchy in `config.label_hierarchy` of a task-net; None if the config lacks one.
 
     Raises:
-        ValueError: it is no hierarchy, or one of another number of labels.
+        ValueError: it is not a hierarchy, or has another number of labels than the task-net.
     """
     saved = getattr(config, CONFIG_KEY, None)
     if saved is None:
@@ -165,14 +165,14 @@ def hierarchy_of(config: Any) -> Hierarchy | None:
     hierarchy, names = Hierarchy.of_saved(saved), getattr(config, "id2label", None)
     if names and len(names) != len(hierarchy.parents):
         raise ValueError(
-            f"`config.{CONFIG_KEY}` is of {len(hierarchy.parents)} labels, but the task-net has {len(names)}. Remove "
-            "it, or take the hierarchy of these labels."
+            f"`config.{CONFIG_KEY}` has {len(hierarchy.parents)} labels, but the task-net has {len(names)}. Remove "
+            "it, or use the hierarchy of these labels."
         )
     return hierarchy
 
 
 def store_hierarchy(config: Any, hierarchy: Hierarchy | None) -> None:
-    """Write it into the config of a task-net; None removes what is there, which may be of other labels."""
+    """Write the hierarchy into a task-net's config. None removes an earlier one, which may be for other labels."""
     vars(config).pop(CONFIG_KEY, None)
     if hierarchy is not None:
         setattr(config, CONFIG_KEY, hierarchy.as_json())

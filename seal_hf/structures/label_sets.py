@@ -1,12 +1,12 @@
-"""Sparse label sets: candidates over 10⁴ to 10⁶ labels, of which each holds a few.
+"""Sparse label sets: candidates over 10⁴ to 10⁶ labels, each holding only a few.
 
 A candidate row over L labels is either a tensor (B, S, L) or a [`LabelSets`]. Energies, costs and log-probabilities
-need two sums over a set, and these are all that differs between the two:
+need two sums over a set; only these two functions differ between the representations:
 
     dot(y, w)_bs       = Σ_j y_bsj w_bj        a number per label and input: scores, logits, the gold
     sum_rows(y, A)_bs  = Σ_j y_bsj A_j         a row per label: the matrix of the global term
 
-The rest of this file draws and cuts label sets without ever making a tensor of B x K x L.
+The rest of this file draws and cuts label sets without ever making a B x K x L tensor.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-AT_ONCE = 2**16  # labels per part of a sum over all of them, which then needs no memory of its own
-CERTAIN = 40.0  # λ from which P(N = 0) = exp(-λ) is below the rounding of a double
+AT_ONCE = 2**16  # labels per part of a sum over all labels: keeps its memory small
+CERTAIN = 40.0  # from this λ on, P(N = 0) = exp(-λ) is below the rounding of a double
 
 
 @dataclass
 class LabelSets:
-    """S label sets per input, each as the labels that it holds.
+    """S label sets per input, each stored as the labels that it holds.
 
-    Sets of one origin (the output, the gold, the samples) are equally wide and stand in one block; an output of 256
-    labels then does not widen samples of 10.
+    Sets of one origin (the output, the gold, the samples) form one block of one width, so that an output of 256 labels
+    does not widen samples of 10.
 
     Attributes:
-        blocks: pairs of `index` (B, S_i, M_i), int64 in 0..L-1, and `value` (B, S_i, M_i) in [0, 1], where 0 fills up;
+        blocks: pairs of `index` (B, S_i, M_i), int64 in 0..L-1, and `value` (B, S_i, M_i) in [0, 1]; 0 is padding.
             Σ S_i = S. No label occurs twice in a set with a value other than 0.
         num_labels: L.
-        dropped: (B,) mass Σ_j ŷ_j that [`truncate`] left out of the relaxed output; None where nothing was cut.
+        dropped: (B,) mass Σ_j ŷ_j that [`truncate`] left out of the relaxed output; None if nothing was cut.
     """
 
     blocks: tuple[tuple[Tensor, Tensor], ...]
@@ -42,12 +42,12 @@ class LabelSets:
 
     @property
     def shape(self) -> torch.Size:
-        """(B, S, L), as of the dense tensor."""
+        """(B, S, L), as the dense tensor has."""
         batch = self.blocks[0][0].shape[0]
         return torch.Size((batch, sum(index.shape[1] for index, _ in self.blocks), self.num_labels))
 
     def dim(self) -> int:
-        """3, as of the dense tensor."""
+        """3, as the dense tensor has."""
         return 3
 
     @property
@@ -66,7 +66,7 @@ class LabelSets:
         return self.to(torch.float32)
 
     def __getitem__(self, key: tuple[slice, slice]) -> LabelSets:
-        """Some of the candidates, `y[:, columns]` with a slice, as of the dense tensor."""
+        """Some of the candidates, `y[:, a:b]`, as with the dense tensor."""
         rows, columns = key
         if rows != slice(None) or not isinstance(columns, slice) or columns.step not in (None, 1):
             raise TypeError(f"LabelSets take y[:, a:b], a slice of candidates; got y[{rows}, {columns}].")
@@ -80,7 +80,7 @@ class LabelSets:
         return LabelSets(tuple(blocks), self.num_labels, self.dropped)
 
     def compact(self) -> tuple[Tensor, LabelSets]:
-        """The U labels that occur, (U,) ascending, and the same sets over these U labels."""
+        """The U labels that occur, (U,) ascending, and the same sets over only these labels."""
         labels, places = torch.unique(torch.cat([i.flatten() for i, _ in self.blocks]), return_inverse=True)
         parts = places.split([index.numel() for index, _ in self.blocks])
         blocks = tuple((p.view_as(i), value) for p, (i, value) in zip(parts, self.blocks, strict=True))
@@ -96,7 +96,7 @@ class LabelSets:
 
 
 def from_dense(y: Tensor) -> LabelSets:
-    """(B, S, L) -> the labels other than 0. The widest set is read by the host."""
+    """(B, S, L) -> its nonzero entries. The host reads the width of the widest set."""
     batch, sets, num_labels = y.shape
     place, label = y.detach().flatten(0, 1).nonzero(as_tuple=True)  # (N,) which set, ascending; which label
     count = torch.bincount(place, minlength=batch * sets)
@@ -110,7 +110,7 @@ def from_dense(y: Tensor) -> LabelSets:
 
 
 def concatenate(parts: Sequence[LabelSets]) -> LabelSets:
-    """The candidates of all parts side by side, as `torch.cat(parts, dim=1)`."""
+    """The candidates of all parts side by side, like `torch.cat(parts, dim=1)`."""
     dropped = next((part.dropped for part in parts if part.dropped is not None), None)
     return LabelSets(tuple(block for part in parts for block in part.blocks), parts[0].num_labels, dropped)
 
@@ -149,20 +149,20 @@ def total(y: Tensor | LabelSets) -> Tensor:
 
 
 def hashes(y: LabelSets) -> Tensor:
-    """One int64 per set, equal for equal sets (in {0, 1}) and different for others but once in 2⁶⁴: (B, S).
+    """One int64 per set of values in {0, 1}: (B, S). Equal sets have equal hashes; others collide once in 2⁶⁴.
 
-    The sum of a hash of each label (multiplications and shifts of SplitMix64, Steele et al. 2014), in any order.
+    It is the sum of the labels' hashes (multiplications and shifts of SplitMix64, Steele et al. 2014), in any order.
     """
 
     def shifted(label: Tensor) -> Tensor:
-        return (label >> 31) & 0x1FFFFFFFF  # the sign does not move in
+        return (label >> 31) & 0x1FFFFFFFF  # a logical shift: no sign bits come in
 
     def mixed(label: Tensor) -> Tensor:
         for factor in (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15):  # 0xBF58476D1CE4E5B9 and 0x94D049BB133111EB, signed
             label = (label ^ shifted(label)) * factor
         return label ^ shifted(label)
 
-    golden = -0x61C8864680B583EB  # 0x9E3779B97F4A7C15, signed: labels lie far from each other, and none is 0
+    golden = -0x61C8864680B583EB  # 0x9E3779B97F4A7C15, signed: spreads labels far apart, and maps none to 0
     return torch.cat([(mixed((i + 1) * golden) * (value > 0)).sum(-1) for i, value in y.blocks], dim=1)
 
 
@@ -171,13 +171,12 @@ def sample_bernoulli(logits: Tensor, num_samples: int, generator: torch.Generato
     """K exact samples of independent Bernoulli(σ(z_j)) from about Σ_j σ(z_j) random numbers each, not L.
 
     Poisson splitting. Let N_j ~ Poisson(λ_j), independent, with λ_j = -log(1 - σ(z_j)) = softplus(z_j); then
-    P(N_j >= 1) = 1 - exp(-λ_j) = σ(z_j). And independent Poisson counts are the same thing as N ~ Poisson(Λ) events in
-    all, Λ = Σ_j λ_j, each of which falls on label j with probability λ_j / Λ (Kingman 1993, Poisson Processes, §1.2).
-    So: draw N, draw N labels through the inverse of the cumulative sum, and keep each label once. Sums and uniform
-    numbers are doubles, and λ is cut at 40, where 1 - exp(-λ) rounds to 1: rare labels keep their rates to about
-    1e-16 Λ.
+    P(N_j >= 1) = 1 - exp(-λ_j) = σ(z_j). Independent Poisson counts are equivalent to N ~ Poisson(Λ) events in total,
+    Λ = Σ_j λ_j, each of which falls on label j with probability λ_j / Λ (Kingman 1993, Poisson Processes, §1.2). So:
+    draw N, draw N labels through the inverse of the cumulative sum, and keep each label once. Sums and uniform numbers
+    are doubles, and λ is cut at 40, where 1 - exp(-λ) rounds to 1: rare labels keep their rates to about 1e-16 Λ.
 
-    The host reads the largest N and the largest set once each, for the width of the block.
+    The host reads the largest N and the size of the largest set, once each, for the width of the block.
 
     Args:
         logits: (B, L).
@@ -185,7 +184,7 @@ def sample_bernoulli(logits: Tensor, num_samples: int, generator: torch.Generato
         generator: the only source of random numbers.
 
     Raises:
-        ValueError: the sets hold so many labels that sparse samples would cost more than dense ones.
+        ValueError: the sets have so many labels that sparse samples would cost more than dense ones.
     """
     batch, num_labels = logits.shape
     rate = F.softplus(logits.float()).clamp_max_(CERTAIN)
@@ -198,7 +197,7 @@ def sample_bernoulli(logits: Tensor, num_samples: int, generator: torch.Generato
     uniform = torch.rand(shape, dtype=torch.float64, device=logits.device, generator=generator)  # in [0, 1)
     beyond = torch.arange(width, device=logits.device) >= events.unsqueeze(-1)
     place = uniform.masked_fill_(beyond, 1.0).flatten(1) * mean  # beyond the N events: past the last label
-    index = torch.searchsorted(cumulative, place, right=True)  # right: a label of rate 0 has no share
+    index = torch.searchsorted(cumulative, place, right=True)  # right: a label of rate 0 is never drawn
     index = index.view(shape).sort(-1).values
     twice = torch.zeros_like(beyond)
     twice[..., 1:] = index[..., 1:] == index[..., :-1]
@@ -212,8 +211,8 @@ def sample_bernoulli(logits: Tensor, num_samples: int, generator: torch.Generato
 def truncate(logits: Tensor, mass: float, width: int) -> LabelSets:
     """The relaxed output ŷ = σ(z), cut to its largest entries: (B, L) -> sets (B, 1, ·), differentiable in `logits`.
 
-    Each row keeps its largest ŷ_j until they hold the share `mass` of Σ_j ŷ_j, at most `width` of them. What is left
-    out, r = Σ_dropped ŷ_j, stands in `dropped`; [`MultiLabelEnergy.truncation_bound`] says what it can change.
+    Each row keeps its largest ŷ_j until they hold the share `mass` of Σ_j ŷ_j, at most `width` of them. `dropped` is
+    the mass left out, r = Σ_dropped ŷ_j; [`MultiLabelEnergy.truncation_bound`] bounds its effect.
     """
     num_labels = logits.shape[1]
     with torch.no_grad():
@@ -231,8 +230,8 @@ def truncate(logits: Tensor, mass: float, width: int) -> LabelSets:
 def _refuse_crowded(width: int, batch: int, num_samples: int, num_labels: int) -> None:
     if width > num_labels // 8 and batch * num_samples * width > 2**24:
         raise ValueError(
-            f"The task-net draws samples of up to {width} labels out of {num_labels}: sparse sampling costs more than "
-            "dense there. A fresh output layer without bias gives every label the probability 1/2: start its bias at "
-            "the labels' rates (`for_data` does; `from_pretrained(..., label_rates=...)`), or set "
+            f"The task-net draws samples of up to {width} labels out of {num_labels}: sparse sampling would cost more "
+            "than dense. A fresh output layer without bias gives every label the probability 1/2: start its bias at "
+            "the labels' rates (`for_data` or `from_pretrained(..., label_rates=...)`), or set "
             "`sparse_labels_from` above the number of labels to sample densely."
         )

@@ -1,4 +1,4 @@
-"""Tag sequences in a batch: which positions count, and how the counted ones come to stand side by side."""
+"""Tag sequences in a batch: which positions count, and how to pack the counted ones side by side."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ IGNORED = -100  # the label of a position that does not count
 
 
 def pack(mask: Tensor, *tensors: Tensor, dim: int = 1) -> tuple[Tensor, ...]:
-    """Moves the counted positions to the front, in order; the others follow, in order.
+    """Move the counted positions to the front, in order; the others follow, in order.
 
     Args:
         mask: (B, T) bool.
@@ -23,13 +23,13 @@ def pack(mask: Tensor, *tensors: Tensor, dim: int = 1) -> tuple[Tensor, ...]:
 
 
 def unpack(mask: Tensor, packed: Tensor, dim: int = 1, fill: float = 0) -> Tensor:
-    """The inverse of `pack`, where `mask` is that before packing: counted positions return, the others hold `fill`."""
+    """The inverse of `pack`; `mask` is the mask before packing. Positions that do not count get the value `fill`."""
     place = (mask.long().cumsum(1) - 1).clamp_min(0)
     return _take(packed, place, dim).masked_fill(~_beside(mask, packed, dim), fill)
 
 
 def _beside(index: Tensor, x: Tensor, dim: int) -> Tensor:
-    """(B, T) in as many dimensions as `x` has, T at `dim`."""
+    """`index` (B, T), reshaped to as many dimensions as `x`, with T at `dim`."""
     return index.view(index.shape[0], *[1] * (dim - 1), index.shape[1], *[1] * (x.dim() - dim - 1))
 
 
@@ -39,5 +39,5 @@ def _take(x: Tensor, index: Tensor, dim: int) -> Tensor:
 
 
 def at_least_float32(x: Tensor) -> Tensor:
-    """Half precision in float32; float32 and float64 as they are."""
+    """Half precision is cast to float32; float32 and float64 stay."""
     return x.to(torch.promote_types(x.dtype, torch.float32))

@@ -1,13 +1,14 @@
 """Tag schemes: spans of a tag sequence, conversion between schemes, and which tag may follow which.
 
-Three schemes. `plain`: every tag stands for itself (parts of speech). `bio` (IOB2): `B-X` begins a span of type X,
-`I-X` goes on, `O` is outside. `bioes`: as well `E-X` ends a span of several words and `S-X` is a span of one word.
+There are three schemes. `plain`: every tag stands for itself (parts of speech). `bio` (IOB2): `B-X` begins a span of
+type X, `I-X` continues it, `O` is outside. `bioes`: in addition, `E-X` ends a span of several words and `S-X` is a span
+of one word.
 
-A span is `(type, start, end)`, its words are `start .. end - 1`. Tag sequences have two readings:
+A span is `(type, start, end)`; its words are `start .. end - 1`. Tag sequences have two readings:
 
-* *strict*, that of seqeval's `mode="strict"`: a span counts only where it is well-formed; stray tags are outside.
-* *lenient*, that of CoNLL's `conlleval` and of seqeval without a scheme: a span begins also where the tag before cannot
-  be gone on from. On IOB1, where `B-X` stands only between two touching spans of one type, it is the definition.
+* *strict*, as seqeval's `mode="strict"`: a span counts only if it is well-formed; stray tags are outside.
+* *lenient*, as CoNLL's `conlleval` and seqeval without a scheme: a span also begins at a tag that cannot continue the
+  one before it. This reading defines IOB1, in which `B-X` stands only between two touching spans of one type.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from typing import NamedTuple
 import numpy as np
 
 SCHEMES = ("plain", "bio", "bioes")
-CORE_ROLE = re.compile(r"(?:ARG|A)[0-5A]")  # PropBank: ARG0 .. ARG5 and ARGA, of CoNLL-2005 A0 .. A5 and AA
-PREDICATE = "V"  # of semantic roles: given, not predicted, so that its spans do not count
+CORE_ROLE = re.compile(r"(?:ARG|A)[0-5A]")  # PropBank: ARG0 .. ARG5 and ARGA; CoNLL-2005: A0 .. A5 and AA
+PREDICATE = "V"  # in semantic roles the predicate is given, not predicted, so that its spans do not count
 _BILOU = {"L": "E", "U": "S"}  # BILOU is BIOES in other letters
 
 
 class Span(NamedTuple):
-    """Words `start .. end - 1` (counting from 0) are of `type`."""
+    """Words `start .. end - 1` (counting from 0) have type `type`."""
 
     type: str
     start: int
@@ -53,9 +54,9 @@ def split_tag(tag: str) -> tuple[str, str]:
 
 
 def scheme_of(tag_names: Iterable[str]) -> str:
-    """`bio` or `bioes` where all names are `O` or prefix-type, and some are; `plain` otherwise.
+    """`bio` or `bioes` if all names are `O` or prefix-type, and at least one is prefix-type; otherwise `plain`.
 
-    Names of a whole label list, not of a single sentence: `B-X I-X` alone would be BIO, and is half of BIOES too.
+    Give the names of a whole label list, not of one sentence: `B-X I-X` alone is BIO, but also a part of BIOES.
     BILOU counts as `bioes`, IOB1 as `bio`: [`convert`] reads both.
     """
     names = set(tag_names) - {"O"}
@@ -65,7 +66,7 @@ def scheme_of(tag_names: Iterable[str]) -> str:
 
 
 def given_types(tag_names: Iterable[str]) -> set[str]:
-    """The types of spans that are given, not predicted: `V` where there are core roles beside it."""
+    """The types of spans that are given, not predicted: `V` if the tags also have core roles."""
     kinds = {split_tag(name)[1] for name in tag_names}
     return {PREDICATE} & kinds if any(map(CORE_ROLE.fullmatch, kinds)) else set()
 
@@ -75,8 +76,9 @@ def spans(tags: Sequence[str], scheme: str, *, strict: bool = True) -> list[Span
 
     Args:
         tags: T names.
-        scheme: `bio` or `bioes`, which BILOU counts as.
-        strict: the strict reading; else the lenient one, the same for both schemes. See the module.
+        scheme: `bio` or `bioes`; BILOU counts as `bioes`.
+        strict: True for the strict reading, False for the lenient one, which is the same for both schemes. See the
+            module's docstring.
 
     Raises:
         ValueError: an unknown scheme, or `plain`, which has no spans.
@@ -100,7 +102,7 @@ def spans(tags: Sequence[str], scheme: str, *, strict: bool = True) -> list[Span
 
 
 def encode(found: Iterable[Span], length: int, scheme: str) -> list[str]:
-    """Spans, which must not overlap, as `length` tags of `bio` or `bioes`; the inverse of [`spans`]."""
+    """Non-overlapping spans as `length` tags in `bio` or `bioes`; the inverse of [`spans`]."""
     tags = ["O"] * length
     for kind, start, end in found:
         tags[start:end] = [f"B-{kind}"] + [f"I-{kind}"] * (end - start - 1)
@@ -110,9 +112,9 @@ def encode(found: Iterable[Span], length: int, scheme: str) -> list[str]:
 
 
 def convert(tags: Sequence[str], scheme: str) -> list[str]:
-    """A sequence of IOB1, BIO, BIOES or BILOU as well-formed `bio` or `bioes`, by the lenient reading.
+    """Convert IOB1, BIO, BIOES or BILOU tags to well-formed `bio` or `bioes`, by the lenient reading.
 
-    A well-formed sequence keeps its spans exactly; of another one, every tagged word stays in a span of its type.
+    A well-formed sequence keeps its spans exactly. In any other, every tagged word stays in a span of its type.
     """
     return encode(spans(tags, "bioes", strict=False), len(tags), scheme)
 
@@ -120,14 +122,14 @@ def convert(tags: Sequence[str], scheme: str) -> list[str]:
 def allowed_transitions(tag_names: Sequence[str]) -> Transitions:
     """Well-formed sequences over a label list, for constrained decoding.
 
-    BIO: `I-X` needs `B-X` or `I-X` before it. BIOES: as well, a span that `B-X` begins must go on to its `E-X`. Plain:
-    everything is allowed. A sequence is allowed exactly when encoding its strict spans gives it back.
+    BIO: `I-X` needs `B-X` or `I-X` before it. BIOES: in addition, a span that `B-X` begins must continue to its `E-X`.
+    Plain: everything is allowed. A sequence is allowed if and only if encoding its strict spans gives it back.
     """
     scheme, number = scheme_of(tag_names), len(tag_names)
     if scheme == "plain":
         return Transitions(np.ones((number, number), bool), np.ones(number, bool), np.ones(number, bool))
     prefixes, kinds = (np.array(parts) for parts in zip(*map(split_tag, tag_names), strict=True))
-    goes_on = np.isin(prefixes, ["I", "E", "L"])  # has a tag of its span before it
+    goes_on = np.isin(prefixes, ["I", "E", "L"])  # continues the span of the tag before it
     may_go_on = np.isin(prefixes, ["B", "I"])
     must_go_on = may_go_on & (scheme == "bioes")
     same = kinds[:, None] == kinds[None, :]
@@ -136,7 +138,7 @@ def allowed_transitions(tag_names: Sequence[str]) -> Transitions:
 
 
 def is_well_formed(tags: Sequence[str], scheme: str) -> bool:
-    """True where the strict reading loses nothing; always for `plain`."""
+    """True if the strict reading loses nothing; always True for `plain`."""
     if scheme == "plain":
         return True
     letters = [_BILOU.get(tag[0], tag[0]) + tag[1:] if tag[1:2] == "-" else tag for tag in tags]

@@ -1,6 +1,6 @@
-"""Task losses: what the task-net minimises by itself, of label sets (`labels.py`) and of tag sequences (`tags.py`).
+"""Task losses, the task-net's own losses: for label sets (`labels.py`) and for tag sequences (`tags.py`).
 
-Those of masks stand with their space, `spaces/masks.py`.
+Those for masks are in their space, `spaces/masks.py`.
 """
 
 from .labels import TASK_LOSSES, TaskLoss

@@ -1,10 +1,10 @@
-"""Task losses: what the task-net minimises by itself, each equation once, beside its source.
+"""Task losses for label sets: the task-net's own losses, each with its equation and source.
 
 Notation: logits s_j, probabilities p_j = σ(s_j), labels y_j in {0, 1}, for one input over L labels. A loss maps logits
-(B, L) and labels (B, L) to a scalar, the mean over the batch of a sum over labels; ZLPR and the ranking loss have one
-term per input instead, and beside them λ1 is searched anew. All is computed from float32 logits, never from
-probabilities, and stays finite for any logit. A label that is certainly right costs nothing, in value and gradient:
-spaces say so of unknown ones.
+(B, L) and labels (B, L) to a scalar, the mean over the batch of a sum over labels. ZLPR and the ranking loss have one
+term per input instead; search λ1 again with them. All losses are computed from float32 logits, never from
+probabilities, and stay finite for any logit. A label that is certainly right has loss 0 and gradient 0; spaces use that
+for unknown labels.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TaskLoss(Options):
         """The loss that [`SealTrainingArguments`] name, with their options.
 
         Raises:
-            ValueError: a `task_loss` that label sets do not have.
+            ValueError: `task_loss` is unknown for label sets.
         """
         if args.task_loss not in TASK_LOSSES:
             raise ValueError(
@@ -55,16 +55,16 @@ class TaskLoss(Options):
         """Logits and 0/1 labels (B, L) -> scalar.
 
         Args:
-            samples: (B, K, L), without gradient, where the loss `draws`.
-            weight: (B,), w_i of the rows in the mean Σ_i w_i ℓ_i / B; default: 1.
+            samples: (B, K, L), without gradient; for a loss that `draws`.
+            weight: (B,), the row weights w_i in the mean Σ_i w_i ℓ_i / B; default: 1.
         """
         return mean(self.per_example(logits.float(), labels.float()), weight)
 
     def weigh(self, weights: dict[str, Tensor]) -> None:
-        """Take weights of labels, see [`LabelwiseLoss`].
+        """Set weights of the labels, see [`LabelwiseLoss`].
 
         Raises:
-            ValueError: a loss that is no sum over labels.
+            ValueError: the loss is not a sum over labels.
         """
         refuse(weights, type(self).__name__)
 
@@ -74,12 +74,12 @@ class TaskLoss(Options):
 
 
 class LabelwiseLoss(TaskLoss):
-    """A sum over labels, which may have weights (as `pos_weight` and `weight` of torch's `BCEWithLogitsLoss`):
+    """A sum over labels with optional weights (like `pos_weight` and `weight` of torch's `BCEWithLogitsLoss`):
 
         Σ_j w_j (1 + (w⁺_j - 1) y_j) ℓ_j,     w, w⁺ >= 0, 1 by default
 
     Attributes:
-        pos_weight: (L,) w⁺, of labels where they are present.
+        pos_weight: (L,) w⁺, of present labels.
         label_weight: (L,) w.
     """
 
@@ -94,7 +94,7 @@ class LabelwiseLoss(TaskLoss):
     def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
         losses = self.per_label(logits, labels)
         if self.pos_weight is not None:
-            self.pos_weight = self.pos_weight.to(logits.device)  # which it is from then on
+            self.pos_weight = self.pos_weight.to(logits.device)  # moved once
             losses = losses * torch.where(labels > 0.5, self.pos_weight, 1.0)
         if self.label_weight is not None:
             self.label_weight = self.label_weight.to(logits.device)
@@ -114,7 +114,7 @@ class CrossEntropy(LabelwiseLoss):
 
 @dataclass
 class Focal(LabelwiseLoss):
-    """Focal loss (Lin et al. 2017, Eq. 4, without its class weight α): labels that are decided already count little.
+    """Focal loss (Lin et al. 2017, Eq. 4, without its class weight α): well-classified labels count little.
 
     -Σ_j (1 - q_j)^γ log q_j,     q_j = p_j where y_j = 1, else 1 - p_j
     """
@@ -128,17 +128,17 @@ class Focal(LabelwiseLoss):
 
 @dataclass
 class Asymmetric(LabelwiseLoss):
-    """Asymmetric loss (Ridnik, Ben-Baruch et al. 2021): the many negatives are focused, and shifted by m.
+    """Asymmetric loss (Ridnik, Ben-Baruch et al. 2021): the many negatives are focused and shifted by m.
 
         -Σ_j y_j (1 - p_j)^γ+ log p_j + (1 - y_j) r_j^γ- log(1 - r_j),     r_j = max(p_j - m, 0)
 
-    The gradient is that of this equation; the authors' code takes the focusing weights for constants unless told
-    otherwise. Its default is γ+ = 1, ours 0.
+    The gradient is that of this equation; the authors' code by default treats the focusing weights as constants. Its
+    default is γ+ = 1, ours 0.
     """
 
     gamma_negative: float = option(4.0, least=0)  # γ-
     gamma_positive: float = option(0.0, least=0)  # γ+
-    clip: float = option(0.05, least=0, below=1)  # m: negatives of a probability up to m count nothing
+    clip: float = option(0.05, least=0, below=1)  # m: negatives with probability at most m have loss 0
 
     def per_label(self, logits: Tensor, labels: Tensor) -> Tensor:
         log_p, log_q = F.logsigmoid(logits), F.logsigmoid(-logits)
@@ -156,8 +156,8 @@ class ZLPR(TaskLoss):
 
         log(1 + Σ_{j: y_j = 0} e^{s_j}) + log(1 + Σ_{i: y_i = 1} e^{-s_i})
 
-    It is log(1 + Σ e^{s_b - s_a}) over all pairs where a must stand above b: positives above 0 above negatives. One
-    term per input, where the others have one per label.
+    It is log(1 + Σ e^{s_b - s_a}) over all pairs in which a must rank above b: positives above 0, 0 above negatives. It
+    has one term per input, where other losses have one per label.
     """
 
     def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
@@ -174,9 +174,9 @@ class Ranking(CrossEntropy):
 
         -log [ exp s(y*) / Σ_{k=0..K} exp s(y_k) ],   s(y) = Σ_j log P(y_j | x),   y_0 = y*,  y_1 .. y_K ~ P(· | x)
 
-    s alone, without the noise term of Eq. 8, as the authors' code has it: s - log P would be 0 for every candidate.
-    Gradients flow through s, not through the draw. One term per input. Without samples, which is how the evaluation
-    calls it, it is cross-entropy.
+    As in the authors' code, it uses s alone, without the noise term of Eq. 8: s - log P would be 0 for every candidate.
+    Gradients flow through s, not through the draw. It has one term per input. Without samples, as in evaluation, it is
+    cross-entropy.
     """
 
     num_samples: int = option(20, least=1)  # K, the label sets per input

@@ -1,8 +1,8 @@
-"""Task losses of tag sequences: what a tagging task-net minimises by itself, each equation once, beside its source.
+"""Task losses for tag sequences: a tagging task-net's own losses, each with its equation and source.
 
-A loss maps logits (B, T, C) and labels (B, T) of tag numbers, -100 where a position does not count, to a scalar: summed
-over the counted positions, mean over the batch, so that λ1 means the same beside each of them. All is computed in
-float32, or in float64 if the logits are, and what stands at positions that do not count has no influence.
+A loss maps logits (B, T, C) and labels (B, T) to a scalar. Labels are tag ids, -100 where a position does not count.
+The loss is a sum over counted positions and a mean over the batch, so that λ1 means the same with each loss. All
+computations are in float32, or in float64 if the logits are. Positions that do not count have no influence.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from ..utils.options import Options, option
 from .own import mean, refuse
 
 BEGINS = ("B", "S", "U")  # prefixes of a span's first word
-LEAST = 1e-6  # the authors' floor of 1 - B_X(j), whose log is taken
+LEAST = 1e-6  # the authors' lower bound of 1 - B_X(j) before the log
 
 
 @dataclass(eq=False)
 class TagTaskLoss(Options):
-    """Base class. The fields of a loss are its options, but for those of the task-net.
+    """Base class. The fields of a loss are its options, except these two, which come from the task-net.
 
     Attributes:
         tags: the C names of the tags, as in `config.id2label`.
-        crf: the transitions that `crf` trains, a part of the task-net.
+        crf: the transitions that `crf` trains; a part of the task-net.
     """
 
     tags: Sequence[str] = ()
@@ -39,10 +39,10 @@ class TagTaskLoss(Options):
 
     @classmethod
     def from_arguments(cls, args: Any, tags: Sequence[str], crf: CRF | None = None) -> TagTaskLoss:
-        """The loss that [`SealTrainingArguments`] name, with its options, for a task-net of these tags.
+        """The loss that [`SealTrainingArguments`] name, with its options, for a task-net with these tags.
 
         Raises:
-            ValueError: a `task_loss` that tag sequences do not have, or that this task-net cannot have.
+            ValueError: `task_loss` is unknown for tag sequences, or does not suit this task-net.
         """
         if args.task_loss not in TAG_TASK_LOSSES:
             raise ValueError(
@@ -61,10 +61,10 @@ class TagTaskLoss(Options):
         return mean(self.per_example(at_least_float32(logits), labels), weight)
 
     def weigh(self, weights: dict[str, Tensor]) -> None:
-        """Take weights of tags.
+        """Set class weights of the tags.
 
         Raises:
-            ValueError: a loss that is no sum over positions, or weights of labels.
+            ValueError: the loss is not a sum over positions, or the weights are for labels.
         """
         refuse(weights, type(self).__name__)
 
@@ -74,10 +74,10 @@ class TagTaskLoss(Options):
 
 
 class TagCrossEntropy(TagTaskLoss):
-    """Cross-entropy, -Σ_t w(y_t) log p_t(y_t), as torch's with a `weight`.
+    """Cross-entropy, -Σ_t w(y_t) log p_t(y_t), like torch's with a `weight`.
 
     Attributes:
-        class_weight: (C,) w >= 0, by default 1.
+        class_weight: (C,) w >= 0; default: 1.
     """
 
     also_reads = ("class_weight",)
@@ -86,7 +86,7 @@ class TagCrossEntropy(TagTaskLoss):
     def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
         logits = logits.masked_fill((labels == IGNORED).unsqueeze(2), 0)
         if self.class_weight is not None:
-            self.class_weight = self.class_weight.to(logits)  # which it is from then on
+            self.class_weight = self.class_weight.to(logits)  # moved once
         options: Any = {"weight": self.class_weight, "ignore_index": IGNORED, "reduction": "none"}
         return F.cross_entropy(logits.transpose(1, 2), labels, **options).sum(1)
 
@@ -98,14 +98,14 @@ class CRFLoss(TagTaskLoss):
     """The negative log-likelihood of a linear chain, -log P(y), see [`CRF`] (Lafferty et al. 2001).
 
     Raises:
-        ValueError: without a CRF, or with one of another number of tags.
+        ValueError: the CRF is missing, or has another number of tags.
     """
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.crf is None:
             raise ValueError(
-                "task_loss='crf' trains transitions between tags, and this task-net has no CRF. Take a task-net with "
+                "task_loss='crf' trains transitions between tags, but this task-net lacks a CRF. Use a task-net with "
                 "one, or choose cross_entropy."
             )
         if self.tags and len(self.tags) != len(self.crf.start):
@@ -123,13 +123,13 @@ class UniqueRoles(TagCrossEntropy):
 
         -Σ_t log p_t(y_t) + w Σ_X Σ_i [ log B_X(i) - min_{j ≠ i} log(1 - B_X(j)) ]_+
 
-    X are the core roles and B_X(i) is the probability that an argument of role X begins at i: p_i(B-X), and where tags
-    say so p_i(B-X) + p_i(S-X). It is the rule "if X begins at i, then at no other j" under the product t-norm's
-    implication and Gödel's conjunction. As in the authors' code 1 - B_X(j) is at least 1e-6, which keeps it finite.
-    One row is one predicate.
+    X are the core roles. B_X(i) is the probability that an argument of role X begins at i: p_i(B-X), or
+    p_i(B-X) + p_i(S-X) if the scheme has S-X. The second term is the rule "if X begins at i, then at no other j" under
+    the product t-norm's implication and Gödel's conjunction. As in the authors' code, 1 - B_X(j) is at least 1e-6,
+    which keeps the term finite. One row is one predicate.
 
     Raises:
-        ValueError: where no tag begins a core role.
+        ValueError: no tag begins a core role.
     """
 
     unique_roles_weight: float = option(1.0, least=0)  # w
@@ -143,8 +143,8 @@ class UniqueRoles(TagCrossEntropy):
                 found.setdefault(role, []).append(number)
         if not found:
             raise ValueError(
-                "task_loss='unique_roles' is about tags that begin a core role, such as B-ARG0 or B-A0, and there is "
-                f"none among {', '.join(self.tags) or 'no tags'}. Choose cross_entropy or crf."
+                "task_loss='unique_roles' needs tags that begin a core role, such as B-ARG0 or B-A0; found only "
+                f"{', '.join(self.tags) or 'no tags'}. Choose cross_entropy or crf."
             )
         width, nothing = max(map(len, found.values())), len(self.tags)
         self.begins = torch.tensor([tags + [nothing] * (width - len(tags)) for tags in found.values()])  # (X, 1 or 2)

@@ -1,1 +1,1 @@
-"""What any part of the package may use: options, messages, files, noise, states of nets, versions of libraries."""
+"""Tools for every part of the package: options, messages, files, noise, states of nets, versions of libraries."""

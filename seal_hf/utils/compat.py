@@ -9,14 +9,14 @@ from transformers import PreTrainedModel, TrainingArguments
 
 TRANSFORMERS = tuple(int(part) for part in transformers.__version__.split(".")[:2])  # (major, minor)
 
-# The argument `fsdp` of 4.57 has no version and gives FSDP1, whatever `fsdp_config` says; remove with transformers 4.
+# In 4.57 the argument `fsdp` always means FSDP1, whatever `fsdp_config` says; remove with transformers 4.
 FSDP_ARGUMENT_IS_FSDP1 = TRANSFORMERS < (5, 0)
-# Arguments of 4.57 that 5 has under another name, which recipes may use on both; remove with transformers 4.
+# Arguments that 5 renamed: old name -> new name. Recipes may use the old name on both; remove with transformers 4.
 RENAMED_ARGUMENTS = {"warmup_ratio": "warmup_steps"} if TRANSFORMERS >= (5, 0) else {}
 
 
 def with_later_names(args: TrainingArguments) -> dict[str, Any]:
-    """The Trainer's arguments, with those of 4.57 under the names and values of 5 too; remove with transformers 4."""
+    """The Trainer's arguments; those of 4.57 also under the names and values of 5. Remove with transformers 4."""
     values = dict(vars(args))
     if TRANSFORMERS < (5, 0):
         values["warmup_steps"] = values["warmup_steps"] or values["warmup_ratio"] or 0
@@ -28,8 +28,8 @@ def with_later_names(args: TrainingArguments) -> dict[str, Any]:
 def enable_gradient_checkpointing(net: PreTrainedModel) -> None:
     """Recompute the layers of `net` in the backward instead of keeping their activations.
 
-    Without the hook that makes the embeddings' output require a gradient: only reentrant checkpointing needs it, and it
-    would send every gradient of a frozen net through all of its layers.
+    The hook that makes the embeddings' output require a gradient is left out: only reentrant checkpointing needs it,
+    and it would send every gradient of a frozen net through all of its layers.
     """
     if TRANSFORMERS >= (5, 23):  # renamed, and it sets the hook; remove the other branch with older lines
         net.activation_checkpointing_enable({"use_reentrant": False})
@@ -39,8 +39,11 @@ def enable_gradient_checkpointing(net: PreTrainedModel) -> None:
 
 
 def image_processor_class() -> type:
-    """The image processor of masks that needs no torchvision: transformers 5 gives it a name of its own, and warns
-    where it falls back to it; remove with transformers 4. Saved, both have the name that both lines read."""
+    """The image processor for masks that works without torchvision.
+
+    transformers 5 gives it a separate name and warns if it falls back to it; remove with transformers 4. Both classes
+    are saved under the name that both lines read.
+    """
     try:
         from transformers.models.segformer.image_processing_pil_segformer import SegformerImageProcessorPil
     except ImportError:

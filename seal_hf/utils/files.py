@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str], shared: bool = False) -> Iterator[Path]:
-    """Gives a path beside `path` to write to, and moves the file there when the block ends; its folder is made.
+    """Yield a path beside `path` to write to, and rename it to `path` when the block ends. The folder is made.
 
-    A block that is cut off leaves `path` as it was. `shared`: other processes may be writing the same file.
+    If the block is interrupted, `path` stays as it was. `shared`: other processes may be writing the same file.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What messages to users have in common: the known name that is most like an unknown one, options of something else."""
+"""Helpers for messages to users: suggest a known name, refuse options that belong to something else."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like `name`, if one is close."""
+    """The known name most similar to `name`; None if no name is close."""
     return next(iter(difflib.get_close_matches(name, list(known), 1, 0.6)), None)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """` Did you mean 'x'?`, or nothing where no known name is close."""
+    """` Did you mean 'x'?`, or an empty string if no known name is close."""
     close = closest(name, known)
     return f" Did you mean {close!r}?" if close else ""
 
 
 def check_unread(kwargs: Mapping[str, Any], net: str) -> None:
-    """Raise ValueError for what only `from_pretrained` reads, where a fresh net is built without it."""
+    """Raise ValueError for an option that only `from_pretrained` reads when a fresh net is built."""
     given = [name for name, value in kwargs.items() if value is not None]
     if given:
         raise ValueError(
@@ -29,18 +29,18 @@ def check_unread(kwargs: Mapping[str, Any], net: str) -> None:
 
 
 def check_owner(options: Mapping[str, Any], owner: str, found: str) -> None:
-    """Raise ValueError for an option of one kind of net, or data, where another is there.
+    """Raise ValueError for an option of one kind of net or data when another kind is used.
 
     Args:
-        options: their values; None, False and what is empty are not set.
-        owner: whose options they are, such as "a BiLSTM".
-        found: a clause that says what is there, such as "the task-net is a BiLSTM".
+        options: name -> value; None, False and empty values count as not set.
+        owner: what the options belong to, such as "a BiLSTM".
+        found: a clause that says what is used instead, such as "the task-net is a BiLSTM".
     """
     given = [name for name, value in options.items() if value not in (None, False, "", [])]
     if given:
-        raise ValueError(f"`{given[0]}` is of {owner}, but {found}. Leave it out.")
+        raise ValueError(f"`{given[0]}` is for {owner}, but {found}. Leave it out.")
 
 
 def few(words: Sequence[str], shown: int = 8) -> str:
-    """The first of many, with commas between."""
+    """The first `shown` words, joined by commas; ends with `...` if there are more."""
     return ", ".join(words[:shown]) + (", ..." if len(words) > shown else "")

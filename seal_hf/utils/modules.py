@@ -1,4 +1,4 @@
-"""Nets in another state for a while: frozen, without noise, without new statistics, with second derivatives."""
+"""Nets in a temporary state: frozen, without noise, without new statistics, with second derivatives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BATCH_NORM = nn.modules.batchnorm._BatchNorm
 
 @contextlib.contextmanager
 def frozen(net: Net) -> Iterator[Net]:
-    """Inside, no parameter of `net` takes a gradient (gradients still flow through it to its inputs)."""
+    """Inside, no parameter of `net` gets a gradient; gradients still flow through `net` to its inputs."""
     trainable = [p for p in net.parameters() if p.requires_grad]
     for p in trainable:
         p.requires_grad_(False)
@@ -29,7 +29,8 @@ def frozen(net: Net) -> Iterator[Net]:
 
 
 def train_mode(net: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
-    """As the Trainer before its step: the net, and an optimizer whose weights have another mode, such as an average."""
+    """Put the net in training mode, as the Trainer does before a step, and so an optimizer that has modes (one that
+    averages weights)."""
     net.train()
     if callable(train := getattr(optimizer, "train", None)):
         train()
@@ -37,8 +38,8 @@ def train_mode(net: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
 
 @contextlib.contextmanager
 def keeping_statistics(net: Net) -> Iterator[Net]:
-    """Inside, batch normalisation in training mode works as ever, but its running statistics, and the number of batches
-    that they are of, stay as they are."""
+    """Inside, batch normalisation in training mode works as usual, but its running statistics and batch count do not
+    change."""
     layers = [module for module in net.modules() if isinstance(module, BATCH_NORM) and module.track_running_stats]
     for layer in layers:
         layer.track_running_stats = False
@@ -51,9 +52,11 @@ def keeping_statistics(net: Net) -> Iterator[Net]:
 
 @contextlib.contextmanager
 def evaluating(net: Net) -> Iterator[Net]:
-    """Inside, `net` is in evaluation mode, so that it draws no noise, but is otherwise the function that is trained:
-    batch normalisation in training mode goes on by the statistics of the batch, its running ones staying as they are,
-    and so does a module that says `noiseless_training`: it draws nothing, but does something else in evaluation mode.
+    """Inside, `net` draws no noise but is otherwise the function that is trained.
+
+    Its modules are in evaluation mode, with two exceptions. Batch normalisation in training mode still uses the batch's
+    statistics, and its running statistics do not change. A module with `noiseless_training` stays in training mode: it
+    draws no noise there, but computes something else in evaluation mode.
     """
     training = [module for module in net.modules() if module.training]
     for module in training:
@@ -68,11 +71,11 @@ def evaluating(net: Net) -> Iterator[Net]:
 
 @contextlib.contextmanager
 def second_order(net: Net) -> Iterator[Net]:
-    """Inside, a forward of `net` is one function of its inputs and parameters that has second derivatives: without
-    noise (see `evaluating`), in the precision it is given, and by kernels whose own backward can be differentiated.
+    """Inside, the forward of `net` is a deterministic function of inputs and parameters that has second derivatives.
 
-    Fused attention has no second derivative; cuDNN's recurrent nets have none, and in evaluation mode not even a first
-    one; oneDNN's have no forward-mode derivative. Only the forward chooses kernels: a backward may run outside.
+    It draws no noise (see `evaluating`), runs without autocast, and uses kernels whose backward is differentiable.
+    Fused attention lacks a second derivative. cuDNN's recurrent nets lack one too, and in evaluation mode even a first
+    one; oneDNN's lack forward-mode derivatives. Only the forward chooses kernels, so a backward may run outside.
     """
     device = next(net.parameters()).device.type
     recurrent = any(isinstance(module, nn.RNNBase) for module in net.modules())
@@ -83,8 +86,8 @@ def second_order(net: Net) -> Iterator[Net]:
 
 @contextlib.contextmanager
 def without_fused_recurrence() -> Iterator[None]:
-    """Inside, recurrent nets use neither cuDNN nor oneDNN. The libraries' own `flags` would reset their precision
-    too."""
+    """Inside, recurrent nets use neither cuDNN nor oneDNN. The libraries' own `flags` would also reset their
+    precision."""
     libraries: tuple[Any, ...] = (torch.backends.cudnn, torch.backends.mkldnn)  # `enabled` is set on them at import
     before = [library.enabled for library in libraries]
     for library in libraries:

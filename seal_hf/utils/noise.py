@@ -1,4 +1,4 @@
-"""Noise that depends on a key alone, and inputs that carry it."""
+"""Noise that depends on a key alone, and perturbed inputs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def stateless_noise(device: torch.device, *key: int) -> torch.Generator:
-    """A generator that depends on the key alone, (seed, step, rank, ...): resume is exact, and nothing is saved."""
+    """A generator seeded by the key (seed, step, rank, ...) alone, so that a resume is exact without a saved state."""
     seed = int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1))
     return torch.Generator(device).manual_seed(seed)
 
@@ -16,8 +16,11 @@ def stateless_noise(device: torch.device, *key: int) -> torch.Generator:
 def perturbed(
     inputs: dict[str, Tensor], copies: int, std: float, generator: torch.Generator | None = None
 ) -> dict[str, Tensor]:
-    """K copies of each input, (B, ...) -> (B K, ...), those of one input side by side; Gaussian noise of standard
-    deviation `std`, new for each copy, is added to what is floating point, such as pixels, in its own units."""
+    """K = `copies` noisy copies of each input: (B, ...) -> (B K, ...), the copies of one input side by side.
+
+    Floating-point inputs, such as pixels, get Gaussian noise of standard deviation `std`, in the input's units and new
+    for each copy. Other inputs are only repeated.
+    """
     repeated = {name: value.repeat_interleave(copies, 0) for name, value in inputs.items()}
     for name, value in repeated.items():
         if value.is_floating_point():

@@ -1,8 +1,8 @@
-"""Options: what a loss, or a method, can be told, in one mechanism.
+"""Options of losses and methods, in one mechanism.
 
-The fields of its dataclass are its options: a run takes them from the arguments of the same names. [`option`] says
-which values a field takes, and by which value of another option it is idle. From that follow the checks of the
-arguments, the refusal of flags that nothing reads (`cli/flags.py`), and the settings on the model card.
+The options of a loss are the fields of its dataclass; a run takes them from the arguments of the same names. [`option`]
+says which values a field may have, and which value of another option makes it idle. The checks of arguments, the
+refusal of flags that nothing reads (`cli/flags.py`) and the settings on the model card follow from that.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def option(
     """A field of a dataclass of options.
 
     Args:
-        choices: the values it may have; or, of a number,
-        least, below: its range, [least, below).
-        idle: (other option, value): where the other has this value, this one is not read.
+        choices: the allowed values.
+        least, below: the range of a number, [least, below).
+        idle: (other option, value) that makes this option idle: it is not read while the other has this value.
     """
     limits = {"choices": choices, "least": least, "below": below}
     return field(default=default, metadata={"limits": limits, "idle": idle})
@@ -38,41 +38,41 @@ class Options:
     """Base of dataclasses whose fields are options.
 
     Attributes:
-        also_reads: further arguments that a run reads for its sake, such as an extension's.
+        also_reads: further arguments that a run reads if the class is used, such as an extension's.
     """
 
     also_reads: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        """Raise ValueError for values that cannot be."""
+        """Raise ValueError for values that are not allowed."""
         self.check_values(self)
 
     @classmethod
     def check_values(cls, source: Any) -> None:
-        """Raise ValueError where `source`, such as arguments, has a value that one of these options cannot have."""
+        """Raise ValueError if `source`, such as arguments, has a value that one of these options does not allow."""
         for each in _fields(cls):
             if "limits" in each.metadata and hasattr(source, each.name):
                 check_value(each.name, getattr(source, each.name), **each.metadata["limits"])
 
     @classmethod
     def values_from(cls, args: Any) -> dict[str, Any]:
-        """The fields that are arguments too, as they are given.
+        """The given values of the fields that are also arguments.
 
         Raises:
-            TypeError: a class that declares a field and is no dataclass.
+            TypeError: a class declares a field but is not a dataclass.
         """
         return {each.name: getattr(args, each.name) for each in _fields(cls) if hasattr(args, each.name)}
 
     @classmethod
     def idle(cls, args: Any) -> dict[str, str]:
-        """Option that these arguments leave unread -> the option whose value is the reason."""
+        """Idle option -> the other option whose value makes it idle, under these arguments."""
         found = {each.name: each.metadata["idle"] for each in _fields(cls) if each.metadata.get("idle")}
         values = {each.name: getattr(args, each.name, each.default) for each in _fields(cls)}
         return {name: other for name, (other, value) in found.items() if other in values and values[other] == value}
 
     @classmethod
     def read(cls, args: Any) -> set[str]:
-        """The arguments that are read, with the values that they have."""
+        """The names of the arguments that are read, given their values."""
         names = {each.name for each in _fields(cls)} | set(cls.also_reads)
         return {name for name in names - cls.idle(args).keys() if hasattr(args, name)}
 
@@ -81,7 +81,7 @@ def _fields(cls: type[Options]) -> tuple[Field, ...]:
     """The fields of a class.
 
     Raises:
-        TypeError: a class that declares or changes a field and is not a dataclass: its value would be ignored.
+        TypeError: a class declares or changes a field but is not a dataclass, so that its value would be ignored.
     """
     names = {each.name for each in fields(cls)}
     for base in cls.__mro__[: cls.__mro__.index(Options)]:
@@ -90,8 +90,8 @@ def _fields(cls: type[Options]) -> tuple[Field, ...]:
         declared = {name for name, kind in inspect.get_annotations(base).items() if "ClassVar" not in str(kind)}
         for name in sorted(declared | (vars(base).keys() & names)):
             raise TypeError(
-                f"{base.__name__} declares {name!r}, which is no field of {base.__name__}: make the class a dataclass "
-                "(`@dataclass`), with a type for each of its options."
+                f"{base.__name__} declares {name!r}, which is not yet an option of {base.__name__}: make the class a "
+                "dataclass (`@dataclass`), and give each option a type."
             )
     return fields(cls)
 
@@ -103,7 +103,8 @@ def check_value(
     least: float | None = None,
     below: float | None = None,
 ) -> None:
-    """Raise ValueError where an option or argument has another value than these; None is not set, and passes."""
+    """Raise ValueError if an option or argument has a value that is not allowed. None passes as a number that is not
+    set."""
     if choices is not None and value not in choices:
         raise ValueError(f"`{name}` is {value!r}; it must be one of {', '.join(choices)}.")
     if least is None and below is None or not isinstance(value, (int, float)):

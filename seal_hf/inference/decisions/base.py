@@ -1,8 +1,8 @@
 """How a task-net's outputs become decisions: fitted on validation rows, saved with it as `config.decisions`.
 
-A decoder with many numbers always looks good on the rows that its numbers were fitted to. The default is therefore
-chosen by cross-fitting: each fold of the validation rows is decided by numbers that were fitted on the other folds. Of
-the decoders within one standard error of the best one, the simplest is taken. Its numbers are then fitted on all rows.
+A decoder with many numbers always looks good on the rows to which they were fitted. The default is therefore chosen by
+cross-fitting: each fold of the validation rows is decided with numbers fitted on the other folds. Among the decoders
+within one standard error of the best, the simplest is taken. Its numbers are then fitted on all rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DecisionsT = TypeVar("DecisionsT", bound="Decisions")
 
 
 def folds(num_rows: int, seed: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Rows to fit on and rows to decide, five times at most: the latter are a partition of all rows at random."""
+    """Pairs of rows to fit on and rows to decide, at most five; the latter are a random partition of all rows."""
     order = np.random.default_rng(seed).permutation(num_rows)
     for decided in np.array_split(order, min(FOLDS, num_rows)):
         yield np.setdiff1d(order, decided), decided
@@ -49,19 +49,19 @@ def simplest_of_the_best(scores: Mapping[str, np.ndarray]) -> str:
 
 
 def ratio_scores(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """(N,) scores whose mean is the ratio r = Σ part / Σ whole, such as F1 over the spans of all rows, and whose
-    deviation is that of r to first order: r + (part - r whole) / mean(whole)."""
+    """(N,) scores r + (part - r whole) / mean(whole). Their mean is the ratio r = Σ part / Σ whole, such as F1 over the
+    spans of all rows; their deviation is that of r to first order."""
     ratio = part.sum() / max(whole.sum(), 1)
     return ratio + (part - ratio * whole) / max(whole.mean(), 1e-12)
 
 
 @dataclass
 class Decisions(ABC):
-    """What decides, and the numbers that were fitted for it.
+    """The decoder, and the numbers fitted for it.
 
     Attributes:
-        decoder: the one that is used where no other is asked for.
-        folded: the decoder that the bias of the saved classifier holds, in a folded export; else empty.
+        decoder: the default decoder.
+        folded: the decoder that a folded export has put into the bias of the saved classifier; else empty.
     """
 
     decoder: str = FIXED
@@ -70,31 +70,31 @@ class Decisions(ABC):
     @property
     @abstractmethod
     def names(self) -> tuple[str, ...]:
-        """The decoders that there are numbers for, the simplest first."""
+        """The decoders that have numbers, simplest first."""
 
     @abstractmethod
     def numbers(self) -> dict[str, Any]:
-        """What was fitted, as JSON."""
+        """The fitted numbers, as JSON."""
 
     @classmethod
     @abstractmethod
     def of_saved(cls: type[DecisionsT], saved: Mapping[str, Any]) -> DecisionsT:
-        """The inverse of `as_json`; what is missing has its default.
+        """The inverse of `as_json`; missing values get their defaults.
 
         Raises:
-            ValueError: a value that is not of its kind, see [`checked`]: a config may be anyone's.
+            ValueError: a value is of the wrong kind, see [`checked`]; configs may come from anyone.
         """
 
     def as_json(self) -> dict[str, Any]:
-        """What a config keeps."""
+        """The value to store in a config."""
         return {"decoder": self.decoder, **self.numbers(), **({"folded": self.folded} if self.folded else {})}
 
     @classmethod
     def from_config(cls: type[DecisionsT], config: Any) -> DecisionsT:
-        """What the config of a task-net says; of one that says nothing, the defaults.
+        """The decisions stored in a task-net's config, or the defaults.
 
         Raises:
-            ValueError: as `of_saved`; or a decoder that the saved numbers are not for.
+            ValueError: as `of_saved`, and if the decoder lacks its numbers.
         """
         found = cls.of_saved(cls.saved_in(config))
         found.named()
@@ -102,10 +102,10 @@ class Decisions(ABC):
 
     @classmethod
     def saved_in(cls, config: Any) -> Mapping[str, Any]:
-        """What a config holds for `of_saved`."""
+        """The argument of `of_saved`, from a config."""
         saved = getattr(config, "decisions", None)
         if saved is None:
-            threshold = getattr(config, "threshold", None)  # of nets that were saved before there were other decoders
+            threshold = getattr(config, "threshold", None)  # nets saved before there were other decoders
             saved = {} if threshold is None else {"decoder": THRESHOLD, "threshold": threshold}
         return saved
 
@@ -117,7 +117,7 @@ class Decisions(ABC):
         """
         name = self.decoder if decoder is None else decoder
         if name not in self.names:
-            held = f", and its classifier's bias holds `{self.folded}`" if self.folded else ""
+            held = f", and its classifier's bias already applies `{self.folded}`" if self.folded else ""
             raise ValueError(
                 f"`decoder` is {name!r}; this task-net has {', '.join(self.names)}{held}."
                 f"{did_you_mean(name, self.names)}"
@@ -125,9 +125,9 @@ class Decisions(ABC):
         return name
 
     def store(self, config: Any) -> None:
-        """Write them into the config of a task-net."""
+        """Write the decisions into a task-net's config."""
         config.decisions = self.as_json()
-        vars(config).pop("threshold", None)  # the place of it in older nets
+        vars(config).pop("threshold", None)  # older nets store it there
 
 
 def _is_number(value: Any) -> bool:
@@ -138,7 +138,7 @@ def _is_probability(value: Any) -> bool:
     return _is_number(value) and 0 <= value <= 1
 
 
-# name in `config.decisions` -> whether a value is of its kind, and what that is
+# name in `config.decisions` -> (check of a value, description of what is expected)
 SAVED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "decoder": (lambda value: isinstance(value, str), "the name of a decoder"),
     "folded": (lambda value: isinstance(value, str), "the name of a decoder"),
@@ -157,10 +157,10 @@ SAVED: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def checked(saved: Any, *names: str) -> dict[str, Any]:
-    """Those of these values that `config.decisions` has; null is as good as none.
+    """The named values that `saved` has; null counts as missing.
 
     Raises:
-        ValueError: it is no mapping, or a value is not of its kind.
+        ValueError: `saved` is not a mapping, or a value is of the wrong kind.
     """
     if not isinstance(saved, Mapping):
         raise ValueError(
@@ -175,17 +175,17 @@ def checked(saved: Any, *names: str) -> dict[str, Any]:
 
 
 def as_threshold(decoder: str | float | None) -> float | None:
-    """The number that is given in place of a decoder's name, such as 0.3; None of a name.
+    """The threshold, if `decoder` is a number such as 0.3; None if it is a name.
 
     Raises:
-        ValueError: it is not in [0, 1].
+        ValueError: the number is not in [0, 1].
     """
     try:
         value = float(decoder)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return None
     if not 0 <= value <= 1:
-        raise ValueError(f"`decoder` is {decoder}; as a threshold it is a probability, from 0 to 1.")
+        raise ValueError(f"`decoder` is {decoder}; a threshold must be a probability, from 0 to 1.")
     return value
 
 

@@ -15,8 +15,8 @@ from ..closed_sets import decode_closed_f1
 from ..decoders import decode_expected_f1, platt_scaling, rescaled, tune_thresholds_per_label
 from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, log_odds, simplest_of_the_best
 
-CLOSED, CALIBRATED_CLOSED = "closed_f1", "calibrated_closed_f1"  # of labels with a hierarchy
-NEVER_EMPTY = "+never_empty"  # behind the name of a decoder: where no label is decided, the likeliest one is
+CLOSED, CALIBRATED_CLOSED = "closed_f1", "calibrated_closed_f1"  # for labels with a hierarchy
+NEVER_EMPTY = "+never_empty"  # suffix of a decoder's name: an empty set becomes the likeliest label
 
 
 @dataclass
@@ -24,17 +24,17 @@ class LabelDecisions(Decisions):
     """Decisions of label sets.
 
     Decoders: `fixed` cuts at 0.5, `threshold` at one tuned threshold, `thresholds` at one for each label.
-    `expected_f1` takes the set of the highest expected example F1, `calibrated_f1` the same on calibrated
-    probabilities. `closed_f1` and `calibrated_closed_f1`, of labels with a hierarchy, take in their place the best of
-    the sets that are closed under it, see [`decode_closed_f1`]. Each may have [`NEVER_EMPTY`] behind its name.
+    `expected_f1` takes the set with the highest expected example F1, `calibrated_f1` the same with calibrated
+    probabilities. For labels with a hierarchy, `closed_f1` and `calibrated_closed_f1` take the best set that is closed
+    under it, see [`decode_closed_f1`]. Each name may end with [`NEVER_EMPTY`].
 
     Attributes:
         threshold: in [0, 1].
-        thresholds: L of them, or None.
-        calibration: (scale, shift) of [`platt_scaling`], or None.
-        never_empty: whether decoders that never decide an empty set are offered: every training row has a label.
-        empty_score: the F1 that expected-F1 decoding gives to an empty set where no label is gold.
-        hierarchy: of the labels, or None; `config.label_hierarchy`.
+        thresholds: L thresholds in [0, 1], or None.
+        calibration: (scale, shift) from [`platt_scaling`], or None.
+        never_empty: True if decoders that never decide an empty set are available: every training row has a label.
+        empty_score: the F1 that expected-F1 decoding gives an empty set if no label is gold.
+        hierarchy: the labels' hierarchy, `config.label_hierarchy`, or None.
     """
 
     threshold: float | None = None
@@ -77,7 +77,7 @@ class LabelDecisions(Decisions):
 
     @classmethod
     def saved_in(cls, config: Any) -> Mapping[str, Any]:
-        """With the hierarchy, which stands beside `config.decisions`."""
+        """Adds the hierarchy, which is stored beside `config.decisions`."""
         saved, hierarchy = super().saved_in(config), hierarchy_of(config)
         if hierarchy is None or not isinstance(saved, Mapping):
             return saved
@@ -90,20 +90,21 @@ class LabelDecisions(Decisions):
 
     @classmethod
     def check_name(cls, decoder: str | None, config: Any = None) -> None:
-        """Raises ValueError for a decoder that no fit gives, whatever the rows; None is the choice by cross-fitting.
+        """Raises ValueError for a decoder that no fit can give, whatever the rows. None means the choice by
+        cross-fitting.
 
         Args:
-            config: of the task-net, which says whether the labels have a hierarchy.
+            config: the task-net's, which says whether the labels have a hierarchy.
         """
         numbers: dict[str, Any] = {"threshold": 0.5, "thresholds": (), "calibration": (1.0, 0.0), "never_empty": True}
         cls(**numbers, hierarchy=hierarchy_of(config)).named(decoder)
 
     def named(self, decoder: str | None = None) -> str:
-        """As [`Decisions.named`]; a decoder that never decides an empty set anyway needs no ending that says so."""
+        """As [`Decisions.named`]; drops the ending [`NEVER_EMPTY`] from a decoder that never decides an empty set."""
         name = self.decoder if decoder is None else decoder
         plain = name.removesuffix(NEVER_EMPTY)
         if plain in (CLOSED, CALIBRATED_CLOSED) and self.hierarchy is None:
-            raise ValueError(f"`decoder` is {name!r}, but the labels have no hierarchy: --hierarchy FILE gives one.")
+            raise ValueError(f"`decoder` is {name!r}, but the labels lack a hierarchy: give one by --hierarchy FILE.")
         return super().named(plain if self._never_decides_none(plain) else name)
 
     def _never_decides_none(self, plain: str) -> bool:
@@ -120,17 +121,17 @@ class LabelDecisions(Decisions):
             (N, L) bool.
 
         Raises:
-            ValueError: an unknown decoder, or another number of labels than thresholds.
+            ValueError: the decoder is unknown, or the numbers of labels and thresholds differ.
         """
         if (threshold := as_threshold(decoder)) is not None:
             return np.asarray(probabilities, dtype=np.float64) >= threshold
-        name = self.named(decoder)  # type: ignore[arg-type]  # it is no number
+        name = self.named(decoder)  # type: ignore[arg-type]  # not a number
         return self.decide_by(probabilities, [name])[name]
 
     def decide_by(self, probabilities: np.ndarray, names: Iterable[str]) -> dict[str, np.ndarray]:
-        """Label sets by several decoders, as `decide` gives them: decoder -> (N, L) bool. What two of them have in
-        common is decided once."""
-        p = np.asarray(probabilities, dtype=np.float64)  # as the thresholds were tuned
+        """Label sets by several decoders, as from `decide`: decoder -> (N, L) bool. Work that decoders share is done
+        once."""
+        p = np.asarray(probabilities, dtype=np.float64)  # the thresholds were tuned in float64
         shared: dict[str, np.ndarray] = {}
         found: dict[str, np.ndarray] = {}
         for asked in names:
@@ -142,8 +143,8 @@ class LabelDecisions(Decisions):
         return found
 
     def _sets(self, p: np.ndarray, plain: str) -> np.ndarray:
-        """Label sets, which may be empty, by a decoder without an ending."""
-        if plain == FIXED or not len(p):  # without rows, all decoders give the same
+        """Label sets, possibly empty, by a decoder whose name has no ending."""
+        if plain == FIXED or not len(p):  # without rows all decoders agree
             return p >= 0.5
         if plain == THRESHOLD:
             return p >= np.asarray(self.threshold)
@@ -151,7 +152,7 @@ class LabelDecisions(Decisions):
             if len(self.thresholds or ()) != p.shape[1]:
                 raise ValueError(
                     f"`config.decisions` has {len(self.thresholds or ())} thresholds, but there are {p.shape[1]} "
-                    "labels. Fit the decisions anew, or give another `decoder`."
+                    "labels. Fit the decisions again, or choose another `decoder`."
                 )
             return p >= np.asarray(self.thresholds)
         scaled = rescaled(p, *self.calibration) if plain.startswith("calibrated") and self.calibration else p
@@ -160,8 +161,8 @@ class LabelDecisions(Decisions):
         return decode_expected_f1(scaled, empty_score=self.empty_score)
 
     def _without_empty(self, decided: np.ndarray, p: np.ndarray, plain: str) -> np.ndarray:
-        """These sets; where one is empty, the likeliest label, of thresholds the nearest one to its own, of closed sets
-        with its ancestors."""
+        """These sets, with an empty one replaced by the likeliest label; for `thresholds` by the label nearest to its
+        threshold, for closed sets by the likeliest label and its ancestors."""
         margin = p - np.asarray(self.thresholds) if plain == "thresholds" else p
         empty, decided = np.flatnonzero(~decided.any(1)), decided.copy()
         decided[empty, margin[empty].argmax(1)] = True
@@ -188,15 +189,15 @@ class LabelDecisions(Decisions):
 
         Args:
             probabilities: (N, L) in [0, 1], of the validation rows.
-            labels: (N, L), 0 or 1, or -1 or NaN, unknown; rows of which nothing is known are left out.
-            never_empty: True where every training row has a label.
-            empty_score: as in `multilabel_metrics`. Where each of these rows has a label, expected-F1 decoding takes 0.
-            decoder: taken in place of what cross-fitting would choose; one that never decides an empty set, too.
+            labels: (N, L), 0 or 1, or -1 or NaN for unknown; rows without a known label are left out.
+            never_empty: True if every training row has a label.
+            empty_score: as in `multilabel_metrics`. If each of these rows has a label, expected-F1 decoding uses 0.
+            decoder: used instead of the choice by cross-fitting; its name may end with [`NEVER_EMPTY`].
             among: the decoders to choose from; default: all of `names`.
-            hierarchy: of the labels, if they have one.
+            hierarchy: the labels' hierarchy, if they have one.
 
         Raises:
-            ValueError: as `multilabel_metrics`; or an unknown decoder.
+            ValueError: as `multilabel_metrics`, and if the decoder is unknown.
         """
         probabilities, labels = with_known_labels(probabilities, labels)
         asked = decoder is not None and decoder.endswith(NEVER_EMPTY)
@@ -220,8 +221,8 @@ class LabelDecisions(Decisions):
         empty_score: float = 1.0,
         hierarchy: Hierarchy | None = None,
     ) -> dict[str, np.ndarray]:
-        """(N,) example F1 of each row under each decoder, by numbers that were fitted on the other folds. Of a single
-        row, which has no others, by the row itself."""
+        """(N,) example F1 of each row under each decoder, with numbers fitted on the other folds; a single row is
+        fitted on itself."""
         probabilities, labels = np.asarray(probabilities), np.asarray(labels)
         needed = {name.removesuffix(NEVER_EMPTY) for name in names}
         scores = {name: np.zeros(len(labels)) for name in names}
@@ -236,12 +237,12 @@ class LabelDecisions(Decisions):
     def fit_threshold(
         cls, scores: ThresholdScores, *, never_empty: bool = False, decoder: str | None = None, foldable: bool = False
     ) -> LabelDecisions:
-        """As `fit` among `fixed` and `threshold`, which need no more of a row than its scores: of rows whose
+        """As `fit`, but only with `fixed` and `threshold`, which need only the rows' scores. For rows whose
         probabilities are too many to keep.
 
         Args:
-            never_empty, decoder: as there; `decoder` is one of these two, or has [`NEVER_EMPTY`] behind it.
-            foldable: whether to choose among decoders without that ending.
+            never_empty, decoder: as in `fit`; `decoder` is one of these two, possibly with [`NEVER_EMPTY`].
+            foldable: True to choose only among decoders without that ending.
 
         Raises:
             ValueError: another decoder.
@@ -272,7 +273,7 @@ class LabelDecisions(Decisions):
         needed: Collection[str] = ("thresholds", "calibrated_f1", CALIBRATED_CLOSED),
         hierarchy: Hierarchy | None = None,
     ) -> LabelDecisions:
-        """The numbers of these decoders, and the one threshold, which is cheap."""
+        """The numbers of these decoders, and always the one threshold, which is cheap."""
         threshold, _ = tune_threshold(probabilities, labels, empty_score=empty_score)
         calibrates = any(name.startswith("calibrated") for name in needed)
         thresholds = None
@@ -289,11 +290,11 @@ class LabelDecisions(Decisions):
         )
 
     def offsets(self, decoder: str | None = None) -> np.ndarray | float:
-        """What a bias is lowered by, so that 0.5 decides as a threshold did: logit(t), a number or (L,)."""
+        """The amount logit(t), a number or (L,), to subtract from a bias so that 0.5 decides as the threshold did."""
         t = {FIXED: 0.5, THRESHOLD: self.threshold, "thresholds": self.thresholds}[self.named(decoder)]
         return log_odds(np.asarray(t, dtype=np.float64))
 
     def after_folding(self) -> LabelDecisions:
-        """What is saved beside a classifier whose bias holds the decision. The other numbers are of scores as they
-        were before."""
+        """The decisions saved with a classifier whose bias holds the threshold. The other numbers are dropped, since
+        they are for the scores before folding."""
         return LabelDecisions(folded=self.decoder, threshold=0.5)

@@ -15,7 +15,7 @@ from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, log
 
 @dataclass
 class MaskDecisions(Decisions):
-    """Decisions of masks: `fixed` cuts at 0.5, `threshold` at one that is tuned for the mean IoU.
+    """Decisions of masks: `fixed` cuts at 0.5, `threshold` at a threshold tuned for the mean IoU.
 
     Attributes:
         threshold: in [0, 1], or None.
@@ -36,11 +36,11 @@ class MaskDecisions(Decisions):
 
     @classmethod
     def check_name(cls, decoder: str | None, config: Any = None) -> None:
-        """Raises ValueError for a decoder that no fit gives; None is the choice by cross-fitting."""
+        """Raises ValueError for a decoder that no fit can give. None means the choice by cross-fitting."""
         cls(threshold=0.5).named(decoder)
 
     def cut(self, decoder: str | float | None = None) -> float:
-        """The threshold of a decoder, which may be a number itself; default: the stored one.
+        """The threshold of a decoder, which may itself be a number; default: that of the stored decoder.
 
         Raises:
             ValueError: an unknown decoder.
@@ -52,23 +52,23 @@ class MaskDecisions(Decisions):
 
     @classmethod
     def fit(cls, probabilities: np.ndarray, labels: np.ndarray, *, decoder: str | None = None) -> MaskDecisions:
-        """The threshold of the best mean IoU, and by cross-fitting whether it is used.
+        """Fit the threshold with the best mean IoU, and choose by cross-fitting whether to use it.
 
         Args:
             probabilities: (N, H, W) in [0, 1], of the validation images.
             labels: (N, H, W) of 0, 1 and 255.
-            decoder: taken in place of what cross-fitting would choose.
+            decoder: used instead of the choice by cross-fitting.
 
         Raises:
-            ValueError: as `mask_metrics`; or an unknown decoder.
+            ValueError: as `mask_metrics`, and if the decoder is unknown.
         """
         ious = np.stack([mask_iou(probabilities, labels, threshold) for threshold in DEFAULT_GRID])
         return cls.of_ious(ious, decoder=decoder)
 
     @classmethod
     def of_ious(cls, ious: np.ndarray, *, decoder: str | None = None) -> MaskDecisions:
-        """As `fit`, of images of several sizes, or of more than fit into memory: `ious` (G, N) is the IoU of N images
-        at each threshold of `DEFAULT_GRID`."""
+        """As `fit`, for images of several sizes or too many for memory: `ious` (G, N) is the IoU of N images at each
+        threshold of `DEFAULT_GRID`."""
         numbers = cls(threshold=float(DEFAULT_GRID[_best(ious.mean(1))]))
         if decoder is None:
             half = int(np.flatnonzero(DEFAULT_GRID == 0.5)[0])
@@ -81,15 +81,15 @@ class MaskDecisions(Decisions):
         return numbers
 
     def offsets(self, decoder: str | None = None) -> float:
-        """What the bias of the foreground is lowered by, so that 0.5 decides as the threshold did: logit(t)."""
+        """The amount logit(t) to subtract from the foreground's bias so that 0.5 decides as the threshold did."""
         return float(log_odds(np.asarray(self.cut(decoder))))
 
     def after_folding(self) -> MaskDecisions:
-        """What is saved beside a classifier whose bias holds the decision."""
+        """The decisions saved with a classifier whose bias holds the threshold."""
         return MaskDecisions(folded=self.decoder, threshold=0.5)
 
 
 def _best(figures: np.ndarray) -> int:
-    """Of equally good thresholds of the grid, the one nearest 0.5."""
+    """The index of the best threshold; among ties, the one nearest 0.5."""
     best = np.flatnonzero(figures >= figures.max() - 1e-12)
     return int(best[np.argmin(np.abs(DEFAULT_GRID[best] - 0.5))])

@@ -14,13 +14,13 @@ from .base import Decisions, checked, ratio_scores, simplest_of_the_best
 
 @dataclass
 class TagDecisions(Decisions):
-    """Decisions of tag sequences. No number is fitted: which decoder is used is all that is chosen.
+    """Decisions of tag sequences. Only the decoder is chosen; no numbers are fitted.
 
     Decoders: `independent` takes the likeliest tag of each position, `constrained` the likeliest sequence that the
-    tags' scheme allows. With a CRF, `viterbi` takes its best sequence, `constrained_viterbi` the best that is allowed.
+    tags' scheme allows. With a CRF, `viterbi` takes its best sequence, `constrained_viterbi` its best allowed one.
 
     Attributes:
-        offered: the decoders that a task-net has, see `TagSequenceSpace.decoders`; the first is the default.
+        offered: the decoders of a task-net, see `TagSequenceSpace.decoders`; the first is the default.
     """
 
     decoder: str = "independent"
@@ -43,13 +43,13 @@ class TagDecisions(Decisions):
         """Choose a decoder by the F1 of spans, or the accuracy of plain tags, on validation rows.
 
         Args:
-            predicted: N tag sequences by each decoder, the simplest first.
+            predicted: N tag sequences by each decoder, simplest first.
             gold: N tag sequences.
             kind: as in `tag_metrics`.
-            decoder: taken in place of the choice.
+            decoder: used instead of the choice.
 
         Raises:
-            ValueError: as `tag_metrics`; or an unknown decoder.
+            ValueError: as `tag_metrics`, and if the decoder is unknown.
         """
         numbers = cls(decoder=next(iter(predicted)), offered=tuple(predicted))
         if decoder is None:
