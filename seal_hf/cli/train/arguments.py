@@ -41,7 +41,7 @@ class Arguments(NamedTuple):
 
     @property
     def callbacks(self) -> list[TrainerCallback]:
-        """Those that `--patience` asks for. That of a packaged recipe waits for nothing in a run without evaluations."""
+        """Those that `--patience` asks for. A recipe's patience does not count in a run without evaluations."""
         waits = "patience" in self.given or self.training.eval_strategy != "no"
         return early_stopping(self.training, self.run.patience if waits else 0)
 
