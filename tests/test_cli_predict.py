@@ -265,8 +265,8 @@ def no_weights(monkeypatch):
     ("flags", "words"),
     [
         ({"--output": "there.csv"}, ["`output` is", "there.csv'", "exists", "--overwrite"]),
-        ({"--output": "out.xlsx"}, ["out.xlsx'", "no format", ".csv, .tsv, .jsonl, .parquet"]),
-        ({"--output": "out"}, ["out'", "no format"]),
+        ({"--output": "out.xlsx"}, ["out.xlsx'", "not a format", ".csv, .tsv, .jsonl, .parquet"]),
+        ({"--output": "out"}, ["out'", "not a format"]),
         ({"--input": "no.csv"}, ["no.csv: no such file"]),
         ({"--input": "short.csv"}, ["short.csv, line 3: 1 values, expected 2 (id, text)"]),
         ({"--input": "title.csv"}, ["2 columns of text: title, body", "--text_column"]),

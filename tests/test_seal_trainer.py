@@ -135,7 +135,7 @@ def test_loss_nets_that_cannot_teach_are_refused(tmp_path):
 
 def test_a_fresh_loss_net_that_is_never_trained_is_refused_by_the_programs(tmp_path, caplog):
     nets, args = tiny_run.model(), tiny_run.arguments(tmp_path, loss_net_steps=0)
-    with pytest.raises(ValueError, match="`loss_net_steps` is 0, .* but it is a fresh one.*--loss_net_path"):
+    with pytest.raises(ValueError, match="`loss_net_steps` is 0, .* fresh.*--loss_net_path"):
         check_was_trained(nets.loss_net, args)
     nets.save_pretrained(tmp_path / "trained")
     saved = nets.loss_net

@@ -281,5 +281,5 @@ def test_the_example_trains_and_its_network_teaches_a_task_net(tmp_path, capsys)
 def test_tag_sequences_are_refused(tmp_path):
     tags = LossNet(LossNetConfig(space="tag_sequence", energy="chain", encoder_mode="shared", num_labels=5))
     tags.config.encoder_mode = "separate"
-    with pytest.raises(ValueError, match="one of 'tag_sequence' outputs.* is for label sets and masks"):
+    with pytest.raises(ValueError, match="'tag_sequence' outputs.* label sets and masks"):
         make(tmp_path, tags)
