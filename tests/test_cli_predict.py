@@ -184,7 +184,7 @@ def test_the_loss_net_is_read_for_energies_alone(texts, tmp_path):
     for file in weights.parent.iterdir():
         file.unlink()
     message = refusal(*flags, "--output", tmp_path / "two.csv", "--energy", "true")
-    assert "`energy` is True, but" in message and "has no loss-net (_loss_net/)" in message
+    assert "`energy` is True, but" in message and "lacks a loss-net (_loss_net/)" in message
     message = refusal(*flags, "--output", tmp_path / "two.csv", "--energy", "--dtype", "bfloat16")
     assert not (tmp_path / "two.csv").exists()
 
@@ -272,7 +272,7 @@ def no_weights(monkeypatch):
         ({"--input": "title.csv"}, ["2 columns of text: title, body", "--text_column"]),
         ({"--text_column": "txt"}, ["new.csv has no column 'txt'", "Did you mean 'text'?"]),
         ({"--text_column": "id"}, ["the column 'id' holds numbers (17, ...)", "ids"]),
-        ({"--input": "new.arff"}, ["new.arff is ARFF, which holds features, but", "reads texts"]),
+        ({"--input": "new.arff"}, ["new.arff is ARFF, a format for features, but", "reads texts"]),
         ({"--decoder": "treshold"}, ["`decoder` is 'treshold'", "Did you mean 'threshold'?"]),
         ({"--decoder": "1.5"}, ["`decoder` is 1.5", "from 0 to 1"]),
         ({"--split": "test"}, ["`split` is 'test'", "is one file"]),
@@ -448,6 +448,6 @@ def test_a_model_and_rows_of_the_hub(texts, tmp_path):
     for name, number in (("1.jsonl", 20), ("3.jsonl", 5)):
         assert [row["labels"] for row in read(tmp_path / name)] == [row["labels"] for row in expected[:number]]
     refused = [line for line in printed.splitlines() if line.startswith("refused:")]
-    assert "user/alone has no loss-net" in refused[0] and "user/alone: no such folder here" in refused[1]
+    assert "user/alone lacks a loss-net" in refused[0] and "user/alone: no such folder here" in refused[1]
     assert "'user/texts' has no dev split; it has train, test." in refused[2]
     assert "user/nothing: no such folder here, and the Hub does not give it" in refused[3]

@@ -163,7 +163,7 @@ def test_a_folder_of_other_things_is_never_replaced(saved, images):
     (images / "file").write_text("all of it")
     (images / "folder.png").mkdir()
     for output, message in (
-        ("mine", "a folder that holds thesis.tex, and would be replaced as a whole"),
+        ("mine", "a folder that would be replaced as a whole, but it holds thesis.tex"),
         ("new", "it holds the images of"),
         (".", "it holds the images of"),
         ("file", "a file. Give another name"),
@@ -251,7 +251,7 @@ def test_black_and_white_masks_are_read_as_foreground(saved, tmp_path, capsys):
             "clash",
             "out",
             ["--probabilities", "all"],
-            "the probabilities of a and the mask of a_probability would be one",
+            "the probabilities of a and the mask of a_probability would be the same file",
         ),
     ],
 )

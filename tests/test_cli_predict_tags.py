@@ -398,7 +398,7 @@ def test_a_tag_that_the_model_does_not_know(saved, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--output", "out.conll", "--energy", "true"], "`energy` is True, but columns hold a value per word"),
+        (["--output", "out.conll", "--energy", "true"], "`energy` is True, but columns"),
         (["--output", "out.tsv", "--probabilities", "all"], "`probabilities` is 'all', but columns"),
         (["--output", "out.jsonl", "--decoder", "viterbi"], "`decoder` is 'viterbi'; this task-net has independent"),
         (["--output", "out.jsonl", "--max_length", "8"], "`max_length` is of a Hugging Face encoder"),

@@ -36,7 +36,7 @@ def test_zero_one_columns_by_hand_and_by_program(tmp_path, flags, options):
     data = load_multilabel(path, **options)
     check(data)
     chosen = "3 labels, a column each: toxic, obscene, threat"
-    found = f"no column 'labels', and the others hold 0 and 1 alone: {chosen}; texts: column 'comment'."
+    found = f"no column 'labels', but the others hold only 0 and 1: {chosen}; texts: column 'comment'."
     assert (f"texts: column 'comment'; {chosen}." if options else found) in data.notes
     words = ["--dataset", path, "--model_name_or_path", "none", "--output_dir", "runs"]
     program = mlc.PROGRAM.parse([*words, *(["--label_columns", *flags] if flags else [])])
@@ -98,7 +98,7 @@ def test_mistakes_are_named(tmp_path, options, message):
     ("rows", "message"),
     [
         ([("i love it", "joy"), ("so sad", "grief"), ("great", "joy")], "first row .i love it, joy. looks like data"),
-        ([("i love it", 1, 1, 0), ("so sad", 0, 1, 1)], "two columns have the same name.* no header"),
+        ([("i love it", 1, 1, 0), ("so sad", 0, 1, 1)], "two columns have the same name.* lacks a header"),
         ([("i love it", 1, 0, "x"), ("so sad", 1, 1, "x")], "first row .i love it, 1, 0, x. looks like data"),
         ([("i love it", "joy"), ("so sad", "grief")], "no column 'labels' .* If its first row is data, put a header"),
     ],
@@ -125,7 +125,7 @@ def notes_of(tmp_path, cells, texts=None):
 def test_labels_that_differ_in_case_or_blanks_and_missing_values_are_noted(tmp_path):
     notes = notes_of(tmp_path, ["Joy", "joy", "joy|new york", "New  York", "nan"] * 4)
     assert (
-        "2 labels are written in several ways, by case or blanks (kept): 'Joy' (4 rows) and 'joy' (8 rows); "
+        "2 labels have several spellings, by case or blanks (kept): 'Joy' (4 rows) and 'joy' (8 rows); "
         "'New  York' (4 rows) and 'new york' (4 rows)." in notes
     )
     assert "a label is called 'nan' (4 rows): if it is a missing value, empty these cells." in notes
@@ -134,13 +134,14 @@ def test_labels_that_differ_in_case_or_blanks_and_missing_values_are_noted(tmp_p
 def test_separators_inside_names_are_noted(tmp_path):
     notes = notes_of(tmp_path, ['"food, drinks|travel"', '"food, drinks"', "travel", '"arts, film|travel"'] * 5)
     assert any(
-        note.startswith("'|' separates labels in 10 rows, and ',' in 5 others: 5 labels, of which 3 are left where '|'")
+        note.startswith("'|' separates labels in 10 rows, and ',' in 5 others: 5 labels, but 3 if only '|'")
         for note in notes
     )
     combined = [" ".join(mood for k, mood in enumerate("abcde") if (i >> k) & 1) for i in range(1, 32)]
     notes = notes_of(tmp_path, combined)
     assert any(
-        note.startswith("26 of 31 labels hold ' ', which does not separate: 5 labels are left") for note in notes
+        note.startswith("26 of 31 labels contain ' ', which does not separate labels; if it did, there would be 5.")
+        for note in notes
     )
     assert not any("separate" in note for note in notes_of(tmp_path, ["new york", "new jersey|new orleans"] * 10))
     assert not any("separate" in note for note in notes_of(tmp_path, ["a|b", '"a;b"', '"a,c"', "b"] * 5))
@@ -152,8 +153,8 @@ def test_rows_that_occur_twice_are_counted(tmp_path):
     notes = load_multilabel(str(tmp_path)).notes
     assert "2 rows repeat the input of another row of their split (kept): 1 in train, 1 in validation." in notes
     assert (
-        "rows stand in two splits (kept): 1 of validation in train, 2 of test in train, 1 of test in validation. "
-        "Figures on them flatter." in notes
+        "rows occur in two splits (kept): 1 of validation in train, 2 of test in train, 1 of test in validation. "
+        "Figures on them are too good." in notes
     )
 
 

@@ -105,5 +105,5 @@ def test_clus_files_bring_their_own(tmp_path):
     assert data.label_names == ["01", "01/02", "01/02/03", "04"]
     assert data.hierarchy.parents == ((), (0,), (1,), ())
     assert kept.hierarchy.parents == ((), (0,), (1,), (2,), (0,)) and kept.hierarchy.root == 0
-    with pytest.raises(DataError, match="brings a hierarchy of its own. Leave it out"):
+    with pytest.raises(DataError, match="has its own hierarchy. Leave it out"):
         load_multilabel(str(tmp_path), hierarchy=[("04", "01")])

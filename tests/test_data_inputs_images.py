@@ -163,13 +163,13 @@ def test_mistakes_are_named_with_their_place(tmp_path):
     np.savez(tmp_path / "sizes.npz", images=images, masks=masks[:, 1:])
     refused("sizes.npz, row 0: the image is 6 x 5 pixels and its mask 5 x 5", "sizes.npz", gold=True)
     np.savez(tmp_path / "values.npz", images=images, masks=masks * 3)
-    refused("values.npz, row 0: .* values of the mask are none of 0", "values.npz", gold=True)
+    refused("values.npz, row 0: .* values of the mask.* are not 0", "values.npz", gold=True)
 
 
 def test_damaged_and_lonely_files_are_named(tmp_path):
     images, masks = pictures(2)
     save(tmp_path / "images/a.png", images[0])
-    with pytest.raises(DataError, match="a folder images/, but no masks/ beside it"):
+    with pytest.raises(DataError, match="has images/ but no masks/ beside it"):
         pictures_of(tmp_path, gold=True)
     save(tmp_path / "masks/b.png", masks[0])
     with pytest.raises(DataError, match="a.png: no file of the same name in .*masks"):

@@ -88,7 +88,7 @@ def test_rows_are_what_stands_in_the_file(tmp_path, suffix):
         ("new.csv", "text,n\n" + "a,1\n" * 999, "b\n", ["new.csv, line 1001", "1 values, expected 2"]),
         ("new.tsv", "text\tn\n" + "a\t1\n" * 999, "b\n", ["new.tsv, line 1001", "1 values, expected 2"]),
         ("new.jsonl", '{"text": "a"}\n' * 1000, "{", ["new.jsonl, line 1001", "not a JSON object"]),
-        ("new.csv", "text,n\n" + "a,1\n" * 999, '"b', ["new.csv, line 1001", "quote is not closed"]),
+        ("new.csv", "text,n\n" + "a,1\n" * 999, '"b', ["new.csv, line 1001", "quote is open"]),
     ],
 )
 def test_a_damaged_row_is_named_when_it_is_reached_and_where_rows_are_counted(tmp_path, name, good, bad, words):
@@ -252,7 +252,7 @@ def test_labels_that_the_model_does_not_know_are_named_with_those_it_knows():
         gold_labels(cells, ["joy", "fear"], None, "auto", "new.csv")
     words = ["not know 6 of the labels", "(jpy, a1, a2, a3, a4, ...)", "it knows 2: joy, fear.", "Did you mean 'joy'?"]
     assert all(word in str(error.value) for word in words), str(error.value)
-    with pytest.raises(DataError, match="label 2 is no id in the range 0..1 of 2 labels"):
+    with pytest.raises(DataError, match="label 2 is not an id in the range 0..1 of 2 labels"):
         gold_labels([[2]], ["joy", "fear"], None, "ids", "new.csv")
 
 
@@ -414,7 +414,7 @@ def test_an_attribute_that_identified_rows_in_training_is_told_by_the_number_of_
     write_labels(folder, ["joy"])
     (folder / "folds.json").write_text(json.dumps({"folds": [[3 * i, 3 * i + 1, 3 * i + 2] for i in range(10)]}))
     if keep_id and kind == "string":
-        with pytest.raises(DataError, match="is a string, which `keep_id` numbers in each file anew"):
+        with pytest.raises(DataError, match="is a string, but `keep_id`"):
             read_arff(folder, ["joy"], 2)
         return
     features, _, data = as_loaded(folder, "test", keep_id=keep_id)

@@ -138,7 +138,7 @@ def test_columns_by_hand(tmp_path):
     notes = " ".join(data.notes)
     assert "train.conll: 2 comment lines skipped." in notes
     assert "4 tags rewritten as well-formed bio" in notes  # I-ORG, I-MISC, I-PER, I-LOC
-    assert "tags that occur outside train only (kept): B-LOC (1 word)." in notes
+    assert "tags that occur only outside train (kept): B-LOC (1 word)." in notes
 
 
 def test_other_columns(tmp_path):
@@ -214,7 +214,7 @@ def test_train_subsets(tmp_path):
         ({"train": SENTENCE, "x.training": SENTENCE}, {}, "two files for the train split"),
         ({"train": SENTENCE, "test": "a\tN\tO\n"}, {}, "the test split has the columns words, tags, pos, expected"),
         ({"train": SENTENCE}, {"scheme": "iob"}, "`scheme` is 'iob'; it must be one of auto, plain"),
-        ({"train": "a\tN\n", "dev": "a\tN\n"}, {"scheme": "bio"}, "`scheme` is 'bio', and the tags are plain"),
+        ({"train": "a\tN\n", "dev": "a\tN\n"}, {"scheme": "bio"}, "`scheme` is 'bio', but the tags are plain"),
         ({"train": SENTENCE + "x\tLOC\n"}, {}, "most of the 4 tags are O, B-X, I-X, ..., and these are not: LOC"),
         ({"train": SENTENCE}, {"max_train_rows": 0}, "`max_train_rows` is 0"),
         ({"train": SENTENCE}, {"train_subset": "last"}, "`train_subset` is 'last'"),
@@ -301,7 +301,7 @@ def test_tables_of_a_folder(tmp_path, monkeypatch):
     assert [len(getattr(split, name)) for name in SPLITS] == [16, 2, 2]
     (tmp_path / "bad.jsonl").write_text('{"tokens": ["a"], "tags": ["O", "O"]}\n')
     with pytest.raises(
-        DataError, match=r"row 0 \(counting from 0\): words and tags must be lists of one length; found 1 and 2"
+        DataError, match=r"row 0 \(counting from 0\): words and tags must be lists of the same length; found 1 and 2"
     ):
         load_tags(str(tmp_path / "bad.jsonl"))
     (tmp_path / "empty.jsonl").write_text("")
@@ -371,8 +371,8 @@ def test_a_hub_data_set(monkeypatch):
     words = [words[0] for split in SPLITS[:2] for words, _ in rows(data, split)]
     assert sorted(words) == sorted(f"w{i}" for i in range(20))
     assert data.notes == [
-        "no validation split: 2 rows out of train, stratified by label (seed 5).",
-        "rows stand in two splits (kept): 3 of test in train. Figures on them flatter.",
+        "no validation split: 2 rows from train, stratified by label (seed 5).",
+        "rows occur in two splits (kept): 3 of test in train. Figures on them are too good.",
     ]
     monkeypatch.setattr("datasets.load_dataset", lambda *_: {"extra": None})
     with pytest.raises(DataError, match="'user/ner' has the splits extra, expected train, validation, test"):
@@ -386,7 +386,7 @@ def test_flags_are_the_arguments():
 def test_gold_that_train_lacks_is_counted(tmp_path):
     data = load_tags(folder(tmp_path, train="a\tB-X\n", dev="a\tB-Y\nb\tI-Y\n\nc\tB-Y\n"))
     assert data.label_names == ["O", "B-X", "B-Y", "I-Y"][1:]
-    assert "tags that occur outside train only (kept): B-Y, I-Y (3 words)." in data.notes
+    assert "tags that occur only outside train (kept): B-Y, I-Y (3 words)." in data.notes
     counts = defaultdict(int)
     for _, tags in rows(data, "validation"):
         for tag in tags:

@@ -145,7 +145,7 @@ def test_a_fresh_loss_net_that_is_never_trained_is_refused_by_the_programs(tmp_p
     check_was_trained(SealForMultiLabel.from_pretrained(tmp_path / "trained").loss_net, args)
     again = SealForMultiLabel.from_pretrained(tmp_path / "trained", fresh_loss_net=True, energy="pairwise")
     assert again.loss_net.config.energy == "pairwise"
-    with pytest.raises(ValueError, match="fresh one"):
+    with pytest.raises(ValueError, match="it is fresh"):
         check_was_trained(again.loss_net, args)
     check_was_trained(again.loss_net, tiny_run.arguments(tmp_path, "ce", loss_net_steps=0))
     with caplog.at_level("WARNING"):

@@ -46,10 +46,7 @@ class LabelOutput(OutputKind):
 
     def __init__(self, options: Namespace):
         super().__init__(options)
-        names = self.config.get("id2label") or {
-            "0": "LABEL_0",
-            "1": "LABEL_1",
-        }  # transformers does not save these names
+        names = self.config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}  # transformers leaves these out
         self.labels = [names[key] for key in sorted(names, key=int)]
         self.format = ".jsonl" if getattr(options, "output", None) is None else Path(options.output).suffix
 
