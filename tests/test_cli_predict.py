@@ -330,7 +330,7 @@ def test_no_model_is_one_clear_line(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        ({"--input": "new.csv"}, ["no column 'features', from which this model reads 6 numbers"]),
+        ({"--input": "new.csv"}, ["no column 'features', where this model reads 6 numbers"]),
         ({"--input": "few.arff"}, ["few.arff has 5 features", "the model reads 6"]),
         ({"--text_column": "text"}, ["`text_column` is of texts, but", "reads features"]),
         ({"--max_length": "5"}, ["`max_length` is of texts"]),

@@ -245,7 +245,7 @@ def test_black_and_white_masks_are_read_as_foreground(saved, tmp_path, capsys):
         ("new", "out", ["--decoder", "viterbi"], "`decoder` is 'viterbi'; this task-net has fixed, threshold"),
         ("new", "out", ["--word_column", "0"], "`word_column` is an option of tag sequences"),
         ("gone", "out", [], "gone: no such file or folder"),
-        ("a.tif", "out", [], "a.tif: images of type .tif are not read"),
+        ("a.tif", "out", [], "a.tif: images of type .tif are not supported"),
         ("empty", "out", [], "empty: no images. Give at least one"),
         (
             "clash",

@@ -403,7 +403,7 @@ def test_a_tag_that_the_model_does_not_know(saved, tmp_path, capsys):
         (["--output", "out.jsonl", "--decoder", "viterbi"], "`decoder` is 'viterbi'; this task-net has independent"),
         (["--output", "out.jsonl", "--max_length", "8"], "`max_length` is of a Hugging Face encoder"),
         (["--output", "out.jsonl", "--word_column", "tokens"], "`word_column` is 'tokens'; columns of this format"),
-        (["--output", "out.jsonl", "--word_column", "3"], "1 columns, and `word_column` is 3"),
+        (["--output", "out.jsonl", "--word_column", "3"], "1 columns, but `word_column` is 3"),
         (["--output", "out.jsonl", "--batch_size", "0"], "'0' is not a whole number of at least 1"),
         (["--output", "out.csv"], "'out.csv', but its suffix is not a format"),
     ],

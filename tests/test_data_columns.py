@@ -83,8 +83,8 @@ def test_unknown_labels_and_weights_are_those_of_one_column_of_lists(tmp_path, u
             "the label column 'text' holds 'text 0'; expected 0 or 1",
         ),
         ({"label_columns": "all_but toxic,obscene,threat,id"}, "`label_columns` leaves no column"),
-        ({"label_columns": "toxic", "label_column": "threat"}, "`label_column` is of one column with all labels"),
-        ({"label_columns": "toxic", "label_format": "ids"}, "`label_format` is of one column with all labels"),
+        ({"label_columns": "toxic", "label_column": "threat"}, "`label_column` is for one column with all labels"),
+        ({"label_columns": "toxic", "label_format": "ids"}, "`label_format` is for one column with all labels"),
     ],
 )
 def test_mistakes_are_named(tmp_path, options, message):
@@ -171,7 +171,7 @@ def test_attributes_of_one_name_are_numbered(tmp_path):
     (tmp_path / "m.xml").write_text(XML)
     data = load_multilabel(str(tmp_path))
     assert data.feature_names == ["x", "a b", "x_3", "x_2", "a b_2", "x_4"]
-    assert "2 attribute names repeat, and all but the first are numbered: a b, x." in data.notes
+    assert "2 attribute names repeat; all but the first are numbered: a b, x." in data.notes
     assert all([value - row["features"][0] for value in row["features"]] == [0, 1, 2, 3, 4, 5] for row in data.train)
     (tmp_path / "m.arff").write_text(f"@relation r\n{header.replace('x_2', 'L')}@data\n{rows}")
     with pytest.raises(DataError, match="label 'L' of m.arff names several attributes. Rename the others"):

@@ -138,7 +138,7 @@ def test_a_folder_gives_its_test_split_and_says_so(tmp_path):
     (tmp_path / "dev.csv").unlink()
     assert read(tmp_path) == [{"text": "train"}]
     (tmp_path / "train.csv").rename(tmp_path / "mine.csv")
-    with pytest.raises(DataError, match="holds no file that is named after a split, such as test. Give a file"):
+    with pytest.raises(DataError, match="contains no file named after a split, such as test. Give a file"):
         open_table(str(tmp_path))
 
 
@@ -153,7 +153,7 @@ def test_a_tsv_without_header_beside_a_list_of_labels(tmp_path):
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("no.csv", {}, ["no.csv: no such file or folder, and no Hub id"]),
+        ("no.csv", {}, ["no.csv: no such file or folder, and not a Hub id"]),
         ("./a/b", {}, ["./a/b: no such file"]),
         ("new.xlsx", {}, ["'.xlsx'", ".csv, .tsv, .jsonl, .parquet"]),
         ("new.csv", {"split": "test"}, ["`split` is 'test'", "is one file"]),
@@ -197,7 +197,7 @@ def test_the_column_of_the_texts_is_named_or_told(tmp_path):
         (["id", "sentence"], ["17", "t"], "sentences", ["no column 'sentences'", "Did you mean 'sentence'", "--text_"]),
         (["title", "body"], ["t", "u"], None, ["2 columns of text: title, body", "--text_column"]),
         (["id"], ["17"], None, ["no column of text among id", "--text_column"]),
-        (["id", "sentence"], ["17", "t"], "id", ["the column 'id' holds numbers (17, ...)", "more often ids"]),
+        (["id", "sentence"], ["17", "t"], "id", ["the column 'id' holds numbers (17, ...)", "rather ids"]),
         (["text"], ["1.5"], None, ["the column 'text' holds numbers (1.5, ...)", "--text_column"]),
     ],
 )
@@ -402,7 +402,7 @@ def test_arff_without_labels_gives_the_same_features(tmp_path):
     other = write_arff(tmp_path / "new", [ATTRIBUTES[i] for i in unlabelled], rows, "new")
     labelled = read_arff(folder / "toy.arff", ["fear", "joy"], 6)[0]
     np.testing.assert_array_equal(labelled, read_arff(other / "new.arff", ["fear", "joy"], 6, gold=False)[0])
-    with pytest.raises(DataError, match="2 of the model's 2 labels are no attributes, such as 'fear'"):
+    with pytest.raises(DataError, match="2 of the model's 2 labels, such as 'fear'"):
         read_arff(other / "new.arff", ["fear", "joy"], 6)
 
 
@@ -454,9 +454,9 @@ def test_arff_rows_stream(tmp_path):
     [
         (["fear", "joy"], 5, DENSE, ["toy.arff has 6 features", "the model reads 5", "in their order"]),
         (["fear", "joy"], 6, [*DENSE, "?,0,YES,wet,1,0"], ["toy.arff, line 14: 'x' is missing or infinite"]),
-        (["fear", "z"], 6, DENSE, ["toy.arff, line 10: labels are 0 or 1"]),
+        (["fear", "z"], 6, DENSE, ["toy.arff, line 10: labels must be 0 or 1"]),
         (["fear", "weather"], 4, DENSE, ["toy.arff: labels are 0 or 1"]),
-        (["fear", "calm"], 7, DENSE, ["1 of the model's 2 labels are no attributes, such as 'calm'"]),
+        (["fear", "calm"], 7, DENSE, ["1 of the model's 2 labels, such as 'calm'"]),
     ],
 )
 def test_other_features_or_labels_than_the_models_are_one_clear_line(tmp_path, labels, size, rows, words):
@@ -488,5 +488,5 @@ def test_features_of_a_table(tmp_path, suffix):
     np.testing.assert_array_equal(np.concatenate([chunk.inputs for chunk in chunks]), x)
     with pytest.raises(DataError, match=r"'features' is .*; the model reads a list of 4 finite numbers"):
         list(FeatureTable(open_table(str(path)), 4).chunks(4))
-    with pytest.raises(DataError, match="no column 'features', from which this model reads 3 numbers"):
+    with pytest.raises(DataError, match="no column 'features', where this model reads 3 numbers"):
         FeatureTable(open_table(str(write_plainly(tmp_path / "other.csv", [{"text": "a"}]))), 3)

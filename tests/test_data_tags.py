@@ -205,8 +205,8 @@ def test_train_subsets(tmp_path):
         ({"train": "a\tO\nb\n"}, {}, r"train.conll, line 2: 'b' has 1 columns, expected 2 as in line 1"),
         ({"train": "a\tO\n\nb\tO\tO\n"}, {}, r"line 3: .* has 3 columns"),
         ({"train": "a\tO\nb\t \n"}, {}, r"line 2: .* and a tag in column 1"),
-        ({"train": "a\nb\n"}, {}, r"line 1: 1 columns, and `word_column` is 0"),
-        ({"train": SENTENCE}, {"tag_column": 2}, r"2 columns, and `tag_column` is 2"),
+        ({"train": "a\nb\n"}, {}, r"line 1: 1 columns, but `word_column` is 0"),
+        ({"train": SENTENCE}, {"tag_column": 2}, r"2 columns, but `tag_column` is 2"),
         ({"train": SENTENCE}, {"tag_column": "ner"}, r"`tag_column` is 'ner'; columns of this format have numbers"),
         ({"train": SENTENCE}, {"tag_column": 0}, r"`word_column` and `tag_column` are both column 0 of 2"),
         ({"train": ""}, {}, r"train.conll: no sentence"),
@@ -215,10 +215,10 @@ def test_train_subsets(tmp_path):
         ({"train": SENTENCE, "test": "a\tN\tO\n"}, {}, "the test split has the columns words, tags, pos, expected"),
         ({"train": SENTENCE}, {"scheme": "iob"}, "`scheme` is 'iob'; it must be one of auto, plain"),
         ({"train": "a\tN\n", "dev": "a\tN\n"}, {"scheme": "bio"}, "`scheme` is 'bio', but the tags are plain"),
-        ({"train": SENTENCE + "x\tLOC\n"}, {}, "most of the 4 tags are O, B-X, I-X, ..., and these are not: LOC"),
+        ({"train": SENTENCE + "x\tLOC\n"}, {}, "most of the 4 tags are O, B-X, I-X, ..., but these are not: LOC"),
         ({"train": SENTENCE}, {"max_train_rows": 0}, "`max_train_rows` is 0"),
         ({"train": SENTENCE}, {"train_subset": "last"}, "`train_subset` is 'last'"),
-        ({"train": SENTENCE}, {"num_labelled": 2}, "`num_labelled` is 2, and .* has 1 training rows"),
+        ({"train": SENTENCE}, {"num_labelled": 2}, "`num_labelled` is 2, but .* has 1 training rows"),
     ],
 )
 def test_mistakes_are_named(tmp_path, files, options, message):
@@ -318,7 +318,7 @@ def test_tables_of_a_folder(tmp_path, monkeypatch):
         (tmp_path / "partly" / f"{split}.jsonl").write_text((json.dumps(own) + "\n") * 3)
     partly = load_tags(str(tmp_path / "partly"))
     assert set(partly.train.column_names) == {"words", "tags"}
-    assert "left out, as not every split has a value for each word: pos." in partly.notes
+    assert "left out, since not every split has a value for each word: pos." in partly.notes
     assert set(with_pos.train.column_names) == {"words", "tags", "pos"} and with_pos.train[0]["pos"] == ["N", "V"]
     with pytest.raises(DataError, match="`tag_column` is 2; columns of tables have names: tokens, kind"):
         load_tags(str(tmp_path / "all.jsonl"), tag_column=2)

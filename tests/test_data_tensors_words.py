@@ -166,7 +166,7 @@ def test_encoders_and_tokenizers_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="object is no fast tokenizer"):
         tokenize_words(dataset, object())
     tokenizer.unk_token = None
-    with pytest.raises(ValueError, match="has nothing for the word '.*', and no unknown token"):
+    with pytest.raises(ValueError, match="has no sub-word for the word '.*', and lacks an unknown token"):
         tokenize_words(dataset, tokenizer)
 
 
@@ -281,7 +281,7 @@ def test_tensor_rows_pad_lists_of_one_width(view):
         ({"tags": [[1], None]}, "Column `tags` has missing values"),
         ({"words": [], "tags": [], "pos": [], "predicate": []}, "The data has no rows"),
         ({"tags": [[1], [2]]}, "Row 1 has 2 words and 1 values in `tags`"),
-        ({"pos": [["N", "N"], ["V", "V"]]}, "Row 0 has 1 words and 2 values in `pos`"),
+        ({"pos": [["N", "N"], ["V", "V"]]}, "Row 0 has 1 words, but 2 values in `pos`"),
         ({"tags": [[1], [2, -100]]}, "Row 1 has a negative tag"),
         ({"predicate": [0, 2]}, "Row 1 has its predicate at 2 and 2 words"),
         ({"predicate": [-1, 1]}, "Row 0 has its predicate at -1"),
@@ -303,7 +303,7 @@ def test_rows_that_do_not_fit_their_words_are_refused(change, message):
 
 def test_a_folder_without_a_tokenizer_is_refused(tmp_path):
     AutoModel.from_config(tiny_config("bert")).save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match="holds no tokenizer: all words would be unknown"):
+    with pytest.raises(ValueError, match="lacks a tokenizer: all words would be unknown"):
         load_tokenizer(str(tmp_path))
     tiny_tokenizer().save_pretrained(tmp_path)
     assert len(load_tokenizer(str(tmp_path))) == len(tiny_tokenizer())

@@ -166,7 +166,7 @@ def test_class_weights_equal_those_of_torchs_loss(name):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"pos_weight": {"a": 1.0}}, r"`pos_weight` has no weight of the labels b, c, d, e, f; the labels are a, b"),
+        ({"pos_weight": {"a": 1.0}}, r"`pos_weight` has no weight for the labels b, c, d, e, f; the labels are a, b"),
         ({"label_weight": dict.fromkeys([*NAMES, "g"], 1.0)}, "`label_weight` has unknown labels g; the labels are a"),
         (
             {"label_weight": dict.fromkeys(NAMES, "x")},

@@ -223,7 +223,7 @@ def test_texts_are_cut_where_training_cut_them(tmp_path):
     for file in tmp_path.glob("*token*"):
         file.unlink()
     again.processor = None
-    with pytest.raises(ValueError, match=f"{tmp_path} holds no tokenizer to read raw inputs with"):
+    with pytest.raises(ValueError, match=f"{tmp_path} lacks a tokenizer for raw inputs"):
         again.predict(["good"])
     with pytest.raises(ValueError, match="neither `texts` nor inputs"):
         again.predict()

@@ -137,7 +137,8 @@ class ColumnFile:
             if not -self._width <= column < self._width or self._width < len(chosen):
                 raise DataError(
                     f"{self.path}, line {self._first}: {self._width} columns, but `{option}` is {column}: expected "
-                    f"at least {needed}, separated by {'tabs' if self.separator else 'white space'}. Right file?"
+                    f"at least {needed}, separated by {'tabs' if self.separator else 'white space'}. "
+                    "Is it the right file?"
                 )
         columns = [column % self._width for column in chosen.values()]
         if len(set(columns)) < len(columns):

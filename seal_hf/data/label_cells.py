@@ -188,7 +188,7 @@ def _check_known(unknown: Sequence[str], labels: Sequence[str], source: str) -> 
     if unknown:
         shown, known = (", ".join(names[:5]) + (", ..." if len(names) > 5 else "") for names in (unknown, labels))
         raise DataError(
-            f"{source}: {len(unknown)} of the labels are unknown to the model ({shown}); it knows {len(labels)}: "
+            f"{source}: the model does not know {len(unknown)} of the labels ({shown}); it knows {len(labels)}: "
             f"{known}."
             f"{did_you_mean(unknown[0], labels)} Correct the labels, or name their column with --label_column."
         )
