@@ -120,7 +120,7 @@ def test_the_pipeline_predicts_what_the_example_measured(tmp_path, data, segform
         ),
         (["--loss", "infnet_plus"], "energy_loss='infnet_plus'"),
         (["--loss", "nce", "--sample_coherence", "field"], "Use energy_loss='ranking'"),
-        (["--sample_coherence", "field"], "energy_loss='regression' draws no samples .* Use one of nce, ranking, "),
+        (["--sample_coherence", "field"], "energy_loss='regression' draws no samples.* Use one of nce, ranking, "),
         (["--loss_net_encoder", "shared"], "`loss_net_encoder` is 'shared', but the energy of masks"),
         (["--loss_net_path", "nowhere"], "there is no folder nowhere"),
         (["--dataset", "horses"], "Data set 'horses' not found"),
