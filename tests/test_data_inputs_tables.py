@@ -455,7 +455,7 @@ def test_arff_rows_stream(tmp_path):
         (["fear", "joy"], 5, DENSE, ["toy.arff has 6 features", "the model reads 5", "in their order"]),
         (["fear", "joy"], 6, [*DENSE, "?,0,YES,wet,1,0"], ["toy.arff, line 14: 'x' is missing or infinite"]),
         (["fear", "z"], 6, DENSE, ["toy.arff, line 10: labels must be 0 or 1"]),
-        (["fear", "weather"], 4, DENSE, ["toy.arff: labels are 0 or 1"]),
+        (["fear", "weather"], 4, DENSE, ["toy.arff: labels must be 0 or 1"]),
         (["fear", "calm"], 7, DENSE, ["1 of the model's 2 labels, such as 'calm'"]),
     ],
 )

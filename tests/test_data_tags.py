@@ -182,7 +182,7 @@ def test_files_that_name_no_split(tmp_path):
     (tmp_path / "7.txt").write_text("")
     data = load_tags(folder(tmp_path, train=SENTENCE, latest=SENTENCE * 2))
     assert data.test is None and {name: len(table) for name, table in data.extra_tests.items()} == {"latest.conll": 2}
-    assert sum("names no split" in note for note in data.notes) == 2
+    assert sum("name contains no split" in note for note in data.notes) == 2
 
 
 def test_numbers_as_tags_are_in_their_order(tmp_path):

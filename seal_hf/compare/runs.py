@@ -35,7 +35,7 @@ COMPARED = {
 class Runs:
     """The results of a comparison in `folder`: METHOD/seedN.json, and METHOD/settings.json with what the search found.
 
-    A run that diverged is on file as lost, so that it is not tried again; delete its file to try.
+    A run that diverged is recorded as lost and not tried again; delete its file to try.
 
     Nets and the search's data base are under `work/`, which may be deleted: nets still needed are trained anew.
 
