@@ -279,7 +279,7 @@ def test_long_sentences_are_read_in_windows(saved, tmp_path):
 def test_a_word_that_no_window_holds_is_named(saved, tmp_path):
     source = write_lines(tmp_path / "new.jsonl", [{"words": ["good"]}, {"words": ["bad", "-".join(WORDS * 4)]}])
     with pytest.raises(
-        ValueError, match="new.jsonl, line 2: word 1 has 63 sub-words, and the encoder takes 30 at once"
+        ValueError, match="new.jsonl, line 2: word 1 has 63 sub-words, but the encoder reads at most 30 at once"
     ):
         run(saved("bert").path, source, tmp_path / "out.jsonl")
     with pytest.raises(ValueError, match="`max_length` is 2; with special tokens a row has at least 3"):

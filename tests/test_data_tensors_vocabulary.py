@@ -185,5 +185,5 @@ def test_files_that_are_no_vectors_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"has 0 files \*\.parquet"):
         load_word_vectors(tmp_path)
     (tmp_path / "v.txt").write_bytes(b"a\xff 1 2\n")
-    with pytest.raises(DataError, match="v.txt is no text in UTF-8"):
+    with pytest.raises(DataError, match="v.txt is not UTF-8 text"):
         load_word_vectors(tmp_path / "v.txt")

@@ -163,7 +163,7 @@ def test_encoders_and_tokenizers_that_do_not_fit_are_refused():
     tokenize_words(dataset, tokenizer, predicate_marker="segment", config=tiny_config("distilbert"))
     with pytest.raises(ValueError, match="`predicate_marker` is 'span'; it must be one of token_type, segment"):
         tokenize_words(dataset, tokenizer, predicate_marker="span")
-    with pytest.raises(ValueError, match="object is no fast tokenizer"):
+    with pytest.raises(ValueError, match="object is not a fast tokenizer"):
         tokenize_words(dataset, object())
     tokenizer.unk_token = None
     with pytest.raises(ValueError, match="has no sub-word for the word '.*', and lacks an unknown token"):
