@@ -1,6 +1,6 @@
 """seal_hf: energy networks as a loss function for fine-tuning.
 
-A loss-net is trained beside the task-net and teaches it the dependencies between labels; at prediction time only the
+A loss-net is trained beside the task-net and teaches it how labels depend on each other. At prediction time only the
 task-net runs.
 """
 
@@ -13,9 +13,9 @@ __version__ = "0.1.0"
 
 
 def _runs_the_command() -> bool:
-    """True in the process of `seal-hf` or `python -m seal_hf`, which answers a mistake before torch is imported."""
+    """True in the process of `seal-hf` or `python -m seal_hf`, which reports mistakes before it imports torch."""
     program = Path(*sys.argv[:1]).name
-    if program == "-m":  # while Python looks for the module: its name is the word before those of the program
+    if program == "-m":  # while Python looks for the module, whose name precedes the program's words
         return sys.orig_argv[-len(sys.argv) :][0] in ("seal_hf", "-mseal_hf")
     return program in ("seal-hf", "seal-hf.exe")
 

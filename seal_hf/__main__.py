@@ -1,5 +1,4 @@
-"""The command `seal-hf`, or `python -m seal_hf`. A subcommand is imported when it is run, so that help and mistakes are
-quick."""
+"""The command `seal-hf`, or `python -m seal_hf`. Subcommands are imported only when run: help and errors are quick."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from .cli.known_flags import mistyped_flag
 from .cli.programs import run_program
 from .utils.messages import did_you_mean
 
-COMMANDS = {  # subcommand -> module:function, which takes a command line; what it does
+COMMANDS = {  # subcommand -> (module:function of a command line, what it does)
     "predict": ("seal_hf.cli.predict:main", "apply a saved model to new data: labels, tags or masks"),
     "evaluate": ("seal_hf.cli.evaluate:main", "measure a saved model on labelled data"),
     "train mlc": ("seal_hf.cli.train.mlc:main", "label sets, with a loss-net or without"),
@@ -21,10 +20,10 @@ COMMANDS = {  # subcommand -> module:function, which takes a command line; what 
     "train rewards": ("seal_hf.cli.train.rewards:main", "tags, from few tagged rows and a reward for the others"),
     "train energy": ("seal_hf.cli.train.energy:main", "an energy network of label sets on its own"),
     "train mask-energy": ("seal_hf.cli.train.mask_energy:main", "an energy network of masks on its own"),
-    "compare": ("seal_hf.compare.program:command", "losses on one data set, searched and tested with equal means"),
+    "compare": ("seal_hf.compare.program:command", "losses on one data set, each tuned with the same budget"),
     "analyse": ("seal_hf.analysis.__main__:main", "what a trained energy has learned"),
 }
-CHECKED = ("train", "compare")  # whose flags can be told before they are imported
+CHECKED = ("train", "compare")  # their flags are checked before they are imported
 HELP = ("-h", "--help")
 
 
@@ -43,7 +42,7 @@ def main() -> None:
 
 
 def subcommand(words: list[str]) -> tuple[str, list[str]]:
-    """The name in `COMMANDS`, and the words behind it. Help, and what names no subcommand, end the program."""
+    """The name in `COMMANDS` and the words after it. Help and unknown subcommands end the program."""
     sys.argv[0], group = "seal-hf", ""
     if words[:1] == ["train"]:
         sys.argv[0], group, words = "seal-hf train", "train ", words[1:]
@@ -59,7 +58,7 @@ def subcommand(words: list[str]) -> tuple[str, list[str]]:
 
 
 def help_of(group: str) -> str:
-    """The subcommands of a group, such as `train `; of "", all."""
+    """The subcommands of a group such as `train `, or all for ""."""
     lines = [f"  {name:<18}  {what}" for name, (_, what) in COMMANDS.items() if name.startswith(group)]
     usage = f"usage: {sys.argv[0]} SUBCOMMAND [FLAGS]"
     return "\n".join([usage, "", *lines, "", "Flags of each: seal-hf SUBCOMMAND --help."])

@@ -5,9 +5,8 @@ One step, for one accumulation window of micro-batches (SEAL-dynamic, Lee et al.
 1. loss-net phase: n_E updates of the loss-net on candidates from the current task-net, detached;
 2. task-net phase: the Trainer's own update, on λ2 · task loss + λ1 · energy of the task-net's relaxed output.
 
-The task-net runs once on the first micro-batch of a window: the loss-net phase uses its detached outputs, and
-`compute_loss` goes on from the same graph. At prediction time only the task-net runs. What some runs add to a step
-(implicit gradients, a cost-augmented network, samples from perturbed inputs) are extensions, `extensions/`.
+The task-net runs once on the first micro-batch of a window: both phases use this forward. At prediction time only the
+task-net runs. `extensions/` adds to a step: implicit gradients, a cost-augmented network, perturbed inputs.
 """
 
 from __future__ import annotations
@@ -60,11 +59,10 @@ class LossNetPhase:
     """The loss-net's part of a step: n_E updates on candidates from the current task-net (SEAL Eq. 4).
 
     Args:
-        loss_net: the raw loss-net.
-        learner: trains it.
+        loss_net, learner: the raw loss-net, and what trains it.
         energy_loss: what the loss-net minimises.
-        extensions: give more candidates, and terms of the loss.
-        meters: takes what the log is to say.
+        extensions: add candidates and terms of the loss.
+        meters: collects figures for the log.
     """
 
     loss_net: LossNet
@@ -74,14 +72,8 @@ class LossNetPhase:
     meters: PhaseMeters
 
     def __call__(self, window: list[MicroBatch], num_updates: int, energy_weight: float, step: int) -> None:
-        """One phase.
-
-        Args:
-            window: the micro-batches, with the task-net's outputs detached.
-            num_updates: n_E.
-            energy_weight: λ1 of this step.
-            step: its number.
-        """
+        """Make `num_updates` (n_E) updates on the micro-batches of `window`, whose task-net outputs are detached.
+        `energy_weight` is λ1 of this step."""
         for update in range(num_updates):
             batches = window
             for extension in self.extensions:
@@ -107,30 +99,26 @@ class LossNetPhase:
             self.meters.add_update(self.learner)
         for extension in self.extensions:
             extension.end_phase()
-        self.learner.zero_grad()  # nothing of this phase is left when the task-net's optimizer steps
+        self.learner.zero_grad()  # the task-net's optimizer must not see gradients of this phase
 
 
 class SealTrainer(StructuredTrainer):
     """A [`~transformers.Trainer`] whose `model` is the plain task-net, with a loss-net trained beside it.
 
     Args:
-        model: a [`SealForMultiLabel`] or the like; or a plain task-net, which gets a fresh loss-net, as by
-            `SealForMultiLabel.from_task_net`, unless `loss_net` is given.
+        model: a [`SealForMultiLabel`] or the like; or a plain task-net, which gets a fresh loss-net if none is given.
         args: [`SealTrainingArguments`].
-        loss_net: a [`LossNet`], in place of the model's own, if it has one; not needed for `energy_loss="ce"`.
-        space: the output space, with its task loss and options in place of those of `args`; default: the loss-net's,
-            else the one that the task-net's class names, else label sets, as `args` have them.
-        task_loss: the task-net's own loss, in place of that of `args`: logits and labels -> (B,), see `OwnTaskLoss`. A
-            `compute_loss_func` of the Trainer does as well, see `OwnBatchLoss`.
-        decode_predictions: evaluation gathers what the space decodes, tag ids (B, T) instead of logits, and gives that
-            to `compute_metrics` and `predict`.
-        kwargs: as for the Trainer. With `model_init`, the loss-net starts anew with every call.
+        loss_net: a [`LossNet`] that replaces the model's own; unused with `energy_loss="ce"`.
+        space: the output space; its task loss and options replace those of `args`. Default: the loss-net's space, else
+            that of the task-net's class, else label sets, with the options of `args`.
+        task_loss: logits, labels -> (B,), replaces that of `args` (`OwnTaskLoss`); so does a `compute_loss_func`.
+        decode_predictions: give `compute_metrics` and `predict` decoded outputs: tag ids (B, T) instead of logits.
+        kwargs: as for the Trainer. Each call of `model_init` starts the loss-net anew.
 
     Attributes:
-        energy_loss: of the loss-net, if there is one.
-        learner: trains the loss-net; made when a run begins.
+        energy_loss, learner: the loss-net's loss and trainer, or None. A run makes its own learner.
         extensions: what this run adds to a step, see [`Extension`].
-        card_facts: what only the user knows of the model card: arguments of `reports.run_card`.
+        card_facts: arguments of `reports.run_card` that only the user knows.
 
     Raises:
         ValueError: no loss-net, a task-net or launcher that is not supported, or a data set without a `labels` column.
@@ -151,7 +139,7 @@ class SealTrainer(StructuredTrainer):
                 self.loss_net_phase(window)
             return super().training_step(model, inputs, num_items_in_batch)
         finally:
-            self._pending = None  # an interrupted step leaves nothing for the next, or for an evaluation
+            self._pending = None  # also after an interrupted step: the next step or evaluation must not use it
 
     def loss_net_phase(self, window: list[dict[str, Tensor]]) -> None:
         """The loss-net's updates over the micro-batches of the window, see [`LossNetPhase`]."""
@@ -162,14 +150,13 @@ class SealTrainer(StructuredTrainer):
     def compute_loss(
         self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """Training: λ2 · task loss + λ1 · energy of the relaxed output (SEAL Eq. 1, 5). Evaluation: the task loss
-        alone, which is the one that is trained (of `ranking`, cross-entropy: it needs no samples)."""
+        """Training: λ2 · task loss + λ1 · energy of the relaxed output (SEAL Eq. 1, 5). Evaluation: the task loss."""
         outputs, self._pending = self._pending, None
         if outputs is None:
             outputs = self.forwards.run_task_net(model, inputs)
-        with torch.autocast(outputs.logits.device.type, enabled=False):  # on CPU, transformers 4 has one around it all
+        with torch.autocast(outputs.logits.device.type, enabled=False):  # transformers 4 on CPU is inside one
             noise = self.forwards.noise(self.window.position, self.args.loss_net_steps) if model.training else None
-            space = self.space.of(inputs) if model.training else self.space  # rows have no weight in an evaluation
+            space = self.space.of(inputs) if model.training else self.space  # evaluation ignores row weights
             task_loss = space.task_loss(outputs.logits, inputs["labels"], noise)
             if not model.training:
                 self.forwards.meter_evaluation(outputs, inputs)
@@ -182,8 +169,7 @@ class SealTrainer(StructuredTrainer):
             return (loss, outputs) if return_outputs else loss
 
     def _add_energy(self, loss: Tensor, task_loss: Tensor, outputs: Any, inputs: dict[str, Tensor]) -> Tensor:
-        """`loss` + λ1 · task term of E(x, ŷ) + the terms of the extensions. Gradients flow to the task-net through ŷ
-        only, never to the loss-net."""
+        """`loss` + λ1 · task term of E(x, ŷ) + the extensions' terms. Gradients reach the task-net alone, through ŷ."""
         if self.energy_weight == 0 and not self.extensions:
             return loss
         batch = self.forwards.micro_batch(self.window.position, outputs, inputs)
@@ -204,15 +190,13 @@ class SealTrainer(StructuredTrainer):
             loss = loss + extension.task_net_term(batch, outputs, energies_of, len(self.window), is_last)
         return loss
 
-    # --- its parts ---------------------------------------------------------------------------------------------------
-
     learner: Learner | None = None
-    phase: Any = None  # a [`LossNetPhase`], in a run
-    frozen_encoder: FrozenEncoder | None = None  # of the task-net, with `freeze_encoder`
+    phase: Any = None  # a [`LossNetPhase`] during a run
+    frozen_encoder: FrozenEncoder | None = None  # the task-net's, with `freeze_encoder`
     extensions: list[Extension] = []
-    _writes_card = False  # what `fit_decisions` begins
-    given_decoder: str | None = None  # to `fit_decisions`
-    alignment: Alignment  # of the evaluation that runs
+    _writes_card = False  # True after `fit_decisions`
+    given_decoder: str | None = None  # the decoder passed to `fit_decisions`
+    alignment: Alignment  # of the current evaluation
     _pending: Any = None  # the task-net's outputs with gradients, between training_step and compute_loss
 
     def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: torch.device) -> Any:
@@ -239,8 +223,7 @@ class SealTrainer(StructuredTrainer):
 
     @property
     def _ends_in_step(self) -> bool:
-        """True if the task-net's optimizer steps after this window. The last window of a stream may be short: the
-        Trainer then adds its gradients to the next epoch's first window."""
+        """True if the optimizer steps after this window. At the end of a stream, a short window joins the next one."""
         whole = self.window.is_whole(self.args.gradient_accumulation_steps)
         return whole or has_length(self.callback_handler.train_dataloader)
 
@@ -291,7 +274,7 @@ class SealTrainer(StructuredTrainer):
         return TwoNetCheckpoints(self)
 
     def _take_apart(self, model: Any, args: SealTrainingArguments) -> Any:
-        """A SealForMultiLabel or the like gives the Trainer its task-net, and us its loss-net, if we have none."""
+        """Return the task-net. Keep the loss-net of a [`SealModel`] unless one was given."""
         model = with_loss_net(model, args, self._given_loss_net, self._given_space)
         if (kind := kind_of(model)) is not None:
             self._space_class = kind.space_class
@@ -305,7 +288,7 @@ class SealTrainer(StructuredTrainer):
     def call_model_init(self, trial: Any = None) -> nn.Module:
         made = super().call_model_init(trial)
         if self._given_loss_net is not None:
-            self.loss_net = self._given_loss_net  # a trial of cross-entropy may have taken it away
+            self.loss_net = self._given_loss_net  # a trial with cross-entropy may have removed it
             self.loss_net.load_state_dict(self._initial_loss_net)
         model = self._take_apart(made, self.args)
         if self.space is not None:  # the constructor checks the first net itself
@@ -317,7 +300,7 @@ class SealTrainer(StructuredTrainer):
         """Output space, energy loss and λ1."""
         args = self.args
         args.check()
-        loss = ENERGY_LOSSES.get(args.energy_loss)  # none of cross-entropy
+        loss = ENERGY_LOSSES.get(args.energy_loss)  # None for cross-entropy
         self.energy_loss = loss.from_arguments(args) if loss is not None else None
         self.space = made_space(self)
         summed = partial(self.accelerator.reduce, reduction="sum")
@@ -327,9 +310,9 @@ class SealTrainer(StructuredTrainer):
 
     def begin_run(self, num_training_steps: int) -> None:
         super().begin_run(num_training_steps)
-        if self._trial is not None:  # a search has changed the arguments
+        if self._trial is not None:  # a search changed the arguments
             prepare_run(self)
-        self.learner, self.phase, self.extensions = None, None, []  # of this run alone
+        self.learner, self.phase, self.extensions = None, None, []  # each run has its own
         if self.energy_loss is not None:
             self.learner = loss_net_learner(self, num_training_steps)
             self.extensions = made_extensions(self)
@@ -337,7 +320,7 @@ class SealTrainer(StructuredTrainer):
             self.phase = LossNetPhase(self.loss_net, self.learner, self.energy_loss, self.extensions, meters)
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
-        """The Trainer's, with the CRF's own rate where it has one."""
+        """The Trainer's optimizer; with `crf_learning_rate`, a CRF gets its own rate."""
         made = self.optimizer is None
         optimizer: Any = super().create_optimizer(*args, **kwargs)
         crf, rate = getattr(self.model, "crf", None), self.args.crf_learning_rate
@@ -348,12 +331,11 @@ class SealTrainer(StructuredTrainer):
     # --- data, evaluation, log ---------------------------------------------------------------------------------------
 
     def fit_decisions(self, dataset: Any = None, decoder: str | None = None) -> Decisions:
-        """Fit how the task-net's outputs become decisions, and store it in its config; `save_model` then writes both,
-        and the model card.
+        """Fit how outputs become decisions and store it in the task-net's config; `save_model` adds the model card.
 
         Args:
-            dataset: validation rows, with labels; default: `eval_dataset`.
-            decoder: taken in place of what cross-fitting on these rows would choose.
+            dataset: validation rows with labels; default: `eval_dataset`.
+            decoder: default: chosen by cross-fitting on these rows.
 
         Raises:
             ValueError: no rows, no labels, or an unknown decoder.
@@ -362,7 +344,7 @@ class SealTrainer(StructuredTrainer):
         return fit_decisions(self, self.eval_dataset if dataset is None else dataset, decoder)
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """As the Trainer's; with the model card, once decisions were fitted."""
+        """As the Trainer's; also writes the model card after `fit_decisions`."""
         super().save_model(output_dir, _internal_call)
         if self._writes_card and not self.in_checkpoint:
             self.create_model_card(output_dir=output_dir, model_name=Path(output_dir).name if output_dir else None)
@@ -377,7 +359,7 @@ class SealTrainer(StructuredTrainer):
         return sampler
 
     def _set_signature_columns_if_needed(self) -> None:
-        """The columns that are not removed as unused: also the loss-net's, and what a net names as its input."""
+        """Keep the loss-net's columns too, and those that a net names as its input."""
         super()._set_signature_columns_if_needed()
         known: Any = self._signature_columns
         named = getattr(self.model, "input_names", ())
@@ -399,7 +381,7 @@ class SealTrainer(StructuredTrainer):
     def _log_facts(self, facts: dict[str, float], at_end: bool) -> dict[str, float]:
         for extension in self.extensions:
             extension.read_log(facts)
-        if at_end:  # which `train` gives back
+        if at_end:  # `train` returns these
             return {name: value for e in self.extensions for name, value in e.closing_facts().items()}
         if self.learner is not None:
             facts["loss_net_learning_rate"] = self.learner.learning_rate
@@ -411,8 +393,7 @@ class SealTrainer(StructuredTrainer):
         self.meters.check({self.model_role: self.model, "loss-net": self.loss_net})
 
     def create_model_card(self, *args: Any, output_dir: str | None = None, **facts: Any) -> None:
-        """README.md of a folder, by default the output folder, written anew on every push: our card in place of the
-        Trainer's draft."""
+        """Write our card as README.md of a folder (default: the output folder), on every push too."""
         if self.is_world_process_zero():
             card = run_card(self, **{**self.card_facts, **facts})
             Path(output_dir or str(self.args.output_dir), "README.md").write_text(card, encoding="utf-8")

@@ -26,27 +26,27 @@ def check(words, output="multi_label", **options):
         (
             "--perturbation_std 3",
             {"perturbation_std": 3.0},
-            "`perturbation_std` is read with energy_loss regression_s, but energy_loss is",
+            "`perturbation_std` is read only with energy_loss regression_s, but energy_loss is",
         ),
         (
             "--gold-mix=0.3",
             {"energy_loss": "margin", "gold_mix": 0.3},
-            "`gold_mix` is read with energy_loss nce or ranking",
+            "`gold_mix` is read only with energy_loss nce or ranking",
         ),
         (
             "--unique_roles_weight 3",
             {"unique_roles_weight": 3.0},
-            "`unique_roles_weight` is read with task_loss unique_roles, but task_loss is 'cross_entropy'",
+            "`unique_roles_weight` is read only with task_loss unique_roles, but task_loss is 'cross_entropy'",
         ),
         (
             "--hypergradient_terms 9",
             {"hypergradient_terms": 9},
-            "`hypergradient_terms` is read with hypergradient neumann or cg or unrolled",
+            "`hypergradient_terms` is read only with hypergradient neumann or cg or unrolled",
         ),
         (
             "--pixel_loss mean",
             {"pixel_loss": "mean"},
-            "`pixel_loss` is of another kind of output, binary_mask .run_segmentation.py.",
+            "`pixel_loss` is for another kind of output, binary_mask .run_segmentation.py.",
         ),
     ],
 )
@@ -61,29 +61,33 @@ def test_a_flag_that_nothing_reads_is_refused(words, options, message):
         (
             "--margin_cost l1",
             {"energy_loss": "regression", "margin_cost": "l1"},
-            "read with energy_loss margin or infnet",
+            "read only with energy_loss margin or infnet",
         ),
         (
             "--margin_cost l1",
             {"energy_loss": "nce", "margin_cost": "l1"},
-            "`margin_cost` is not read where cost_weight is 0.0. Leave it out, or give --cost_weight",
+            "`margin_cost` is not read if cost_weight is 0.0. Leave it out, or give --cost_weight",
         ),
         (
             "--margin_cost l1 --margin_type perceptron",
             {"energy_loss": "infnet", "margin_cost": "l1", "margin_type": "perceptron"},
-            "`margin_cost` is not read where margin_type is 'perceptron'",
+            "`margin_cost` is not read if margin_type is 'perceptron'",
         ),
         (
             "--perturbation_std 2",
             {"energy_loss": "regression_s", "regression_samples": "discrete", "perturbation_std": 2.0},
-            "`perturbation_std` is not read where regression_samples is 'discrete'",
+            "`perturbation_std` is not read if regression_samples is 'discrete'",
         ),
         (
             "--num_samples 5",
             {"energy_loss": "margin", "num_samples": 5},
             "contrastive_divergence or with task_loss ranking, but energy_loss is 'margin' and task_loss is 'cross_en",
         ),
-        ("--cost_augmented_network shared", {"cost_augmented_network": "shared"}, "read with energy_loss infnet_plus"),
+        (
+            "--cost_augmented_network shared",
+            {"cost_augmented_network": "shared"},
+            "read only with energy_loss infnet_plus",
+        ),
     ],
 )
 def test_what_the_loss_does_not_name_among_its_options_is_refused(words, options, message):
@@ -103,15 +107,19 @@ def test_what_some_reader_takes_is_taken():
         (
             "nce",
             "--inference_steps 9",
-            "`inference_steps` is read with energy_method spen or dvn, but energy_method is",
+            "`inference_steps` is read only with energy_method spen or dvn, but energy_method is",
         ),
-        ("spen", "--num_samples 5", "read with energy_method nce or ranking or regression_s, but"),
-        ("dvn", "--margin_cost l1", "read with energy_method spen, but energy_method is 'dvn'"),
-        ("ranking", "--margin_cost l1", "read with energy_method spen, but"),
-        ("nce", "--regression_samples discrete", "read with energy_method regression_s, but"),
+        ("spen", "--num_samples 5", "read only with energy_method nce or ranking or regression_s, but"),
+        ("dvn", "--margin_cost l1", "read only with energy_method spen, but energy_method is 'dvn'"),
+        ("ranking", "--margin_cost l1", "read only with energy_method spen, but"),
+        ("nce", "--regression_samples discrete", "read only with energy_method regression_s, but"),
         ("spen", "--margin_cost l1 --inference_steps 9", None),
         ("regression_s", "--num_samples 5 --perturbation_std 2", None),
-        ("regression_s", "--perturbation_std 2 --regression_samples discrete", "read where regression_samples is 'dis"),
+        (
+            "regression_s",
+            "--perturbation_std 2 --regression_samples discrete",
+            "not read if regression_samples is 'dis",
+        ),
         ("dvn", "--inference_steps 9 --dvn_points start --inference_start zeros", None),
     ],
 )

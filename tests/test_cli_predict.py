@@ -184,7 +184,7 @@ def test_the_loss_net_is_read_for_energies_alone(texts, tmp_path):
     for file in weights.parent.iterdir():
         file.unlink()
     message = refusal(*flags, "--output", tmp_path / "two.csv", "--energy", "true")
-    assert "`energy` is True, but" in message and "has no loss-net (_loss_net/)" in message
+    assert "`energy` is True, but" in message and "lacks a loss-net (_loss_net/)" in message
     message = refusal(*flags, "--output", tmp_path / "two.csv", "--energy", "--dtype", "bfloat16")
     assert not (tmp_path / "two.csv").exists()
 
@@ -265,14 +265,14 @@ def no_weights(monkeypatch):
     ("flags", "words"),
     [
         ({"--output": "there.csv"}, ["`output` is", "there.csv'", "exists", "--overwrite"]),
-        ({"--output": "out.xlsx"}, ["out.xlsx'", "no format", ".csv, .tsv, .jsonl, .parquet"]),
-        ({"--output": "out"}, ["out'", "no format"]),
+        ({"--output": "out.xlsx"}, ["out.xlsx'", "not a format", ".csv, .tsv, .jsonl, .parquet"]),
+        ({"--output": "out"}, ["out'", "not a format"]),
         ({"--input": "no.csv"}, ["no.csv: no such file"]),
         ({"--input": "short.csv"}, ["short.csv, line 3: 1 values, expected 2 (id, text)"]),
         ({"--input": "title.csv"}, ["2 columns of text: title, body", "--text_column"]),
         ({"--text_column": "txt"}, ["new.csv has no column 'txt'", "Did you mean 'text'?"]),
         ({"--text_column": "id"}, ["the column 'id' holds numbers (17, ...)", "ids"]),
-        ({"--input": "new.arff"}, ["new.arff is ARFF, which holds features, but", "reads texts"]),
+        ({"--input": "new.arff"}, ["new.arff is ARFF, a format for features, but", "reads texts"]),
         ({"--decoder": "treshold"}, ["`decoder` is 'treshold'", "Did you mean 'threshold'?"]),
         ({"--decoder": "1.5"}, ["`decoder` is 1.5", "from 0 to 1"]),
         ({"--split": "test"}, ["`split` is 'test'", "is one file"]),
@@ -328,7 +328,7 @@ def test_no_model_is_one_clear_line(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        ({"--input": "new.csv"}, ["no column 'features', from which this model reads 6 numbers"]),
+        ({"--input": "new.csv"}, ["no column 'features', where this model reads 6 numbers"]),
         ({"--input": "few.arff"}, ["few.arff has 5 features", "the model reads 6"]),
         ({"--text_column": "text"}, ["`text_column` is for texts, but", "reads features"]),
         ({"--max_length": "5"}, ["`max_length` is for texts"]),
@@ -446,6 +446,6 @@ def test_a_model_and_rows_of_the_hub(texts, tmp_path):
     for name, number in (("1.jsonl", 20), ("3.jsonl", 5)):
         assert [row["labels"] for row in read(tmp_path / name)] == [row["labels"] for row in expected[:number]]
     refused = [line for line in printed.splitlines() if line.startswith("refused:")]
-    assert "user/alone has no loss-net" in refused[0] and "user/alone: no such folder here" in refused[1]
+    assert "user/alone lacks a loss-net" in refused[0] and "user/alone: no such folder here" in refused[1]
     assert "'user/texts' has no dev split; it has train, test." in refused[2]
     assert "user/nothing: no such folder here, and it cannot be read from the Hub" in refused[3]

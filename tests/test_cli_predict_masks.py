@@ -140,7 +140,7 @@ def test_a_folder_is_replaced_as_a_whole_or_not_at_all(saved, images, monkeypatc
 
     folder = run(saved.path, images / "new", images / "out", "--energy", "true")
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
-    with pytest.raises(ValueError, match="which exists. Give another name, or --overwrite"):
+    with pytest.raises(ValueError, match="exists. Give another name, or --overwrite"):
         run(saved.path, images / "new", folder)
 
     def fails(self, rows):
@@ -163,9 +163,9 @@ def test_a_folder_of_other_things_is_never_replaced(saved, images):
     (images / "file").write_text("all of it")
     (images / "folder.png").mkdir()
     for output, message in (
-        ("mine", "a folder that holds thesis.tex, and would be replaced as a whole"),
-        ("new", "which holds the images of"),
-        (".", "which holds the images of"),
+        ("mine", "a folder that would be replaced as a whole, but it holds thesis.tex"),
+        ("new", "it holds the images of"),
+        (".", "it holds the images of"),
         ("file", "a file. Give another name"),
         ("folder.png", "a folder. Give another name"),
     ):
@@ -236,22 +236,22 @@ def test_black_and_white_masks_are_read_as_foreground(saved, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("source", "output", "flags", "message"),
     [
-        ("new", "out.csv", [], "'out.csv', whose suffix names no format that can hold these predictions"),
-        ("new", "out.jsonl", [], "whose suffix names no format that can hold these predictions; expected a folder"),
+        ("new", "out.csv", [], "'out.csv', but its suffix is not a format"),
+        ("new", "out.jsonl", [], "its suffix is not a format for these predictions; expected a folder"),
         ("new", None, [], "`output` is missing; expected a folder"),
         ("new", "out.png", [], "masks of 16 images are several files. Give a folder"),
         ("new/img_00.png", "out.png", ["--energy"], "masks with probabilities or energies are several files"),
-        ("new", "out", ["--probabilities", "top"], "`probabilities` is 'top', but a pixel has one probability"),
+        ("new", "out", ["--probabilities", "top"], "`probabilities` is 'top', but a pixel"),
         ("new", "out", ["--decoder", "viterbi"], "`decoder` is 'viterbi'; this task-net has fixed, threshold"),
         ("new", "out", ["--word_column", "0"], "`word_column` is an option of tag sequences"),
         ("gone", "out", [], "gone: no such file or folder"),
-        ("a.tif", "out", [], "a.tif: images of type .tif are not read"),
+        ("a.tif", "out", [], "a.tif: images of type .tif are not supported"),
         ("empty", "out", [], "empty: no images. Give at least one"),
         (
             "clash",
             "out",
             ["--probabilities", "all"],
-            "the probabilities of a and the mask of a_probability would be one",
+            "the probabilities of a and the mask of a_probability would be the same file",
         ),
     ],
 )

@@ -231,7 +231,7 @@ def test_fields_of_ours_leave_those_of_the_input_alone(saved, tmp_path, capsys):
 
 def test_words_that_columns_cannot_hold(saved, tmp_path):
     source = write_lines(tmp_path / "new.jsonl", [{"words": ["film", "a\tb"]}])
-    with pytest.raises(ValueError, match=r"line 1: the word 'a\\tb' holds a tab or a line break"):
+    with pytest.raises(ValueError, match=r"line 1: the word 'a\\tb' contains a tab or a line break"):
         run(saved().path, source, tmp_path / "out.conll")
     (row,) = objects(run(saved().path, source, tmp_path / "out.jsonl"))
     assert row["words"] == ["film", "a\tb"]
@@ -279,7 +279,7 @@ def test_long_sentences_are_read_in_windows(saved, tmp_path):
 def test_a_word_that_no_window_holds_is_named(saved, tmp_path):
     source = write_lines(tmp_path / "new.jsonl", [{"words": ["good"]}, {"words": ["bad", "-".join(WORDS * 4)]}])
     with pytest.raises(
-        ValueError, match="new.jsonl, line 2: word 1 has 63 sub-words, and the encoder takes 30 at once"
+        ValueError, match="new.jsonl, line 2: word 1 has 63 sub-words, but the encoder reads at most 30 at once"
     ):
         run(saved("bert").path, source, tmp_path / "out.jsonl")
     with pytest.raises(ValueError, match="`max_length` is 2; with special tokens a row has at least 3"):
@@ -398,14 +398,14 @@ def test_a_tag_that_the_model_does_not_know(saved, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--output", "out.conll", "--energy", "true"], "`energy` is True, but columns hold a value per word"),
-        (["--output", "out.tsv", "--probabilities", "all"], "`probabilities` is 'all', but columns hold a value"),
+        (["--output", "out.conll", "--energy", "true"], "`energy` is True, but columns"),
+        (["--output", "out.tsv", "--probabilities", "all"], "`probabilities` is 'all', but columns"),
         (["--output", "out.jsonl", "--decoder", "viterbi"], "`decoder` is 'viterbi'; this task-net has independent"),
         (["--output", "out.jsonl", "--max_length", "8"], "`max_length` is for a Hugging Face encoder"),
         (["--output", "out.jsonl", "--word_column", "tokens"], "`word_column` is 'tokens'; columns of this format"),
-        (["--output", "out.jsonl", "--word_column", "3"], "1 columns, and `word_column` is 3"),
+        (["--output", "out.jsonl", "--word_column", "3"], "1 columns, but `word_column` is 3"),
         (["--output", "out.jsonl", "--batch_size", "0"], "'0' is not a whole number of at least 1"),
-        (["--output", "out.csv"], "'out.csv', whose suffix names no format that can hold these predictions"),
+        (["--output", "out.csv"], "'out.csv', but its suffix is not a format"),
     ],
 )
 def test_mistakes_are_said_in_one_line(saved, tmp_path, monkeypatch, flags, message):

@@ -225,12 +225,14 @@ def test_a_folder_that_lost_a_file_is_not_taken_for_another_one(program, tmp_pat
     program.main(options)
     assert (out / "work" / "thesis.txt").read_text() == "mine"  # of a folder that was there
     said = (out / "comparison.json").rename(tmp_path / "comparison.json")
-    with pytest.raises(ValueError, match="out holds results, but no comparison.json that says of what. Put it back"):
+    with pytest.raises(
+        ValueError, match="out holds results, but lacks comparison.json with their settings. Put it back"
+    ):
         program.main(options)
     said.rename(out / "comparison.json")
     run = json.loads((out / "ce" / "seed1.json").read_text())
     (out / "ce" / "seed1.json").write_text(json.dumps(run | {"searched": {"learning_rate": 0.1}}))
-    with pytest.raises(ValueError, match=r"out/ce holds a run \(seed 1\) with settings that a search found, but no "):
+    with pytest.raises(ValueError, match=r"out/ce holds a run \(seed 1\) with settings from a search, but lacks "):
         program.main([*options, "--seeds", "1", "2"])
 
 

@@ -36,7 +36,7 @@ def test_zero_one_columns_by_hand_and_by_program(tmp_path, flags, options):
     data = load_multilabel(path, **options)
     check(data)
     chosen = "3 labels, a column each: toxic, obscene, threat"
-    found = f"no column 'labels', and the others hold 0 and 1 alone: {chosen}; texts: column 'comment'."
+    found = f"no column 'labels', but the others hold only 0 and 1: {chosen}; texts: column 'comment'."
     assert (f"texts: column 'comment'; {chosen}." if options else found) in data.notes
     words = ["--dataset", path, "--model_name_or_path", "none", "--output_dir", "runs"]
     program = mlc.PROGRAM.parse([*words, *(["--label_columns", *flags] if flags else [])])
@@ -83,8 +83,8 @@ def test_unknown_labels_and_weights_are_those_of_one_column_of_lists(tmp_path, u
             "the label column 'text' holds 'text 0'; expected 0 or 1",
         ),
         ({"label_columns": "all_but toxic,obscene,threat,id"}, "`label_columns` leaves no column"),
-        ({"label_columns": "toxic", "label_column": "threat"}, "`label_column` is of one column with all labels"),
-        ({"label_columns": "toxic", "label_format": "ids"}, "`label_format` is of one column with all labels"),
+        ({"label_columns": "toxic", "label_column": "threat"}, "`label_column` is for one column with all labels"),
+        ({"label_columns": "toxic", "label_format": "ids"}, "`label_format` is for one column with all labels"),
     ],
 )
 def test_mistakes_are_named(tmp_path, options, message):
@@ -98,7 +98,7 @@ def test_mistakes_are_named(tmp_path, options, message):
     ("rows", "message"),
     [
         ([("i love it", "joy"), ("so sad", "grief"), ("great", "joy")], "first row .i love it, joy. looks like data"),
-        ([("i love it", 1, 1, 0), ("so sad", 0, 1, 1)], "two columns have the same name.* no header"),
+        ([("i love it", 1, 1, 0), ("so sad", 0, 1, 1)], "two columns have the same name.* lacks a header"),
         ([("i love it", 1, 0, "x"), ("so sad", 1, 1, "x")], "first row .i love it, 1, 0, x. looks like data"),
         ([("i love it", "joy"), ("so sad", "grief")], "no column 'labels' .* If its first row is data, put a header"),
     ],
@@ -125,7 +125,7 @@ def notes_of(tmp_path, cells, texts=None):
 def test_labels_that_differ_in_case_or_blanks_and_missing_values_are_noted(tmp_path):
     notes = notes_of(tmp_path, ["Joy", "joy", "joy|new york", "New  York", "nan"] * 4)
     assert (
-        "2 labels are written in several ways, by case or blanks (kept): 'Joy' (4 rows) and 'joy' (8 rows); "
+        "2 labels have several spellings, by case or blanks (kept): 'Joy' (4 rows) and 'joy' (8 rows); "
         "'New  York' (4 rows) and 'new york' (4 rows)." in notes
     )
     assert "a label is called 'nan' (4 rows): if it is a missing value, empty these cells." in notes
@@ -134,13 +134,14 @@ def test_labels_that_differ_in_case_or_blanks_and_missing_values_are_noted(tmp_p
 def test_separators_inside_names_are_noted(tmp_path):
     notes = notes_of(tmp_path, ['"food, drinks|travel"', '"food, drinks"', "travel", '"arts, film|travel"'] * 5)
     assert any(
-        note.startswith("'|' separates labels in 10 rows, and ',' in 5 others: 5 labels, of which 3 are left where '|'")
+        note.startswith("'|' separates labels in 10 rows, and ',' in 5 others: 5 labels, but 3 if only '|'")
         for note in notes
     )
     combined = [" ".join(mood for k, mood in enumerate("abcde") if (i >> k) & 1) for i in range(1, 32)]
     notes = notes_of(tmp_path, combined)
     assert any(
-        note.startswith("26 of 31 labels hold ' ', which does not separate: 5 labels are left") for note in notes
+        note.startswith("26 of 31 labels contain ' ', which does not separate labels; if it did, there would be 5.")
+        for note in notes
     )
     assert not any("separate" in note for note in notes_of(tmp_path, ["new york", "new jersey|new orleans"] * 10))
     assert not any("separate" in note for note in notes_of(tmp_path, ["a|b", '"a;b"', '"a,c"', "b"] * 5))
@@ -152,8 +153,8 @@ def test_rows_that_occur_twice_are_counted(tmp_path):
     notes = load_multilabel(str(tmp_path)).notes
     assert "2 rows repeat the input of another row of their split (kept): 1 in train, 1 in validation." in notes
     assert (
-        "rows stand in two splits (kept): 1 of validation in train, 2 of test in train, 1 of test in validation. "
-        "Figures on them flatter." in notes
+        "rows occur in two splits (kept): 1 of validation in train, 2 of test in train, 1 of test in validation. "
+        "Figures on them are too good." in notes
     )
 
 
@@ -170,7 +171,7 @@ def test_attributes_of_one_name_are_numbered(tmp_path):
     (tmp_path / "m.xml").write_text(XML)
     data = load_multilabel(str(tmp_path))
     assert data.feature_names == ["x", "a b", "x_3", "x_2", "a b_2", "x_4"]
-    assert "2 attribute names repeat, and all but the first are numbered: a b, x." in data.notes
+    assert "2 attribute names repeat; all but the first are numbered: a b, x." in data.notes
     assert all([value - row["features"][0] for value in row["features"]] == [0, 1, 2, 3, 4, 5] for row in data.train)
     (tmp_path / "m.arff").write_text(f"@relation r\n{header.replace('x_2', 'L')}@data\n{rows}")
     with pytest.raises(DataError, match="label 'L' of m.arff names several attributes. Rename the others"):

@@ -111,7 +111,7 @@ def test_label_sets_equal_those_of_a_csv(tmp_path, form, split, kind):
         assert [TEXTS[row] for row in rows] == getattr(found, part)["text"][:]
     chosen = {"names": [], "ids": ["texts: column 'sentence'; labels: column 'labels'."]}.get(kind)
     assert [note for note in found.notes if "column" in note] == (
-        ["no column 'labels', and the others hold 0 and 1 alone: 3 labels, a column each: anger, fear, joy; texts: "
+        ["no column 'labels', but the others hold only 0 and 1: 3 labels, a column each: anger, fear, joy; texts: "
          "column 'text'."] if chosen is None else chosen
     )  # fmt: skip
     if hasattr(given, "is_dir"):
@@ -363,9 +363,9 @@ def test_roles_equal_those_of_bracket_columns(tmp_path, form, split):
     assert found.label_names == expected.label_names and found.kind == "srl"
     if hasattr(given, "is_dir"):
         check_same(by_program(srl, given, "--model_name_or_path", "none"), found)
-    with pytest.raises(DataError, match="no column 'predicate', the place of a word"):
+    with pytest.raises(DataError, match="no column 'predicate', the index of a word"):
         load_srl(table.remove_columns("predicate"))
-    with pytest.raises(DataError, match="row 2 .*: the predicate is 3; expected the place of one of 3 words"):
+    with pytest.raises(DataError, match="row 2 .*: the predicate is 3; expected the index of one of 3 words"):
         load_srl(Dataset.from_dict(table[:] | {"predicate": [1, 1, 3] + [1] * 37}))
 
 

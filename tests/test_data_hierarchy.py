@@ -36,7 +36,7 @@ def test_label_sets_are_closed_upwards_and_parents_become_labels(tmp_path, heade
     for split in ("train", "validation", "test"):
         assert all(found == closed_by_hand(text) for text, found in names_of(data, split).items())
     notes = "\n".join(data.notes)
-    assert "3 of 3 labels occur in it" in notes and "are labels now: mammal, animal, plant." in notes
+    assert "3 of 3 labels occur in it" in notes and "became labels: mammal, animal, plant." in notes
     assert "25 ancestors added to 15 of 20 rows." in notes and "left out): fern." in notes
 
 
@@ -75,7 +75,7 @@ def test_what_label_notes_said_before_the_closing_is_said_anew(tmp_path):
         ("cat;mammal\n", r"h\.csv, line 1: expected two names"),
         ("child,parent\ncat,cat\n", r"h\.csv, line 2: child and parent are both 'cat'"),
         ("cat,a\na,b\nb,a\n", r"h\.csv: a cycle, a -> b -> a \(child -> parent\)"),
-        ("Cat,Mammal\n", r"h\.csv: no label of data occurs in it\. Its names begin with Cat, Mammal"),
+        ("Cat,Mammal\n", r"h\.csv: no label of data occurs in it\. Its first names are Cat, Mammal"),
         ("", r"h\.csv: no label"),
     ],
 )
@@ -105,5 +105,5 @@ def test_clus_files_bring_their_own(tmp_path):
     assert data.label_names == ["01", "01/02", "01/02/03", "04"]
     assert data.hierarchy.parents == ((), (0,), (1,), ())
     assert kept.hierarchy.parents == ((), (0,), (1,), (2,), (0,)) and kept.hierarchy.root == 0
-    with pytest.raises(DataError, match="brings a hierarchy of its own. Leave it out"):
+    with pytest.raises(DataError, match="has its own hierarchy. Leave it out"):
         load_multilabel(str(tmp_path), hierarchy=[("04", "01")])

@@ -150,8 +150,8 @@ def test_mistakes_are_named_with_their_place(tmp_path):
     refused("nowhere: no such file or folder", "nowhere")
     refused("nowhere.npz: 'images' is not readable", "nowhere.npz")
     refused("empty: no images. Give at least one of type .png", "empty")
-    refused("a.tif: images of type .tif are not read. Give an image file of type .png", "a.tif")
-    refused("a.tif: images of type .tif are not read. Convert them", "")
+    refused("a.tif: images of type .tif are not supported. Give an image file of type .png", "a.tif")
+    refused("a.tif: images of type .tif are not supported. Convert them", "")
     refused(r"empty: expected a folder with images/ and masks/, or an .npz", "empty", gold=True)
     np.savez(tmp_path / "none.npz", images=images[:0])
     refused("none.npz: no images. Give at least one", "none.npz")
@@ -163,16 +163,16 @@ def test_mistakes_are_named_with_their_place(tmp_path):
     np.savez(tmp_path / "sizes.npz", images=images, masks=masks[:, 1:])
     refused("sizes.npz, row 0: the image is 6 x 5 pixels and its mask 5 x 5", "sizes.npz", gold=True)
     np.savez(tmp_path / "values.npz", images=images, masks=masks * 3)
-    refused("values.npz, row 0: .* values of the mask are none of 0", "values.npz", gold=True)
+    refused("values.npz, row 0: .* values of the mask.* are not 0", "values.npz", gold=True)
 
 
 def test_damaged_and_lonely_files_are_named(tmp_path):
     images, masks = pictures(2)
     save(tmp_path / "images/a.png", images[0])
-    with pytest.raises(DataError, match="a folder images/, but no masks/ beside it"):
+    with pytest.raises(DataError, match="has images/ but no masks/ beside it"):
         pictures_of(tmp_path, gold=True)
     save(tmp_path / "masks/b.png", masks[0])
-    with pytest.raises(DataError, match="a.png: no file of the same name in .*masks"):
+    with pytest.raises(DataError, match="a.png: no file of this name in .*masks"):
         pictures_of(tmp_path, gold=True)
     (tmp_path / "images/c.png").write_bytes((tmp_path / "images/a.png").read_bytes()[:40])
     with pytest.raises(DataError, match="c.png: not readable as an image"):

@@ -88,7 +88,7 @@ def test_rows_are_what_stands_in_the_file(tmp_path, suffix):
         ("new.csv", "text,n\n" + "a,1\n" * 999, "b\n", ["new.csv, line 1001", "1 values, expected 2"]),
         ("new.tsv", "text\tn\n" + "a\t1\n" * 999, "b\n", ["new.tsv, line 1001", "1 values, expected 2"]),
         ("new.jsonl", '{"text": "a"}\n' * 1000, "{", ["new.jsonl, line 1001", "not a JSON object"]),
-        ("new.csv", "text,n\n" + "a,1\n" * 999, '"b', ["new.csv, line 1001", "quote is not closed"]),
+        ("new.csv", "text,n\n" + "a,1\n" * 999, '"b', ["new.csv, line 1001", "quote is open"]),
     ],
 )
 def test_a_damaged_row_is_named_when_it_is_reached_and_where_rows_are_counted(tmp_path, name, good, bad, words):
@@ -138,7 +138,7 @@ def test_a_folder_gives_its_test_split_and_says_so(tmp_path):
     (tmp_path / "dev.csv").unlink()
     assert read(tmp_path) == [{"text": "train"}]
     (tmp_path / "train.csv").rename(tmp_path / "mine.csv")
-    with pytest.raises(DataError, match="holds no file that is named after a split, such as test. Give a file"):
+    with pytest.raises(DataError, match="contains no file named after a split, such as test. Give a file"):
         open_table(str(tmp_path))
 
 
@@ -167,7 +167,7 @@ def test_a_tsv_without_header_beside_a_list_of_labels(tmp_path):
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("no.csv", {}, ["no.csv: no such file or folder, and no Hub id"]),
+        ("no.csv", {}, ["no.csv: no such file or folder, and not a Hub id"]),
         ("./a/b", {}, ["./a/b: no such file"]),
         ("new.xlsx", {}, ["'.xlsx'", ".csv, .tsv, .jsonl, .parquet"]),
         ("new.csv", {"split": "test"}, ["`split` is 'test'", "is one file"]),
@@ -211,7 +211,7 @@ def test_the_column_of_the_texts_is_named_or_told(tmp_path):
         (["id", "sentence"], ["17", "t"], "sentences", ["no column 'sentences'", "Did you mean 'sentence'", "--text_"]),
         (["title", "body"], ["t", "u"], None, ["2 columns of text: title, body", "--text_column"]),
         (["id"], ["17"], None, ["no column of text among id", "--text_column"]),
-        (["id", "sentence"], ["17", "t"], "id", ["the column 'id' holds numbers (17, ...)", "more often ids"]),
+        (["id", "sentence"], ["17", "t"], "id", ["the column 'id' holds numbers (17, ...)", "rather ids"]),
         (["text"], ["1.5"], None, ["the column 'text' holds numbers (1.5, ...)", "--text_column"]),
     ],
 )
@@ -266,7 +266,7 @@ def test_labels_that_the_model_does_not_know_are_named_with_those_it_knows():
         gold_labels(cells, ["joy", "fear"], None, "auto", "new.csv")
     words = ["not know 6 of the labels", "(jpy, a1, a2, a3, a4, ...)", "it knows 2: joy, fear.", "Did you mean 'joy'?"]
     assert all(word in str(error.value) for word in words), str(error.value)
-    with pytest.raises(DataError, match="label 2 is no id in the range 0..1 of 2 labels"):
+    with pytest.raises(DataError, match="label 2 is not an id in the range 0..1 of 2 labels"):
         gold_labels([[2]], ["joy", "fear"], None, "ids", "new.csv")
 
 
@@ -416,7 +416,7 @@ def test_arff_without_labels_gives_the_same_features(tmp_path):
     other = write_arff(tmp_path / "new", [ATTRIBUTES[i] for i in unlabelled], rows, "new")
     labelled = read_arff(folder / "toy.arff", ["fear", "joy"], 6)[0]
     np.testing.assert_array_equal(labelled, read_arff(other / "new.arff", ["fear", "joy"], 6, gold=False)[0])
-    with pytest.raises(DataError, match="2 of the model's 2 labels are no attributes, such as 'fear'"):
+    with pytest.raises(DataError, match="2 of the model's 2 labels, such as 'fear'"):
         read_arff(other / "new.arff", ["fear", "joy"], 6)
 
 
@@ -428,7 +428,7 @@ def test_an_attribute_that_identified_rows_in_training_is_told_by_the_number_of_
     write_labels(folder, ["joy"])
     (folder / "folds.json").write_text(json.dumps({"folds": [[3 * i, 3 * i + 1, 3 * i + 2] for i in range(10)]}))
     if keep_id and kind == "string":
-        with pytest.raises(DataError, match="is a string, which `keep_id` numbers in each file anew"):
+        with pytest.raises(DataError, match="is a string, but `keep_id`"):
             read_arff(folder, ["joy"], 2)
         return
     features, _, data = as_loaded(folder, "test", keep_id=keep_id)
@@ -468,9 +468,9 @@ def test_arff_rows_stream(tmp_path):
     [
         (["fear", "joy"], 5, DENSE, ["toy.arff has 6 features", "the model reads 5", "in their order"]),
         (["fear", "joy"], 6, [*DENSE, "?,0,YES,wet,1,0"], ["toy.arff, line 14: 'x' is missing or infinite"]),
-        (["fear", "z"], 6, DENSE, ["toy.arff, line 10: labels are 0 or 1"]),
-        (["fear", "weather"], 4, DENSE, ["toy.arff: labels are 0 or 1"]),
-        (["fear", "calm"], 7, DENSE, ["1 of the model's 2 labels are no attributes, such as 'calm'"]),
+        (["fear", "z"], 6, DENSE, ["toy.arff, line 10: labels must be 0 or 1"]),
+        (["fear", "weather"], 4, DENSE, ["toy.arff: labels must be 0 or 1"]),
+        (["fear", "calm"], 7, DENSE, ["1 of the model's 2 labels, such as 'calm'"]),
     ],
 )
 def test_other_features_or_labels_than_the_models_are_one_clear_line(tmp_path, labels, size, rows, words):
@@ -502,5 +502,5 @@ def test_features_of_a_table(tmp_path, suffix):
     np.testing.assert_array_equal(np.concatenate([chunk.inputs for chunk in chunks]), x)
     with pytest.raises(DataError, match=r"'features' is .*; the model reads a list of 4 finite numbers"):
         list(FeatureTable(open_table(str(path)), 4).chunks(4))
-    with pytest.raises(DataError, match="no column 'features', from which this model reads 3 numbers"):
+    with pytest.raises(DataError, match="no column 'features', where this model reads 3 numbers"):
         FeatureTable(open_table(str(write_plainly(tmp_path / "other.csv", [{"text": "a"}]))), 3)

@@ -242,7 +242,7 @@ def test_strings_that_identify_rows_are_numbered_in_one_file_alone(tmp_path):
             tmp_path, ["key string", *ATTRIBUTES], [f"{part}{i},{i},0,1" for i in range(20)], name=f"toy-{part}"
         )
     assert load(folder).feature_names == ["x"]
-    with pytest.raises(DataError, match="toy-test.arff: the identifier 'key' is a string, which `keep_id` numbers in "):
+    with pytest.raises(DataError, match="toy-test.arff: the identifier 'key' is a string, but `keep_id` "):
         load(folder, keep_id=True)
 
 

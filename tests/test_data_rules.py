@@ -71,7 +71,7 @@ def test_labels_txt_beside_a_single_file_gives_its_names_and_range(tmp_path):
     write(tmp_path, labels__txt="a\nb\nc\n", d__csv=table(["0", "1"] * 10, ","), wrong__csv=table(["0", "3"] * 10, ","))
     data = load_multilabel(str(tmp_path / "d.csv"))
     assert data.label_names == ["a", "b", "c"] and "label names from labels.txt." in data.notes
-    with pytest.raises(DataError, match=r"label '3' is no id in the range 0\.\.2"):
+    with pytest.raises(DataError, match=r"label '3' is not an id in the range 0\.\.2"):
         load_multilabel(str(tmp_path / "wrong.csv"))
 
 

@@ -85,7 +85,7 @@ def test_a_proposition_without_v_is_dropped_and_counted(tmp_path):
 
 def test_a_role_that_train_lacks_is_kept_and_counted(tmp_path):
     data = load_srl(folder(tmp_path, dev=TWO.replace("ARG1", "R-ARG1")))
-    assert "tags that occur outside train only (kept): B-R-ARG1, I-R-ARG1 (3 words)." in data.notes
+    assert "tags that occur only outside train (kept): B-R-ARG1, I-R-ARG1 (3 words)." in data.notes
     assert rows(data, "validation")[0][1][2:] == ["B-R-ARG1", "I-R-ARG1", "I-R-ARG1"]
 
 
@@ -109,7 +109,7 @@ def test_subsets(tmp_path):
         (
             "*\tleave\tleave.01",
             "*\t-\t-",
-            r"line 2: 1 words of the sentence have a frame, and it has 2 bracket columns",
+            r"line 2: 1 words of the sentence have a frame, but there are 2 bracket columns",
         ),
         ("early\tRB\t*\t-\t-\t*)", "early\tRB\t*\t-\t-\t*", r"line 6: \(ARG1 in bracket column 1 is not closed"),
         ("say.01\t(V*)", "say.01\t*)", r"line 3: '\*\)' in bracket column 1; expected"),

@@ -138,7 +138,7 @@ def test_columns_by_hand(tmp_path):
     notes = " ".join(data.notes)
     assert "train.conll: 2 comment lines skipped." in notes
     assert "4 tags rewritten as well-formed bio" in notes  # I-ORG, I-MISC, I-PER, I-LOC
-    assert "tags that occur outside train only (kept): B-LOC (1 word)." in notes
+    assert "tags that occur only outside train (kept): B-LOC (1 word)." in notes
 
 
 def test_other_columns(tmp_path):
@@ -182,7 +182,7 @@ def test_files_that_name_no_split(tmp_path):
     (tmp_path / "7.txt").write_text("")
     data = load_tags(folder(tmp_path, train=SENTENCE, latest=SENTENCE * 2))
     assert data.test is None and {name: len(table) for name, table in data.extra_tests.items()} == {"latest.conll": 2}
-    assert sum("names no split" in note for note in data.notes) == 2
+    assert sum("name contains no split" in note for note in data.notes) == 2
 
 
 def test_numbers_as_tags_are_in_their_order(tmp_path):
@@ -205,8 +205,8 @@ def test_train_subsets(tmp_path):
         ({"train": "a\tO\nb\n"}, {}, r"train.conll, line 2: 'b' has 1 columns, expected 2 as in line 1"),
         ({"train": "a\tO\n\nb\tO\tO\n"}, {}, r"line 3: .* has 3 columns"),
         ({"train": "a\tO\nb\t \n"}, {}, r"line 2: .* and a tag in column 1"),
-        ({"train": "a\nb\n"}, {}, r"line 1: 1 columns, and `word_column` is 0"),
-        ({"train": SENTENCE}, {"tag_column": 2}, r"2 columns, and `tag_column` is 2"),
+        ({"train": "a\nb\n"}, {}, r"line 1: 1 columns, but `word_column` is 0"),
+        ({"train": SENTENCE}, {"tag_column": 2}, r"2 columns, but `tag_column` is 2"),
         ({"train": SENTENCE}, {"tag_column": "ner"}, r"`tag_column` is 'ner'; columns of this format have numbers"),
         ({"train": SENTENCE}, {"tag_column": 0}, r"`word_column` and `tag_column` are both column 0 of 2"),
         ({"train": ""}, {}, r"train.conll: no sentence"),
@@ -214,11 +214,11 @@ def test_train_subsets(tmp_path):
         ({"train": SENTENCE, "x.training": SENTENCE}, {}, "two files for the train split"),
         ({"train": SENTENCE, "test": "a\tN\tO\n"}, {}, "the test split has the columns words, tags, pos, expected"),
         ({"train": SENTENCE}, {"scheme": "iob"}, "`scheme` is 'iob'; it must be one of auto, plain"),
-        ({"train": "a\tN\n", "dev": "a\tN\n"}, {"scheme": "bio"}, "`scheme` is 'bio', and the tags are plain"),
-        ({"train": SENTENCE + "x\tLOC\n"}, {}, "most of the 4 tags are O, B-X, I-X, ..., and these are not: LOC"),
+        ({"train": "a\tN\n", "dev": "a\tN\n"}, {"scheme": "bio"}, "`scheme` is 'bio', but the tags are plain"),
+        ({"train": SENTENCE + "x\tLOC\n"}, {}, "most of the 4 tags are O, B-X, I-X, ..., but these are not: LOC"),
         ({"train": SENTENCE}, {"max_train_rows": 0}, "`max_train_rows` is 0"),
         ({"train": SENTENCE}, {"train_subset": "last"}, "`train_subset` is 'last'"),
-        ({"train": SENTENCE}, {"num_labelled": 2}, "`num_labelled` is 2, and .* has 1 training rows"),
+        ({"train": SENTENCE}, {"num_labelled": 2}, "`num_labelled` is 2, but .* has 1 training rows"),
     ],
 )
 def test_mistakes_are_named(tmp_path, files, options, message):
@@ -301,7 +301,7 @@ def test_tables_of_a_folder(tmp_path, monkeypatch):
     assert [len(getattr(split, name)) for name in SPLITS] == [16, 2, 2]
     (tmp_path / "bad.jsonl").write_text('{"tokens": ["a"], "tags": ["O", "O"]}\n')
     with pytest.raises(
-        DataError, match=r"row 0 \(counting from 0\): words and tags must be lists of one length; found 1 and 2"
+        DataError, match=r"row 0 \(counting from 0\): words and tags must be lists of the same length; found 1 and 2"
     ):
         load_tags(str(tmp_path / "bad.jsonl"))
     (tmp_path / "empty.jsonl").write_text("")
@@ -318,7 +318,7 @@ def test_tables_of_a_folder(tmp_path, monkeypatch):
         (tmp_path / "partly" / f"{split}.jsonl").write_text((json.dumps(own) + "\n") * 3)
     partly = load_tags(str(tmp_path / "partly"))
     assert set(partly.train.column_names) == {"words", "tags"}
-    assert "left out, as not every split has a value for each word: pos." in partly.notes
+    assert "left out, since not every split has a value for each word: pos." in partly.notes
     assert set(with_pos.train.column_names) == {"words", "tags", "pos"} and with_pos.train[0]["pos"] == ["N", "V"]
     with pytest.raises(DataError, match="`tag_column` is 2; columns of tables have names: tokens, kind"):
         load_tags(str(tmp_path / "all.jsonl"), tag_column=2)
@@ -371,8 +371,8 @@ def test_a_hub_data_set(monkeypatch):
     words = [words[0] for split in SPLITS[:2] for words, _ in rows(data, split)]
     assert sorted(words) == sorted(f"w{i}" for i in range(20))
     assert data.notes == [
-        "no validation split: 2 rows out of train, stratified by label (seed 5).",
-        "rows stand in two splits (kept): 3 of test in train. Figures on them flatter.",
+        "no validation split: 2 rows from train, stratified by label (seed 5).",
+        "rows occur in two splits (kept): 3 of test in train. Figures on them are too good.",
     ]
     monkeypatch.setattr("datasets.load_dataset", lambda *_: {"extra": None})
     with pytest.raises(DataError, match="'user/ner' has the splits extra, expected train, validation, test"):
@@ -386,7 +386,7 @@ def test_flags_are_the_arguments():
 def test_gold_that_train_lacks_is_counted(tmp_path):
     data = load_tags(folder(tmp_path, train="a\tB-X\n", dev="a\tB-Y\nb\tI-Y\n\nc\tB-Y\n"))
     assert data.label_names == ["O", "B-X", "B-Y", "I-Y"][1:]
-    assert "tags that occur outside train only (kept): B-Y, I-Y (3 words)." in data.notes
+    assert "tags that occur only outside train (kept): B-Y, I-Y (3 words)." in data.notes
     counts = defaultdict(int)
     for _, tags in rows(data, "validation"):
         for tag in tags:

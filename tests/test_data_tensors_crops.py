@@ -199,9 +199,11 @@ def test_so_many_offsets_are_evenly_spaced_and_cover_every_pixel(count):
 @pytest.mark.parametrize("offsets", [(8,), (2, 8), (0, 25), (0, 4), (0, 8, 4, 8), CROP_OFFSETS])
 def test_offsets_that_do_not_fit_are_refused_with_some_that_do(offsets):
     length = 40 if offsets == CROP_OFFSETS else 32 if offsets == (0, 4) else offsets[-1] + 24
-    with pytest.raises(ValueError, match=r"`crop_offsets` is \[.*does not fit crops of 24 .*Such as \[0, ") as error:
+    with pytest.raises(
+        ValueError, match=r"`crop_offsets` is \[.*does not fit crops of 24 .*Give for example \[0, "
+    ) as error:
         crop_offsets(length, 24, offsets)
-    such = [int(number) for number in str(error.value).split("Such as [")[1].split("]")[0].split(", ")]
+    such = [int(number) for number in str(error.value).split("Give for example [")[1].split("]")[0].split(", ")]
     assert crop_offsets(length, 24, such) == such
 
 

@@ -263,7 +263,7 @@ def test_a_function_that_is_none_is_named(own_module, name, message):
 def test_a_recipe_names_no_code(own_module, tmp_path):
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text("reward: my_rewards:outside\n")
-    with pytest.raises(ValueError, match="`reward` stands in the recipe.*give --reward yourself"):
+    with pytest.raises(ValueError, match="`reward` is in the recipe.*give --reward"):
         run_rewards(tmp_path, "--recipe", str(recipe))
     assert "my_rewards" not in sys.modules
     with pytest.raises(ValueError, match="`rules` is missing: .*--reward MODULE:FUNCTION"):

@@ -107,7 +107,7 @@ def test_a_file_that_is_missing_or_no_json_is_refused(tmp_path):
         Vocabulary.from_pretrained(tmp_path)
     for text in ("{", "[]"):
         (tmp_path / FILE_NAME).write_text(text)
-        with pytest.raises(DataError, match="vocabulary.json (is no JSON|has list)"):
+        with pytest.raises(DataError, match="vocabulary.json (is not JSON|has list)"):
             Vocabulary.from_pretrained(tmp_path)
     with pytest.raises(DataError, match=r"no column `chunk` \(its columns: words, pos\)"):
         Vocabulary.from_data(TRAIN, features=("chunk",))
@@ -180,10 +180,10 @@ def test_files_that_are_no_vectors_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"v.npz has 1 words and float64 vectors of shape \(2, 3\)"):
         load_word_vectors(path)
     path.write_text("no archive")
-    with pytest.raises(DataError, match="v.npz is no NumPy file"):
+    with pytest.raises(DataError, match="v.npz is not a NumPy file"):
         load_word_vectors(path)
     with pytest.raises(DataError, match=r"has 0 files \*\.parquet"):
         load_word_vectors(tmp_path)
     (tmp_path / "v.txt").write_bytes(b"a\xff 1 2\n")
-    with pytest.raises(DataError, match="v.txt is no text in UTF-8"):
+    with pytest.raises(DataError, match="v.txt is not UTF-8 text"):
         load_word_vectors(tmp_path / "v.txt")

@@ -30,7 +30,7 @@ def test_windows_by_hand():
     assert windows_of([1] * 8, 8) == [Window(0, 8, 0, 8)]
     assert windows_of([1] * 12, 8) == [Window(0, 8, 0, 7), Window(6, 12, 7, 12)]
     assert windows_of([2, 2, 8, 1], 8) == [Window(0, 2, 0, 2), Window(2, 3, 2, 3), Window(3, 4, 3, 4)]
-    with pytest.raises(ValueError, match="word 1 has 9 sub-words, and the encoder takes 8 at once"):
+    with pytest.raises(ValueError, match="word 1 has 9 sub-words, but the encoder reads at most 8 at once"):
         windows_of([1, 9], 8)
 
 

@@ -156,17 +156,17 @@ def test_rows_go_through_an_encoder():
 
 def test_encoders_and_tokenizers_that_do_not_fit_are_refused():
     dataset, tokenizer = sentences(), paired_tokenizer()
-    with pytest.raises(ValueError, match="needs two token types, and the encoder .roberta. has 1. Use 'segment'"):
+    with pytest.raises(ValueError, match="needs two token types, but the encoder .roberta. has 1. Use 'segment'"):
         tokenize_words(dataset, tokenizer, config=tiny_config("roberta", type_vocab_size=1))
-    with pytest.raises(ValueError, match="needs two token types, and the encoder .distilbert. has 0"):
+    with pytest.raises(ValueError, match="needs two token types, but the encoder .distilbert. has 0"):
         tokenize_words(dataset, tokenizer, config=tiny_config("distilbert"))
     tokenize_words(dataset, tokenizer, predicate_marker="segment", config=tiny_config("distilbert"))
     with pytest.raises(ValueError, match="`predicate_marker` is 'span'; it must be one of token_type, segment"):
         tokenize_words(dataset, tokenizer, predicate_marker="span")
-    with pytest.raises(ValueError, match="object is no fast tokenizer"):
+    with pytest.raises(ValueError, match="object is not a fast tokenizer"):
         tokenize_words(dataset, object())
     tokenizer.unk_token = None
-    with pytest.raises(ValueError, match="has nothing for the word '.*', and no unknown token"):
+    with pytest.raises(ValueError, match="has no sub-word for the word '.*', and lacks an unknown token"):
         tokenize_words(dataset, tokenizer)
 
 
@@ -280,10 +280,10 @@ def test_tensor_rows_pad_lists_of_one_width(view):
         ({"words": [["a"], ["b", None]]}, "Column `words` has missing values"),
         ({"tags": [[1], None]}, "Column `tags` has missing values"),
         ({"words": [], "tags": [], "pos": [], "predicate": []}, "The data has no rows"),
-        ({"tags": [[1], [2]]}, "Row 1 has 2 words and 1 values in `tags`"),
-        ({"pos": [["N", "N"], ["V", "V"]]}, "Row 0 has 1 words and 2 values in `pos`"),
+        ({"tags": [[1], [2]]}, "Row 1 has 2 words but 1 values in `tags`"),
+        ({"pos": [["N", "N"], ["V", "V"]]}, "Row 0 has 1 words but 2 values in `pos`"),
         ({"tags": [[1], [2, -100]]}, "Row 1 has a negative tag"),
-        ({"predicate": [0, 2]}, "Row 1 has its predicate at 2 and 2 words"),
+        ({"predicate": [0, 2]}, "Row 1 has its predicate at 2, but 2 words"),
         ({"predicate": [-1, 1]}, "Row 0 has its predicate at -1"),
         ({"tags": None}, "no column `tags`"),
         ({"pos": None}, "no column `pos`"),
@@ -303,7 +303,7 @@ def test_rows_that_do_not_fit_their_words_are_refused(change, message):
 
 def test_a_folder_without_a_tokenizer_is_refused(tmp_path):
     AutoModel.from_config(tiny_config("bert")).save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match="holds no tokenizer: all words would be unknown"):
+    with pytest.raises(ValueError, match="lacks a tokenizer: all words would be unknown"):
         load_tokenizer(str(tmp_path))
     tiny_tokenizer().save_pretrained(tmp_path)
     assert len(load_tokenizer(str(tmp_path))) == len(tiny_tokenizer())

@@ -208,7 +208,7 @@ NOT_BINARY = [("a", "1,0,0"), ("b", "0,0,2")] * 10
         ("d.csv", table(["text", "text"], OK), {}, ["two columns have the same name", "text, text"]),
         ("d.csv", "text,labels\na,0\nb\n", {}, ["d.csv, line 3", "1 values, expected 2 (text, labels)"]),
         ("d.csv", "text,labels\na,0\nb,1,2\n", {}, ["d.csv, line 3", "3 values, expected 2"]),
-        ("d.csv", 'text,labels\na,0\n"b', {}, ["d.csv, line 3", "quote is not closed", "ends early"]),
+        ("d.csv", 'text,labels\na,0\n"b', {}, ["d.csv, line 3", "quote is open", "ends early"]),
         ("d.tsv", "text\tlabels\na\t0\nb\n", {}, ["d.tsv, line 3", "1 values, expected 2"]),
         ("d.csv", "", {}, ["d.csv is empty"]),
         ("d.csv", "text,labels\n", {}, ["d.csv is empty", "no rows"]),
@@ -218,8 +218,8 @@ NOT_BINARY = [("a", "1,0,0"), ("b", "0,0,2")] * 10
         ("d.jsonl", jsonl([{"text": "a", "labels": [0]}, {"text": "b"}]), {}, ["line 2", "expected ['labels', "]),
         ("d.jsonl", jsonl([{"text": "a", "labels": [[0, 1]]}] * 10), {}, ["row 0", "[0, 1] is neither a name nor"]),
         ("d.jsonl", jsonl([{"text": ["a", "b"], "labels": [0]}] * 10), {}, ["row 0", "a list; expected a string"]),
-        ("d.jsonl", jsonl([{"text": "hi \ud83d", "labels": [0]}] * 10), {}, ["row 0", "'hi \\ud83d'", "no valid text"]),
-        ("d.jsonl", jsonl([{"text": "hi", "labels": ["\ud83d"]}] * 10), {}, ["row 0", "'\\ud83d'", "no valid text"]),
+        ("d.jsonl", jsonl([{"text": "hi \ud83d", "labels": [0]}] * 10), {}, ["row 0", "'hi \\ud83d'", "valid text"]),
+        ("d.jsonl", jsonl([{"text": "hi", "labels": ["\ud83d"]}] * 10), {}, ["row 0", "'\\ud83d'", "valid text"]),
         ("d.csv", labelled([("a", "-1")] * 10), {}, ["no row has a label", "the first value found is '-1'"]),
         ("d.csv", labelled(OK), {"normalize": "standard"}, ["`normalize` is an option of features", "holds texts"]),
         ("d.csv", labelled(OK), {"keep_id": True}, ["`keep_id` is an option of features"]),
@@ -362,7 +362,7 @@ def test_a_hub_data_set_without_validation_split(tmp_path):
     seen = dict(map(tuple, csv_set["rows"]["train"] + csv_set["rows"]["validation"]))
     assert seen == {text: [float("fear" in cell), 1.0] for text, cell in rows}  # all rows, each with its own labels
     assert csv_set["rows"]["test"] == [["x", [1.0, 0.0]]]
-    assert "no validation split: 2 rows out of train, stratified by label (seed 5)." in csv_set["notes"]
+    assert "no validation split: 2 rows from train, stratified by label (seed 5)." in csv_set["notes"]
     assert {split: len(part) for split, part in lists["rows"].items()} == {"train": 16, "validation": 2, "test": 2}
     assert all(
         labels == [float(int(t[1:]) % 2 == i) for i in (0, 1)] for part in lists["rows"].values() for t, labels in part

@@ -73,7 +73,7 @@ def test_a_file_that_changed_within_its_time_stamp_is_read_anew(tmp_path):
         ("d.csv", HEAD + b'"a\nb\nc",x\nd,x,y\n', ["line 5: 3 values"]),  # of the file, not of its rows
         ("d.csv", HEAD + b"a,x\n\n\nb\n", ["line 5: 1 values"]),
         ("d.csv", HEAD + b"a,x\n  \nb,x\n", ["line 3: 1 values"]),
-        ("d.csv", HEAD + b'"a"b,x\n', ["line 2", "quote is not closed"]),
+        ("d.csv", HEAD + b'"a"b,x\n', ["line 2", "quote is open"]),
         ("d.csv", b"\n\n", ["train.csv is empty"]),
         ("d.csv", "text,labels\na,x\n".encode("utf-16"), ["train.csv: not UTF-8", "Save the file as UTF-8"]),
         ("d.jsonl", b'{"text":"a","labels":[0]}\n{"text":"b","labels":[0],"id":1}\n', ["line 2", "'id'", "as in the"]),

@@ -163,7 +163,7 @@ def test_accumulation_changes_nothing(tmp_path, kind):
 
 @pytest.mark.parametrize("kind", PARAMETERIZATIONS)
 def test_f_takes_a_step_with_every_one_of_the_task_net_and_no_other(tmp_path, kind, monkeypatch):
-    """The last window of a stream's epoch ends in no step: its gradients join those of the next, of both networks."""
+    """A short last window of a stream makes no step: for both networks, its gradients join the next window's."""
     for rows, batch, accumulation in ((10, 2, 4), (14, 2, 2), (12, 2, 2)):
         stream = tiny_run.table(rows).to_iterable_dataset()
         options = dict(batch=batch, accumulation=accumulation, max_steps=5, cost_augmented_network=kind)

@@ -291,7 +291,7 @@ def test_adapters_of_both_nets_in_one_base(tmp_path):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (dict(energy_loss="nce"), "takes a loss of the task-net's output.*contrastive_divergence"),
+        (dict(energy_loss="nce"), "energy_loss='nce'.*contrastive_divergence"),
         (dict(energy_loss="margin", energy_weight_balance=True), "energy_weight_balance"),
         (dict(energy_loss="margin", loss_net_torch_compile=True), "finite_differences"),
         (dict(energy_loss="margin", loss_net_steps=0), "loss_net_steps.*never updated"),
@@ -316,7 +316,7 @@ def test_what_has_no_hessian_is_refused(tmp_path):
     for subset in ("head", "adapters"):  # of an FCN
         with pytest.raises(ValueError, match="hypergradient_parameters='all', or a regular expression.*upsample"):
             tiny_masks.make(tmp_path, hypergradient_parameters=subset, **options)
-    with pytest.raises(ValueError, match="'grid' is made of ReLUs"):
+    with pytest.raises(ValueError, match="'grid' has ReLUs"):
         tiny_masks.make(tmp_path, hypergradient_parameters="all", hypergradient_product="finite_differences", **options)
 
 

@@ -122,7 +122,7 @@ def test_the_loader_keeps_the_column_of_the_weights(tmp_path):
     data = load_multilabel(str(tmp_path / "a.csv"), sample_weight="w", max_train_rows=20)
     raw = np.array([weights[int(text[1:])] for text in data.train["text"][:]])
     assert np.allclose(data.train["sample_weight"][:], raw / raw.mean()) and len(raw) == 20
-    assert any("training rows weigh by 'w'" in note for note in data.notes)
+    assert any("training rows are weighted by 'w'" in note for note in data.notes)
     lines = ["@relation toy", "@attribute x numeric", "@attribute w numeric", "@attribute a {0,1}", "@data"]
     (tmp_path / "toy.arff").write_text("\n".join([*lines, *(f"{i},{w},{i % 2}" for i, w in enumerate(weights))]))
     (tmp_path / "toy.xml").write_text('<labels><label name="a"/></labels>')
@@ -166,15 +166,15 @@ def test_class_weights_equal_those_of_torchs_loss(name):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"pos_weight": {"a": 1.0}}, r"`pos_weight` has no weight of the labels b, c, d, e, f; the labels are a, b"),
+        ({"pos_weight": {"a": 1.0}}, r"`pos_weight` has no weight for the labels b, c, d, e, f; the labels are a, b"),
         ({"label_weight": dict.fromkeys([*NAMES, "g"], 1.0)}, "`label_weight` has unknown labels g; the labels are a"),
         (
             {"label_weight": dict.fromkeys(NAMES, "x")},
             "`label_weight`, label 'a': the weight is 'x', expected a finite",
         ),
-        ({"pos_weight": [1.0, 2.0]}, "`pos_weight` has 2 weights, and there are 6 labels"),
-        ({"pos_weight": "balance"}, "`pos_weight` is 'balance', which is no readable file"),
-        ({"label_weight": "balanced"}, "`label_weight` is 'balanced', which is no readable file"),
+        ({"pos_weight": [1.0, 2.0]}, "`pos_weight` has 2 weights, but there are 6 labels"),
+        ({"pos_weight": "balance"}, "`pos_weight` is 'balance', which is not a readable file"),
+        ({"label_weight": "balanced"}, "`label_weight` is 'balanced', which is not a readable file"),
         ({"class_weight": "balanced"}, "`class_weight` is set, but multi_label outputs do not support it"),
         ({"pos_weight": "sqrt", "task_loss": "zlpr"}, "`pos_weight` is set, but ZLPR takes no class weights"),
     ],
@@ -187,7 +187,7 @@ def test_a_mistake_in_weights_is_one_clear_error(tmp_path, options, message):
 @pytest.mark.parametrize(
     "name, text, message",
     [
-        ("w.json", '{"a": 1, "a": 2}', "label 'a' is there twice"),
+        ("w.json", '{"a": 1, "a": 2}', "label 'a' occurs twice"),
         ("w.json", "[1, 2]", "expected an object"),
         ("w.json", "{", "not readable as JSON"),
         ("w.csv", "a,1\nb\n", r"a label name and a weight per line; found \['b'\]"),

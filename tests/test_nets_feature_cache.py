@@ -124,11 +124,11 @@ def test_what_has_no_frozen_encoder_is_refused(encoder, tmp_path):
     encoder.save_pretrained(tmp_path / "base")
     seal = SealForMultiLabel.from_pretrained(tmp_path / "base", loss_net_encoder="shared", num_labels=len(LABELS))
     args = tiny_arguments(tmp_path, loss_net_encoder="shared", loss_net_feature_cache=str(tmp_path))
-    with pytest.raises(ValueError, match="`loss_net_feature_cache` freezes the loss-net's own .* has none"):
+    with pytest.raises(ValueError, match="`loss_net_feature_cache` freezes the loss-net's own .* lacks one"):
         SealTrainer(seal, args, train_dataset=rows())
     seal = SealForMultiLabel.from_pretrained(tmp_path / "base", num_labels=len(LABELS))
     args = tiny_arguments(tmp_path, loss_net_feature_cache=str(tmp_path))
-    with pytest.raises(ValueError, match="one frozen encoder says, but `model_init` makes new ones"):
+    with pytest.raises(ValueError, match="`loss_net_feature_cache`.*`model_init`.*as `model`"):
         SealTrainer(args=args, model_init=lambda: seal, train_dataset=rows())
     with pytest.raises(ValueError, match="needs TensorRows, but `train_dataset` is a Dataset"):
         SealTrainer(seal, args, train_dataset=tiny_features(8))

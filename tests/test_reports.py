@@ -116,8 +116,8 @@ def test_the_figures_and_the_threshold(trainer, tmp_path):
     for line in ("figure", f"{metrics['test_map']:.4f}", f"{metrics['eval_map']:.4f}", f"{metrics['threshold']:g}"):
         assert line in table
     decisions = LabelDecisions("threshold", threshold=0.3)
-    assert "saved with the model: threshold (--decoder names others)" in closing_table(metrics, decisions)
-    assert "the bias of the saved classifier holds: threshold\n" in closing_table(metrics, decisions, folded=True)
+    assert "saved with the model: threshold (--decoder selects others)" in closing_table(metrics, decisions)
+    assert "the bias of the saved classifier: threshold\n" in closing_table(metrics, decisions, folded=True)
 
 
 def test_results_of_an_earlier_run_do_not_stay(trainer, tmp_path):

@@ -153,13 +153,13 @@ def test_tables_have_as_many_cells_in_every_row(kind):
 @pytest.mark.parametrize(
     "decoder, said",
     [
-        ("fixed", "where its probability is at least 0.5."),
-        ("threshold", "at least **0.31**, which was tuned on validation."),
-        ("thresholds", "Each label has a threshold of its own"),
-        ("expected_f1", "The label set of the highest expected example F1 is decided."),
+        ("fixed", "if its probability is at least 0.5."),
+        ("threshold", "at least **0.31**, tuned on validation."),
+        ("thresholds", "Each label has its own threshold"),
+        ("expected_f1", "the label set with the highest expected example F1."),
         ("calibrated_f1", "on calibrated probabilities: σ(0.8123 · logit(p) - 0.2)."),
-        ("thresholds+never_empty", "the one nearest to its threshold is decided."),
-        ("expected_f1+never_empty", "the likeliest one is decided."),
+        ("thresholds+never_empty", "the one nearest to its threshold."),
+        ("expected_f1+never_empty", "decides the likeliest one."),
     ],
 )
 def test_decisions_in_words(decoder, said):
@@ -170,7 +170,7 @@ def test_decisions_in_words(decoder, said):
         decoder.removesuffix("+never_empty") not in ("fixed", "expected_f1")
     )
     assert "Example F1 of the decisions: 0.4711 on validation, 0.4653 on test." in text
-    assert "also holds `fixed`: `--decoder fixed` takes it." in card("threshold", library_snippet="images")
+    assert "also holds `fixed`: `--decoder fixed` selects it." in card("threshold", library_snippet="images")
     stored = re.search("`config.json` also holds (.*): `--decoder NAME`", text)[1]
     others = {f"{name}{suffix}" for name in ("fixed", "expected_f1", *NUMBERS) for suffix in ("", "+never_empty")}
     others = {
@@ -182,9 +182,9 @@ def test_decisions_in_words(decoder, said):
 @pytest.mark.parametrize(
     "decoder, said",
     [
-        ("closed_f1", "of those that hold with a label all its ancestors."),
-        ("calibrated_closed_f1", "all its ancestors, on calibrated probabilities: σ(0.8123 · logit(p) - 0.2)."),
-        ("closed_f1+never_empty", "the likeliest one is decided, with its ancestors."),
+        ("closed_f1", "all ancestors of their labels."),
+        ("calibrated_closed_f1", "of their labels, on calibrated probabilities: σ(0.8123 · logit(p) - 0.2)."),
+        ("closed_f1+never_empty", "the likeliest one and its ancestors."),
     ],
 )
 def test_closed_sets_in_words(decoder, said):
@@ -203,7 +203,7 @@ def test_what_the_user_chose_was_not_cross_fitted():
 def test_what_no_validation_row_decided_is_not_called_optimistic():
     for decoder, chosen, tuned in (("fixed", False, False), ("threshold", False, True), ("fixed", True, True)):
         assert ("optimistic" in card(decoder, chosen=chosen)) == tuned
-    assert "The epoch depends on the validation rows," in card("fixed", chosen=False, best_epoch=True)
+    assert "The epoch depends on the validation rows:" in card("fixed", chosen=False, best_epoch=True)
 
 
 def test_thresholds_by_label_are_a_column():
@@ -217,8 +217,8 @@ def test_thresholds_by_label_are_a_column():
 def test_a_folded_decision_is_said():
     text = card(decisions={"decoder": "fixed", "folded": "thresholds", "threshold": 0.5})
     said = section(text, "Decisions")
-    assert "bias holds the decision `thresholds`" in said and "any pipeline that cuts at 0.5" in said
-    assert "shifted" in said and "0.4653 on test" in said and "config.json" not in said
+    assert "bias holds the decision `thresholds`" in said and "pipeline that cuts at 0.5" in said
+    assert "shifts" in said and "0.4653 on test" in said and "config.json" not in said
     assert ">= 0.5]" in snippet(text)
     held = card(decisions={"decoder": "fixed", "folded": "fixed", "threshold": 0.5})  # there is nothing to hold
     assert "bias" not in held and "at least 0.5." in held
@@ -264,10 +264,7 @@ def test_a_card_of_tags_speaks_of_tokens(kind, library):
     assert data.tags == ["seal", "token-classification"] and data.pipeline_tag == "token-classification"
     assert data.library_name == library and "A token classifier trained with" in text
     assert {result.metric_type: result.metric_value for result in data.eval_results} == {"f1": 0.6124, "accuracy": 0.9}
-    assert (
-        cells(text, "| F1 of spans") == ["F1 of spans", "0.5000", "0.6124"]
-        and "best sequence of tags of the CRF" in text
-    )
+    assert cells(text, "| F1 of spans") == ["F1 of spans", "0.5000", "0.6124"] and "CRF's best sequence of tags" in text
     assert "multi-label" not in text and "SequenceClassification" not in text and "hreshold" not in text
     assert "--input new.txt --output predictions.jsonl" in text
     if kind == "tokens":
@@ -280,7 +277,7 @@ def test_roles_need_their_predicate():
         text
     )
     assert "--input new.srl --output" in text
-    assert "A plain `transformers` pipeline does not read `predicate` and `pos`." in text
+    assert "A plain `transformers` pipeline cannot read `predicate` and `pos`." in text
 
 
 # --- where it is from ------------------------------------------------------------------------------------------------
@@ -321,7 +318,7 @@ def test_the_base_is_found_behind_folders(tmp_path):
     snapshot = "/home/user/.cache/huggingface/hub/models--org--an-encoder/snapshots/0123abcd"
     assert origin_of(snapshot) == ("org/an-encoder", "org/an-encoder") and origin_of(None) is origin_of("") is None
     text = card(base_model=adapter)
-    assert cells(text, "| began from") == ["began from", "adapter, which was trained from org/one"]
+    assert cells(text, "| began from") == ["began from", "adapter, trained from org/one"]
     assert ModelCard(text).data.base_model == "org/one" and str(tmp_path) not in text
     for base, hub_id in ((adapter, None), ("org/one", "org/one")):  # an adapter fits the very model that it is for
         assert ModelCard(card(base_model=base, library_snippet="peft")).data.base_model == hub_id
@@ -356,9 +353,9 @@ def test_rows_versions_and_limits():
     assert cells(text, "| texts cut") == ["texts cut at", "64 tokens"]
     assert "truncation=True, max_length=64)" in snippet(text)
     said = section(text, "Limits")
-    assert "trained on 12,345 rows of bibtex." in said and "cut at 64 tokens" in said
+    assert "trained on 12,345 rows of bibtex." in said and "at 64 tokens" in said
     assert "Labels without a training row: 1 of 2 (politics)." in said
-    assert "The decisions and the epoch depend on the validation rows," in said
+    assert "The decisions and the epoch depend on the validation rows:" in said
     assert "The loss-net is not part of this repository." in said
 
 

@@ -48,7 +48,7 @@ def test_the_card_of_a_saved_folder_gives_its_figures_and_a_snippet_that_runs(sa
     assert results == {name: pytest.approx(metrics[f"test_{name}"], abs=1e-4) for name in names}
     assert f"| mean IoU at 0.5 | {metrics['eval_mean_iou']:.4f} | {metrics['test_mean_iou']:.4f} |" in text
     assert "A binary image segmentation net trained with the regression energy loss" in text
-    assert f"The stored decoder is `{decoder}`. A pixel is foreground where its probability is at least" in text
+    assert f"The stored decoder is `{decoder}`. A pixel is foreground if its probability is at least" in text
     assert (f"**{metrics['threshold']:g}**" in text) == (decoder == "threshold")
     assert ("pipeline gives each pixel its likelier class" in text) == (decoder == "threshold")
     assert (

@@ -112,7 +112,7 @@ def test_the_pipeline_predicts_what_the_example_measured(tmp_path, data, segform
         (["--test_crop_size", "20"], "`test_crop_size` is 20, but the images are 16 x 16 pixels"),
         (
             ["--crop_offsets", "0", "8"],
-            r"`crop_offsets` is \[0, 8\], which does not fit crops of 12 .* Such as \[0, 4\]",
+            r"`crop_offsets` is \[0, 8\], which does not fit crops of 12 .* Give for example \[0, 4\]",
         ),
         (
             ["--test_crop_size", "0", "--crop_offsets", "0"],
@@ -120,7 +120,7 @@ def test_the_pipeline_predicts_what_the_example_measured(tmp_path, data, segform
         ),
         (["--loss", "infnet_plus"], "energy_loss='infnet_plus'"),
         (["--loss", "nce", "--sample_coherence", "field"], "Use energy_loss='ranking'"),
-        (["--sample_coherence", "field"], "energy_loss='regression' draws no samples .* Use one of nce, ranking, "),
+        (["--sample_coherence", "field"], "energy_loss='regression' draws no samples.* Use one of nce, ranking, "),
         (["--loss_net_encoder", "shared"], "`loss_net_encoder` is 'shared', but the energy of masks"),
         (["--loss_net_path", "nowhere"], "there is no folder nowhere"),
         (["--dataset", "horses"], "Data set 'horses' not found"),

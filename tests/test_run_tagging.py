@@ -162,9 +162,9 @@ def test_a_saved_bilstm_is_evaluated_by_the_recipe_that_trained_it(tmp_path, cap
         assert run(tmp_path / "other", *again, "--loss", "ce", *other) == figures
     assert figures["test_accuracy"] == first["test_accuracy"]
     for stays in (
-        "`word_vectors` 'glove' is not read",
-        "['case'], and keeps them, not ['pos']",
-        "reads no `characters`",
+        "`word_vectors` 'glove' is ignored",
+        "['case']; ['pos'] is ignored",
+        "does not read `characters`",
     ):
         assert stays in caplog.text
     assert run(tmp_path / "nce", *again)["test_accuracy"] == first["test_accuracy"]  # `separate`, as saved
@@ -213,4 +213,4 @@ def test_what_is_cut_is_said(tmp_path, capsys):
     run(tmp_path / "out", *data)
     printed = capsys.readouterr().out
     assert all(f"data, {split}: " in printed for split in ("train", "validation", "test"))
-    assert "words were cut off, and count as tagged by the first tag" in printed
+    assert "words were cut off, and count as tagged with the first tag" in printed

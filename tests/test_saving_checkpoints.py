@@ -178,7 +178,7 @@ def test_a_best_checkpoint_that_was_never_completed_is_not_loaded(tmp_path, capl
 def test_a_checkpoint_in_the_middle_of_a_step_is_refused(tmp_path):
     args = tiny_run.arguments(tmp_path)
     args.enable_jit_checkpoint = True
-    with pytest.raises(ValueError, match="`enable_jit_checkpoint` is True, but it saves between the update of"):
+    with pytest.raises(ValueError, match="`enable_jit_checkpoint` is True.*save_strategy='steps'"):
         SealTrainer(tiny_run.model(), args, train_dataset=TensorRows(tiny_run.table()))
 
 

@@ -68,9 +68,9 @@ def test_deepspeed_ends_where_one_process_does(case, one, deepspeed):
 
 def test_deepspeed_takes_a_weight_that_is_given(deepspeed):
     for rank in deepspeed:
-        assert "a λ1 that is balanced with the task loss" in rank["ruled"] and "set energy_weight" in rank["ruled"]
+        assert "a λ1 balanced with the task loss" in rank["ruled"] and "set energy_weight" in rank["ruled"]
 
 
 def test_a_deepspeed_checkpoint_is_not_read_back(deepspeed):
     for rank in deepspeed:
-        assert "under DeepSpeed, whose checkpoints are read with pickle" in rank["resume"]
+        assert "under DeepSpeed" in rank["resume"] and "pickled" in rank["resume"]

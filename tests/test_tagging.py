@@ -334,7 +334,7 @@ def test_what_does_not_go_together_is_refused(tmp_path, folder):
         tiny_tags.trainer(tmp_path, both, rows, task_loss="crf")
     with pytest.raises(ValueError, match="one vector per row, but this loss-net reads one per token"):
         tiny_tags.trainer(tmp_path, both, rows, loss_net_feature_cache=str(tmp_path / "cache"))
-    with pytest.raises(ValueError, match="energy network is one of 'tag_sequence' outputs; gradient-based inference"):
+    with pytest.raises(ValueError, match="'tag_sequence' outputs, but gradient-based inference"):
         EnergyTrainer(both.loss_net, EnergyTrainingArguments(str(tmp_path), use_cpu=True), train_dataset=rows)
     both, rows = with_a_crf(folder)
     with pytest.raises(

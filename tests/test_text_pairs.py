@@ -121,5 +121,5 @@ def test_what_is_no_pair_is_named(trained, tmp_path):
     assert any("pairs of texts: 'premise' and 'hypothesis'" in note for note in data.notes)
     with pytest.raises(ValueError, match="`max_length` is 4; with special tokens a row has at least 5"):
         tokenize(data.train, pair_tokenizer(), max_length=4)
-    with pytest.raises(ValueError, match="a row has two texts, and windows are of one"):
+    with pytest.raises(ValueError, match="rows have two texts, and a window holds one"):
         tokenize(data.train, pair_tokenizer(), max_length=None)

@@ -97,7 +97,7 @@ def test_a_schedule_of_the_loss_net_is_refused_or_runs_without_arguments_and_met
 def test_a_task_net_without_any_loss_is_refused(tmp_path):
     with pytest.raises(ValueError, match="`energy_weight` and `task_weight` are both 0: .* Set one of them"):
         SealTrainingArguments(output_dir=str(tmp_path), use_cpu=True, energy_weight=0.0, task_weight=0.0)
-    with pytest.raises(ValueError, match="`task_weight` is 0 and `energy_loss` 'ce', which has no other term"):
+    with pytest.raises(ValueError, match="`task_weight` is 0 and `energy_loss` is 'ce'"):
         SealTrainingArguments(output_dir=str(tmp_path), use_cpu=True, energy_loss="ce", task_weight=0.0)
 
 
@@ -125,11 +125,11 @@ def test_what_changes_the_trainers_own_loss_is_refused(tmp_path, kind):
         )
 
     make({})
-    with pytest.raises(ValueError, match="`label_smoothing_factor` is 0.1, but it changes the loss"):
+    with pytest.raises(ValueError, match="`label_smoothing_factor` is 0.1.*`task_loss`"):
         make({"label_smoothing_factor": 0.1})
     if kind == "seal":
         return
-    with pytest.raises(ValueError, match="`compute_loss_func` is .*SealTrainer takes functions"):
+    with pytest.raises(ValueError, match="`compute_loss_func` is .*SealTrainer a function"):
         make({}, compute_loss_func=lambda outputs, labels, **kwargs: 0)
 
 
@@ -273,7 +273,7 @@ def test_labels_that_are_none_are_refused_at_the_start(tmp_path, part, wrap):
 
 def test_labels_by_name_are_refused(tmp_path):
     rows = [{"features": torch.zeros(tiny_run.FEATURES), "labels": ["a", "b"]}]
-    with pytest.raises(ValueError, match=r"`labels` of `train_dataset` holds \['a', 'b'\], where numbers were"):
+    with pytest.raises(ValueError, match=r"`labels` of `train_dataset` holds \['a', 'b'\], but must hold numbers"):
         SealTrainer(tiny_run.model(), tiny_run.arguments(tmp_path), train_dataset=rows)
 
 
@@ -392,7 +392,7 @@ def test_adapters_that_would_not_come_back_are_refused(tmp_path):
         ),
         (
             dict(label_names=["gold"]),
-            r"`label_names` is \['gold'\], but the gold outputs are read from",
+            r"`label_names` is \['gold'\], but gold outputs are read from the column `labels`",
         ),
     ],
 )
@@ -403,7 +403,7 @@ def test_arguments_of_the_trainer_that_are_not_for_these_nets_are_refused(tmp_pa
 
 def test_two_ways_to_read_logits_are_refused(tmp_path):
     nets, args = tiny_run.model(), tiny_run.arguments(tmp_path)
-    with pytest.raises(ValueError, match="`decode_predictions` is True, and `preprocess_logits_for_metrics` is given"):
+    with pytest.raises(ValueError, match="`decode_predictions` is True, .*`preprocess_logits_for_metrics` is given"):
         SealTrainer(nets, args, decode_predictions=True, preprocess_logits_for_metrics=lambda logits, labels: logits)
 
 

@@ -121,12 +121,12 @@ def test_checkpoints_are_not_folded(tmp_path):
 def test_mistakes_are_named(tmp_path):
     with pytest.raises(ValueError, match="`decoder` is 'tresholds'; .* Did you mean 'thresholds'"):
         tiny_run.make(tmp_path, decoder="tresholds")
-    with pytest.raises(ValueError, match="decoder='expected_f1' is no threshold"):
+    with pytest.raises(ValueError, match="`fold_decision` is True, .*decoder='expected_f1'"):
         tiny_run.make(tmp_path, decoder="expected_f1", fold_decision=True)
     both, rows = tiny_tags.nets("bilstm", tmp_path)
     with pytest.raises(ValueError, match="`decoder` is 'viterbi'; this task-net has independent, constrained"):
         tiny_tags.trainer(tmp_path, both, rows, decoder="viterbi")
-    with pytest.raises(ValueError, match="tags are decided by no threshold"):
+    with pytest.raises(ValueError, match="`fold_decision` is True, but tags"):
         tiny_tags.trainer(tmp_path, both, rows, fold_decision=True)
     trainer, _ = tiny_run.make(tmp_path)
     with pytest.raises(ValueError, match="`dataset` has no rows"):
@@ -223,7 +223,7 @@ def test_texts_are_cut_where_training_cut_them(tmp_path):
     for file in tmp_path.glob("*token*"):
         file.unlink()
     again.processor = None
-    with pytest.raises(ValueError, match=f"{tmp_path} holds no tokenizer to read raw inputs with"):
+    with pytest.raises(ValueError, match=f"{tmp_path} lacks a tokenizer for raw inputs"):
         again.predict(["good"])
     with pytest.raises(ValueError, match="neither `texts` nor inputs"):
         again.predict()

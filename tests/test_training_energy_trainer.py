@@ -339,9 +339,9 @@ def test_the_example_trains_saves_and_starts_from_a_task_net(tmp_path, capsys, c
         energy.main([*quiet, str(tmp_path / "from_both"), *both])
     again = load_energy_network(tmp_path / "from_both").encoder.state_dict()
     assert all(torch.equal(again[name], value) for name, value in nets.task_net.encoder.state_dict().items())
-    assert "`dropout` 0.4 is left aside" in caplog.text and "`hidden_size` 77 is left aside" in caplog.text
+    assert "`dropout` 0.4 is ignored" in caplog.text and "`hidden_size` 77 is ignored" in caplog.text
     MLPForMultiLabel(MLPConfig(input_size=192, num_labels=18)).save_pretrained(tmp_path / "other")
-    with pytest.raises(ValueError, match="has other labels than digits"):
+    with pytest.raises(ValueError, match="the labels of .* differ from those of digits"):
         energy.main([*quiet, str(tmp_path / "x"), "--energy_method", "nce", "--task_net_path", str(tmp_path / "other")])
 
 
@@ -396,11 +396,11 @@ def test_an_energy_network_is_pushed_and_loaded_back(tmp_path):
         ({"regression_samples": "soft"}, "`regression_samples` is 'soft'; it must be one of continuous, discrete"),
         (
             {"energy_method": "dvn", "dvn_points": ["gold"]},
-            "`dvn_points` holds 'gold'; it may hold start, other_gold, flipped_gold, mixed_gold",
+            "`dvn_points` has 'gold'; .*start, other_gold, flipped_gold, mixed_gold",
         ),
-        ({"dvn_points": ["start"]}, "`dvn_points` is of energy_method='dvn', but it is 'spen'"),
+        ({"dvn_points": ["start"]}, "`dvn_points` .*energy_method='dvn', not 'spen'"),
         ({"energy_method": "dvn", "dvn_gold_starts": 1.5}, "`dvn_gold_starts` is 1.5"),
-        ({"bf16_full_eval": True}, "`bf16_full_eval` is set, but an energy is never .* Use bf16=True"),
+        ({"bf16_full_eval": True}, "`bf16_full_eval` is set, .* Use bf16=True"),
         ({"neftune_noise_alpha": 1.0}, "`neftune_noise_alpha` is 1.0, but the model, LossNet, embeds no tokens"),
     ],
 )
@@ -424,7 +424,7 @@ def test_what_cannot_be_trained_is_refused_at_the_start(tmp_path):
         (net, dict(task_net=indifferent(tiny_run.FEATURES, 5)), "has 5 labels, the energy network 6"),
         (net, dict(space=MultiLabelSpace(sparse_from=6)), "6 labels are sparse.*sparse_from=7"),
         (shared, {}, "encoder_mode is 'shared'"),
-        (tiny_run.model(), {}, "pass model=nets.loss_net"),
+        (tiny_run.model(), {}, "model=nets.loss_net"),
         (indifferent(3), {}, "MLPForMultiLabel; EnergyTrainer trains an energy network"),
     ):
         with pytest.raises(ValueError, match=message):

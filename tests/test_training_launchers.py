@@ -159,7 +159,7 @@ def test_a_crf_is_trained_without_a_search_for_unused_parameters_and_never_in_sh
     spare_crf(args, accelerator, tagger)
     assert args.ddp_find_unused_parameters is handler.find_unused_parameters is False
     args.ddp_find_unused_parameters = True
-    with pytest.raises(ValueError, match="`ddp_find_unused_parameters` is True, but the task-net has a CRF"):
+    with pytest.raises(ValueError, match="`ddp_find_unused_parameters` is True, .* CRF"):
         check_crf(args, accelerator, tagger)
     with pytest.raises(ValueError, match="has a CRF, which does not go with FSDP: use DDP, or no CRF"):
         check_crf(args, chosen(DistributedType.FSDP, plugin=fsdp()), tagger)
@@ -167,7 +167,7 @@ def test_a_crf_is_trained_without_a_search_for_unused_parameters_and_never_in_sh
 
 def test_a_deepspeed_checkpoint_is_not_resumed(tmp_path):
     deepspeed = chosen(DistributedType.DEEPSPEED, plugin=zero())
-    with pytest.raises(ValueError, match="read with pickle, .*SealForMultiLabel.from_pretrained"):
+    with pytest.raises(ValueError, match="pickled.*SealForMultiLabel.from_pretrained"):
         check_resume(deepspeed, "checkpoint-4")
     check_resume(deepspeed, None)
     check_resume(chosen(DistributedType.MULTI_CPU), "checkpoint-4")

@@ -272,7 +272,7 @@ def test_the_example_trains_and_its_network_teaches_a_task_net(tmp_path, capsys)
     from_task_net = ["--energy_method", "spen", "--task_net_path", str(tmp_path / "static")]
     metrics = mask_energy.main([*quiet, str(tmp_path / "spen"), *few, *from_task_net])
     assert 0 <= metrics["test_mean_iou"] <= 1
-    with pytest.raises(ValueError, match=r"`crop_offsets` is \[0, 8\], which .* Such as \[0, 4\]"):
+    with pytest.raises(ValueError, match=r"`crop_offsets` is \[0, 8\], which .* Give for example \[0, 4\]"):
         mask_energy.main([*quiet, str(tmp_path / "x"), *few, "--crop_offsets", "0", "8"])
     with pytest.raises(ValueError, match="energy_method='nce' needs .* SealForSegmentation.* to run_mask_energy.py"):
         mask_energy.main([*quiet, str(tmp_path / "x"), "--energy_method", "nce"])
@@ -281,5 +281,5 @@ def test_the_example_trains_and_its_network_teaches_a_task_net(tmp_path, capsys)
 def test_tag_sequences_are_refused(tmp_path):
     tags = LossNet(LossNetConfig(space="tag_sequence", energy="chain", encoder_mode="shared", num_labels=5))
     tags.config.encoder_mode = "separate"
-    with pytest.raises(ValueError, match="one of 'tag_sequence' outputs.* is for label sets and masks"):
+    with pytest.raises(ValueError, match="'tag_sequence' outputs.* label sets and masks"):
         make(tmp_path, tags)

@@ -90,7 +90,7 @@ def test_a_search_of_more_trials_goes_on_and_one_of_another_run_begins_anew(tmp_
     assert settings(tmp_path)[0] == first and len(trained.folders) == 2 + 2
     assert "given up" not in capsys.readouterr().out
     run(tmp_path, *few, "1", "--max_train_rows", "140")
-    assert "tune: 2 trials of an earlier search, which was another, are given up" in capsys.readouterr().out
+    assert "tune: dropped 2 trials of an earlier, different search" in capsys.readouterr().out
     assert len(trained.folders) == 4 + 2
 
 
@@ -99,7 +99,7 @@ def test_what_a_flag_gives_is_held_and_a_recipes_value_is_where_a_search_begins(
     recipe.write_text("learning_rate: 0.05\ndropout: 0.9\nenergy_weight: 0.5\n")  # beyond the usual ranges
     one = ["--num_train_epochs", "1", "--recipe", str(recipe), "--tune"]
     run(tmp_path / "a", *one, "2", "--dropout", "0.3")
-    assert "by f1_micro on validation; held, as given: dropout\n" in capsys.readouterr().out
+    assert "by f1_micro on validation; fixed as given: dropout\n" in capsys.readouterr().out
     given = {"learning_rate": 0.05, "energy_weight": 0.5, "energy_weight_balance": False}
     assert settings(tmp_path / "a") == [given, {"learning_rate": 0.05, "energy_weight": 0.0}]
     run(tmp_path / "b", *one, "1", "--energy_weight", "0.2")
@@ -222,12 +222,12 @@ def test_lambda_is_searched_over_what_goes_with_the_arguments(options, names, tm
 @pytest.mark.parametrize(
     "words, message",
     [
-        ("--tune -1", "`tune` is -1; it is a number of trials, or 0: no search."),
+        ("--tune -1", "`tune` is -1; it must be a number of trials, or 0"),
         (
             "--tune 3 --loss ce --learning_rate 0.1 --dropout 0.1",
-            "nothing is left to search: flags hold learning_rate, dropout. Leave out one",
+            "nothing is left to search: flags set learning_rate, dropout. Leave out one",
         ),
-        ("--tune 3 --recipe {0}/zero.yaml", "`learning_rate` is 0.0, and is searched in its logarithm"),
+        ("--tune 3 --recipe {0}/zero.yaml", "`learning_rate` is 0.0, but the search draws its logarithm"),
     ],
 )
 def test_a_search_that_cannot_be_is_refused_in_one_line(words, message, tmp_path):

@@ -6,10 +6,10 @@ the functions behind it: they take nets and tensors and return tensors; `draw.py
 * `energy_hessian`: ∂²E/∂y_i∂y_j of label sets, against `label_pmi` (Shankar & Piratla, appendix C, Fig. 1).
 * `tag_pair_hessian`: ∂²E/∂y_t∂y_{t+1} of tag sequences, against `tag_pmi` (the same, Fig. 2). Of a chain it is -W.
 * `gradient_samples`: ∂E/∂y_k over (y_i, y_k) (SEAL §5, Fig. 2; its appendix G, Fig. 4-7).
-* `gradients_at_output`: what reaches a logit of the task-net from its task loss, and from the energy (SEAL appendix A).
+* `gradients_at_output`: the gradients of task loss and energy at a logit of the task-net (SEAL appendix A).
 
-Our energies are lower = better, those of both papers' plots higher = better: two labels that belong together have a
-negative second derivative here. So it is -∂²E that is compared with counts.
+For our energies, lower is better; in both papers' plots, higher is better. Two labels that belong together have a
+negative second derivative here, so -∂²E is compared with counts.
 """
 
 from .dependence import (

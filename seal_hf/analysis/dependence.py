@@ -1,4 +1,4 @@
-"""Derivatives of an energy in its structures, and the counts of the data they are compared with.
+"""Derivatives of an energy by its structures, and counts of the data to compare them with.
 
 An `energy` here is a function of candidates alone, such as `lambda y: seal.energy(y, mask, **inputs)` of a frozen net.
 """
@@ -24,8 +24,8 @@ def energy_hessian(energy: Energy, y: Tensor, labels: Sequence[int] | None = Non
 
     Args:
         energy: structures (B, L) -> energies (B,).
-        y: (B, L), where.
-        labels: K of the L, by number; default: all.
+        y: (B, L), the points.
+        labels: ids of K labels; default: all L.
 
     Returns:
         (K, K), symmetric.
@@ -85,7 +85,7 @@ def gradient_samples(
 def gradients_at_output(
     energy: Energy, logits: Tensor, labels: Tensor, energy_weight: float = 1.0
 ) -> tuple[Tensor, Tensor]:
-    """What reaches the task-net's logits z of label sets, ŷ = σ(z), for every input:
+    """The gradients at the task-net's logits z of label sets, ŷ = σ(z), for every input:
 
         ∂BCE/∂z_k = ŷ_k - y*_k,     λ1 ∂E/∂z_k = λ1 ŷ_k (1 - ŷ_k) ∂E/∂y_k
 
@@ -150,12 +150,12 @@ def agreement(matrix: np.ndarray, reference: np.ndarray, *, symmetric: bool) -> 
 
 
 def label_pairs(labels: np.ndarray, num_pairs: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Pairs of labels (i, k) to look at: of the labels k that vary most, each with the label i it goes with most, and
-    with the one that the counts say least of (PMI nearest to 0).
+    """Pairs of labels (i, k) to study: the labels k that vary most, each with its most associated label i, and with the
+    label whose PMI is nearest to 0.
 
     Args:
-        labels: (N, L) of 0 and 1. A partner i is in, and missing in, at least 5 rows, if there are such.
-        num_pairs: how many labels k.
+        labels: (N, L) of 0 and 1. If possible, a partner i is present in at least 5 rows and absent in at least 5.
+        num_pairs: number of labels k.
 
     Returns:
         The associated pairs and the unrelated pairs.
@@ -181,7 +181,7 @@ def _gradient(energy: Energy, y: Tensor, create_graph: bool = True) -> Tensor:
 
 
 def _second(value: Tensor, y: Tensor) -> Tensor:
-    """The gradient of a first derivative; zero where the energy is linear."""
+    """The gradient of a first derivative; zero for a linear energy."""
     if not value.requires_grad:
         return torch.zeros_like(y)
     found = torch.autograd.grad(value, y, retain_graph=True, allow_unused=True)[0]

@@ -12,7 +12,7 @@ MOST_NAMES = 60  # of rows and columns: more cannot be read
 
 
 def check_matplotlib() -> None:
-    """Raises ValueError where matplotlib is missing."""
+    """Raises ValueError if matplotlib is missing."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
@@ -32,7 +32,7 @@ def _figure(rows: int, columns: int, size: float) -> tuple[Any, np.ndarray]:
 def draw_matrices(
     path: str | Path, matrices: Mapping[str, np.ndarray], names: Sequence[str], *, diagonal: bool
 ) -> None:
-    """Matrices (K, K) side by side, each under its title, colours symmetric about 0; without `diagonal` it is blank."""
+    """Matrices (K, K) side by side with titles and colours symmetric about 0; without `diagonal`, it is blank."""
     figure, axes = _figure(1, len(matrices), 2.5 + 0.12 * min(len(names), MOST_NAMES))
     for axis, (title, matrix) in zip(axes[0], matrices.items(), strict=True):
         shown = np.array(matrix, dtype=np.float64)

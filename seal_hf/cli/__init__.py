@@ -1,1 +1,1 @@
-"""The programs, and what they share: recipes under flags, flags that nothing reads, how a program ends."""
+"""The programs and their shared parts: recipes with flags over them, checks for unused flags, how a program ends."""

@@ -1,4 +1,4 @@
-"""`seal-hf evaluate`: how well a saved task-net decides, on all rows of a labelled input. Nothing is tuned on them."""
+"""`seal-hf evaluate`: measure the decisions of a saved task-net on all rows of a labelled input, without tuning."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .outputs import open_kind
 from .outputs.flags import Flags, add_common, add_evaluate
 from .predict import check_format, check_new
 
-DESCRIPTION = "Measure a saved task-net on all rows of a labelled input, as it decides. Nothing is tuned on them."
+DESCRIPTION = "Measure the decisions of a saved task-net on all rows of a labelled input. Nothing is tuned on them."
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         argv: the command line without the program's name; default `sys.argv[1:]`.
 
     Raises:
-        ValueError, OSError: in one line, what is wrong and what to do.
+        ValueError, OSError: one line tells what is wrong and what to do.
     """
     flags = Flags("seal-hf evaluate", DESCRIPTION)
     add_common(flags)

@@ -1,6 +1,6 @@
-"""Flags of the command line that nothing of the run would read: they are refused, not left aside in silence. A recipe
-may hold them, so that one file serves several losses; and cross-entropy (`--loss ce`) takes those of energy losses, so
-that the baseline is one flag away."""
+"""Command-line flags that nothing in the run reads are an error, not silently ignored. A recipe may hold them: one file
+then serves several losses. Cross-entropy (`--loss ce`) accepts flags of energy losses: the baseline is then one flag
+away."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..training.energy_arguments import EnergyTrainingArguments
 from ..training.energy_methods import ENERGY_METHODS
 
 OF_ENERGY_LOSSES = {"energy_loss", "hypergradient", "sample_coherence"}
-OUTPUTS = {  # flags of one kind of output -> its program
+OUTPUTS = {  # flags of one kind of output -> (the kind, its program)
     "crf_learning_rate tag_score constrained_decoding class_weight": ("tag_sequence", "run_tagging.py"),
     "pixel_loss sample_coherence": ("binary_mask", "run_segmentation.py"),
     "sparse_labels_from relaxed_mass relaxed_width pos_weight label_weight freeze_encoder": (
@@ -27,7 +27,7 @@ OUTPUTS = {  # flags of one kind of output -> its program
         "run_mlc.py",
     ),
 }
-Readers = dict[str, dict[str, list[str]]]  # flag -> argument -> its values under which the flag is read
+Readers = dict[str, dict[str, list[str]]]  # flag -> argument -> the values with which the flag is read
 
 
 def check_flags(args: SealTrainingArguments | EnergyTrainingArguments, argv: Sequence[str] | None, output: str) -> None:
@@ -35,35 +35,37 @@ def check_flags(args: SealTrainingArguments | EnergyTrainingArguments, argv: Seq
 
     Args:
         argv: the command line without the program's name; default `sys.argv[1:]`.
-        output: the kind of output that the program is for, a key of `SPACES`.
+        output: the program's kind of output, a key of `SPACES`.
     """
     given = set(given_flags(sys.argv[1:] if argv is None else argv))
-    given -= {field.name for field in fields(args) if getattr(args, field.name) == _default(field)}  # as not given
+    given -= {
+        field.name for field in fields(args) if getattr(args, field.name) == _default(field)
+    }  # counts as not given
     read_by = readers(args)
     if getattr(args, "energy_loss", None) == CROSS_ENTROPY:
         given -= {name for name, switches in read_by.items() if switches.keys() & OF_ENERGY_LOSSES}
     for names, (kind, program) in OUTPUTS.items():
         for name in given.intersection(names.split()) if output != kind else ():
-            raise ValueError(f"`{name}` is of another kind of output, {kind} ({program}). Leave it out.")
+            raise ValueError(f"`{name}` is for another kind of output, {kind} ({program}). Leave it out.")
     for name, other in idle(args).items():
         if name in given and other in vars(args):
             found = getattr(args, other)
-            raise ValueError(f"`{name}` is not read where {other} is {found!r}. Leave it out, or give --{other}.")
+            raise ValueError(f"`{name}` is not read if {other} is {found!r}. Leave it out, or give --{other}.")
     for name, switches in read_by.items():
         if name in given and not any(getattr(args, switch) in values for switch, values in switches.items()):
             read = " or with ".join(f"{switch} {' or '.join(values)}" for switch, values in switches.items())
             found = " and ".join(f"{switch} is {getattr(args, switch)!r}" for switch in switches)
             give = " or ".join(f"--{switch}" for switch in switches)
-            raise ValueError(f"`{name}` is read with {read}, but {found}. Leave it out, or give {give}.")
+            raise ValueError(f"`{name}` is read only with {read}, but {found}. Leave it out, or give {give}.")
 
 
 def given_flags(words: Sequence[str]) -> frozenset[str]:
-    """The names of the flags of a command line, as arguments are called."""
+    """The argument names of the flags on a command line."""
     return frozenset(word[2:].split("=")[0].replace("-", "_") for word in words if word.startswith("--"))
 
 
 def readers(args: SealTrainingArguments | EnergyTrainingArguments) -> Readers:
-    """What each flag that a loss, a method or an option reads depends on."""
+    """For each flag that only some losses, methods or options read: the arguments it depends on."""
     found: Readers = defaultdict(lambda: defaultdict(list))
     for switch, values in _switches(args).items():
         for value, names in values.items():
@@ -73,7 +75,7 @@ def readers(args: SealTrainingArguments | EnergyTrainingArguments) -> Readers:
 
 
 def _switches(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str, Mapping[str, Iterable[str]]]:
-    """Argument that chooses something -> each of its values -> the arguments that are read for its sake."""
+    """Argument that makes a choice -> each of its values -> the arguments that this value reads."""
 
     def read(kinds: Mapping[str, Any]) -> dict[str, Iterable[str]]:
         return {name: kind.read(args) for name, kind in kinds.items()}
@@ -81,7 +83,7 @@ def _switches(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str
     if isinstance(args, EnergyTrainingArguments):
         return {"energy_method": read(ENERGY_METHODS)}
     task_loss: dict[str, list[str]] = defaultdict(list)
-    for kinds in (MASK_TASK_LOSSES, read(TAG_TASK_LOSSES), read(TASK_LOSSES)):  # some have a name in common
+    for kinds in (MASK_TASK_LOSSES, read(TAG_TASK_LOSSES), read(TASK_LOSSES)):  # some share a name
         for name, names in kinds.items():
             task_loss[name] += names
     hypergradient = {name: [f"hypergradient_{option}" for option in names] for name, names in METHODS.items()}
@@ -94,7 +96,7 @@ def _switches(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str
 
 
 def of_other_outputs(kind: type, output: str) -> set[str]:
-    """The arguments of a class that are read for other kinds of output than this one alone."""
+    """The arguments of a class that only other kinds of output read."""
     losses: dict[str, Mapping[str, Any]] = {"multi_label": TASK_LOSSES, "tag_sequence": TAG_TASK_LOSSES}
     read = {name: {each for loss in table.values() for each in loss.read(kind)} for name, table in losses.items()}
     read["binary_mask"] = set().union(*MASK_TASK_LOSSES.values(), *COHERENCE.values())
@@ -104,12 +106,12 @@ def of_other_outputs(kind: type, output: str) -> set[str]:
 
 
 def _of_energies(kind: type) -> set[str]:
-    """The arguments that energy losses read, whatever the output."""
+    """The arguments that energy losses read, for any output."""
     return {name for loss in ENERGY_LOSSES.values() for name in loss.read(kind)}
 
 
 def idle(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str, str]:
-    """What the loss of these arguments would read if another one, which is named, had another value."""
+    """Option of the loss -> the other option whose value makes it ineffective."""
     if isinstance(args, EnergyTrainingArguments):
         return ENERGY_METHODS[args.energy_method].idle(args)
     task_loss = {**TAG_TASK_LOSSES, **TASK_LOSSES}.get(args.task_loss)

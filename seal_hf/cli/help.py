@@ -1,7 +1,7 @@
-"""`--help` of the programs that train: our flags in groups, a line each, with the values that hold where none is given.
+"""`--help` of the programs that train: our flags in groups, a line each, with their defaults.
 
-A flag belongs to the group of the dataclass that declares it, or of the section of that class's docstring which
-explains it. The Trainer's own flags stand under `--help_all`, but for those that every run is told or a recipe sets.
+A flag belongs to the group of the dataclass that declares it, or of the section in that class's docstring that explains
+it. `--help_all` shows the Trainer's own flags; `--help` shows those that every run needs or a recipe sets.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ EVERY_RUN = (
     "logging_steps report_to resume_from_checkpoint"
 ).split()
 OF_THE_TRAINER = "Of the Trainer of transformers"
-LEFT = 36  # columns of a flag and its value
+LEFT = 36  # columns for a flag and its value
 WIDEST = 120
 
 
@@ -42,12 +42,12 @@ class Help:
     """The help of one program.
 
     Attributes:
-        prog: what the program is called.
-        arguments: the dataclasses of its flags: of data, nets, run and training.
-        values: kind of data or net -> flag's field -> the value that holds for that kind, by its recipe.
-        plain: flag's field -> the value that holds without a recipe.
-        unread: fields that nothing of this program reads.
-        note: says which recipe the values are of.
+        prog: the name of the program.
+        arguments: the dataclasses of its flags: data, nets, run and training.
+        values: kind of data or net -> flag's field -> its default in the recipe for that kind.
+        plain: flag's field -> its default without a recipe.
+        unread: fields that nothing in this program reads.
+        note: names the recipe of the values.
     """
 
     prog: str
@@ -61,8 +61,8 @@ class Help:
         """The help.
 
         Args:
-            everything: whole texts, and the Trainer's own flags too (`--help_all`); else a line for each flag.
-            width: in columns; default: that of the terminal, 120 at most.
+            everything: full texts, and the Trainer's own flags too (`--help_all`); else a line for each flag.
+            width: in columns; default: the terminal's, at most 120.
         """
         width = min(width or shutil.get_terminal_size().columns, WIDEST)
         usage = f"usage: {self.prog} [-h] [{FULL}] [--recipe FILE.yaml] [FLAGS]"
@@ -75,7 +75,7 @@ class Help:
         return "\n".join(lines)
 
     def groups(self) -> dict[str, list[Field]]:
-        """Group -> its fields, ours before the Trainer's; "": those of the Trainer that `--help_all` alone shows."""
+        """Group -> its fields, ours before the Trainer's. The group "" is only in `--help_all`."""
         theirs = {field.name for field in fields(TrainingArguments) if field.init}
         found: dict[str, list[Field]] = {group: [] for group in (*GROUPS, "")}
         for group, kind in zip(DECLARED_BY, self.arguments, strict=True):
@@ -93,8 +93,8 @@ class Help:
     def _legend(self) -> str:
         among = f" a|b: for {'|'.join(self.values)}." if len(self.values) > 1 else ""
         return (
-            f"Each flag stands with the value that holds where it is not given; -: none, or one that follows from "
-            f"others.{among}{self.note} Whole texts, and all flags of the Trainer: {FULL}."
+            f"Each flag is shown with its default; -: none, or it follows from other "
+            f"flags.{among}{self.note} Full texts, and all flags of the Trainer: {FULL}."
         )
 
     def _is_set(self, field: Field) -> bool:
@@ -115,7 +115,7 @@ class Help:
 
 
 def documented_groups(kind: type) -> dict[str, str]:
-    """Field -> group, by the sections of the docstrings of a class and its bases of ours, "Parameters that ...:"."""
+    """Field -> group, by the sections "Parameters that ...:" in the docstrings of a class and of our bases."""
     found = {}
     for base in kind.__mro__:
         for section in re.split(r"\n\s*Parameters that ", base.__doc__ or "" if is_ours(base) else "")[1:]:
@@ -127,7 +127,7 @@ def documented_groups(kind: type) -> dict[str, str]:
 
 
 def declared_by_us(kind: type) -> set[str]:
-    """The fields that a dataclass or its bases declare, but for those of the Trainer's arguments alone."""
+    """The fields that a dataclass or its bases declare, without those of the Trainer's arguments."""
     return {name for base in kind.__mro__ if is_ours(base) for name in vars(base).get("__annotations__", {})}
 
 
@@ -136,7 +136,7 @@ def is_ours(kind: type) -> bool:
 
 
 def shown(name: str, value: Any) -> str:
-    """A value as a command line has it."""
+    """A value as on a command line."""
     if value is MISSING:
         return "(needed)"
     if name == "output_dir" and value is None:
@@ -151,7 +151,7 @@ def shown(name: str, value: Any) -> str:
 
 
 def asked_for(words: Sequence[str]) -> str | None:
-    """The flag among the words of a command line that asks for help."""
+    """The word of a command line that asks for help, or None."""
     if FULL in words:
         return FULL
     return SHORT if {"-h", SHORT} & set(words) else None
@@ -160,12 +160,12 @@ def asked_for(words: Sequence[str]) -> str | None:
 def recipes_that_hold(
     words: Sequence[str], recipes: Mapping[str, str | None], kind: Callable[[], str]
 ) -> dict[str, str | None]:
-    """Those of a program's packaged recipes that a command line may get: the one for its data or net where it names
-    them and they are there, else all.
+    """The packaged recipes of a program that a command line may get: the one for its data or net if it names them and
+    they exist, else all.
 
     Args:
         recipes: kind of data or net -> packaged recipe.
-        kind: of the command line; raises ValueError or OSError where that cannot be told.
+        kind: the command line's kind; raises ValueError or OSError if that is unknown.
     """
     if {word.split("=")[0] for word in words} & {"--dataset", "--model_name_or_path"}:
         try:

@@ -1,8 +1,8 @@
-"""The flags that a program knows, read from source files: a mistyped one is refused before torch is imported.
+"""The flags that a program knows, read from source files: a mistyped one is an error before torch is imported.
 
 Most flags are fields of dataclasses, whose modules import transformers. Here nothing is imported: `ast` reads our own
-modules and the installed `transformers/training_args.py`, and the flags are those that `HfArgumentParser` makes of the
-fields. Where a source looks otherwise than expected, no flag is refused here: the program's own parser decides.
+modules and the installed `transformers/training_args.py`, and `HfArgumentParser`'s rule gives the flags of the fields.
+If a source looks unexpected, no flag is refused here: the program's own parser decides.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from pathlib import Path
 from ..utils.messages import did_you_mean
 
 OF_EVERY_PROGRAM = {"-h", "--help", "--help_all", "--recipe"}
-# transformers imports lazily, from a table: where the classes stand that programs build on
+# transformers imports lazily, from a table: the modules of classes that programs build on
 DEFINED_IN = {"transformers": "transformers.training_args"}
 BOOLEANS = ("bool", "bool | None", "Optional[bool]")
 
 
 class UnexpectedSource(Exception):
-    """A source from which the flags cannot be told."""
+    """The flags cannot be read from a source."""
 
 
 def mistyped_flag(module: str, words: Iterable[str]) -> str | None:
-    """What is wrong with the first word that is an unknown flag, in the words of `parse_recipe`; None: nothing.
+    """The error of `parse_recipe` for the first unknown flag; None if all are known.
 
     Args:
         module: the program's, such as `seal_hf.cli.train.mlc`.
-        words: the command line behind the program's name.
+        words: the command line after the program's name.
     """
     try:
         known = known_flags(module)
@@ -46,7 +46,7 @@ def known_flags(module: str) -> set[str]:
     """The flags of the fields of a module's `ARGUMENTS`, a tuple of dataclasses, and of its `add_argument` calls.
 
     Raises:
-        UnexpectedSource, OSError, SyntaxError, ValueError: the flags cannot be told from the sources.
+        UnexpectedSource, OSError, SyntaxError, ValueError: the flags cannot be read from the sources.
     """
     program = Source(module)
     arguments = program.names.get("ARGUMENTS")
@@ -64,7 +64,7 @@ class Source:
     """The parsed file of a module.
 
     Attributes:
-        names: what its top level defines: a class, an assigned value, or (module, name) of an import.
+        names: definitions at its top level: a class, an assigned value, or (module, name) of an import.
     """
 
     def __init__(self, module: str):
@@ -89,17 +89,17 @@ class Source:
 
 
 def file_of(module: str) -> Path:
-    """The file of a module, found without executing it or the package that it is in."""
+    """The file of a module, found without executing it or its package."""
     package, *parts = module.split(".")
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
-        raise UnexpectedSource(f"{package} is no package")
+        raise UnexpectedSource(f"{package} is not a package")
     path = Path(spec.submodule_search_locations[0], *parts)
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 def find(module: str, name: str) -> tuple[Source, ast.AST]:
-    """Where a name is defined, through imports: the source and the class or value."""
+    """The definition of a name, through imports: its source, and the class or value."""
     source = Source(DEFINED_IN.get(module, module))
     found = source.names.get(name)
     if isinstance(found, tuple):
@@ -110,12 +110,12 @@ def find(module: str, name: str) -> tuple[Source, ast.AST]:
 
 
 def fields(source: Source, name: ast.AST) -> dict[str, set[str]]:
-    """Field -> flags of a dataclass, by its name in a source; of its bases too, which it may override."""
+    """Field -> flags of a dataclass, by its name in a source; includes its bases, which it may override."""
     found = source.names.get(name.id) if isinstance(name, ast.Name) else None
     if isinstance(found, tuple):
         source, found = find(*found)
     if not isinstance(found, ast.ClassDef):
-        raise UnexpectedSource(f"{ast.unparse(name)} is no class")
+        raise UnexpectedSource(f"{ast.unparse(name)} is not a class")
     by_field: dict[str, set[str]] = {}
     for base in found.bases:
         by_field |= fields(source, base)
@@ -155,7 +155,7 @@ def _aliases(metadata: ast.expr | None) -> list[str]:
     if metadata is None:
         return []
     if not isinstance(metadata, ast.Dict):
-        raise UnexpectedSource("metadata that are no literal")
+        raise UnexpectedSource("metadata that is not a literal")
     entries = {ast.unparse(key): value for key, value in zip(metadata.keys, metadata.values, strict=True) if key}
     aliases = ast.literal_eval(entries.get("'aliases'", ast.List([])))
     return [aliases] if isinstance(aliases, str) else aliases

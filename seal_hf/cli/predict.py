@@ -1,8 +1,8 @@
-"""`seal-hf predict`: what a saved task-net predicts for the rows of a file, a folder or a Hub id.
+"""`seal-hf predict`: the predictions of a saved task-net for the rows of a file, a folder or a Hub id.
 
 Label sets are predicted for csv, tsv, jsonl, parquet and ARFF files, folders of `save_to_disk` and data sets of the
-Hub, tags for columns, lines of text, jsonl, parquet and folders of `save_to_disk`, masks for images. The name of the
-output says its format.
+Hub, tags for columns, lines of text, jsonl, parquet and folders of `save_to_disk`, masks for images. The suffix of
+the output gives its format.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         argv: the command line without the program's name; default `sys.argv[1:]`.
 
     Raises:
-        ValueError, OSError: in one line, what is wrong and what to do. No output has its name then.
+        ValueError, OSError: one line tells what is wrong and what to do. No incomplete output is left.
     """
     flags = Flags("seal-hf predict", DESCRIPTION)
     add_common(flags)
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     reader = kind.open_input(gold=False)
     from .outputs.base import with_progress
 
-    _ = reader.total  # of a file of lines: finds a damaged row before the weights are loaded
+    _ = reader.total  # for a file of lines: finds a damaged row before the weights are loaded
     _ = kind.model
     count = 0
     try:
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             for chunk in with_progress(reader, kind.rows_per_chunk):
                 writer.write(kind.predict(chunk))
                 count += len(chunk.rows)
-    except BrokenPipeError:  # whoever reads our standard output, such as `head`, has enough
+    except BrokenPipeError:  # the reader of our standard output, such as `head`, stopped
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     for note in reader.notes:
         print(f"{flags.prog}: {note}", file=sys.stderr)
@@ -57,17 +57,17 @@ def main(argv: Sequence[str] | None = None) -> None:
 def check_new(output: Path | None, overwrite: bool) -> None:
     """Raises ValueError for an output that exists, unless it may be replaced."""
     if output is not None and output.exists() and not overwrite:
-        raise ValueError(f"`output` is {str(output)!r}, which exists. Give another name, or --overwrite.")
+        raise ValueError(f"`output` is {str(output)!r}, which already exists. Give another name, or --overwrite.")
 
 
 def check_format(output: Path | None, formats: Sequence[str]) -> None:
-    """Raises ValueError for a name whose suffix is not one of these formats; an empty one stands for a folder."""
+    """Raises ValueError if the suffix is not among these formats; an empty suffix means a folder."""
     known = [suffix or "a folder" for suffix in formats]
     if output is None:
         if ".jsonl" not in formats:
             raise ValueError(f"`output` is missing; expected {' or '.join(known)}.")
     elif output.suffix not in formats:
         raise ValueError(
-            f"`output` is {str(output)!r}, whose suffix names no format that can hold these predictions; expected "
+            f"`output` is {str(output)!r}, but its suffix is not a format for these predictions; expected "
             f"{', '.join(known)}."
         )

@@ -1,6 +1,6 @@
-"""What the programs share around their work: their name, how they start and end, when their training stops early.
+"""The frame of the programs: their name, how they start and end, when their training stops early.
 
-Importing this module imports no library: a mistake that needs none is answered at once.
+This module imports no library: many mistakes are reported at once.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from transformers import TrainerCallback, TrainingArguments
 
-INTERRUPTED = 130  # the exit status of what SIGINT ends, as shells give it
+INTERRUPTED = 130  # the exit status of shells after SIGINT
 
 
 def program_name() -> str:
-    """This program as its messages call it, such as `run_mlc.py` or `seal-hf train mlc`."""
+    """This program's name in its messages, such as `run_mlc.py` or `seal-hf train mlc`."""
     return Path(sys.argv[0]).name
 
 
 def check_one_process(what: str) -> None:
-    """Raises ValueError under a launcher that has started several processes."""
+    """Raises ValueError if a launcher has started several processes."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError(f"{what} runs in one process: start it without a launcher.")
 
 
 def run_program(main: Callable[[], object]) -> None:
-    """`main()` as a command: an error that the user can mend, and Ctrl-C, end it with one line, without a traceback."""
+    """Run `main()` as a command: an error that the user can fix, and Ctrl-C, end it with one line, no traceback."""
     try:
         main()
         if "accelerate" in sys.modules:
             from accelerate import PartialState
 
-            PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
+            PartialState().destroy_process_group()  # if left open, its threads sometimes abort the exit
     except Exception as error:
         if not _can_be_mended(error):
             raise
@@ -54,15 +54,15 @@ def _can_be_mended(error: Exception) -> bool:
 
 
 def early_stopping(args: TrainingArguments, patience: int) -> list[TrainerCallback]:
-    """The callback of the programs' `--patience`, the evaluations without gain after which a run stops; 0: none.
+    """The callback for `--patience`, the number of evaluations without gain after which a run stops; 0: no callback.
 
     Raises:
-        ValueError: a negative number; or a run without evaluations, or without a metric, that could gain.
+        ValueError: a negative number, or a run without evaluations or without a metric.
     """
     from transformers import EarlyStoppingCallback
 
     if patience < 0:
-        raise ValueError(f"`patience` is {patience}; it is a number of evaluations, or 0: never stop early.")
+        raise ValueError(f"`patience` is {patience}; it must be a number of evaluations, or 0 to never stop early.")
     without = [
         f"{name} is {found!r}"
         for name, found, missing in (

@@ -1,7 +1,7 @@
-"""Recipes: a YAML file sets the defaults of the command line's dataclasses, command-line flags win.
+"""Recipes: a YAML file sets the defaults of the command line's dataclasses; command-line flags win.
 
-`HfArgumentParser` stays the one source of flags; the YAML layer converts values through the same argparse actions, so
-a recipe accepts what the command line accepts and nothing more.
+`HfArgumentParser` is the only source of flags. The YAML layer converts values by the same argparse actions: a recipe
+accepts exactly what the command line accepts.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ def parse_recipe(
 
     A field's value is, in this order: its flag, its key in the recipe, its default. A key is the field's name or an
     alias from its metadata (`metadata={"aliases": ["--loss"]}`: key `loss`), not both in one recipe. Values are
-    checked: text such as `1e-3`, which YAML does not read as a number, converts where a number is expected; lists,
-    mappings and null are taken where the field's type has them.
+    checked: text such as `1e-3`, which YAML does not read as a number, is converted if a number is expected; lists,
+    mappings and null need a field type that has them.
 
     Args:
-        dataclass_types: one dataclass or several, as `HfArgumentParser` takes.
+        dataclass_types: one dataclass or several, as for `HfArgumentParser`.
         argv: the command line without the program's name; default `sys.argv[1:]`.
-        default_recipe: called when there is no `--recipe`, with the namespace of the command line alone (fields that
-            it does not set hold their defaults); gives a file, a mapping, or None for no recipe.
+        default_recipe: called without `--recipe`, with the namespace of the command line alone (other fields have their
+            defaults); returns a file, a mapping, or None for no recipe.
 
     Returns:
         One instance per dataclass, in their order.
 
     Raises:
-        FileNotFoundError: no such recipe file.
+        FileNotFoundError: the recipe file does not exist.
         ValueError: a file that is not a YAML mapping, an unknown key (the message names the closest known one), a key
             set twice through its alias, a value of the wrong type, an unknown flag.
     """
@@ -62,7 +62,7 @@ def parse_recipe(
     if recipe is not None:
         said |= _apply(parser, recipe)
 
-    # the stock parser also reads a file named after the program ("<script>.args"): a recipe is the only file here
+    # the stock parser also reads a file "<script>.args": here, a recipe is the only file
     *instances, _, unknown = parser.parse_args_into_dataclasses(
         argv, return_remaining_strings=True, look_for_args_file=False
     )
@@ -95,7 +95,7 @@ def recipe_named(argv: Sequence[str]) -> str | None:
 
 
 def values_under(dataclass_types: Any, recipe: str | Path | None) -> dict[str, Any]:
-    """Field -> the value that it has where no flag gives it, under a recipe or without one; MISSING: it is required."""
+    """Field -> its default under a recipe or without one; MISSING if it is required."""
     parser = recipe_parser(dataclass_types)
     if recipe is not None:
         _apply(parser, recipe)
@@ -104,12 +104,12 @@ def values_under(dataclass_types: Any, recipe: str | Path | None) -> dict[str, A
 
 
 def _refuse(message: str) -> NoReturn:
-    """In place of a hundred lines of usage."""
+    """Raise one line in place of a hundred lines of usage."""
     raise ValueError(f"{message}. All flags: --help.")
 
 
 def _check_program(args: TrainingArguments, said: set[str]) -> None:
-    """Raises ValueError for what the Trainer's arguments can say and the programs do not do."""
+    """Raises ValueError for Trainer arguments that the programs do not support."""
     if Path(str(args.output_dir)).is_file():
         raise ValueError(f"`output_dir` is {args.output_dir!r}, which is a file. Give a folder: --output_dir FOLDER.")
     for name in ("per_device_eval_batch_size", "gradient_accumulation_steps"):
@@ -117,7 +117,7 @@ def _check_program(args: TrainingArguments, said: set[str]) -> None:
             raise ValueError(f"`{name}` is {getattr(args, name)}; it must be at least 1.")
     if args.num_train_epochs < 0 and args.max_steps <= 0:
         raise ValueError(f"`num_train_epochs` is {args.num_train_epochs}; it must be 0 or more.")
-    installed = (*get_available_reporting_integrations(), "flyte", "azure_ml", "none", "all")  # two are never listed
+    installed = (*get_available_reporting_integrations(), "flyte", "azure_ml", "none", "all")  # the list lacks two
     for name in (name for name in args.report_to or () if name not in installed):
         raise ValueError(f"`report_to` is {name!r}, which is not installed. Install it, or give --report_to none.")
     for name in ("do_train", "do_eval", "do_predict"):
@@ -139,7 +139,7 @@ def recipe_keys(dataclass_types: Any) -> set[str]:
 
 
 def packaged_recipe(name: str) -> Path:
-    """The file of a recipe shipped with the package, by its name without suffix, such as "features".
+    """The file of a recipe in the package, by its name without suffix, such as "features".
 
     Raises:
         ValueError: no such recipe.
@@ -151,7 +151,7 @@ def packaged_recipe(name: str) -> Path:
 
 
 def command_line_alone(parser: HfArgumentParser, argv: Sequence[str]) -> Namespace:
-    """What the flags of a command line say, without a recipe; what is required may be missing."""
+    """The flags of a command line without a recipe; required ones may be missing."""
     required = [action for action in parser._actions if action.required]
     for action in required:  # the recipe may set it
         action.required = False
@@ -162,25 +162,23 @@ def command_line_alone(parser: HfArgumentParser, argv: Sequence[str]) -> Namespa
 
 
 def _apply(parser: HfArgumentParser, recipe: str | Path | Mapping[str, Any]) -> set[str]:
-    """Make the recipe's values the parser's defaults; gives the fields that it sets."""
+    """Make the recipe's values the parser's defaults; return the fields that it sets."""
     if isinstance(recipe, Mapping):
         where, values = "the default recipe", recipe
     else:
         where, values = str(recipe), read_recipe(recipe)
     fields = _fields(parser)
-    given: dict[str, str] = {}  # field -> the key that set it
+    given: dict[str, str] = {}  # field -> its key in the recipe
     for key, value in values.items():
-        if (
-            RENAMED_ARGUMENTS.get(key) in values
-        ):  # as with transformers 4, where the number of steps wins over the share
+        if RENAMED_ARGUMENTS.get(key) in values:  # as in transformers 4, the number of steps wins over the share
             continue
         if key not in fields:
             raise ValueError(f"{where}: unknown key {key!r}.{did_you_mean(str(key), fields)}")
         name, hint = fields[key]
         if name in given:
-            raise ValueError(f"{where}: {given[name]!r} and {key!r} are the same setting; keep one")
+            raise ValueError(f"{where}: {given[name]!r} and {key!r} are the same setting; keep one of them")
         given[name] = key
-        # a bool that is True by default has a second action, --no_<name>: take the one named after the field
+        # a bool with default True has a second action, --no_<name>: take the one named after the field
         action = next(action for action in parser._actions if f"--{name}" in action.option_strings)
         parser.set_defaults(**{name: _convert(where, key, value, action, hint)})
         action.required = False
@@ -188,7 +186,7 @@ def _apply(parser: HfArgumentParser, recipe: str | Path | Mapping[str, Any]) -> 
 
 
 class _SafeLoader(yaml.SafeLoader):
-    """The safe loader, which would let the last of two equal keys win in silence."""
+    """The safe loader, with an error for equal keys, where the last one would silently win."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         merge = "tag:yaml.org,2002:merge"
@@ -200,10 +198,10 @@ class _SafeLoader(yaml.SafeLoader):
 
 
 def read_recipe(file: str | Path) -> Mapping[str, Any]:
-    """The keys and values of a recipe file, as they stand there; `parse_recipe` checks them.
+    """The raw keys and values of a recipe file; `parse_recipe` checks them.
 
     Raises:
-        FileNotFoundError, ValueError: no such file; not a YAML mapping.
+        FileNotFoundError, ValueError: the file does not exist, or is not a YAML mapping.
     """
     path = Path(file)
     if not path.is_file():
@@ -233,7 +231,7 @@ def _fields(parser: HfArgumentParser) -> dict[str, tuple[str, Any]]:
 
 
 def _convert(where: str, key: str, value: Any, action: Action, hint: Any) -> Any:
-    """The value as the field's flag would give it, or ValueError."""
+    """The value that the field's flag would give, or ValueError."""
     kinds = _members(hint)  # the declared type's alternatives, without parameters: list[str] -> list
     if isinstance(value, (list, dict)) and type(value) in kinds:
         if isinstance(value, dict):
@@ -257,12 +255,12 @@ def _scalar(where: str, key: str, value: Any, action: Action) -> Any:
     kinds, expected = _kind(action)
     if isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)):
         try:
-            convert: Any = action.type or str  # HfArgumentParser gives functions, no registered names
+            convert: Any = action.type or str  # HfArgumentParser uses functions, not registered names
             converted = convert(str(value))
             if not action.choices or converted in action.choices:
                 return converted
         except (ValueError, TypeError, ArgumentTypeError):
-            pass  # the error below says more
+            pass  # the error below tells more
     hint = ""
     if isinstance(value, bool):
         hint = "; YAML reads yes, no, on and off as true or false: put quotes around them"
@@ -271,8 +269,8 @@ def _scalar(where: str, key: str, value: Any, action: Action) -> Any:
     raise ValueError(f"{where}: {key!r} is {value!r} ({type(value).__name__}), expected {expected}{hint}")
 
 
-# Name of a flag's type -> the YAML values that it takes, and these in words. A bool is an int in Python, and a number
-# where text is expected is more often a slip than a name. The conversion itself is the flag's own.
+# name of a flag's type -> the YAML types that it accepts, and these in words. A bool is an int in Python. A number for
+# a text is more often a slip than a name. The flag itself converts the value.
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "str": ((str,), "str (text)"),
     "int": ((int, str), "int (a whole number)"),
@@ -282,7 +280,7 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
 
 
 def _kind(action: Action) -> tuple[tuple[type, ...], str]:
-    """The YAML values that a flag takes, and these in words."""
+    """The YAML types that a flag accepts, and these in words."""
     if action.choices:
         return (str, int, float), f"one of {', '.join(map(str, action.choices))}"
     name = getattr(action.type or str, "__name__", str(action.type))

@@ -1,4 +1,4 @@
-"""Comparing losses honestly: the methods and what is searched of each, the search, the runs on disk, the table.
+"""Compare losses honestly: the methods with their search spaces, the search, the runs on disk, the table.
 
 Every method gets the same number of trials on validation, the same seeds, the same decoders, and is tested against the
 best baseline on the same test rows. `program.py` is the command `seal-hf compare`.

@@ -1,4 +1,4 @@
-"""What the results of one folder have in common, so that they belong in one table."""
+"""The common settings of all results in a folder, which make them fit for one table."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ EVERY_RUN = {  # the epoch is chosen on validation by one metric; nothing else i
 
 
 def claim_folder(runs: Runs, ours: Settings) -> None:
-    """Write into a folder of results what they are of: one data set, its settings, one search and one metric. What a
-    mistaken command wrote there is forgotten, if it left no run and no trial.
+    """Record in a folder the common settings of its results: data set, its settings, search and metric. The record of a
+    mistaken command is replaced if it left no run and no trial.
 
     Raises:
-        ValueError: results of other settings, and which differs; or of ones that are not on file.
+        ValueError: the folder's results have other settings (names the first), or no record.
     """
     theirs, begun = runs.identity(), runs.any() or has_trials(runs.work("search"))
     if theirs is None and begun:
         raise ValueError(
-            f"{runs.folder} holds results, but no comparison.json that says of what. Put it back, or choose another "
-            "--output_dir."
+            f"{runs.folder} holds results, but lacks comparison.json with their settings. Put it back, or choose "
+            "another --output_dir."
         )
-    if theirs is not None:  # perhaps a file of before these were said
+    if theirs is not None:  # older files lack these
         ever = {"finalists": 1, "held": "", "metric": METRIC}
         theirs = _with_unsaid({**ever, "flags": ours["flags"], "contents": ours["contents"], **theirs}, ours)
         key = _difference(theirs, ours)
@@ -51,14 +51,14 @@ def claim_folder(runs: Runs, ours: Settings) -> None:
 
 
 def check_methods(runs: Runs, methods: Mapping[str, tuple[Settings, Mapping[str, Settings]]]) -> None:
-    """The runs of one method have one setting, and come from one search: a recipe or method may have been edited
-    since. Where a file does not say, it is taken as it is.
+    """Check that all runs of a method have the same settings and come from one search, since a recipe or method may
+    have been edited. A file without these settings passes.
 
     Args:
-        methods: by name, the settings that make a method what it is, and what a search of it is, by part.
+        methods: name -> (the settings that define the method, the parts that identify its search).
 
     Raises:
-        ValueError: what differs.
+        ValueError: names what differs.
     """
     finished = runs.all()
     for name, (own, sought) in methods.items():
@@ -66,8 +66,8 @@ def check_methods(runs: Runs, methods: Mapping[str, tuple[Settings, Mapping[str,
         searched = [run["seed"] for run in finished.get(name, ()) if run.get("searched")]
         if searched and not found:
             raise ValueError(
-                f"{runs.folder / name} holds a run (seed {searched[0]}) with settings that a search found, but no "
-                "settings.json of it, so that another seed would get others. Put it back, or delete that folder."
+                f"{runs.folder / name} holds a run (seed {searched[0]}) with settings from a search, but lacks the "
+                "search's settings.json: another seed would get others. Put it back, or delete that folder."
             )
         said = [(f"a search ({part})", found.get(part), ours) for part, ours in sought.items()]
         for run in finished.get(name, ()):
@@ -97,13 +97,13 @@ def _with_unsaid(theirs: Settings, ours: Settings) -> dict[str, Any]:
 
 
 def _difference(theirs: Settings, ours: Settings) -> str | None:
-    """The first key with another value; that of the contents last, as a hash says least."""
+    """The first key with another value; `contents` comes last, since a hash tells least."""
     keys = sorted(ours.keys() | theirs.keys(), key=lambda key: (key == "contents", key))
     return next((key for key in keys if not _same(theirs.get(key), ours.get(key))), None)
 
 
 def _same(a: Any, b: Any) -> bool:
-    """0.001 and 1e-3 are one number, in whatever words."""
+    """True for equal values; 0.001 and 1e-3 are the same number, also as texts."""
     try:
         return a == b or float(a) == float(b)
     except (TypeError, ValueError):

@@ -1,10 +1,10 @@
 """The methods of the papers' multi-label tables, their ablations, ours, and the baselines: settings and search spaces.
 
-A method is a program's settings over those of the data set (a recipe's keys), and what of them is searched. A new one
-is a line in `METHODS`.
+A method is a program's settings over those of the data set (a recipe's keys), and a search space. A new method is a
+line in `METHODS`.
 
-There is no `static_infnet`: InfNet lets the task-net look for structures of high cost, from which the loss-net learns.
-Of a loss-net that learns no more, only the pull towards a high cost would be left.
+There is no `static_infnet`: in InfNet the task-net looks for structures of high cost, from which the loss-net learns.
+With a loss-net that no longer learns, only the pull towards a high cost would remain.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from ..cli.tuning.ranges import DROPOUT_RANGE, ENERGY_RATES, RATE, TEXT_RATE, Choice, LogUniform, Range
 
-BASELINE, SEAL, ENERGY, ABLATION = "baseline", "SEAL", "energy network", "ablation"  # groups, as the table says them
+BASELINE, SEAL, ENERGY, ABLATION = "baseline", "SEAL", "energy network", "ablation"  # groups, by their table names
 CONSTANT = "constant"
 
 
@@ -24,14 +24,14 @@ class Method:
     """One row of a comparison.
 
     Attributes:
-        group: `BASELINE` rows are what the others are tested against.
+        group: the others are tested against `BASELINE` rows.
         about: a few words for the table's legend.
         settings: keys of a recipe, over those of the data set.
-        space: what is searched, by key.
+        space: key -> searched range.
         first: values of the first trial, and of a run without search, over those of the data set's recipe.
         program: `mlc` or `energy` (`cli/train/mlc.py`, `cli/train/energy.py`), or `constant`, which trains
             nothing.
-        takes: setting -> method, of which the net of the same seed is taken; it is run before.
+        takes: setting -> another method, which is run before and whose net of the same seed is used.
     """
 
     group: str
@@ -82,8 +82,8 @@ def static(about: str, loss: str, network: str) -> Method:
 
 
 def network(about: str, method: str, step: float, space: Mapping | None = None, **takes: str) -> Method:
-    """An energy network that predicts by gradient-based inference, from a step size on; it takes its encoder from a
-    task-net, or has its dropout searched."""
+    """An energy network that predicts by gradient-based inference; `step` is the first step size. It takes its encoder
+    from a task-net, or its dropout is searched."""
     settings = {"energy_method": method, "num_samples": 100}  # samples cost little beside inference
     space = {**ENERGY_RATES, **({} if takes else {"dropout": DROPOUT_RANGE}), **(space or {})}
     first = {"learning_rate": 3e-4, "inference_learning_rate": step}
@@ -167,26 +167,26 @@ METHODS: dict[str, Method] = {
 
 
 def of_recipe(settings: Mapping[str, Any]) -> Method:
-    """A recipe as a method, as it is; without a loss-net it is a baseline."""
+    """An unchanged recipe as a method; without a loss-net it is a baseline."""
     loss = settings.get("energy_loss", settings.get("loss", "nce"))
     return Method(BASELINE if loss == "ce" else SEAL, f"({loss})", settings)
 
 
 def space_of(method: Method, kind: str) -> dict[str, Range]:
-    """What is searched of a method on `features` or `text`: a pretrained encoder wants small rates, and has a dropout
-    of its own."""
+    """The search space of a method on `features` or `text`: a pretrained encoder needs small rates, and has its own
+    dropout."""
     if kind == "features":
         return dict(method.space)
     return {key: TEXT.get(key, values) for key, values in method.space.items() if key != "dropout"}
 
 
 def first_of(method: Method, kind: str) -> dict[str, Any]:
-    """Where a method begins on `features` or `text`: the rates of a pretrained encoder are its recipe's."""
+    """The first values of a method on `features` or `text`; a pretrained encoder has its recipe's rates."""
     return {key: value for key, value in method.first.items() if kind == "features" or key not in TEXT}
 
 
 def hold(keys: Collection[str], methods: Mapping[str, Method] = METHODS) -> dict[str, Method]:
-    """The methods, of which these keys are not searched, so that they stay where a method begins.
+    """The methods without a search of these keys, which then keep a method's first values.
 
     Raises:
         ValueError: a key that no method searches.
@@ -204,13 +204,13 @@ def hold(keys: Collection[str], methods: Mapping[str, Method] = METHODS) -> dict
 
 
 def own_keys(methods: Mapping[str, Method] = METHODS) -> set[str]:
-    """The recipe keys that make methods what they are, so that a data set's recipe cannot say them for all: all that
-    methods name but sizes, rates and λ1, which suit a data set too."""
+    """The recipe keys that define methods: all that methods name, except sizes, rates and λ1. A data set's recipe
+    cannot set them for all methods."""
     return {key for method in methods.values() for key in (*method.settings, *method.space, *method.first)} - COMMON
 
 
 def with_requirements(names: list[str], methods: Mapping[str, Method] = METHODS) -> list[str]:
-    """The methods named and those whose nets they take, each after what it takes.
+    """The named methods and those whose nets they take, which come before them.
 
     Raises:
         ValueError: an unknown name.

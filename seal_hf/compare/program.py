@@ -1,17 +1,17 @@
-"""What does a loss-net add, and at what price? Trains every method with equal means, and says so in a table and a plot.
+"""What does a loss-net add, and at what price? Trains every method with the same budget, and writes a table and a plot.
 
 seal-hf compare                                    # digits; constant, ce, asymmetric, zlpr, nce
 seal-hf compare --dataset bibtex --recipe recipes/mlc/bibtex_ce.yaml --losses all --budget 10
 seal-hf compare --dataset mine.csv --text_column text --model_name_or_path distilbert-base-uncased
 seal-hf compare --recipes recipes/mlc/bibtex_ce.yaml recipes/mlc/bibtex_nce.yaml   # as they are
 
-Started again with the same --output_dir, it goes on where it was stopped. All other flags are those of `train mlc` and
-hold for every method, though what --budget searches only begins with them, and what makes a method what it is stays
-(which is said). Trials and epochs are chosen on validation by --metric, example F1 at the threshold tuned there. All
-trials have one seed, which may like what others do not: --finalists 5 runs the best five by two more, and takes the
-best mean. To learn what a loss-net adds to a model that is tuned already, give its settings and --hold them:
---budget 10 --learning_rate 3e-4 --dropout 0.5 --hold learning_rate dropout (of texts the rate alone); or, of an
-earlier comparison, --budget 10 --beside runs/plain/ce.
+Started again with the same --output_dir, it resumes. All other flags are those of `train mlc` and apply to every
+method; --budget searches begin with them. A flag that defines a method does not change it; a note tells so. --metric
+chooses trials and epochs on validation; default: example F1 at the threshold tuned there. All trials have one seed, and
+its best may be luck: --finalists 5 repeats the best five with two more seeds, and takes the best mean. To learn what a
+loss-net adds to a tuned model, give its settings and --hold them: --budget 10 --learning_rate 3e-4 --dropout 0.5
+--hold learning_rate dropout (for texts only the rate); or, from an earlier comparison, --budget 10
+--beside runs/plain/ce.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from .runs import METHOD, origin, read_identity, read_settings, write_json
 from .table import comparison, markdown, plot, tested
 
 PROGRAMS = {"mlc": mlc.PROGRAM, "energy": energy.PROGRAM}
-DATA_KEYS = recipe_keys(DataArguments) | {"data_seed"}  # which splits a file that is not split
+DATA_KEYS = recipe_keys(DataArguments) | {"data_seed"}  # the seed for data without splits
 NAMES_HERE = {"metric_for_best_model": "metric", "seed": "seeds", "tune": "budget"}
-USUAL = ("constant", "ce", "asymmetric", "zlpr", "nce")  # what is compared if nothing is said
+USUAL = ("constant", "ce", "asymmetric", "zlpr", "nce")  # methods compared by default
 LOSS_KEYS = ("energy_loss", "loss", "task_loss", "energy_method")  # a method says them
 
 
@@ -76,7 +76,7 @@ def pairs(flags: list[str]) -> dict[str, str]:
 
 
 def settings_of(folder: Path, given: Mapping[str, str]) -> dict[str, str]:
-    """What a search found of a method, by the folder that a comparison has of it, as flags beside those `given`."""
+    """The settings that a search found for a method, from its folder in a comparison, as flags beside those `given`."""
     found = (read_settings(folder) or {}).get("settings")
     if found is None:
         raise ValueError(
@@ -94,7 +94,7 @@ def settings_of(folder: Path, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_same(folder: Path, data: MultiLabelData, metric: str) -> None:
-    """Raises ValueError where the search of a method's folder was on other data, or by another metric."""
+    """Raises ValueError if the search in a method's folder used other data or another metric."""
     theirs = read_identity(folder.parent) or {}
     for key, ours in (("metric", metric), ("contents", fingerprint(data))):
         if theirs.get(key, ours) != ours:
@@ -130,7 +130,7 @@ def shared_settings(recipe: Path | None, given: Mapping[str, str], recipes: Mapp
 
 
 def write_table(runs: Runs, methods: Mapping[str, Method], title: str, metric: str) -> None:
-    """results.json, table.md and, with matplotlib, a plot, of all runs that are there."""
+    """Write results.json, table.md and, with matplotlib, a plot, from all existing runs."""
     found = runs.all()
     if not found:
         return
@@ -228,11 +228,11 @@ def main(argv: list[str] | None = None) -> Runs:
 
 
 def command(argv: list[str] | None = None) -> Runs:
-    """`main` as a program: the screen shows the comparison, and nothing of what the runs say."""
+    """`main` as a program: the screen shows the comparison, not the messages of its runs."""
     hf_logging.set_verbosity_error()
     hf_logging.disable_progress_bar()
     datasets.disable_progress_bars()
     if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a table has λ and ±, which not every terminal can show
+        sys.stdout.reconfigure(errors="backslashreplace")  # not every terminal can show λ and ±
     logging.getLogger("seal_hf").setLevel(logging.ERROR)  # that a fresh loss-net was built is no news here
     return main(argv)

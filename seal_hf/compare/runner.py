@@ -1,4 +1,4 @@
-"""The comparison itself: for every method a search, then a run per seed; what is finished is never done again."""
+"""The comparison itself: for every method a search, then a run per seed; finished work is never repeated."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 Scored = tuple[np.ndarray, np.ndarray | None]  # probabilities and labels, (N, L) each
 FURTHER = 2  # seeds of finalists beside that of all trials
-PLACES = ("output_dir", "data_dir", "dataset")  # where things lie is no setting
+PLACES = ("output_dir", "data_dir", "dataset")  # locations are not settings
 
 
 class Comparison:
@@ -40,21 +40,21 @@ class Comparison:
 
     Args:
         runs: where the results are.
-        data: of `load_multilabel`, with a test split that has labels.
+        data: from `load_multilabel`, with a labelled test split.
         base: recipe keys of the data set: sizes, batch, epochs, patience.
         programs: by name, those of `cli/train/` that train a method.
         methods: name -> method; default: all of ours.
-        budget: trials of each method's search, >= 0; 0: none, its first values.
-        say: takes a line of progress.
-        flags: recipe keys that the user gave: over `base`, and over where a method begins.
-        metric: one of `METRICS`: the figure on validation that trials and epochs are chosen by.
-        finalists: how many of a search's best trials are run by two more seeds, 1 (none) to `budget`: the best mean of
-            the three is chosen.
-        held: keys that are not searched, so that they stay as `flags` or where a method begins: those of the task-net,
-            say, of which a search without a loss-net is done.
+        budget: trials of each method's search, >= 0; 0: no search, only its first values.
+        say: prints a line of progress.
+        flags: recipe keys from the user, over `base` and over a method's first values.
+        metric: one of `METRICS`: the validation figure that chooses trials and epochs.
+        finalists: number of a search's best trials that two more seeds repeat, from 1 (none) to `budget`: the best mean
+            of the three is chosen.
+        held: keys that are not searched but keep the values of `flags` or a method's first values, for example those of
+            a task-net that was searched without a loss-net.
 
     Raises:
-        ValueError: no test split with labels; a budget, finalists, a metric or held keys that cannot be.
+        ValueError: no labelled test split; an impossible budget, number of finalists, metric or held key.
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class Comparison:
     ):
         if data.test is None or "labels" not in data.test.column_names:
             raise ValueError(
-                f"{data.name} has no test split with labels, by which methods could be compared. Add one (a file or "
-                "split of that name)."
+                f"{data.name} has no test split with labels to compare methods on. Add one (a file or split of that "
+                "name)."
             )
         if budget < 0:
             raise ValueError(f"`budget` is {budget}; it is a number of trials, at least 0.")
@@ -92,15 +92,15 @@ class Comparison:
         self.failed: dict[str, str] = {}  # methods of this run, and why
 
     def run(self, names: Iterable[str], seeds: Iterable[int], write: Callable[[], Any] = lambda: None) -> None:
-        """Everything that is not there yet, seed by seed, so that a table of few seeds comes early: by `write`, after
-        each seed and where it is cut off.
+        """Do all missing runs, seed by seed. `write` makes a table after each seed and on an interruption, so that a
+        table of few seeds comes early.
 
-        A run whose loss is no longer finite is on file as lost, and what takes its net is left out. A method that fails
-        otherwise is left out too, but tried again by the next call.
+        A run with a non-finite loss is recorded as lost, and methods that take its net are left out. A method that
+        fails otherwise is left out too, but the next call tries it again.
 
         Raises:
-            ValueError: an unknown method or a seed below 0, settings that a method cannot be run with, results of other
-                settings in the folder, or another process at work there; nothing was begun. At the end: what failed.
+            ValueError: an unknown method, a seed below 0, impossible settings for a method, results of other settings
+                in the folder, or another process at work there; nothing was begun. At the end: names what failed.
         """
         names, seeds = with_requirements(list(names), self.methods), list(dict.fromkeys(seeds))
         with self.runs.locked():
@@ -133,7 +133,7 @@ class Comparison:
         return {**given, **fixed, **(searched or {}), **nets, "seed": seed}
 
     def _progress(self, names: list[str], seeds: list[int]) -> Callable[[str, int], str]:
-        """(method, seed) that is done -> which run that was, and the time left by the mean of a trial and a run."""
+        """(finished method, seed) -> the number of that run, and the time left, by the mean of a trial and a run."""
         costs: dict[tuple[str, int], int] = {}
         trials = self.budget + (FURTHER * self.finalists if self.finalists > 1 else 0)
         for name, seed in ((name, seed) for seed in seeds for name in names if self.runs.load(name, seed) is None):
@@ -149,7 +149,7 @@ class Comparison:
         return progress
 
     def _attempt(self, name: str, seed: int) -> str:
-        """One run, on file: its figures, or that it was lost; in words."""
+        """Do and record one run; return its figures, or that it was lost, in words."""
         *needed, _ = with_requirements([name], self.methods)
         for other in (*needed, name):
             if other in self.failed:
@@ -175,7 +175,7 @@ class Comparison:
         return self._train(name, seed) | {METHOD: self._own(name)}
 
     def _own(self, name: str) -> dict[str, str]:
-        """The settings that make a method what it is: without a search, where it begins too."""
+        """The settings that define a method; without a search, its first values too."""
         method = self.methods[name]
         own = {**({} if self.budget else method.first), **method.settings}
         return texts({key: value for key, value in own.items() if key not in (*PLACES, *EVERY_RUN, "seed")})
@@ -188,7 +188,7 @@ class Comparison:
         found = self._search(name, seed)
         settings = self.settings(name, seed, found)
         folder = self._net(name, seed)
-        shutil.rmtree(folder, ignore_errors=True)  # of a run that was cut off
+        shutil.rmtree(folder, ignore_errors=True)  # an interrupted run's
         trainer, splits = self._prepared(name, settings, str(folder))
         clock = EpochClock()
         trainer.add_callback(clock)
@@ -202,7 +202,7 @@ class Comparison:
         return self._figures(seed, found, predicted["eval"], predicted["test"]) | epochs
 
     def _search(self, name: str, seed: int) -> dict[str, Any]:
-        """The best settings of a method; found once, on the first seed that it is run with."""
+        """The best settings of a method, searched once with its first seed."""
         space, found = space_of(self.methods[name], self.data.kind), self.runs.settings(name)
         if self.budget and space and found is None:
             folder, sought = self.runs.work("search"), self._sought(name)
@@ -218,14 +218,14 @@ class Comparison:
         return found["settings"] if found else {}
 
     def _trial(self, name: str, searched: Mapping[str, Any], *, seed: int, folder: str) -> float:
-        """What a run of that seed reaches."""
+        """The value that a run with `seed` reaches."""
         self._train_nets(name, seed)
         trainer = self._prepared(name, self.settings(name, seed, searched), folder).trainer
         trainer.train()
         return Goal(self.metric).reached(trainer)
 
     def _sought(self, name: str) -> dict[str, Any]:
-        """What a search of the method is: the method, what is searched of it, and where it begins."""
+        """What identifies a search: the method, its search space, and its first values."""
         method, kind = self.methods[name], self.data.kind
         return {
             METHOD: self._own(name),
@@ -247,13 +247,13 @@ class Comparison:
         return self.runs.work(name, f"seed{seed}")
 
     def _train_nets(self, name: str, seed: int) -> None:
-        """Those that a method takes from others, trained anew where `work/` was deleted."""
+        """Train anew the nets that a method takes from others, if `work/` was deleted."""
         for other in self.methods[name].takes.values():
             if not (self._net(other, seed) / "model.safetensors").is_file():
                 self._one(other, seed)
 
     def _identity(self) -> dict[str, Any]:
-        """What all results of the folder have in common: data, settings, one way to search and one metric."""
+        """The common settings of all results in the folder: data, settings, search and metric."""
         sizes = {split: len(getattr(self.data, split)) for split in ("train", "validation", "test")}
         base = {key: value for key, value in {**self.base, **self.flags}.items() if key not in PLACES}
         base = {"normalize": "auto", **base} if self.data.kind == "features" else base
@@ -267,8 +267,8 @@ class Comparison:
         }
 
     def _rehearse(self, names: list[str], seeds: list[int]) -> None:
-        """Raise what would end it later, before anything is on file: look at the seeds, for Optuna and at the settings
-        of every method that is to be run, and make one trainer of each program."""
+        """Raise errors early, before anything is written: check the seeds, Optuna and every method's settings, and make
+        one trainer of each program."""
         if wrong := [seed for seed in seeds if seed < 0]:
             raise ValueError(f"`seeds` has {wrong[0]}; a seed is a number, at least 0.")
         if self.budget and any(self.methods[name].space and self.runs.settings(name) is None for name in names):
@@ -280,7 +280,7 @@ class Comparison:
                 continue
             settings = self.settings(name, seeds[0])
             self._arguments(name, settings, str(folder))
-            if method.program not in built and not method.takes:  # nets that are perhaps not there
+            if method.program not in built and not method.takes:  # such nets may not exist yet
                 self._prepared(name, settings, str(folder))
                 built.add(method.program)
         shutil.rmtree(folder, ignore_errors=True)

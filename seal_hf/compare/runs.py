@@ -1,4 +1,4 @@
-"""The runs of a comparison on disk: one JSON file per method and seed, written whole, so that none is run twice."""
+"""The runs of a comparison on disk: one JSON file per method and seed, written atomically; no run is done twice."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ import seal_hf
 from ..utils.files import whole_file
 from .methods import CONSTANT
 
-METRIC = "f1_example_tuned"  # epochs and trials are chosen by it, on validation, if nothing else is said
-METRICS = (METRIC, "f1_example", "f1_micro", "f1_macro", "map")  # by what they may be chosen
+METRIC = "f1_example_tuned"  # on validation, it chooses epochs and trials by default
+METRICS = (METRIC, "f1_example", "f1_micro", "f1_macro", "map")  # all choices
 METHOD = "method"  # key of a run: its method's settings
-LOST = "lost"  # key of a run whose loss was no longer finite: why; it has no figures
+LOST = "lost"  # key of a run with a non-finite loss: the reason; such a run has no figures
 COMPARED = {
     METRIC: "one tuned threshold",
     "f1_example_calibrated": "calibrated expected F1",
@@ -35,7 +35,7 @@ COMPARED = {
 class Runs:
     """The results of a comparison in `folder`: METHOD/seedN.json, and METHOD/settings.json with what the search found.
 
-    A run that diverged is on file as lost, so that it is not tried again; delete its file to try.
+    A run that diverged is recorded as lost and not tried again; delete its file to try.
 
     Nets and the search's data base are under `work/`, which may be deleted: nets still needed are trained anew.
 
@@ -81,18 +81,18 @@ class Runs:
         return {method: sorted(runs, key=lambda run: run["seed"]) for method, runs in found.items()}
 
     def any(self) -> bool:
-        """Whether there is what took work: a run of a method that is trained, or what its search found."""
+        """True if something took work: a run of a trained method, or a finished search."""
         files = (file for files in ("*/seed*.json", "*/settings.json") for file in self.folder.glob(files))
         return any(file.parent.name != CONSTANT for file in files)
 
     def clear(self) -> None:
-        """Removes what took no work, and what need not be kept."""
+        """Remove what took no work or need not be kept."""
         for folder in (self.work(), self.folder / CONSTANT):
             shutil.rmtree(folder, ignore_errors=True)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """For this process alone: a second one would take the first one's trials. A new folder that stays empty goes.
+        """Lock the folder: a second process would take the first one's trials. A new, still empty folder is removed.
 
         Raises:
             ValueError: another process has it.
@@ -121,8 +121,8 @@ class Runs:
 
 
 def origin(program: str, words: Sequence[str]) -> dict[str, str]:
-    """What made a run: the command without folders of this machine, the version, and in a checkout git's commit, with
-    `-dirty` behind it where a program differs from it."""
+    """The origin of a run: the command without this machine's folders, the version, and in a checkout git's commit,
+    with `-dirty` if a program differs from it."""
     said, words = [], [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
     for before, word in zip(["", *words], words, strict=False):
         if not {before, word} & {"--output_dir", "--data_dir"}:
@@ -138,35 +138,35 @@ def origin(program: str, words: Sequence[str]) -> dict[str, str]:
 
 
 def write_json(file: Path, content: Any) -> None:
-    """The file is either as it was or whole."""
+    """Write a file completely, or leave it unchanged."""
     text = json.dumps(_without_nan(content), indent=1, allow_nan=False) + "\n"
     with whole_file(file) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
 
 
 def read_run(file: Path) -> dict[str, Any] | None:
-    """A run by its file, METHOD/seedN.json; None where there is none. Raises as all that read here."""
+    """A run from its file, METHOD/seedN.json; None without a file. Raises ValueError as `_read`."""
     seed = int(file.stem.removeprefix("seed")) if file.stem.removeprefix("seed").isdigit() else file.stem
     return _read(file, "seed", lambda value: value == seed, "Delete it, and that run is done again.")
 
 
 def read_settings(folder: Path) -> dict[str, Any] | None:
-    """What a search found of a method, by the method's folder; None where there is none."""
+    """The result of a method's search, from the method's folder; None without one."""
     advice = f"Put a whole copy back, or delete all of {folder}, and the method is searched and run again."
     return _read(folder / "settings.json", "settings", lambda value: isinstance(value, dict), advice)
 
 
 def read_identity(folder: Path) -> dict[str, Any] | None:
-    """What the results of a comparison's folder have in common; None where there is none."""
+    """The common settings of the results in a comparison's folder; None without a record."""
     advice = "Put a whole copy back, or choose another --output_dir."
     return _read(folder / "comparison.json", "data", lambda value: isinstance(value, str), advice)
 
 
 def _read(file: Path, key: str, valid: Callable[[Any], bool], advice: str) -> dict[str, Any] | None:
-    """What `write_json` wrote; None where there is no file.
+    """The content that `write_json` wrote; None without a file.
 
     Raises:
-        ValueError: another content, such as that of a copy which was cut off.
+        ValueError: another content, such as a truncated copy.
     """
     if not file.is_file():
         return None
@@ -181,7 +181,7 @@ def _read(file: Path, key: str, valid: Callable[[Any], bool], advice: str) -> di
 
 
 def _without_nan(content: Any) -> Any:
-    """NaN as null: JSON has no other word for nothing."""
+    """Replace NaN by null, as JSON has no NaN."""
     if isinstance(content, Mapping):
         return {key: _without_nan(value) for key, value in content.items()}
     if isinstance(content, (list, tuple)):

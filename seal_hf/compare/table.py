@@ -1,4 +1,4 @@
-"""What a comparison says: mean ± deviation over seeds, paired tests against the best baseline, a table, a plot."""
+"""The results of a comparison: mean ± deviation over seeds, paired tests against the best baseline, a table, a plot."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Results = Sequence[Mapping[str, Any]]  # the runs of one method
 
 
 def tested(metric: str = METRIC) -> list[str]:
-    """The decoders that differences are tested under: what was chosen by, if it is one, and `COMPARED`."""
+    """The decoders under which differences are tested: the metric, if it is one, and `COMPARED`."""
     return [key for key in dict.fromkeys((metric, *COMPARED)) if key in DECODERS]
 
 
@@ -91,8 +91,8 @@ def comparison(
 def best_on_validation(
     compared: Mapping[str, Any], methods: Mapping[str, Method] = METHODS, group: str | None = None
 ) -> str | None:
-    """The method, of all or of a group, with the highest mean on validation under the table's decoder; of equal ones
-    the cheapest. Those of one seed stand aside where others have more. None where there is none."""
+    """The method, of all or of a group, with the highest validation mean under the table's decoder; of equal ones the
+    cheapest. If some methods have several seeds, those with one seed do not count. None without methods."""
     rows = compared["methods"]
     if group is not None:
         rows = {name: row for name, row in rows.items() if name in methods and methods[name].group == group}
@@ -102,13 +102,13 @@ def best_on_validation(
 
 
 def several(runs: Mapping[str, Sequence]) -> Mapping[str, Sequence]:
-    """Those of several seeds, if any that is trained has several: one run, which may be a lucky one, is no standard."""
+    """The methods with several seeds, if any trained method has several: a single run may be luck."""
     least = min(2, max((len(results) for name, results in runs.items() if name != CONSTANT), default=1))
     return {name: results for name, results in runs.items() if len(results) >= least}
 
 
 def _against(results: Results, baseline: Results, decoder: str) -> dict[str, Any]:
-    """Differences to the best baseline, over the seeds that both have; nothing where there is none."""
+    """Differences to the best baseline, over their common seeds; empty without common seeds."""
     pairs = _of_both(results, baseline)
     if not pairs[0]:
         return {}
@@ -124,7 +124,7 @@ def _against(results: Results, baseline: Results, decoder: str) -> dict[str, Any
 
 
 def _choice(compared: Mapping[str, Any], runs: Mapping[str, Results], methods: Mapping[str, Method]) -> dict[str, Any]:
-    """What validation chooses: whether a loss-net is worth its time is known before the test rows are looked at."""
+    """The choice by validation, which tells before any look at test rows if a loss-net is worth its time."""
     best, baseline = best_on_validation(compared, methods), best_on_validation(compared, methods, BASELINE)
     choice: dict[str, Any] = {"method": best, "baseline": baseline}
     if best is None or baseline is None or best == baseline:
@@ -137,7 +137,7 @@ def _choice(compared: Mapping[str, Any], runs: Mapping[str, Results], methods: M
 
 
 def _of_both(results: Results, others: Results) -> list[list[Mapping[str, Any]]]:
-    """The runs of each whose seeds both have, in the seeds' order."""
+    """The runs of both with their common seeds, in the order of seeds."""
     both = {run["seed"] for run in results} & {run["seed"] for run in others}
     return [sorted((run for run in r if run["seed"] in both), key=lambda run: run["seed"]) for r in (results, others)]
 
@@ -174,7 +174,7 @@ def markdown(compared: Mapping[str, Any], methods: Mapping[str, Method] = METHOD
 
 
 def difference(row: Mapping[str, Any]) -> str:
-    """A row's difference to the best baseline, with its interval, in percent; `-` where it has none."""
+    """A row's difference to the best baseline, with its interval, in percent; `-` without one."""
     if "difference" not in row:
         return "-"
     low, high = row["interval"]
@@ -227,7 +227,7 @@ def percent(mean: float, std: float = math.nan) -> str:
 
 
 def p_value(value: float, least: float = 0.0) -> str:
-    """In words: `-` for NaN, and that it is below what the test can tell."""
+    """A p-value as text: `-` for NaN, and `<` for values below the test's resolution."""
     if math.isnan(value):
         return "-"
     return f"< {least:.2g}" if value < least else f"{value:.2g}"

@@ -1,5 +1,5 @@
-"""ARFF into matrices: dense and sparse (liac-arff), and the hierarchical class attribute of Clus, which liac-arff does
-not know."""
+"""ARFF into matrices: dense and sparse (by liac-arff), and the hierarchical class attribute of Clus, which liac-arff
+cannot read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 from .common import DataError, id_column
 
 TRUE, FALSE = {"yes", "true", "y", "t", "1"}, {"no", "false", "n", "f", "0"}
-IDENTIFIER_SHARE = 0.9  # an attribute with that many different values per row is a name, not a feature
+IDENTIFIER_SHARE = 0.9  # an attribute with this share of distinct values is a name, not a feature
 QUOTED = r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\""
 ATTRIBUTE = re.compile(rf"(?im)^[ \t]*@attribute\s+({QUOTED}|\S+)")
 HIERARCHICAL = re.compile(rf"(?im)^([ \t]*@attribute\s+({QUOTED}|\S+))\s+hierarchical\s+(.*)$")
@@ -32,8 +32,8 @@ class Table:
         paths: per row, the cell of Clus' `class hierarchical` attribute; None for other files.
         hierarchy: all class paths that the header of a Clus file declares.
         identifiers: names of the attributes that were dropped, or kept as an index, as identifiers.
-        ids: (N,) values of the first identifier; None if there is none.
-        repeated: as of [`ArffFile`].
+        ids: (N,) values of the first identifier; None without identifiers.
+        repeated: as in [`ArffFile`].
     """
 
     values: np.ndarray
@@ -46,25 +46,25 @@ class Table:
 
 
 class ArffFile:
-    """An ARFF file whose rows are read one at a time, as often as they are asked for.
+    """An ARFF file whose rows are read one at a time, as often as needed.
 
     Attributes:
         path: the file.
-        names: of its attributes, in their order.
-        kinds: of each, `NUMERIC`, `REAL`, `INTEGER`, `STRING`, or the list of values of a nominal one.
-        class_index: the place of Clus' `class hierarchical` attribute, whose kind is `STRING`; None in other files.
+        names: of its attributes, in order.
+        kinds: for each attribute, `NUMERIC`, `REAL`, `INTEGER`, `STRING`, or the list of a nominal's values.
+        class_index: index of Clus' `class hierarchical` attribute, whose kind is `STRING`; None in other files.
         hierarchy: all class paths that the header of a Clus file declares.
-        repeated: names that several attributes have; all but the first have a number behind it in `names`.
+        repeated: names that several attributes share; in `names`, all but the first end in a number.
 
     Raises:
-        DataError: a file that ends early or is not ARFF, naming the line.
+        DataError: the file ends early or is not ARFF; names the line.
     """
 
     def __init__(self, path: Path):
         self.path = path
         lines = self._header()
-        self._first_line = len(lines) + 2  # of the data
-        header = re.sub(r"(?im)^[ \t]*(@\w+)[ \t]+", r"\1 ", "".join(lines))  # liac-arff takes no tab there
+        self._first_line = len(lines) + 2  # first line of the data
+        header = re.sub(r"(?im)^[ \t]*(@\w+)[ \t]+", r"\1 ", "".join(lines))  # liac-arff rejects a tab there
         header, self.repeated = _numbered(header)
         self.names = [unescape(match.group(1)) for match in ATTRIBUTE.finditer(header)]
         clus = HIERARCHICAL.search(header)
@@ -74,13 +74,13 @@ class ArffFile:
         self.kinds = [kind for _, kind in self._parsed((), sparse=False)["attributes"]]
 
     def __iter__(self) -> Iterator[tuple[int, list[Any]]]:
-        """The line of each row, counted from 1, and its values, None where one is missing. What a sparse row leaves out
-        is 0, or the first value of a nominal (the ARFF definition)."""
+        """The line of each row, counted from 1, and its values, None for a missing one. Values that a sparse row leaves
+        out are 0, or the first value of a nominal (the ARFF definition)."""
         return self.rows()
 
     def rows(self, sparse: bool = False) -> Iterator[tuple[int, Any]]:
-        """As `__iter__`; `sparse`, of a file of sparse rows: mappings from the places of attributes to their values."""
-        taken: list[int] = []  # the number of the last line that the parser took
+        """As `__iter__`; with `sparse`, for a file of sparse rows, a row is a mapping: index of attribute -> value."""
+        taken: list[int] = []  # number of the last line that the parser has read
 
         def lines() -> Iterator[str]:
             for number, line in self.data_lines():
@@ -96,8 +96,7 @@ class ArffFile:
             raise DataError(f"{self.path}: no rows after @data. The file ends early.")
 
     def data_lines(self) -> Iterator[tuple[int, str]]:
-        """Lines that are rows. A row cut in two is what a broken download leaves: find it, with its line, before the
-        parser guesses."""
+        """The lines of rows. A broken download cuts a row in two: find it, with its line, before the parser guesses."""
         quoted, expected = re.compile(QUOTED), len(self.names)
         for number, line in self._lines():
             line = line.strip()
@@ -106,7 +105,7 @@ class ArffFile:
             if line.startswith("{"):
                 if not line.endswith("}"):
                     raise DataError(
-                        f"{self.path}, line {number}: a sparse row without its closing brace; the file ends early."
+                        f"{self.path}, line {number}: a sparse row lacks its closing brace; the file ends early."
                     )
             elif (found := _count_values(quoted.sub("_", line))) != expected:
                 raise DataError(
@@ -118,7 +117,7 @@ class ArffFile:
     def _lines(self) -> Iterator[tuple[int, str]]:
         with open(self.path, encoding="utf-8-sig", errors="replace") as file:
             for number, line in enumerate(file, start=1):
-                if "\ufffd" in line and not line.lstrip().startswith("%"):  # in a comment it does no harm
+                if "\ufffd" in line and not line.lstrip().startswith("%"):  # harmless in a comment
                     raise DataError(f"{self.path}, line {number}: not UTF-8 text. Save the file as UTF-8.")
                 yield number, line
 
@@ -131,7 +130,7 @@ class ArffFile:
         raise DataError(f"{self.path}: no @data line in {len(found)} lines. The file ends early or is not ARFF.")
 
     def _parsed(self, lines: Iterable[str], sparse: bool) -> dict[str, Any]:
-        """What liac-arff makes of the header and these lines, whose rows it gives one at a time."""
+        """The header and these lines, parsed by liac-arff; it returns rows one at a time."""
         kind = arff.LOD_GEN if sparse else arff.DENSE_GEN
         try:
             return arff.ArffDecoder().decode(chain(self._plain_header, lines), return_type=kind)
@@ -142,24 +141,24 @@ class ArffFile:
         if isinstance(error, DataError):
             return error
         if number is not None:
-            error.line = number  # type: ignore[attr-defined]  # of liac-arff's own errors
+            error.line = number  # type: ignore[attr-defined]  # of liac-arff's errors
         return DataError(f"{self.path}: not readable as ARFF: {error}")
 
 
 def read_arff(path: Path, keep_id: bool = False, identifiers: Sequence[str] | None = None) -> Table:
     """Read one file.
 
-    Two-valued nominals such as {YES, NO} or {0, 1} become 1/0; other nominals, and in a Clus file all, one column per
-    value, zeros where it is missing. A nominal or string attribute whose values are (nearly) all different is an
-    identifier and is dropped, or with `keep_id` kept as its integer index.
+    Two-valued nominals such as {YES, NO} or {0, 1} become 1/0. Other nominals, and all in a Clus file, become a column
+    per value, all zeros for a missing value. A nominal or string attribute whose values (nearly) all differ is an
+    identifier: it is dropped, or with `keep_id` kept as its integer index.
 
     Args:
         path: an ARFF file.
         keep_id: keep identifiers.
-        identifiers: which attributes these are; default: found in this file. The files of one data set share them.
+        identifiers: their names; default: found in this file. The files of one data set share them.
 
     Raises:
-        DataError: a file that ends early or is not ARFF, naming the line.
+        DataError: the file ends early or is not ARFF; names the line.
     """
     file = ArffFile(path)
     sparse = next((line.startswith("{") for _, line in file.data_lines()), False)
@@ -167,7 +166,7 @@ def read_arff(path: Path, keep_id: bool = False, identifiers: Sequence[str] | No
     names, kinds = list(file.names), list(file.kinds)
     columns = _sparse_columns(rows, kinds) if sparse else list(zip(*rows, strict=True))
     paths = None
-    if file.class_index is not None:  # the class attribute is no feature
+    if file.class_index is not None:  # the class attribute is not a feature
         paths = list(columns.pop(file.class_index))
         del names[file.class_index], kinds[file.class_index]
     join_binary = file.class_index is None
@@ -177,14 +176,14 @@ def read_arff(path: Path, keep_id: bool = False, identifiers: Sequence[str] | No
 
 
 def unescape(name: str) -> str:
-    """A name as it is meant: without its quotes, and without the backslashes before quotes inside it."""
+    """A name without its quotes, and without backslashes before quotes inside it."""
     if len(name) > 1 and name[0] == name[-1] and name[0] in "'\"":
         name = name[1:-1]
     return re.sub(r"\\(.)", r"\1", name)
 
 
 def _numbered(header: str) -> tuple[str, list[str]]:
-    """A header in which attributes of one name are told apart, `x`, `x_2`, `x_3`; and these names."""
+    """A header with distinct names, `x`, `x_2`, `x_3`, for attributes of one name; and these names."""
     taken = {unescape(match[1]) for match in ATTRIBUTE.finditer(header)}
     seen: set[str] = set()
     repeated: list[str] = []
@@ -204,7 +203,7 @@ def _numbered(header: str) -> tuple[str, list[str]]:
 
 
 def _count_values(line: str) -> int:
-    return line.count(",") + (not line.endswith(","))  # nothing after the last comma is no value
+    return line.count(",") + (not line.endswith(","))  # a comma at the end adds no value
 
 
 def numbers(
@@ -217,7 +216,7 @@ def numbers(
     identifiers: Collection[str] | None,
     join_binary: bool,
 ) -> tuple[np.ndarray, list[str], list[str]]:
-    """Columns as a float32 matrix, the names of its columns, and the attributes that are identifiers."""
+    """Columns as a float32 matrix, the names of its columns, and the names of identifiers."""
     out_names, found, blocks = [], [], [np.empty((num_rows, 0), dtype=np.float32)]
     for name, kind, column in zip(names, kinds, columns, strict=True):
         nominal = isinstance(kind, list)
@@ -229,8 +228,8 @@ def numbers(
                     continue
                 if not nominal and identifiers is not None:
                     raise DataError(
-                        f"{path}: the identifier {name!r} is a string, which `keep_id` numbers in each file anew: one "
-                        "number would stand for two values. Declare its values as {a,b,...}, or leave `keep_id` out."
+                        f"{path}: the identifier {name!r} is a string, but `keep_id` would number strings anew in each "
+                        "file: one number for two values. Declare its values as {a,b,...}, or leave `keep_id` out."
                     )
                 codes = {value: i for i, value in enumerate(kind if nominal else dict.fromkeys(column))}
             elif not nominal:
@@ -244,7 +243,7 @@ def numbers(
             continue
         numbers = column if codes is None else [None if v is None else codes[v] for v in column]
         out_names.append(name)
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused by name later
+        with np.errstate(over="ignore"):  # values too large for float32 become infinite, an error later
             blocks.append(np.array([np.nan if v is None else v for v in numbers]).astype(np.float32)[:, None])
     return np.concatenate(blocks, axis=1), out_names, found
 
@@ -254,7 +253,7 @@ def _is_identifier(column: Sequence) -> bool:
 
 
 def _sparse_columns(rows: Sequence[dict], kinds: Sequence) -> list[list]:
-    """Columns of sparse rows: what is absent is 0, or the first value of a nominal (the ARFF definition)."""
+    """Columns of sparse rows: absent values are 0, or the first value of a nominal (the ARFF definition)."""
     columns = [[kind[0] if isinstance(kind, list) else 0.0] * len(rows) for kind in kinds]
     for i, row in enumerate(rows):
         for j, value in row.items():
@@ -263,7 +262,7 @@ def _sparse_columns(rows: Sequence[dict], kinds: Sequence) -> list[list]:
 
 
 def binary(values: Sequence[str]) -> dict[str, float] | None:
-    """{YES, NO} and its kin in any order -> {value: 1 or 0}; None for other nominals. A lone `0` or `1` counts too."""
+    """{YES, NO} and such, in any order -> {value: 1 or 0}; None for other nominals. A lone `0` or `1` counts too."""
     lowered = {value: value.strip().lower() for value in values}
     if not all(v in TRUE | FALSE for v in lowered.values()) or len({v in TRUE for v in lowered.values()}) != len(
         values

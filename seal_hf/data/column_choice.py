@@ -1,4 +1,4 @@
-"""Which column of a table holds the texts, and which its labels."""
+"""Choose the columns of a table that hold texts and labels."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .hygiene import looks_like_data
 from .label_cells import is_number, valid_text
 
 Rows = dict[str, Any]  # lists of N values by column; features are an array (N, F)
-TEXTS, LABELS = ("text", "sentence"), ("labels", "label")  # what these columns are mostly called
+TEXTS, LABELS = ("text", "sentence"), ("labels", "label")  # usual names of these columns
 FEATURES = "features"
 IDENTIFIERS = ("id", "idx", "")  # columns that are neither
-INDEXES = ("", "Unnamed: 0", "__index_level_0__")  # what pandas makes of the index of a frame
+INDEXES = ("", "Unnamed: 0", "__index_level_0__")  # pandas' names for the index of a frame
 
 
 class Columns(NamedTuple):
-    """Which columns to take, as the arguments of the same names of [`load_multilabel`] say."""
+    """The columns to use, as in the arguments of [`load_multilabel`] with the same names."""
 
     text_column: str | None = None
     label_column: str | None = None
@@ -31,13 +31,13 @@ class Columns(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """The columns that are taken.
+    """The chosen columns.
 
     Attributes:
-        text: that of the texts, or of the features.
-        labels: that of the label sets; None: each label has a column.
+        text: the column of texts, or of features.
+        labels: the column of label sets; None: each label has a column.
         each: the columns of 0 and 1, one per label.
-        note: what was chosen for the user; empty: nothing.
+        note: tells what was chosen for the user, or is empty.
     """
 
     text: str
@@ -47,16 +47,16 @@ class Chosen(NamedTuple):
 
 
 def choose(asked: Columns, rows: Rows, classes: Collection[str], source: str) -> Chosen:
-    """The columns that are asked for, else those of the usual names, else the only ones that can be meant.
+    """The columns that are asked for, else those with the usual names, else the only possible ones.
 
     Args:
-        asked: what the user says.
-        rows: values by column, of one split.
+        asked: the user's choice.
+        rows: column -> values, of one split.
         classes: columns whose values are known to be classes.
         source: for messages.
 
     Raises:
-        DataError: a column that is not there, or cannot be told.
+        DataError: a column is missing, or ambiguous.
     """
     if asked.label_columns is not None:
         return _each_label(asked, rows, source)
@@ -75,7 +75,7 @@ def choose(asked: Columns, rows: Rows, classes: Collection[str], source: str) ->
 def _each_label(asked: Columns, rows: Rows, source: str) -> Chosen:
     for name, value in (("label_column", asked.label_column), ("label_format", asked.label_format)):
         if value not in (None, "auto"):
-            raise DataError(f"`{name}` is of one column with all labels, but `label_columns` is set. Leave out either.")
+            raise DataError(f"`{name}` is for one column with all labels, but `label_columns` is set. Leave one out.")
     assert asked.label_columns is not None
     words = [asked.label_columns] if isinstance(asked.label_columns, str) else list(asked.label_columns)
     if is_all_but(words):
@@ -88,11 +88,11 @@ def _each_label(asked: Columns, rows: Rows, source: str) -> Chosen:
 
 
 def _found_zero_one(asked: Columns, rows: Rows, source: str) -> Chosen:
-    """All columns beside the texts, if they are several and hold 0 and 1 alone."""
+    """All columns beside the texts, if there are several and they hold only 0 and 1."""
     if looks_like_data(rows, (*TEXTS, FEATURES, *LABELS, *IDENTIFIERS)):
         raise DataError(
-            f"{source}: its first row ({few(list(rows))}) looks like data, not like names of columns. Put a header "
-            "above it, such as text,labels."
+            f"{source}: its first row ({few(list(rows))}) looks like data, not like column names. Put a header above "
+            "it, such as text,labels."
         )
     never: tuple[str | None, ...] = (*INDEXES, asked.sample_weight)
     binary = [name for name, values in rows.items() if name not in never and is_zero_one(values)]
@@ -106,10 +106,10 @@ def _found_zero_one(asked: Columns, rows: Rows, source: str) -> Chosen:
     if texts and set(texts) <= set(rows) and len(others) > 1 and others == [name for name in binary if name in others]:
         assert text is not None
         inputs = _inputs_of(text, rows)
-        note = f"no column 'labels', and the others hold 0 and 1 alone: {_labels_of(others)}; {inputs}."
+        note = f"no column 'labels', but the others hold only 0 and 1: {_labels_of(others)}; {inputs}."
         return Chosen(text, None, others, note)
     hint = f" Columns that hold 0 and 1 alone ({few(binary)}) can be a label each: --label_columns." if binary else ""
-    if all(isinstance(value, str) for values in rows.values() for value in values[:1]):  # as of a file of lines
+    if all(isinstance(value, str) for values in rows.values() for value in values[:1]):  # as in a file of lines
         hint += " If its first row is data, put a header above it."
     raise DataError(
         f"{source} has no column 'labels' or 'label'; its columns are {', '.join(rows)}.{did_you_mean('labels', rows)} "
@@ -118,7 +118,7 @@ def _found_zero_one(asked: Columns, rows: Rows, source: str) -> Chosen:
 
 
 def need_column(name: str, rows: Mapping[str, Any], argument: str, source: str) -> None:
-    """Raises DataError where there is no such column."""
+    """Raises DataError if the column is missing."""
     if name not in rows:
         raise DataError(
             f"{source} has no column {name!r}; its columns are {', '.join(rows)}.{did_you_mean(name, rows)} Name the "
@@ -127,7 +127,7 @@ def need_column(name: str, rows: Mapping[str, Any], argument: str, source: str) 
 
 
 def text_columns(name: str, known: Collection[str]) -> list[str]:
-    """The columns that a name means: that column, or two with a comma between them, whose texts are read as pairs.
+    """The columns that a name means: one column, or two separated by a comma, whose texts are pairs.
 
     Raises:
         DataError: more than two columns.
@@ -135,17 +135,17 @@ def text_columns(name: str, known: Collection[str]) -> list[str]:
     names = [name] if name in known else [part.strip() for part in name.split(",")]
     if len(names) > 2:
         raise DataError(
-            f"`text_column` names {len(names)} columns, {', '.join(names)}. Name one, or two whose texts are read as "
-            "a pair: --text_column premise,hypothesis."
+            f"`text_column` names {len(names)} columns, {', '.join(names)}. Name one, or two for pairs of texts: "
+            "--text_column premise,hypothesis."
         )
     return names
 
 
 def find_text_column(rows: Rows, labels: Collection[str], source: str) -> str:
-    """The column of the texts: the usual one, or the only one of strings beside the `labels`.
+    """The column of texts: the usual one, or the only string column beside the `labels`.
 
     Raises:
-        DataError: there is none, or several.
+        DataError: no such column, or several.
     """
     usual = next((name for name in TEXTS if name in rows and name not in labels), None)
     if usual is not None:
@@ -165,7 +165,7 @@ def find_text_column(rows: Rows, labels: Collection[str], source: str) -> str:
 
 
 def text_cell(value: Any, place: str) -> str:
-    """A cell as a text: a missing one is empty."""
+    """A cell as a text; "" for a missing one."""
     if not isinstance(value, (str, int, float, type(None))):
         raise DataError(f"{place}: the text is {str(value)[:60]!r}, a {type(value).__name__}; expected a string.")
     return "" if value is None else valid_text(str(value), place)

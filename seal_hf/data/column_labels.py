@@ -1,4 +1,4 @@
-"""One column per label: which columns these are, and the matrix that they make."""
+"""One column per label: choose these columns, and make their matrix."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from ..utils.messages import did_you_mean
 from .common import DataError
 
-NUMBERS = {0: 0.0, 1: 1.0, "0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "false": 0.0, "true": 1.0}  # what a cell means
-UNKNOWN = (-1, "-1", "-1.0", "", "nan", None)  # cells of labels that are not known
+NUMBERS = {0: 0.0, 1: 1.0, "0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "false": 0.0, "true": 1.0}  # cell -> value
+UNKNOWN = (-1, "-1", "-1.0", "", "nan", None)  # cells of unknown labels
 ALL_BUT = "all_but"
 
 
 def is_all_but(words: Sequence[str]) -> bool:
-    """Whether `label_columns` names the columns that hold no labels."""
+    """True if `label_columns` names the columns without labels."""
     return bool(words) and words[0].split(" ")[0] == ALL_BUT
 
 
@@ -24,12 +24,12 @@ def asked_columns(words: Sequence[str], known: Sequence[str], never: Collection[
     """The columns that `label_columns` asks for.
 
     Args:
-        words: names of columns, also several with commas between; after `all_but`, those that hold no labels.
-        known: the columns there are.
-        never: columns that are none of all others.
+        words: names of columns, or several separated by commas; after `all_but`, those without labels.
+        known: the existing columns.
+        never: columns that are never labels, for `all_but`.
 
     Raises:
-        DataError: a column that is not there or is named twice, or no column.
+        DataError: a column is missing or named twice, or none is left.
     """
     but = is_all_but(words)
     if but:
@@ -51,7 +51,7 @@ def asked_columns(words: Sequence[str], known: Sequence[str], never: Collection[
 
 
 def is_zero_one(values: Sequence[Any]) -> bool:
-    """Whether a column holds 0 and 1 alone, as numbers, texts, or True and False, beside labels that are unknown."""
+    """True if a column holds only 0 and 1, as numbers, texts, or True and False, and unknown labels."""
     try:
         distinct = set(values)
     except TypeError:  # lists
@@ -61,15 +61,15 @@ def is_zero_one(values: Sequence[Any]) -> bool:
 
 
 def column_labels(columns: Mapping[str, Sequence[Any]], place: Callable[[int], str]) -> np.ndarray:
-    """Columns of N values, one per label -> (N, L) float32 of 0 and 1, and -1 where a label is unknown: -1, an empty
-    cell, or NaN.
+    """Columns of N values, one per label -> (N, L) float32 of 0 and 1, and -1 for an unknown label: -1, an empty cell,
+    or NaN.
 
     Args:
-        columns: values by label.
-        place: of a row, for messages.
+        columns: label -> values.
+        place: describes a row in messages.
 
     Raises:
-        DataError: another value, with its column and row.
+        DataError: another value; names its column and row.
     """
     matrix = np.empty((len(next(iter(columns.values()))), len(columns)), dtype=np.float32)
     for i, (name, values) in enumerate(columns.items()):
@@ -78,15 +78,15 @@ def column_labels(columns: Mapping[str, Sequence[Any]], place: Callable[[int], s
             number = known.get(value) if known is not None else None
             if number is None:
                 raise DataError(
-                    f"{place(row)}: the label column {name!r} holds {str(value)[:60]!r}; expected 0 or 1, or -1 or "
-                    "nothing where it is unknown. Correct it, or take the column out of the labels."
+                    f"{place(row)}: the label column {name!r} holds {str(value)[:60]!r}; expected 0 or 1, or for an "
+                    "unknown label -1 or nothing. Correct it, or take the column out of the labels."
                 )
             matrix[row, i] = number
     return matrix
 
 
 def _known_numbers(values: Sequence[Any]) -> dict[Any, float | None] | None:
-    """What each value of a column means; None: the column holds lists."""
+    """The number for each value of a column; None if the column holds lists."""
     try:
         return {value: _number(value) for value in set(values)}
     except TypeError:
@@ -94,7 +94,7 @@ def _known_numbers(values: Sequence[Any]) -> dict[Any, float | None] | None:
 
 
 def _number(value: Any) -> float | None:
-    """0 or 1, or -1 for what is unknown; None for anything else."""
+    """0 or 1, or -1 for unknown; None for anything else."""
     if isinstance(value, str):
         value = value.strip().lower()
     if value in UNKNOWN or value != value:

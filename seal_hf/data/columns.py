@@ -1,9 +1,9 @@
 """CoNLL-style columns: a word per line, its tags beside it, an empty line between sentences.
 
-Columns are separated by tabs where the first line has one, else by any white space. `-DOCSTART-` lines are skipped. `#`
-and `#hashtag` are words of tweets too, so a comment is a line that begins with `#` before the first word of a sentence,
-and is no row: with tabs, it has none; with white space, it begins with `# ` and has another number of columns, or in
-the place of the tag what no other line has there.
+Columns are separated by tabs if the first line has one, else by any white space. `-DOCSTART-` lines are skipped. `#`
+and `#hashtag` are also words of tweets. A comment is therefore a line that begins with `#` before the first word of a
+sentence and is not a row: in a file with tabs, it has no tab; with white space, it begins with `# ` and has another
+number of columns, or a tag that no other line has.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ import numpy as np
 
 from .common import DataError, Origins
 
-Rows = dict[str, Any]  # column -> a value per sentence: lists of strings, `predicate` an int; and their `Origins`
-ORIGINS = "@origins"  # the key of these: no column has such a name
+Rows = dict[str, Any]  # column -> a value per sentence: lists of strings, `predicate` an int; and `Origins`
+ORIGINS = "@origins"  # the key of `Origins`: no column has this name
 FEATURE_NAMES = {1: ["pos"], 2: ["pos", "chunk"]}  # CoNLL-2000, CoNLL-2003
 DOCUMENT = "-DOCSTART-"  # first cell of a line that begins a document
 
 
 def take(rows: Rows, ids: Iterable[int]) -> Rows:
-    """The rows of these ids, in their order."""
+    """The rows with these ids, in this order."""
     ids = list(ids)
     columns = {name: [values[i] for i in ids] for name, values in rows.items() if name != ORIGINS}
     return columns | {ORIGINS: rows[ORIGINS].take(ids)}
 
 
 def line_origins(path: Path, lines: list[int]) -> Rows:
-    """What a reader adds to its columns: `lines`, counted from 1, in which the sentences of the file begin."""
+    """The origins that a reader adds to its columns: `lines`, counted from 1, are the first lines of sentences."""
     return {ORIGINS: Origins(str(path), lines=np.array(lines, dtype=np.int64))}
 
 
@@ -45,7 +45,7 @@ class Line(NamedTuple):
 
 
 def lines_of(path: Path) -> Iterator[str]:
-    """Lines of a UTF-8 file, ended by line feeds alone: words may hold the other separators of Unicode.
+    """Lines of a UTF-8 file. Only line feeds end them: words may contain Unicode's other separators.
 
     Raises:
         DataError: the file is not UTF-8.
@@ -59,7 +59,7 @@ def lines_of(path: Path) -> Iterator[str]:
 
 
 def separator_of(path: Path) -> str:
-    """The separator of the columns: a tab, or empty for white space."""
+    """The separator of columns: a tab, or empty for white space."""
     first = next((line for line in lines_of(path) if line.strip("\ufeff \t") and not line.startswith("#")), "")
     return "\t" if "\t" in first else ""
 
@@ -74,7 +74,7 @@ def blocks_of(path: Path) -> Iterator[list[Line]]:
                 yield block
             block = []
         else:
-            cells = text.split("\t") if separator else re.split("[ \t]+", text.strip(" \t"))  # others are words
+            cells = text.split("\t") if separator else re.split("[ \t]+", text.strip(" \t"))  # others are in words
             block.append(Line(number, text, cells))
     if block:
         yield block
@@ -84,8 +84,8 @@ class ColumnSentence(NamedTuple):
     """A sentence of a file of columns.
 
     Attributes:
-        before: comments and `-DOCSTART-` lines that stand between the sentence before and this one's words, with empty
-            lines between blocks of them.
+        before: comments and `-DOCSTART-` lines between the previous sentence and this one's words, with empty lines
+            between blocks of them.
         lines: one per word.
     """
 
@@ -94,7 +94,7 @@ class ColumnSentence(NamedTuple):
 
 
 class ColumnFile:
-    """A file of columns, which is read a sentence at a time.
+    """A file of columns, read a sentence at a time.
 
     Args:
         word_column, tag_column: numbers of the columns, from 0; negative ones count from the last. `tag_column` None:
@@ -102,11 +102,11 @@ class ColumnFile:
 
     Attributes:
         separator: a tab, or empty for white space.
-        columns: name -> number of the column: `words`, `tags`, and of further columns `pos` (one), `pos` and `chunk`
-            (two), else `column_<number>`.
+        columns: name -> number of the column: `words`, `tags`, and for further columns `pos` (if one), `pos` and
+            `chunk` (if two), else `column_<number>`.
 
     Raises:
-        DataError: an empty file, too few columns, a line with another number of columns, an empty tag: with its line.
+        DataError: an empty file, too few columns, a line with another number of columns, an empty tag; names the line.
     """
 
     def __init__(self, path: Path, word_column: int = 0, tag_column: int | None = -1):
@@ -123,21 +123,22 @@ class ColumnFile:
         names = FEATURE_NAMES.get(len(others), [f"column_{column}" for column in others])
         names = [*["words", "tags"][: 1 + len(tag)], *names]
         self.columns = dict(zip(names, [word, *tag, *others], strict=True))
-        self._known: set[str] | None = None  # tags, which tell a comment from a word
+        self._known: set[str] | None = None  # tags, to tell a comment from a word
         if tag and not self.separator:
             cells = (line.cells for line in itertools.chain([first], certain))
             self._known = {row[tag[0]] for row in cells if len(row) == self._width}
         self._counts: Counter[str] = Counter()
 
     def _chosen(self, given: dict[str, int | None]) -> list[int]:
-        """The columns of words and tags, counted from the first."""
+        """The columns of words and tags, counted from 0."""
         chosen = {option: column for option, column in given.items() if column is not None}
         needed = "a word and a tag" if len(chosen) > 1 else "a word"
         for option, column in chosen.items():
             if not -self._width <= column < self._width or self._width < len(chosen):
                 raise DataError(
-                    f"{self.path}, line {self._first}: {self._width} columns, and `{option}` is {column}: expected at "
-                    f"least {needed}, separated by {'tabs' if self.separator else 'white space'}. Is it the right file?"
+                    f"{self.path}, line {self._first}: {self._width} columns, but `{option}` is {column}: expected "
+                    f"at least {needed}, separated by {'tabs' if self.separator else 'white space'}. "
+                    "Is it the right file?"
                 )
         columns = [column % self._width for column in chosen.values()]
         if len(set(columns)) < len(columns):
@@ -171,11 +172,11 @@ class ColumnFile:
 
     @property
     def notes(self) -> list[str]:
-        """What the last pass over the file left out of the sentences, with counts."""
+        """What the last pass over the file left out, with counts."""
         return [f"{self.path.name}: {count} {what}." for what, count in self._counts.items() if count]
 
     def _is_comment(self, line: Line) -> bool:
-        """Of a line before the first word of a sentence."""
+        """True if a line before the first word of a sentence is a comment."""
         if self.separator:
             return line.text.startswith("#") and len(line.cells) == 1
         if line.cells[0] != "#" or len(line.cells) != self._width:
@@ -188,17 +189,17 @@ class ColumnFile:
             raise DataError(
                 f"{self.path}, line {line.number}: {line.text[:60]!r} has {len(line.cells)} columns, expected "
                 f"{self._width} as in line {self._first}{f', and a tag in column {tag}' if tag is not None else ''}. "
-                f"Words must not hold the separator ({'a tab' if self.separator else 'white space'})."
+                f"Words must not contain the separator ({'a tab' if self.separator else 'white space'})."
             )
 
 
 def _is_certain(line: Line) -> bool:
-    """Whether a line is one of a word for certain."""
+    """True if a line certainly holds a word."""
     return line.cells[0] != DOCUMENT and not line.text.startswith("#")
 
 
 def read_columns(path: Path, word_column: int = 0, tag_column: int = -1) -> tuple[Rows, list[str]]:
-    """A file of columns.
+    """Read a file of columns.
 
     Args:
         word_column, tag_column: numbers of the columns, from 0; negative ones count from the last.

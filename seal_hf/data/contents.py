@@ -1,4 +1,4 @@
-"""What a data set holds, in 16 digits: results of one are not taken for those of another of the same name and size."""
+"""A data set's contents in 16 digits, to tell apart results of data sets with the same name and size."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from datasets import Dataset
 
 from .common import SPLITS
 
-NUMBERS = {"f": np.float32, "b": np.int64, "i": np.int64, "u": np.int64}  # kind of a column -> as what it counts
+NUMBERS = {"f": np.float32, "b": np.int64, "i": np.int64, "u": np.int64}  # kind of a column -> type for the hash
 
 
 def fingerprint(data: Any) -> str:
     """16 digits that differ for other labels or inputs of any split, or another order of rows.
 
     Args:
-        data: of [`load_multilabel`], [`load_tags`], [`load_srl`] or [`load_masks`].
+        data: from [`load_multilabel`], [`load_tags`], [`load_srl`] or [`load_masks`].
     """
     digest = hashlib.sha256(" ".join(data.label_names).encode())
     for split in SPLITS:
@@ -28,7 +28,7 @@ def fingerprint(data: Any) -> str:
 
 
 def _columns(rows: Any) -> dict[str, Any]:
-    """The columns of a split as bytes: of a data set, or of images with masks; none where there is no split."""
+    """The columns of a split as bytes, for a data set or images with masks; empty without a split."""
     if rows is None:
         return {}
     if isinstance(rows, Dataset):

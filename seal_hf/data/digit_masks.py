@@ -1,8 +1,8 @@
-"""The embedded images with masks: a handwritten digit among clutter, to be cut out. Nothing is downloaded.
+"""The embedded images with masks: find a handwritten digit among clutter. Nothing is downloaded.
 
 The digits are the real 8 x 8 images that scikit-learn ships (UCI optical recognition), enlarged to 24 x 24 and set on a
-canvas of 32 x 32, foreground where the ink is at least half. Around them lie pieces of other digits, in the digit's own
-colour: colour alone does not tell them apart, the shape does.
+canvas of 32 x 32. Pixels with at least half the ink are foreground. Pieces of other digits lie around, in the digit's
+own colour: only the shape tells them apart.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 SIZES = {"train": 320, "validation": 80, "test": 160}
-CANVAS, DIGIT, PIECE, PIECES = 32, 24, 9, 4  # pixels a side; and how many pieces of other digits
-NOISE, CONTRAST = 20, 64  # of 255: standard deviation of the pixels' noise, least difference of ink and paper
+CANVAS, DIGIT, PIECE, PIECES = 32, 24, 9, 4  # sides in pixels; and the number of pieces of other digits
+NOISE, CONTRAST = 20, 64  # of 255: standard deviation of pixel noise, least difference of ink and paper
 
 
 def draw_digit_masks(seed: int = 0) -> dict[str, list[tuple[np.ndarray, np.ndarray]]]:
@@ -31,7 +31,7 @@ def draw_digit_masks(seed: int = 0) -> dict[str, list[tuple[np.ndarray, np.ndarr
 
 
 def _draw(inks: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """The first digit whole, pieces of the others."""
+    """Draw the first digit whole, and pieces of the others."""
     ink = np.zeros((CANVAS, CANVAS), dtype=np.float32)
     for other in inks[1:]:
         y, x = rng.integers(0, DIGIT - PIECE + 1, 2)

@@ -10,7 +10,7 @@ slots, 8 x 24 pixels in [0, 1], with one to three of them filled from the left. 
 * `odd sum`, `sum above 12`;                    `contains a prime` (2, 3, 5, 7);
 * `largest is 8 or 9`;                          `only even digits`.
 
-The last eight are functions of the picture as a whole, and tie the first ten together.
+The last eight depend on the picture as a whole, and tie the first ten together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A hierarchy of labels from a file or from pairs, and data whose label sets are closed under it."""
+"""A hierarchy of labels from a file or from pairs, and data with label sets closed under it."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ Pairs = Sequence[Pair]
 
 
 def with_hierarchy(data: MultiLabelData, source: str | os.PathLike[str] | Pairs) -> MultiLabelData:
-    """The data with this hierarchy, its label sets closed: a row with a label has all ancestors of it.
+    """The data with this hierarchy and closed label sets: a row with a label has all its ancestors.
 
-    Ancestors of the data's labels that are no labels become some, behind the others. Names that are neither are left
-    out. What was done is said in `notes`, with counts.
+    Ancestors of labels that are not labels themselves are added after the others. Names that are neither are left out.
+    `notes` tell what was done, with counts.
 
     Args:
         source: a .csv or .tsv file, child and parent per line, with or without a header of these two words; or such
             pairs.
 
     Raises:
-        DataError: naming the file and line: two names are expected, which differ; a cycle, with its path; no name is a
-            label of the data; data that has a hierarchy already.
+        DataError: not two different names (names the file and line); a cycle (gives its path); no name is a label of
+            the data; the data already has a hierarchy.
     """
     name = str(source) if isinstance(source, (str, os.PathLike)) else "`hierarchy`"
     if data.hierarchy is not None:
-        raise DataError(f"`hierarchy` is {name}, but {data.name} brings a hierarchy of its own. Leave it out.")
+        raise DataError(f"`hierarchy` is {name}, but {data.name} has its own hierarchy. Leave it out.")
     pairs = list(_of_file(Path(source)) if isinstance(source, (str, os.PathLike)) else _of_list(source))
     parents: dict[str, dict[str, None]] = {}
     for child, parent in pairs:
@@ -51,8 +51,8 @@ def with_hierarchy(data: MultiLabelData, source: str | os.PathLike[str] | Pairs)
     known = [label for label in data.label_names if label in set(named)]
     if not known:
         raise DataError(
-            f"{name}: no label of {data.name} occurs in it. Its names begin with {', '.join(named[:SHOWN])}, the "
-            f"labels with {', '.join(data.label_names[:SHOWN])}. Give the hierarchy of these labels."
+            f"{name}: no label of {data.name} occurs in it. Its first names are {', '.join(named[:SHOWN])}, the "
+            f"first labels {', '.join(data.label_names[:SHOWN])}. Give the hierarchy of these labels."
         )
     above = _ancestors(known, parents)
     added = [label for label in named if label in above and label not in set(data.label_names)]
@@ -62,16 +62,16 @@ def with_hierarchy(data: MultiLabelData, source: str | os.PathLike[str] | Pairs)
     hierarchy = Hierarchy.of_pairs(edges, len(names))
     notes = [f"hierarchy from {name}: {len(known)} of {len(data.label_names)} labels occur in it."]
     if added:
-        notes.append(f"{len(added)} parents that were no labels are labels now: {_some(added)}.")
+        notes.append(f"{len(added)} parents became labels: {_some(added)}.")
     if unused := [label for label in named if label not in ids]:
         notes.append(
-            f"{len(unused)} of its {len(named)} names are neither labels nor above one (left out): {_some(unused)}."
+            f"{len(unused)} of its {len(named)} names are neither labels nor above labels (left out): {_some(unused)}."
         )
     return _closed(data, names, hierarchy, notes)
 
 
 def path_hierarchy(names: Sequence[str], root: str | None = None) -> Hierarchy:
-    """Of paths such as `a`, `a/b`, which hold their ancestors; `root` is above them all, if it is a label."""
+    """The hierarchy of paths such as `a`, `a/b`, which contain their ancestors; `root`, if a label, is above all."""
     ids = {name: i for i, name in enumerate(names)}
     pairs = [(ids[name], ids[name.rsplit("/", 1)[0]]) for name in names if "/" in name]
     if root is not None:
@@ -100,7 +100,7 @@ def _of_file(path: Path) -> Iterable[Pair]:
     except UnicodeDecodeError as error:
         raise not_utf8(path, error) from error
     except csv.Error as error:
-        raise DataError(f"{path}: {error}. A quote is not closed, or the file ends early.") from error
+        raise DataError(f"{path}: {error}. A quote is open, or the file ends early.") from error
 
 
 def _of_list(source: Pairs) -> Iterable[Pair]:
@@ -133,7 +133,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _closed(data: MultiLabelData, names: list[str], hierarchy: Hierarchy, notes: list[str]) -> MultiLabelData:
-    """Every split with closed label sets over `names`, which begin with the data's labels."""
+    """The data with closed label sets over `names`, which begin with the data's labels."""
     before: dict[str, np.ndarray] = {}
     after: dict[str, np.ndarray] = {}
     splits: dict[str, Any] = {split: getattr(data, split) for split in SPLITS}
@@ -149,7 +149,7 @@ def _closed(data: MultiLabelData, names: list[str], hierarchy: Hierarchy, notes:
     gained = [(after[split] > 0).sum(1) - (before[split] > 0).sum(1) for split in after]
     rows, total = sum(int((gain > 0).sum()) for gain in gained), sum(map(len, gained))
     notes = [*notes, f"{sum(int(gain.sum()) for gain in gained)} ancestors added to {rows} of {total} rows."]
-    stale = label_notes(before, data.label_names)  # some of what was true of the labels as they were
+    stale = label_notes(before, data.label_names)  # notes on the labels before, some no longer true
     kept = [note for note in data.notes if note not in stale]
     notes = [*kept, *notes, *label_notes(after, names)]
     return replace(data, **splits, label_names=names, hierarchy=hierarchy, notes=notes)

@@ -1,4 +1,4 @@
-"""What may be wrong with data that can be read: a line each, with counts. Nothing is changed."""
+"""Notes on suspicious data: a line each, with counts. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any
 
 import numpy as np
 
-MISSING = ("nan", "null", "<na>", "n/a")  # what a missing value looks like when it was written as text
-SEPARATORS = "|;,"  # of label cells; the first that a cell holds separates it
-OTHER_MARKS = (" ", "/", "+", "&")  # separate nothing
+MISSING = ("nan", "null", "<na>", "n/a")  # texts that were missing values
+SEPARATORS = "|;,"  # in label cells; the first one in a cell separates it
+OTHER_MARKS = (" ", "/", "+", "&")  # these do not separate
 SHOWN = 3
 
 
 def name_notes(names: Sequence[str], counts: Sequence[int]) -> list[str]:
-    """Labels that differ in case or blanks only, and labels that are a missing value.
+    """Notes on labels that differ only in case or blanks, and on labels that look like missing values.
 
     Args:
-        names, counts: L labels, and how many rows have each.
+        names, counts: L labels, and the number of rows with each.
     """
     alike: dict[str, list[str]] = defaultdict(list)
     for name, count in zip(names, counts, strict=True):
         alike["".join(name.split()).casefold()].append(f"{name!r} ({count} rows)")
     groups = [" and ".join(group) for group in alike.values() if len(group) > 1]
-    notes = [f"{len(groups)} labels are written in several ways, by case or blanks (kept): {_few(groups)}."]
+    notes = [f"{len(groups)} labels have several spellings, by case or blanks (kept): {_few(groups)}."]
     notes = notes if groups else []
     missing = [f"{name!r} ({n} rows)" for name, n in zip(names, counts, strict=True) if name.casefold() in MISSING]
     if missing:
@@ -35,11 +35,11 @@ def name_notes(names: Sequence[str], counts: Sequence[int]) -> list[str]:
 
 
 def separator_notes(cells: Iterable[Any], names: Sequence[str]) -> list[str]:
-    """Cells of which a separator makes more labels than there seem to be.
+    """Notes on separators that make more labels than there seem to be.
 
     Args:
-        cells: label cells as they were read.
-        names: the labels that they gave.
+        cells: raw label cells.
+        names: the labels read from them.
     """
     texts = [cell for cell in cells if isinstance(cell, str) and not cell.lstrip().startswith(("[", "(", "{"))]
     used = Counter(next((mark for mark in SEPARATORS if mark in text), "") for text in texts)
@@ -50,25 +50,25 @@ def separator_notes(cells: Iterable[Any], names: Sequence[str]) -> list[str]:
         if len(parts) < len(names):
             return [
                 f"{marks[0]!r} separates labels in {used[marks[0]]} rows, and {' or '.join(map(repr, marks[1:]))} in "
-                f"{others} others: {len(names)} labels, of which {len(parts)} are left where {marks[0]!r} alone "
-                "separates. If the other mark belongs to names, write the cells as JSON lists."
+                f"{others} others: {len(names)} labels, but {len(parts)} if only {marks[0]!r} separates. If the other "
+                "mark belongs to names, write the cells as JSON lists."
             ]
     for mark in OTHER_MARKS:
         parts = {part.strip() for name in names for part in name.split(mark)} - {""}
         if len(names) > 5 and 2 * len(parts) <= len(names):
             holding = sum(mark in name for name in names)
             return [
-                f"{holding} of {len(names)} labels hold {mark!r}, which does not separate: {len(parts)} labels are "
-                "left where it does. If so, write a comma, a semicolon or a bar there."
+                f"{holding} of {len(names)} labels contain {mark!r}, which does not separate labels; if it did, there "
+                f"would be {len(parts)}. If it should, write a comma, a semicolon or a bar there."
             ]
     return []
 
 
 def repeat_notes(rows: Mapping[str, Sequence[Hashable]]) -> list[str]:
-    """Inputs that occur twice, in their split or in two.
+    """Notes on inputs that occur twice, in one split or in two.
 
     Args:
-        rows: the inputs of the rows by split; empty texts do not count.
+        rows: split -> inputs of its rows; empty texts do not count.
     """
     found = {split: Counter(row for row in inputs if row) for split, inputs in rows.items()}
     within = {split: inputs.total() - len(inputs) for split, inputs in found.items()}
@@ -82,12 +82,12 @@ def repeat_notes(rows: Mapping[str, Sequence[Hashable]]) -> list[str]:
     }
     if any(shared.values()):
         shown = ", ".join(f"{n} of {second} in {first}" for (second, first), n in shared.items() if n)
-        notes.append(f"rows stand in two splits (kept): {shown}. Figures on them flatter.")
+        notes.append(f"rows occur in two splits (kept): {shown}. Figures on them are too good.")
     return notes
 
 
 def keys_of(inputs: np.ndarray | Sequence[str]) -> Sequence[Hashable]:
-    """Rows of an array as bytes; texts as they are."""
+    """Rows of an array as bytes; texts unchanged."""
     return [row.tobytes() for row in inputs] if isinstance(inputs, np.ndarray) else inputs
 
 
@@ -96,15 +96,15 @@ def _few(shown: Sequence[str]) -> str:
 
 
 def looks_like_data(columns: Mapping[str, Sequence[Any]], usual: Iterable[str]) -> bool:
-    """Whether the names of columns are rather a row: none is usual, and one occurs among its column's own values.
+    """True if the column names look like a row: none is usual, and one occurs among its column's own values.
 
     Args:
-        columns: values by name.
+        columns: name -> values.
         usual: names that a header may have.
     """
     names = [name for name in columns if name]
     numbers = [name for name in names if re.fullmatch(r"\d+", name)]
-    counted = len(numbers) > 1 and numbers == [str(i) for i in range(len(numbers))]  # as pandas calls columns
+    counted = len(numbers) > 1 and numbers == [str(i) for i in range(len(numbers))]  # pandas' default names
     if set(usual) & {name.lower() for name in names}:
         return False
     return any(name in columns[name] for name in names if not (counted and name in numbers))

@@ -18,10 +18,10 @@ IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 
 
 def files_by_stem(folder: Path) -> dict[str, Path]:
-    """The image files of a folder by their names without suffix; what is no image is left out.
+    """Name without suffix -> image file of a folder. Other files are left out.
 
     Raises:
-        DataError: two files of one such name, images of a type that is not read, or no image at all.
+        DataError: two files share a name, an image has an unsupported type, or the folder has no image.
     """
     found: dict[str, Path] = {}
     for file in sorted(folder.iterdir()):
@@ -29,12 +29,12 @@ def files_by_stem(folder: Path) -> dict[str, Path]:
             other = found.setdefault(file.stem, file)
             if other is not file:
                 raise DataError(
-                    f"{file}: {other.name} beside it has the same name but for the suffix; an image and its mask are "
-                    "found by that name. Remove or rename one of them."
+                    f"{file}: {other.name} beside it has the same name apart from the suffix, but this name matches an "
+                    "image with its mask. Remove or rename one of them."
                 )
         elif (mimetypes.guess_type(file.name)[0] or "").startswith("image/"):
             raise DataError(
-                f"{file}: images of type {file.suffix} are not read. Convert them to one of "
+                f"{file}: images of type {file.suffix} are not supported. Convert them to one of "
                 f"{', '.join(IMAGE_SUFFIXES)}, masks to .png."
             )
     if not found:
@@ -43,8 +43,8 @@ def files_by_stem(folder: Path) -> dict[str, Path]:
 
 
 def pixels(image: Any) -> np.ndarray:
-    """Of a file, a PIL image, nested lists, or the bytes or path of a file in a cell. What is not 8 bits per
-    channel stays as it is, to be refused."""
+    """The pixels of a file, a PIL image, nested lists, or a cell with a file's bytes or path. Values other than 8 bits
+    per channel stay unchanged; a later check rejects them."""
     image = _opened_cell(image)
     if not hasattr(image, "convert"):
         values = np.asarray(image)
@@ -56,12 +56,12 @@ def pixels(image: Any) -> np.ndarray:
 
 
 def mask_values(mask: Any) -> np.ndarray:
-    """As it is stored: of a palette, the indices; of one bit, 0 and 1."""
+    """The stored values of a mask: indices of a palette; 0 and 1 for one bit."""
     return np.asarray(_opened_cell(mask))
 
 
 def _opened_cell(cell: Any) -> Any:
-    """The image of a path, or of `{"bytes": ..., "path": ...}`, as parquet has it; other cells as they are."""
+    """The image of a path, or of `{"bytes": ..., "path": ...}` as in parquet; other cells unchanged."""
     if isinstance(cell, dict) and cell.get("bytes") is not None:
         return opened(Path(cell.get("path") or "an image of the table"), cell["bytes"])
     if isinstance(cell, dict) and cell.get("path"):
@@ -73,7 +73,7 @@ def as_rgb(image: np.ndarray, where: str) -> np.ndarray:
     """(H, W), (H, W, 1), (H, W, 3) or (H, W, 4), uint8 or bool -> (H, W, 3) uint8.
 
     Raises:
-        DataError: another shape or type, naming `where` it is from.
+        DataError: another shape or type; names the place `where`.
     """
     if image.dtype == bool:
         image = image.astype(np.uint8) * 255
@@ -91,27 +91,27 @@ def as_mask(mask: np.ndarray, where: str) -> np.ndarray:
     """(H, W), or with equal channels, of whole numbers -> (H, W) uint8, of 0, 1 and 255.
 
     Raises:
-        DataError: another shape, or another value, naming `where` it is from.
+        DataError: another shape or value; names the place `where`.
     """
     if mask.ndim == 3 and (mask == mask[..., :1]).all():
         mask = mask[..., 0]
     if mask.ndim != 2:
         raise DataError(
-            f"{where}: the mask has shape {mask.shape} with channels that differ; expected one channel (H, W) of "
+            f"{where}: the mask has shape {mask.shape} with different channels; expected one channel (H, W) of "
             "0, 1 and 255. Turn colours into 0 and 1 first."
         )
     wrong = mask[~np.isin(mask, (0, 1, IGNORE))]
     if wrong.size:
         raise DataError(
-            f"{where}: {wrong.size} of {mask.size} values of the mask are none of 0 (background), 1 (foreground) "
-            f"and 255 (does not count), such as {wrong.flat[0]}. Threshold a mask that JPEG or resizing blurred "
-            "(and save it as PNG); reduce one with several classes to one of them."
+            f"{where}: {wrong.size} of {mask.size} values of the mask, such as {wrong.flat[0]}, are not 0 "
+            "(background), 1 (foreground) or 255 (does not count). Threshold a mask that JPEG or resizing blurred (and "
+            "save it as PNG); reduce several classes to one."
         )
     return mask.astype(np.uint8)
 
 
 def opened(file: Path, content: bytes | None = None) -> Any:
-    """A PIL image, of a file or its content. Through `datasets`, as pillow is no dependency of ours: only image files
+    """A PIL image, from a file or its content. It goes through `datasets`, since pillow is optional: only image files
     need it."""
     try:
         return datasets.Image().decode_example({"path": str(file), "bytes": content})
@@ -122,7 +122,8 @@ def opened(file: Path, content: bytes | None = None) -> Any:
 
 
 def resized(array: np.ndarray, size: int | tuple[int, int]) -> np.ndarray:
-    """An image (H, W, 3) bilinearly, a mask (H, W) to the nearest pixel: (h, w, ...), `size` being (h, w), or both."""
+    """Resize an image (H, W, 3) bilinearly, or a mask (H, W) to the nearest pixel. `size` is (h, w), or one number for
+    both."""
     sides = (size, size) if isinstance(size, int) else size
     if array.ndim == 2:
         places = zip(sides, array.shape, strict=True)

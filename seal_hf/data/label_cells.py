@@ -1,4 +1,4 @@
-"""Label sets as the cells of a column have them, and the matrix that they make."""
+"""Label sets in the cells of a column, and their matrix."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from .common import DataError
 
 FORMATS = ("auto", "ids", "names", "multi_hot")
 MULTI_HOT = ("0", "1", "-1", "0.0", "1.0", "-1.0")
-MAX_IDS = 100_000  # beyond, a column of ids without a list of names is a year, a date or a key
+MAX_IDS = 100_000  # a larger id without a list of names is a year, a date or a key
 
 
 def place_of(source: str, split: str, row: int | None = None) -> str:
-    """Where a mistake is: `source, train split, row 3`; a single file has no splits yet."""
+    """The place of a mistake: `source, train split, row 3`; a single file has no splits yet."""
     place = source if split == "all" else f"{source}, {split} split"
     return place if row is None else f"{place}, row {row} (counting from 0)"
 
 
 def valid_text(text: str, place: str) -> str:
-    """A text that can be written; JSON may hold half of a pair, as of a text that was cut by bytes."""
+    """The text, if it can be written. JSON may contain half of a surrogate pair, as in a text cut by bytes."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise DataError(f"{place}: {text[:60]!r} is no valid text ({error.reason}). Correct or remove it.") from error
+        raise DataError(f"{place}: {text[:60]!r} is not valid text ({error.reason}). Correct or remove it.") from error
     return text
 
 
 def label_cell(value: Any, place: str, keep_empty: bool = False) -> list:
-    """A label cell as a list: of a list, a JSON or Python list, a number, or values separated by , ; or |. What is
-    empty, or NaN, is no label; with `keep_empty` it is None among others, the place of an unknown label of a multi-hot
+    """A label cell as a list. It may be a list, a JSON or Python list, a number, or values separated by , ; or |. Empty
+    values and NaN are not labels; with `keep_empty` they become None among others, for unknown labels in a multi-hot
     list."""
     if value is None:
         return []
@@ -47,19 +47,19 @@ def label_cell(value: Any, place: str, keep_empty: bool = False) -> list:
         if not value.startswith("["):
             if re.fullmatch(r"[0-9]+( +[0-9]+)+", value):
                 raise DataError(
-                    f"{place}: label cell {value[:60]!r} has spaces between numbers: it would be read as one name. "
+                    f"{place}: label cell {value[:60]!r} has spaces between numbers and would be read as one name. "
                     "Separate ids, or 0 and 1, by comma, semicolon or bar."
                 )
             separator = next((mark for mark in "|;," if mark in value), None)
             parts = value.split(separator) if separator else [value]
             found = [valid_text(part.strip(), place) or None for part in parts]
-            found = found if found[-1] else found[:-1]  # a separator at the end is no value
+            found = found if found[-1] else found[:-1]  # a separator at the end adds no value
             return found if keep_empty and len(found) > 1 else [part for part in found if part]
         try:
             value = json.loads(value)
         except ValueError:
             try:
-                value = ast.literal_eval(value)  # what pandas writes; literals only
+                value = ast.literal_eval(value)  # pandas writes these; literals only
             except (ValueError, SyntaxError, TypeError) as error:
                 raise DataError(f"{place}: label cell {value[:60]!r} begins like a list but is not one.") from error
     values = list(value) if isinstance(value, (list, tuple, set, np.ndarray)) else [value]
@@ -73,8 +73,8 @@ def label_cell(value: Any, place: str, keep_empty: bool = False) -> list:
 
 
 def cell_writer(names: Sequence[str]) -> Callable[[Sequence[str]], str]:
-    """What writes a set of these names as a text that [`label_cell`] reads back: joined by bars, or, where a name would
-    not survive that, as a JSON list."""
+    """A function that writes a set of these names as a text that [`label_cell`] reads back: joined by bars, or as a
+    JSON list if a name would not survive that."""
     if all(_survives(name) for name in names):
         return "|".join
     return lambda chosen: json.dumps(chosen, ensure_ascii=False)
@@ -88,7 +88,7 @@ def _survives(name: str) -> bool:
 
 
 def _literal(text: str) -> Any:
-    """A tuple or set as Python writes it; other texts, such as a name in brackets, stay as they are."""
+    """A tuple or set in Python's notation; other texts, such as a name in brackets, stay unchanged."""
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError):
@@ -101,10 +101,10 @@ def label_matrix(
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     """Label cells by split -> multi-hot matrices (N, L) by split, and the L names.
 
-    `auto`: `names` where some value is not a number; else `multi_hot` where only 0 and 1 occur and some row has a
-    value twice (no list of ids has), or all rows have the same length of two or more (as ids, they would all be equal);
-    else `ids`. Without `names`, ids count from 0 to the largest, and names are sorted. In multi-hot lists -1 and None
-    are labels that are unknown, -1 in the matrix; elsewhere None is no label.
+    `auto` means `names` if some value is not a number. Else it means `multi_hot` if only 0 and 1 occur, and some row
+    has a value twice (no list of ids has) or all rows have the same length >= 2 (as ids, they would all be equal). Else
+    it means `ids`. Without `names`, ids count from 0 to the largest, and names are sorted. In multi-hot lists -1 and
+    None are unknown labels, -1 in the matrix; elsewhere None is not a label.
 
     Raises:
         DataError: an unknown name, an id outside the range, a ragged or non-binary multi-hot row, no label at all.
@@ -142,8 +142,8 @@ def label_matrix(
         for row, cell in enumerate(rows):
             if guessed and label_format == "ids" and len(set(cell)) < len(cell):
                 raise DataError(
-                    f"{place_of(source, split, row)}: {cell[:20]} repeats an id, and is no multi-hot list of 0 and 1. "
-                    f"Correct it, or say what it is with --label_format."
+                    f"{place_of(source, split, row)}: {cell[:20]} repeats an id, but is not a multi-hot list of 0 and "
+                    "1. Correct it, or name its format with --label_format."
                 )
             for value in cell:
                 i = index.get(str(value), -1) if label_format == "names" else _as_id(value)
@@ -161,11 +161,11 @@ def gold_labels(
 
     Args:
         labels: the model's, in its order.
-        names: what ids, and the places of multi-hot rows, stand for in the data; None: the model's labels.
+        names: the labels for ids and for positions in multi-hot rows of the data; None: the model's labels.
         label_format: as in [`label_matrix`].
 
     Raises:
-        DataError: as there; or a row has a label that the model does not know.
+        DataError: as there; or a row has a label unknown to the model.
     """
     known = guess_format(cells, len(names or labels)) if label_format == "auto" else label_format
     if known == "names":
@@ -195,7 +195,7 @@ def _check_known(unknown: Sequence[str], labels: Sequence[str], source: str) -> 
 
 
 def _as_id(value: Any) -> int:
-    """-1 for what is no id."""
+    """The id, or -1 for anything else."""
     return int(value) if re.fullmatch(r"[0-9]+", str(value)) else -1
 
 
@@ -237,7 +237,7 @@ def _multi_hot(
 
 def _unknown_label(value: Any, known: Sequence[str], label_format: str, place: str) -> str:
     if label_format == "ids":
-        return f"{place}: label {value!r} is no id in the range 0..{len(known) - 1} of {len(known)} labels."
+        return f"{place}: label {value!r} is not an id in the range 0..{len(known) - 1} of {len(known)} labels."
     hint = did_you_mean(str(value), known)
     return f"{place}: label {value!r} is not one of the {len(known)} known labels.{hint}"
 

@@ -1,8 +1,8 @@
 """Files of lines, csv, tsv and jsonl, whose rows are read one at a time.
 
-The standard library reads them, not `datasets`: there, a row that is too short gets empty cells in silence, rows that
-are all too long lose their last cells, a JSON text such as 2024-01-01 becomes a date, an error counts rows in place of
-lines, and a path is a pattern.
+The standard library reads them, not `datasets`. There, a short row silently gets empty cells, rows that are all too
+long lose their last cells, a JSON text such as 2024-01-01 becomes a date, errors count rows instead of lines, and a
+path is a pattern.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import Any
 from .common import DataError
 
 SUFFIXES = (".csv", ".tsv", ".jsonl")
-Row = tuple[int, list[Any]]  # the line in which it begins, counted from 1, and its values
+Row = tuple[int, list[Any]]  # its first line, counted from 1, and its values
 
 
 def read_lines(path: Path, without_header: Sequence[str] = ()) -> tuple[list[str], Iterator[Row]]:
-    """The columns of a file, and its rows, whose values stand in the order of the columns.
+    """The columns of a file, and its rows, with values in the order of the columns.
 
     Args:
         path: csv and tsv name the columns in their first row; in jsonl they are the fields of the first object.
-        without_header: names of the columns of a tsv without such a row: one whose second cell holds ids.
+        without_header: column names for a tsv without a header, known by ids in the second cell.
 
     Raises:
-        DataError: naming the file and the line, when it is reached.
+        DataError: names the file and the line, when that is reached.
     """
     rows = _checked(path, _objects(path) if path.suffix == ".jsonl" else _table(path, without_header))
     return next(rows)[1], rows
@@ -40,7 +40,7 @@ def not_utf8(path: Path, error: UnicodeDecodeError) -> DataError:
 
 
 def unquoted(cell: str) -> str:
-    """A tsv cell that is one csv string, `"a ""b"" c"`, as what it means; other quotes belong to the text."""
+    """The text of a tsv cell that is a csv string, such as `"a ""b"" c"`; other quotes belong to the text."""
     return cell[1:-1].replace('""', '"') if re.fullmatch(r'"(?:[^"]|"")*"', cell) else cell
 
 
@@ -54,7 +54,7 @@ def _checked(path: Path, rows: Iterator[Row]) -> Iterator[Row]:
 def _table(path: Path, without_header: Sequence[str]) -> Iterator[Row]:
     """The header, and the rows."""
     is_tsv = path.suffix == ".tsv"
-    quoting: Any = csv.QUOTE_NONE if is_tsv else csv.QUOTE_MINIMAL  # tsv texts hold stray quotes
+    quoting: Any = csv.QUOTE_NONE if is_tsv else csv.QUOTE_MINIMAL  # tsv texts contain stray quotes
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     with open(path, encoding="utf-8-sig", newline="") as file:
         line = file.readline()
@@ -68,12 +68,12 @@ def _table(path: Path, without_header: Sequence[str]) -> Iterator[Row]:
             raise DataError(f"{path} is empty.")
         cells = first[1]
         headerless = without_header and is_tsv and len(cells) >= 2 and re.fullmatch(r"[\d,]*", cells[1])
-        unquote = is_tsv and not headerless  # pandas and spreadsheets quote in a tsv as in a csv, [""joy""]
+        unquote = is_tsv and not headerless  # pandas and spreadsheets quote tsv like csv, [""joy""]
         header = list(without_header[: len(cells)]) if headerless else [*map(unquoted, cells)] if unquote else cells
         if len(set(header)) != len(header):
             raise DataError(
                 f"{path}: two columns have the same name: {', '.join(header)}. If this is a row of data, the file "
-                "has no header: put the names of the columns above it."
+                "lacks a header: put the column names above it."
             )
         yield 1, header
         if not headerless and (first := next(rows, None)) is None:
@@ -83,14 +83,14 @@ def _table(path: Path, without_header: Sequence[str]) -> Iterator[Row]:
             if len(cells) != len(header):
                 raise DataError(
                     f"{path}, line {number}: {len(cells)} values, expected {len(header)} ({', '.join(header)}). Quote "
-                    f"values that hold the separator; the file may end early."
+                    f"values that contain the separator; the file may end early."
                 )
             yield number, [*map(unquoted, cells)] if unquote else cells
             first = next(rows, None)
 
 
 def _numbered(reader: Any, path: Path) -> Generator[Row]:
-    """The rows of a csv reader that are not empty, each with the line in which it begins: cells hold line breaks."""
+    """The non-empty rows of a csv reader, each with its first line, since cells may contain line breaks."""
     begins = 1
     try:
         for row in reader:
@@ -98,13 +98,11 @@ def _numbered(reader: Any, path: Path) -> Generator[Row]:
                 yield begins, row
             begins = reader.line_num + 1
     except csv.Error as error:
-        raise DataError(
-            f"{path}, line {reader.line_num}: {error}. A quote is not closed, or the file ends early."
-        ) from error
+        raise DataError(f"{path}, line {reader.line_num}: {error}. A quote is open, or the file ends early.") from error
 
 
 def _objects(path: Path) -> Iterator[Row]:
-    """The fields, and the values of the objects."""
+    """The fields, then the values of each object."""
     columns: list[str] = []
     with open(path, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, start=1):

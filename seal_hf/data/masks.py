@@ -1,8 +1,8 @@
 """Images with binary masks: `.npz` files, folders of images and masks, tables in memory, on disk and on the Hub, and
 the embedded digits.
 
-Masks hold 0 (background), 1 (foreground) and 255 (does not count). Image files often have 255 for the foreground: where
-no mask of a data set holds a 1, that is what 255 means, which is noted.
+Masks hold 0 (background), 1 (foreground) and 255 (does not count). Image files often have 255 for the foreground: if no
+mask of a data set holds a 1, 255 means foreground, and a note tells so.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SegmentationSplit:
     Attributes:
         images: (N, H, W, 3) uint8.
         masks: (N, H, W) uint8 of 0, 1 and 255.
-        origins: where they were read; None for arrays of one's own.
+        origins: where they were read; None for a user's arrays.
     """
 
     images: np.ndarray
@@ -47,7 +47,7 @@ class SegmentationSplit:
         return len(self.images)
 
     def take(self, rows: np.ndarray | slice) -> SegmentationSplit:
-        """Some rows of it."""
+        """A split of some rows."""
         origins = None if self.origins is None else self.origins.take(rows)
         return SegmentationSplit(self.images[rows], self.masks[rows], origins)
 
@@ -74,7 +74,7 @@ class SegmentationData:
 
     @property
     def origins(self) -> dict[str, Origins]:
-        """By split, where its images were read; without the splits that were made of arrays."""
+        """Split -> where its images were read; without splits made of arrays."""
         splits = {"train": self.train, "validation": self.validation, "test": self.test}
         return {split: rows.origins for split, rows in splits.items() if rows is not None and rows.origins is not None}
 
@@ -100,18 +100,18 @@ def load_masks(
         dataset: `digits` (default), drawn from scikit-learn's; a folder of `.npz` files, one per split, each with
             arrays `images` (N, H, W, 3) and `masks` (N, H, W); one such file; a folder with `images` and `masks`, files
             of equal stems, or with these below `train`, `validation` and `test`; the name of a folder below `data_dir`;
-            or, with a column of images and one of masks: parquet, a folder of `save_to_disk`, `owner/name` on the Hub,
-            a `datasets.Dataset` or `DatasetDict`, a pandas frame, a mapping of split names to these.
+            or data with a column of images and one of masks: parquet, a folder of `save_to_disk`, `owner/name` on the
+            Hub, a `datasets.Dataset` or `DatasetDict`, a pandas frame, a mapping of split names to these.
         data_dir: folder of named data sets, searched two levels deep; default: the environment variable SEAL_HF_DATA.
-        image_size: resize to that many pixels a side, images bilinearly, masks to the nearest; needed where images have
-            several sizes.
+        image_size: resize to this side in pixels, images bilinearly, masks to the nearest pixel; needed if image sizes
+            differ.
         image_column, mask_column: of tables; default: the first of the usual names.
-        max_train_rows: keep the first rows of the train split.
-        seed: of the embedded data, and of splits that the data does not fix: 80/10/10, or a tenth of train for a
-            missing validation split; masks without an object have their share in each.
+        max_train_rows: keep only this many first rows of the train split.
+        seed: for the embedded data, and for splits that the data does not fix: 80/10/10, or a tenth of train for a
+            missing validation split; each part has its share of masks without an object.
 
     Raises:
-        DataError: what is wrong, where, and what to do.
+        DataError: tells what is wrong, where, and what to do.
     """
     for name, value in (("max_train_rows", max_train_rows), ("image_size", image_size)):
         if value is not None and value < 1:
@@ -130,7 +130,7 @@ def load_masks(
 def _read(
     dataset: Any, data_dir: str | None, reader: _Reader, columns: tuple[str | None, str | None], seed: int
 ) -> tuple[str, str, dict[str, SegmentationSplit]]:
-    """The name of a data set, what it is for messages, and its splits."""
+    """The name of a data set, its description for messages, and its splits."""
     dataset = fspath(dataset) if isinstance(dataset, PathLike) else dataset
     if dataset is None or (isinstance(dataset, str) and dataset == "digits"):
         drawn = draw_digit_masks(seed).items()
@@ -150,9 +150,9 @@ class _Reader:
     """Checks and converts images and masks, and counts what it did.
 
     Attributes:
-        image_size: the side that all are resized to, or None.
-        one_channel: how many images had one channel.
-        notes: of [`SegmentationData`].
+        image_size: the side to which all are resized, or None.
+        one_channel: number of images with one channel.
+        notes: for [`SegmentationData`].
     """
 
     def __init__(self, image_size: int | None):
@@ -167,8 +167,8 @@ class _Reader:
         files: Sequence[tuple[Path, Path]] | None = None,
         ids: np.ndarray | None = None,
     ) -> SegmentationSplit:
-        """Pairs of arrays -> a split. `files`: where each pair is from, its image and its mask; else it is a row of
-        `source`, of these ids."""
+        """Pairs of arrays -> a split. `files` are the image and mask file of each pair; else pairs are the rows of
+        `source` with these ids."""
         images: list[np.ndarray] = []
         masks: list[np.ndarray] = []
         for i, (image, mask) in enumerate(pairs):
@@ -176,15 +176,15 @@ class _Reader:
             image, mask = self.image(np.asarray(image), drawn), as_mask(np.asarray(mask), where)
             if image.shape[:2] != mask.shape:
                 raise DataError(
-                    f"{where}: the image is {size_of(image)} pixels and its mask {size_of(mask)}; both must have one "
-                    "size. Resize the mask (nearest neighbour) or check that it belongs to this image."
+                    f"{where}: the image is {size_of(image)} pixels and its mask {size_of(mask)}; both must have the "
+                    "same size. Resize the mask (nearest neighbour) or check that it belongs to this image."
                 )
             if self.image_size is not None and mask.shape != (self.image_size, self.image_size):
                 image, mask = (resized(array, self.image_size) for array in (image, mask))
             if images and mask.shape != masks[0].shape:
                 raise DataError(
-                    f"{drawn}: {size_of(mask)} pixels, where {size_of(masks[0])} came before. Give `image_size` "
-                    "(--image_size), the side that all are resized to."
+                    f"{drawn}: {size_of(mask)} pixels, but {size_of(masks[0])} before. Give `image_size` "
+                    "(--image_size), the side to which all are resized."
                 )
             images.append(image)
             masks.append(mask)
@@ -196,22 +196,22 @@ class _Reader:
         return SegmentationSplit(np.stack(images), np.stack(masks), origins)
 
     def image(self, image: np.ndarray, where: str) -> np.ndarray:
-        """As [`as_rgb`]; images of one channel are counted."""
+        """As [`as_rgb`]; counts images with one channel."""
         found = as_rgb(image, where)
         self.one_channel += image.ndim == 2 or image.shape[2] == 1
         return found
 
     def settle(self, splits: dict[str, SegmentationSplit], source: str) -> None:
-        """What can be said of all splits only: their size, what 255 means, and counts."""
+        """Settle what needs all splits: their size, the meaning of 255, and counts."""
         shapes = {split: size_of(rows.masks[0]) for split, rows in splits.items()}
         if len(set(shapes.values())) > 1:
-            raise DataError(f"{source}: the splits have images of several sizes, {shapes}. Give `image_size`.")
+            raise DataError(f"{source}: the splits have images of different sizes, {shapes}. Give `image_size`.")
         masks = [rows.masks for rows in splits.values()]
         total = sum(len(part) for part in masks)
         if not any((part == 1).any() for part in masks) and any((part == IGNORE).any() for part in masks):
             for part in masks:
                 part[part == IGNORE] = 1
-            self.notes.append("masks hold 0 and 255 alone: 255 is read as foreground.")
+            self.notes.append("masks hold only 0 and 255: 255 is read as foreground.")
         else:
             self._notice_mixed(masks)
         ignored = sum(int((part == IGNORE).sum()) for part in masks)
@@ -226,18 +226,18 @@ class _Reader:
             self.notes.append(f"{self.one_channel} of {total} images have one channel: repeated as three.")
 
     def _notice_mixed(self, masks: list[np.ndarray]) -> None:
-        """Says so where some masks hold 255 and no 1, as if it were their object, and others hold a 1."""
+        """Note if some masks hold 255 but no 1, as if 255 were their object, and others hold a 1."""
         objects = sum(int((part == 1).any((1, 2)).sum()) for part in masks)
         others = sum(int(((part == IGNORE).any((1, 2)) & ~(part == 1).any((1, 2))).sum()) for part in masks)
         if objects and others:
             self.notes.append(
-                f"{others} masks hold 255 and no 1, where {objects} hold a 1: their 255 does not count either. If it "
+                f"{others} masks hold 255 but no 1, while {objects} hold a 1: their 255 does not count either. If it "
                 "is their object, write it as 1."
             )
 
 
 def _complete(splits: dict[str, SegmentationSplit], notes: list[str], seed: int) -> dict[str, SegmentationSplit]:
-    """A validation split where there is none: of one table, 80/10/10; else a tenth of train."""
+    """Add a missing validation split: a single table is split 80/10/10; else it is a tenth of train."""
     objects = {split: (rows.masks == 1).any((1, 2))[:, None] for split, rows in splits.items()}
     parts = complete_splits(objects, seed, notes)
     return {
@@ -259,7 +259,7 @@ def _read_path(path: Path, reader: _Reader) -> dict[str, SegmentationSplit]:
             split = _split_of(file.stem) or ("all" if len(files) == 1 else None)
             if split is None or split in splits:
                 raise DataError(
-                    f"{file}: the name must say which split it is, once: train, val or test as a word of it. Found "
+                    f"{file}: the name must contain one of the words train, val or test, for one split each. Found "
                     f"{', '.join(f.name for f in files)}."
                 )
             splits[split] = _read_npz(file, reader)
@@ -271,7 +271,7 @@ def _read_path(path: Path, reader: _Reader) -> dict[str, SegmentationSplit]:
         split = _split_of(folder.name) if (folder / "images").is_dir() else None
         if split in folders:
             raise DataError(
-                f"{folder}: {folders[split].name}/ beside it is the {split} split already. Give one folder per split, "
+                f"{folder}: {folders[split].name}/ beside it is already the {split} split. Give one folder per split, "
                 "and put the images of both into it."
             )
         if split is not None:
@@ -279,13 +279,13 @@ def _read_path(path: Path, reader: _Reader) -> dict[str, SegmentationSplit]:
     if not folders:
         raise DataError(
             f"{path}: found {', '.join(sorted(p.name for p in path.iterdir())[:8]) or 'nothing'}; expected .npz files "
-            "(one per split), or folders images/ and masks/, at once or below train/, validation/ and test/."
+            "(one per split), or folders images/ and masks/, here or below train/, validation/ and test/."
         )
     return {split: _read_folder(folder, reader) for split, folder in folders.items()}
 
 
 def _split_of(name: str) -> str | None:
-    """`weizmann32_val` -> `validation`; None where no word of the name is a split's."""
+    """`weizmann32_val` -> `validation`; None if no word of the name names a split."""
     words = re.findall(r"[a-z]+", name.lower())
     return next((split for split, known in SPLIT_WORDS.items() if set(words) & set(known)), None)
 
@@ -301,7 +301,7 @@ def _read_npz(file: Path, reader: _Reader) -> SegmentationSplit:
             images, masks = stored["images"], stored["masks"]
     except DataError:
         raise
-    except Exception as error:  # a broken archive, or objects, which would have to be unpickled
+    except Exception as error:  # a broken archive, or objects, which would need unpickling
         raise DataError(
             f"{file}: not readable as arrays: {error}. Save it with np.savez(file, images=..., masks=...)."
         ) from error
@@ -327,15 +327,13 @@ def paired_files(folder: Path) -> list[tuple[Path, Path]]:
         DataError: no masks/, an image without a mask or a mask without an image; or as [`files_by_stem`].
     """
     if not (folder / "masks").is_dir():
-        raise DataError(
-            f"{folder}: a folder images/, but no masks/ beside it. Put the masks there, under the same names."
-        )
+        raise DataError(f"{folder}: has images/ but no masks/ beside it. Put the masks there, under the same names.")
     images, masks = (files_by_stem(folder / part) for part in ("images", "masks"))
     for have, lack, part in ((images, masks, "masks"), (masks, images, "images")):
         alone = sorted(set(have) - set(lack))
         if alone:
             raise DataError(
-                f"{have[alone[0]]}: no file of the same name in {folder / part}, nor for {len(alone) - 1} others. Give "
+                f"{have[alone[0]]}: no file of this name in {folder / part}, nor for {len(alone) - 1} others. Give "
                 f"each image one mask of its name ({', '.join(IMAGE_SUFFIXES)}), or remove it."
             )
     return [(images[stem], masks[stem]) for stem in images]
@@ -362,6 +360,6 @@ def _column(columns: Sequence[str], given: str | None, usual: Sequence[str], arg
     if found is None or found not in columns:
         hint = did_you_mean(given or usual[0], columns)
         raise DataError(
-            f"{source}: `{argument}` is {given!r}, the columns are {', '.join(columns)}.{hint} Give one of them."
+            f"{source}: `{argument}` is {given!r}, but the columns are {', '.join(columns)}.{hint} Give one of them."
         )
     return found

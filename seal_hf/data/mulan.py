@@ -1,4 +1,4 @@
-"""Feature data on disk: Mulan folders (ARFF + label XML, `folds.json` where present) and Clus hierarchical ARFF."""
+"""Feature data on disk: Mulan folders (ARFF + label XML, perhaps `folds.json`) and Clus hierarchical ARFF."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .sample_weights import read_weights, with_mean_1
 from .stratified import stratified_split
 
 CLUS_SPLITS = {"train": "train", "validation": "valid", "test": "test"}
-ROOT = "root"  # of a class hierarchy, as Clus calls it
+ROOT = "root"  # Clus' name for the root of a class hierarchy
 TRAIN_FOLDS, VALIDATION_FOLDS = 6, 8  # folds 1-6 train, 7-8 validation, 9-10 test (SEAL appendix B)
 
 
@@ -38,10 +38,10 @@ def load_arff_folder(
             or `*.train.arff`, `*.valid.arff`, `*.test.arff` with a hierarchical class attribute (Clus).
         normalize: `none`, `minmax`, `standard`, `auto`, fitted on train.
         keep_id: keep an identifier attribute as an integer feature instead of dropping it.
-        keep_root: of a class hierarchy: keep its root as the first label, which every row has, as the papers do.
-        max_train_rows: keep the first rows of the train split.
-        seed: of a split that the folder does not fix.
-        sample_weight: a numeric attribute, which becomes the weights of the training rows and is no feature.
+        keep_root: keep the root of a class hierarchy as the first label, which every row has, as the papers do.
+        max_train_rows: keep only this many first rows of the train split.
+        seed: for a split that the folder does not fix.
+        sample_weight: a numeric attribute, which is not a feature but the weights of training rows.
 
     Raises:
         DataError: a missing or damaged file; `keep_root` without a class hierarchy.
@@ -49,17 +49,17 @@ def load_arff_folder(
     folder = path if path.is_dir() else path.parent
     files = sorted(folder.glob("*.arff")) if path.is_dir() else [path]
     whole = [file for file in files if not file.stem.lower().endswith(("-train", "-test"))]
-    if (folder / "folds.json").is_file() and len(whole) == 1:  # its rows are those of the whole file
+    if (folder / "folds.json").is_file() and len(whole) == 1:  # it numbers the rows of the whole file
         files = whole
     tables: dict[Path, Table] = {}
-    for file in sorted(files, key=lambda file: "train" not in file.name.lower()):  # train says what is an identifier
+    for file in sorted(files, key=lambda file: "train" not in file.name.lower()):  # train decides what is an identifier
         known = next(iter(tables.values())).identifiers if tables else None
         tables[file] = read_arff(file, keep_id, known)
     is_clus = any(table.hierarchy for table in tables.values())
     if is_clus:
         name, splits, origins, features, labels, notes = _clus(folder, tables, keep_root)
     elif keep_root:
-        raise DataError(f"{folder}: `keep_root` is set, but no `class hierarchical` attribute is there. Leave it out.")
+        raise DataError(f"{folder}: `keep_root` is set, but there is no `class hierarchical` attribute. Leave it out.")
     else:
         name, splits, origins, features, labels, notes = _mulan(folder, tables, seed)
     identifiers = next(iter(tables.values())).identifiers
@@ -68,7 +68,7 @@ def load_arff_folder(
         notes.append(f"identifier attribute {', '.join(identifiers)} {action}.")
     repeated = sorted({name for table in tables.values() for name in table.repeated})
     if repeated:
-        notes.append(f"{len(repeated)} attribute names repeat, and all but the first are numbered: {few(repeated)}.")
+        notes.append(f"{len(repeated)} attribute names repeat; all but the first are numbered: {few(repeated)}.")
     weights = None
     if sample_weight is not None:
         splits, features, weights, note = _take_weights(splits, features, sample_weight, str(path), max_train_rows)
@@ -80,10 +80,10 @@ def load_arff_folder(
 
 
 def _take_weights(splits: Any, names: list[str], column: str, source: str, num_rows: int | None) -> tuple[Any, ...]:
-    """Splits and names without the attribute of the weights, and what it says of the first training rows."""
+    """Splits and names without the attribute of weights, and the weights of the first training rows."""
     if column not in names:
         raise DataError(
-            f"{source} has no numeric attribute {column!r} beside the labels, for `sample_weight`."
+            f"{source} has no numeric attribute {column!r}, apart from labels, for `sample_weight`."
             f"{did_you_mean(column, names)} Name the right one."
         )
     place = names.index(column)
@@ -93,7 +93,7 @@ def _take_weights(splits: Any, names: list[str], column: str, source: str, num_r
 
 
 def _mulan(folder: Path, tables: dict[Path, Table], seed: int) -> tuple[Any, ...]:
-    """Split by `folds.json`, by file name, or 60/20/20."""
+    """Splits by `folds.json`, by file name, or 60/20/20."""
     notes: list[str] = []
     parts = {part: f for f in tables for part in ("train", "test") if f.stem.lower().endswith(f"-{part}")}
     if "train" in parts and "test" in parts:
@@ -106,7 +106,7 @@ def _mulan(folder: Path, tables: dict[Path, Table], seed: int) -> tuple[Any, ...
         test_x, test_y, _ = _features_and_labels(test, names, parts["test"])
         fit, validation = stratified_split(y, (0.8, 0.2), seed)
         notes.append(
-            f"validation: {len(validation)} rows out of {parts['train'].name}, stratified by label (seed {seed})."
+            f"validation: {len(validation)} rows from {parts['train'].name}, stratified by label (seed {seed})."
         )
         splits = {"train": (x[fit], y[fit]), "validation": (x[validation], y[validation]), "test": (test_x, test_y)}
         whole = _origins(parts["train"], train)
@@ -141,7 +141,7 @@ def _label_names(folder: Path, name: str, table: Table) -> list[str]:
     if not path.is_file() and len(found := sorted(folder.glob("*.xml"))) == 1:  # name-train.arff alone, or renamed
         path = found[0]
     if not path.is_file():
-        raise DataError(f"{path} is missing: the XML file says which attributes of {name}.arff are labels.")
+        raise DataError(f"{path} is missing: the XML file lists the attributes of {name}.arff that are labels.")
     try:
         root = ElementTree.parse(path).getroot()
     except ElementTree.ParseError as error:
@@ -153,11 +153,11 @@ def _label_names(folder: Path, name: str, table: Table) -> list[str]:
     if missing or not names:
         first = f"; the first: {missing[0]!r}.{did_you_mean(missing[0], table.names)}" if missing else ""
         raise DataError(
-            f"{path}: {len(missing)} of {len(names)} labels are no numeric or two-valued attributes of "
+            f"{path}: {len(missing)} of {len(names)} labels are not numeric or two-valued attributes of "
             f"{name}.arff{first}"
         )
     twice = next((label for label in names if label in table.repeated), None)
-    if twice is not None:  # the other would be a feature that gives the label away
+    if twice is not None:  # the others would be features that reveal the label
         raise DataError(f"{folder}: label {twice!r} of {name}.arff names several attributes. Rename the others.")
     if len(set(names)) != len(names):
         raise DataError(f"{path}: label {max(names, key=names.count)!r} is listed twice.")
@@ -170,14 +170,14 @@ def _features_and_labels(table: Table, labels: list[str], file: Path) -> tuple[n
     inputs = np.setdiff1d(np.arange(len(table.names)), columns)
     x, y = table.values[:, inputs], table.values[:, columns]
     features = [table.names[i] for i in inputs]
-    check_finite(x, features, str(file))  # here, where a row still has its number in the file
+    check_finite(x, features, str(file))  # here, rows still have their numbers in the file
     y = np.where(np.isnan(y), np.float32(-1), y)  # `?`: unknown
     bad = np.argwhere((y != 0) & (y != 1) & (y != -1))
     if len(bad):
         row, column = bad[0]
         raise DataError(
             f"{file}: label {labels[column]!r} is {y[row, column]} in row {row} (counting from 0), expected 0 or 1, or "
-            "? where it is unknown."
+            "? for unknown."
         )
     return x, y, features
 
@@ -191,12 +191,12 @@ def read_folds(path: Path, num_rows: int, file: Path) -> list[np.ndarray]:
         raise DataError(f"{path}: expected {{'rows': N, 'folds': [ten lists of row numbers]}}: {error}") from error
     if expected != num_rows:
         raise DataError(
-            f"{file} has {num_rows} rows, but {path.name} expects {expected}; the file ends early or is another."
+            f"{file} has {num_rows} rows, but {path.name} expects {expected}; it ends early or is the wrong file."
         )
     every = np.sort(np.concatenate(folds)) if folds else np.empty(0)
     if len(folds) != 10 or not np.array_equal(every, np.arange(num_rows)):
         raise DataError(
-            f"{path}: expected ten folds that hold every row 0..{num_rows - 1} once; found {len(folds)} folds, "
+            f"{path}: expected ten folds that contain every row 0..{num_rows - 1} once; found {len(folds)} folds, "
             f"{len(every)} rows."
         )
     parts = folds[:TRAIN_FOLDS], folds[TRAIN_FOLDS:VALIDATION_FOLDS], folds[VALIDATION_FOLDS:]
@@ -204,7 +204,7 @@ def read_folds(path: Path, num_rows: int, file: Path) -> list[np.ndarray]:
 
 
 def _clus(folder: Path, tables: dict[Path, Table], keep_root: bool) -> tuple[Any, ...]:
-    """Clus: own train / valid / test files; label paths are closed under ancestors; missing numbers take the train
+    """Clus' own train, valid and test files. Label paths are closed under ancestors; missing numbers become the train
     mean."""
     splits, by_split, origins = {}, {}, {}
     for split, word in CLUS_SPLITS.items():
@@ -217,7 +217,7 @@ def _clus(folder: Path, tables: dict[Path, Table], keep_root: bool) -> tuple[Any
         by_split[split] = tables[matches[0]]
         origins[split] = _origins(matches[0], by_split[split])
         if not by_split[split].hierarchy:
-            raise DataError(f"{matches[0]}: no `class hierarchical` attribute, which the files beside it have.")
+            raise DataError(f"{matches[0]}: lacks the `class hierarchical` attribute, which the files beside it have.")
     train = by_split["train"]
     nodes = sorted({ancestor for path in train.hierarchy for ancestor in ancestors(path)})
     missing = sum(int(np.isnan(table.values).sum()) for table in by_split.values())
@@ -235,12 +235,12 @@ def _clus(folder: Path, tables: dict[Path, Table], keep_root: bool) -> tuple[Any
         splits = {split: (x, np.insert(y, 0, 1, axis=1)) for split, (x, y) in splits.items()}
         notes = [f"{len(nodes)} classes, closed under ancestors; the first is the root, always on."]
     if missing:
-        notes.append(f"{missing} missing numeric values take the mean of their column in train.")
+        notes.append(f"{missing} missing numeric values became the mean of their column in train.")
     return folder.name, splits, origins, train.names, nodes, notes
 
 
 def column_means(values: np.ndarray) -> np.ndarray:
-    """(F,) means of (N, F) values that are not missing; 0 where all are."""
+    """(F,) column means of (N, F) values without missing ones; 0 for columns without values."""
     counts = (~np.isnan(values)).sum(0)
     return np.where(counts > 0, np.nansum(values, axis=0) / np.maximum(counts, 1), 0).astype(np.float32)
 
@@ -255,7 +255,7 @@ def path_labels(cells: list[str], nodes: list[str], split: str) -> np.ndarray:
     """Label cells such as `12/01@42/01` -> (N, classes) of 0/1, ancestors included.
 
     Raises:
-        DataError: no class, or one that the train file's header does not declare.
+        DataError: a row has no class, or one that the train file's header does not declare.
     """
     index = {node: i for i, node in enumerate(nodes)}
     labels = np.zeros((len(cells), len(nodes)), dtype=np.float32)
@@ -267,7 +267,7 @@ def path_labels(cells: list[str], nodes: list[str], split: str) -> np.ndarray:
                 if node not in index:
                     raise DataError(
                         f"class {path!r} in row {row} (counting from 0) of the {split} file is not declared in the "
-                        f"header of the train file; the {split} file ends early or is another."
+                        f"header of the train file; the {split} file ends early or is the wrong file."
                     )
                 labels[row, index[node]] = 1
     return labels

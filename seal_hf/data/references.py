@@ -3,7 +3,7 @@
     <NEWREFERENCE>
     <author> A. Cau, R. Kuiper. </author> <title> Formalising Dijkstra's strategy. </title> <date> 1992. </date>
 
-Words are what white space separates; punctuation stays with its word. Each field is a span; text outside fields is `O`.
+White space separates words; punctuation stays with its word. Each field is a span; text outside fields is `O`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _TAG = re.compile(r"<(/?)([A-Za-z][\w-]*)>")
 
 
 def is_references(path: Path) -> bool:
-    """True where the file begins, within 4 KiB, with the mark of a reference."""
+    """True if the file's first 4 KiB contain the mark of a reference."""
     with open(path, "rb") as file:
         return MARK.encode() in file.read(4096)
 
 
 def read_references(path: Path, bio: bool = True) -> tuple[Rows, list[str]]:
-    """A file of tagged references.
+    """Read a file of tagged references.
 
     Args:
         bio: tags are `B-author`, `I-author`; else `author`.
@@ -34,7 +34,7 @@ def read_references(path: Path, bio: bool = True) -> tuple[Rows, list[str]]:
         Columns `words` and `tags`, with `ORIGINS`; notes, with counts.
 
     Raises:
-        DataError: a field that is not closed, is closed by another, or lies in another: with file and line.
+        DataError: a field is not closed, is closed by another, or is inside another; names file and line.
     """
     rows: Rows = {"words": [], "tags": []}
     lines: list[int] = []  # of the first word of each reference
@@ -60,7 +60,7 @@ def read_references(path: Path, bio: bool = True) -> tuple[Rows, list[str]]:
             else:
                 words = part.split()
                 if words and not rows["words"]:
-                    raise DataError(f"{path}, line {number}: text before the first {MARK}. Begin each reference by it.")
+                    raise DataError(f"{path}, line {number}: text before the first {MARK}. Begin references with it.")
                 if words:
                     if not rows["words"][-1]:
                         lines[-1] = number

@@ -14,7 +14,7 @@ def read_weights(cells: Sequence[Any], column: str, source: str) -> np.ndarray:
     """Cells of a column as weights, (N,) float32.
 
     Raises:
-        DataError: a cell that is no finite number of at least 0.
+        DataError: a cell is not a finite number >= 0.
     """
     weights = np.empty(len(cells), dtype=np.float32)
     for row, cell in enumerate(cells):
@@ -40,4 +40,4 @@ def with_mean_1(weights: np.ndarray, column: str, source: str) -> tuple[np.ndarr
     if mean == 0:
         raise DataError(f"{source}: `sample_weight` column {column!r} is 0 in every training row. Name another column.")
     spread = f"from {weights.min() / mean:.3g} to {weights.max() / mean:.3g}"
-    return weights / np.float32(mean), f"training rows weigh by {column!r}, divided by its mean {mean:.3g}: {spread}."
+    return weights / np.float32(mean), f"training rows are weighted by {column!r} / its mean {mean:.3g}: {spread}."

@@ -4,7 +4,7 @@
     1   Zaman    NNP  *)     -     -        *)
     2   killed   VBD  (VP*   kill  kill.01  (V*)
 
-One example per proposition, that is per bracket column: its words, BIO tags of its roles, and `predicate`, the index of
+There is one example per proposition, or bracket column: its words, BIO tags of its roles, and `predicate`, the index of
 the first word of its `V`.
 """
 
@@ -21,15 +21,15 @@ WORD, POS, FRAME, FIRST_ROLE = 1, 2, 4, 6
 
 
 def read_srl(path: Path) -> tuple[Rows, list[str]]:
-    """A file of bracket columns.
+    """Read a file of bracket columns.
 
     Returns:
         Columns `words`, `tags`, `pos`, `predicate` (int), one row per proposition; and notes, with counts. Sentences
         without a proposition, and propositions without `V`, whose predicate is unknown, are dropped and counted.
 
     Raises:
-        DataError: a line with another number of columns than its sentence, another number of bracket columns than of
-            frames, a bracket that is not closed, not opened, or inside another: with file and line.
+        DataError: a line has another number of columns than its sentence, a sentence has unequal numbers of bracket
+            columns and frames, or a bracket is not closed, not opened, or inside another; names file and line.
     """
     rows: Rows = {"words": [], "tags": [], "pos": [], "predicate": []}
     begins: list[int] = []
@@ -70,7 +70,7 @@ class Proposition(NamedTuple):
 
 
 class RoleSentence(NamedTuple):
-    """A sentence of a file of bracket columns: its lines, the same by column, and a proposition per frame."""
+    """A sentence of a file of bracket columns: its lines, its columns, and a proposition per frame."""
 
     lines: list[Line]
     columns: list[list[str]]
@@ -81,10 +81,10 @@ def role_sentences(path: Path, gold: bool = True) -> Iterator[RoleSentence]:
     """The sentences of a file, one at a time.
 
     Args:
-        gold: False: the file may lack its bracket columns, all of them, and `tags` may then be None.
+        gold: if False, the file may lack all bracket columns; `tags` is then None.
 
     Raises:
-        DataError: as [`read_srl`], but for a file without any proposition.
+        DataError: as [`read_srl`], except for a file without propositions.
     """
     for block in blocks_of(path):
         block = [line for line in block if not (line.text.startswith("#") and len(line.cells) < FIRST_ROLE)]
@@ -97,7 +97,7 @@ def role_sentences(path: Path, gold: bool = True) -> Iterator[RoleSentence]:
             continue
         if len(frames) != len(columns) - FIRST_ROLE:
             raise DataError(
-                f"{path}, line {block[0].number}: {len(frames)} words of the sentence have a frame, and it has "
+                f"{path}, line {block[0].number}: {len(frames)} words of the sentence have a frame, but there are "
                 f"{len(columns) - FIRST_ROLE} bracket columns; expected one per frame."
             )
         roles = [_bio(cells, block, path, number) for number, cells in enumerate(columns[FIRST_ROLE:])]
@@ -107,14 +107,14 @@ def role_sentences(path: Path, gold: bool = True) -> Iterator[RoleSentence]:
 
 
 def _columns(block: list[Line], path: Path) -> list[list[str]]:
-    """The columns of a sentence, as many in each of its lines."""
+    """The columns of a sentence; all its lines must have the same number."""
     width = len(block[0].cells)
     for line in block:
         if len(line.cells) != width or width < FIRST_ROLE:
             raise DataError(
                 f"{path}, line {line.number}: {len(line.cells)} columns, expected {max(width, FIRST_ROLE)}: index, "
-                f"word, POS, parse bit, frame, sense, and a bracket column per predicate, as many in all lines of "
-                f"a sentence."
+                f"word, POS, parse bit, frame, sense, and a bracket column per predicate, the same number in all "
+                f"lines of a sentence."
             )
     return [list(column) for column in zip(*(line.cells for line in block), strict=True)]
 

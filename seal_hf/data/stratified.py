@@ -8,8 +8,8 @@ import numpy as np
 
 from .common import SPLITS
 
-PARTS = (0.8, 0.1, 0.1)  # of a table without splits
-VALIDATION = (0.9, 0.1)  # of a train split without a validation split
+PARTS = (0.8, 0.1, 0.1)  # for a table without splits
+VALIDATION = (0.9, 0.1)  # for a train split without a validation split
 
 
 def stratified_split(
@@ -18,18 +18,18 @@ def stratified_split(
     """Row ids of a seeded split in which each part has its share of each label.
 
     Iterative stratification (Sechidis, Tsoumakas and Vlahavas, "On the Stratification of Multi-Label Data", ECML PKDD
-    2011, Algorithm 1): the label with the fewest rows left goes first; each of its rows goes to the part that lacks
-    most of that label, among equals to the one that lacks most rows. One change: a part that is full takes no more
-    rows, so sizes are exact. Time grows with rows and with labels on, not with their product.
+    2011, Algorithm 1): the label with the fewest rows left goes first. Each of its rows goes to the part that lacks
+    most of that label; ties go to the part that lacks most rows. One change: a full part takes no more rows, so sizes
+    are exact. Time grows with the number of rows and of present labels, not with their product.
 
     Args:
-        labels: (N, L), above 0 where a row has a label.
-        fractions: of the rows, by part; the last part takes the rest.
-        seed: of the order of rows, and of ties.
-        groups: (N,) numbers from 0 on; rows of one group stay together, and sizes count groups.
+        labels: (N, L), above 0 if a row has a label.
+        fractions: shares of the rows by part; the last part takes the rest.
+        seed: for the order of rows, and for ties.
+        groups: (N,) numbers from 0 on; rows of a group stay together, and sizes count groups.
 
     Returns:
-        a part per fraction, its row ids ascending; each row is in one part.
+        for each fraction, ascending row ids; each row is in one part.
     """
     if groups is not None:
         members = np.zeros((int(groups.max(initial=-1)) + 1, labels.shape[1]))
@@ -40,12 +40,12 @@ def stratified_split(
     order = rng.permutation(count)
     bounds = np.cumsum([round(fraction * count) for fraction in fractions[:-1]])
     room = np.diff(bounds, prepend=0, append=count).tolist()
-    part_of = np.full(count, -1)  # here and below, rows are counted in `order`
+    part_of = np.full(count, -1)  # here and below, rows are numbered in `order`
     rows, columns = np.nonzero(labels > 0)
     rows = np.argsort(order)[rows]
     labels_of = _grouped(rows, columns, count)
     rows_of = [np.sort(some) for some in _grouped(columns, rows, num_labels)]
-    left = np.bincount(columns, minlength=num_labels)  # rows of each label that have no part yet
+    left = np.bincount(columns, minlength=num_labels)  # number of rows of each label without a part
     lacks = left[:, None] * np.asarray(fractions, dtype=np.float64)  # (L, parts)
     ties = rng.random((count, len(room))).tolist()
     while left.any():
@@ -74,17 +74,17 @@ def complete_splits(
     parts: Sequence[float] = PARTS,
     groups: np.ndarray | None = None,
 ) -> dict[str, tuple[str, np.ndarray]]:
-    """Which rows each split gets: those it has, and of what is not split, or has no validation split, a share.
+    """The rows of each split: its own, or a share of a table without splits, or of train for a missing validation.
 
     Args:
-        labels: (N, L) by split, `all` for a table without splits.
-        seed: of what is split here.
-        notes: gets what was done.
+        labels: split -> (N, L), with the key `all` for a table without splits.
+        seed: for splits made here.
+        notes: notes on what was done are added.
         parts: shares of train, validation and test in a table without splits.
-        groups: as in [`stratified_split`], of the rows that are split here.
+        groups: as in [`stratified_split`], for the rows that are split here.
 
     Returns:
-        by split: the key of `labels` under which its rows stand, and their ids.
+        split -> the key of `labels` with its rows, and their ids.
     """
     chosen = {split: (split, np.arange(len(rows))) for split, rows in labels.items()}
     if "all" in labels:
@@ -94,7 +94,7 @@ def complete_splits(
         return {split: ("all", part) for split, part in zip(SPLITS, ids, strict=True)}
     if "train" in labels and "validation" not in labels:
         train, validation = stratified_split(labels["train"], VALIDATION, seed, groups)
-        notes.append(f"no validation split: {len(validation)} rows out of train, stratified by label (seed {seed}).")
+        notes.append(f"no validation split: {len(validation)} rows from train, stratified by label (seed {seed}).")
         chosen = {"train": ("train", train), "validation": ("train", validation)} | {
             split: rows for split, rows in chosen.items() if split != "train"
         }

@@ -1,4 +1,4 @@
-"""Tag sequences from tables: in memory, on disk or on the Hub, and .json and .jsonl files; a sentence per row, in two
+"""Tag sequences from tables in memory, on disk or on the Hub, and from .json and .jsonl files. A row is a sentence: two
 lists."""
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ PREDICATE = "predicate"
 
 
 def json_tables(name: str, files: dict[str, Path]) -> Tables:
-    """Local files, `all` for a single one, through `datasets.load_dataset`.
+    """Local files, with the key `all` for a single one, loaded by `datasets.load_dataset`.
 
     Raises:
-        DataError: what cannot be loaded.
+        DataError: a file cannot be loaded.
     """
     for file in files.values():
         if not file.stat().st_size:
             raise DataError(f"{file} is empty.")
     names = {split: "train" if split == "all" else re.sub(r"\W", "_", split) for split in files}
-    paths = {names[split]: glob.escape(str(file)) for split, file in files.items()}  # else it is a pattern
+    paths = {names[split]: glob.escape(str(file)) for split, file in files.items()}  # else `datasets` reads a pattern
     try:
-        with tempfile.TemporaryDirectory() as cache:  # the library's own cache knows a file by its time stamp alone
+        with tempfile.TemporaryDirectory() as cache:  # the library's cache identifies files only by time stamps
             loaded = datasets.load_dataset("json", data_files=paths, cache_dir=cache, keep_in_memory=True)
     except Exception as error:  # the library raises a dozen kinds; the user needs the name and the reason
         reason = next((str(e) for e in (error.__cause__, error) if e is not None and str(e)), type(error).__name__)
@@ -51,14 +51,14 @@ def read_tables(
     """The rows of tables, by split.
 
     Args:
-        word_column, tag_column: names; 0 and -1, the defaults, look for the names in `USUAL`. Tags are names, or ids
-            with a `ClassLabel`.
-        notes: gets what was chosen, and left out.
-        predicate: read a column `predicate`, the place of a word in its sentence.
+        word_column, tag_column: names; the defaults 0 and -1 look for the names in `USUAL`. Tags are names, or ids with
+            a `ClassLabel`.
+        notes: notes on what was chosen and left out are added.
+        predicate: read a column `predicate`, the index of a word in its sentence.
 
     Raises:
-        DataError: a column that is not there; the first row that is not two lists of one length, or has a word that is
-            no text, a tag that is missing, or a predicate that is no place of a word.
+        DataError: a missing column; the first row whose lists differ in length, or with a word that is not text, a
+            missing tag, or a predicate that is not the index of a word.
     """
     splits = {}
     notes += tables.notes
@@ -74,7 +74,7 @@ def read_tables(
     whole = set.intersection(*(set(rows) for rows in splits.values()))
     partly = sorted({name for rows in splits.values() for name in rows} - whole)
     if partly:
-        notes.append(f"left out, as not every split has a value for each word: {', '.join(partly)}.")
+        notes.append(f"left out, since not every split has a value for each word: {', '.join(partly)}.")
         splits = {split: {name: rows[name] for name in rows if name in whole} for split, rows in splits.items()}
     return splits
 
@@ -86,7 +86,7 @@ def _rows(table: Dataset, words_name: str, tags_name: str, place: str) -> Rows:
         where = f"{place}, row {row} (counting from 0)"
         if not isinstance(words, list) or not isinstance(tags, list) or len(words) != len(tags):
             sizes = " and ".join(str(len(x)) if isinstance(x, list) else repr(x)[:40] for x in (words, tags))
-            raise DataError(f"{where}: words and tags must be lists of one length; found {sizes}.")
+            raise DataError(f"{where}: words and tags must be lists of the same length; found {sizes}.")
         for word, tag in zip(words, tags, strict=True):
             if not isinstance(word, str) or tag is None or (names and not 0 <= tag < len(names)):
                 raise DataError(
@@ -99,21 +99,21 @@ def _rows(table: Dataset, words_name: str, tags_name: str, place: str) -> Rows:
 def _predicates(table: Dataset, words: list[list[str]], place: str) -> list[int]:
     if PREDICATE not in table.column_names:
         raise DataError(
-            f"{place} has no column {PREDICATE!r}, the place of a word in its sentence, counted from 0; its columns "
-            f"are {', '.join(table.column_names)}."
+            f"{place} has no column {PREDICATE!r}, the index of a word in its sentence, from 0; its columns are "
+            f"{', '.join(table.column_names)}."
         )
     places: list[Any] = table[PREDICATE][:]
     for row, (number, sentence) in enumerate(zip(places, words, strict=True)):
         if not isinstance(number, int) or not 0 <= number < len(sentence):
             raise DataError(
-                f"{place}, row {row} (counting from 0): the predicate is {number!r}; expected the place of one of "
-                f"{len(sentence)} words, counted from 0."
+                f"{place}, row {row} (counting from 0): the predicate is {number!r}; expected the index of one of "
+                f"{len(sentence)} words, from 0."
             )
     return places
 
 
 def _features(table: Dataset, taken: tuple[str, str], lengths: list[int]) -> Rows:
-    """The other columns of names, one for each word."""
+    """The other columns that hold a name for each word."""
     found: Rows = {}
     for name in table.column_names:
         kind = getattr(table.features[name], "feature", None)
@@ -121,7 +121,7 @@ def _features(table: Dataset, taken: tuple[str, str], lengths: list[int]) -> Row
         if name in (*taken, "words", "tags", PREDICATE) or not (names or getattr(kind, "dtype", None) in STRINGS):
             continue
         values = table[name][:]
-        whole = (  # -1 is a class that is not said
+        whole = (  # -1 is an unknown class
             row is not None and len(row) == number and not {None, -1} & set(row)
             for row, number in zip(values, lengths, strict=True)
         )
@@ -131,7 +131,7 @@ def _features(table: Dataset, taken: tuple[str, str], lengths: list[int]) -> Row
 
 
 def _origins(table: Dataset, file: Path) -> Origins:
-    """By line where each row has one."""
+    """Origins by line if each row has its own."""
     ids = id_column(table["id"][:]) if "id" in table.column_names else None
     if file.suffix == ".jsonl":
         with open(file, "rb") as opened:

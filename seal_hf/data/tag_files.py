@@ -1,4 +1,4 @@
-"""Where tag sequences are read: which files a path means, what reads them, and how what is not split is split."""
+"""Files of tag sequences: the files that a path means, their readers, and missing splits."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ COLUMN_SUFFIXES = (
     ".iob",
     ".iob2",
     ".srl",
-)  # a file of them that names no split is a further test set
-REFERENCE_PARTS = (0.6, 0.2, 0.2)  # of a single file of references, drawn at random as in the papers
+)  # such a file without a split in its name is a further test set
+REFERENCE_PARTS = (0.6, 0.2, 0.2)  # for a single file of references, at random as in the papers
 
 
 class Reading(NamedTuple):
-    """How files are read: see [`load_tags`]; `plain`: references as bare fields; `roles`: of given predicates."""
+    """How files are read, see [`load_tags`]. `plain`: references as bare fields; `roles`: roles of predicates."""
 
     word_column: int | str = 0
     tag_column: int | str = -1
@@ -43,7 +43,7 @@ Reader = Callable[[Path], tuple[Rows, list[str]]]
 def read_splits(
     dataset: Any, data_dir: str | None, reading: Reading, seed: int, notes: list[str]
 ) -> tuple[str, str, dict[str, Rows]]:
-    """The name of a data set, what it is for messages, and its splits."""
+    """The name of a data set, its description for messages, and its splits."""
     dataset = fspath(dataset) if isinstance(dataset, PathLike) else dataset
     path = find_data(dataset, data_dir, (), None if reading.roles else "toy_tags") if isinstance(dataset, str) else None
     if path is None or is_stored(path):
@@ -59,7 +59,7 @@ def read_splits(
 
 
 def _read_files(files: dict[str, Path], reading: Reading, seed: int, notes: list[str]) -> dict[str, Rows]:
-    """Splits of files of lines; what is no split has the file's name."""
+    """Splits from files of lines; further test sets have the file's name."""
     splits = {}
     for split, file in files.items():
         splits[split], found = _reader_of(file, reading)(file)
@@ -75,8 +75,8 @@ def _read_files(files: dict[str, Path], reading: Reading, seed: int, notes: list
 
 
 def _complete(splits: dict[str, Rows], seed: int, notes: list[str]) -> dict[str, Rows]:
-    """Splits that are missing, stratified by the tags that sentences have. A sentence's propositions stay together:
-    else the test sentences would be known from training."""
+    """Add missing splits, stratified by the tags in sentences. A sentence's propositions stay together: else training
+    would contain test sentences."""
     whole = next(iter(splits.values()))
     groups = groups_of(map(tuple, whole["words"])) if PREDICATE in whole else None
     ids = groups_of(tag for rows in splits.values() for tags in rows["tags"] for tag in tags)
@@ -106,7 +106,7 @@ def _reader_of(file: Path, reading: Reading) -> Reader:
 
 
 def _split_files(folder: Path, notes: list[str]) -> dict[str, Path]:
-    """Files by split; further test sets by name; a lone file is `all`."""
+    """Split -> file; further test sets by name; `all` for a single file."""
     files = [file for file in sorted(folder.iterdir()) if file.is_file() and not file.name.startswith((".", "README"))]
     if len(files) == 1:
         return {"all": files[0]}
@@ -120,7 +120,7 @@ def _split_files(folder: Path, notes: list[str]) -> dict[str, Path]:
         if split:
             found[split] = file
         else:
-            notes.append(f"{file.name} is not read: its name names no split.")
+            notes.append(f"{file.name} is not read: its name contains no split.")
     for split in ("train", "validation"):
         if split not in found:
             names = ", ".join(file.name for file in files) or "nothing"

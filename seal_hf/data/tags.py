@@ -1,9 +1,9 @@
-"""Tag sequences: names, files, folders and Hub ids into splits of words and tags.
+"""Tag sequences: load names, files, folders and Hub ids as splits of words and tags.
 
-Dispatch of [`load_tags`]: nothing or `toy_tags` -> the embedded task; else, by `tag_files.py`, .srl -> `srl.py`; a file
-with `<NEWREFERENCE>` -> `references.py`; .json, .jsonl, and what `given.py` finds (tables in memory, parquet, folders
-of `save_to_disk`, `owner/name` on the Hub) -> `tables.py`; other files -> `columns.py`; a plain name -> that folder
-under `data_dir`.
+[`load_tags`] reads: nothing or `toy_tags` -> the embedded task; else, by `tag_files.py`, .srl -> `srl.py`; a file with
+`<NEWREFERENCE>` -> `references.py`; .json, .jsonl, and what `given.py` finds (tables in memory, parquet, folders of
+`save_to_disk`, `owner/name` on the Hub) -> `tables.py`; other files -> `columns.py`; a plain name -> that folder under
+`data_dir`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class TagSequenceData:
         notes: what the loader did to the data, with counts.
         extra_tests: further test sets of the folder, by file name.
         unlabelled: with `num_labelled`, the other training rows, without `tags`.
-        origins: by split, further test sets too, where its rows were read: by line, that of the first word.
+        origins: split or further test set -> where its rows were read; a line is that of the first word.
     """
 
     name: str
@@ -56,12 +56,12 @@ class TagSequenceData:
 
     @property
     def kind(self) -> str:
-        """What `tag_metrics` needs to know: `srl` where there are predicates, else the scheme."""
+        """The kind for `tag_metrics`: `srl` for data with predicates, else the scheme."""
         return "srl" if "predicate" in self.train.column_names else self.scheme
 
     @property
     def other_splits(self) -> list[Dataset]:
-        """All that is not trained on: what a vocabulary may look up in pretrained vectors."""
+        """All splits except train: a vocabulary may look up their words in pretrained vectors."""
         return [split for split in (self.validation, self.test, *self.extra_tests.values()) if split is not None]
 
     @property
@@ -82,32 +82,31 @@ def load_tags(
     num_labelled: int | None = None,
     seed: int = 0,
 ) -> TagSequenceData:
-    """A data set of tag sequences by name, folder, file or Hub id.
+    """Load a data set of tag sequences by name, folder, file or Hub id.
 
-    A folder has one file for each of train and dev (validation), told by their names, and perhaps test. What is not
-    split is split with `seed`, 80/10/10, stratified by tag; references at random, 60/20/20.
+    A folder has one file each for train and dev (validation), and perhaps test, recognised by their names. Data without
+    splits is split with `seed`, 80/10/10, stratified by tag; references at random, 60/20/20.
 
-    Tags: all splits together give the label list. A tag that train does not have is kept, and counted in `notes`: a
-    network has an output for it that no example trains, so metrics count it as gold and missed, and the list does not
-    change with `max_train_rows`. Tags that break the scheme, and IOB1, are rewritten as the spans that CoNLL's
-    conlleval reads in them, and counted.
+    All splits together give the list of tags. A tag that train lacks is kept, and counted in `notes`. No example trains
+    the network's output for it; metrics count it as gold and missed; the list does not depend on `max_train_rows`. Tags
+    that break the scheme, and IOB1, are rewritten as the spans that CoNLL's conlleval reads in them, and counted.
 
     Args:
         dataset: `toy_tags` (default), a path, a name under `data_dir`, `owner/name` on the Hub; or a table in memory: a
-            `datasets.Dataset` or `DatasetDict`, a pandas frame, or a mapping of split names to these. Of a table, a row
+            `datasets.Dataset` or `DatasetDict`, a pandas frame, or a mapping of split names to these. A row of a table
             is a sentence: a list of words and one of tags. Paths may be parquet, or folders of `save_to_disk`.
         data_dir: folder of named data sets, searched two levels deep; default: the environment variable SEAL_HF_DATA.
-        scheme: of the result: `bio`, `bioes`; `plain`: each tag for itself, as written, and references as bare fields;
+        scheme: of the result: `bio`, `bioes`; `plain`: each tag by itself, as written, and references as bare fields;
             `auto`: as found, IOB1 as `bio`.
-        word_column, tag_column: numbers of columns in a file of columns, negative from the last; names elsewhere, where
-            the defaults look for `words` or `tokens`, and `tags`, `ner_tags`, `pos_tags` or `labels`.
-        max_train_rows: train on so many rows only.
-        train_subset: which: `first`, or `random`, drawn with `seed`; a smaller one is part of a larger one.
-        num_labelled: of these rows, so many, drawn with `seed`, stay `train`; the others become `unlabelled`.
-        seed: of what the data does not fix.
+        word_column, tag_column: column numbers in a file of columns, negative from the last; elsewhere names, and the
+            defaults look for `words` or `tokens`, and `tags`, `ner_tags`, `pos_tags` or `labels`.
+        max_train_rows: train on only this many rows.
+        train_subset: `first`, or `random`, drawn with `seed`; a smaller subset is part of a larger one.
+        num_labelled: this many of these rows, drawn with `seed`, stay `train`; the others become `unlabelled`.
+        seed: for all that the data does not fix.
 
     Raises:
-        DataError: what is wrong, where, and what to do.
+        DataError: tells what is wrong, where, and what to do.
     """
     _check_options(scheme, max_train_rows, train_subset, num_labelled)
     notes: list[str] = []
@@ -129,10 +128,10 @@ def load_srl(
     num_labelled: int | None = None,
     seed: int = 0,
 ) -> TagSequenceData:
-    """Semantic roles from bracket columns (`srl.py`), in files of any suffix, or from tables with a column `predicate`;
-    arguments and errors as in [`load_tags`].
+    """Load semantic roles from bracket columns (`srl.py`), in files with any suffix, or from tables with a column
+    `predicate`; arguments and errors as for [`load_tags`].
 
-    A row is a proposition: `max_train_rows=8000, train_subset="random"` is a fixed sample of all of them.
+    A row is a proposition: `max_train_rows=8000, train_subset="random"` is a fixed sample of propositions.
     """
     _check_options(scheme, max_train_rows, train_subset, num_labelled)
     notes: list[str] = []
@@ -153,7 +152,7 @@ def _check_options(scheme: str, max_train_rows: int | None, train_subset: str, n
 
 
 def _column(value: int | str) -> int | str:
-    """A flag is text: `-1` is a number, `ner_tags` a name."""
+    """A flag's text as a column: `-1` is a number, `ner_tags` a name."""
     return int(value) if re.fullmatch(r"-?\d+", str(value)) else value
 
 
@@ -187,7 +186,7 @@ def _build(
     if num_labelled is not None:
         size = len(splits["train"]["words"])
         if num_labelled > size:
-            raise DataError(f"`num_labelled` is {num_labelled}, and {source} has {size} training rows.")
+            raise DataError(f"`num_labelled` is {num_labelled}, but {source} has {size} training rows.")
         order = np.random.default_rng(seed).permutation(size)
         unlabelled = take(splits["train"], np.sort(order[num_labelled:]))
         del unlabelled["tags"]
@@ -197,7 +196,7 @@ def _build(
     unseen = [tag for tag in label_names if tag not in seen]
     if unseen:
         words = sum(tag not in seen for rows in splits.values() for row in rows["tags"] for tag in row)
-        notes.append(f"tags that occur outside train only (kept): {few(unseen)} ({words} word{'s' * (words > 1)}).")
+        notes.append(f"tags that occur only outside train (kept): {few(unseen)} ({words} word{'s' * (words > 1)}).")
     notes += repeat_notes({split: _keys(rows) for split, rows in splits.items()})
     ids = {tag: i for i, tag in enumerate(label_names)}
     tables = {split: _dataset(rows, ids) for split, rows in splits.items() if rows["words"]}
@@ -217,7 +216,7 @@ def _build(
 
 
 def _keys(rows: Rows) -> list[tuple]:
-    """What tells the input of a row from others: its words, and its predicate."""
+    """Keys that identify the inputs of rows: words and predicate."""
     places = rows.get(PREDICATE) or [None] * len(rows["words"])
     return [(*words, place) for words, place in zip(rows["words"], places, strict=True)]
 
@@ -231,19 +230,19 @@ def _without_empty(rows: Rows, split: str, notes: list[str]) -> Rows:
 
 
 def _convert_all(splits: dict[str, Rows], scheme: str, notes: list[str]) -> str:
-    """Rewrites the tags in place; returns their scheme."""
+    """Rewrite the tags in place; return their scheme."""
     names = {tag for rows in splits.values() for row in rows["tags"] for tag in row}
     found = scheme_of(names)
     odd = sorted(name for name in names if scheme_of([name]) == "plain" and name != "O")
-    if scheme != "plain" and 0 < 2 * len(odd) < len(names):  # a typo must not turn spans into plain tags in silence
+    if scheme != "plain" and 0 < 2 * len(odd) < len(names):  # a typo must not silently turn spans into plain tags
         raise DataError(
-            f"most of the {len(names)} tags are O, B-X, I-X, ..., and these are not: {few(odd)}. "
-            f"Correct them, or take each tag for itself with --scheme plain."
+            f"most of the {len(names)} tags are O, B-X, I-X, ..., but these are not: {few(odd)}. "
+            f"Correct them, or read each tag by itself with --scheme plain."
         )
     if scheme == "plain" or found == "plain":
         if scheme not in ("auto", "plain"):
             raise DataError(
-                f"`scheme` is {scheme!r}, and the tags are plain: names without B- and I-. Use auto or plain."
+                f"`scheme` is {scheme!r}, but the tags are plain: names without B- and I-. Use auto or plain."
             )
         return "plain"
     target = found if scheme == "auto" else scheme

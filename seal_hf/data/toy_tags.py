@@ -1,10 +1,10 @@
 """The embedded tagging task: synthetic sentences whose tags depend on each other more than on their words. Nothing is
 downloaded.
 
-Spans of three types (X, Y, Z; BIO tags) stand between outside words. The tags are no chain of first order: the type of
-a span is mostly the one that follows, in the circle X, Y, Z, the type of the span before it, and a span of X has two
-words, of Y one to three, of Z three or four, mostly. A word (`w0` .. `w39`) comes in 60 % of the cases from ten words
-that belong to its type (or to the outside), else from all forty. So a word says little, and its neighbours say much.
+Spans of three types (X, Y, Z; BIO tags) lie between outside words. The tags are not a first-order chain. The type of a
+span mostly follows that of the previous span in the circle X, Y, Z. A span of X mostly has two words, of Y one to
+three, of Z three or four. A word (`w0` .. `w39`) comes in 60 % of cases from the ten words of its type (or of the
+outside), else from all forty. So a word tells little, and its neighbours tell much.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .common import Origins
 
 TYPES = "XYZ"
 WORDS = 40
-OWN = 0.6  # share of words from those of the type
+OWN = 0.6  # share of words drawn from those of the type
 SIZES = {"train": 400, "validation": 150, "test": 300}
 LENGTHS = {0: (0.0, 0.9, 0.1, 0.0), 1: (0.4, 0.3, 0.3, 0.0), 2: (0.0, 0.1, 0.5, 0.4)}  # of a span: P(1 .. 4 words)
 NEXT = 0.8  # probability that the next span is of the next type in the circle; the two others share the rest

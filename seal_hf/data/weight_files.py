@@ -25,8 +25,8 @@ def weights_of(given: Any, names: Sequence[str], argument: str) -> list[float]:
         L numbers, at least 0.
 
     Raises:
-        DataError: no such file, or one that is not of this form; names that are unknown, missing or there twice; a
-            weight that is no finite number of at least 0.
+        DataError: the file does not exist or has another format; names are unknown, missing or repeated; a weight is
+            not a finite number >= 0.
     """
     place = f"`{argument}`"
     if isinstance(given, str):
@@ -36,14 +36,14 @@ def weights_of(given: Any, names: Sequence[str], argument: str) -> list[float]:
         by_name = {str(name): value for name, value in given.items()}
         given = [by_name[name] for name in names]
     if len(given) != len(names):
-        raise DataError(f"{place} has {len(given)} weights, and there are {len(names)} labels. Give one for each.")
+        raise DataError(f"{place} has {len(given)} weights, but there are {len(names)} labels. Give one for each.")
     return [_weight(value, f"{place}, label {name!r}") for name, value in zip(names, given, strict=True)]
 
 
 def _check_names(found: Sequence[str], names: Sequence[str], place: str) -> None:
     for what, wrong in (
         ("unknown labels", [name for name in found if name not in set(names)]),
-        ("no weight of the labels", [name for name in names if name not in set(found)]),
+        ("no weight for the labels", [name for name in names if name not in set(found)]),
     ):
         if wrong:
             shown = ", ".join(wrong[:5]) + (f" and {len(wrong) - 5} more" if len(wrong) > 5 else "")
@@ -61,17 +61,17 @@ def _weight(value: Any, place: str) -> float:
 
 
 def _read(path: Path, argument: str) -> dict[str, Any]:
-    """Name -> weight, as the file has it."""
+    """Name -> raw weight in the file."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
-            f"`{argument}` is {str(path)!r}, which is no readable file. Give a JSON or csv file of label name and "
-            "weight; `pos_weight` and `class_weight` may be 'balanced' or 'sqrt', too."
+            f"`{argument}` is {str(path)!r}, which is not a readable file. Give a JSON or csv file of label name and "
+            "weight; `pos_weight` and `class_weight` may also be 'balanced' or 'sqrt'."
         ) from error
     if path.suffix == ".json":
         try:
-            pairs = json.loads(text, object_pairs_hook=list)  # which keeps a name that is there twice
+            pairs = json.loads(text, object_pairs_hook=list)  # this keeps repeated names
         except ValueError as error:
             raise DataError(f"`{argument}` {path}: not readable as JSON: {error}") from error
         if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):
@@ -87,7 +87,7 @@ def _read(path: Path, argument: str) -> dict[str, Any]:
     names = [name for name, _ in pairs]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise DataError(f"`{argument}` {path}: label {twice!r} is there twice. Keep one.")
+        raise DataError(f"`{argument}` {path}: label {twice!r} occurs twice. Keep one.")
     return dict(pairs)
 
 

@@ -1,4 +1,4 @@
-"""What a run leaves for people: predictions, result files, the closing table, pictures, the model card."""
+"""The reports of a run: predictions, result files, the closing table, pictures, the model card."""
 
 from .card_facts import run_card
 from .common import close_run, remove_results, results_table, write_results

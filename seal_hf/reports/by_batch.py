@@ -1,4 +1,4 @@
-"""Figures of label sets under several decoders, of splits whose probabilities are too many to keep."""
+"""Figures of label sets under several decoders, for splits with too many probabilities to keep."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..training.evaluation import give_by_batch
 
 
 class DecoderFigures:
-    """As [`score_decoders`] of one split, a batch at a time, for the decoders `fixed` and `threshold`.
+    """The figures of [`score_decoders`] for one split, a batch at a time, with the decoders `fixed` and `threshold`.
 
     Args:
         decisions: fitted on validation.
@@ -27,7 +27,7 @@ class DecoderFigures:
         self.figures: dict[str, float] = {}
 
     def __call__(self, eval_prediction: Any, compute_result: bool = True) -> dict[str, float]:
-        """Take a batch, as [`MultiLabelByBatch`] does; after the last one, `figures` are those of all."""
+        """Add a batch, as [`MultiLabelByBatch`] does; after the last one, `figures` cover all batches."""
         p, gold = scored_rows(eval_prediction)
         self._at_half.add(p, gold)
         for name, decided in self.decisions.decide_by(p, self._sets).items():
@@ -50,7 +50,7 @@ def evaluate_by_batch(trainer: Any, splits: dict[str, Any], keys: dict[str, str]
 
     Args:
         splits: data sets by name, `eval` first.
-        keys: as of [`DecoderFigures`].
+        keys: as for [`DecoderFigures`].
     """
     decisions = fit_threshold(trainer, splits["eval"], getattr(trainer.args, "decoder", None))
     store(trainer, decisions)

@@ -1,4 +1,4 @@
-"""What a card says of decisions: how the stored decoder decides, and the code that applies it."""
+"""A card's section on decisions: how the stored decoder decides, and code that applies it."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from ..spaces.tags import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, VITERBI
 from .card_kinds import CardKind
 from .common import predict_command
 
-BEST_SET = "The label set of the highest expected example F1 is decided"
-BEST_CLOSED_SET = f"{BEST_SET}, of those that hold with a label all its ancestors"
+BEST_SET = "It decides the label set with the highest expected example F1"
+BEST_CLOSED_SET = f"{BEST_SET} among the sets that contain all ancestors of their labels"
 DECIDES = {
-    "thresholds": "Each label has a threshold of its own, which stands in the table of labels.",
+    "thresholds": "Each label has its own threshold, see the table of labels.",
     "expected_f1": f"{BEST_SET}.",
     CLOSED: f"{BEST_CLOSED_SET}.",
-    INDEPENDENT: "Each word has the tag that is likeliest for it alone.",
-    CONSTRAINED: "A sentence has its likeliest sequence of tags within the tags' scheme.",
-    VITERBI: "A sentence has the best sequence of tags of the CRF.",
-    CONSTRAINED_VITERBI: "A sentence has the best sequence of tags of the CRF within the tags' scheme.",
+    INDEPENDENT: "Each word gets its own likeliest tag.",
+    CONSTRAINED: "A sentence gets its likeliest sequence of tags within the tags' scheme.",
+    VITERBI: "A sentence gets the CRF's best sequence of tags.",
+    CONSTRAINED_VITERBI: "A sentence gets the CRF's best sequence of tags within the tags' scheme.",
 }
-WITH_ANCESTORS = "Where that gives no label, the likeliest one is decided, with its ancestors."
+WITH_ANCESTORS = "If that gives no label, it decides the likeliest one and its ancestors."
 NEVER = {
-    "thresholds": "Where that gives no label, the one nearest to its threshold is decided.",
+    "thresholds": "If that gives no label, it decides the one nearest to its threshold.",
     CLOSED: WITH_ANCESTORS,
     CALIBRATED_CLOSED: WITH_ANCESTORS,
-    "": "Where that gives no label, the likeliest one is decided.",
+    "": "If that gives no label, it decides the likeliest one.",
 }
 CALIBRATED = {"calibrated_f1": BEST_SET, CALIBRATED_CLOSED: BEST_CLOSED_SET}
 CROSS_FITTED = """\
-Five-fold cross-fitting on the validation rows chose it, as the simplest within one standard error of the best: each
-fold was decided with numbers that were fitted on the other folds."""
+Five-fold cross-fitting on the validation rows chose it, as the simplest within one standard error of the best: numbers
+fitted on the other folds decided each fold."""
 REFITTED = "Its numbers were then fitted on all validation rows."
 CHOSEN = "It was chosen on the validation rows, as the simplest within one standard error of the best."
 A_TEXT = {name: '"a text to label"' for name in ("piped", "given")} | {"tokenized": '["a text to label"]'}
@@ -44,22 +44,22 @@ A_PAIR = {
     "tokenized": '["a text"], ["the other one"]',
 }
 FOLDED = """\
-The classifier's bias holds the decision `{}` that was fitted on the validation rows. So any pipeline that cuts at 0.5
-decides as validation chose. The scores are shifted by that, and are not the probabilities as trained."""
+The classifier's bias holds the decision `{}`, fitted on the validation rows. Any pipeline that cuts at 0.5 therefore
+decides as validation chose. This shifts the scores: they are not the trained probabilities."""
 
 
 def decisions_section(
     kind: CardKind, decisions: Mapping[str, Any], figures: Mapping[str, float], *, chosen: bool = True
 ) -> str:
-    """The section that says how the stored decoder decides.
+    """The section on how the stored decoder decides.
 
     Args:
         decisions: as `config.decisions`.
         figures: `{split}_{figure}`.
-        chosen: whether validation chose the decoder; False: the user did.
+        chosen: True if validation chose the decoder, False if the user did.
 
     Raises:
-        ValueError: a decoder that the numbers are not for.
+        ValueError: the decisions lack the decoder's numbers.
     """
     stored = kind.decisions.of_saved(decisions)
     name = stored.named()
@@ -83,13 +83,13 @@ def usage_section(
     columns: Sequence[str] = (),
     pairs: bool = False,
 ) -> str:
-    """Code that applies the stored decoder, and the command that does.
+    """Code and a command that apply the stored decoder.
 
     Args:
         base: the checkpoint that an adapter belongs to.
-        max_length: where texts were cut in training, in tokens.
-        columns: what sentences need beside their words.
-        pairs: whether a row has two texts.
+        max_length: length in tokens at which training cut texts.
+        columns: columns that sentences need beside their words.
+        pairs: True if a row has two texts.
     """
     decoder = kind.decisions.of_saved(decisions).named()
     snippet = kind.seal if columns else kind.plain.get(decoder, kind.seal)
@@ -107,23 +107,23 @@ def usage_section(
     command = predict_command(" ".join(model_name.split()), source, target)
     said = f"\n{kind.plainly}\n" if kind.plainly and snippet == kind.seal else ""
     if columns and not kind.is_ours:
-        said = f"\nA plain `transformers` pipeline does not read {_listed([f'`{name}`' for name in columns])}.\n"
+        said = f"\nA plain `transformers` pipeline cannot read {_listed([f'`{name}`' for name in columns])}.\n"
     return f"```python\n{code}```\n{said}\nOr, with `seal_hf`, from a shell:\n\n```bash\n{command}\n```\n"
 
 
 def has_numbers(decoder: str) -> bool:
-    """Whether validation rows gave a decoder its numbers."""
+    """True if a decoder has numbers that were fitted on validation rows."""
     return decoder.removesuffix(NEVER_EMPTY) in (THRESHOLD, "thresholds", *CALIBRATED)
 
 
 def number(value: float) -> str:
-    """A number as short as it can be written without another value."""
+    """The shortest text of a number that keeps its value."""
     short = f"{value:g}"
     return short if math.isclose(float(short), value, rel_tol=1e-9) else repr(float(value))
 
 
 def _is_folded(decisions: Mapping[str, Any]) -> bool:
-    """True if a bias holds the decision; at 0.5 there is nothing to hold."""
+    """True if a bias holds the decision; a cut at 0.5 needs no bias."""
     return decisions.get("folded", FIXED) not in ("", FIXED)
 
 
@@ -132,9 +132,9 @@ def _in_words(kind: CardKind, name: str, decisions: Mapping[str, Any]) -> str:
     plain = name.removesuffix(NEVER_EMPTY)
     if plain in (FIXED, THRESHOLD):
         tuned = plain == THRESHOLD
-        threshold = f"**{number(decisions['threshold'])}**, which was tuned on validation" if tuned else "0.5"
+        threshold = f"**{number(decisions['threshold'])}**, tuned on validation" if tuned else "0.5"
         begin = "A pixel is foreground" if kind.decisions is MaskDecisions else "A label is decided"
-        said = f"{begin} where its probability is at least {threshold}."
+        said = f"{begin} if its probability is at least {threshold}."
     elif plain in CALIBRATED:
         scale, shift = (float(f"{decisions['calibration'][key]:.4g}") for key in ("scale", "shift"))
         formula = f"σ({scale:g} · logit(p) {'-+'[shift >= 0]} {abs(shift):g})"
@@ -152,16 +152,16 @@ def _chosen(kind: CardKind, name: str) -> str:
 
 
 def _others(kind: CardKind, names: Sequence[str]) -> str:
-    """The other decoders that are stored."""
+    """The other stored decoders."""
     if not names:
         return ""
     file = "config.json" if kind.library_name == "transformers" else "seal_decisions.json"
-    takes = f"`--decoder {names[0]}` takes it" if len(names) == 1 else "`--decoder NAME` takes one of them"
+    takes = f"`--decoder {names[0]}` selects it" if len(names) == 1 else "`--decoder NAME` selects one of them"
     return f"`{file}` also holds {_listed([f'`{name}`' for name in names])}: {takes}."
 
 
 def _figure(kind: CardKind, decoder: str, figures: Mapping[str, float]) -> str:
-    """The figure that the stored decoder has, on validation and test; empty if it was not measured."""
+    """The figure of the stored decoder on validation and test; empty if it was not measured."""
     for key in kind.decided(decoder):
         values = {"validation": figures.get(f"eval_{key}"), "test": figures.get(f"test_{key}")}
         shown = [f"{value:.4f} on {split}" for split, value in values.items() if value is not None]
@@ -172,7 +172,7 @@ def _figure(kind: CardKind, decoder: str, figures: Mapping[str, float]) -> str:
 
 
 def _columns(columns: Sequence[str]) -> str:
-    """The argument of `predict` that gives further columns of a sentence."""
+    """The argument of `predict` for further columns of a sentence."""
     if not columns:
         return ""
     values = {name: "[3]" if name == "predicate" else '[["?"] * len(words)]' for name in columns}

@@ -1,4 +1,4 @@
-"""What a trainer knows of the model card."""
+"""The facts of a model card that a trainer knows."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ def run_card(
     rows: Mapping[str, int] | None = None,
     **facts: Any,
 ) -> str:
-    """The card of a trainer's model as it is now: what the trainer knows, and what only its user knows.
+    """The card of a trainer's current model, from what the trainer knows and what only its user knows.
 
     Args:
         trainer: a [`SealTrainer`].
         metrics: as `evaluate_multilabel` returns; default: the last evaluation of these weights, if any.
-        dataset, finetuned_from, model_name: as `Trainer.create_model_card` takes them. The repo's id, where there is
-            one, wins over `model_name`: the snippet loads it.
-        rows: so many of each split, by its name (`eval` is validation), beside those of the trainer's data sets.
-        facts: the same for `language`, `license` (default: that of the arguments), `tags`, `dataset_tags`; its others
-            are known here and not read.
+        dataset, finetuned_from, model_name: as for `Trainer.create_model_card`. A repo's id replaces `model_name`,
+            since the snippet loads it.
+        rows: split (`eval` is validation) -> number of rows, beside the trainer's data sets.
+        facts: further arguments of `Trainer.create_model_card`: `language`, `license` (default: that of the arguments),
+            `tags`, `dataset_tags`; others are ignored, since the trainer knows them.
     """
     args, model = trainer.args, trainer.accelerator.unwrap_model(trainer.model)
     dataset = dataset or facts.get("dataset_tags")
@@ -83,7 +83,7 @@ def run_card(
 
 
 def _last_evaluation(trainer: Any) -> dict[str, float]:
-    """The figures of the last evaluation of the weights as they are; empty if there was none."""
+    """The figures of the last evaluation of the current weights; empty without one."""
     args, state = trainer.args, trainer.state
     step = state.best_global_step if args.load_best_model_at_end and state.best_global_step else state.global_step
     evaluations = [entry for entry in state.log_history if "eval_loss" in entry and entry["step"] == step]
@@ -91,7 +91,7 @@ def _last_evaluation(trainer: Any) -> dict[str, float]:
 
 
 def _rows(trainer: Any) -> dict[str, int]:
-    """Rows by split, where they can be counted; of a training set that holds rows more than once, none."""
+    """Split -> number of rows, if it can be counted; without a training set that repeats rows."""
     train, validation = trainer.train_dataset, trainer.eval_dataset
     splits: dict[str, Any] = {"train": train if getattr(train, "gold_share", 1) == 1 else None}
     splits |= validation if isinstance(validation, dict) else {"validation": validation}
@@ -100,7 +100,7 @@ def _rows(trainer: Any) -> dict[str, int]:
 
 
 def _unseen_labels(rows: Any, names: Sequence[str]) -> list[str]:
-    """The labels that no training row has, where the rows are tensors; else none are known."""
+    """The labels that no training row has; empty (unknown) unless the rows are tensors."""
     if not isinstance(rows, TensorRows):
         return []
     if "labels" in rows.ragged:
@@ -114,7 +114,7 @@ def _decisions(config: Any, space: OutputSpace, folded: bool) -> dict[str, Any] 
     """How the stored decoder decides; None if nothing is stored.
 
     Args:
-        folded: whether the saved classifier's bias holds the decision, which tags do not have.
+        folded: True if the saved classifier's bias holds the decision; never for tags.
     """
     if getattr(config, "decisions", None) is not None:
         kind: Any = DECISIONS[space.name]
@@ -127,7 +127,7 @@ def _decisions(config: Any, space: OutputSpace, folded: bool) -> dict[str, Any] 
 
 
 def _was_chosen(trainer: Any, config: Any) -> bool:
-    """Whether validation chose the decoder, among several."""
+    """True if validation chose the decoder among several."""
     if getattr(config, "decisions", None) is None or (trainer.given_decoder or trainer.args.decoder) is not None:
         return False
     is_tags = isinstance(trainer.space, TagSequenceSpace)
@@ -135,13 +135,13 @@ def _was_chosen(trainer: Any, config: Any) -> bool:
 
 
 def _columns(config: Any) -> list[str]:
-    """What sentences need beside their words: the predicate of roles, the features of a BiLSTM."""
+    """Columns that sentences need beside their words: the predicate of roles, the features of a BiLSTM."""
     marked = "predicate_marker" in (getattr(config, "inputs", None) or {}) or getattr(config, "predicate_size", 0) > 0
     return [*["predicate"] * marked, *(name for name in getattr(config, "feature_sizes", {}) if name != "case")]
 
 
 def _task_loss(trainer: Any) -> str:
-    """The name of the task loss that trains, or its class's if it has none. The task loss of masks has no class."""
+    """The name of the task loss, or of its class if it is not registered. The task loss of masks has no class."""
     kind: Any = type(getattr(trainer.space, "loss", None))
     if kind is type(None):
         return trainer.args.task_loss
@@ -150,7 +150,7 @@ def _task_loss(trainer: Any) -> str:
 
 
 def _settings(trainer: Any) -> dict[str, Any]:
-    """What the run was trained with and for how long; of the losses and the loss-net, what was read."""
+    """The settings and length of the run; for losses and loss-net, only the arguments that were read."""
     args, state, loss = trainer.args, trainer.state, getattr(trainer.space, "loss", None)
     settings = {"learning_rate": args.learning_rate, "lr_scheduler_type": args.lr_scheduler_type}
     settings |= {"warmup_steps": args.get_warmup_steps(state.max_steps)} if state.global_step else {}
@@ -172,11 +172,11 @@ def _settings(trainer: Any) -> dict[str, Any]:
         settings |= {name: getattr(args, name) for name in sorted(ENERGY_LOSSES[args.energy_loss].read(args))}
         if args.loss_net_steps:
             settings["loss_net_learning_rate"] = args.loss_net_learning_rate
-    return {name: getattr(value, "value", value) for name, value in settings.items()}  # of enumerations
+    return {name: getattr(value, "value", value) for name, value in settings.items()}  # enumerations by value
 
 
 def _versions(model: PreTrainedModel) -> dict[str, str]:
-    """The packages that trained it, and their versions."""
+    """Versions of the packages that trained the model."""
     library = library_of(model)
     found = {}
     for name in (*PACKAGES, *([library.mode] if library is not None else [])):

@@ -1,9 +1,9 @@
-"""What a card says of one kind of output and of saved model: names for the Hub, figures, snippets to use it.
+"""Parts of a card for each kind of output and saved model: names for the Hub, figures, code snippets.
 
-In a snippet `$name` is the repository and `$base` the checkpoint that the model began from, as Python strings.
-`$num_labels` and `$threshold` are numbers. `$cut` and `$columns` are further arguments behind a comma, of a tokenizer
-and of `predict`, or empty. `$piped`, `$tokenized` and `$given` are a text, or a pair, as a pipeline, a tokenizer and
-`predict` take it.
+In a snippet, `$name` is the repository and `$base` the checkpoint that the model began from, as Python strings.
+`$num_labels` and `$threshold` are numbers. `$cut` and `$columns` are further arguments of a tokenizer and of `predict`,
+after a comma, or empty. `$piped`, `$tokenized` and `$given` are a text, or a pair, as input of a pipeline, a tokenizer
+and `predict`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ labels = [model.config.id2label[i] for i, decided in enumerate(decisions[0].toli
 TOKENS = """\
 from transformers import pipeline
 
-tag = pipeline("token-classification", $name, aggregation_strategy="first")  # a word has the tag of its first token
+tag = pipeline("token-classification", $name, aggregation_strategy="first")  # a word gets its first token's tag
 spans = tag("a sentence to tag")
 """
 TOKENS_PEFT = """\
@@ -110,13 +110,13 @@ from seal_hf import SealForTokenClassification
 
 model = SealForTokenClassification.from_pretrained($name, with_loss_net=False)
 words = "a sentence to tag".split()
-probabilities, tags = model.predict([words]$columns)  # of each sentence: (words, tags), and a tag for each word
+probabilities, tags = model.predict([words]$columns)  # for each sentence: (words, tags), and a tag for each word
 """
 IMAGES = """\
 from transformers import pipeline
 
 segment = pipeline("image-segmentation", $name)
-masks = {part["label"]: part["mask"] for part in segment("image.png")}  # PIL images: 255 where a pixel has the label
+masks = {part["label"]: part["mask"] for part in segment("image.png")}  # PIL images: 255 for pixels with the label
 """
 IMAGES_FCN = "import seal_hf  # registers the FCN with the Auto classes\n" + IMAGES
 SEAL_IMAGES = """\
@@ -124,7 +124,7 @@ from seal_hf import SealForSegmentation
 
 model = SealForSegmentation.from_pretrained($name, with_loss_net=False)
 probabilities, masks = model.predict(["image.png"])
-mask = masks[0]  # (height, width): 1 where a pixel has label 1 of the table below
+mask = masks[0]  # (height, width): 1 for pixels with label 1 of the table below
 """
 
 
@@ -145,18 +145,18 @@ class CardKind(NamedTuple):
     """What differs between cards.
 
     Attributes:
-        plain: decoder -> Python that loads the model without `seal_hf`, if it can, and decides so.
-        seal: Python that decides by any stored decoder, with `seal_hf`.
-        plainly: what other code does in place of the decoders that `plain` lacks; "" if no other code loads the net.
+        plain: decoder -> Python code that applies it, without `seal_hf` if possible.
+        seal: Python code that applies any stored decoder with `seal_hf`.
+        plainly: what other code does if `plain` lacks the decoder; "" if no other code loads the net.
         pipeline_tag, library_name: as the Hub knows them.
         task: what the model does, in words.
-        figures: key of a figure, without its split -> what a reader calls it.
-        decided: stored decoder -> keys of its figures, the one it is chosen by first.
-        baselines: the figures that are of no model: in the card, and not among the model's results on the Hub.
-        decisions: how `config.decisions` is read.
-        unit: what a row of the data is.
-        files: input and output of `seal-hf predict`, for example.
-        is_ours: whether the architecture is one of `seal_hf`.
+        figures: key of a figure, without its split -> its name for readers.
+        decided: stored decoder -> keys of its figures; the first is the one that chooses it.
+        baselines: figures that do not measure the model: the card has them, the model's results on the Hub do not.
+        decisions: class that reads `config.decisions`.
+        unit: the name of a data row.
+        files: example input and output of `seal-hf predict`.
+        is_ours: True if the architecture is one of `seal_hf`.
     """
 
     plain: Mapping[str, str]
@@ -174,14 +174,14 @@ class CardKind(NamedTuple):
     is_ours: bool = False
 
     def ordered_figures(self, decoder: str) -> dict[str, str]:
-        """`figures`, those of the stored decoder first."""
+        """`figures`, with those of the stored decoder first."""
         first = {key: self.figures[key] for key in self.decided(decoder) if key in self.figures}
         return first | dict(self.figures)
 
 
 TAGS: dict[str, Any] = {
     "seal": SEAL_WORDS,
-    "plainly": "Without `seal_hf`, each token has the tag that is likeliest for it alone.",
+    "plainly": "Without `seal_hf`, each token gets its own likeliest tag.",
     "pipeline_tag": "token-classification",
     "task": "token classification",
     "figures": TAG_FIGURES,
@@ -192,7 +192,7 @@ TAGS: dict[str, Any] = {
 }
 MASKS: dict[str, Any] = {
     "seal": SEAL_IMAGES,
-    "plainly": "A `transformers` pipeline gives each pixel its likelier class, which is a threshold of 0.5.",
+    "plainly": "A `transformers` pipeline gives each pixel its likelier class: a threshold of 0.5.",
     "pipeline_tag": "image-segmentation",
     "task": "binary image segmentation",
     "figures": MASK_FIGURES,

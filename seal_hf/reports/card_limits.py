@@ -1,4 +1,4 @@
-"""What a card says of the limits of a task-net, from what is known of its training."""
+"""A card's section on the limits of a task-net, from facts of its training."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ def limits_section(
     with_loss_net: bool,
     crf: bool,
 ) -> str:
-    """A list of facts; empty if there is none. Arguments as of `model_card`, names escaped."""
+    """A list of facts, or "" without any. Arguments as for `model_card`, names escaped."""
     lines = []
     if "train" in rows:
         source = "" if dataset is None else f" of {dataset}"
-        lines.append(f"It was trained on {rows['train']:,} rows{source}. How it does on other data was not measured.")
+        lines.append(f"It was trained on {rows['train']:,} rows{source}. Its quality on other data was not measured.")
     if inputs.get("max_length"):
-        lines.append(f"In training, a {kind.unit} was cut at {inputs['max_length']} tokens.")
+        lines.append(f"Training cut each {kind.unit} at {inputs['max_length']} tokens.")
     if unseen_labels:
         shown = ", ".join(unseen_labels[:SHOWN_LABELS]) + (", ..." if len(unseen_labels) > SHOWN_LABELS else "")
         lines.append(f"Labels without a training row: {len(unseen_labels)} of {num_labels} ({shown}).")
     if tuned := [*["decisions"] * _are_tuned(decisions, chosen), *["epoch"] * best_epoch]:
         verb = "depends" if tuned == ["epoch"] else "depend"
-        lines.append(f"The {' and the '.join(tuned)} {verb} on the validation rows, whose figures are optimistic.")
+        lines.append(f"The {' and the '.join(tuned)} {verb} on the validation rows: their figures are optimistic.")
     if kind.is_ours:
-        lines.append("The architecture is one of `seal_hf`. `transformers` alone does not load it.")
+        lines.append("The architecture is one of `seal_hf`. `transformers` alone cannot load it.")
     elif crf:
-        lines.append("Only `seal_hf` decodes by the CRF. A plain pipeline leaves it out.")
+        lines.append("Only `seal_hf` decodes by the CRF. A plain pipeline ignores it.")
     elif decisions and decisions["decoder"] not in kind.plain:
         lines.append(f"The decoder `{decisions['decoder']}` needs `seal_hf`.")
     if with_loss_net:
@@ -50,5 +50,5 @@ def limits_section(
 
 
 def _are_tuned(decisions: Mapping[str, Any], chosen: bool) -> bool:
-    """Whether validation rows had a say: they chose the decoder, or gave it its numbers."""
+    """True if validation rows chose the decoder or its numbers."""
     return bool(decisions) and (chosen or has_numbers(decisions.get("folded") or decisions["decoder"]))

@@ -1,4 +1,4 @@
-"""Where a task-net began: the id on the Hub behind a local folder, a cached snapshot, or a folder trained from one."""
+"""The origin of a task-net: the Hub id behind a local folder, a cached snapshot, or a folder trained from one."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ CHECKPOINT = re.compile(r"checkpoint-\d+")
 
 
 class Origin(NamedTuple):
-    """What a task-net began from.
+    """The checkpoint that a task-net began from.
 
     Attributes:
         name: an id on the Hub, or the last part of a local path.
-        hub_id: that id; of a local folder the one that the folder says it was trained from; None: not known.
+        hub_id: that id; for a local folder, the id it was trained from by its own account; None if unknown.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Origin(NamedTuple):
 
 
 def origin_of(name: str | Path | None) -> Origin | None:
-    """What is known of a checkpoint by its name or path, without a request to the Hub."""
+    """The origin of a checkpoint by its name or path, without a request to the Hub."""
     place, first, seen = str(name or ""), "", set()
     while place and place not in seen:
         seen.add(place)
@@ -41,17 +41,17 @@ def origin_of(name: str | Path | None) -> Origin | None:
 
 
 def is_local(name: str) -> bool:
-    """True of a path rather than an id or a plain name."""
+    """True for a path, False for an id or a plain name."""
     return Path(name).is_absolute() or name.startswith((".", "~")) or "\\" in name or Path(name).exists()
 
 
 def is_hub_id(name: str) -> bool:
-    """True of `owner/name`."""
+    """True for `owner/name`."""
     return HUB_ID.fullmatch(name) is not None
 
 
 def last_part(path: str) -> str:
-    """The last part of a path, which is all of it that others need to see."""
+    """The last part of a path: others need not see the rest."""
     return re.split(r"[/\\]", path.rstrip("/\\"))[-1] if not Path(path).exists() else Path(path).resolve().name
 
 
@@ -62,14 +62,14 @@ def _hub_id(name: str) -> str | None:
         return None
     if is_hub_id(name):
         return name
-    try:  # `gpt2` has no owner; that it is no plain name shows in the cache
+    try:  # an id without owner, such as `gpt2`, is known by the cache
         return name if isinstance(try_to_load_from_cache(name, "config.json"), str) else None
     except HFValidationError:
         return None
 
 
 def _trained_from(folder: Path) -> str:
-    """What a folder says that it was trained from: its card, an adapter's configuration, or a model's; else ""."""
+    """The base that a folder names in its card, or its adapter's or model's configuration; else ""."""
     for found in (
         _card(folder).get("base_model"),
         _json(folder / "adapter_config.json").get("base_model_name_or_path"),

@@ -13,10 +13,10 @@ class Paper(NamedTuple):
 
     Attributes:
         says: what a run takes from the paper.
-        title, authors, year, url: of the paper.
+        title, authors, year, url: the paper's.
         key: of its BibTeX entry.
         venue: BibTeX field and its value.
-        energy_losses: those that are the paper's; empty: all.
+        energy_losses: the paper's energy losses; empty: all.
     """
 
     says: str
@@ -67,7 +67,7 @@ IMPLICIT_TRAINING = Paper(
 
 
 def papers_section(energy_loss: str, hyperparameters: Mapping[str, Any]) -> str:
-    """The papers of a run, with BibTeX entries; empty for cross-entropy, which is of none of them."""
+    """The papers of a run, with BibTeX entries; empty for cross-entropy."""
     papers = papers_of(energy_loss, hyperparameters)
     if not papers:
         return ""
@@ -77,7 +77,7 @@ def papers_section(energy_loss: str, hyperparameters: Mapping[str, Any]) -> str:
 
 
 def papers_of(energy_loss: str, hyperparameters: Mapping[str, Any]) -> list[Paper]:
-    """The papers whose methods a run used; of cross-entropy none."""
+    """The papers whose methods a run used; none for cross-entropy."""
     if energy_loss == CROSS_ENTROPY:
         return []
     implicit = hyperparameters.get("hypergradient", "none") != "none"

@@ -1,4 +1,4 @@
-"""What all kinds of results share: the Trainer's result files, a table for the terminal."""
+"""Shared parts of reports: the Trainer's result files, a table for the terminal."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 from transformers import Trainer
 
-UNASKED = "trainer_output"  # the folder of a Trainer that is given none
+UNASKED = "trainer_output"  # the Trainer's default output folder
 
 
 def remove_results(trainer: Trainer) -> None:
-    """Deletes the results, predictions and report that an earlier run left in the output folder, on which others would
-    be merged; those of this run's training stay."""
+    """Delete the results, predictions and report of an earlier run in the output folder, else new results would be
+    merged into them. The results of this run's training stay."""
     if not trainer.is_world_process_zero():
         return
     folder = Path(str(trainer.args.output_dir))
@@ -29,11 +29,11 @@ def remove_results(trainer: Trainer) -> None:
 
 
 def write_results(trainer: Trainer, metrics: Mapping[str, float], splits: Iterable[str] = ("eval", "test")) -> None:
-    """Write `eval_results.json` and so on, each with the figures of its split, `{split}_{figure}`, and the threshold,
-    if there is one, and merge them into `all_results.json`: the Trainer's own files, in its output folder, written by
-    the main process only."""
+    """Write `eval_results.json` and so on, each with the figures of its split, `{split}_{figure}`, and a threshold, if
+    any, and merge them into `all_results.json`. These are the Trainer's own files in its output folder; only the main
+    process writes them."""
     remove_results(trainer)
-    splits = sorted(splits, key=len)  # of `test` and `test_b`, a key of `test_b` is of the longer one
+    splits = sorted(splits, key=len)  # a key `test_b_f1` belongs to `test_b`, not `test`
     of = {key: split for split in splits for key in metrics if key.startswith(f"{split}_")}
     shared = {"threshold": metrics["threshold"]} if "threshold" in metrics else {}
     for split in dict.fromkeys(of.values()):
@@ -48,17 +48,17 @@ def close_run(
     splits: Iterable[str] = ("eval", "test"),
     files: tuple[str, str] | None = None,
 ) -> dict[str, float]:
-    """What every program does with a run that is evaluated: save the nets, write results and the card, report, say how
-    to predict, push where the arguments say so. The figures are known to the card that a save pushes, too. An energy
+    """Close an evaluated run, as every program does: save the nets, write results and the card, print the report and
+    the command to predict, push if the arguments ask for it. The card that a save pushes has the figures too. An energy
     network (`card_facts` None) gets no card.
 
     Args:
-        trainer: a [`SealTrainer`], or one of an energy network.
+        trainer: a [`SealTrainer`], or the trainer of an energy network.
         metrics: the figures, `{split}_{figure}`.
-        report: writes predictions into the output folder and gives the table that is printed; for the main process.
-        card_facts: of [`SealTrainer.card_facts`], beside the figures.
-        splits: that the figures are of.
-        files: input and output of the command that predicts with what was saved; None: nothing is said of it.
+        report: writes predictions into the output folder and returns the table to print; called in the main process.
+        card_facts: entries of [`SealTrainer.card_facts`] beside the figures.
+        splits: the splits of the figures.
+        files: input and output in the printed command to predict; None: no command is printed.
 
     Returns:
         `metrics`.
@@ -85,21 +85,21 @@ def predict_command(model: str | Path, read: str, written: str) -> str:
 
 
 def chosen_line(decoder: str, folded: bool = False) -> str:
-    """What the mark in a closing table means; of a folded export, its bias holds that decision alone."""
+    """The meaning of the mark in a closing table. The bias of a folded export holds only this decision."""
     if folded:
-        return f"* the decision that the bias of the saved classifier holds: {decoder}"
-    return f"* the decisions that are saved with the model: {decoder} (--decoder names others)"
+        return f"* the decision in the bias of the saved classifier: {decoder}"
+    return f"* the decisions saved with the model: {decoder} (--decoder selects others)"
 
 
 def row_origin(data: Any, split: str, row: int) -> dict[str, Any]:
-    """Where a row of a data set is from, as its loader says; else its number."""
+    """Where a row of a data set came from, if its loader tells; else its number."""
     origins = getattr(data, "origins", {}).get(split)
     return {"row": row} if origins is None else origins.of(row)
 
 
 def results_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """An aligned plain-text table for the terminal: a column per key, in order of first appearance; numbers to the
-    right, floats to 4 decimals, what is missing (or NaN) as `-`. No rows give an empty string."""
+    """An aligned plain-text table for the terminal: a column per key, in order of first appearance. Numbers are aligned
+    right, floats have 4 decimals, missing values and NaN are `-`. Without rows, the string is empty."""
     columns = list(dict.fromkeys(key for row in rows for key in row))
     cells = [[_cell(row.get(column)) for column in columns] for row in rows]
     widths = [max(len(line[i]) for line in [columns, *cells]) for i in range(len(columns))]

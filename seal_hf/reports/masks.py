@@ -1,4 +1,4 @@
-"""What a trained segmentation net did, for the examples: figures, a table, a picture."""
+"""Reports on a trained segmentation net: figures, a table, a picture."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ FIGURES = {
     "pixel_accuracy_tuned": "pixel accuracy at the tuned threshold",
     "mean_mask_iou": "mean IoU of the mean training mask, for every image",
 }
-BASELINES = ("mean_mask_iou",)  # of no model
+BASELINES = ("mean_mask_iou",)  # figures that do not measure the model
 
 
 def evaluate_masks(
     trainer: Trainer, splits: Mapping[str, Any], train: SegmentationSplit | None = None
 ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-    """Predict each split, fit the decisions on `eval`, score all at 0.5 and at the tuned threshold.
+    """Predict each split, fit the decisions on `eval`, and score all splits at 0.5 and at the tuned threshold.
 
     The decisions are also stored in the task-net's config.
 
     Args:
-        trainer: a [`SealTrainer`] of masks, or a [`MaskEnergyTrainer`].
-        splits: rows by name; `eval` is among them.
-        train: the [`SegmentationSplit`] trained on, for a baseline that reads no image, [`constant_mask`].
+        trainer: a [`SealTrainer`] for masks, or a [`MaskEnergyTrainer`].
+        splits: rows by name, with `eval`.
+        train: the training split, for a baseline that reads no image, [`constant_mask`].
 
     Returns:
         metrics: `{split}_mean_iou`, `{split}_pixel_accuracy`, both also with `_tuned`, in [0, 1], and `threshold`;
-            with `train`, `{split}_mean_mask_iou`, that of its mean mask.
+            with `train`, `{split}_mean_mask_iou` of its mean mask.
         probabilities: (N, H, W) of each split.
     """
     probabilities, labels = {}, {}
@@ -67,17 +67,17 @@ def evaluate_masks(
 
 
 def constant_mask(split: SegmentationSplit) -> np.ndarray:
-    """The mean mask of a split, thresholded where its own mean IoU with these masks is best: (H, W) of 0 and 1. What a
-    net predicts that has learned where things are and nothing of the images: a figure to be above."""
+    """The mean mask of a split, cut at the threshold with the best mean IoU on this split: (H, W) of 0 and 1. A net
+    that learned only where objects are, and nothing about images, would predict it: a baseline to beat."""
     counted = (split.masks != IGNORE).sum(0)
-    mean = (split.masks == 1).sum(0) / np.maximum(counted, 1)  # 0 where no pixel counts
+    mean = (split.masks == 1).sum(0) / np.maximum(counted, 1)  # 0 if all masks ignore the pixel
     threshold, _ = tune_mask_threshold(np.broadcast_to(mean, split.masks.shape), split.masks)
     return (mean >= threshold).astype(np.uint8)
 
 
 def mask_table(metrics: Mapping[str, float], decisions: MaskDecisions | None = None, folded: bool = False) -> str:
-    """The table an example ends with: a line per figure, validation and test side by side, and the threshold; with
-    `decisions`, the decoder that is saved is marked, perhaps `folded` into the bias."""
+    """The closing table: a line per figure, validation and test side by side, and the threshold. With `decisions`, the
+    saved decoder is marked, `folded` into the bias or not."""
     chosen = None if decisions is None else {FIXED: "mean_iou", THRESHOLD: "mean_iou_tuned"}[decisions.decoder]
     rows = [
         {
@@ -100,13 +100,13 @@ def close_masks(
     *,
     picture: int = 0,
 ) -> dict[str, float]:
-    """What every segmentation program does after training: evaluate, save, write results, the card and the files of
-    [`write_masks`], print the table, push where the arguments say so.
+    """Close a segmentation run: evaluate, save, write results, the card and the files of [`write_masks`], print the
+    table, push if the arguments ask for it.
 
     Args:
-        splits, data: as of [`evaluate_masks`] and [`write_masks`].
-        card_facts: of [`SealTrainer.card_facts`], beside the figures; None: an energy network's, which has no card.
-        picture: so many test images are drawn.
+        splits, data: as for [`evaluate_masks`] and [`write_masks`].
+        card_facts: entries of [`SealTrainer.card_facts`] beside the figures; None: an energy network, without a card.
+        picture: number of test images to draw.
 
     Returns:
         the figures of [`evaluate_masks`].
@@ -131,17 +131,17 @@ def write_masks(
     picture: int = 0,
     threshold: float = 0.5,
 ) -> None:
-    """`_predictions_SPLIT.npz`, of each split: `probabilities` (N, H, W) in half precision, `masks` (N, H, W) of 0 and
-    1, and `origins` (N,), JSON that says where each image is from. With `picture`, also `picture.png` of so many images
-    of the last split.
+    """Write `_predictions_SPLIT.npz` for each split: `probabilities` (N, H, W) in half precision, `masks` (N, H, W) of
+    0 and 1, and `origins` (N,), the source of each image as JSON. If `picture` > 0, also draw so many images of the
+    last split in `picture.png`.
 
     Args:
-        data: what [`load_masks`] gives.
-        probabilities: of `eval` and perhaps `test`, as [`evaluate_masks`] gives them.
+        data: from [`load_masks`].
+        probabilities: of `eval` and perhaps `test`, from [`evaluate_masks`].
         threshold: of the masks.
 
     Raises:
-        ValueError: a picture, but matplotlib is missing.
+        ValueError: a picture is asked for, but matplotlib is missing.
     """
     for split, values in probabilities.items():
         loaded = "validation" if split == "eval" else split
@@ -158,7 +158,7 @@ def write_masks(
 
 
 def check_picture(count: int) -> None:
-    """Raises ValueError where pictures are asked for, but matplotlib is missing."""
+    """Raises ValueError if pictures are asked for, but matplotlib is missing."""
     if count and importlib.util.find_spec("matplotlib") is None:
         raise ValueError("`picture` needs matplotlib: pip install 'seal_hf[plot]'.")
 

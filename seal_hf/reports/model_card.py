@@ -1,5 +1,5 @@
-"""The card that goes with a pushed task-net: data, loss, figures, decisions, a snippet to use it, limits, papers.
-Nothing is invented: what was not measured, or is not known, is left out."""
+"""The card of a pushed task-net: data, loss, figures, decisions, a code snippet, limits, papers. It leaves out what was
+not measured or is not known."""
 
 from __future__ import annotations
 
@@ -51,35 +51,35 @@ def model_card(
     """Markdown with YAML metadata: the README.md of a task-net.
 
     Args:
-        model_name: repo id or name, as the snippet loads it.
-        base_model: the checkpoint the task-net began from, an id or a folder (only its last part is shown);
-            None for one trained from scratch.
-        dataset: name, Hub id or folder of the data; a folder is shown by its last part only.
+        model_name: repo id or name, which the snippet loads.
+        base_model: the checkpoint that the task-net began from, an id or a folder (only its last part is shown);
+            None if it was trained from scratch.
+        dataset: name, Hub id or folder of the data (only a folder's last part is shown).
         loss: the energy loss, or "ce" for the task loss alone.
         loss_net_encoder: "separate" or "shared"; None with "ce".
         metrics: as `evaluate_multilabel`, `evaluate_tags` or `evaluate_masks` returns;
-            keys that are missing or not finite are left out.
+            missing and non-finite values are left out.
         decisions: as `config.decisions`; None leaves them out, and the snippet decides at 0.5.
         label_names: L names in the order of the logits.
-        library_snippet: one of `KINDS`: "text" (pipeline), "text_windows" (the same, and needs `seal_hf` imported),
-            "features" (the MLP, which needs `seal_hf`), or
-            "peft" and "adapters": a repo that holds an adapter alone, which needs the number of labels to be loaded;
-            of tags "tokens", "tokens_peft", "tokens_adapters", and "words" (the BiLSTM, which needs `seal_hf`); of
-            masks "images" (pipeline), and "images_fcn" (the FCN, for which the pipeline needs `seal_hf` imported).
+        library_snippet: one of `KINDS`. For label sets: "text" (pipeline), "text_windows" (pipeline, needs `seal_hf`
+            imported), "features" (the MLP, needs `seal_hf`), "peft" and "adapters" (a repo with an adapter alone, which
+            needs the number of labels to load). For tags: "tokens", "tokens_peft", "tokens_adapters", and "words" (the
+            BiLSTM, needs `seal_hf`). For masks: "images" (pipeline), and "images_fcn" (the FCN, where the pipeline
+            needs `seal_hf` imported).
         hyperparameters: shown in a table; names that end in "token" are left out.
-        rows: so many rows, by split.
+        rows: split -> number of rows.
         task_loss: the task-net's own loss, see `TASK_LOSSES` and `TAG_TASK_LOSSES`.
-        crf: whether the task-net has a CRF.
-        chosen: whether validation chose the decoder, rather than the user.
-        unseen_labels: those that no training row has.
-        inputs: as `config.inputs`; `max_length` is the tokens at which texts were cut, `pairs` says that a row has two.
-        columns: what a sentence needs beside its words.
-        versions: of packages.
-        best_epoch: whether validation chose the epoch.
-        language, license, tags: added to the metadata, as the Hub knows them.
+        crf: True if the task-net has a CRF.
+        chosen: True if validation chose the decoder, False if the user did.
+        unseen_labels: labels without a training row.
+        inputs: as `config.inputs`; `max_length`, in tokens, is where texts were cut; `pairs` means two texts per row.
+        columns: columns that a sentence needs beside its words.
+        versions: package -> version.
+        best_epoch: True if validation chose the epoch.
+        language, license, tags: added to the metadata, by the Hub's names.
 
     Raises:
-        ValueError: an unknown `library_snippet`, or a decoder that `decisions` has no numbers for.
+        ValueError: an unknown `library_snippet`, or `decisions` without their decoder's numbers.
     """
     if library_snippet not in KINDS:
         raise ValueError(f"library_snippet is {library_snippet!r}, expected one of {', '.join(KINDS)}")
@@ -145,7 +145,7 @@ def model_card(
         ),
         "papers": papers_section(loss, hyperparameters),
     }
-    # Template.substitute does not look at what it put in: a `$` in a label name stays a `$`
+    # Template.substitute does not read substituted text: a `$` in a label name stays a `$`
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(values).rstrip() + "\n"
 
 
@@ -189,7 +189,7 @@ def _metadata(
 
 
 def _base_of(origin: Origin | None, kind: CardKind) -> str | None:
-    """The base for the Hub, which refuses what is not an id. That of an adapter is the very model that it is for."""
+    """The base for the Hub, which accepts only ids. An adapter's base must be the very model that it belongs to."""
     if origin is None or (kind.library_name != "transformers" and origin.hub_id != origin.name):
         return None
     return origin.hub_id
@@ -198,11 +198,11 @@ def _base_of(origin: Origin | None, kind: CardKind) -> str | None:
 def _began_from(origin: Origin | None) -> str | None:
     if origin is None or origin.hub_id in (None, origin.name):
         return None if origin is None else origin.name
-    return f"{origin.name}, which was trained from {origin.hub_id}"
+    return f"{origin.name}, trained from {origin.hub_id}"
 
 
 def _figures(figures: Mapping[str, float], kind: CardKind, decisions: Mapping[str, Any]) -> str:
-    """The table of figures, those of the stored decoder first."""
+    """The table of figures, with those of the stored decoder first."""
     lines = []
     for key, name in kind.ordered_figures(kind.decisions.of_saved(decisions).decoder).items():
         pair = [figures.get(f"{split}_{key}") for split in ("eval", "test")]
@@ -213,7 +213,7 @@ def _figures(figures: Mapping[str, float], kind: CardKind, decisions: Mapping[st
 
 
 def _labels(label_names: Sequence[str], decisions: Mapping[str, Any]) -> str:
-    """The labels by their ids; with a column of thresholds where each label is decided by its own."""
+    """The table of ids and labels; with a column of thresholds if each label has its own."""
     by_label = decisions.get("decoder", "").startswith("thresholds")
     thresholds = [f" {number(value)} |" for value in decisions["thresholds"]] if by_label else [""] * len(label_names)
     rows = list(zip(label_names, thresholds, strict=True))
@@ -233,12 +233,12 @@ def _training(hyperparameters: Mapping[str, Any], versions: Mapping[str, str]) -
 
 
 def _table(facts: Mapping[str, Any]) -> str:
-    """The lines of a table of two columns; without those that are None."""
+    """The lines of a table with two columns, without values of None."""
     return "\n".join(f"| {_escape(name)} | {_escape(value)} |" for name, value in facts.items() if value is not None)
 
 
 def _escape(text: Any) -> str:
-    """Any value as plain text in one Markdown table cell: one line, every active character escaped."""
+    """Any value as plain text for a Markdown table cell: one line, active characters escaped."""
     return re.sub(r"([\\`*_{}\[\]<>|#~&$])", r"\\\1", " ".join(str(text).split()))
 
 

@@ -1,4 +1,4 @@
-"""What a trained model did, for the examples: figures under five decoders, predictions, files, a table."""
+"""Reports on a trained model of label sets: figures under all decoders, predictions, files, a table."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DECODER_FIGURES = {  # decoder -> key of its example F1 in the result files, wit
     CALIBRATED_CLOSED: "f1_example_closed_calibrated",
 }
 DECODER_FIGURES |= {f"{name}{NEVER_EMPTY}": f"{key}_never_empty" for name, key in DECODER_FIGURES.items()}
-# key in the result files, without its `eval_` or `test_` -> what a reader calls it
+# key in the result files, without `eval_` or `test_` -> its name for readers
 FIGURES = {
     "f1_example_decided": "example F1 of the decisions",
     "f1_micro_decided": "micro F1 of the decisions",
@@ -75,7 +75,7 @@ FIGURES = {
     "map_macro": "mean average precision over labels",
 }
 LABEL_REPORT = "label_report.json"  # of the test split, by the decisions
-PRINTED_LABELS = 40  # the most for which the report is printed
+PRINTED_LABELS = 40  # most labels for which the report is printed
 NOT_WRITTEN = (
     f"_predictions.jsonl and {LABEL_REPORT} are not written: the probabilities of all rows are too many to keep. "
     "seal-hf predict writes predictions of any number of rows."
@@ -92,22 +92,22 @@ def score_decoders(
     decisions: LabelDecisions | None = None,
     hierarchy: Hierarchy | None = None,
 ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-    """Figures under all decoders of [`LabelDecisions`], whose numbers are fitted on validation.
+    """Figures under all decoders of [`LabelDecisions`], fitted on validation.
 
     Args:
-        validation_probabilities, validation_labels: (N, L), as `multilabel_metrics` takes them.
-        test_probabilities, test_labels: (M, L), or None where there is no test split, or none with labels.
+        validation_probabilities, validation_labels: (N, L), as for `multilabel_metrics`.
+        test_probabilities, test_labels: (M, L), or None without a test split or without its labels.
         empty_score: as in `multilabel_metrics`.
-        decisions: fitted on these validation rows; default: fitted here, and no decoder is chosen.
+        decisions: fitted on these validation rows; default: fitted here, without a chosen decoder.
         hierarchy: of the labels; default: that of `decisions`, if they have one.
 
     Returns:
-        metrics: for `eval_` and, with test labels, `test_` each: the figures of `multilabel_metrics` at 0.5; those that
-            depend on the threshold with `_tuned`, at the one tuned threshold; example F1 of each decoder, by the keys
-            `DECODER_FIGURES`; with `decisions`, the figures of what they decide, with `_decided`; with a hierarchy,
-            those of `hierarchical_metrics` of the same three. All in [0, 1]. And `threshold`, the tuned one. What is
-            fitted on validation is optimistic there.
-        per_example: (M,) F1 of each test row under each decoder, keyed as in `metrics` without `test_`, for
+        metrics: with the prefix `eval_` and, with test labels, `test_`: the figures of `multilabel_metrics` at 0.5;
+            with `_tuned`, those that depend on a threshold, at the tuned one; example F1 of each decoder, by the keys
+            `DECODER_FIGURES`; with `decisions`, the figures of their decoder, with `_decided`; with a hierarchy, the
+            figures of `hierarchical_metrics` for the same three. All are in [0, 1]. `threshold` is the tuned one.
+            Figures of fitted decoders are optimistic on validation.
+        per_example: (M,) F1 of each test row under each decoder, with the keys of `metrics` without `test_`, for
             `compare.statistics.paired_bootstrap`; empty without test labels.
 
     Raises:
@@ -143,7 +143,7 @@ def score_decoders(
 def predict_multilabel(
     trainer: Trainer, eval_dataset: Any, test_dataset: Any
 ) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
-    """Probabilities and labels, (N, L) each, of `eval` and, where there is one, `test`, whose labels may be None.
+    """Probabilities and labels, (N, L) each, of `eval` and of `test`, if given. Labels of `test` may be None.
 
     Raises:
         ValueError: an empty split, or a validation split without labels.
@@ -155,12 +155,12 @@ def predict_multilabel(
         labels = None if output.label_ids is None else first_output(output.label_ids)
         predicted[split] = sigmoid(first_output(output.predictions)), labels
     if predicted["eval"][1] is None:
-        raise ValueError("the validation split has no labels, so no threshold can be tuned on it")
+        raise ValueError("the validation split has no labels: no threshold can be tuned on it")
     return predicted
 
 
 def _splits(eval_dataset: Any, test_dataset: Any) -> dict[str, Any]:
-    """Data sets by name; a ValueError for an empty one."""
+    """Data sets by name. ValueError for an empty one."""
     for name, dataset in (("validation", eval_dataset), ("test", test_dataset)):
         if dataset is not None and len(dataset) == 0:
             raise ValueError(f"the {name} split is empty: the threshold is tuned on validation and judged on test")
@@ -170,19 +170,19 @@ def _splits(eval_dataset: Any, test_dataset: Any) -> dict[str, Any]:
 def evaluate_multilabel(
     trainer: Trainer, eval_dataset: Any, test_dataset: Any
 ) -> tuple[dict[str, float], np.ndarray | None, np.ndarray | None]:
-    """Predict validation and test, fit the decisions on validation, score both under every decoder. Of splits with too
-    many probabilities to keep, these are `fixed` and `threshold`, and no probabilities are returned.
+    """Predict validation and test, fit the decisions on validation, and score both under every decoder. If a split has
+    too many probabilities to keep, the decoders are `fixed` and `threshold`, and no probabilities are returned.
 
-    The decisions are also stored in the task-net's config: call `trainer.save_model()` afterwards to have them on disk.
-    Every process gets the same answer.
+    The decisions are also stored in the task-net's config; call `trainer.save_model()` afterwards to write them. Every
+    process gets the same result.
 
     Args:
-        trainer: its model's first output is logits (N, L). `args.decoder`, if it has one, names the decoder.
+        trainer: its model's first output is logits (N, L). `args.decoder`, if set, names the decoder.
         eval_dataset: the validation split, with labels (N, L).
-        test_dataset: the test split; without labels it is predicted and not scored; None where there is none.
+        test_dataset: the test split, or None; without labels it is predicted but not scored.
 
     Returns:
-        metrics: as `score_decoders` gives them.
+        metrics: as `score_decoders` returns.
         probabilities: (N, L) of the test split, or None.
         labels: (N, L) of the test split, or None.
 
@@ -203,14 +203,13 @@ def evaluate_multilabel(
 
 
 def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | None = None) -> dict[str, float]:
-    """What every multi-label program does after training: evaluate under all decoders, save, write results, the card,
-    and `_predictions.jsonl` and `label_report.json` of the test split, print the tables, push where the arguments say
-    so.
+    """Close a multi-label run: evaluate under all decoders, save, write results, the card, and `_predictions.jsonl` and
+    `label_report.json` of the test split, print the tables, push if the arguments ask for it.
 
     Args:
-        trainer: has `eval_dataset` and, as the programs set it, `test_dataset`, which may be None.
-        data: of [`load_multilabel`].
-        card_facts: of [`SealTrainer.card_facts`], beside the figures; None: an energy network's, which has no card.
+        trainer: has `eval_dataset`, and `test_dataset`, set by the program, which may be None.
+        data: from [`load_multilabel`].
+        card_facts: entries of [`SealTrainer.card_facts`] beside the figures; None: an energy network, without a card.
 
     Returns:
         the figures of [`evaluate_multilabel`].
@@ -237,7 +236,7 @@ def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | No
 
 
 def rows_of_test(data: Any) -> Iterator[dict[str, Any]]:
-    """Where each test row is from, and its text, if it is one."""
+    """The source of each test row, and its text, if it has one."""
     texts = {name: data.test[name] for name in PAIR if name in data.test.column_names}
     for row in range(len(data.test)):
         yield {**row_origin(data, "test", row), **{name: column[row] for name, column in texts.items()}}
@@ -253,18 +252,17 @@ def write_predictions(
     *,
     main_process: bool = True,
 ) -> None:
-    """One JSON object per row: what `rows` say, such as its file, line and text; `labels`; `labels_at_0.5`; with
-    labels, `gold`, and `unknown` where there are such; and `probabilities` of the labels that are decided either way,
-    to 4 decimals.
+    """Write one JSON object per row: the entries of `rows`, such as its file, line and text; `labels`; `labels_at_0.5`;
+    with labels, `gold`, and `unknown` if any are; and `probabilities` of the labels in either decision, to 4 decimals.
 
     Args:
-        path: the file, usually `_predictions.jsonl`; replaced only when the new one is whole.
+        path: the file, usually `_predictions.jsonl`; replaced only when the new one is complete.
         probabilities: (N, L) in [0, 1].
-        labels: (N, L), 0 or 1, or -1 or NaN, unknown; or None.
+        labels: (N, L) of 0 and 1, with -1 or NaN for unknown; or None.
         label_names: L different names.
         decided: (N, L) bool, by the task-net's decisions.
         rows: N mappings that JSON can hold; default: the number of the row.
-        main_process: pass `trainer.is_world_process_zero()`; where False nothing is written.
+        main_process: pass `trainer.is_world_process_zero()`; if False, nothing is written.
 
     Raises:
         ValueError: lengths that do not fit, or label names that are not unique.
@@ -296,15 +294,15 @@ def write_predictions(
 
 
 def label_table(by_label: Mapping[str, Mapping[str, float]], file: Path) -> str:
-    """The table of a [`label_report`], of up to 40 labels; of more, a line that names the file."""
+    """The table of a [`label_report`] with at most 40 labels; for more labels, a line that names the file."""
     if len(by_label) > PRINTED_LABELS:
         return f"precision, recall, F1 and support of each of the {len(by_label)} labels: {file}"
     return results_table([{"label, test": name, **figures} for name, figures in by_label.items()])
 
 
 def closing_table(metrics: Mapping[str, float], decisions: LabelDecisions | None = None, folded: bool = False) -> str:
-    """The table an example ends with: one line per figure of `evaluate_multilabel` that `metrics` has, validation and
-    test side by side; with `decisions`, the decoder that is saved is marked, perhaps `folded` into the bias."""
+    """The closing table: a line per figure of `evaluate_multilabel` in `metrics`, validation and test side by side.
+    With `decisions`, the saved decoder is marked, `folded` into the bias or not."""
     chosen = None if decisions is None else DECODER_FIGURES[decisions.decoder]
     rows: list[dict[str, Any]] = []
     for key, name in FIGURES.items():

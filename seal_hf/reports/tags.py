@@ -1,4 +1,4 @@
-"""What a trained tagger did, for the examples: figures, predictions, a table by tag."""
+"""Reports on a trained tagger: figures, predictions, a table by tag."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DECODED = {  # decoder -> how it decides
     VITERBI: "best sequence of the CRF",
     CONSTRAINED_VITERBI: "best sequence of the CRF within the tags' scheme",
 }
-# key in the result files, without its `eval_` or `test_` -> what a reader calls it
+# key in the result files, without `eval_` or `test_` -> its name for readers
 FIGURES = {
     "accuracy": "accuracy of tags",
     "precision": "precision of spans",
@@ -35,16 +35,16 @@ FIGURES = {
     **{f"accuracy_{decoder}": f"accuracy of tags, {how}" for decoder, how in DECODED.items()},
 }
 
-SHOWN = {"eval": "validation"}  # key of a split in the result files -> what a reader calls it
+SHOWN = {"eval": "validation"}  # key of a split in the result files -> its name for readers
 
 
 def predict_tags(trainer: Any, rows: WordRows, decoders: Sequence[str]) -> dict[str, list[list[str]]]:
-    """By each decoder, a tag for every word of every row; a word that was cut off has the first tag.
+    """For each decoder, a tag for every word of every row. Words that were cut off get the first tag.
 
     Args:
         trainer: a [`SealTrainer`].
-        rows: of [`encode_words`] or [`tokenize_words`].
-        decoders: of `trainer.space.decoders`.
+        rows: from [`encode_words`] or [`tokenize_words`].
+        decoders: names from `trainer.space.decoders`.
     """
     predicted, _ = predicted_tags(trainer, rows, decoders)
     first = trainer.space.label_names[0]
@@ -57,17 +57,17 @@ def predict_tags(trainer: Any, rows: WordRows, decoders: Sequence[str]) -> dict[
 def evaluate_tags(
     trainer: Any, splits: Mapping[str, tuple[WordRows, Dataset]], label_names: Sequence[str], kind: str
 ) -> tuple[dict[str, float], dict[str, list[list[str]]]]:
-    """Figures of [`tag_metrics`] over all words, those that were cut off too, by the decoder that is chosen on `eval`
-    and stored in the task-net's config; where there are several, also F1 or accuracy by each.
+    """Figures of [`tag_metrics`] over all words, also those that were cut off, under the decoder that is chosen on
+    `eval` and stored in the task-net's config; with several decoders, also F1 or accuracy under each.
 
     Args:
         trainer: a [`SealTrainer`].
-        splits: by name, `eval` and `test` for example: the rows that the task-net reads, and the data they came from.
-        label_names, kind: of the data.
+        splits: name (such as `eval`, `test`) -> the rows that the task-net reads, and the data they came from.
+        label_names, kind: the data's.
 
     Returns:
         metrics: `{split}_{figure}`, all in [0, 1].
-        predicted: by split, a tag for every word of every row.
+        predicted: split -> a tag for every word of every row.
     """
     space = trainer.space
     metrics: dict[str, float] = {}
@@ -87,7 +87,7 @@ def evaluate_tags(
 
 
 def print_notes(name: str, train_rows: WordRows, splits: Mapping[str, tuple[WordRows, Dataset]]) -> None:
-    """What tokenisation lost of each split, if anything."""
+    """Print what tokenisation lost of each split, if anything."""
     for split, rows in {"train": train_rows, **{split: rows for split, (rows, _) in splits.items()}}.items():
         for note in rows.notes:
             print(f"{name}, {SHOWN.get(split, split)}: {note}")
@@ -99,13 +99,13 @@ def close_tags(
     data: Any,
     card_facts: Mapping[str, Any],
 ) -> dict[str, float]:
-    """What every tagging program does after training: evaluate, save both nets, write results, the card and
-    `_predictions_SPLIT.jsonl`, print the tables of the last of `eval` and `test`, push where the arguments say so.
+    """Close a tagging run: evaluate, save both nets, write results, the card and `_predictions_SPLIT.jsonl`, print the
+    tables of `test`, or else of `eval`, push if the arguments ask for it.
 
     Args:
-        splits: as of [`evaluate_tags`].
-        data: of [`load_tags`] or [`load_srl`].
-        card_facts: of [`SealTrainer.card_facts`], beside the figures.
+        splits: as for [`evaluate_tags`].
+        data: from [`load_tags`] or [`load_srl`].
+        card_facts: entries of [`SealTrainer.card_facts`] beside the figures.
 
     Returns:
         the figures of [`evaluate_tags`].
@@ -135,7 +135,7 @@ def gold_tags(dataset: Dataset, label_names: Sequence[str]) -> list[list[str]]:
 
 
 def _splits_of(metrics: Mapping[str, float]) -> list[str]:
-    """The splits in keys `{split}_{figure}`, in order; the name of one, `daily_547.conll` say, may hold `_` itself."""
+    """The splits in keys `{split}_{figure}`, in order. A split's name, such as `daily_547.conll`, may contain `_`."""
     ends = [(key, f"_{figure}") for key in metrics for figure in FIGURES]
     return list(dict.fromkeys(key.removesuffix(end) for key, end in ends if key.endswith(end)))
 
@@ -147,8 +147,8 @@ def write_tag_predictions(
     label_names: Sequence[str],
     origins: Any = None,
 ) -> None:
-    """One JSON object per row: where it is from (`origins.of(row)`, else its number), `words`, `predicted`, `gold`, and
-    of roles `predicate`; written whole or not at all."""
+    """Write one JSON object per row: its source (`origins.of(row)`, else its number), `words`, `predicted`, `gold`, and
+    for roles `predicate`. The file is written completely or not at all."""
     gold = gold_tags(dataset, label_names)
     places = dataset["predicate"][:] if "predicate" in dataset.column_names else None
     with whole_file(path) as unfinished, open(unfinished, "w", encoding="utf-8") as file:
@@ -167,8 +167,8 @@ def tag_tables(
     kind: str = "plain",
     decoder: str | None = None,
 ) -> str:
-    """The tables an example ends with: a line per figure, and, with predictions, one per span type or tag. Where
-    several decoders are compared, the figure of `decoder` is marked."""
+    """The closing tables: a line per figure, and, with predictions, a line per span type or tag. If several decoders
+    are compared, the figure of `decoder` is marked."""
     splits = _splits_of(metrics)
     marked = f"{'accuracy' if kind == 'plain' else 'f1'}_{decoder}"
     rows = [

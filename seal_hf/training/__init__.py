@@ -1,4 +1,4 @@
-"""What trainers are made of: their base, arguments, refusals, launchers and meters; and the energy trainer.
+"""The parts of trainers: base, arguments, checks, launchers and meters; and the energy trainer.
 
-[`SealTrainer`] itself stands in `trainer.py`.
+[`SealTrainer`] itself is in `trainer.py`.
 """

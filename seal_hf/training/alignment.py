@@ -1,4 +1,4 @@
-"""Where the energy pulls rows that it is not trained on: to their gold labels, or away from them."""
+"""Measure whether the energy pulls unseen rows to their gold labels or away from them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ SCALES = tuple(2 ** (k / 4) for k in range(-8, 5))  # of the logits, 1 / tempera
 
 
 def row_pulls(logits: Tensor, energy_term: Callable[[Tensor], Tensor], task_loss: Callable[[Tensor], Tensor]) -> Tensor:
-    """What [`Alignment`] sums of each row.
+    """The terms of each row that [`Alignment`] sums.
 
     Args:
         logits: (B, ...) of the task-net.
-        energy_term, task_loss: logits -> scalar, the mean over rows of what the task-net minimises beside λ1 and λ2.
+        energy_term, task_loss: logits -> scalar, means over rows: the two terms of the task-net's loss, without λ1 and
+            λ2.
 
     Returns:
-        (B, 1 + 3 S) for S scales: ‖e‖², then for each scale a ⟨t_a, s⟩, ⟨t_a, e⟩ and ‖t_a‖², where s are the logits of
-        the row, e the gradient of its energy term at s, and t_a the gradient of its task loss at a s.
+        (B, 1 + 3 S) for S scales: ‖e‖², then ⟨t_a, s⟩, ⟨t_a, e⟩ and ‖t_a‖² for each scale a. Here s are the logits of
+        the row, e is the gradient of its energy term at s, and t_a the gradient of its task loss at a s.
     """
     logits = logits.detach().float()
     with torch.enable_grad():
@@ -33,7 +34,7 @@ def row_pulls(logits: Tensor, energy_term: Callable[[Tensor], Tensor], task_loss
 
 
 def _gradient(mean: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
-    """Of each row's own part."""
+    """The gradient of each row's own part of the mean."""
     logits = logits.clone().requires_grad_()
     return torch.autograd.grad(mean(logits) * len(logits), logits)[0]
 
@@ -43,22 +44,22 @@ def _dot(a: Tensor, b: Tensor) -> Tensor:
 
 
 class Alignment:
-    """The cosine of e and t_a over all entries of all rows, in [-1, 1], at the scale a of the logits that fits their
-    gold labels best: there the mean of ⟨t_a, s⟩, the derivative of the task loss in a, is 0.
+    """The cosine of e and t_a over all entries of all rows, in [-1, 1], at the scale a of the logits that fits the gold
+    labels best. There the mean of ⟨t_a, s⟩, the derivative of the task loss in a, is 0.
 
-    At a = 1, the cosine would count what an energy does to over-confident probabilities. A decoder mends those anyway.
+    At a = 1, the cosine would count the energy's effect on over-confident probabilities, which a decoder mends anyway.
     """
 
     def __init__(self) -> None:
         self.sums: Tensor | None = None
 
     def add(self, rows: Tensor) -> None:
-        """Rows of [`row_pulls`], of all processes."""
+        """Add rows of [`row_pulls`] from all processes."""
         total = rows.sum(0)
         self.sums = total if self.sums is None else self.sums + total
 
     def drain(self) -> dict[str, float]:
-        """The cosine, by its name in an evaluation, then start anew; nothing without rows."""
+        """Return {name in an evaluation: cosine}, empty without rows, and start anew."""
         if self.sums is None:
             return {}
         of_energy, sums = self.sums[0].item(), self.sums[1:].view(-1, 3).tolist()

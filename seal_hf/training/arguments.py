@@ -1,4 +1,4 @@
-"""SealTrainingArguments: the Trainer's arguments and those of the loss-net, flat, validated at construction."""
+"""SealTrainingArguments: the Trainer's arguments and the loss-net's in one flat class, checked at construction."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ SCHEDULER_TYPES = [kind.value for kind in SchedulerType if kind.value not in DEM
 
 
 def all_task_losses() -> list[str]:
-    """Names of the task losses of labels, tags and masks, as they are registered now."""
+    """Names of the task losses of labels, tags and masks that are registered now."""
     return list(dict.fromkeys([*TASK_LOSSES, *TAG_TASK_LOSSES, *MASK_TASK_LOSSES]))
 
 
-# argument -> its values (a function where they can be registered); options of energy losses: energy_losses/
+# argument -> its values, or a function that lists registered ones; options of energy losses: energy_losses/
 CHOICES: dict[str, Any] = {
     "energy_loss": lambda: [*ENERGY_LOSSES, CROSS_ENTROPY],
     "task_loss": all_task_losses,
@@ -68,45 +68,44 @@ class SealTrainingArguments(LossWeightArguments, GuardedArguments):
     Parameters that control the energy loss, and how strongly it teaches:
         energy_loss (`str`, default `"nce"`, flag `--loss`): loss of the loss-net: `nce`, `ranking`, `margin`, `infnet`,
             `infnet_plus`, `regression`, `regression_s` (SEAL §2.3; InfNet+ Eq. 6), `contrastive_divergence` (Shankar &
-            Piratla), or `ce`, cross-entropy with no loss-net at all.
+            Piratla), or `ce`, cross-entropy without a loss-net.
         num_samples (`int`, default 20): K, samples per input for `nce`, `ranking` and `contrastive_divergence`;
             structures for `regression_s` (SEAL Eq. 8).
         energy_weight (`float`, optional): λ1, weight of the energy in the task-net's loss (SEAL Eq. 1). With
-            cross-entropy summed over labels, useful values found by the authors lie between 0.002 and 10. Default: a
-            rule chooses it, as a share of the task loss's pull: 0 at first. An evaluation raises it, up to 0.5, where
-            the energy pulls the rows of validation to their gold labels and the task loss no longer falls, and lowers
-            it where the energy pulls them away (`ruled_share` in training/energy_weight.py). It is 0.1 in a run without
-            evaluations, and a plain 1.0 where the rule has nothing to go by: `task_weight` 0, implicit gradients,
-            rewards.
+            cross-entropy summed over labels, the authors' useful values lie between 0.002 and 10. Default: a rule
+            chooses it as a share of the task loss's pull. The share starts at 0. An evaluation raises it, up to 0.5, if
+            the energy pulls validation rows to their gold labels and the task loss no longer falls; it lowers it if the
+            energy pulls them away (`ruled_share` in training/energy_weight.py). Without evaluations it is 0.1. The rule
+            does not apply with `task_weight` 0, implicit gradients or rewards: λ1 is then 1.0.
         energy_weight_schedule (`str`, default `"constant"`): λ1 over the run: `constant`, `rise` from 0 or `fall` to
             0, both linear in the step.
         energy_weight_balance (`bool`, default False): multiply λ1 by ‖∂ task loss/∂ logits‖ / ‖∂ energy/∂ logits‖ of
-            the micro-batch, as the rule does, so that 0.3 lets the energy pull at the logits 0.3 times as hard as the
-            task loss on any data set; the authors' λ1 differ by four orders of magnitude between theirs.
-            `energy_weight` in the log is the product.
+            the micro-batch, as the rule does. With 0.3, the energy pulls at the logits 0.3 times as hard as the task
+            loss on any data set; the authors' λ1 differ by four orders of magnitude between their data sets. The log's
+            `energy_weight` is the product.
         task_weight (`float`, default 1.0): λ2, weight of the task loss; 0 leaves the energy alone (SEAL drafts,
             ablation).
         margin_cost (`str`, default `"f1"`): Δ of `margin`, `infnet`, `infnet_plus` and `contrastive_divergence`, and of
-            `cost_weight`: `f1` = 1 - soft F1 of label sets, 1 - `tag_score` of tags, 1 - soft F1 (Dice) of masks;
-            `iou` = 1 - soft IoU, of masks alone; `l1` = summed distance, `l1_mean` = per label, tag or pixel.
+            `cost_weight`: `f1` = 1 - soft F1 for label sets, 1 - `tag_score` for tags, 1 - soft F1 (Dice) for masks;
+            `iou` = 1 - soft IoU, for masks only; `l1` = summed distance, `l1_mean` = per label, tag or pixel.
         perturbation_std (`float`, default 1.0): standard deviation of the logit noise of `regression_s`.
-        regression_samples (`str`, default `"continuous"`): structures of `regression_s`: perturbed, or `discrete`:
-            drawn from the task-net as those of `nce` (SEAL drafts, ablation).
+        regression_samples (`str`, default `"continuous"`): structures of `regression_s`: `continuous`, perturbed; or
+            `discrete`, drawn from the task-net as for `nce` (SEAL drafts, ablation).
 
     Parameters that control margins and inference networks:
         margin_type (`str`, default `"rescaled"`): the margin of `margin`, `infnet` and `infnet_plus`: `rescaled`,
             `slack`, `contrastive`, `perceptron` (equations: energy_losses/).
-        inference_truncation (`bool`, default False): inference networks maximise the hinge, cut at 0, as Tu & Gimpel
-            2018, instead of what it cuts (InfNet+ §4.1).
+        inference_truncation (`bool`, default False): inference networks maximise the hinge, cut at 0 (Tu & Gimpel
+            2018), instead of its uncut argument (InfNet+ §4.1).
         perceptron_weight (`float`, default 1.0): λ of `infnet_plus`, weight of the test-time network's term.
         cost_augmented_network (`str`, default `"stacked"`): F of `infnet_plus`: `separated`, `shared`, `stacked`
-            (extensions/cost_augmented.py). It is trained at the task-net's rate, constant, with `energy_weight` as it
-            is given (1.0 where it is not), without schedule or balance, and saved with checkpoints alone.
+            (extensions/cost_augmented.py). It trains at the task-net's rate, held constant, with `energy_weight` as
+            given (default 1.0), without schedule or balance. Only checkpoints hold it.
         cost_augmented_task_weight (`float`, default 0.0): weight of F's own task loss.
 
     Parameters that control the samples of `nce` and `ranking`:
-        cost_weight (`float`, default 0.0): α, how much of its cost Δ is added to the logit of each sample
-            (softmax-margin, Gimpel & Smith 2010).
+        cost_weight (`float`, default 0.0): α; α Δ is added to the logit of each sample with cost Δ (softmax-margin,
+            Gimpel & Smith 2010).
         distinct_samples (`bool`, default False): leave out a sample that equals the gold or an earlier sample.
         gold_mix (`float`, default 0.0): m in [0, 1): each entry of a sample is the gold's with probability m; their
             log-probability is that of the mixture. A heuristic, see `Ranking`.
@@ -114,14 +113,15 @@ class SealTrainingArguments(LossWeightArguments, GuardedArguments):
     Parameters that control the task loss, with a loss-net or, under `energy_loss="ce"`, alone:
         task_loss (`str`, default `"cross_entropy"`): the task-net's own loss: `cross_entropy`, `focal`, `asymmetric`,
             `zlpr`, or `ranking` on `num_samples` label sets drawn from the task-net (equations: task_losses/). The
-            evaluation loss is the same; of `ranking`, cross-entropy. Of tag sequences: `cross_entropy`, `crf`, or
-            `unique_roles`, cross-entropy and the unique-core-role constraint (task_losses/tags.py). Of masks:
-            `cross_entropy`, or `soft_iou`, cross-entropy and 1 - soft IoU (spaces/masks.py).
+            evaluation loss is the same; for `ranking`, which needs samples, it is cross-entropy. For tag sequences:
+            `cross_entropy`, `crf`, or `unique_roles`, cross-entropy and the unique-core-role constraint
+            (task_losses/tags.py). For masks: `cross_entropy`, or `soft_iou`, cross-entropy and 1 - soft IoU
+            (spaces/masks.py).
         unique_roles_weight (`float`, default 1.0): weight of that constraint.
         soft_iou_weight (`float`, default 1.0): weight of 1 - soft IoU.
-        pos_weight, label_weight, class_weight: weights of labels and tags in it, see [`LossWeightArguments`].
-        crf_learning_rate (`float`, optional): rate of the CRF's transitions; default: `learning_rate`, at which those
-            beside a pretrained encoder hardly move.
+        pos_weight, label_weight, class_weight: weights of labels and tags, see [`LossWeightArguments`].
+        crf_learning_rate (`float`, optional): rate of the CRF's transitions; default: `learning_rate`. The small rate
+            of a pretrained encoder hardly moves them.
 
     Parameters that control tag sequences:
         tag_score (`str`, default `"accuracy"`): s(ŷ, y) of `regression` and of the cost `f1`: soft `accuracy`, or
@@ -130,87 +130,86 @@ class SealTrainingArguments(LossWeightArguments, GuardedArguments):
             BIOES) allows, by Viterbi's algorithm, instead of the likeliest tag at every position.
 
     Parameters that control masks (spaces/masks.py):
-        pixel_loss (`str`, default `"sum"`): cross-entropy over pixels: `sum`, as over labels, or `mean`; λ1 is for one
-            of them.
-        sample_coherence (`str`, default `"none"`): how the pixels of a sample hang together: `none`, `field`: through a
-            smooth random field, `patches`: all of a patch share one draw; each pixel keeps its probability. `inputs`:
-            samples are the task-net's own masks at noisy copies of the image, with new dropout, and no draws.
+        pixel_loss (`str`, default `"sum"`): cross-entropy over pixels: `sum`, as over labels, or `mean`. Choose λ1 anew
+            when you change it.
+        sample_coherence (`str`, default `"none"`): dependence between the pixels of a sample: `none`; `field`, a smooth
+            random field; `patches`, one draw for all pixels of a patch. Each pixel keeps its probability. `inputs`:
+            samples are the task-net's own masks for noisy copies of the image, with new dropout; nothing is drawn.
         coherence_size (`int`, default 4): scale of the field, or side of a patch, in pixels.
-        independent_share (`float`, default 0.1): share of the patches whose pixels are independent after all.
-        input_noise_std (`float`, default 0.1): standard deviation of the noise of `inputs`, in the units of the pixels
-            that the task-net gets: of the FCN, 0 to 1.
+        independent_share (`float`, default 0.1): share of patches whose pixels are independent.
+        input_noise_std (`float`, default 0.1): standard deviation of the noise of `inputs`, in the pixel units of the
+            task-net; the FCN's range is 0 to 1.
 
     Parameters that control large label sets:
-        sparse_labels_from (`int`, default 2000): from so many labels on, candidates are lists of labels: samples are
-            exact and cost what they hold, gradients of the loss-net's tables have the rows of these labels alone, and
-            the task-net's relaxed output enters the energy cut to its largest entries.
+        sparse_labels_from (`int`, default 2000): from this number of labels on, candidates are lists of labels. Samples
+            are exact and cost memory for the labels they hold. Gradients of the loss-net's tables have rows for these
+            labels only. The energy reads the largest entries of the task-net's relaxed output.
         relaxed_mass (`float`, default 0.99): share of Σ ŷ that the cut output keeps, in (0, 1].
-        relaxed_width (`int`, default 256): the most labels that the cut output keeps; `dropped_mass` in the log is what
-            both left out, in labels per row.
+        relaxed_width (`int`, default 256): the most labels that the cut output keeps. The log's `dropped_mass` is what
+            both limits cut, in labels per row.
 
     Parameters that control the alternation:
         loss_net_steps (`int`, default 1): n_E, loss-net updates before each task-net update; 0 keeps the loss-net as
             it is (SEAL-static).
-        loss_net_every (`int`, default 1): k, task-net updates per loss-net phase, which opens every k-th of them
+        loss_net_every (`int`, default 1): k, task-net updates per loss-net phase; a phase precedes every k-th update
             (InfNet+ §4.3: inference-network steps per energy step).
         batch_repeats (`int`, default 1): n_F, how often each accumulation window is repeated (the authors' inner loop).
 
     Parameters that control implicit gradients (Shankar & Piratla; equations: implicit/hypergradient.py), for an energy
     loss that reads the task-net's output (`margin`, `regression`, `regression_s`, `contrastive_divergence`):
-        hypergradient (`str`, default `"none"`): how the loss-net learns what its energy does to the task-net: not at
-            all; by the implicit function theorem, with the inverse Hessian of the task-net's loss as a `neumann` series
-            or by conjugate gradient (`cg`); or through `unrolled` steps of gradient descent.
+        hypergradient (`str`, default `"none"`): how the loss-net learns what its energy does to the task-net: `none`,
+            not at all; by the implicit function theorem, with the inverse Hessian of the task-net's loss as a `neumann`
+            series or by conjugate gradient (`cg`); or through `unrolled` steps of gradient descent.
         hypergradient_terms (`int`, default 5): terms of the series, iterations, or steps.
-        hypergradient_scale (`float`, optional): c, by which the Hessian is divided for the series, above half its
-            largest eigenvalue; a warning says when it is too small, or far too large. 1/c is the size of an unrolled
-            step. Default: of `neumann`, for each term the c that leaves the least residual; of `unrolled`, 100.
+        hypergradient_scale (`float`, optional): c divides the Hessian in the series; it must exceed half the largest
+            eigenvalue. A warning tells if it is too small, or far too large. 1/c is the size of an unrolled step.
+            Default: for `neumann`, the c with the least residual in each term; for `unrolled`, 100.
         hypergradient_damping (`float`, default 0.0): δ, added to the Hessian's diagonal, for `neumann` and `cg`.
         hypergradient_product (`str`, default `"double_backward"`): how Hessian-vector products are taken:
-            `double_backward`, `forward_over_reverse`, or `finite_differences` of gradients, which need no second
-            derivative, but nets that are smooth: ReLUs have no digit of it.
+            `double_backward`, `forward_over_reverse`, or `finite_differences` of gradients. The last needs no second
+            derivative but smooth nets: with ReLUs no digit is right.
         hypergradient_parameters (`str`, default `"head"`): the task-net's parameters that the Hessian runs over:
-            `head`, `adapters`, `all`, or a regular expression on their names. The head alone is cheap: the encoder is
-            not run again; a net without an encoder, as the FCN, has none to be told apart. A CRF's transitions are held
-            fixed.
+            `head`, `adapters`, `all`, or a regular expression on their names. The head is cheap: the encoder is not run
+            again. A net without an encoder, such as the FCN, has no separate head. A CRF's transitions are held fixed.
 
     Parameters that control the loss-net and its optimizer (AdamW; betas and epsilon are the Trainer's):
         loss_net_encoder (`str`, optional): `separate` gives the loss-net its own encoder, `shared` the task-net's
             detached features, `peft` and `adapters` an adapter of its own in the frozen base that the task-net adapts
-            too. Default: as the loss-net was built; of a fresh one `separate`. Read where the nets are built; the
+            too. Default: as the loss-net was built; a fresh one is `separate`. It is read where the nets are built; the
             trainer refuses a loss-net of another kind.
-        freeze_encoder (`bool`, default False): train the head of a text classifier alone, on what its frozen encoder
-            gives for each row, without dropout, which is computed once and kept on disk: in `loss_net_feature_cache`,
-            or in `_features` in the output folder. A pooler is a part of the head. A loss-net's own encoder
-            (`separate`) is frozen too; a `shared` one reads the same features. What is saved is a whole plain model.
-        loss_net_feature_cache (`str`, optional): folder; freezes the loss-net's own pretrained encoder, whose features
-            are then computed once for all rows and read from there.
+        freeze_encoder (`bool`, default False): train only the head of a text classifier, on features of its frozen
+            encoder. They are computed once per row, without dropout, and kept in `loss_net_feature_cache`, or in
+            `_features` in the output folder. A pooler belongs to the head. A loss-net's own encoder (`separate`) is
+            frozen too; a `shared` one reads the same features. The saved model is whole and plain.
+        loss_net_feature_cache (`str`, optional): folder. The loss-net's own pretrained encoder is frozen; its features
+            are computed once for all rows and read from this folder.
         adapter_export (`str`, default `"auto"`): how a task-net with adapters is saved and pushed: `merged` into plain
-            weights, `adapter` alone as its library's users load it, or `auto`: merged if the kind of adapter can be.
-            Checkpoints hold the adapters alone.
+            weights; `adapter`, the adapter alone in its library's format; or `auto`, merged if this kind of adapter can
+            be. Checkpoints hold the adapters alone.
         loss_net_learning_rate (`float`, default 1e-3), loss_net_weight_decay (`float`, default 0.0).
         loss_net_encoder_learning_rate (`float`, optional): rate of the loss-net's own encoder or adapter; default: the
-            task-net's `learning_rate`, or `loss_net_learning_rate` of an MLP or BiLSTM. A pretrained encoder wants a
-            small one (the authors: 1e-5 beside 1e-4 for the head).
+            task-net's `learning_rate`; for an MLP or BiLSTM `loss_net_learning_rate`. A pretrained encoder needs a
+            small rate (the authors: 1e-5 beside 1e-4 for the head).
         loss_net_warmup_steps (`int`, default 0): in loss-net updates.
         loss_net_lr_scheduler_type (`str`, default `"constant"`): as the authors; any schedule of `transformers`
             without extra arguments.
         loss_net_max_grad_norm (`float`, default 10.0): gradient clipping of the loss-net; 0 = none.
 
     Parameters that control the decisions that are saved with the task-net, and its card:
-        decoder (`str`, optional): of label sets `fixed` (0.5), `threshold`, `thresholds`, `expected_f1`,
-            `calibrated_f1` or, under a hierarchy, `closed_f1`, `calibrated_closed_f1`, each perhaps `+never_empty`; of
-            masks `fixed` or `threshold`; of tags `independent`, `constrained`, `viterbi` or `constrained_viterbi`.
-            Default: chosen by cross-fitting on the validation rows at a program's end, or by `fit_decisions`.
-        fold_decision (`bool`, default False): what is saved at the end has the decision in its classifier's bias, so
-            that whatever cuts at 0.5 decides as validation chose. The choice is then among thresholds.
+        decoder (`str`, optional): for label sets `fixed` (0.5), `threshold`, `thresholds`, `expected_f1`,
+            `calibrated_f1` or, with a hierarchy, `closed_f1`, `calibrated_closed_f1`; each may end in `+never_empty`.
+            For masks `fixed` or `threshold`; for tags `independent`, `constrained`, `viterbi` or `constrained_viterbi`.
+            Default: a program chooses it at its end, or `fit_decisions` does, by cross-fitting on the validation rows.
+        fold_decision (`bool`, default False): the model saved at the end holds the decision in its classifier's bias:
+            any code that cuts at 0.5 then decides as validation chose. The choice is among thresholds only.
         license (`str`, optional): of the model card.
 
     Parameters that trade time for memory (of the task-net: the Trainer's `gradient_checkpointing`, `torch_compile`):
         loss_net_gradient_checkpointing (`bool`, default False): the loss-net's own encoder recomputes its layers in the
             backward instead of keeping their activations; the result is the same.
         loss_net_torch_compile (`bool`, default False): compile the loss-net for its own phase, with the Trainer's
-            `torch_compile_backend` and `torch_compile_mode` (which, if set, compile the task-net too). It stays eager
-            where it is frozen, in the task-net's phase and in evaluation.
+            `torch_compile_backend` and `torch_compile_mode` (if set, these compile the task-net too). In the task-net's
+            phase and in evaluation, where it is frozen, it stays eager.
     """
 
     energy_loss: str = field(
@@ -240,7 +239,9 @@ class SealTrainingArguments(LossWeightArguments, GuardedArguments):
     )
 
     margin_type: str = field(default="rescaled", metadata={"help": f"Margin: {', '.join(MARGINS)}."})
-    inference_truncation: bool = field(default=False, metadata={"help": "Inference networks maximise the cut hinge."})
+    inference_truncation: bool = field(
+        default=False, metadata={"help": "Inference networks maximise the hinge cut at 0."}
+    )
     perceptron_weight: float = field(default=1.0, metadata={"help": "λ of infnet_plus."})
     cost_augmented_network: str = field(
         default="stacked", metadata={"help": f"F of infnet_plus: {', '.join(PARAMETERIZATIONS)}."}
@@ -248,7 +249,7 @@ class SealTrainingArguments(LossWeightArguments, GuardedArguments):
     cost_augmented_task_weight: float = field(default=0.0, metadata={"help": "Weight of F's own task loss."})
 
     cost_weight: float = field(default=0.0, metadata={"help": "α, weight of a sample's cost in its logit."})
-    distinct_samples: bool = field(default=False, metadata={"help": "Leave out repeated samples."})
+    distinct_samples: bool = field(default=False, metadata={"help": "Drop repeated samples and the gold."})
     gold_mix: float = field(default=0.0, metadata={"help": "Share of the gold in the samples, below 1."})
 
     task_loss: str = field(
@@ -260,17 +261,19 @@ class SealTrainingArguments(LossWeightArguments, GuardedArguments):
     constrained_decoding: bool = field(default=False, metadata={"help": "Decode within the tags' scheme."})
 
     soft_iou_weight: float = field(default=1.0, metadata={"help": "Weight of 1 - soft IoU in the loss soft_iou."})
-    pixel_loss: str = field(default="sum", metadata={"help": f"Of masks: {', '.join(PIXEL_LOSSES)} over pixels."})
+    pixel_loss: str = field(default="sum", metadata={"help": f"Over the pixels of a mask: {', '.join(PIXEL_LOSSES)}."})
     sample_coherence: str = field(default="none", metadata={"help": f"Samples of masks: {', '.join(COHERENCE)}."})
-    coherence_size: int = field(default=4, metadata={"help": "Scale of the field, side of a patch, in pixels."})
+    coherence_size: int = field(default=4, metadata={"help": "Scale of the field or side of a patch, in pixels."})
     independent_share: float = field(default=0.1, metadata={"help": "Share of patches with independent pixels."})
-    input_noise_std: float = field(default=0.1, metadata={"help": "Noise of perturbed inputs, in units of pixels."})
+    input_noise_std: float = field(
+        default=0.1, metadata={"help": "Standard deviation of noise on inputs, in pixel units."}
+    )
 
     sparse_labels_from: int = field(
         default=SPARSE_FROM, metadata={"help": "Number of labels from which candidates are sparse."}
     )
-    relaxed_mass: float = field(default=0.99, metadata={"help": "Sparse labels: share of the output's mass to keep."})
-    relaxed_width: int = field(default=256, metadata={"help": "Sparse labels: most labels of the output to keep."})
+    relaxed_mass: float = field(default=0.99, metadata={"help": "Sparse labels: share of the output's mass kept."})
+    relaxed_width: int = field(default=256, metadata={"help": "Sparse labels: most labels of the output kept."})
 
     loss_net_steps: int = field(default=1, metadata={"help": "n_E, loss-net updates per task-net update."})
     loss_net_every: int = field(default=1, metadata={"help": "k, task-net updates per loss-net phase."})
@@ -282,7 +285,7 @@ class SealTrainingArguments(LossWeightArguments, GuardedArguments):
     hypergradient_terms: int = field(default=Hypergradient.terms, metadata={"help": "Terms, iterations or steps."})
     hypergradient_scale: float | None = field(
         default=Hypergradient.scale,
-        metadata={"help": "c, divisor of the Hessian in the series; default: the best for each term; unrolled: 100."},
+        metadata={"help": "c, divisor of the Hessian in the series; default: best per term; unrolled: 100."},
     )
     hypergradient_damping: float = field(
         default=Hypergradient.damping, metadata={"help": "Added to the Hessian's diagonal."}
@@ -297,11 +300,11 @@ class SealTrainingArguments(LossWeightArguments, GuardedArguments):
     loss_net_encoder: str | None = field(
         default=None,
         metadata={
-            "help": f"One of {', '.join(LOSS_NET_ENCODERS)}; default: the loss-net's, a fresh one's is separate."
+            "help": f"One of {', '.join(LOSS_NET_ENCODERS)}; default: as the loss-net was built; separate if fresh."
         },
     )
     freeze_encoder: bool = field(
-        default=False, metadata={"help": "Train the head alone, on features of the encoder that are computed once."}
+        default=False, metadata={"help": "Train only the head, on encoder features that are computed once."}
     )
     loss_net_feature_cache: str | None = field(
         default=None, metadata={"help": "Folder; freezes the loss-net's own encoder and keeps its features there."}
@@ -310,7 +313,7 @@ class SealTrainingArguments(LossWeightArguments, GuardedArguments):
     loss_net_learning_rate: float = field(default=1e-3, metadata={"help": "Learning rate of the loss-net."})
     loss_net_encoder_learning_rate: float | None = field(
         default=None,
-        metadata={"help": "Learning rate of the loss-net's own encoder; default: learning_rate, if it is pretrained."},
+        metadata={"help": "Learning rate of the loss-net's own encoder; default if pretrained: learning_rate."},
     )
     loss_net_weight_decay: float = field(default=0.0, metadata={"help": "Weight decay of the loss-net."})
     loss_net_warmup_steps: int = field(default=0, metadata={"help": "Warm-up, in loss-net updates."})
@@ -320,12 +323,15 @@ class SealTrainingArguments(LossWeightArguments, GuardedArguments):
     )
 
     decoder: str | None = field(
-        default=None, metadata={"help": "How the saved task-net decides; default: chosen on validation."}
+        default=None, metadata={"help": "How the saved task-net decides; default: chosen on validation rows."}
     )
     fold_decision: bool = field(
-        default=False, metadata={"help": "Save a classifier whose bias holds the threshold: 0.5 then decides."}
+        default=False,
+        metadata={"help": "Save the threshold in the classifier's bias, so that a cut at 0.5 applies it."},
     )
-    license: str | None = field(default=None, metadata={"help": "Of the model card, as the Hub names it: apache-2.0."})
+    license: str | None = field(
+        default=None, metadata={"help": "License in the model card, as on the Hub: apache-2.0."}
+    )
 
     loss_net_gradient_checkpointing: bool = field(
         default=False, metadata={"help": "Recompute the layers of the loss-net's own encoder in the backward."}
@@ -335,11 +341,11 @@ class SealTrainingArguments(LossWeightArguments, GuardedArguments):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.gradient_checkpointing and self.gradient_checkpointing_kwargs is None:
-            self.gradient_checkpointing_kwargs = {"use_reentrant": False}  # the other skips adapters of a frozen base
+            self.gradient_checkpointing_kwargs = {"use_reentrant": False}  # reentrant skips adapters of a frozen base
         self.check()
 
     def check(self) -> None:
-        """Raises ValueError for values that cannot be, or do not go together; a hyper-parameter search changes them."""
+        """ValueError for impossible values or combinations. Called again after a hyper-parameter search sets them."""
         for name, choices in CHOICES.items():
             if getattr(self, name) is not None or getattr(SealTrainingArguments, name) is not None:
                 check_value(name, getattr(self, name), choices() if callable(choices) else choices)
@@ -354,25 +360,25 @@ class SealTrainingArguments(LossWeightArguments, GuardedArguments):
                 "Set loss_net_lr_scheduler_type='constant_with_warmup', or another one."
             )
         if not 0 < self.relaxed_mass <= 1:
-            raise ValueError(f"`relaxed_mass` is {self.relaxed_mass}; it is a share, above 0 and at most 1.")
+            raise ValueError(f"`relaxed_mass` is {self.relaxed_mass}; it must be a share above 0 and at most 1.")
         if self.hypergradient_scale == 0:
             raise ValueError("`hypergradient_scale` is 0, but it divides the Hessian: set it above 0, for example 100.")
         check_hypergradient(self)
         for name in ("energy_weight_schedule", "energy_weight_balance") if self.energy_weight is None else ():
             if getattr(self, name) != getattr(SealTrainingArguments, name):
                 raise ValueError(
-                    f"`{name}` is {getattr(self, name)!r}, but `energy_weight` is not given: `{name}` changes a given "
-                    "weight. Give --energy_weight, or leave it out."
+                    f"`{name}` is {getattr(self, name)!r}, but it only changes a given `energy_weight`. Give "
+                    f"--energy_weight, or leave `{name}` out."
                 )
         if self.energy_weight_balance and self.task_weight == 0:
             raise ValueError(
-                "`energy_weight_balance` measures the energy's gradient by that of the task loss, but `task_weight` is "
-                "0. Leave one of them out."
+                "`energy_weight_balance` scales the energy's gradient to the task loss's, but `task_weight` is 0. "
+                "Leave one of them out."
             )
         if self.task_weight == 0 and self.energy_loss == CROSS_ENTROPY:
             raise ValueError(
-                "`task_weight` is 0 and `energy_loss` 'ce', which has no other term: the task-net would have no loss. "
-                "Leave `task_weight` out, or choose an energy loss."
+                "`task_weight` is 0 and `energy_loss` is 'ce': the task-net would have no loss. Leave `task_weight` "
+                "out, or choose an energy loss."
             )
         if self.energy_weight == 0 and self.task_weight == 0:
             raise ValueError(
@@ -381,12 +387,12 @@ class SealTrainingArguments(LossWeightArguments, GuardedArguments):
 
     @property
     def fixed_energy_weight(self) -> float:
-        """λ1 where no rule chooses it."""
+        """λ1 if no rule chooses it."""
         return 1.0 if self.energy_weight is None else self.energy_weight
 
     @property
     def loss_net_compile_options(self) -> dict[str, Any] | None:
-        """Arguments of `torch.compile` for the loss-net; None where it is not compiled."""
+        """Arguments of `torch.compile` for the loss-net; None if it is not compiled."""
         if not self.loss_net_torch_compile:
             return None
         return {"backend": self.torch_compile_backend or "inductor", "mode": self.torch_compile_mode}

@@ -1,4 +1,4 @@
-"""What all trainers here have in common: a loss of their own, checked data, meters, checkpoints."""
+"""The base of all trainers here: a loss of their own, checked data, meters, checkpoints."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ from .meters import Meters, contrasts
 from .run_record import contents
 
 logger = logging.get_logger(__name__)
-BESIDE_INPUTS = ("labels", FEATURES, OUTPUTS, REWARD_CODES, SAMPLE_WEIGHT)  # columns of a batch that no encoder takes
+BESIDE_INPUTS = ("labels", FEATURES, OUTPUTS, REWARD_CODES, SAMPLE_WEIGHT)  # columns that no encoder reads
 
 
 class StructuredTrainer(Trainer):
-    """A Trainer with a loss of its own, the mean over a micro-batch, between a net's output and a `labels` column. Its
-    loaders take whole batches of every [`TensorRows`] as they are, unless it was given a `data_collator`.
+    """A Trainer with a loss of its own: a mean over the micro-batch, of a net's output and a `labels` column. Without a
+    `data_collator`, its loaders take whole batches of [`TensorRows`] as they are.
 
     A subclass sets its own parameters before it calls this constructor, which calls `_take_arguments`.
 
     Attributes:
-        space: the output space, with the arguments as they are.
-        meters, eval_meters: what is logged beside the Trainer's own, in training and of an evaluation.
+        space: the output space for the current arguments.
+        meters, eval_meters: figures logged beside the Trainer's own, in training and in an evaluation.
         model_role: what messages call the model.
-        run_settings: what else makes a run what it is, beside arguments and rows: name -> value, for the record beside
-            each checkpoint, by which a resume notices another run.
-        resumed_step: the step of the checkpoint from which the run went on; 0: it began anew.
+        run_settings: name -> value of settings that change a run, beside arguments and rows. The record beside each
+            checkpoint holds them: a resume compares them.
+        resumed_step: the step of the checkpoint from which the run went on; 0 if it began anew.
 
     Raises:
         ValueError: arguments that change the Trainer's loss or save within a step, or data without `labels`.
@@ -63,13 +63,13 @@ class StructuredTrainer(Trainer):
     hub_model_id: Any  # a name, once the repo is there
     eval_dataset: Any
     space: OutputSpace = None  # type: ignore[assignment]  # until the constructor has the model
-    in_checkpoint = False  # while one is saved
-    weight_is_ruled = False  # λ1, by evaluations
-    evaluated_batches = 0  # of the evaluation that runs
+    in_checkpoint = False  # True while one is saved
+    weight_is_ruled = False  # True if evaluations choose λ1
+    evaluated_batches = 0  # in the current evaluation
     _given_space: OutputSpace | None = None
     resumed_step = 0
     _resumed_from: str | None = None
-    _contents: dict[str, tuple[Any, Any]]  # of a data set, by its attribute: the data set, and what it holds
+    _contents: dict[str, tuple[Any, Any]]  # attribute -> (data set, its contents)
     _trial = None  # set by the Trainer: the trial whose values the arguments have
 
     def __init__(
@@ -97,13 +97,13 @@ class StructuredTrainer(Trainer):
         self._take_arguments()
 
     def _take_arguments(self) -> None:
-        """The output space, and what else is made of the arguments as they are: a hyper-parameter search changes them,
-        so that this is done again when a run begins."""
+        """Make the output space and all else that depends on the arguments. Every run begins with this, since a
+        hyper-parameter search changes the arguments."""
         raise NotImplementedError
 
     def call_model_init(self, trial: Any = None) -> nn.Module:
-        """As the Trainer's, of a trial's arguments: transformers 5 asks for its nets before it takes those, so that
-        `model_init(trial)` would find no `trial.params`, and the arguments as they were."""
+        """As the Trainer's, with the trial's arguments. transformers 5 makes the nets before it sets them: without
+        this, `model_init(trial)` would find no `trial.params`, and the arguments of before."""
         if trial is not None and self._trial is not trial:
             self._hp_search_setup(trial)
             set_seed(self.args.seed)
@@ -112,8 +112,8 @@ class StructuredTrainer(Trainer):
     def hyperparameter_search(
         self, hp_space: Any = None, compute_objective: Any = None, *args: Any, **kwargs: Any
     ) -> Any:
-        """As the Trainer's; its default objective, the loss or the sum of the metrics, is taken without energies, which
-        have no scale."""
+        """As the Trainer's; the default objective, the loss or the sum of the metrics, leaves out energies, which have
+        no fixed scale."""
         return super().hyperparameter_search(hp_space, compute_objective or _default_objective, *args, **kwargs)
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None) -> Any:
@@ -125,9 +125,9 @@ class StructuredTrainer(Trainer):
         return scheduler
 
     def begin_run(self, num_training_steps: int) -> None:
-        """Called where a run begins, when its length, space and optimizer are known, before a checkpoint is read."""
+        """Called when a run begins: its length, space and optimizer are known, no checkpoint is read yet."""
         hooks = (type(self).evaluate, type(self).evaluation_loop)
-        if all(hook.__module__.startswith("seal_hf.") for hook in hooks):  # those of a subclass may give more figures
+        if all(hook.__module__.startswith("seal_hf.") for hook in hooks):  # a subclass's may give more figures
             check_best_metric(self.args, self.compute_metrics, self.eval_dataset)
         hint_at(self.args, num_training_steps, self.weight_is_ruled)
         self.resumed_step = step_of(self._resumed_from)
@@ -135,7 +135,7 @@ class StructuredTrainer(Trainer):
             reached = f"is at step {self.resumed_step} of {num_training_steps}"
             logger.warning(f"{self._resumed_from} {reached}: nothing is left to train.")
         config: Any = self.model.config
-        for name in ("decisions", "threshold") if num_training_steps > 0 else ():  # fitted for the nets as they were
+        for name in ("decisions", "threshold") if num_training_steps > 0 else ():  # fitted for the untrained nets
             vars(config).pop(name, None)
         if read := getattr(self.train_dataset, "inputs", None):
             config.inputs = read
@@ -161,7 +161,7 @@ class StructuredTrainer(Trainer):
             return super().get_test_dataloader(test_dataset)
 
     def see(self, space: OutputSpace, dataset: Any) -> None:
-        """Show a space the labels of a data set, as they are; a collator of the user's own may change them."""
+        """Show a space the labels of a data set. A user's collator may change them: then they count as unseen."""
         if self._default_collator is None and dataset is not None:
             space.see(None)
         else:
@@ -169,7 +169,7 @@ class StructuredTrainer(Trainer):
 
     @contextlib.contextmanager
     def _whole_evaluation(self) -> Iterator[None]:
-        """`dataloader_drop_last` is for training: a figure, and predictions, are of all rows."""
+        """Ignore `dataloader_drop_last` inside: metrics and predictions cover all rows."""
         asked, self.args.dataloader_drop_last = self.args.dataloader_drop_last, False
         try:
             yield
@@ -178,14 +178,14 @@ class StructuredTrainer(Trainer):
 
     def _take_collator(self, dataset: Any) -> None:
         if self._default_collator is not None:
-            while isinstance(dataset, Subset):  # gives whole batches too, as what it is of does
+            while isinstance(dataset, Subset):  # gives whole batches if its own data set does
                 dataset = dataset.dataset
             self.data_collator = collate_rows if isinstance(dataset, TensorRows) else self._default_collator
 
     # --- evaluation and log ------------------------------------------------------------------------------------------
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        """As the Trainer's; nets that diverge in training stop it here too, before a metric is asked about NaN."""
+        """As the Trainer's; stops training if the nets diverged, before a metric meets NaN."""
         if self.is_in_train:
             self._check_finite()
         return super().evaluate(*args, **kwargs)
@@ -193,9 +193,9 @@ class StructuredTrainer(Trainer):
     def evaluation_loop(
         self, dataloader: DataLoader, description: str, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
     ) -> EvalLoopOutput:
-        """As the Trainer's, with what was metered; rows that came by length are put back into their own order."""
+        """As the Trainer's, with metered figures; rows sorted by length return in their own order."""
         order = order_of(dataloader)
-        self._evaluation_facts()  # of one that was interrupted
+        self._evaluation_facts()  # clear those of an interrupted evaluation
         self.evaluated_batches = 0
         kwargs["metric_key_prefix"] = metric_key_prefix
         with scoring(self, dataloader, description, order):
@@ -209,11 +209,11 @@ class StructuredTrainer(Trainer):
         )
 
     def _evaluation_facts(self) -> dict[str, float]:
-        """What an evaluation says beside its loss and metrics."""
+        """What an evaluation reports beside its loss and metrics."""
         return contrasts(self.eval_meters.drain())
 
     def _get_eval_sampler(self, eval_dataset: Any) -> Any:
-        """By length, unless the order is seen: in metrics or results by batch, or in noise that is drawn by batch."""
+        """By length, unless the order matters: for metrics, results or noise by batch."""
         args = self.args
         seen = args.batch_eval_metrics or not args.eval_do_concat_batches or not self.evaluates_by_length
         if seen or getattr(args, "use_legacy_prediction_loop", False):
@@ -228,24 +228,24 @@ class StructuredTrainer(Trainer):
             raise ValueError(error.args[0]) from error
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """With what was metered in training; an evaluation's is in its metrics."""
-        if "loss" in logs or "train_loss" in logs:  # while training, and once at its end
+        """Add what was metered in training. An evaluation has its own in its metrics."""
+        if "loss" in logs or "train_loss" in logs:  # during training, and once at its end
             self.meters.check()
             logs |= self._log_facts(self.meters.drain(), at_end="train_loss" in logs)
         super().log(logs, start_time)
 
     def _log_facts(self, facts: dict[str, float], at_end: bool) -> dict[str, float]:
-        """What a log of training says of what was metered since the last; the closing one has the Trainer's totals."""
+        """What a training log reports of the figures since the last log. The closing log has the Trainer's totals."""
         return {} if at_end else facts
 
     def _meter_energies(self, energies: Tensor) -> None:
-        """Those of output and gold, (B, 2), in an evaluation."""
-        energies = self.accelerator.gather_for_metrics(energies)  # less the rows that filled up the last batch
+        """Meter the energies of output and gold, (B, 2), in an evaluation."""
+        energies = self.accelerator.gather_for_metrics(energies)  # drops rows that only pad the last batch
         self.eval_meters.add(energy_output=energies[:, OUTPUT], energy_gold=energies[:, GOLD])
 
     def _meter_orders(self, orders: Tensor) -> None:
-        """Of fresh samples that are not gold, in an evaluation, (B, 3): how many have a higher energy than gold, how
-        many are less likely to the task-net, and how many there are."""
+        """Meter three counts of an evaluation's fresh samples that differ from gold, (B, 3): samples with a higher
+        energy than gold, samples less likely than gold by the task-net, and all samples."""
         orders = self.accelerator.gather_for_metrics(orders)
         self.eval_meters.add(energy_order=orders[:, 0], task_net_order=orders[:, 1], contrasted=orders[:, 2])
 
@@ -263,18 +263,13 @@ class StructuredTrainer(Trainer):
         return Checkpoints(self)
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> TrainOutput:
-        """As the Trainer's; `True` or `"last"` resume from the last whole checkpoint (`"last"` starts anew if there is
-        none). A folder that is not a whole checkpoint is refused, and so is one of a run with other arguments, unless
-        `resume_changed` is True."""
+        """As the Trainer's. `True` and `"last"` resume from the last complete checkpoint; without one, `"last"` starts
+        anew. ValueError for an incomplete checkpoint, or one of a run with other arguments unless `resume_changed`."""
         self._resumed_from = self.checkpoints.folder_to_resume(resume_from_checkpoint)
         return super().train(self._resumed_from, *args, **kwargs)
 
     def contents_of(self, name: str) -> Any:
-        """What a data set holds, see [`contents`]; read once.
-
-        Args:
-            name: `train_dataset` or `eval_dataset`.
-        """
+        """A description of `train_dataset` or `eval_dataset`, see [`contents`]; computed once."""
         dataset = getattr(self, name)
         known = self._contents.get(name)
         if known is None or known[0] is not dataset:
@@ -307,7 +302,7 @@ class StructuredTrainer(Trainer):
 
     def _load_best_model(self) -> None:
         best = str(self.state.best_model_checkpoint)
-        if not Path(best, COMPLETE).is_file():  # written whole once; what was cleared away since is for the loader
+        if not Path(best, COMPLETE).is_file():  # files removed since are the loader's concern
             logger.warning(f"The best checkpoint, {best}, was never completed: the nets stay as they are.")
             return
         self.checkpoints.load(best, super()._load_best_model)
@@ -317,14 +312,14 @@ class StructuredTrainer(Trainer):
             super()._push_from_checkpoint(checkpoint_folder)
 
     def init_hf_repo(self, token: str | None = None, *args: Any, **kwargs: Any) -> None:
-        """As the Trainer's, which leaves a branch that is not there to fail at every push."""
+        """As the Trainer's; also makes a missing branch, without which every push would fail."""
         super().init_hf_repo(token, *args, **kwargs)
         if self.is_world_process_zero():
             make_branch(self.hub_model_id, self.args.hub_revision, token or self.args.hub_token)
 
     def push_to_hub(self, *args: Any, token: str | None = None, revision: str | None = None, **kwargs: Any) -> Any:
-        """As the Trainer's, without what an earlier push left in the repo and this one would not replace: a loss-net,
-        which stays at home, or a task-net of the other form, plain or adapters."""
+        """As the Trainer's; first removes from the repo what an earlier push left and this one would not replace: a
+        loss-net, which is never pushed, or a task-net of the other form, plain or adapters."""
         token = token if token is not None else self.args.hub_token
         revision = revision if revision is not None else self.args.hub_revision
         if self.is_world_process_zero():
@@ -343,5 +338,5 @@ def _default_objective(metrics: dict[str, float]) -> float:
 
 
 def encoder_inputs(batch: dict[str, Tensor]) -> dict[str, Tensor]:
-    """What an encoder takes of a batch."""
+    """The columns of a batch that an encoder reads."""
     return {name: value for name, value in batch.items() if name not in BESIDE_INPUTS}

@@ -1,4 +1,4 @@
-"""Batch repeats: the paper's n_F task-net updates on the same batch, as a sampler."""
+"""Batch repeats: a sampler for the paper's n_F task-net updates on the same batch."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from transformers import TrainerCallback
 class WindowRepeatSampler(torch.utils.data.Sampler[int]):
     """A shuffled epoch in which every accumulation window comes `repeats` times in a row.
 
-    A window is what all processes consume for one task-net update: per-device batch x accumulation x processes.
-    Repeating whole windows, not micro-batches, keeps every process on its own rows. The tail is filled up from the
+    A window holds the rows that all processes use for one task-net update: per-device batch x accumulation x processes.
+    Repeating whole windows, not micro-batches, keeps every process on its own rows. The last window is filled from the
     start of the same permutation.
 
     Args:
@@ -51,8 +51,8 @@ class WindowRepeatSampler(torch.utils.data.Sampler[int]):
 
 
 class NewEpoch(TrainerCallback):
-    """Tells the sampler of the training rows which epoch it is. (accelerate's loaders do, but not all of them with
-    several processes, and of a resumed epoch.)"""
+    """Tells the sampler of the training rows the current epoch. (Not all of accelerate's loaders do so with several
+    processes, or in a resumed epoch.)"""
 
     def __init__(self, sampler: WindowRepeatSampler):
         self.sampler = sampler

@@ -1,4 +1,4 @@
-"""What a trainer has on disk: checkpoints that are whole, and the nets in them."""
+"""A trainer's files on disk: complete checkpoints, and the nets in them."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ logger = logging.get_logger(__name__)
 
 
 class Checkpoints:
-    """The checkpoints of a trainer whose `model` is all that it trains.
+    """The checkpoints of a trainer that trains only its `model`.
 
-    A trainer makes one where it needs it and keeps none: two objects that hold each other would stay in memory.
+    A trainer makes one for each use and keeps none: two objects that hold each other would stay in memory.
 
     Args:
-        trainer: whose model, arguments and state these are, as they are at each call.
+        trainer: its model, arguments and state are read at each call.
     """
 
     def __init__(self, trainer: Any):
@@ -50,18 +50,18 @@ class Checkpoints:
     # --- whole folders -----------------------------------------------------------------------------------------------
 
     def folder_to_resume(self, wanted: str | bool | None) -> str | None:
-        """What `resume_from_checkpoint` means, see [`checkpoint_to_resume`].
+        """The folder that `resume_from_checkpoint` means, see [`checkpoint_to_resume`].
 
         Raises:
-            ValueError: a launcher whose checkpoints cannot be read back, or no whole checkpoint.
+            ValueError: a launcher whose checkpoints cannot be read back, or no complete checkpoint.
         """
         check_resume(self.trainer.accelerator, wanted)
         return checkpoint_to_resume(wanted, self.trainer.args.output_dir)
 
     @contextmanager
     def writing(self, run_dir: str) -> Iterator[Path]:
-        """Around the Trainer's own save of a checkpoint: gives its folder, and leaves it whole, or not a checkpoint;
-        then older ones beyond the limit go."""
+        """Run the Trainer's own save of a checkpoint inside; yields its folder. An interrupted one does not count as a
+        checkpoint. Then older ones beyond the limit are deleted."""
         trainer = self.trainer
         folder = Path(run_dir, f"{PREFIX_CHECKPOINT_DIR}-{trainer.state.global_step}")
         with written_whole(folder, trainer.args, trainer.accelerator.wait_for_everyone):
@@ -78,25 +78,25 @@ class Checkpoints:
 
     @property
     def _loss_net(self) -> LossNet | None:
-        """Saved beside the model; None: `save` deletes one that an earlier run left."""
+        """The loss-net to save beside the model; None: `save` deletes one of an earlier run."""
         return None
 
     @property
     def pushes_checkpoints(self) -> bool:
-        """True if what a checkpoint holds is what the Hub gets."""
+        """True if the Hub gets the same files as a checkpoint."""
         return True
 
     def save(self, folder: str, save_model: Callable[[], None]) -> None:
-        """Write the nets. `save_model` is the Trainer's own save of its model; every process asks for it."""
+        """Write the nets. `save_model` is the Trainer's own save of its model, called in every process."""
         save_model()
-        if self.trainer.args.should_save:  # transformers 5 asks every process
-            for name in ADAPTER_FILES:  # of an earlier save, which would be loaded in place of this one
+        if self.trainer.args.should_save:  # transformers 5 saves in every process
+            for name in ADAPTER_FILES:  # those of an earlier save would be loaded instead
                 Path(folder, name).unlink(missing_ok=True)
             save_loss_net(self._loss_net, folder)
 
     def load(self, folder: str, load_model: Callable[[], None]) -> None:
-        """Read the nets into those of the trainer. `load_model` is the Trainer's own loading of its model, which finds
-        no tensor that its file has under another name."""
+        """Load the nets of a folder into the trainer's. `load_model` is the Trainer's own loading of its model, which
+        misses tensors that the file holds under other names."""
         trainer = self.trainer
         sharded = trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled
         if sharded or not isinstance(trainer.model, PreTrainedModel) or not are_renamed(trainer.model, folder):
@@ -105,13 +105,13 @@ class Checkpoints:
             trainer.model.load_state_dict(read_renamed(trainer.model, folder))
 
     def check(self, folder: str) -> None:
-        """Raises ValueError where a run cannot go on from `folder`; looks before anything is changed."""
+        """Raises ValueError if a run cannot go on from `folder`, before anything is changed."""
         check_complete(folder)
         args = self.trainer.args
         check_same_run(folder, record_of(self.trainer), own_defaults(args), args.resume_changed)
 
     def save_state(self, folder: str) -> None:
-        """Write what a run needs to go on, beside the Trainer's own."""
+        """Write what a resume needs beside the Trainer's own state."""
 
     def load_state(self, folder: str) -> None:
         """Read what `save_state` wrote."""
@@ -122,9 +122,9 @@ class Checkpoints:
 
 
 class TwoNetCheckpoints(Checkpoints):
-    """The checkpoints of a task-net, a loss-net beside it, its learner, and what extends a run.
+    """The checkpoints of a task-net, its loss-net, the learner, and extensions.
 
-    A checkpoint holds what is trained; what is saved besides is for others: plain nets, adapters merged.
+    A checkpoint holds what is trained. Other saves are for users: plain nets with merged adapters.
     """
 
     @contextmanager
@@ -146,7 +146,7 @@ class TwoNetCheckpoints(Checkpoints):
 
     @property
     def pushes_checkpoints(self) -> bool:
-        """False where adapters are merged for the Hub, at the end."""
+        """False if adapters are merged for the Hub at the end."""
         return library_of(self.trainer.model) is None or not self._merges
 
     def save(self, folder: str, save_model: Callable[[], None]) -> None:
@@ -154,7 +154,7 @@ class TwoNetCheckpoints(Checkpoints):
         fits = getattr(trainer.model.config, "decisions", None) is not None
         fold = trainer.args.fold_decision and fits and not trainer.in_checkpoint
         if trainer.args.fold_decision and not fits and not trainer.in_checkpoint:
-            logger.warning_once("`fold_decision` is True, but no decision is stored: call `fit_decisions` before.")
+            logger.warning_once("`fold_decision` is True, but no decision is stored: call `fit_decisions` first.")
         if library_of(trainer.model) is None:
             with folded(trainer.accelerator.unwrap_model(trainer.model)) if fold else nullcontext():
                 super().save(folder, save_model)
@@ -179,7 +179,7 @@ class TwoNetCheckpoints(Checkpoints):
         trainer = self.trainer
         if trainer.loss_net is not None:
             check_resumable(trainer.loss_net, folder)
-        loss = ENERGY_LOSSES.get(trainer.args.energy_loss)  # of the run that is to begin, not of the last
+        loss = ENERGY_LOSSES.get(trainer.args.energy_loss)  # of the new run, not of the last
         for kind in wanted_extensions(trainer.args, loss, trainer.space):
             kind.check_resumable(trainer.args, folder)
 

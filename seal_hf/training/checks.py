@@ -1,4 +1,4 @@
-"""What is refused at the start of a run, with the reason: task-nets, loss-nets, columns. Launchers: launchers.py."""
+"""Checks at the start of a run: task-nets, loss-nets, columns. Launchers: launchers.py."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ from .launchers import check_crf, check_launcher
 from .task_nets import check_feature_size, given_loss_net
 
 logger = logging.get_logger(__name__)
-LOOKED_AT = 1000  # rows of a data set that is no tensor
+LOOKED_AT = 1000  # rows checked of a data set that is not TensorRows
 
 
 def tell_problem_type(model: PreTrainedModel, space: OutputSpace) -> None:
-    """Give a task-net that does not say so the space's problem type: pipelines decode by it."""
-    if model.config.problem_type is None or space.problem_type is None:  # or its head has none, and reads it nowhere
+    """Set a missing problem type in the task-net's config, since pipelines decode by it."""
+    if model.config.problem_type is None or space.problem_type is None:  # None in the space: its heads never read it
         config: Any = model.config
         config.problem_type = space.problem_type
 
 
 def tell_decoding(model: PreTrainedModel, space: OutputSpace) -> None:
-    """Write into the config of a task-net how the space decodes; a warning where it was saved with more."""
+    """Write the space's decoding options into the task-net's config; warn if this drops a saved option."""
     config, options = model.config, space.decoding_options()
     for name in (name for name, value in options.items() if not value and getattr(config, name, False)):
-        logger.warning(f"The task-net was saved with `{name}`, and this run does without: give it to keep it.")
+        logger.warning(f"The task-net was saved with `{name}`, and this run drops it. Give `{name}` to keep it.")
     config.update(options)
 
 
 def check_run(trainer: Any) -> None:
-    """Raises ValueError for what of a trainer's nets, arguments and launcher does not go together."""
+    """Raises ValueError if a trainer's nets, arguments and launcher do not go together."""
     args, model, space, loss = trainer.args, trainer.model, trainer.space, trainer.energy_loss
     check_launcher(args, trainer.accelerator, trainer.loss_net and trainer.loss_net.config.encoder_mode)
     check_given_space(trainer._given_space, trainer.model_init)
@@ -67,7 +67,7 @@ def check_run(trainer: Any) -> None:
 
 
 def check_given_space(space: OutputSpace | None, model_init: Callable | None) -> None:
-    """Raises ValueError for a space with the CRF of one net, where `model_init` makes others."""
+    """Raises ValueError for a space with the CRF of one net if `model_init` makes others."""
     if model_init is not None and getattr(getattr(space, "loss", None), "crf", None) is not None:
         raise ValueError(
             "`space` decodes by the CRF of one net, but `model_init` makes new ones. Leave `space` out, and set "
@@ -76,20 +76,20 @@ def check_given_space(space: OutputSpace | None, model_init: Callable | None) ->
 
 
 def check_repeats(args: SealTrainingArguments, train_dataset: Any) -> None:
-    """Raises ValueError for batch repeats over a data set without rows by index, or in another order than shuffled."""
+    """Raises ValueError for batch repeats over an iterable data set or in an order that is not shuffled."""
     if args.batch_repeats == 1:
         return
     order = getattr(args, "train_sampling_strategy", "random")  # of transformers 5
     if order != "random" or getattr(args, "group_by_length", False):
         name = f"train_sampling_strategy={order!r}" if order != "random" else "group_by_length=True"
         raise ValueError(
-            f"`batch_repeats` is {args.batch_repeats}, whose sampler shuffles the rows, but {name}. Leave one of them "
-            "out."
+            f"`batch_repeats` is {args.batch_repeats}, and its sampler shuffles the rows, but {name}. Leave one of "
+            "them out."
         )
     if isinstance(train_dataset, IterableDataset):
         raise ValueError(
-            f"`batch_repeats` is {args.batch_repeats}, but the training data is an iterable data set: batches are "
-            "repeated by a sampler, which needs rows by index. Use a data set with a length, or batch_repeats=1."
+            f"`batch_repeats` is {args.batch_repeats}, but the training data is an iterable data set: the repeating "
+            "sampler needs rows by index. Use a data set with a length, or batch_repeats=1."
         )
 
 
@@ -97,20 +97,20 @@ def check_saving(args: SealTrainingArguments) -> None:
     """Raises ValueError for a checkpoint on SIGTERM, which transformers 5 writes in the middle of a step."""
     if vars(args).get("enable_jit_checkpoint"):
         raise ValueError(
-            "`enable_jit_checkpoint` is True, but it saves between the update of the loss-net and that of the "
-            "task-net, where no run can go on exactly. Save every few steps instead (save_strategy='steps', "
-            "save_steps=N): a checkpoint survives a kill at any moment."
+            "`enable_jit_checkpoint` is True, but it saves between the updates of loss-net and task-net, where no run "
+            "can resume exactly. Save every few steps instead (save_strategy='steps', save_steps=N): checkpoints "
+            "survive a kill at any moment."
         )
 
 
 def check_own_loss(args: TrainingArguments, compute_loss_func: Callable | None) -> None:
-    """Raises ValueError for what changes the Trainer's own loss, which ours is not."""
+    """Raises ValueError for options that change the Trainer's own loss, which our trainers do not use."""
     given = {"label_smoothing_factor": args.label_smoothing_factor, "compute_loss_func": compute_loss_func}
     for name, value in given.items():
         if value:
             raise ValueError(
-                f"`{name}` is {value!r}, but it changes the loss that a Trainer computes by itself, which this one "
-                "does not minimise. Leave it out; `task_loss` (--task_loss) names others; SealTrainer takes functions."
+                f"`{name}` is {value!r}, but it changes the Trainer's own loss, which this trainer does not use. Leave "
+                "it out; choose a loss by `task_loss` (--task_loss), or pass SealTrainer a function."
             )
 
 
@@ -118,13 +118,13 @@ def check_label_names(args: TrainingArguments) -> None:
     """Raises ValueError for label columns of another name."""
     if args.label_names not in (None, ["labels"]):
         raise ValueError(
-            f"`label_names` is {args.label_names!r}, but the gold outputs are read from a column `labels`. Rename the "
+            f"`label_names` is {args.label_names!r}, but gold outputs are read from the column `labels`. Rename your "
             "column, and leave the argument out."
         )
 
 
 def check_embeddings(model: PreTrainedModel, args: TrainingArguments) -> None:
-    """Raises ValueError for noise on the embeddings of a net that has none."""
+    """Raises ValueError for noise on embeddings if the net has no embeddings."""
     if args.neftune_noise_alpha is not None and model.get_input_embeddings() is None:
         raise ValueError(
             f"`neftune_noise_alpha` is {args.neftune_noise_alpha}, but the model, {type(model).__name__}, embeds no "
@@ -133,8 +133,8 @@ def check_embeddings(model: PreTrainedModel, args: TrainingArguments) -> None:
 
 
 def check_task_net(model: PreTrainedModel, space: OutputSpace) -> None:
-    """Raises ValueError where the model's config has another problem type than the space, the model was loaded in
-    shards, or has adapters that cannot be saved."""
+    """Raises ValueError if the model's problem type is not the space's, if it was loaded in shards, or if its adapters
+    cannot be saved."""
     if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
         raise ValueError(
             "The task-net was loaded in shards (tensor parallelism), which seal_hf does not support: load it without "
@@ -150,17 +150,17 @@ def check_task_net(model: PreTrainedModel, space: OutputSpace) -> None:
 
 
 def check_balance(args: SealTrainingArguments, space: OutputSpace) -> None:
-    """Raises ValueError for gradients that are to be balanced with those of a task loss that most batches lack."""
+    """Raises ValueError for `energy_weight_balance` if rows lack the gold that the task loss needs."""
     if args.energy_weight_balance and not space.has_all_gold:
         raise ValueError(
-            "`energy_weight_balance` makes the energy pull as hard as the task loss, which rows with a reward in the "
-            "place of gold tags have not: they would teach nothing. Leave it out, and set `energy_weight`."
+            "`energy_weight_balance` makes the energy pull as hard as the task loss, but rows with a reward instead of "
+            "gold tags have no task loss: they would teach nothing. Leave it out, and set `energy_weight`."
         )
 
 
 def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model: PreTrainedModel) -> None:
-    """Raises ValueError where an energy loss has no loss-net, or the loss-net is of another kind than the arguments
-    say, has another number of labels than the task-net, or sits as an adapter in another task-net."""
+    """Raises ValueError if an energy loss lacks a loss-net, or the loss-net's encoder differs from the arguments', its
+    number of labels from the task-net's, or it is an adapter in another task-net."""
     if args.energy_loss == CROSS_ENTROPY:
         return
     loss_net = given_loss_net(loss_net, args, model)
@@ -172,8 +172,8 @@ def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model:
         )
     if not any(parameter.requires_grad for parameter in loss_net.parameters()):
         raise ValueError(
-            "No parameter of the loss-net requires a gradient. Leave them as they are: with loss_net_steps=0 none of "
-            "them is trained."
+            "No parameter of the loss-net requires a gradient. Leave requires_grad as it is: loss_net_steps=0 already "
+            "keeps the loss-net fixed."
         )
     num_labels = model.config.num_labels
     if loss_net.config.num_labels != num_labels:
@@ -185,8 +185,8 @@ def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model:
     if args.loss_net_gradient_checkpointing and not getattr(loss_net.encoder, "supports_gradient_checkpointing", False):
         encoder = "no encoder of its own" if loss_net.encoder is None else type(loss_net.encoder).__name__
         raise ValueError(
-            f"`loss_net_gradient_checkpointing` is set, but the loss-net has {encoder}, with no layers to "
-            "recompute. Leave it out, or give the loss-net a transformer encoder (loss_net_encoder='separate')."
+            f"`loss_net_gradient_checkpointing` is set, but the loss-net has {encoder}: no layers to recompute. Leave "
+            "it out, or give the loss-net a transformer encoder (loss_net_encoder='separate')."
         )
     if isinstance(loss_net.encoder, LossAdapter) and loss_net.encoder.model is not model:
         built_by = SPACES[loss_net.config.space].model_name
@@ -197,27 +197,27 @@ def check_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model:
 
 
 def check_begun(learner: object, args: SealTrainingArguments, callbacks: Iterable) -> None:
-    """Raises ValueError in a step of a run whose beginning, or order of rows, a subclass has kept from the trainer."""
+    """Raises ValueError in a step if a subclass skipped the trainer's start of the run or its order of rows."""
     if learner is None and args.energy_loss != CROSS_ENTROPY:
         raise ValueError(
-            f"energy_loss={args.energy_loss!r}, but the loss-net has no learner: it is made in `create_scheduler`, "
-            "which a subclass, or its `create_optimizer_and_scheduler`, overrides. Call super().create_scheduler(...) "
-            "there; give your own schedule as `optimizers=(optimizer, scheduler)`."
+            f"energy_loss={args.energy_loss!r}, but the loss-net has no learner. `create_scheduler` makes it, and a "
+            "subclass overrides that, or `create_optimizer_and_scheduler`. Call super().create_scheduler(...) there; "
+            "pass your own schedule as `optimizers=(optimizer, scheduler)`."
         )
     if args.batch_repeats > 1 and not any(isinstance(callback, NewEpoch) for callback in callbacks):
         raise ValueError(
-            f"`batch_repeats` is {args.batch_repeats}, but a `get_train_dataloader` or `_get_train_sampler` of one's "
-            "own is used, which does not repeat. Leave one of them out."
+            f"`batch_repeats` is {args.batch_repeats}, but your own `get_train_dataloader` or `_get_train_sampler` "
+            "does not repeat batches. Leave one of them out."
         )
 
 
 def check_was_trained(loss_net: LossNet, args: SealTrainingArguments) -> None:
-    """For programs, whose loss-nets are fresh or loaded: raises ValueError where a fresh one is not to be trained."""
+    """For programs: raises ValueError if the loss-net is fresh and is not to be trained."""
     if args.loss_net_steps == 0 and args.energy_loss != CROSS_ENTROPY and not loss_net.name_or_path:
         raise ValueError(
-            "`loss_net_steps` is 0, which leaves the loss-net as it is, but it is a fresh one, whose energies mean "
-            "nothing. Name a trained one (--loss_net_path, of the programs that have it, or a --model_name_or_path of "
-            "both), or leave --loss_net_steps out."
+            "`loss_net_steps` is 0, which keeps the loss-net fixed, but it is fresh: its energies mean nothing. Name a "
+            "trained one (--loss_net_path where the program has it, or a --model_name_or_path with both nets), or "
+            "leave --loss_net_steps out."
         )
 
 
@@ -228,8 +228,8 @@ def check_hypergradient(
     space: OutputSpace,
     distributed_type: DistributedType,
 ) -> None:
-    """Raises ValueError where the task-net's Hessian cannot be had: of sparse label sets, of sharded parameters, of
-    parameters that the task-net has not, through an attention kernel without a second derivative, or by finite
+    """Raises ValueError if the task-net's Hessian cannot be computed: for sparse label sets, for sharded parameters,
+    for parameters that the task-net lacks, through an attention kernel without a second derivative, or by finite
     differences through ReLUs of the energy."""
     if args.hypergradient == "none":
         return
@@ -237,8 +237,8 @@ def check_hypergradient(
     num_labels: Any = model.config.num_labels
     if space.is_sparse(num_labels):
         raise ValueError(
-            f"{what} label sets are sparse at {num_labels} labels, where the output is cut to its largest "
-            "entries. Set `sparse_labels_from` above the number of labels."
+            f"{what} label sets are sparse at {num_labels} labels, which cuts the output to its largest entries. Set "
+            "`sparse_labels_from` above the number of labels."
         )
     if distributed_type not in (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU):
         raise ValueError(f"{what} {distributed_type.value} shards the task-net. Launch it with DDP.")
@@ -252,7 +252,7 @@ def check_hypergradient(
         )
     if not exact and _has_relus(loss_net.energy):
         raise ValueError(
-            f"{what} the energy {loss_net.config.energy!r} is made of ReLUs, whose gradient jumps: products by "
+            f"{what} the energy {loss_net.config.energy!r} has ReLUs, whose gradient jumps: products by "
             f"hypergradient_product={FINITE_DIFFERENCES!r} are then wrong by more than their own size. Use "
             "'double_backward'."
         )
@@ -269,7 +269,7 @@ def _has_relus(net: nn.Module) -> bool:
 
 
 def check_export(model: PreTrainedModel, args: SealTrainingArguments) -> None:
-    """Raises ValueError where the task-net's adapters cannot be saved or pushed as the arguments say."""
+    """Raises ValueError if the task-net's adapters cannot be saved or pushed as the arguments ask."""
     if library_of(model) is None or not (saves_merged(model, args.adapter_export) and args.push_to_hub):
         return
     if args.hub_strategy != "end":
@@ -277,24 +277,24 @@ def check_export(model: PreTrainedModel, args: SealTrainingArguments) -> None:
     strategy: Any = args.hub_strategy
     if "checkpoint" in strategy:
         raise ValueError(
-            f"`hub_strategy` is {strategy.value!r}, but a checkpoint of adapters is no part of a repo with "
-            "merged weights. Use adapter_export='adapter', or hub_strategy='end'."
+            f"`hub_strategy` is {strategy.value!r}, but a repo with merged weights cannot hold a checkpoint of "
+            "adapters. Use adapter_export='adapter', or hub_strategy='end'."
         )
 
 
 def check_feature_cache(loss_net: LossNet, model_init: Callable | None, **datasets: Any) -> None:
-    """Raises ValueError where no frozen encoder's features can be cached: the loss-net has no pretrained encoder of its
-    own or comes from a `model_init`, or a data set gives its rows one by one."""
+    """Raises ValueError if features cannot be cached: the loss-net lacks a pretrained encoder of its own, a
+    `model_init` makes the nets, or a data set gives its rows one by one."""
     if model_init is not None:
         raise ValueError(
-            "`loss_net_feature_cache` keeps what one frozen encoder says, but `model_init` makes new ones. Give the "
-            "nets as `model`, or leave the cache out."
+            "`loss_net_feature_cache` keeps features of one frozen encoder, but `model_init` makes new encoders. Give "
+            "the nets as `model`, or leave the cache out."
         )
     if loss_net.config.encoder_mode != "separate" or isinstance(loss_net.encoder, (MLPEncoder, type(None))):
         encoder = "no encoder" if loss_net.encoder is None else type(loss_net.encoder).__name__
         raise ValueError(
             "`loss_net_feature_cache` freezes the loss-net's own pretrained encoder, but this loss-net "
-            f"({loss_net.config.encoder_mode}, {encoder}) has none. Leave it out, or build the "
+            f"({loss_net.config.encoder_mode}, {encoder}) lacks one. Leave it out, or build the "
             "nets from a Hugging Face encoder with loss_net_encoder='separate'."
         )
     if not loss_net.pooled:
@@ -309,7 +309,7 @@ def check_feature_cache(loss_net: LossNet, model_init: Callable | None, **datase
             )
 
 
-# what an evaluation says of itself, beside the figures of `compute_metrics`
+# what an evaluation reports beside the figures of `compute_metrics`
 OF_EVALUATION = (
     "loss energy_output energy_gold energy_auc task_net_auc energy_alignment runtime samples_per_second "
     "steps_per_second model_preparation_time jit_compilation_time"
@@ -317,8 +317,8 @@ OF_EVALUATION = (
 
 
 def check_best_metric(args: TrainingArguments, compute_metrics: Callable | None, eval_dataset: Any) -> None:
-    """Raises ValueError for a `metric_for_best_model` that no evaluation of the run gives, where the figures of
-    `compute_metrics` are known."""
+    """Raises ValueError that lists the metrics if `metric_for_best_model` is unknown. Figures of a user's
+    `compute_metrics` are not known before it runs: nothing is checked then."""
     wanted = args.metric_for_best_model
     figures = () if compute_metrics is None else getattr(compute_metrics, "figures", None)
     if wanted is None or figures is None or args.eval_strategy == "no":
@@ -335,10 +335,10 @@ def check_best_metric(args: TrainingArguments, compute_metrics: Callable | None,
 
 
 def check_columns(**datasets: Any) -> None:
-    """Every data set that names its columns must have `labels`; so must each of a dictionary of data sets.
+    """Every data set that names its columns must have `labels`, also within a dictionary of data sets.
 
     Raises:
-        ValueError: naming the data set, its columns and the closest match; an empty one.
+        ValueError: a data set without `labels` (names its columns and the closest match), or without rows.
     """
     for name, dataset in each_dataset(datasets):
         columns = getattr(dataset, "column_names", None)
@@ -354,11 +354,11 @@ def check_columns(**datasets: Any) -> None:
 
 
 def check_label_values(space: OutputSpace, **datasets: Any) -> None:
-    """Looks at the labels of every data set that has them at hand: of all [`TensorRows`], and of the first `LOOKED_AT`
-    rows of others.
+    """Check label values: of all rows of [`TensorRows`], and of the first `LOOKED_AT` rows of other data sets that can
+    be read by index.
 
     Raises:
-        ValueError: a value that is no label of this space, with its data set.
+        ValueError: a value that is not a label of this space; names the data set.
     """
     for name, dataset in each_dataset(datasets):
         for labels in _labels(dataset):
@@ -366,14 +366,14 @@ def check_label_values(space: OutputSpace, **datasets: Any) -> None:
                 values = torch.as_tensor(labels)
             except (TypeError, ValueError) as error:
                 raise ValueError(
-                    f"`labels` of `{name}` holds {labels!r}, where numbers were expected: 0 or 1 for each label, or "
-                    "ids. Encode them first."
+                    f"`labels` of `{name}` holds {labels!r}, but must hold numbers: 0 or 1 for each label, or ids. "
+                    "Encode them first."
                 ) from error
             space.check_values(values, name)
 
 
 def each_dataset(datasets: Mapping) -> Iterator[tuple[str, object]]:
-    """Every data set that is there, those of a dictionary one by one, with what it is called."""
+    """(name, data set) of every given data set; a dictionary gives each of its own."""
     for name, dataset in datasets.items():
         if isinstance(dataset, dict):
             yield from each_dataset({f"{name}[{key!r}]": part for key, part in dataset.items()})
@@ -382,7 +382,7 @@ def each_dataset(datasets: Mapping) -> Iterator[tuple[str, object]]:
 
 
 def _labels(dataset: Any) -> Iterator[Any]:
-    """Tensors of many rows, or the labels of each row as they are."""
+    """Tensors of many rows, or the raw labels of each row."""
     if isinstance(dataset, TensorRows):
         if "labels" in dataset.dense:
             yield dataset.dense["labels"]

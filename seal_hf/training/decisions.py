@@ -1,4 +1,4 @@
-"""Fitting the decisions of a trainer's task-net on a data set, and writing them into its config."""
+"""Fit the decisions of a trainer's task-net on a data set, and write them into its config."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def fit_decisions(trainer: Any, dataset: Any, decoder: str | None = None) -> Dec
 
     Args:
         trainer: a [`SealTrainer`].
-        dataset: validation rows, with labels.
-        decoder: taken in place of what cross-fitting would choose; default: `args.decoder`.
+        dataset: validation rows with labels.
+        decoder: default: `args.decoder`, or else chosen by cross-fitting.
 
     Raises:
         ValueError: no rows or no labels; an unknown decoder.
@@ -75,7 +75,7 @@ def fit_decisions(trainer: Any, dataset: Any, decoder: str | None = None) -> Dec
 
 
 def store(trainer: Any, decisions: Decisions) -> None:
-    """Write them into the config of the trainer's model; of tags, its space decides by them from now on."""
+    """Write decisions into the config of the trainer's model. For tags, its space uses them from now on."""
     decisions.store(trainer.accelerator.unwrap_model(trainer.model).config)
     if isinstance(decisions, TagDecisions):
         trainer.space = trainer.space.decided_by(decisions.decoder)
@@ -84,7 +84,7 @@ def store(trainer: Any, decisions: Decisions) -> None:
 def fit_labels(
     trainer: Any, probabilities: np.ndarray, labels: np.ndarray, decoder: str | None = None
 ) -> LabelDecisions:
-    """Of label sets, from predictions (N, L) of validation rows."""
+    """Fit decisions of label sets on predictions (N, L) of validation rows."""
     never_empty = every_row_has_a_label(trainer.train_dataset)
     among: Collection[str] | None = FOLDABLE if getattr(trainer.args, "fold_decision", False) else None
     hierarchy = hierarchy_of(trainer.accelerator.unwrap_model(trainer.model).config)
@@ -93,16 +93,16 @@ def fit_labels(
 
 
 def is_fitted_by_batch(trainer: Any, num_rows: int, decoder: str | None) -> bool:
-    """Whether the probabilities of so many rows are too many to keep, and no decoder is asked for that needs them."""
+    """True if the probabilities of `num_rows` rows are too many to keep, and the decoder does not need them."""
     plain = (decoder or THRESHOLD).removesuffix(NEVER_EMPTY)
     return plain in (FIXED, THRESHOLD) and are_too_many(trainer, num_rows)
 
 
 def fit_threshold(trainer: Any, dataset: Any, decoder: str | None = None) -> LabelDecisions:
-    """Of label sets whose probabilities are too many to keep: the choice is between 0.5 and one threshold."""
+    """Fit label sets whose probabilities are too many to keep: choose between 0.5 and one threshold."""
     logger.warning(
-        f"The probabilities of {len(dataset):,} rows and {trainer.model.config.num_labels:,} labels are not kept: the "
-        f"decoder is chosen between {FIXED!r} and {THRESHOLD!r}. Any other is fitted if you name it."
+        f"The probabilities of {len(dataset):,} rows and {trainer.model.config.num_labels:,} labels are too many to "
+        f"keep: the decoder is chosen between {FIXED!r} and {THRESHOLD!r}. Name another one to fit it."
     )
     scores = ThresholdScores()
     give_by_batch(trainer, dataset, scores)
@@ -117,9 +117,10 @@ def fit_threshold(trainer: Any, dataset: Any, decoder: str | None = None) -> Lab
 def fit_tags(
     predicted: Mapping[str, Tags], gold: Tags, kind: str, args: Any, decoder: str | None = None
 ) -> TagDecisions:
-    """Of tag sequences, by each decoder. With `constrained_decoding`, those are chosen from that keep to the scheme.
+    """Fit decisions of tag sequences. With `constrained_decoding`, only decoders that follow the scheme are compared.
 
     Args:
+        predicted: the predictions of each decoder.
         kind: as in `tag_metrics`.
         decoder: default: `args.decoder`.
     """
@@ -130,7 +131,7 @@ def fit_tags(
 
 
 def predicted_tags(trainer: Any, dataset: Any, decoders: Sequence[str]) -> tuple[dict[str, Tags], Tags]:
-    """Tag names of the positions that count, by each decoder in one pass over the rows, and gold."""
+    """Tag names at labelled positions: those of each decoder, from one pass over the rows, and gold."""
     with _decoded_by(trainer, decoders):
         output = trainer.predict(dataset)
     if output.label_ids is None:
@@ -146,7 +147,7 @@ def predicted_tags(trainer: Any, dataset: Any, decoders: Sequence[str]) -> tuple
 
 @contextmanager
 def _decoded_by(trainer: Any, decoders: Sequence[str]) -> Iterator[None]:
-    """A trainer whose predictions are tag ids, an array for each decoder, and are not scored."""
+    """Inside, the trainer predicts tag ids, an array for each decoder, without metrics."""
     before = trainer.preprocess_logits_for_metrics, trainer.compute_metrics
     trainer.preprocess_logits_for_metrics, trainer.compute_metrics = PredictionDecoder(trainer, decoders), None
     try:
@@ -156,7 +157,7 @@ def _decoded_by(trainer: Any, decoders: Sequence[str]) -> Iterator[None]:
 
 
 def every_row_has_a_label(dataset: Any) -> bool:
-    """True if each row of a training set of label sets has a label; False where that is not known."""
+    """True if each row of a training set of label sets is known to have a label."""
     if isinstance(dataset, TensorRows):
         if "labels" in dataset.ragged:
             return bool((dataset.ragged["labels"][1].diff() > 0).all())
@@ -167,22 +168,22 @@ def every_row_has_a_label(dataset: Any) -> bool:
 
 
 def check_decoder(model: PreTrainedModel, space: OutputSpace, args: Any) -> None:
-    """Raises ValueError for a decoder that these outputs do not have, or that no bias of the task-net can hold.
+    """Raises ValueError for a decoder that these outputs lack, or that the task-net's bias cannot hold.
 
-    Of label sets and masks the numbers are fitted at the end; which names there will be is known now.
+    The names of decoders are known before training; their numbers for label sets and masks are fitted after it.
     """
     decoder = args.decoder
     if isinstance(space, TagSequenceSpace):
         space.decided_by(decoder)
         if args.fold_decision:
-            raise ValueError("`fold_decision` is True, but tags are decided by no threshold. Leave it out.")
+            raise ValueError("`fold_decision` is True, but tags are not decided by a threshold. Leave it out.")
         return
     kind: Any = DECISIONS[space.name]
     kind.check_name(decoder, model.config)
     if args.fold_decision and decoder not in (None, *FOLDABLE):
         raise ValueError(
-            f"`fold_decision` is True, but decoder={decoder!r} is no threshold, which alone a bias can hold. Use one "
-            f"of {', '.join(FOLDABLE)}, or leave one of them out."
+            f"`fold_decision` is True, but a bias can only hold a threshold, not decoder={decoder!r}. Use one of "
+            f"{', '.join(FOLDABLE)}, or leave one of the two arguments out."
         )
     if args.fold_decision and library_of(model) is None:
         check_foldable(model)

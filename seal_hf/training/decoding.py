@@ -1,4 +1,4 @@
-"""Evaluation that gathers decided structures in place of logits."""
+"""Evaluations that gather decoded structures in place of logits."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor
 
 
 class PredictionDecoder:
-    """The Trainer's `preprocess_logits_for_metrics` by the decoder of a trainer's space: tag ids (B, T), not logits.
+    """A `preprocess_logits_for_metrics` that decodes by a trainer's space: tag ids (B, T), not logits.
 
     Args:
-        trainer: whose space and model these are, as they are at each call.
-        decoders: names of decoders, each of which gives an array; default: the space's own one, and one array.
+        trainer: its space and model are read at each call.
+        decoders: names of decoders; each gives an array. Default: the space's own, which gives a single array.
     """
 
     def __init__(self, trainer: Any, decoders: Sequence[str] | None = None):
@@ -23,7 +23,7 @@ class PredictionDecoder:
         self._positions: Tensor | None = None
 
     def see(self, inputs: dict[str, Tensor]) -> None:
-        """Called before a batch is evaluated: without labels, its inputs say which positions are decoded."""
+        """Called before a batch is evaluated. If it lacks labels, its inputs tell which positions are decoded."""
         if "labels" not in inputs:
             trainer = self.trainer
             self._positions = trainer.space.positions(trainer.model, trainer._prepare_inputs(inputs))
@@ -31,7 +31,7 @@ class PredictionDecoder:
     def __call__(self, logits: Tensor | tuple[Tensor, ...], labels: Tensor | None) -> Any:
         logits = logits[0] if isinstance(logits, tuple) else logits
         mask = self._positions if labels is None else self.trainer.space.gold(labels)[1]
-        if mask is not None and labels is None:  # which is not padded to the width of other processes, as labels are
+        if mask is not None and labels is None:  # unlike labels, it is not padded to the width of other processes
             mask = F.pad(mask, (0, logits.shape[1] - mask.shape[1]))
         space = self.trainer.space
         if self.decoders is None:
@@ -40,9 +40,9 @@ class PredictionDecoder:
 
 
 def check_undecoded(preprocess_logits_for_metrics: Callable | None) -> None:
-    """Raises ValueError where something else than a [`PredictionDecoder`] is to have the logits."""
+    """Raises ValueError if the user's `preprocess_logits_for_metrics` also wants the logits."""
     if preprocess_logits_for_metrics is not None:
         raise ValueError(
-            "`decode_predictions` is True, and `preprocess_logits_for_metrics` is given: both say what becomes of the "
-            "logits in an evaluation. Leave one of them out."
+            "`decode_predictions` is True, but `preprocess_logits_for_metrics` is given: both process the logits of an "
+            "evaluation. Leave one of them out."
         )

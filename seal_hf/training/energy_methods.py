@@ -1,8 +1,8 @@
-"""How an energy network is trained on its own: which structures it learns from, and by which loss.
+"""Methods that train an energy network on its own: the structures it learns from, and the loss.
 
-A method finds, for a batch, the row of candidates [ŷ, y*, ...] with the energies as they stand, by gradient-based
-inference or from a task-net's samples; an energy loss of `energy_losses/` maps the energies of that row to a scalar.
-At prediction all of them minimise E(x, y) over the relaxed y.
+For a batch, a method finds the row of candidates [ŷ, y*, ...] with the current energies, by gradient-based inference or
+from a task-net's samples. An energy loss of `energy_losses/` maps the energies of that row to a scalar. At prediction,
+all methods minimise E(x, y) over the relaxed y.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from ..spaces import OutputSpace
 
 @dataclass
 class Problem:
-    """One batch, as a method sees it.
+    """One batch, as methods see it.
 
     Attributes:
         space: the output space.
-        energy: candidates (B, S, ...) -> energies (B, S), differentiable in the candidates; x is encoded already.
-        labels: as the data gives them.
-        starts: (B, S, ...) where inference starts.
-        logits: of the frozen task-net, or None.
-        noise: the generator of samples.
+        energy: candidates (B, S, ...) -> energies (B, S), differentiable in the candidates, for the encoded x.
+        labels: as in the data.
+        starts: (B, S, ...), where inference starts.
+        logits: the frozen task-net's, or None.
+        noise: the generator for samples.
     """
 
     space: OutputSpace
@@ -45,14 +45,14 @@ class EnergyMethod(ABC):
     """Base class.
 
     Args:
-        inference: of the training steps.
-        loss: the energy loss, of `loss_class`; default: with its default options.
+        inference: inference in training steps.
+        loss: an energy loss of `loss_class`; default: one with default options.
 
     Attributes:
-        loss_class: its energy loss.
-        also_reads: of [`EnergyTrainingArguments`], those that it reads beside the options of its loss.
-        needs_task_net: whether the method is defined with a task-net only.
-        extra: what the log calls the mean energies of the columns after ŷ and y*, where there are any.
+        loss_class: the class of the energy loss.
+        also_reads: fields of [`EnergyTrainingArguments`] that the method reads beside the options of its loss.
+        needs_task_net: True if the method is defined only with a task-net.
+        extra: log name -> columns after ŷ and y*, whose mean energy is logged.
     """
 
     loss_class: type[EnergyLoss]
@@ -72,25 +72,25 @@ class EnergyMethod(ABC):
 
     @classmethod
     def read(cls, args: Any) -> set[str]:
-        """The arguments that are read, with the values that they have."""
+        """Names of the arguments that are read, given their values."""
         return {*cls.also_reads, *cls.loss_class.read(args)}
 
     @classmethod
     def idle(cls, args: Any) -> dict[str, str]:
-        """Options of its loss that these arguments leave unread, each with the option by whose value it is so."""
+        """Option of the loss -> the option whose value makes it ineffective."""
         return cls.loss_class.idle(args)
 
     @classmethod
     def default_start(cls, has_task_net: bool) -> str:
-        """Where inference starts if the user does not say."""
+        """Where inference starts by default."""
         return "task_net" if has_task_net else "uniform"
 
     @abstractmethod
     def candidates(self, problem: Problem) -> Candidates:
-        """The row of candidates that the loss reads, without gradient."""
+        """The row of candidates for the loss, without gradient."""
 
     def _row(self, problem: Problem, found: Tensor, *further: Tensor) -> Candidates:
-        """[ŷ, y*, further points], of the ŷ that was found; (B, 1, ...) each."""
+        """The row [ŷ, y*, further points] for the ŷ `found`; (B, 1, ...) each."""
         gold, mask = problem.space.gold(problem.labels)
         candidates = Candidates(problem.space.join([found, problem.space.candidate(gold), *further]), mask)
         self.loss.annotate(problem.space, problem.logits, gold, candidates)
@@ -103,7 +103,7 @@ class SPEN(EnergyMethod):
 
         ŷ = argmin_y E(x, y) - Δ(y, y*),     L = [ Δ(ŷ, y*) - E(x, ŷ) + E(x, y*) ]_+
 
-    `margin_cost` is Δ. The authors of SEAL take 1 - soft F1, and start from a task-net trained by cross-entropy.
+    `margin_cost` is Δ. The authors of SEAL use 1 - soft F1, and start from a task-net trained by cross-entropy.
     """
 
     loss_class = Margin
@@ -119,20 +119,20 @@ class DVN(EnergyMethod):
     """Deep value network (Gygli et al. 2017): σ(-E(x, y)) learns the score s(y, y*), at three points per input.
 
         ŷ     = argmin_y E(x, y)                                   the prediction
-        y_adv = argmax_y BCE( σ(-E(x, y)), s(y, y*) )              where it is most wrong, s held constant
+        y_adv = argmax_y BCE( σ(-E(x, y)), s(y, y*) )              the most wrong point, s held constant
         L     = Σ_{y in {ŷ, y_adv, y*} and further points} BCE( σ(-E(x, y)), s(y, y*) )
 
-    All three in each step, both inferences from the same starts (zeros), as the authors of SEAL do; for masks they, and
-    Gygli et al., start half of the adversarial ones from the gold.
+    Each step has all three, and both inferences have the same starts (zeros), as the authors of SEAL do. For masks,
+    they and Gygli et al. start half of the adversarial inferences from the gold.
 
-    Further points are ours. Of the three, the gold alone is a structure as the data has them: a network can tell it
-    from what inference finds without a look at x, and inference then has nothing to follow. Each of `points` adds one
-    point per input with its exact score, at the cost of one more energy and of no inference, see `POINTS`.
+    Further points are ours. Of the three, only the gold is a structure as in the data: a network can tell it from what
+    inference finds without reading x, and inference then has nothing to follow. Each of `points` adds one point per
+    input with its exact score, at the cost of one more energy and no inference, see `POINTS`.
 
     Args:
-        points: names out of `POINTS`.
-        gold_starts: share of the rows whose adversarial inference starts from the gold, in [0, 1]; None: the space's.
-        inference, loss: as of the base class.
+        points: names from `POINTS`.
+        gold_starts: share of rows whose adversarial inference starts from the gold, in [0, 1]; None: the space's.
+        inference, loss: as for the base class.
     """
 
     loss_class = DeepValue
@@ -160,7 +160,7 @@ class DVN(EnergyMethod):
     def candidates(self, problem: Problem) -> Candidates:
         gold, mask = problem.space.gold(problem.labels)
 
-        def rightness(y: Tensor) -> Tensor:  # less where the value is more wrong
+        def rightness(y: Tensor) -> Tensor:  # lower for a more wrong value
             return -self.loss.pointwise(problem.energy(y), problem.space.score(y, gold, mask).detach())
 
         starts = problem.starts
@@ -191,24 +191,24 @@ def _mixed_gold(problem: Problem, gold: Tensor) -> Any:
 
 
 def _per_row(values: Tensor, y: Tensor) -> Tensor:
-    """(B,) -> (B, 1, ...), to go with y (B, ...)."""
+    """(B,) -> (B, 1, ...), which broadcasts with y (B, ...)."""
     return values.view(-1, *[1] * (y.dim() - 1))
 
 
 POINTS: dict[str, Callable[[Problem, Tensor], Any]] = {
-    "start": _start,  # where inference starts, which no loss would otherwise see
-    "other_gold": _other_gold,  # the gold of another row of the batch: it looks right, and is wrong for this x
+    "start": _start,  # where inference starts; else no loss sees it
+    "other_gold": _other_gold,  # the gold of another row of the batch: it looks right but is wrong for this x
     "flipped_gold": _flipped_gold,  # the gold with some of its entries flipped, neighbours together (`space.flip`)
     "mixed_gold": _mixed_gold,  # a y* + (1 - a) of another row's gold, a uniform in [0, 1]
 }
 
 
 class FromTaskNet(EnergyMethod):
-    """An energy loss on the samples of a frozen task-net, as SEAL-dynamic has them of a moving one: `nce`, `ranking`,
-    `regression_s`. Inference serves prediction alone. (The authors of SEAL predict `nce` from three random starts.)
+    """An energy loss on samples of a frozen task-net: `nce`, `ranking`, `regression_s`. (SEAL-dynamic draws them from a
+    task-net that trains.) Only prediction runs inference; the authors of SEAL predict `nce` from three random starts.
 
-    With enough data, and for any K >= 1, exp(-E(x, y)) of `nce` becomes the conditional distribution p(y | x), up to a
-    constant per x; more samples come closer with the same data (Ma & Collins 2018; SEAL Eq. 8-9).
+    With enough data, for any K >= 1, exp(-E(x, y)) of `nce` becomes the conditional distribution p(y | x), up to a
+    constant per x. With the same data, more samples come closer (Ma & Collins 2018; SEAL Eq. 8-9).
     """
 
     loss_class: type[EnergyLoss] = NCE

@@ -1,11 +1,11 @@
-"""EnergyTrainer: an energy network trained and evaluated on its own: SPEN, DVN, or samples of a task-net. And
-MaskEnergyTrainer, whose inference is on crops.
+"""EnergyTrainer trains and evaluates an energy network on its own: SPEN, DVN, or from samples of a task-net.
+MaskEnergyTrainer runs inference on crops.
 
-There is no task-net at prediction: ŷ = argmin_y E(x, y) by gradient-based inference. One step of the Trainer is one
-update of the energy network; its forward encodes x, finds the candidates with the energies as they are, and returns
-their energies, so that x is encoded once, with one dropout mask, and the DDP wrapper sees one forward per backward.
-Dropout behind the encoder (that of masks) is off while candidates are sought, else the best of the iterates would be
-the one with the luckiest mask; it is on in the energies that are trained.
+Prediction needs no task-net: ŷ = argmin_y E(x, y) by gradient-based inference. One step of the Trainer is one update of
+the energy network. Its forward encodes x, finds candidates with the current energies, and returns their energies: x is
+encoded once, with one dropout mask, and the DDP wrapper sees one forward per backward. Dropout behind the encoder (for
+masks) is off in the search for candidates, else the best iterate would be the one with the luckiest mask. It is on in
+the energies that are trained.
 """
 
 from __future__ import annotations
@@ -38,33 +38,33 @@ from .launchers import check_data_parallel
 from .rows import check_rows
 
 ROLE = "energy network"
-TRAINING, EVALUATION = 0, 1  # two streams of noise: an evaluation changes nothing of what is drawn in training
+TRAINING, EVALUATION = 0, 1  # two streams of noise: evaluations do not change the draws of training
 
 
 class EnergyTrainer(StructuredTrainer):
     """A [`~transformers.Trainer`] whose `model` is an energy network, a [`LossNet`] with an encoder of its own.
 
-    Evaluation and prediction run gradient-based inference and return logits of the relaxed ŷ, (N, L) or, of masks, (N,
+    Evaluation and prediction run gradient-based inference and return logits of the relaxed ŷ, (N, L) or, for masks, (N,
     H, W), clipped to ±13.8: metrics and thresholds for task-nets apply. `eval_loss` is the mean of E(x, y*) - E(x, ŷ),
-    the structured perceptron's loss: 0 where inference finds gold, and below 0 where it stops at a higher energy than
-    gold's. Its scale is that of the energies, which move: choose the best checkpoint by a metric.
+    the structured perceptron's loss: 0 if inference finds gold, below 0 if it stops at a higher energy than gold's. Its
+    scale moves with the energies: choose the best checkpoint by a metric.
 
     Args:
         model: a [`LossNet`] with `encoder_mode="separate"`; for example `SealForMultiLabel.for_data(data).loss_net`.
         args: [`EnergyTrainingArguments`].
-        task_net: a trained task-net, which is frozen: the noise of `nce`, `ranking` and `regression_s`, and a start of
-            inference. Not saved.
+        task_net: a trained task-net, which gets frozen. It gives the samples of `nce`, `ranking` and `regression_s`,
+            and a start of inference. It is not saved.
         space: the output space; default: the network's.
         kwargs: as for the Trainer.
 
     Raises:
-        ValueError: a network of another kind, a task-net that is missing or does not fit, a launcher that is not
-            supported, sparse label sets, or a data set without a `labels` column.
+        ValueError: a network of another kind, a missing or unfitting task-net, an unsupported launcher, sparse label
+            sets, or a data set without a `labels` column.
     """
 
     model_role = ROLE
     evaluates_by_length = False  # random starts of inference are drawn by batch
-    _drawn = (-1, 0)  # step, and micro-batches of it that have drawn their noise
+    _drawn = (-1, 0)  # step, and its number of micro-batches with noise drawn
 
     def __init__(
         self,
@@ -101,8 +101,7 @@ class EnergyTrainer(StructuredTrainer):
     def compute_loss(
         self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """Candidates by the method, from the features that this very forward encodes; then its loss of their
-        energies."""
+        """The method's loss on the energies of its candidates. The same forward encodes x for both."""
         labels, x = inputs["labels"], encoder_inputs(inputs)
         gold, mask = self.space.gold(labels)
         logits, noise = self._task_logits(x, gold), self._training_noise()
@@ -138,10 +137,10 @@ class EnergyTrainer(StructuredTrainer):
 
     @torch.no_grad()
     def infer(self, x: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """ŷ = argmin_y E(x, y), (B, 1, ...), with the network in the mode it is in, and the features of x, (B, H).
+        """ŷ = argmin_y E(x, y), (B, 1, ...), and the features of x, (B, H), in the network's current mode.
 
         Args:
-            x: what the encoder takes, on the network's device; no labels.
+            x: the encoder's inputs on the network's device, without labels.
         """
         with self.accelerator.autocast():
             features = self.model.encode(x)
@@ -154,13 +153,13 @@ class EnergyTrainer(StructuredTrainer):
 
     def begin_run(self, num_training_steps: int) -> None:
         super().begin_run(num_training_steps)
-        self._drawn = (-1, 0)  # a run draws as any other of its seed
+        self._drawn = (-1, 0)  # runs with one seed draw the same
 
     # --- its parts ---------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def _task_logits(self, x: dict[str, Tensor], structure: Tensor) -> Tensor | None:
-        """Those of the frozen task-net, of the shape of a `structure` (B, ...); None where nothing needs them."""
+        """Logits of the frozen task-net, in the shape of a `structure` (B, ...); None if nothing needs them."""
         used = self.method.needs_task_net or self.inference.start == "task_net"
         if self.task_net is None or not used:
             return None
@@ -190,7 +189,7 @@ class EnergyTrainer(StructuredTrainer):
 
     def _take_arguments(self) -> None:
         """Output space, method and inference."""
-        check_energy_network(self.model)  # which `model_init` may have made
+        check_energy_network(self.model)  # `model_init` may have made another
         args, has_task_net = self.args, self.task_net is not None
         args.check()
         self.space = self._given_space or SPACES[self.model.config.space]()
@@ -203,7 +202,7 @@ class EnergyTrainer(StructuredTrainer):
     # --- the Trainer's hooks: data, evaluation -----------------------------------------------------------------------
 
     def _set_signature_columns_if_needed(self) -> None:
-        """The columns that are not removed as unused: what the encoder takes, and the labels."""
+        """Keep the columns that the encoder reads, and the labels."""
         if self._signature_columns is None:
             read, encoder = self.model.energy.reads, self.model.encoder
             columns = [read] if read is not None else inspect.signature(encoder.forward).parameters
@@ -215,21 +214,20 @@ class EnergyTrainer(StructuredTrainer):
 
 
 class MaskEnergyTrainer(EnergyTrainer):
-    """An [`EnergyTrainer`] whose energy network has been trained on crops, and sees crops at prediction too: a mask is
-    inferred for each crop of an image, and their average is the image's (Gygli et al. 2017, §5.2).
+    """An [`EnergyTrainer`] that infers a mask for each crop of an image and averages them (Gygli et al. 2017, §5.2).
+    The network is trained on crops.
 
     Args:
-        crop_size: pixels a side, as of the training rows ([`MaskRows`]); None: inference on whole images.
-        crop_offsets: where crops begin, or how many there are along a side, see [`crop_offsets`]; the papers' six, the
-            default, make 36 crops of an image, each with an inference of its own. Two cover 32 pixels at a ninth of
-            the time.
-        args, kwargs: as of `EnergyTrainer`.
+        crop_size: side of a crop in pixels, as in the training rows ([`MaskRows`]); None: inference on whole images.
+        crop_offsets: where crops begin, or their number along a side, see [`crop_offsets`]. The default, the papers'
+            six, makes 36 crops per image, each with its own inference. Two cover 32 pixels in a ninth of the time.
+        args, kwargs: as for `EnergyTrainer`.
 
     Raises:
-        ValueError: a `crop_size` below 1; or as `EnergyTrainer`.
+        ValueError: `crop_size` < 1; and as `EnergyTrainer`.
 
-    `eval_loss` compares the energies of averaged and gold mask on the whole image, which the network sees at another
-    scale than crops.
+    `eval_loss` compares the energies of the averaged and the gold mask on the whole image. The network sees that at
+    another scale than crops.
     """
 
     def __init__(
@@ -242,7 +240,7 @@ class MaskEnergyTrainer(EnergyTrainer):
 
     @torch.no_grad()
     def infer(self, x: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """As of `EnergyTrainer`: ŷ (B, 1, H, W), and the images, which are what the energy reads."""
+        """As in `EnergyTrainer`: ŷ (B, 1, H, W), and the images, which the energy reads."""
         name = self.model.energy.reads
         if self.crop_size is None or max(x[name].shape[-2:]) <= self.crop_size:
             return super().infer(x)
@@ -255,10 +253,10 @@ class MaskEnergyTrainer(EnergyTrainer):
 
 
 def load_energy_network(folder: str | Path) -> LossNet:
-    """An energy network as [`EnergyTrainer`] saves it, in evaluation mode, float32, from safetensors only.
+    """Load an energy network that [`EnergyTrainer`] saved: evaluation mode, float32, from safetensors only.
 
     Args:
-        folder: or a Hub id.
+        folder: a folder or a Hub id.
 
     Raises:
         ValueError: the folder holds a model of another kind.
@@ -274,24 +272,24 @@ def load_energy_network(folder: str | Path) -> LossNet:
 
 
 def check_energy_network(model: nn.Module) -> None:
-    """Raises ValueError where the model is no [`LossNet`] with an encoder of its own, or its structures fill no box."""
+    """Raises ValueError unless the model is a [`LossNet`] with its own encoder, for structures that fill [0, 1]^n."""
     if isinstance(model, SealModel):
         raise ValueError(
-            f"`model` is a {type(model).__name__}; EnergyTrainer trains an energy network: pass "
-            "model=nets.loss_net, and task_net=nets.task_net if that is trained."
+            f"`model` is a {type(model).__name__}; EnergyTrainer trains an energy network. Pass model=nets.loss_net, "
+            "and task_net=nets.task_net if that is trained."
         )
     if not isinstance(model, LossNet):
         raise ValueError(f"`model` is a {type(model).__name__}; EnergyTrainer trains an energy network, a LossNet.")
     if model.config.encoder_mode != "separate":
         raise ValueError(
-            f"The energy network's encoder_mode is {model.config.encoder_mode!r}; on its own it needs an encoder of "
-            "its own: build it with loss_net_encoder='separate'."
+            f"The energy network's encoder_mode is {model.config.encoder_mode!r}, but on its own it needs its own "
+            "encoder: build it with loss_net_encoder='separate'."
         )
     if not SPACES[model.config.space].fills_box:
         raise ValueError(
-            f"The energy network is one of {model.config.space!r} outputs; gradient-based inference moves every entry "
-            "of a structure for itself, within [0, 1], which is for label sets and masks. Train it beside a task-net, "
-            "by SealTrainer."
+            f"The energy network is for {model.config.space!r} outputs, but gradient-based inference moves each entry "
+            "of a structure independently in [0, 1]: it fits label sets and masks. Train this network beside a "
+            "task-net, by SealTrainer."
         )
 
 
@@ -301,7 +299,7 @@ def _check_task_net(task_net: Any, model: LossNet, space: OutputSpace, args: Ene
         name = f"energy_method={args.energy_method!r}" if needed else "inference_start='task_net'"
         if needed or args.inference_start == "task_net":
             raise ValueError(
-                f"{name} needs a trained task-net, of a run with energy_loss='ce'. Pass `task_net=`, for example "
+                f"{name} needs a trained task-net, from a run with energy_loss='ce'. Pass `task_net=`, for example "
                 f"{space.model_name}.from_pretrained(folder).task_net; or --task_net_path FOLDER to "
                 f"{space.energy_program}."
             )
@@ -310,8 +308,8 @@ def _check_task_net(task_net: Any, model: LossNet, space: OutputSpace, args: Ene
     check_task_net(task_net, space)
     if task_net.config.num_labels != model.config.num_labels:
         raise ValueError(
-            f"The task-net has {task_net.config.num_labels} labels, the energy network {model.config.num_labels}. Both "
-            "must be built for the same data."
+            f"The task-net has {task_net.config.num_labels} labels, the energy network {model.config.num_labels}. "
+            "Build both for the same data."
         )
 
 
@@ -320,6 +318,6 @@ def _check_dense(space: OutputSpace, model: LossNet) -> None:
     if space.is_sparse(labels):
         raise ValueError(
             f"Label sets over {labels} labels are sparse in this space, but gradient-based inference moves every entry "
-            f"of a structure. Pass space=MultiLabelSpace(sparse_from={labels + 1}), which takes memory for batch x "
+            f"of a structure. Pass space=MultiLabelSpace(sparse_from={labels + 1}); it needs memory for batch x "
             "candidates x labels."
         )

@@ -1,4 +1,4 @@
-"""λ1, the weight of the energy in the task-net's loss: the rule that chooses it, its schedule, its balance against the
+"""λ1, the weight of the energy in the task-net's loss: the rule that chooses it, its schedule, and its balance with the
 task loss."""
 
 from __future__ import annotations
@@ -11,34 +11,34 @@ from torch import Tensor
 
 from .alignment import ALIGNMENT
 
-# share of λ1 that counts when the share t in [0, 1] of the run is done
+# factor of λ1 when the share t in [0, 1] of the run is done
 SCHEDULES: dict[str, Callable[[float], float]] = {
     "constant": lambda t: 1.0,
     "rise": lambda t: t,
     "fall": lambda t: 1.0 - t,
 }
 
-DEAD = 1e-6  # of the task loss's gradient norm
-GAIN, LARGEST_STEP, LARGEST_SHARE = 10.0, 0.1, 0.5  # of the alignment; of the pull: up in an epoch, and in the end
-BLIND_SHARE = 0.1  # of the pull, in a run without evaluations
+DEAD = 1e-6  # relative to the task loss's gradient norm
+GAIN, LARGEST_STEP, LARGEST_SHARE = 10.0, 0.1, 0.5  # share per alignment; largest rise in an epoch; largest share
+BLIND_SHARE = 0.1  # share of the pull in a run without evaluations
 
 
 def ruled_share(log_history: Iterable[Mapping[str, float]]) -> float:
-    """λ1 as the rule has it after the evaluations of a run: a share of the task loss's pull at the logits, in [0, 0.5].
+    """λ1 by the rule, after a run's evaluations so far: a share of the task loss's pull at the logits, in [0, 0.5].
 
-    Every evaluation measures the alignment a in [-1, 1]: the cosine, over the rows of validation, between the pull of
-    the energy at the logits and that of the task loss, which knows the gold labels, when over-confidence is taken out
-    of it ([`Alignment`]). To first order, a step along the energy lowers the task loss of those rows in proportion to
-    a. The best share is thus where a = 0. With Δ epochs since the last evaluation,
+    Every evaluation measures the alignment a in [-1, 1]. It is the cosine, over the validation rows, between the pull
+    of the energy at the logits and that of the task loss, which knows the gold labels. Over-confidence is removed from
+    the latter ([`Alignment`]). To first order, a step along the energy lowers the task loss of those rows in proportion
+    to a. The best share is thus where a = 0. With Δ epochs since the last evaluation,
 
-        share ← share + min(10 a, 0.1) Δ     if a < 0, or if the task loss of validation is no lower than at its lowest
+        share ← share + min(10 a, 0.1) Δ     if a < 0, or if the validation task loss is not below its earlier minimum
 
-    It is 0 at first: as long as the task loss still falls by itself, the energy would only take its place.
+    It starts at 0: while the task loss still falls by itself, the energy would only take its place.
 
-    The rule is ours. It reads the log alone, so that a run that is resumed has the same share.
+    The rule is ours. It reads only the log, so a resumed run has the same share.
 
     Args:
-        log_history: of the Trainer's state. Of several evaluation sets, the first counts.
+        log_history: of the Trainer's state. With several evaluation sets, the first counts.
     """
     share, lowest, epoch, prefix = 0.0, float("inf"), 0.0, None
     for entry in log_history:
@@ -56,8 +56,8 @@ def ruled_share(log_history: Iterable[Mapping[str, float]]) -> float:
 
 
 def is_ruled(args: Any, space: Any) -> bool:
-    """Whether the rule chooses λ1: where none is given, with a task loss of gold labels for all rows. Implicit
-    gradients need a λ1 that does not move."""
+    """True if the rule chooses λ1: none is given, and all rows have a task loss of gold labels. Implicit gradients need
+    a fixed λ1."""
     given = args.energy_weight is not None
     return not given and args.task_weight > 0 and args.hypergradient == "none" and space.has_all_gold
 
@@ -65,28 +65,28 @@ def is_ruled(args: Any, space: Any) -> bool:
 def balanced(
     term: Tensor, task_loss: Tensor, logits: Tensor, reduce: Callable[[Tensor], Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """The energy term, scaled to pull at the logits as hard as the task loss does, after gradient normalisation in
+    """Scale the energy term to pull at the logits as hard as the task loss does, after gradient normalisation in
     multi-task learning (Chen et al. 2018):
 
         r · term,     r = ‖∂ task loss / ∂ logits‖ / ‖∂ term / ∂ logits‖,    r a constant for the backward
 
-    A term whose pull has died (a millionth of the task loss's, as where σ(-E) is saturated) is left out, not revived.
+    A term with a dead pull (at most a millionth of the task loss's, as for a saturated σ(-E)) is left out, not revived.
 
-    The two gradients at the logits cost a backward through the loss-net, which is not run again: what is returned has
-    the value of r · term and its gradient in `logits`.
+    The two gradients at the logits cost one backward through the loss-net. It is not run again: the result has the
+    value of r · term and its gradient in `logits`.
 
     Args:
         term: scalar, depends on the task-net through `logits` alone.
         task_loss: scalar.
         logits: (B, ...) of the task-net, with gradient.
-        reduce: sums a tensor over the processes; the norms are those of the micro-batch on all of them.
+        reduce: sums a tensor over the processes; the norms cover the micro-batch on all of them.
 
     Returns:
-        the scaled term and r, both scalars; r is 0 where the term hardly depends on the logits.
+        the scaled term and r, both scalars; r is 0 if the term hardly depends on the logits.
     """
     (of_task,) = torch.autograd.grad(task_loss, logits, retain_graph=True)
     (of_term,) = torch.autograd.grad(term, logits)
-    exact = torch.float32 if logits.device.type == "mps" else torch.float64  # of small squares; MPS has no float64
+    exact = torch.float32 if logits.device.type == "mps" else torch.float64  # squares are small; MPS has no float64
     task, pull = reduce(torch.stack([g.to(exact).square().sum() for g in (of_task, of_term)])).sqrt()
     ratio = torch.where(pull > DEAD * task, task / pull, torch.zeros_like(task)).float()
     linear = ((logits - logits.detach()) * of_term).sum()  # 0, with the gradient of the term
@@ -97,14 +97,14 @@ class EnergyWeight:
     """λ1 over a run.
 
     Args:
-        args: has `energy_weight`, `energy_weight_schedule` and `energy_weight_balance`, which are read in every step.
+        args: its `energy_weight`, `energy_weight_schedule` and `energy_weight_balance` are read in every step.
         reduce: sums a tensor over the processes.
-        ruled: whether the rule chooses λ1, see [`ruled_share`]; in a run without evaluations, `BLIND_SHARE`.
+        ruled: True if the rule chooses λ1, see [`ruled_share`]; without evaluations, it is `BLIND_SHARE`.
     """
 
     def __init__(self, args: Any, reduce: Callable[[Tensor], Tensor], ruled: bool):
         self.args, self.reduce, self.ruled = args, reduce, ruled
-        self._share: float | None = None  # of the rule, since the last evaluation
+        self._share: float | None = None  # the rule's, since the last evaluation
 
     def at(self, done: float, log_history: Iterable[Mapping[str, float]]) -> float:
         """λ1 when the share `done` in [0, 1] of the run is done."""
@@ -115,11 +115,11 @@ class EnergyWeight:
         return self._share
 
     def evaluated(self) -> None:
-        """The log says more than it did."""
+        """Called after an evaluation: the share is computed anew."""
         self._share = None
 
     def weigh(self, weight: float, term: Tensor, task_loss: Tensor, logits: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """`weight`, which is λ1 of this step, times the energy term; and what the log says of it."""
+        """The energy term times `weight`, λ1 of this step; and figures for the log."""
         if not self.ruled and not self.args.energy_weight_balance:
             return weight * term, {}
         term, ratio = balanced(term, task_loss, logits, self.reduce)

@@ -1,4 +1,4 @@
-"""How an evaluation is scored: all rows at once, in their own order, or batch by batch where these are too many."""
+"""Scoring of an evaluation: all rows at once in their own order, or batch by batch if they are too many."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from ..data.tensors.length_order import in_own_order
 
 logger = logging.get_logger(__name__)
 
-LARGEST_WHOLE = 2 * 10**8  # logits of an evaluation that are kept: 0.8 GB, as much again for labels, then their doubles
+LARGEST_WHOLE = 2 * 10**8  # logits that an evaluation keeps: 0.8 GB, as much for labels, and then copies of both
 
 
 def scored_by(args: TrainingArguments, compute_metrics: Callable | None) -> Callable | None:
-    """The function of figures that the Trainer is to call: one of ours by batch, where `batch_eval_metrics` is set."""
+    """The `compute_metrics` for the Trainer: with `batch_eval_metrics`, the by-batch form of one of ours."""
     by_batch = getattr(compute_metrics, "by_batch", None)
     return by_batch() if args.batch_eval_metrics and by_batch is not None else compute_metrics
 
 
 @contextmanager
 def scoring(trainer: Any, dataloader: DataLoader, description: str, order: Sequence[int] | None) -> Iterator[None]:
-    """Inside, `compute_metrics` gets rows in their own order, where they come in another; or, of figures that can be
-    had by batch, a batch at a time, where `batch_eval_metrics` is set or an evaluation has too many logits to keep."""
+    """Inside, `compute_metrics` gets all rows in their own order. If it has a by-batch form, it gets a batch at a time
+    with `batch_eval_metrics`, or if an evaluation has too many logits to keep."""
     before = trainer.compute_metrics, trainer.args.batch_eval_metrics
     compute_metrics, by_batch = before
     make = getattr(compute_metrics, "by_batch", None)
-    if make is not None and not by_batch and description != "Prediction":  # which gives the logits back
+    if make is not None and not by_batch and description != "Prediction":  # `predict` returns the logits
         by_batch = _gives_up_logits(trainer, dataloader, make)
     if make is not None and by_batch:
         compute_metrics = make()
@@ -44,8 +44,8 @@ def scoring(trainer: Any, dataloader: DataLoader, description: str, order: Seque
 
 
 def give_by_batch(trainer: Any, dataset: Any, take: Callable) -> None:
-    """Predict a data set, and give `take` each batch of logits and labels, as the Trainer's `batch_eval_metrics` does;
-    none is kept. Without labels, nothing is given."""
+    """Predict a data set, and pass each batch of logits and labels to `take`, as the Trainer's `batch_eval_metrics`
+    does; no batch is kept. Without labels, `take` is not called."""
     args = trainer.args
     before = trainer.compute_metrics, args.batch_eval_metrics
     trainer.compute_metrics, args.batch_eval_metrics = take, True
@@ -56,12 +56,12 @@ def give_by_batch(trainer: Any, dataset: Any, take: Callable) -> None:
 
 
 def are_too_many(trainer: Any, num_rows: int) -> bool:
-    """Whether the logits of so many rows are not to be kept."""
+    """True if the logits of `num_rows` rows are too many to keep."""
     return num_rows * trainer.model.config.num_labels > LARGEST_WHOLE
 
 
 def _gives_up_logits(trainer: Any, dataloader: DataLoader, make: Any) -> bool:
-    """Whether the logits of an evaluation are not kept, which is said with the figures that it then lacks."""
+    """True if the logits of an evaluation are not kept; a warning then lists the figures that it lacks."""
     rows, num_labels = trainer.num_examples(dataloader), trainer.model.config.num_labels
     left_out = [name for name in trainer.compute_metrics.figures if name not in make.figures]
     wanted = (trainer.args.metric_for_best_model or "").removeprefix("eval_")

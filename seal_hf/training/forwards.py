@@ -1,4 +1,4 @@
-"""The two nets in one step of training: their forwards, features and noise, and what is metered of them."""
+"""The two nets in one training step: their forwards, features and noise, and what is metered."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from .alignment import row_pulls
 from .base import encoder_inputs
 from .meters import Meters
 
-HELD = 2  # stream of what candidates hold where labels are unknown; that of an evaluation's samples is 1
-EVALUATION_SAMPLES = 8  # of each row, which the energy is to tell from gold
+HELD = 2  # noise stream for candidates' values at unknown labels; 1 is for an evaluation's samples
+EVALUATION_SAMPLES = 8  # per row, which the energy should tell from gold
 
 
 class TwoNets:
     """Task-net and loss-net of a trainer, as a step runs them.
 
-    A trainer makes one where it needs it and keeps none: two objects that hold each other would stay in memory.
+    A trainer makes one for each use and keeps none: two objects that hold each other would stay in memory.
 
     Args:
-        trainer: whose nets, space, extensions and state these are, as they are at each call.
+        trainer: its nets, space, extensions and state are read at each call.
     """
 
     def __init__(self, trainer: Any):
         self.trainer = trainer
 
     def run_task_net(self, model: nn.Module, inputs: dict[str, Tensor]) -> Any:
-        """Outputs of the task-net, `model` being the Trainer's wrapper of it or the raw one, with logits that fit the
-        labels."""
+        """Outputs of the task-net, with logits in the shape of the labels. `model` is the raw net or the Trainer's
+        wrapper of it."""
         trainer = self.trainer
         states = self._shares_features or any(extension.reads_hidden_states for extension in trainer.extensions)
         with ExitStack() as stack:
             for extension in trainer.extensions:
                 stack.enter_context(extension.watching())
             given = encoder_inputs(inputs)
-            if OUTPUTS in inputs:  # of a frozen encoder, in place of its inputs
+            if OUTPUTS in inputs:  # a frozen encoder's outputs replace its inputs
                 stack.enter_context(trainer.frozen_encoder.giving(inputs[OUTPUTS]))
                 given = trainer.frozen_encoder.stand_ins(inputs[OUTPUTS])
             outputs = model(**given, **({"output_hidden_states": True} if states else {}))
@@ -62,8 +62,8 @@ class TwoNets:
         return MicroBatch(*given, self._features(outputs, inputs), partial(self.noise, i))
 
     def detached(self, i: int, outputs: Any, inputs: dict[str, Tensor]) -> MicroBatch:
-        """Micro-batch `i` as the loss-net's phase reads it, with what the extensions add. Without `outputs`, the
-        task-net runs here."""
+        """Micro-batch `i` for the loss-net's phase, with what the extensions add. If `outputs` is None, the task-net
+        runs here."""
         trainer = self.trainer
         if outputs is None:  # the raw module: a forward of the DDP wrapper belongs to a backward
             with torch.no_grad(), keeping_statistics(trainer.model), trainer.compute_loss_context_manager():
@@ -76,19 +76,19 @@ class TwoNets:
 
     @torch.no_grad()
     def encode(self, batch: MicroBatch) -> Tensor:
-        """T_E(x) of the raw loss-net, in the run's precision as in its own phase."""
+        """T_E(x) of the raw loss-net, in the same precision as in its own phase."""
         with self.trainer.accelerator.autocast():
             return self.trainer.loss_net.encode(batch.inputs, batch.features)
 
     def noise(self, micro_batch: int, update: int, *stream: int) -> torch.Generator:
-        """Stateless: depends on (seed, step, update, rank, micro-batch, stream) alone, so resume is exact and ranks
+        """A generator that depends only on (seed, step, update, rank, micro-batch, stream): resume is exact and ranks
         differ."""
         args, step = self.trainer.args, self.trainer.state.global_step
         return stateless_noise(args.device, args.seed, step, update, args.process_index, micro_batch, *stream)
 
     def meter_evaluation(self, outputs: Any, inputs: dict[str, Tensor]) -> None:
-        """Energies of output and gold are reported beside the evaluation loss, since the loss-net moves; where the
-        energy pulls; and how often gold is preferred to a fresh sample, by it and by the task-net's own probability."""
+        """Meter the energies of output and gold, the direction of the energy's pull, and how often the energy and the
+        task-net's own probability prefer gold to a fresh sample."""
         trainer = self.trainer
         if trainer.loss_net is None:
             return
@@ -113,7 +113,7 @@ class TwoNets:
         trainer.loss_net.train(was_training)
 
     def _pulls(self, batch: MicroBatch, encoded: Tensor, gold: Tensor, mask: Tensor | None) -> Tensor:
-        """Of each row of an evaluation, see [`row_pulls`]."""
+        """The sums of [`row_pulls`] for each row of an evaluation."""
         trainer, space = self.trainer, batch.space
 
         def energy_term(logits: Tensor) -> Tensor:
@@ -123,14 +123,14 @@ class TwoNets:
         return row_pulls(batch.logits, energy_term, lambda logits: trainer.space.task_loss(logits, batch.labels, None))
 
     def _evaluation_noise(self) -> torch.Generator:
-        """Of each batch of an evaluation its own; the key is longer than that of any noise in training."""
+        """A generator for each batch of an evaluation. Its key is longer than any key in training."""
         trainer, args = self.trainer, self.trainer.args
         trainer.evaluated_batches += 1
         key = (args.seed, trainer.state.global_step, 0, args.process_index, trainer.evaluated_batches, 1)
         return stateless_noise(args.device, *key)
 
     def _features(self, outputs: Any, inputs: dict[str, Tensor]) -> Tensor | None:
-        """The loss-net's features, where it does not compute them: cached with the rows, or the task-net's."""
+        """Features for a loss-net that does not compute them: the rows' cached ones, or the task-net's; else None."""
         if self._shares_features:
             trainer = self.trainer
             return task_features(outputs, inputs, type(trainer.model).__name__, trainer.loss_net.pooled)
@@ -143,29 +143,29 @@ class TwoNets:
 
 
 def preferred(scores: Tensor, differs: Tensor) -> Tensor:
-    """How many of K samples that are not gold score less than gold: (B,); ties count one half.
+    """How many of K samples score less than gold: (B,). Ties count one half; samples that equal gold do not count.
 
     Args:
         scores: (B, 1 + K), gold first.
-        differs: (B, K) bool, False where a sample is gold.
+        differs: (B, K) bool, False where a sample equals gold.
     """
     gold, samples = scores[:, :1], scores[:, 1:]
     return (differs * ((gold > samples) + 0.5 * (gold == samples))).sum(1)
 
 
 class PhaseMeters:
-    """What the log says of the loss-net's phase.
+    """Figures for the log from the loss-net's phase.
 
     Args:
-        meters: of the trainer.
-        energy_loss: says what else than its value is metered.
+        meters: the trainer's.
+        energy_loss: its `terms` are metered beside its value.
     """
 
     def __init__(self, meters: Meters, energy_loss: EnergyLoss):
         self.meters, self.energy_loss = meters, energy_loss
 
     def add_batch(self, loss: Tensor, energies: Tensor, candidates: Candidates, step: int) -> None:
-        """The energy loss of a micro-batch, and the energies of its candidates, (B, 2 + K), without gradient."""
+        """Meter the energy loss of a micro-batch and its candidates' energies, (B, 2 + K), without gradient."""
         self.meters.watch("loss-net", loss, step)
         self.meters.add(
             loss_net_loss=loss, energy_gold=energies[:, GOLD].mean(), energy_output=energies[:, OUTPUT].mean()
@@ -175,5 +175,5 @@ class PhaseMeters:
             self.meters.add(energy_samples=energies[:, SAMPLES].mean())
 
     def add_update(self, learner: Learner) -> None:
-        """The norm of the gradients of an update."""
+        """Meter the gradient norm of an update."""
         self.meters.add(loss_net_grad_norm=learner.grad_norm)

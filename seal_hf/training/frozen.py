@@ -1,4 +1,4 @@
-"""Encoders that a run leaves as they are: what they give for each row is computed once, before it begins."""
+"""Frozen encoders: their outputs are computed once for each row, before the run begins."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ FEATURE_FOLDER = "_features"  # in the output folder; the Trainer's push to the 
 
 
 def cache_features(trainer: Any) -> None:
-    """With `loss_net_feature_cache` or `freeze_encoder`: freeze the loss-net's, or both encoders, and take what they
-    give from the disk."""
+    """With `loss_net_feature_cache`, freeze the loss-net's encoder; with `freeze_encoder`, both. Their outputs are then
+    read from disk."""
     args, loss_net = trainer.args, trainer.loss_net
     folder = args.loss_net_feature_cache or Path(args.output_dir, FEATURE_FOLDER)
     rows = {"train_dataset": trainer.train_dataset, "eval_dataset": trainer.eval_dataset}
@@ -40,12 +40,12 @@ def cache_features(trainer: Any) -> None:
 
 
 def check_freezing(trainer: Any, **datasets: Any) -> None:
-    """Raises ValueError where the task-net's encoder cannot be frozen and its outputs kept: nets that come from a
-    `model_init`, adapters, rows one by one, or what runs the encoder in a way of its own."""
+    """Raises ValueError if the task-net's encoder cannot be frozen with its outputs kept: `model_init`, adapters, data
+    sets that give rows one by one, or options that run the encoder in another way."""
     args = trainer.args
     others = {
         "`model_init` makes new nets": trainer.model_init is not None,
-        "the task-net trains an adapter, which is in the encoder": library_of(trainer.model) is not None,
+        "the task-net trains an adapter in the encoder": library_of(trainer.model) is not None,
         "`torch_compile` is set, which compiles the encoder": args.torch_compile,
         f"`hypergradient` is {args.hypergradient!r}, which runs the encoder": args.hypergradient != "none",
         f"{trainer.accelerator.distributed_type.value} shards the task-net": trainer.is_fsdp_enabled

@@ -1,4 +1,4 @@
-"""What a user would want to know of a run before it begins: said once, with the argument that changes it."""
+"""Hints before a run begins: each is logged once and names the argument to change."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ logger = logging.get_logger(__name__)
 
 
 def hint_at(args: TrainingArguments, num_training_steps: int, ruled: bool = False) -> None:
-    """Warn of a warm-up as long as the run, of a run that logs no step, and of one whose λ1 nothing moves.
+    """Warn of a warm-up as long as the run, of a run that logs no step, and of a λ1 that no evaluation changes.
 
     Args:
-        args: of the run.
+        args: the run's.
         num_training_steps: updates of the whole run; 0 for an evaluation, which gets no hint.
-        ruled: whether evaluations choose λ1.
+        ruled: True if evaluations choose λ1.
     """
     for hint in hints(args, num_training_steps, ruled) if args.process_index == 0 and num_training_steps > 0 else ():
         logger.warning_once(hint)
 
 
 def hints(args: Any, num_training_steps: int, ruled: bool = False) -> list[str]:
-    """The sentences."""
+    """The hints, one sentence or two each."""
     found, steps = [], num_training_steps
     if (warmup := args.get_warmup_steps(steps)) >= steps:
         found.append(
@@ -41,21 +41,21 @@ def hints(args: Any, num_training_steps: int, ruled: bool = False) -> list[str]:
         )
     if ruled and args.eval_strategy == "no":
         found.append(
-            f"λ1 stays at {BLIND_SHARE:g} of the task loss's pull: no evaluation while training tells if the energy "
-            "helps. Give --eval_strategy epoch and validation rows, or a weight: --energy_weight."
+            f"λ1 stays at {BLIND_SHARE:g} of the task loss's pull: without evaluations during training, nothing tells "
+            "if the energy helps. Give --eval_strategy epoch and validation rows, or a weight: --energy_weight."
         )
     elif ruled and (evaluations := _evaluations_within(args, steps)) < 2:
         found.append(
             f"The energy teaches nothing: the run has {evaluations} evaluation{'s' * (evaluations != 1)} before its "
-            "end, and the second is the first that can give it a weight. Give --eval_strategy steps --eval_steps 0.1, "
-            "more epochs, or a weight: --energy_weight."
+            "end, but only the second one can give it a weight. Give --eval_strategy steps --eval_steps 0.1, more "
+            "epochs, or a weight: --energy_weight."
         )
     return found
 
 
 def _evaluations_within(args: Any, steps: int) -> int:
-    """How many evaluations a run has, less that of its last step."""
+    """The number of evaluations in a run before its last step."""
     if args.eval_strategy == "steps":
         every = args.eval_steps if args.eval_steps >= 1 else max(1, math.ceil(args.eval_steps * steps))
         return int((steps - 1) // every)
-    return steps if args.max_steps > 0 else math.ceil(args.num_train_epochs) - 1  # of steps, epochs are not known here
+    return steps if args.max_steps > 0 else math.ceil(args.num_train_epochs) - 1  # with max_steps, epochs are unknown

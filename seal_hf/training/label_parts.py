@@ -1,4 +1,4 @@
-"""The labels of a data set, a part of the rows at a time: what a run must know of all of them before it begins."""
+"""The labels of a data set, read in parts: what a run must know about them before it begins."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ AT_ONCE = 1000  # rows
 
 
 def see_labels(space: OutputSpace, dataset: Any) -> None:
-    """Show a space the labels of a data set, or of each of a dictionary of them; where they are made row by row, that
-    they cannot be seen."""
-    if type(space).see is OutputSpace.see:  # which does not ask
+    """Show a space the labels of a data set, or of each data set of a dictionary. None stands for labels that are made
+    row by row."""
+    if type(space).see is OutputSpace.see:  # it ignores them
         return
-    while isinstance(dataset, Subset):  # has no others
+    while isinstance(dataset, Subset):  # its labels are among the whole's
         dataset = dataset.dataset
     if isinstance(dataset, dict):
         for part in dataset.values():
             see_labels(space, part)
     elif isinstance(dataset, TensorRows):
-        space.see(dataset.dense.get("labels", torch.zeros(0)))  # lists of ids are of labels that are known
+        space.see(dataset.dense.get("labels", torch.zeros(0)))  # lists of ids hold known labels only
     elif isinstance(dataset, Dataset) and dataset.format["type"] != "custom" and "labels" in dataset.column_names:
         for chunk in dataset.data.column("labels").chunks:
             while hasattr(chunk, "flatten") and hasattr(chunk.type, "value_type"):
@@ -41,7 +41,7 @@ def see_labels(space: OutputSpace, dataset: Any) -> None:
 
 
 def check_all_known(space: OutputSpace, **datasets: Any) -> None:
-    """Raises ValueError for data sets with unknown labels, for a trainer without a task-net that could draw them."""
+    """Raises ValueError for unknown labels, which a trainer without a task-net cannot draw."""
     for name, dataset in datasets.items():
         looked = copy(space)
         looked.unknown_labels = None
@@ -49,25 +49,25 @@ def check_all_known(space: OutputSpace, **datasets: Any) -> None:
             see_labels(looked, dataset)
         if looked.unknown_labels:
             raise ValueError(
-                f"`{name}` has unknown labels (-1), and an energy network on its own has no task-net whose draws could "
-                "stand there. Train it beside a task-net (SealTrainer), or leave these rows out."
+                f"`{name}` has unknown labels (-1), but an energy network on its own has no task-net to draw them. "
+                "Train it beside a task-net (SealTrainer), or leave these rows out."
             )
 
 
 def check_no_weights(dataset: Any) -> None:
-    """Raises ValueError for weights of rows, for a trainer without a task loss."""
+    """Raises ValueError for row weights, which a trainer without a task loss cannot use."""
     if SAMPLE_WEIGHT in (getattr(dataset, "column_names", None) or ()):
         raise ValueError(
-            f"`train_dataset` has a column `{SAMPLE_WEIGHT}`, which weighs rows in a task loss; an energy network on "
-            "its own has none. Leave it out."
+            f"`train_dataset` has a column `{SAMPLE_WEIGHT}`, which weighs rows in a task loss, but an energy network "
+            "on its own has no task loss. Leave it out."
         )
 
 
 def label_parts(dataset: Any) -> Iterator[Tensor]:
-    """All labels of a data set: (n, L) of label sets, (m,) tags of all rows of a part.
+    """All labels of a data set, in parts: label sets (n, L), or the tags (m,) of a part's rows.
 
     Raises:
-        ValueError: a data set whose rows cannot be read by index.
+        ValueError: rows of the data set cannot be read by index.
     """
     if not isinstance(dataset, (TensorRows, Dataset)):
         raise ValueError(

@@ -1,7 +1,7 @@
-"""Which launchers a run may have: one process, DDP, FSDP2 or DeepSpeed ZeRO-2 for the task-net. All others are refused
-at the start, with the reason; so is a launcher that quietly does something else than it was asked for.
+"""The launchers that a run supports: one process, DDP, FSDP2 or DeepSpeed ZeRO-2 for the task-net. Others are a
+ValueError at the start; so is a launcher that quietly does something else than asked.
 
-The loss-net is no part of this: it lives outside accelerate, under its own DDP wrapper, whatever shards the task-net.
+The loss-net is not affected: it lives outside accelerate, under its own DDP wrapper, whatever shards the task-net.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ OWN_PARAMETERS = ("separate", "shared")  # encoder modes in which no parameter b
 def check_launcher(
     args: SealTrainingArguments, accelerator: Accelerator | None = None, encoder_mode: str | None = None
 ) -> None:
-    """Called before the accelerator is there, and with it.
+    """Called before the accelerator exists, and again with it.
 
     Args:
-        encoder_mode: of the loss-net; default: the one that the arguments name.
+        encoder_mode: the loss-net's; default: the one in the arguments.
 
     Raises:
-        ValueError: for a launcher that is not supported, or options of it that are not.
+        ValueError: an unsupported launcher, or an unsupported option of it.
     """
     if not isinstance(args, SealTrainingArguments):
         raise ValueError(f"`args` is a {type(args).__name__}; SealTrainer takes SealTrainingArguments.")
@@ -39,7 +39,7 @@ def check_launcher(
     if args.fsdp and FSDP_ARGUMENT_IS_FSDP1:
         raise ValueError(
             "`fsdp` is set, which is FSDP1 in transformers 4. seal_hf supports FSDP2: leave the argument out, and use "
-            "`accelerate launch` with a configuration that has fsdp_version: 2, as examples/accelerate/fsdp2.yaml."
+            "`accelerate launch` with fsdp_version: 2 in its configuration, as in examples/accelerate/fsdp2.yaml."
         )
     if accelerator is None:
         return
@@ -61,7 +61,7 @@ def check_launcher(
 
 
 def check_crf(args: SealTrainingArguments, accelerator: Accelerator, task_net: nn.Module) -> None:
-    """Raises ValueError where the task-net has a CRF and is sharded, or DDP is to look for unused parameters, see
+    """Raises ValueError if a task-net with a CRF is sharded, or DDP is to look for unused parameters, see
     [`spare_crf`]."""
     if getattr(task_net, "crf", None) is None:
         return
@@ -70,26 +70,26 @@ def check_crf(args: SealTrainingArguments, accelerator: Accelerator, task_net: n
         raise ValueError(f"The task-net has a CRF, which does not go with {kind.value}: use DDP, or no CRF.")
     if kind in DDP and args.ddp_find_unused_parameters:
         raise ValueError(
-            "`ddp_find_unused_parameters` is True, but the task-net has a CRF, which DDP would take for unused: leave "
-            "the argument out."
+            "`ddp_find_unused_parameters` is True, but DDP would take the task-net's CRF for unused. Leave the "
+            "argument out."
         )
 
 
 def spare_crf(args: SealTrainingArguments, accelerator: Accelerator, task_net: nn.Module) -> None:
-    """A CRF is read by the task loss, outside of the task-net's forward. DDP then must not look for unused parameters,
-    as the Trainer has it do: it would take the CRF for one, and be surprised by its gradient."""
+    """Keep DDP from looking for unused parameters if there is a CRF. The task loss reads the CRF outside of the
+    task-net's forward: DDP would take it for unused, and its gradient would be an error."""
     if getattr(task_net, "crf", None) is None:
         return
-    args.ddp_find_unused_parameters = False  # read by transformers 4 when it wraps the model
-    if accelerator.ddp_handler is not None:  # by 5 when it made the accelerator
+    args.ddp_find_unused_parameters = False  # transformers 4 reads it when it wraps the model
+    if accelerator.ddp_handler is not None:  # transformers 5 has read it
         accelerator.ddp_handler.find_unused_parameters = False
 
 
 def check_data_parallel(args: TrainingArguments, accelerator: Accelerator | None = None) -> None:
-    """For an energy network on its own: one process or DDP. Called before the accelerator is there, and with it.
+    """For an energy network on its own: one process or DDP. Called before the accelerator exists, and again with it.
 
     Raises:
-        ValueError: for any other launcher, or options that were not tested.
+        ValueError: any other launcher, or an untested option.
     """
     _check_one_gpu(args)
     if args.torch_compile:
@@ -110,11 +110,11 @@ def check_data_parallel(args: TrainingArguments, accelerator: Accelerator | None
 
 
 def check_resume(accelerator: Accelerator, checkpoint: str | bool | None) -> None:
-    """Raises ValueError where a checkpoint cannot be read back: DeepSpeed unpickles its own freely."""
+    """Raises ValueError if a checkpoint would be unpickled: DeepSpeed's can run any code."""
     if checkpoint and accelerator.distributed_type is DistributedType.DEEPSPEED:
         raise ValueError(
-            "resume_from_checkpoint is set under DeepSpeed, whose checkpoints are read with pickle, which can run any "
-            "code; seal_hf does not. Start a new run from its weights, which are safetensors: "
+            "resume_from_checkpoint is set under DeepSpeed, but seal_hf does not read its checkpoints: they are "
+            "pickled and can run any code. Start a new run from the weights, which are safetensors: "
             "SealForMultiLabel.from_pretrained(checkpoint). Or use DDP or FSDP2, whose runs resume."
         )
 
@@ -122,22 +122,21 @@ def check_resume(accelerator: Accelerator, checkpoint: str | bool | None) -> Non
 def _check_one_gpu(args: TrainingArguments) -> None:
     if args.n_gpu > 1:
         raise ValueError(
-            f"{args.n_gpu} GPUs are visible to one process (nn.DataParallel), which seal_hf does not support. "
-            f"Start one process "
-            "per GPU with `accelerate launch` or `torchrun --nproc_per_node`, or set CUDA_VISIBLE_DEVICES."
+            f"{args.n_gpu} GPUs are visible to one process (nn.DataParallel), which seal_hf does not support. Start "
+            "one process per GPU with `accelerate launch` or `torchrun --nproc_per_node`, or set CUDA_VISIBLE_DEVICES."
         )
 
 
 def _check_fp16(accelerator: Accelerator) -> None:
     if accelerator.mixed_precision == "fp16" and not accelerator.native_amp:
         raise ValueError(
-            f"fp16 is set, but accelerate has no fp16 on {accelerator.device.type}: it would train in float32 without "
-            "a word. Use bf16=True or no mixed precision."
+            f"fp16 is set, but accelerate has no fp16 on {accelerator.device.type}: it would silently train in "
+            "float32. Use bf16=True or no mixed precision."
         )
 
 
 def _check_processes(accelerator: Accelerator) -> None:
-    """Processes that do not know of each other would train the same rows and write to the same folder."""
+    """ValueError for processes unaware of each other: they would train the same rows and write to one folder."""
     found = accelerator.num_processes
     launched = int(os.environ.get("WORLD_SIZE", found)) if "LOCAL_RANK" in os.environ else found
     if launched != found or (found > 1 and accelerator.distributed_type is DistributedType.NO):
@@ -149,7 +148,7 @@ def _check_processes(accelerator: Accelerator) -> None:
 
 
 def _check_sharding_is_done(args: TrainingArguments, kind: DistributedType) -> None:
-    """accelerate leaves FSDP and DeepSpeed out where it has no GPU, or one process, and says nothing."""
+    """ValueError if accelerate silently dropped FSDP or DeepSpeed, as it does without a GPU or with one process."""
     for asked, name, variable, wanted in (
         (args.fsdp, "fsdp", "ACCELERATE_USE_FSDP", DistributedType.FSDP),
         (args.deepspeed, "deepspeed", "ACCELERATE_USE_DEEPSPEED", DistributedType.DEEPSPEED),
@@ -157,8 +156,8 @@ def _check_sharding_is_done(args: TrainingArguments, kind: DistributedType) -> N
         if (asked or os.environ.get(variable, "false").lower() == "true") and kind is not wanted:
             raise ValueError(
                 f"{name} was asked for (argument `{name}`, or {variable} from `accelerate launch`), but accelerate "
-                f"chose {kind.value}, which shards nothing: it needs several processes, each with a GPU. Start "
-                "those, or leave it out."
+                f"chose {kind.value}, which shards nothing: sharding needs several processes, each with a GPU. Start "
+                f"them, or leave {name} out."
             )
 
 
@@ -170,13 +169,13 @@ def _check_parallelism(accelerator: Accelerator) -> None:
     used = ", ".join(f"{name}={size}" for name, size in sizes.items() if (size or 1) > 1)
     if used:
         raise ValueError(
-            f"`parallelism_config` has {used}: processes would share one row, or one layer, and the loss-net takes "
-            "every process for rows of its own. Only data parallelism is supported: DDP, FSDP2 or DeepSpeed ZeRO-2."
+            f"`parallelism_config` has {used}: processes would share a row or a layer, but the loss-net needs each "
+            "process to have rows of its own. Only data parallelism is supported: DDP, FSDP2 or DeepSpeed ZeRO-2."
         )
 
 
 def _check_sharded(args: SealTrainingArguments, accelerator: Accelerator, encoder_mode: str) -> None:
-    """What goes with a sharded task-net. What is refused has not been tested, or is known to go wrong."""
+    """ValueError for options that are untested with a sharded task-net, or known to fail."""
     loss = ENERGY_LOSSES.get(args.energy_loss)
     has_partner = loss is not None and loss.has_partner
     balances = loss is not None and (args.energy_weight is None or args.energy_weight_balance)
@@ -204,13 +203,13 @@ def _check_sharded(args: SealTrainingArguments, accelerator: Accelerator, encode
             (plugin.fsdp_version != 2, f"fsdp_version {plugin.fsdp_version}", "set fsdp_version: 2"),
             (
                 "FULL_STATE_DICT" not in str(plugin.state_dict_type),
-                f"fsdp_state_dict_type {plugin.state_dict_type}, with which the Trainer writes no model that "
-                "from_pretrained reads",
+                f"fsdp_state_dict_type {plugin.state_dict_type}, since from_pretrained cannot read what the Trainer "
+                "then saves",
                 "set fsdp_state_dict_type: FULL_STATE_DICT",
             ),
             (
                 plugin.cpu_ram_efficient_loading,
-                "fsdp_cpu_ram_efficient_loading, which loads the nets on the first process only, and fails on a "
+                "fsdp_cpu_ram_efficient_loading, which loads the nets only on the first process and fails for a "
                 "task-net with saved buffers",
                 "set fsdp_cpu_ram_efficient_loading: false",
             ),
@@ -221,7 +220,7 @@ def _check_sharded(args: SealTrainingArguments, accelerator: Accelerator, encode
         refused += [
             (plugin.zero_stage != 2, f"ZeRO stage {plugin.zero_stage}", "set zero_stage: 2"),
             (bool(own), f"its own {' and '.join(own)}", "leave them to the Trainer's arguments"),
-            (balances, "a λ1 that is balanced with the task loss, as by default", "set energy_weight alone"),
+            (balances, "a λ1 balanced with the task loss, the default", "set energy_weight alone"),
             (
                 args.load_best_model_at_end,
                 "load_best_model_at_end, since DeepSpeed reads checkpoints with pickle, which can run any code",

@@ -1,4 +1,4 @@
-"""Weights in the task loss: of labels and tags, and the arguments that say them."""
+"""Weights of labels and tags in the task loss, and their arguments."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ RULES = ("balanced", "sqrt")
 
 @dataclass
 class LossWeightArguments:
-    """Weights in the task loss: each is a JSON or csv file of name and weight, such a mapping, or a list in the labels'
+    """Weights in the task loss. Each is a JSON or csv file of name and weight, such a mapping, or a list in the labels'
     order; `balanced` and `sqrt` count the training rows.
 
-    The evaluation's loss has them too, since the rule of `energy_weight` asks whether the loss that is trained still
-    falls. A column `sample_weight` of the training rows weighs whole rows, in training alone: Σ_i w_i ℓ_i / B.
+    The evaluation loss has them too, since the rule of `energy_weight` asks whether the trained loss still falls. A
+    column `sample_weight` of the training rows weighs whole rows, only in training: Σ_i w_i ℓ_i / B.
 
-    pos_weight (`str`, `dict` or `list`, optional): w⁺ of labels that are present, in `cross_entropy`, `focal` and
-        `asymmetric`, as `pos_weight` of torch's `BCEWithLogitsLoss`. `balanced`: how many training rows lack the label,
-        by how many have it; `sqrt`: its square root.
+    pos_weight (`str`, `dict` or `list`, optional): w⁺ of present labels in `cross_entropy`, `focal` and `asymmetric`,
+        as `pos_weight` of torch's `BCEWithLogitsLoss`. `balanced`: the number of training rows without the label,
+        divided by the number with it; `sqrt`: its square root.
     label_weight (`str`, `dict` or `list`, optional): w of labels, present or not, as `weight` there.
-    class_weight (`str`, `dict` or `list`, optional): of tags in `cross_entropy` and `unique_roles`, as `weight` of
-        torch's `CrossEntropyLoss`. `balanced`: N / (C n_c) of N tags, n_c of them of this one, as scikit-learn;
-        `sqrt`: its square root.
+    class_weight (`str`, `dict` or `list`, optional): weights of tags in `cross_entropy` and `unique_roles`, as `weight`
+        of torch's `CrossEntropyLoss`. `balanced`: N / (C n_c) for a tag with n_c of N positions and C tags, as in
+        scikit-learn; `sqrt`: its square root.
     """
 
     pos_weight: dict[str, float] | str | None = field(
@@ -52,11 +52,11 @@ def weigh_classes(space: OutputSpace, args: Any, task_net: PreTrainedModel, trai
 
     Args:
         args: [`SealTrainingArguments`].
-        task_net: says the names of the labels.
-        train_dataset: whose labels `balanced` and `sqrt` count; None: of a trainer that only evaluates, they are 1.
+        task_net: its config names the labels.
+        train_dataset: `balanced` and `sqrt` count its labels; None, in a trainer that only evaluates: weights of 1.
 
     Raises:
-        ValueError: weights that the outputs or the task loss do not have; a file that is not of its form.
+        ValueError: weights that the outputs or the task loss do not support; a file in another format.
     """
     given = {name: value for name in WEIGHTS if (value := getattr(args, name)) is not None}
     if not given:

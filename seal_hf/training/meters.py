@@ -1,6 +1,6 @@
-"""What is measured during training, kept on the device: running means for the log, and a watch for non-finite losses.
+"""Measurements during training, kept on the device: running means for the log, and a watch for non-finite losses.
 
-Nothing here synchronises with the device until `drain` or `check` is called, at logging and before each save.
+Only `drain` and `check`, at logging and before each save, synchronise with the device.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback, TrainingArguments
 
-CONTRASTED = ("energy", "task_net")  # which tell gold from samples
+CONTRASTED = ("energy", "task_net")  # they tell gold from samples
 REMEDIES = {
-    "loss-net": "`loss_net_learning_rate`, or `learning_rate`, as it reads the task-net's outputs",
+    "loss-net": "`loss_net_learning_rate`, or `learning_rate`, since the loss-net reads the task-net's outputs",
     "task-net": "`learning_rate` or `energy_weight`",
 }
 
@@ -28,8 +28,8 @@ class NonFiniteLossError(RuntimeError):
 
 
 class EpochClock(TrainerCallback):
-    """Seconds of training per epoch, without the evaluations and saves at its end, though with those of every so many
-    steps: of the processor where the nets run on it, so that other work on the machine does not count."""
+    """Seconds of training per epoch, without evaluations and saves at its end, but with those within it. On a CPU, it
+    is processor time: other work on the machine does not count."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -54,17 +54,17 @@ class Meters:
         self.accelerator = accelerator
         self.sums: dict[str, Tensor] = {}
         self.counts: dict[str, int] = {}
-        self.first_bad: dict[str, Tensor] = {}  # phase -> first step with a non-finite loss, or infinity
+        self.first_bad: dict[str, Tensor] = {}  # phase -> first step with a non-finite loss, else infinity
 
     def add(self, **values: Tensor) -> None:
-        """Add one observation of each named quantity, or several: a tensor of them."""
+        """Add one observation of each named quantity, or a tensor of several."""
         for name, value in values.items():
             total = value.detach().float().sum()
             self.sums[name] = self.sums[name] + total if name in self.sums else total
             self.counts[name] = self.counts.get(name, 0) + value.numel()
 
     def __contains__(self, name: str) -> bool:
-        """Whether the quantity was observed since the last `drain`."""
+        """True if the quantity was observed since the last `drain`."""
         return name in self.sums
 
     def watch(self, phase: str, loss: Tensor, step: int) -> None:
@@ -74,7 +74,7 @@ class Meters:
         self.first_bad[phase] = torch.minimum(self.first_bad[phase], bad) if phase in self.first_bad else bad
 
     def drain(self) -> dict[str, float]:
-        """Means since the last call, over all processes, then start anew."""
+        """Return the means since the last call, over all processes, and start anew."""
         if not self.sums:
             return {}
         names = sorted(self.sums)
@@ -84,10 +84,10 @@ class Meters:
         return dict(zip(names, means, strict=True))
 
     def check(self, nets: Mapping[str, nn.Module | None] | None = None) -> None:
-        """Stop if a loss was not finite, or if a parameter of the nets, by name, is not.
+        """Stop if a loss was not finite, or if a parameter of the named nets is not.
 
         Raises:
-            NonFiniteLossError: on every process, naming the phase and the step.
+            NonFiniteLossError: on every process; names the phase and the step.
         """
         phases = sorted(self.first_bad)
         if phases:
@@ -113,7 +113,7 @@ class Meters:
 
 
 def contrasts(means: dict[str, float]) -> dict[str, float]:
-    """What an evaluation reports of its meters: `energy_auc` and `task_net_auc` in place of the counts of samples."""
+    """The figures of an evaluation, with `energy_auc` and `task_net_auc` in place of counts of samples."""
     facts = dict(means)
     samples, orders = facts.pop("contrasted", 0.0), [facts.pop(f"{net}_order", 0.0) for net in CONTRASTED]
     if samples:
@@ -122,5 +122,5 @@ def contrasts(means: dict[str, float]) -> dict[str, float]:
 
 
 def _own_part(parameter: Tensor) -> Tensor:
-    """What this process holds of a parameter: the whole, or its shard under FSDP2."""
+    """This process's part of a parameter: its shard under FSDP2, else the whole."""
     return parameter.to_local() if isinstance(parameter, DTensor) else parameter

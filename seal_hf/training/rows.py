@@ -1,4 +1,4 @@
-"""What is refused of the rows that a trainer is given: values that are no labels, lengths that nothing pads."""
+"""Checks of a trainer's rows: values that are not labels, and lengths that nothing pads."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from transformers import DataCollatorWithPadding, DefaultDataCollator, default_d
 from .checks import LOOKED_AT, check_label_values, each_dataset
 
 REMEDIES = {
-    "labels": "data_collator=DataCollatorForTokenClassification(tokenizer), which fills them up with -100",
+    "labels": "data_collator=DataCollatorForTokenClassification(tokenizer), which pads them with -100",
     "input_ids": "processing_class=tokenizer, or data_collator=DataCollatorWithPadding(tokenizer)",
 }
 
 
 def check_rows(trainer: Any) -> None:
-    """Raises ValueError for labels that are none of the trainer's space, and for rows of different lengths that its
-    collator does not pad."""
+    """Raises ValueError for labels outside the trainer's space, and for rows of different lengths that its collator
+    does not pad."""
     check_label_values(trainer.space, train_dataset=trainer.train_dataset, eval_dataset=trainer.eval_dataset)
     check_padding(trainer)
 
 
 def check_padding(trainer: Any) -> None:
-    """Looks at the first `LOOKED_AT` rows of each data set that has them at hand.
+    """Check the first `LOOKED_AT` rows of each data set that can be read by index.
 
     Raises:
-        ValueError: rows of different lengths where one of transformers' default collators does not pad them.
+        ValueError: rows have different lengths, and a default collator of transformers does not pad them.
     """
     collator, columns = trainer._default_collator or trainer.data_collator, tuple(REMEDIES)
     if type(collator) is DataCollatorWithPadding:
@@ -53,7 +53,7 @@ def check_padding(trainer: Any) -> None:
 
 
 def _lengths(dataset: Any, column: str) -> Iterator[int]:
-    """Of the lists of a column; none of rows that come one by one, or through a transform."""
+    """Lengths of the lists in a column; nothing for rows that come one by one or through a transform."""
     rows: Any = []
     if isinstance(dataset, Dataset) and dataset.format["type"] != "custom" and column in dataset.column_names:
         rows = dataset.select(range(min(len(dataset), LOOKED_AT))).with_format(None)[column][:]

@@ -9,21 +9,23 @@ from transformers import TrainingArguments
 
 @dataclass
 class GuardedArguments(TrainingArguments):
-    """[`~transformers.TrainingArguments`], and what a run may do with an earlier one.
+    """[`~transformers.TrainingArguments`], and what a run may do with an earlier run.
 
     Parameters that guard an earlier run:
-        resume_from_checkpoint (`str`, optional): as the Trainer's: the folder of a checkpoint; `true`, the last whole
-            one in the output folder; or `last`, the same, where there is one.
-        resume_changed (`bool`, default False): go on from a checkpoint although arguments that make the run differ from
-            those it was written with, which stand beside it in `_run.json`. Else such a resume is refused.
-        overwrite_output_dir (`bool`, default False): of the programs: replace the run that the output folder holds. The
-            trainers themselves, as the Trainer of transformers 5, do not look.
+        resume_from_checkpoint (`str`, optional): the folder of a checkpoint; `true`, the last complete one in the
+            output folder; or `last`, the same, but a run without checkpoints starts anew.
+        resume_changed (`bool`, default False): resume although arguments, rows or nets differ from those of the
+            checkpoint's run, which are in its `_run.json`. Without it, such a resume is a ValueError.
+        overwrite_output_dir (`bool`, default False): programs replace the run that the output folder holds. The
+            trainers, like the Trainer of transformers 5, do not check the folder.
     """
 
     resume_from_checkpoint: str | None = field(
-        default=None, metadata={"help": "Go on from a checkpoint: its folder, or last: the last whole one, if any."}
+        default=None, metadata={"help": "Resume from a checkpoint: its folder, or last: the last one, if any."}
     )
-    resume_changed: bool = field(default=False, metadata={"help": "Resume with arguments other than the checkpoint's."})
+    resume_changed: bool = field(
+        default=False, metadata={"help": "Resume although arguments differ from the checkpoint's."}
+    )
     overwrite_output_dir: bool = field(
         default=False, metadata={"help": "Replace the run that the output folder holds."}
     )

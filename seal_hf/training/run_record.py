@@ -1,4 +1,4 @@
-"""What makes a run what it is: the arguments, rows and nets that change what it learns, for `saving/run_record.py`."""
+"""The record of a run: arguments, rows and nets that change what it learns, for `saving/run_record.py`."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ AFTERWARDS = (  # arguments of ours that change nothing of what is learned
     "overwrite_output_dir resume_changed decoder fold_decision license adapter_export loss_net_gradient_checkpointing "
     "loss_net_torch_compile"
 ).split()
-LOOKED_AT = 1000  # rows of a `datasets.Dataset`
+LOOKED_AT = 1000  # rows read of a `datasets.Dataset`
 
 
 def record_of(trainer: Any) -> dict[str, Any]:
-    """The record of a trainer's run, with its arguments as they are."""
+    """The record of a trainer's run with its current arguments."""
     args = trainer.args
     ours = {name: getattr(args, name) for name in own_defaults(args)}
-    if ours.get("loss_net_feature_cache") is not None:  # a folder, whose name is no setting
+    if ours.get("loss_net_feature_cache") is not None:  # the folder's name is not a setting
         ours["loss_net_feature_cache"] = "given"
     facts = {
         **{f"{name}_data": trainer.contents_of(f"{name}_dataset") for name in ("train", "eval")},
@@ -47,7 +47,7 @@ def record_of(trainer: Any) -> dict[str, Any]:
 
 
 def own_defaults(args: TrainingArguments) -> dict[str, Any]:
-    """The arguments of ours that belong in a record, with their defaults."""
+    """Our arguments that belong in a record, with their defaults."""
     of_the_trainer = {field.name for field in fields(TrainingArguments)}
     own = [field for field in fields(args) if field.name not in of_the_trainer and field.name not in AFTERWARDS]
     return {field.name: _default(field) for field in own}
@@ -58,17 +58,17 @@ def _default(field: Any) -> Any:
 
 
 def net_in_words(net: Any) -> str | None:
-    """The class of a net, and its size."""
+    """The class and size of a net; None without a net."""
     if net is None:
         return None
     return f"{type(net).__name__}, {sum(parameter.numel() for parameter in net.parameters())} parameters"
 
 
 def contents(dataset: Any) -> Any:
-    """What a data set holds, in words that differ for other rows: how many there are, and 16 digits of what they hold.
+    """The number of rows of a data set and 16 digits of a hash, by which a resume notices other rows.
 
-    All of [`TensorRows`] counts, but of features only mean and spread, whose last digits differ between machines; of a
-    `datasets.Dataset`, its first `LOOKED_AT` rows. Of others there are no digits.
+    The hash covers all of [`TensorRows`]; of features only a rounded mean and spread, since last digits differ between
+    machines. It covers the first `LOOKED_AT` rows of a `datasets.Dataset`. Other data sets have no hash.
     """
     if dataset is None or isinstance(dataset, dict):
         return None if dataset is None else {name: contents(each) for name, each in dataset.items()}

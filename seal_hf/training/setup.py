@@ -1,4 +1,4 @@
-"""How a run of two nets begins: the loss-net's learner, the extensions that the arguments ask for."""
+"""The start of a run of two nets: the loss-net's learner, and the extensions that the arguments ask for."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from .loss_weights import weigh_classes
 
 
 def own_loss(task_loss: Any, compute_loss_func: Any, space: OutputSpace | None) -> OwnTaskLoss | None:
-    """The user's own task loss, by what a trainer is given.
+    """The user's own task loss, from the arguments of a trainer.
 
     Raises:
-        ValueError: two of them, or one beside a space, which has its own.
+        ValueError: more than one of the three is given: a space has its own task loss.
     """
     given = {"task_loss": task_loss, "compute_loss_func": compute_loss_func, "space": space}
     names = [f"`{name}`" for name, value in given.items() if value is not None]
     if len(names) > 1:
-        raise ValueError(f"{' and '.join(names)} are given, and each has the task loss. Leave all but one out.")
+        raise ValueError(f"{' and '.join(names)} are given, but each sets the task loss. Give only one of them.")
     if isinstance(task_loss, str):
         raise ValueError(f"`task_loss` is {task_loss!r}, a name; expected a function. Give the name in the arguments.")
     if compute_loss_func is not None:
@@ -35,10 +35,10 @@ def own_loss(task_loss: Any, compute_loss_func: Any, space: OutputSpace | None) 
 
 
 def made_space(trainer: Any) -> OutputSpace:
-    """The output space of a trainer's run, as given or by its arguments, with its task loss, that knows the labels.
+    """The output space of a trainer's run, given or made from its arguments, with its task loss. It saw all labels.
 
     Raises:
-        ValueError: a task loss, or weights in it, that these outputs or this task-net do not have.
+        ValueError: a task loss, or weights in it, that these outputs or this task-net do not support.
     """
     args, task_net, space = trainer.args, trainer.model, trainer._given_space
     if space is None:
@@ -47,7 +47,8 @@ def made_space(trainer: Any) -> OutputSpace:
     if trainer._own_loss is not None:
         if getattr(space.loss, "crf", None) is not None:
             raise ValueError(
-                "The task-net has a CRF, which the arguments' task_loss='crf' trains, and no own loss does."
+                "The task-net has a CRF, which your own loss does not train. Leave the loss out and set "
+                "task_loss='crf' in the arguments."
             )
         space.loss = trainer._own_loss
     weigh_classes(space, args, task_net, trainer.train_dataset)
@@ -57,10 +58,10 @@ def made_space(trainer: Any) -> OutputSpace:
 
 
 def prepare_run(trainer: Any) -> None:
-    """Tell nets and launcher what a run of the trainer's arguments needs.
+    """Set up nets and launcher for the trainer's arguments.
 
     Raises:
-        ValueError: for what of nets, arguments and launcher does not go together.
+        ValueError: nets, arguments and launcher do not go together.
     """
     tell_problem_type(trainer.model, trainer.space)
     check_run(trainer)
@@ -75,7 +76,7 @@ def wanted_extensions(
 
 
 def made_extensions(trainer: Any) -> list[Extension]:
-    """The extensions of a trainer's run that begins, when its learner is there."""
+    """Make the extensions of a run that begins; its learner must exist."""
     run = Run(
         args=trainer.args,
         accelerator=trainer.accelerator,
@@ -91,13 +92,13 @@ def made_extensions(trainer: Any) -> list[Extension]:
 
 
 def loss_net_learner(trainer: Any, num_training_steps: int) -> Learner:
-    """Make the trainer's loss-net ready for a run of so many task-net updates, and give it a learner."""
+    """Prepare the trainer's loss-net for a run of `num_training_steps` task-net updates, and make its learner."""
     loss_net, args, accelerator = trainer.loss_net, trainer.args, trainer.accelerator
     if args.loss_net_gradient_checkpointing:
         enable_gradient_checkpointing(loss_net.encoder)
     sparse = trainer.space.is_sparse(trainer.model.config.num_labels)
     loss_net.sparse_gradients(sparse and reduces_sparse(accelerator))
-    loss_net.train(args.loss_net_steps > 0)  # one that is left as it is teaches without dropout
+    loss_net.train(args.loss_net_steps > 0)  # a fixed loss-net teaches without dropout
     kinds = wanted_extensions(args, trainer.energy_loss, trainer.space)
     loss_net.differentiate_twice(any(kind.differentiates_twice for kind in kinds))
     with loss_net.active(training=True):

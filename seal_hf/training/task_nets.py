@@ -1,4 +1,4 @@
-"""A task-net that comes to the trainer without a loss-net."""
+"""Task-nets given to the trainer without a loss-net."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ logger = logging.get_logger(__name__)
 
 
 def with_loss_net(model: Any, args: SealTrainingArguments, loss_net: LossNet | None, space: OutputSpace | None) -> Any:
-    """A plain task-net of a known kind gets a loss-net, drawn from `args.seed`, where the run needs one: with an energy
-    loss and no `loss_net` given. Every other model stays as it is.
+    """Add a fresh loss-net, drawn from `args.seed`, to a plain task-net of a known kind if the run needs one: it has an
+    energy loss, and no `loss_net` is given. Return any other model unchanged.
 
     Raises:
-        TypeError: a model without a config.
+        TypeError: the model lacks a config.
     """
     if model is None or (isinstance(model, SealModel) and model.loss_net is not None):
         return model
@@ -44,20 +44,19 @@ def with_loss_net(model: Any, args: SealTrainingArguments, loss_net: LossNet | N
 
 
 def given_loss_net(loss_net: LossNet | None, args: SealTrainingArguments, model: Any) -> LossNet:
-    """The loss-net; a ValueError where there is none."""
+    """The loss-net. ValueError if it is None."""
     if loss_net is None:
         wrap = ", ".join(f"{kind.__name__}.from_task_net" for kind in KINDS)
         raise ValueError(
-            f"energy_loss={args.energy_loss!r} needs a loss-net, and `model` brings none. Its class name, "
-            f"{type(model).__name__}, and config.problem_type do not say which outputs it has: wrap it by one of "
+            f"energy_loss={args.energy_loss!r} needs a loss-net, but `model` lacks one. Its class name, "
+            f"{type(model).__name__}, and config.problem_type do not tell which outputs it has: wrap it by one of "
             f"{wrap}; or pass `loss_net=`; or train with energy_loss='ce'."
         )
     return loss_net
 
 
 def check_feature_size(loss_net: LossNet, model: Any) -> None:
-    """Raises ValueError where a loss-net was built for features of another size than its encoder, or the task-net,
-    gives."""
+    """Raises ValueError if the loss-net was built for another feature size than that of its encoder or the task-net."""
     if ENERGIES[loss_net.config.energy].reads is not None:
         return
     separate, expected = loss_net.config.encoder_mode == "separate", loss_net.config.feature_size
@@ -66,11 +65,11 @@ def check_feature_size(loss_net: LossNet, model: Any) -> None:
         return
     try:
         found = feature_size(model, net if separate else None)
-    except ValueError:  # nothing says it before the first step
+    except ValueError:  # unknown before the first step
         return
     if found != expected:
         owner = "its own encoder" if separate else f"the task-net, {type(model).__name__},"
         raise ValueError(
             f"The loss-net reads features of size {expected}, but {owner} gives {found}. Build it with "
-            f"LossNetConfig(feature_size={found}, ...), or leave `loss_net` out, and it is built for this task-net."
+            f"LossNetConfig(feature_size={found}, ...), or leave `loss_net` out to have it built for this task-net."
         )

@@ -1,4 +1,4 @@
-"""The micro-batches of one update of the task-net, and which of them is trained on."""
+"""The micro-batches of one task-net update, and the current one."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ class Window:
     """One accumulation window.
 
     Args:
-        batches: the micro-batches as the loader gives them. None for a step that is called by hand: it is a window of
-            its own.
+        batches: the micro-batches from the loader; empty for a step called by hand, which is its own window.
 
     Attributes:
-        position: which of them is trained on, by number, since a subclass of the trainer may hand on copies.
+        position: index of the micro-batch that is trained on. (A subclass of the trainer may pass on copies.)
     """
 
     def __init__(self, batches: Sequence[dict[str, Tensor]] = ()):
@@ -32,7 +31,7 @@ class Window:
 
     @property
     def is_first(self) -> bool:
-        """True on the micro-batch with which the update begins."""
+        """True on the micro-batch that begins the update."""
         return self.position == 0
 
     @property

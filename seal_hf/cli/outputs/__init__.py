@@ -1,4 +1,4 @@
-"""The kinds of output under `seal-hf predict` and `seal-hf evaluate`."""
+"""The kinds of output of `seal-hf predict` and `seal-hf evaluate`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 def open_kind(flags: Flags, options: Namespace) -> OutputKind:
-    """What predicts the kind of output that `options.model` is for. Its weights are not loaded.
+    """The [`OutputKind`] for `options.model`, without loading its weights.
 
     Raises:
-        OSError: no such folder or repo.
-        ValueError: another kind of model, or a flag of another kind of output.
+        OSError: the folder or repo does not exist.
+        ValueError: another kind of model, or a flag for another kind of output.
     """
     from ...saving.kinds import kind_of_model
 
@@ -25,7 +25,7 @@ def open_kind(flags: Flags, options: Namespace) -> OutputKind:
 
 
 def output_kinds() -> dict[str, type[OutputKind]]:
-    """Of each kind of model, see `saving/kinds.py`. Not at import time: `--help` answers at once."""
+    """Kind of model (`saving/kinds.py`) -> its class. Imported late, so that `--help` is quick."""
     from .labels import LabelOutput
     from .masks import MaskOutput
     from .tags import TagOutput

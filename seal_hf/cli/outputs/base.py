@@ -1,4 +1,4 @@
-"""What `seal-hf predict` and `seal-hf evaluate` need of a kind of output."""
+"""The parts of a kind of output that `seal-hf predict` and `seal-hf evaluate` use."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class Evaluation:
 
 
 class OutputKind(ABC):
-    """One kind of output under the two commands. Nothing is read before it is asked for, the weights last.
+    """One kind of output of the two commands. It reads everything late, the weights last.
 
     Args:
         options: of the command line, see `flags.py`.
 
     Attributes:
-        formats: the suffixes of files that can hold its predictions; an empty one is a folder.
-        rows_per_chunk: the most rows that are in memory at once.
-        default_probabilities: of `--probabilities`.
+        formats: suffixes of files that can hold its predictions; an empty one is a folder.
+        rows_per_chunk: most rows in memory at once.
+        default_probabilities: default of `--probabilities`.
     """
 
     formats: ClassVar[tuple[str, ...]] = (".csv", ".tsv", ".jsonl", ".parquet")
@@ -58,36 +58,36 @@ class OutputKind(ABC):
     @property
     @abstractmethod
     def model_class(self) -> type[SealModel]:
-        """That loads it."""
+        """The class that loads the model."""
 
     @abstractmethod
     def open_input(self, gold: bool) -> Reader:
         """The reader of `options.input`, with gold structures for an evaluation.
 
         Raises:
-            DataError: what is missing, before any weights are loaded.
+            DataError: names what is missing, before any weights are loaded.
         """
 
     @abstractmethod
     def predict(self, chunk: Chunk) -> list[dict[str, Any]]:
-        """What is written of each row: its own columns, and the predictions."""
+        """What is written for each row: its own columns, and the predictions."""
 
     @abstractmethod
     def evaluate(self, reader: Reader) -> Evaluation:
-        """Figures on all rows, by the stored decisions; nothing is tuned unless `options.refit` says so."""
+        """Figures on all rows, by the stored decisions; `options.refit` fits them anew."""
 
     def writer(self, path: Path | None) -> AbstractContextManager[Writer]:
-        """That writes what `predict` gives, to a file or folder, or to the standard output."""
+        """The writer of the results of `predict`, to a file, a folder or the standard output."""
         return table_writer(path)
 
     @property
     def probabilities(self) -> str:
-        """Which are written: `none`, `top` or `all`."""
+        """Which probabilities are written: `none`, `top` or `all`."""
         return getattr(self.options, "probabilities", None) or self.default_probabilities
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """What was saved of the task-net's configuration, without weights: `id2label`, `inputs`, `decisions`."""
+        """The saved configuration of the task-net, read without weights: `id2label`, `inputs`, `decisions`."""
         return saved_config(self.options.model, self.hub)
 
     @cached_property
@@ -95,7 +95,7 @@ class OutputKind(ABC):
         """The task-net, with its loss-net if energies are asked for, ready to predict.
 
         Raises:
-            ValueError: energies are asked for, and no loss-net is there.
+            ValueError: energies are asked for, but the folder lacks a loss-net.
         """
         import torch
 
@@ -104,11 +104,11 @@ class OutputKind(ABC):
         options, with_loss_net = self.options, getattr(self.options, "energy", False)
         if with_loss_net and not has_loss_net(options.model, self.hub):
             raise ValueError(
-                f"`energy` is True, but {options.model} has no loss-net (_loss_net/), whose energy that would be. "
-                "Leave it out, or give a folder that was saved with both nets."
+                f"`energy` is True, but {options.model} lacks a loss-net (_loss_net/). Leave `energy` out, or give a "
+                "folder that was saved with both nets."
             )
         if with_loss_net and options.dtype != "float32":
-            raise ValueError(f"`energy` is True, but `dtype` {options.dtype}: loss-nets run in float32. Leave one out.")
+            raise ValueError(f"`energy` is True and `dtype` {options.dtype}, but loss-nets run in float32.")
         dtype = getattr(torch, options.dtype)
         model = self.model_class.from_pretrained(options.model, with_loss_net=with_loss_net, dtype=dtype, **self.hub)
         if options.max_length is not None:
@@ -118,22 +118,22 @@ class OutputKind(ABC):
 
 def with_progress(reader: Reader, size: int) -> Iterator[Chunk]:
     """The chunks of a reader, with a progress bar."""
-    with logging.tqdm(total=reader.total, unit="row", disable=None) as bar:  # None: off where there is no terminal
+    with logging.tqdm(total=reader.total, unit="row", disable=None) as bar:  # None: off without a terminal
         for chunk in reader.chunks(size):
             yield chunk
             bar.update(len(chunk.rows))
 
 
 def origin_of(refit: bool) -> str:
-    """Where the decisions of an evaluation are from."""
-    return "fitted anew on these rows, where the figures are optimistic" if refit else "stored with the model"
+    """The origin of the decisions in an evaluation."""
+    return "fitted anew on these rows: figures are optimistic" if refit else "stored with the model"
 
 
 def device_of(name: str) -> Any:
     """A torch device; `auto`: an accelerator, if there is one.
 
     Raises:
-        ValueError: there is no such device here.
+        ValueError: this machine lacks the device.
     """
     import torch
 
@@ -143,5 +143,5 @@ def device_of(name: str) -> Any:
     try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"`device` is {name!r}, which is not here: {str(error).splitlines()[0]}") from error
+        raise ValueError(f"`device` is {name!r}, which this machine lacks: {str(error).splitlines()[0]}") from error
     return torch.device(name)

@@ -1,4 +1,4 @@
-"""Flags of `seal-hf predict` and `seal-hf evaluate`. Those of one kind of output are refused under another."""
+"""Flags of `seal-hf predict` and `seal-hf evaluate`. A flag for another kind of output is an error."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Flags(ArgumentParser):
 
     def __init__(self, prog: str, description: str):
         super().__init__(prog=prog, description=description, allow_abbrev=False)
-        self.kinds: dict[str, tuple[str, ...]] = {}  # of a flag that not all kinds read
+        self.kinds: dict[str, tuple[str, ...]] = {}  # flag -> the kinds that read it, if not all do
         self.needed: list[str] = []
 
     def flag(self, name: str, *kinds: str, required: bool = False, **options: Any) -> None:
-        """Adds `--name`, read by these kinds of output; by default, by all."""
-        if required:  # argparse would name what is missing before what is mistyped
+        """Add `--name`, which these kinds of output read; default: all kinds."""
+        if required:  # argparse would report missing flags before mistyped ones
             self.needed.append(name)
         if options.get("type") is bool:
             options |= {"type": _bool, "nargs": "?", "const": True, "default": False, "metavar": "true|false"}
@@ -36,7 +36,7 @@ class Flags(ArgumentParser):
         raise ValueError(f"{message}. All flags: {self.prog} --help.")
 
     def parsed(self, argv: Sequence[str] | None) -> Namespace:
-        """Raises ValueError for an unknown flag, with the nearest one, a missing flag, or a value it refuses."""
+        """Raises ValueError for an unknown flag (names the nearest one), a missing flag, or a wrong value."""
         options, unknown = self.parse_known_args(argv)
         if unknown:
             known = [flag for action in self._actions for flag in action.option_strings]
@@ -60,12 +60,12 @@ class Flags(ArgumentParser):
 def add_common(flags: Flags) -> None:
     """Flags of both commands."""
     flags.flag("model", required=True, metavar="FOLDER_OR_HUB_ID", help="a saved task-net")
-    flags.flag("input", required=True, metavar="FILE", help="file or folder; for label sets also a Hub id")
+    flags.flag("input", required=True, metavar="FILE", help="file or folder; for label sets, also a Hub id")
     flags.flag("output", metavar="FILE", help="its suffix names the format; default: the terminal")
     flags.flag("revision", help="branch, tag or commit of a Hub id")
-    flags.flag("decoder", help="another decoder than the stored one; for label sets and masks also a threshold")
+    flags.flag("decoder", help="decoder in place of the stored one; for label sets and masks, also a threshold")
     flags.flag("batch_size", type=_at_least_one, default=BATCH_SIZE, help="texts or images read at once (default 32)")
-    flags.flag("device", default="auto", help="cpu, cuda, cuda:1, ... (default auto: an accelerator, if there is one)")
+    flags.flag("device", default="auto", help="cpu, cuda, cuda:1, ... (default auto: an accelerator, if any)")
     flags.flag(
         "dtype",
         choices=("float32", "bfloat16", "float16"),
@@ -73,14 +73,16 @@ def add_common(flags: Flags) -> None:
         help="type of the weights (default float32)",
     )
     flags.flag("max_length", LABELS, TAGS, type=_at_least_one, help="tokens read at once; default: as in training")
-    flags.flag("overwrite", type=bool, help="replace an output that exists")
-    flags.flag("split", LABELS, help="split of a Hub data set or a folder; default: test, else the only one")
+    flags.flag("overwrite", type=bool, help="replace an existing output")
+    flags.flag("split", LABELS, help="split of a Hub data set or a folder; default: test, or the only one")
     flags.flag(
         "text_column",
         LABELS,
-        help="column of the texts; default: as in training, else `text`, or the only one of strings",
+        help="column of the texts; default: as in training, else `text`, or the only string column",
     )
-    flags.flag("word_column", TAGS, help="column of the words, counted from 0, or JSON field; a .txt then has columns")
+    flags.flag(
+        "word_column", TAGS, help="column of the words, counted from 0, or JSON field; makes a .txt a file of columns"
+    )
     flags.flag("tag_column", TAGS, help="column of the gold tags; default for evaluate: the last, `tags` or `ner_tags`")
 
 
@@ -90,14 +92,14 @@ def add_predict(flags: Flags) -> None:
     flags.flag(
         "probabilities",
         choices=("none", "top", "all"),
-        help="written for what is decided (top), for all labels, tags or pixels, or none; default: top for label sets, "
-        "none for the others",
+        help="for what is decided (top), for all labels, tags or pixels, or none; default: top for label sets, none "
+        "for the others",
     )
 
 
 def add_evaluate(flags: Flags) -> None:
     """Flags of `evaluate`."""
-    flags.flag("refit", type=bool, help="fit the decisions anew on these rows; the model keeps its own")
+    flags.flag("refit", type=bool, help="fit the decisions anew on these rows; the saved model stays unchanged")
     flags.flag("label_column", LABELS, default="labels", help="column of the gold labels (default labels)")
     flags.flag(
         "label_format",

@@ -15,20 +15,20 @@ from ...reports.multilabel import PRINTED_LABELS
 from ...structures.hierarchy import Hierarchy
 from .base import Evaluation, origin_of
 
-SHOWN = ("f1_example", "f1_micro", "f1_macro", "jaccard", "exact_match", "hamming_loss")  # of every decoder
+SHOWN = ("f1_example", "f1_micro", "f1_macro", "jaccard", "exact_match", "hamming_loss")  # for every decoder
 
 
 def label_figures(
     probabilities: np.ndarray, gold: np.ndarray, labels: Sequence[str], stored: LabelDecisions, options: Namespace
 ) -> Evaluation:
-    """Figures under the stored decoder, under every one that there is, and by label.
+    """Figures under the stored decoder, under every available one, and by label.
 
     Args:
         probabilities: (N, L) in [0, 1].
-        gold: (N, L), 0 or 1, or -1, unknown.
+        gold: (N, L) of 0 and 1, or -1 for unknown.
         labels: L names.
-        stored: the decisions of the task-net.
-        options: `decoder` names another one; `refit` fits all numbers anew on these rows.
+        stored: the task-net's decisions.
+        options: `decoder` names another decoder; `refit` fits all numbers anew on these rows.
 
     Raises:
         ValueError: an unknown decoder.
@@ -48,7 +48,7 @@ def label_figures(
     if as_threshold(chosen) is None:
         chosen = decisions.named(chosen)
     decided = sets[chosen] if chosen in sets else decisions.decide(probabilities, chosen)
-    by_decoder.setdefault(chosen, of_sets(decided, gold, stored.hierarchy))  # a threshold that was given
+    by_decoder.setdefault(chosen, of_sets(decided, gold, stored.hierarchy))  # a given threshold
     figures = multilabel_metrics(probabilities, gold) | by_decoder[chosen]
     by_label = label_report(decided, gold, labels)
     fitted = origin_of(options.refit)
@@ -77,6 +77,6 @@ def label_figures(
 
 
 def of_sets(decided: np.ndarray, gold: np.ndarray, hierarchy: Hierarchy | None) -> dict[str, float]:
-    """Figures of decided label sets (N, L), with those under the labels' hierarchy, if they have one."""
+    """Figures of decided label sets (N, L); with a hierarchy, hierarchical figures too."""
     found = set_metrics(decided, gold)
     return found if hierarchy is None else found | hierarchical_metrics(decided, gold, hierarchy)

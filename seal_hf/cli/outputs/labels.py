@@ -1,4 +1,4 @@
-"""Label sets under `seal-hf predict` and `seal-hf evaluate`: of texts, and of features."""
+"""Label sets in `seal-hf predict` and `seal-hf evaluate`: for texts and for features."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ DIGITS = 6  # decimals of probabilities and energies
 class LabelOutput(OutputKind):
     """Label sets.
 
-    Beside the columns of the input, an output has `labels`, the decided ones; `probabilities`, of the decided ones and
-    of the likeliest one, or of all labels, then in a table as a column `probability_NAME` for each; and `energy`.
+    An output has the columns of the input; `labels`, the decided ones; `probabilities`, of the decided labels and the
+    likeliest one, or of all labels (in a table, a column `probability_NAME` for each); and `energy`.
     """
 
     model: SealForMultiLabel
 
     def __init__(self, options: Namespace):
         super().__init__(options)
-        names = self.config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}  # which transformers does not save
+        names = self.config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}  # transformers leaves these out
         self.labels = [names[key] for key in sorted(names, key=int)]
         self.format = ".jsonl" if getattr(options, "output", None) is None else Path(options.output).suffix
 
@@ -64,7 +64,7 @@ class LabelOutput(OutputKind):
         return self.reader
 
     def _check_decoder(self) -> None:
-        """Raises ValueError for one that the task-net does not have, or that cannot be fitted."""
+        """Raises ValueError for a decoder that the task-net lacks, or that cannot be fitted."""
         if getattr(self.options, "refit", False):
             LabelDecisions.check_name(self.options.decoder, SimpleNamespace(**self.config))
             return
@@ -75,7 +75,7 @@ class LabelOutput(OutputKind):
     def _texts(self, gold: bool) -> TextReader:
         options, column = self.options, self._label_column
         if is_arff(options.input):
-            raise DataError(f"{options.input} is ARFF, which holds features, but {options.model} reads texts.")
+            raise DataError(f"{options.input} is ARFF, a format for features, but {options.model} reads texts.")
         table = open_table(options.input, options.split, column)
         trained = self.config.get("inputs") or {}
         pairs = "pairs" in trained if trained else None
@@ -95,7 +95,7 @@ class LabelOutput(OutputKind):
             for name, default in (("label_column", "labels"), ("label_format", "auto"))
             if (value := getattr(options, name, default)) != default
         }
-        check_owner(cells, "tables", f"{options.input} is ARFF, whose attributes are the labels")
+        check_owner(cells, "tables", f"{options.input} is ARFF, where attributes are the labels")
         weights = (self.config.get("inputs") or {}).get("sample_weight")
         unread = [] if weights is None else [weights]
         hierarchy = hierarchy_of(SimpleNamespace(**self.config))
@@ -118,7 +118,7 @@ class LabelOutput(OutputKind):
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """Our columns, and what each is called in the output: the columns of the input keep their names."""
+        """Our column -> its name in the output, since columns of the input keep their names."""
         wanted = ["labels"]
         if self.probabilities == "all" and self.format != ".jsonl":
             wanted += [f"probability_{label}" for label in self.labels]
@@ -186,7 +186,7 @@ class LabelOutput(OutputKind):
 
     @torch.no_grad()
     def _energies(self, inputs: Any, decided: np.ndarray) -> list[float]:
-        """Of N decided sets."""
+        """Energies of N decided sets."""
         y = self._on_device(decided)
         if isinstance(inputs, np.ndarray):
             found = self.model.energy(y, features=self._on_device(inputs))
@@ -200,7 +200,7 @@ class LabelOutput(OutputKind):
     # --- figures -----------------------------------------------------------------------------------------------------
 
     def evaluate(self, reader: Reader) -> Evaluation:  # type: ignore[override]  # its own readers
-        gold = self._gold(reader)  # first: a label that is not known ends it before the model is loaded
+        gold = self._gold(reader)  # first: an unknown label is an error before the model is loaded
         parts = [self._decided(chunk.inputs)[0] for chunk in with_progress(reader, self.rows_per_chunk)]
         decisions = LabelDecisions.from_config(self.model.config)
         return label_figures(torch.cat(parts).double().numpy(), gold, self.labels, decisions, self.options)

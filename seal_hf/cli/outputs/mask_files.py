@@ -1,4 +1,4 @@
-"""Masks as PNG files: a folder of them, which appears when it is complete, or one file."""
+"""Masks as PNG files: a folder, which appears when it is complete, or a single file."""
 
 from __future__ import annotations
 
@@ -20,42 +20,42 @@ PROBABILITY, ENERGIES = "_probability", "energies.json"
 
 
 def check_mask_output(output: Path, names: Sequence[str], source: Path, alone: bool) -> None:
-    """Raise DataError where masks cannot be written, before anything is predicted.
+    """Raise DataError if masks cannot be written, before anything is predicted.
 
     Args:
-        output: a folder, or of a single image a `.png` file.
+        output: a folder, or a `.png` file for a single image.
         names: of the images.
         source: file or folder of the images.
-        alone: whether masks alone are written, without probabilities and energies.
+        alone: True if only masks are written, without probabilities and energies.
     """
     if importlib.util.find_spec("PIL") is None:
-        raise DataError("Masks are written as .png files, which needs pillow: pip install 'seal_hf[vision]'.")
+        raise DataError("Writing masks as .png files needs pillow: pip install 'seal_hf[vision]'.")
     if output.suffix == ".png" and (len(names) > 1 or not alone):
         why = f"of {len(names)} images" if len(names) > 1 else "with probabilities or energies"
-        raise DataError(f"`output` is {str(output)!r}, and masks {why} are several files. Give a folder.")
+        raise DataError(f"`output` is {str(output)!r}, but masks {why} are several files. Give a folder.")
     if output.resolve() in (source.resolve(), *source.resolve().parents):
-        raise DataError(f"`output` is {str(output)!r}, which holds the images of {source}. Give another folder.")
+        raise DataError(f"`output` is {str(output)!r}, but it holds the images of {source}. Give another folder.")
     if output.exists() and output.is_dir() == (output.suffix == ".png"):
         raise DataError(f"`output` is {str(output)!r}, a {'folder' if output.is_dir() else 'file'}. Give another name.")
     files = sorted(output.iterdir()) if output.is_dir() else []
     others = [file.name for file in files if file.suffix != ".png" and file.name != ENERGIES]
     if others:
         raise DataError(
-            f"`output` is {str(output)!r}, a folder that holds {', '.join(others[:3])}, and would be replaced as a "
-            "whole. Give another name."
+            f"`output` is {str(output)!r}, a folder that would be replaced as a whole, but it holds "
+            f"{', '.join(others[:3])}. Give another name."
         )
     known = set(names)
     clash = next((name for name in names if not alone and f"{name}{PROBABILITY}" in known), None)
     if clash is not None:
         raise DataError(
-            f"{source}: the probabilities of {clash} and the mask of {clash}{PROBABILITY} would be one file, "
+            f"{source}: the probabilities of {clash} and the mask of {clash}{PROBABILITY} would be the same file, "
             f"{clash}{PROBABILITY}.png. Rename one of the images."
         )
 
 
 class MaskWriter(Writer):
-    """A `.png` file per row: `mask` (H, W) of 0 and 1 as 0 and 255; `probability` (H, W) in [0, 1], if there is one, as
-    grey values beside it; and all `energy` together in `energies.json`, by name."""
+    """A `.png` file per row: `mask` (H, W) of 0 and 1 as 0 and 255; beside it, `probability` (H, W) in [0, 1], if
+    given, as grey values. All `energy` values go to `energies.json`, by name."""
 
     def __init__(self, place: Path, file: Path | None = None):
         self.place, self.file = place, file
@@ -75,7 +75,7 @@ class MaskWriter(Writer):
             self.energies.close()
 
     def _save(self, values: np.ndarray, file: Path) -> None:
-        from PIL import Image  # the package does without pillow
+        from PIL import Image  # pillow is optional
 
         Image.fromarray((values * 255.0).round().astype(np.uint8)).save(file, format="PNG")
 
@@ -88,7 +88,7 @@ class MaskWriter(Writer):
 
 @contextmanager
 def mask_writer(output: Path) -> Iterator[MaskWriter]:
-    """Of a `.png` file or a folder: it has its name, and replaces what was there, when the block ends."""
+    """A writer for a `.png` file or a folder, which appears, and replaces an earlier one, when the block ends."""
     if output.suffix == ".png":
         with whole_file(output) as unfinished:
             yield MaskWriter(unfinished.parent, unfinished)

@@ -1,7 +1,7 @@
-"""Masks under `seal-hf predict` and `seal-hf evaluate`.
+"""Masks in `seal-hf predict` and `seal-hf evaluate`.
 
-An image is resized to what the net reads, if its image processor says so; the probabilities are resized back, and cut
-at the image's own size. The masks are `.png` files of 0 and 255, called as the images are, or by the row of an `.npz`.
+An image is resized for the net if the image processor asks for it; the probabilities are resized back and cut at the
+image's own size. Masks are `.png` files of 0 and 255, named like the images, or by the row of an `.npz`.
 `--probabilities all` adds `NAME_probability.png`, grey values 255 p, rounded; `--energy true` adds `energies.json`, the
 energy of each mask at the size that the net reads.
 """
@@ -42,7 +42,7 @@ class MaskOutput(OutputKind):
         super().__init__(options)
         self.rows_per_chunk = options.batch_size  # images are large
         if self.probabilities == "top":
-            raise ValueError("`probabilities` is 'top', but a pixel has one probability. Use all, or none.")
+            raise ValueError("`probabilities` is 'top', but a pixel has a single probability. Use all, or none.")
 
     @property
     def model_class(self) -> type[SealForSegmentation]:
@@ -63,7 +63,7 @@ class MaskOutput(OutputKind):
     # --- predict -----------------------------------------------------------------------------------------------------
 
     def writer(self, path: Path | None) -> Any:
-        assert path is not None, "it is refused, as `formats` has no lines of JSON"
+        assert path is not None, "refused before, as `formats` lacks lines of JSON"
         return mask_writer(path)
 
     def predict(self, chunk: Chunk) -> list[dict[str, Any]]:
@@ -82,7 +82,7 @@ class MaskOutput(OutputKind):
         return [p.numpy() for p in probabilities], [mask.numpy() for mask in masks]
 
     def _energies(self, images: list[np.ndarray]) -> list[float]:
-        """The energy of each mask, at the size that the nets read."""
+        """The energy of each mask at the nets' input size."""
         found: list[float] = []
         net = self.model.task_net
         for pixel_values, _ in image_batches(images, self.model.processor, self.options.batch_size):

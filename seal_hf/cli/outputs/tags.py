@@ -1,16 +1,16 @@
-"""Tag sequences under `seal-hf predict` and `seal-hf evaluate`.
+"""Tag sequences in `seal-hf predict` and `seal-hf evaluate`.
 
-Predictions are lines of JSON, or columns by the suffix of the output. Columns are those of the input, or its words,
-with the tag as the last one; of semantic roles a sentence stands there once for each predicate, and the columns of
-frame and sense name that one alone. Lines of JSON have the fields of the input, or the `line` where the row begins, and
+Predictions are lines of JSON or columns, by the suffix of the output. Columns are those of the input, or its words,
+followed by the tag. For semantic roles, each sentence appears once for each predicate, and the columns of frame and
+sense name only that predicate. Lines of JSON have the fields of the input, or the `line` where the row begins, and
 
 * `text`: the raw text, or the words with blanks between; `words` and `tags`: lists of T strings;
 * `entities`: `label`, `score`, the mean probability of the tags of its words, `text`, and the characters `start` to
-  `end` of the row's text. Spans are read as conlleval does; of tags without a scheme, each word is one;
+  `end` of the row's text. Spans are read as conlleval does; for tags without a scheme, each word is a span;
 * `probabilities`, if asked for: of the chosen tag of each word (`top`), or of all tags of each word by name (`all`);
 * `energy`, if asked for: of the tags; null for a sentence that was read in several windows.
 
-Another field of the input that is called as one of these keeps its name, and ours has `predicted_` before it.
+A field of the input with one of these names keeps it; ours then begins with `predicted_`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ COLUMNS = (".conll", ".iob", ".iob2", ".bio", ".txt", ".tsv")
 
 
 class TagOutput(OutputKind):
-    """Tags, of sentences of any length: one that is longer than the encoder takes is read in windows that overlap, and
+    """Tags of sentences of any length. A sentence longer than the encoder's limit is read in overlapping windows and
     decoded as a whole."""
 
     formats: ClassVar[tuple[str, ...]] = (".jsonl", *COLUMNS)
@@ -62,8 +62,8 @@ class TagOutput(OutputKind):
         if self.as_columns and (options.energy or self.probabilities == "all"):
             option = "energy" if options.energy else "probabilities"
             raise ValueError(
-                f"`{option}` is {getattr(options, option)!r}, but columns hold a value per word, as the output "
-                f"{options.output!r} does. Give an output of type .jsonl, or leave it out."
+                f"`{option}` is {getattr(options, option)!r}, but columns, as in the output {options.output!r}, hold "
+                "only a tag per word. Give an output of type .jsonl, or leave the option out."
             )
 
     @property
@@ -78,17 +78,17 @@ class TagOutput(OutputKind):
 
     @cached_property
     def needs(self) -> Needs:
-        """What the task-net reads beside words."""
+        """The task-net's inputs beside words."""
         if self.config.get("model_type") == BiLSTMConfig.model_type:
             check_owner({"max_length": self.options.max_length}, "a Hugging Face encoder", "the task-net is a BiLSTM")
             features = Vocabulary.from_pretrained(self.options.model, **self.hub).features
             return Needs([name for name in features if name != "case"], self.config["predicate_size"] > 0)
-        inputs = self.config.get("inputs")  # of older folders the tags say it
+        inputs = self.config.get("inputs")  # for older folders, the tags tell it
         return Needs(predicate="predicate_marker" in inputs if inputs else bool(given_types(self.tags)))
 
     def open_input(self, gold: bool) -> Reader:
         crf = CRFLoss(self.tags, CRF(len(self.tags))) if self.config.get("crf") else None
-        TagSequenceSpace(self.tags, crf).decided_by(self.options.decoder)  # or it is refused
+        TagSequenceSpace(self.tags, crf).decided_by(self.options.decoder)  # ValueError for an unknown decoder
         columns = self.options.word_column, self.options.tag_column
         needs = self.needs._replace(tags=self.tags if gold else ())
         self.reader = SentenceFile(Path(self.options.input), needs, *columns)
@@ -119,8 +119,8 @@ class TagOutput(OutputKind):
         wrong = next((word for word in sentence.words if re.search(r"[\t\n\r]", word)), None)
         if wrong is not None:
             raise DataError(
-                f"{sentence.where}: the word {wrong!r} holds a tab or a line break, which columns cannot. Give an "
-                "output of type .jsonl."
+                f"{sentence.where}: the word {wrong!r} contains a tab or a line break, which columns cannot hold. Give "
+                "an output of type .jsonl."
             )
         columns = [sentence.lines, tagged.tags]
         if self.probabilities == "top":
@@ -142,7 +142,7 @@ class TagOutput(OutputKind):
         return row | {self._name(name): value for name, value in found.items()}
 
     def _name(self, name: str) -> str:
-        """What a field of ours is called."""
+        """The name of one of our fields."""
         return f"predicted_{name}" if name in self.reader.columns else name
 
     def _scores(self, tagged: Tagged) -> list[float]:
@@ -200,7 +200,7 @@ class TagOutput(OutputKind):
 
 
 class ColumnWriter(Writer):
-    """Lines of columns, with an empty line behind each sentence."""
+    """Lines of columns, with an empty line after each sentence."""
 
     def __init__(self, file: Any):
         self.file = file
@@ -213,6 +213,6 @@ class ColumnWriter(Writer):
 
 @contextmanager
 def column_writer(path: Path) -> Iterator[ColumnWriter]:
-    """A file that is written whole or not at all."""
+    """A writer to a file, which is written completely or not at all."""
     with whole_file(path) as unfinished, open(unfinished, "w", encoding="utf-8", newline="") as file:
         yield ColumnWriter(file)

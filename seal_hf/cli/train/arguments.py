@@ -1,4 +1,4 @@
-"""The arguments of a program that trains, as it is told them."""
+"""The arguments of a program that trains."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from ..programs import early_stopping
 
 @dataclass
 class RunArguments:
-    """When a run stops, and how its settings are found."""
+    """When a run stops, and whether its settings are searched."""
 
-    patience: int = field(default=0, metadata={"help": "Stop after so many evaluations without gain; 0: never."})
+    patience: int = field(default=0, metadata={"help": "Stop after this many evaluations without gain; 0: never."})
     tune: int = field(
         default=0,
-        metadata={"help": "Search rates, dropout and λ1 by so many trials first, and train the best; 0: no search."},
+        metadata={"help": "First search rates, dropout and λ1 in this many trials, then train the best; 0: no search."},
     )
 
 
 class Arguments(NamedTuple):
-    """What a run is told, by its flags over its recipe.
+    """The arguments of a run, from its flags and its recipe.
 
     Attributes:
-        data: of the loader.
-        nets: of the nets, and of what they read.
-        run: when it stops, and how its settings are found.
-        training: of the trainer.
-        given: the names of the flags on the command line.
+        data: the loader's arguments.
+        nets: arguments of the nets and their inputs.
+        run: when it stops, and whether its settings are searched.
+        training: the trainer's arguments.
+        given: names of the flags on the command line.
     """
 
     data: Any
@@ -46,17 +46,17 @@ class Arguments(NamedTuple):
         return early_stopping(self.training, self.run.patience if waits else 0)
 
     def value(self, name: str) -> Any:
-        """The value of the argument of that name."""
+        """The value of the argument `name`."""
         return getattr(self._owner(name), name)
 
     def changed(self, settings: Mapping[str, Any]) -> Arguments:
-        """These arguments themselves, with other values of some."""
+        """These same objects, changed in place to some other values."""
         for name, value in settings.items():
             setattr(self._owner(name), name, value)
         return self
 
     def say(self, text: str) -> None:
-        """Print a line, by one process of a run."""
+        """Print a line in one process of the run."""
         if self.training.process_index == 0:
             print(text)
 

@@ -35,8 +35,8 @@ class ModelArguments:
     task_net_path: str | None = field(
         default=None,
         metadata={
-            "help": "Folder of a task-net, saved by run_mlc.py: the network's encoder starts as its, and has "
-            "its sizes and dropout."
+            "help": "Folder of a task-net, saved by run_mlc.py: the network's encoder starts as a copy of its encoder, "
+            "with the same sizes and dropout."
         },
     )
     model_name_or_path: str | None = field(default=None, metadata={"help": "Encoder, for text without a task-net."})
@@ -52,30 +52,30 @@ class ModelArguments:
 
 ARGUMENTS = (DataArguments, ModelArguments, RunArguments, EnergyTrainingArguments)
 SIZES = ("hidden_size", "num_layers", "dropout")
-DROPOUT = 0.2  # of a fresh MLP
+DROPOUT = 0.2  # a fresh MLP's
 
 
 def reads_features(given: Namespace | DataArguments) -> bool:
-    """Whether the data are feature vectors, and no texts."""
+    """True if the data are feature vectors, False for texts."""
     return kind_of(given.dataset, given.data_dir, given.text_column) == "features"
 
 
 def settle(arguments: Arguments) -> None:
-    """A fresh MLP has its own dropout."""
+    """Set the dropout of a fresh MLP."""
     nets = arguments.nets
     if nets.task_net_path is None and nets.dropout is None and reads_features(arguments.data):
         nets.dropout = DROPOUT
 
 
 def ranges(arguments: Arguments) -> Space:
-    """What is searched: the rates and, of a fresh MLP, the dropout."""
+    """The searched settings: the rates and, for a fresh MLP, the dropout."""
     if not reads_features(arguments.data):
         return {**ENERGY_RATES, "learning_rate": TEXT_RATE}
     return ENERGY_RATES if arguments.nets.task_net_path is not None else {**ENERGY_RATES, "dropout": DROPOUT_RANGE}
 
 
 def build(data: MultiLabelData, nets: ModelArguments) -> SealForMultiLabel:
-    """The energy network is the loss-net of both."""
+    """Both nets; the energy network is the loss-net."""
     options, path = {name: getattr(nets, name) for name in ("energy", "global_size")}, nets.task_net_path
     if data.kind == "features":
         check_owner({"max_length": nets.max_length}, "texts", f"{data.name!r} is feature data")
@@ -86,9 +86,9 @@ def build(data: MultiLabelData, nets: ModelArguments) -> SealForMultiLabel:
     for name in (*SIZES, "model_name_or_path"):
         asked, found = getattr(nets, name), getattr(model.config, name, None) if data.kind == "features" else None
         if asked not in (getattr(ModelArguments, name), found):
-            logger.warning(f"`{name}` {asked!r} is left aside: the network starts as the task-net in {path}.")
+            logger.warning(f"`{name}` {asked!r} is ignored: the network starts from the task-net in {path}.")
     if list((model.config.id2label or {}).values()) != list(data.label_names):
-        raise ValueError(f"`task_net_path`: {path} has other labels than {data.name}.")
+        raise ValueError(f"`task_net_path`: the labels of {path} differ from those of {data.name}.")
     return model
 
 
@@ -101,12 +101,12 @@ def make_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
     prepare: Any = TensorRows
     if data.kind == "text":
         name = nets.task_net_path or nets.model_name_or_path
-        assert name is not None  # or texts are refused above
+        assert name is not None  # else texts are refused above
         tokenizer = load_tokenizer(name)
         prepare = text_rows_of(tokenizer, model.config, nets.max_length, arguments.say)
     splits = {"train": data.train, "eval": data.validation, "test": data.test}
     rows = {split: prepare(dataset) for split, dataset in splits.items() if dataset is not None}
-    store_hierarchy(model.loss_net.config, data.hierarchy)  # which decides here
+    store_hierarchy(model.loss_net.config, data.hierarchy)  # it decides here
     trainer: Any = EnergyTrainer(
         model.loss_net,
         arguments.training,

@@ -1,4 +1,4 @@
-"""An energy network of masks on its own: trained on crops, predicting by gradient-based inference on crops."""
+"""An energy network of masks on its own: it trains on crops and predicts by gradient-based inference on crops."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class ModelArguments:
     task_net_path: str | None = field(
         default=None, metadata={"help": "Folder of a task-net, saved by run_segmentation.py --loss ce."}
     )
-    crop_size: int = field(default=CROP_SIZE, metadata={"help": "Pixels a side of the crops; 0: whole images."})
+    crop_size: int = field(default=CROP_SIZE, metadata={"help": "Side of the crops in pixels; 0: whole images."})
     crop_offsets: list[int] | None = field(
         default=None,
-        metadata={"help": "Where crops begin at evaluation, in both directions; default: as few as cover the image."},
+        metadata={"help": "Where crops begin at evaluation, in both directions; default: fewest that cover the image."},
     )
     width: int = field(default=64, metadata={"help": "Channels of the network's first convolution (the papers: 64)."})
-    picture: int = field(default=0, metadata={"help": "Draw so many test images, truth and prediction (matplotlib)."})
+    picture: int = field(default=0, metadata={"help": "Draw this many test images, truth and prediction (matplotlib)."})
 
 
 ARGUMENTS = (MaskDataArguments, ModelArguments, RunArguments, EnergyTrainingArguments)
@@ -44,7 +44,7 @@ def make_trainer(data: SegmentationData, arguments: Arguments) -> Prepared:
     crop, offsets = nets.crop_size or None, nets.crop_offsets or 1  # an inference for each crop
     if crop is not None:
         for side in data.image_size:
-            crop_offsets(side, crop, offsets)  # fails where they do not fit
+            crop_offsets(side, crop, offsets)  # ValueError if they do not fit
     network = SealForSegmentation.for_data(data, energy_options={"width": nets.width}).loss_net
     path = nets.task_net_path
     processor = AutoImageProcessor.from_pretrained(path) if path else fcn_image_processor()

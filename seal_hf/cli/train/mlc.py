@@ -33,15 +33,13 @@ class ModelArguments:
     """The two nets."""
 
     model_name_or_path: str | None = field(default=None, metadata={"help": "Encoder or classifier, for text."})
-    adapter: str | None = field(default=None, metadata={"help": f"Train an adapter only: {', '.join(METHODS)}."})
+    adapter: str | None = field(default=None, metadata={"help": f"Train only an adapter: {', '.join(METHODS)}."})
     adapter_rank: int | None = field(default=None, metadata={"help": "Rank of a LoRA, width of a bottleneck."})
     adapter_targets: str | None = field(default=None, metadata={"help": "Modules of a LoRA: a name or all-linear."})
     max_length: int | None = field(default=None, metadata={"help": "Longest text, in tokens; default: 128."})
     long_texts: str | None = field(
         default=None,
-        metadata={
-            "help": "Texts longer than --max_length: cut (default), or windows of that length, which read them whole."
-        },
+        metadata={"help": "Texts longer than --max_length: cut (default), or read whole in windows of that length."},
     )
     hidden_size: int | None = field(
         default=None, metadata={"help": "Width of the MLPs, for feature data; default: 400, or as saved."}
@@ -49,7 +47,7 @@ class ModelArguments:
     num_layers: int | None = field(default=None, metadata={"help": "Layers of the MLPs; default: 2, or as saved."})
     dropout: float | None = field(default=None, metadata={"help": "Dropout of the MLPs; default: 0.5, or as saved."})
     energy: str = field(
-        default="multilabel", metadata={"help": f"Of the loss-net: {', '.join(energies_of('multi_label'))}."}
+        default="multilabel", metadata={"help": f"Energy of the loss-net: {', '.join(energies_of('multi_label'))}."}
     )
     global_size: int = field(default=200, metadata={"help": "Width of the loss-net's global term; 0: none."})
     loss_net_path: str | None = field(
@@ -67,12 +65,12 @@ def kind(given: Namespace | DataArguments) -> str:
 
 
 def recipe(given: Namespace) -> str:
-    """The packaged recipe of features, of texts, or of texts whose encoder stays as it is."""
+    """The packaged recipe for features, for texts, or for texts with a frozen encoder."""
     return "text_frozen" if given.freeze_encoder and kind(given) == "text" else kind(given)
 
 
 def settle(arguments: Arguments) -> None:
-    """A fresh MLP has its own dropout. The trials of a search share what a frozen encoder gives."""
+    """Set the dropout of a fresh MLP, and let the trials of a search share the features of a frozen encoder."""
     nets, training = arguments.nets, arguments.training
     if training.freeze_encoder and training.loss_net_feature_cache is None:
         training.loss_net_feature_cache = str(Path(training.output_dir, FEATURE_FOLDER))
@@ -81,7 +79,7 @@ def settle(arguments: Arguments) -> None:
 
 
 def ranges(arguments: Arguments) -> Space:
-    """What is searched: the rate and, of MLPs, the dropout; that of a pretrained encoder is its own."""
+    """The searched settings: the rate and, for MLPs, the dropout. A pretrained encoder keeps its own dropout."""
     if kind(arguments.data) == "text":
         return {"learning_rate": RATE if arguments.training.freeze_encoder else TEXT_RATE}
     return {"learning_rate": RATE} | ({} if arguments.nets.dropout is None else {"dropout": DROPOUT_RANGE})
@@ -109,7 +107,7 @@ def make_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
     tokenizer: Any = None
     prepare: Any = TensorRows
     if data.kind == "text":
-        assert nets.model_name_or_path is not None  # or texts are refused above
+        assert nets.model_name_or_path is not None  # else texts are refused above
         tokenizer = load_tokenizer(nets.model_name_or_path)
         prepare = text_rows_of(tokenizer, model.config, nets.max_length, arguments.say)
     splits = {"train": data.train, "eval": data.validation, "test": data.test}

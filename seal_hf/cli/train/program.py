@@ -1,4 +1,4 @@
-"""What the programs that train do, one after the other, and what each of them says for itself."""
+"""The steps that all programs that train share, and the parts in which they differ."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from ..tuning import Space
 from ..tuning.tune import Tuning
 from .arguments import Arguments
 
-NO_SETTINGS = ("dataset", "data_dir", "picture")  # of data and nets, change nothing of what a run learns
+NO_SETTINGS = ("dataset", "data_dir", "picture")  # arguments of data and nets that do not change what a run learns
 
 
 class Prepared(NamedTuple):
-    """What is ready to train.
+    """A trainer that is ready to train.
 
     Attributes:
         trainer: with the rows of training and validation.
-        splits: what it is evaluated on when it has trained, by name: `eval`, and `test` and others where there are any,
-            each as the program's `close` reads it.
+        splits: name -> what it is evaluated on after training, in the form that the program's `close` reads: `eval`,
+            and `test` and others, if any.
     """
 
     trainer: Any
@@ -48,21 +48,20 @@ class Prepared(NamedTuple):
 
 @dataclass(frozen=True)
 class Program:
-    """A program that trains, by the parts in which programs differ. [`Program.main`] runs them.
+    """A program that trains, given by the parts in which programs differ. [`Program.main`] runs them.
 
     Attributes:
-        arguments: the dataclasses of its flags: of data, nets, run and training.
+        arguments: the dataclasses of its flags: data, nets, run and training.
         output: its kind of output, a key of `SPACES`.
-        metric: the figure on validation by which `--tune` chooses where the run names none.
-        recipes: kind of data or net, as `--help` names it -> name of the packaged recipe that holds for it where no
-            other is given; None: none.
-        loader: takes the data's arguments and a `seed`, and gives the data.
-        ranges: arguments -> what `--tune` searches, λ1 apart.
+        metric: the validation figure by which `--tune` chooses, unless the run names another.
+        recipes: kind of data or net, by its name in `--help` -> name of its default packaged recipe, or None.
+        loader: (the data's arguments, `seed`) -> the data.
+        ranges: arguments -> what `--tune` searches beside λ1.
         make_trainer: (data, arguments) -> what is ready to train.
-        close: (what has trained, data, arguments) -> the figures of the run, when all is saved and reported.
+        close: (what has trained, data, arguments) -> the figures of the run, after all is saved and reported.
         kind: (command line) -> the kind, a key of `recipes`; default: the only one.
-        shares: whether λ1 may be a share of the task loss's pull, which takes gold labels of all rows.
-        settle: sets arguments that depend on others; raises ValueError for what cannot be.
+        shares: True if λ1 may be a share of the task loss's pull, which needs gold labels for all rows.
+        settle: sets arguments that depend on others; ValueError for impossible ones.
     """
 
     arguments: tuple[type, type, type, type]
@@ -79,7 +78,7 @@ class Program:
 
     @cached_property
     def keys(self) -> set[str]:
-        """The keys that its recipes may have."""
+        """The keys that its recipes may contain."""
         return recipe_keys(self.arguments)
 
     def parse(self, argv: Sequence[str] | None = None, recipe: Mapping[str, Any] | None = None) -> Arguments:
@@ -89,7 +88,7 @@ class Program:
             argv: the command line without the program's name; default `sys.argv[1:]`.
 
         Raises:
-            FileNotFoundError, ValueError: as of `parse_recipe`; arguments that cannot be.
+            FileNotFoundError, ValueError: as `parse_recipe`; ValueError also for impossible arguments.
         """
         words = list(sys.argv[1:] if argv is None else argv)
 
@@ -107,17 +106,17 @@ class Program:
         return next(iter(self.recipes)) if self.kind is None else self.kind(given)
 
     def help(self, words: Sequence[str]) -> Help:
-        """The help, for what a command line names already."""
+        """The help, for the data or net that a command line already names."""
         named = recipe_named(words)
         if named is not None:
-            values, note = {named: values_under(self.arguments, named)}, f" Values are those of {named}."
+            values, note = {named: values_under(self.arguments, named)}, f" Defaults are those of {named}."
         else:
             rest = [word for word in words if word not in ("-h", SHORT, FULL)]
             parser = recipe_parser(self.arguments)
             found = recipes_that_hold(rest, self.recipes, lambda: self._kind(command_line_alone(parser, rest)))
             files = {kind: None if name is None else packaged_recipe(name) for kind, name in found.items()}
             values = {kind: values_under(self.arguments, file) for kind, file in files.items()}
-            note = f" Values are those for {', '.join(values)}." if len(values) < len(self.recipes) else ""
+            note = f" Defaults are those for {', '.join(values)}." if len(values) < len(self.recipes) else ""
         unread = of_other_outputs(self.arguments[-1], self.output)
         return Help(program_name(), self.arguments, values, values_under(self.arguments, None), unread, note)
 
@@ -126,10 +125,10 @@ class Program:
         return self.loader(**vars(arguments.data), seed=arguments.training.data_seed or 0)
 
     def main(self, argv: Sequence[str] | None = None) -> dict[str, float]:
-        """The run of a command line, from its arguments to its reports; with `--tune`, after a search.
+        """Run a command line, from its arguments to its reports; with `--tune`, after a search.
 
         Returns:
-            its figures, `{split}_{figure}`.
+            the figures, `{split}_{figure}`.
         """
         words = list(sys.argv[1:] if argv is None else argv)
         if flag := asked_for(words):
@@ -154,24 +153,24 @@ class Program:
         return self.close(prepared, data, arguments)
 
     def _train(self, trainer: Any, data: Any, arguments: Arguments) -> None:
-        """Train, in place of an earlier run in the output folder if the arguments say so, and write the figures of the
-        training; those of an earlier start stay where nothing is left to train."""
+        """Train, and write the figures of the training; those of an earlier start stay if nothing is left to train. If
+        the arguments ask for it, replace an earlier run in the output folder."""
         training = arguments.training
         trainer.run_settings = run_settings(data, arguments)
         if training.overwrite_output_dir and training.should_save and (removed := remove_checkpoints(training)):
-            print(f"{training.output_dir}: an earlier run is replaced. Removed: {', '.join(removed)}.")
+            print(f"{training.output_dir}: replaced an earlier run. Removed: {', '.join(removed)}.")
         result = trainer.train(resume_from_checkpoint=training.resume_from_checkpoint)
         if result.global_step > trainer.resumed_step:
             trainer.save_metrics("train", result.metrics)
 
 
 def run_settings(data: Any, arguments: Arguments) -> dict[str, Any]:
-    """What of a program's arguments makes a run what it is, beside those of its trainer."""
+    """A program's settings that change what a run learns, beside its trainer's arguments."""
     own = {**vars(arguments.data), **vars(arguments.nets)}
     settings = {name: value for name, value in own.items() if name not in NO_SETTINGS}
     return {"dataset": data.name, **settings, "patience": arguments.run.patience}
 
 
 def card_facts(data: Any, arguments: Arguments) -> dict[str, Any]:
-    """What the model card says of where a task-net is from."""
+    """Facts for the model card on the origin of a task-net."""
     return {"dataset": data.name, "finetuned_from": arguments.nets.model_name_or_path}

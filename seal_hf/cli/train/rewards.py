@@ -1,4 +1,4 @@
-"""Tagging with few tags and a reward: citation fields from 5, 10 or 50 tagged references, rules for the others."""
+"""Tagging with few tags and a reward: citation fields from 5, 10 or 50 tagged references, and rules for the others."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class RewardArguments:
     rules: str | None = field(default=None, metadata={"help": "YAML file of rules, see seal_hf/spaces/rewards.py."})
     reward: str | None = field(
         default=None,
-        metadata={"help": "MODULE:FUNCTION for the rules: (words, tags) -> [0, 1]; in no recipe."},
+        metadata={"help": "MODULE:FUNCTION in place of rules: (words, tags) -> [0, 1]; not in recipes."},
     )
-    repeat_labelled: int = field(default=1, metadata={"help": "How often each tagged row stands among the rows."})
+    repeat_labelled: int = field(default=1, metadata={"help": "How often each tagged row occurs among the rows."})
     model_name_or_path: str | None = field(default=None, metadata={"help": "Hugging Face encoder; default: a BiLSTM."})
-    energy: str = field(default="chain", metadata={"help": "Of the loss-net."})
+    energy: str = field(default="chain", metadata={"help": "Energy of the loss-net."})
     word_vectors: str | None = field(default=None, metadata={"help": "BiLSTM: a file of vectors, or a package's name."})
     hidden_size: int | None = field(
         default=None, metadata={"help": "BiLSTM: width, both directions together; default: 200."}
@@ -42,13 +42,15 @@ ARGUMENTS = (TagDataArguments, RewardArguments, RunArguments, SealTrainingArgume
 
 
 def make_reward(arguments: Arguments, label_names: list[str]) -> Reward:
-    """The function, else the rules."""
+    """The given function, or else the rules."""
     if arguments.nets.reward is not None:
         if "reward" not in arguments.given:
-            raise ValueError("`reward` stands in the recipe, but it names code that is run: give --reward yourself.")
+            raise ValueError(
+                "`reward` is in the recipe, but it names code that runs: give --reward on the command line."
+            )
         return FunctionReward(read_function(arguments.nets.reward), label_names)
     if arguments.nets.rules is None:
-        raise ValueError("`rules` is missing: a YAML file of rules (--rules FILE), or --reward MODULE:FUNCTION.")
+        raise ValueError("`rules` is missing: give a YAML file of rules (--rules FILE), or --reward MODULE:FUNCTION.")
     return RuleReward(arguments.nets.rules, label_names)
 
 
@@ -74,7 +76,7 @@ def make_trainer(data: TagSequenceData, arguments: Arguments) -> Prepared:
     check_was_trained(both.model.loss_net, arguments.training)
     space = RewardSpace.from_arguments(arguments.training, both.model.task_net, reward)
     rows = reward_rows(data, both.rows_of, reward, repeat_labelled=arguments.nets.repeat_labelled)
-    arguments.training.task_weight /= rows.gold_share  # of the mean over the tagged rows
+    arguments.training.task_weight /= rows.gold_share  # λ2 of a mean over tagged rows only
     splits = rows_of_splits(both, eval=data.validation, test=data.test)
     return prepared(data, arguments, both, rows, splits, space=space)
 

@@ -24,7 +24,7 @@ from .program import Prepared, Program, card_facts
 
 @dataclass
 class ModelArguments:
-    """The nets, and the crops that they learn from."""
+    """The nets, and their training crops."""
 
     model_name_or_path: str | None = field(default=None, metadata={"help": "Hugging Face model; default: an FCN."})
     crop_size: int | None = field(
@@ -37,19 +37,19 @@ class ModelArguments:
     )
     crop_offsets: list[int] | None = field(
         default=None,
-        metadata={"help": "Where these begin, in both directions; default: as the papers, 0 2 3 4 6 8, if they fit."},
+        metadata={"help": "Where these begin, in both directions; default: the papers' 0 2 3 4 6 8, if they fit."},
     )
     loss_net_path: str | None = field(
         default=None, metadata={"help": "A trained loss-net to use; frozen with --loss_net_steps 0 (SEAL-static)."}
     )
-    picture: int = field(default=0, metadata={"help": "Draw so many test images, truth and prediction (matplotlib)."})
+    picture: int = field(default=0, metadata={"help": "Draw this many test images, truth and prediction (matplotlib)."})
 
 
 ARGUMENTS = (MaskDataArguments, ModelArguments, RunArguments, SealTrainingArguments)
 
 
 def ranges(arguments: Arguments) -> Space:
-    """What is searched."""
+    """The searched settings."""
     return {"learning_rate": RATE if arguments.nets.model_name_or_path is None else TEXT_RATE}
 
 

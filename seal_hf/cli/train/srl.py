@@ -21,13 +21,13 @@ from .taggers import close, encoder_tagger, prepared, rows_of_splits
 
 @dataclass
 class RoleDataArguments:
-    """Propositions: the arguments of [`load_srl`], as flags of a program and keys of a recipe."""
+    """The arguments of [`load_srl`], which loads propositions, as flags of a program and keys of a recipe."""
 
     dataset: str = field(metadata={"help": "Folder, file, name under data_dir or Hub id."})
     data_dir: str | None = field(default=None, metadata={"help": "Folder of named data sets; default: $SEAL_HF_DATA."})
     scheme: str = field(default="auto", metadata={"help": "Tags in this scheme: auto (as found), bio or bioes."})
-    max_train_rows: int | None = field(default=None, metadata={"help": "Train on so many propositions only."})
-    train_subset: str = field(default="random", metadata={"help": "Which these are: first, or random (seeded)."})
+    max_train_rows: int | None = field(default=None, metadata={"help": "Train on only this many propositions."})
+    train_subset: str = field(default="random", metadata={"help": "Which propositions: first, or random (seeded)."})
 
 
 @dataclass
@@ -35,13 +35,15 @@ class RoleArguments:
     """The two nets, and what they read."""
 
     model_name_or_path: str = field(metadata={"help": "Hugging Face encoder or token classifier."})
-    max_eval_rows: int | None = field(default=None, metadata={"help": "Validate on the first so many while training."})
-    adapter: str | None = field(default=None, metadata={"help": f"Train an adapter only: {', '.join(METHODS)}."})
+    max_eval_rows: int | None = field(
+        default=None, metadata={"help": "Validate on this many first rows while training."}
+    )
+    adapter: str | None = field(default=None, metadata={"help": f"Train only an adapter: {', '.join(METHODS)}."})
     predicate_marker: str = field(default="token_type", metadata={"help": f"One of {', '.join(PREDICATE_MARKERS)}."})
     max_length: int | None = field(default=None, metadata={"help": "Longest sentence, in sub-words."})
-    truncation: bool = field(default=False, metadata={"help": "Cut longer ones; a cut word gets the first tag (O)."})
+    truncation: bool = field(default=False, metadata={"help": "Cut longer ones; cut words get the first tag (O)."})
     energy: str = field(
-        default="tag_attention", metadata={"help": f"Of the loss-net: {', '.join(energies_of('tag_sequence'))}."}
+        default="tag_attention", metadata={"help": f"Energy of the loss-net: {', '.join(energies_of('tag_sequence'))}."}
     )
     global_size: int = field(default=256, metadata={"help": "Width of its attention or tag language models."})
     language_model_weight: float = field(default=1.0, metadata={"help": "γ of chain_ge_c."})
@@ -51,12 +53,12 @@ ARGUMENTS = (RoleDataArguments, RoleArguments, RunArguments, SealTrainingArgumen
 
 
 def settle(arguments: Arguments) -> None:
-    """Raises ValueError for rows of validation or a net that cannot be."""
+    """Raises ValueError for an impossible number of validation rows, or a BiLSTM."""
     nets = arguments.nets
     if nets.max_eval_rows is not None and nets.max_eval_rows < 1:
         raise ValueError(f"`max_eval_rows` is {nets.max_eval_rows}; it must be at least 1.")
     if is_bilstm(nets.model_name_or_path):
-        raise ValueError(f"{nets.model_name_or_path} holds a BiLSTM; roles are tagged by a Hugging Face encoder here.")
+        raise ValueError(f"{nets.model_name_or_path} holds a BiLSTM; this program needs a Hugging Face encoder.")
 
 
 def make_trainer(data: TagSequenceData, arguments: Arguments) -> Prepared:

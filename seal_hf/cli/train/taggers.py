@@ -1,4 +1,4 @@
-"""What the programs of tags share: both nets over words, the rows of each split, the trainer, how a run ends."""
+"""Shared parts of the tagging programs: both nets over words, the rows of each split, the trainer, how a run ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .arguments import Arguments
 from .program import Prepared, card_facts
 from .texts import TOO_LONG
 
-Splits = dict[str, tuple[WordRows, Dataset]]  # by name: what the nets read, and what it was made of
+Splits = dict[str, tuple[WordRows, Dataset]]  # name -> the rows that the nets read, and their data
 
 
 class Tagger(NamedTuple):
@@ -31,8 +31,8 @@ class Tagger(NamedTuple):
 
     Attributes:
         model: the nets.
-        rows_of: from a split to the rows that they read.
-        words: saved with the nets: a vocabulary or a tokenizer.
+        rows_of: split -> the rows that they read.
+        words: a vocabulary or a tokenizer, saved with the nets.
     """
 
     model: SealForTokenClassification
@@ -41,17 +41,17 @@ class Tagger(NamedTuple):
 
 
 def has_bilstm(nets: Any) -> bool:
-    """Whether the task-net is a BiLSTM, fresh or saved, and no encoder of Hugging Face."""
+    """True if the task-net is a BiLSTM, fresh or saved; False for a Hugging Face encoder."""
     return nets.model_name_or_path is None or is_bilstm(nets.model_name_or_path)
 
 
 def kind(given: Namespace) -> str:
-    """`BiLSTM` or `encoder`, whose packaged recipes differ."""
+    """`BiLSTM` or `encoder`: their packaged recipes differ."""
     return "BiLSTM" if has_bilstm(given) else "encoder"
 
 
 def ranges(arguments: Arguments) -> Space:
-    """What is searched: the rate."""
+    """The searched setting: the rate."""
     return {"learning_rate": RATE if has_bilstm(arguments.nets) else TEXT_RATE}
 
 
@@ -63,7 +63,7 @@ def tagger(
     words: Mapping[str, Any],
     fresh_vocabulary: Callable[[Any], Vocabulary],
 ) -> Tagger:
-    """Nets of an encoder or a BiLSTM, as `model_name_or_path` says; the arguments are those of both."""
+    """Nets with an encoder or a BiLSTM, by `model_name_or_path`, from the arguments of both."""
     if not has_bilstm(arguments.nets):
         check_owner(words, "a BiLSTM", f"`model_name_or_path` is {arguments.nets.model_name_or_path!r}")
         return encoder_tagger(data, arguments, options, cuts)
@@ -74,7 +74,7 @@ def tagger(
 def encoder_tagger(
     data: TagSequenceData, arguments: Arguments, options: Sequence[str], cuts: Mapping[str, Any]
 ) -> Tagger:
-    """Nets of a Hugging Face encoder.
+    """Nets with a Hugging Face encoder.
 
     Args:
         options: names of the nets' arguments that `for_data` takes.
@@ -96,12 +96,12 @@ def bilstm_tagger(
     words: Mapping[str, Any],
     fresh_vocabulary: Callable[[Any], Vocabulary],
 ) -> Tagger:
-    """Nets of a BiLSTM, fresh or saved.
+    """Nets with a BiLSTM, fresh or saved.
 
     Args:
         options: names of the nets' arguments that `for_data` takes.
-        words: what is read of a word, by the vocabulary's options: `word_vectors` and others.
-        fresh_vocabulary: word vectors, or None -> the vocabulary of a fresh one.
+        words: the vocabulary's options, `word_vectors` and others, which tell what is read of a word.
+        fresh_vocabulary: word vectors, or None -> the vocabulary of a fresh BiLSTM.
     """
     name, asked = arguments.nets.model_name_or_path, net_options(arguments, options)
     if name is not None:
@@ -115,7 +115,7 @@ def bilstm_tagger(
 
 
 def net_options(arguments: Arguments, names: Sequence[str]) -> dict[str, Any]:
-    """What `for_data` is asked for: the nets' arguments of these names, and what follows from the training's."""
+    """Options for `for_data`: the nets' arguments with these names, and those that the training arguments imply."""
     nets, training = arguments.nets, arguments.training
     options = {name: getattr(nets, name) for name in names} | {"loss_net_encoder": training.loss_net_encoder}
     if nets.energy == "chain_ge_c" and hasattr(nets, "language_model_weight"):
@@ -124,7 +124,7 @@ def net_options(arguments: Arguments, names: Sequence[str]) -> dict[str, Any]:
 
 
 def rows_of_splits(tagger: Tagger, **splits: Dataset | None) -> Splits:
-    """The rows of each split that is there."""
+    """The rows of each given split."""
     return {split: (tagger.rows_of(dataset), dataset) for split, dataset in splits.items() if dataset is not None}
 
 
@@ -140,7 +140,7 @@ def prepared(
     """The trainer of both nets.
 
     Args:
-        watched: the rows of the evaluations while it trains; default: all of validation.
+        watched: rows for evaluations during training; default: all of validation.
         options: of the trainer.
     """
     trainer = SealTrainer(

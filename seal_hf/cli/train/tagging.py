@@ -23,11 +23,11 @@ class TaggerArguments:
     """The two nets."""
 
     model_name_or_path: str | None = field(default=None, metadata={"help": "Hugging Face encoder; default: a BiLSTM."})
-    adapter: str | None = field(default=None, metadata={"help": f"Train an adapter only: {', '.join(METHODS)}."})
+    adapter: str | None = field(default=None, metadata={"help": f"Train only an adapter: {', '.join(METHODS)}."})
     max_length: int | None = field(default=None, metadata={"help": "Longest sentence, in sub-words."})
-    truncation: bool = field(default=False, metadata={"help": "Cut longer ones; a cut word gets the first tag (O)."})
+    truncation: bool = field(default=False, metadata={"help": "Cut longer ones; cut words get the first tag (O)."})
     energy: str = field(
-        default="chain", metadata={"help": f"Of the loss-net: {', '.join(energies_of('tag_sequence'))}."}
+        default="chain", metadata={"help": f"Energy of the loss-net: {', '.join(energies_of('tag_sequence'))}."}
     )
     global_size: int = field(default=128, metadata={"help": "Width of its tag language models or attention."})
     language_model_weight: float = field(default=1.0, metadata={"help": "γ of chain_ge_c."})
@@ -35,7 +35,7 @@ class TaggerArguments:
     train_word_embeddings: bool | None = field(
         default=None, metadata={"help": "BiLSTM: train the word vectors too; default: true."}
     )
-    word_features: str = field(default="", metadata={"help": "BiLSTM: columns to read, by commas; and case."})
+    word_features: str = field(default="", metadata={"help": "BiLSTM: columns to read, separated by commas; and case."})
     characters: bool = field(default=False, metadata={"help": "BiLSTM: read words by their characters too."})
     hidden_size: int | None = field(
         default=None, metadata={"help": "BiLSTM: width, both directions together; default: 200."}

@@ -1,4 +1,4 @@
-"""Rows of texts for a program that trains: how long they may be, and what is said of those that are longer."""
+"""Rows of texts for a program that trains: their greatest length, and the note on longer texts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ...data import MultiLabelData
 from ...data.tensors.collators import TensorRows, tokenize
 from ...nets.text_windows import most_tokens, reads_whole
 
-MAX_LENGTH = 128  # tokens of a text, or of a window
+MAX_LENGTH = 128  # tokens in a text, or in a window
 TOO_LONG = "--max_length is {asked}, but the encoder takes {most} tokens: {most} are read."
-WHOLE = 10**30  # of a tokenizer that is saved beside a net that reads whole texts: it cuts none
+WHOLE = 10**30  # saved in the tokenizer of a net that reads whole texts, which must not cut
 
 
 def check_read_as(data: MultiLabelData, kind: str) -> None:
@@ -29,11 +29,11 @@ def check_read_as(data: MultiLabelData, kind: str) -> None:
 def text_rows_of(
     tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig, asked: int | None, say: Callable[[str], None]
 ) -> Callable[[Dataset], TensorRows]:
-    """From a split to the rows of a net.
+    """A function from a split to the rows of a net.
 
     Args:
         config: the net's.
-        asked: the longest text, in tokens; never more than the encoder takes, which is said. Default: `MAX_LENGTH`.
+        asked: the longest text, in tokens; default: `MAX_LENGTH`. The encoder's limit also applies, with a note.
     """
     max_length, most = MAX_LENGTH if asked is None else asked, most_tokens(tokenizer, config)
     if most is not None and asked is not None and asked > most:
@@ -46,13 +46,13 @@ def text_rows_of(
 
 
 def say_what_is_longer(data: MultiLabelData, rows: TensorRows, config: Any, say: Callable[[str], None]) -> None:
-    """How many texts of train are cut, or read in several windows."""
+    """Tell how many training texts are cut, or read in several windows."""
     if reads_whole(config):
         size = config.window_size
         longer = int((rows.ragged["input_ids"][1].diff() > size).sum())
-        done = f"read in windows of {size} (--long_texts windows)"
+        done = f"are read in windows of {size} (--long_texts windows)"
     else:
         size, longer = (rows.inputs or {})["max_length"], rows.num_cut
-        done = "cut (--max_length, --long_texts windows)"
+        done = "are cut (change: --max_length, --long_texts windows)"
     if longer:
         say(f"{data.name}, train: {longer} of {len(rows)} texts are longer than {size} tokens, and {done}.")

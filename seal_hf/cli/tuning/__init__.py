@@ -1,4 +1,4 @@
-"""Searching the settings of a run: of the programs' `--tune`, and of each method of a comparison."""
+"""Search for the settings of a run: for the programs' `--tune`, and for each method of a comparison."""
 
 from .ranges import Choice, Group, LogUniform, Space, Uniform
 from .search import Goal, check_optuna, search

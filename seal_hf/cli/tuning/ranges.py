@@ -1,4 +1,4 @@
-"""What a search draws from: ranges of numbers, values, groups of settings; and the ranges that suit our nets."""
+"""The space of a search: ranges of numbers, values, groups of settings; and ranges that suit our nets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class LogUniform:
-    """A positive number, uniform in its logarithm."""
+    """A positive number whose logarithm is uniform."""
 
     low: float
     high: float
@@ -20,25 +20,23 @@ class LogUniform:
         return trial.suggest_float(name, self.low, self.high, log=True)
 
     def including(self, name: str, value: Any) -> LogUniform:
-        """The range, as wide as it takes for `value` to be in it.
+        """The range, widened to include `value`.
 
         Raises:
-            ValueError: a number that has no logarithm.
+            ValueError: `value` <= 0, which has no logarithm.
         """
         if value <= 0:
-            raise ValueError(
-                f"`{name}` is {value}, and is searched in its logarithm: a search begins at a number above 0."
-            )
+            raise ValueError(f"`{name}` is {value}, but the search draws its logarithm: give a number above 0.")
         return replace(self, low=min(self.low, float(value)), high=max(self.high, float(value)))
 
     def settings(self, name: str, value: Any) -> Settings:
-        """What a trial with this value is run with."""
+        """The settings of a trial with this value."""
         return {name: value}
 
 
 @dataclass(frozen=True)
 class Uniform(LogUniform):
-    """A number, uniform."""
+    """A uniform number."""
 
     def suggest(self, trial: Any, name: str) -> float:
         return trial.suggest_float(name, self.low, self.high)
@@ -49,7 +47,7 @@ class Uniform(LogUniform):
 
 @dataclass(frozen=True)
 class Choice:
-    """One of some values."""
+    """One of several values."""
 
     values: tuple
 
@@ -65,7 +63,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Group:
-    """One of some groups of settings; a value is the name of a group."""
+    """One of several groups of settings; a value is the name of a group."""
 
     groups: Mapping[str, Settings]
 
@@ -81,15 +79,15 @@ class Group:
 
 
 Range = LogUniform | Choice | Group
-Space = Mapping[str, Range]  # by the key of a setting, or a name for groups of settings
+Space = Mapping[str, Range]  # key of a setting, or name for groups of settings -> range
 
-RATE, DROPOUT_RANGE = LogUniform(3e-4, 5e-3), Uniform(0.0, 0.8)  # of nets that start from scratch
-TEXT_RATE = LogUniform(1e-5, 2e-4)  # of pretrained encoders
+RATE, DROPOUT_RANGE = LogUniform(3e-4, 5e-3), Uniform(0.0, 0.8)  # for nets trained from scratch
+TEXT_RATE = LogUniform(1e-5, 2e-4)  # for pretrained encoders
 ENERGY_RATES = {"learning_rate": LogUniform(3e-5, 3e-3), "inference_learning_rate": LogUniform(0.007, 0.5)}
 
 
 def widened(space: Space, given: Sequence[Settings]) -> dict[str, Range]:
-    """The space, as wide as it takes for the values of every given trial to be in it."""
+    """The space, widened to include the values of every given trial."""
     wide = dict(space)
     for values in given:
         for name, value in values.items():
@@ -98,6 +96,6 @@ def widened(space: Space, given: Sequence[Settings]) -> dict[str, Range]:
 
 
 def settings_of(space: Space, values: Settings) -> dict[str, Any]:
-    """What a trial with these values, by the names of the space, is run with."""
+    """The settings of a trial with these values, by the names of the space."""
     groups = [space[name].settings(name, value) for name, value in values.items()]
     return {key: setting for group in groups for key, setting in group.items()}

@@ -1,4 +1,4 @@
-"""A search of settings by Optuna, resumable: a trial is a run, and its value the best evaluation of the run."""
+"""A resumable search for settings by Optuna: a trial is a run, and its value is the run's best evaluation."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ DATABASE = "search.db"
 
 
 class Run(Protocol):
-    """What [`search`] is given: trains with some settings, in a folder of its own, and gives what it reaches."""
+    """Trains with some settings, in a folder of its own, and returns the value it reaches; for [`search`]."""
 
     def __call__(self, settings: Settings, *, seed: int, folder: str) -> float: ...
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What trials are chosen by.
+    """The figure by which trials are chosen.
 
     Attributes:
-        metric: a figure on validation, as `compute_metrics` names it, or `loss`.
-        larger: True if more is better; it is then a share, in [0, 1].
+        metric: a validation figure of `compute_metrics`, or `loss`.
+        larger: True if more is better; the figure is then a share in [0, 1].
     """
 
     metric: str
@@ -40,7 +40,7 @@ class Goal:
 
     @property
     def worst(self) -> float:
-        """The value of a trial whose loss is no longer finite."""
+        """The value of a trial whose loss became non-finite."""
         return 0.0 if self.larger else float("inf")
 
     def best(self, values: Iterable[float]) -> float:
@@ -55,11 +55,11 @@ class Goal:
         return f"{100 * value:.2f}" if self.larger else f"{value:.4f}"
 
     def reached(self, trainer: Any) -> float:
-        """What a run that has ended reached: the best of its evaluations, not the last, as the best checkpoint is what
-        is taken; of a run without evaluations, that of one now.
+        """The value that a finished run reached: its best evaluation, not its last, since the best checkpoint is used.
+        A run without evaluations is evaluated now.
 
         Raises:
-            ValueError: an evaluation has no such figure.
+            ValueError: the evaluations lack the figure.
         """
         key = f"eval_{self.metric}"
         logged = [log for log in trainer.state.log_history if "eval_loss" in log or key in log]
@@ -67,7 +67,7 @@ class Goal:
         if key not in evaluations[0]:
             known = [name.removeprefix("eval_") for name in evaluations[0] if name.startswith("eval_")]
             raise ValueError(
-                f"`metric_for_best_model` is {self.metric!r}, which no evaluation of this run gives. It must be one of "
+                f"`metric_for_best_model` is {self.metric!r}, but no evaluation of this run has it. It must be one of "
                 f"{', '.join(known)}."
             )
         return float(self.best(log[key] for log in evaluations))
@@ -86,26 +86,27 @@ def search(
     finalists: int = 1,
     seeds: Sequence[int] = (1, 2, 3),
 ) -> dict[str, Any]:
-    """Trials until `budget` of them are finished; those of an earlier start, which was cut off, count. Then the best
-    of them once more by other seeds, as what one seed likes best may be luck.
+    """Run trials until `budget` of them are finished; trials of an earlier, interrupted start count. Then repeat the
+    best trials with other seeds, since one seed's best may be luck.
 
     Args:
         run: makes one training anew for each trial.
-        space: what is searched: by a tree-structured Parzen estimator (Optuna's default) after `STARTUP` trials, the
-            given ones and random ones, with the number of finished ones as seed, so that a trial that was cut off is
-            repeated. Every trial runs to its end; one whose loss is no longer finite has the value `goal.worst`.
-        given: the values of the first trials, by the names of `space`, which is widened where they are outside.
+        space: the searched settings. The first `STARTUP` trials are the given ones and random ones; later ones come
+            from a tree-structured Parzen estimator (Optuna's default). The number of finished trials is its seed: an
+            interrupted trial is repeated. Every trial runs to its end; after a non-finite loss, its value is
+            `goal.worst`.
+        given: the values of the first trials, by the names of `space`, which is widened to include them.
         name: of the study.
         budget: number of trials, >= 1.
         folder: for Optuna's data base and the trials' checkpoints, which are deleted.
-        goal: what trials are chosen by.
-        say: takes a line per trial.
-        sought: what the search is of, texts and numbers; the trials of another one of that name are deleted.
-        finalists: how many of the best trials are run by every seed, >= 1; the best mean wins. 1: none is run again.
-        seeds: the first is that of all trials, the others are the finalists'.
+        goal: the figure by which trials are chosen.
+        say: prints a line per trial.
+        sought: texts and numbers that identify the search; trials of another search with that name are deleted.
+        finalists: number of best trials to run with every seed, >= 1; the best mean wins. 1: no trial is repeated.
+        seeds: all trials have the first; finalists also run with the others.
 
     Returns:
-        `settings` of the best trial, its `value` (the metric on validation; of finalists the mean over seeds),
+        `settings` of the best trial, its `value` (the metric on validation; for finalists the mean over seeds),
         `trials`, the `metric`'s name, and `tried`: `settings` and `values`, by seed, of each trial.
 
     Raises:
@@ -144,7 +145,7 @@ def _trials(
     seed: int,
     sought: dict[str, Any],
 ) -> list:
-    """`number` finished trials of a study, the first ones of what is `given`, in that order."""
+    """`number` finished trials of a study; the first ones have the `given` values, in order."""
     check_optuna()
     import optuna
 
@@ -154,7 +155,7 @@ def _trials(
 
     def objective(trial: Any) -> float:
         values = {key: values.suggest(trial, key) for key, values in space.items()}
-        shutil.rmtree(checkpoints, ignore_errors=True)  # of a trial that was killed
+        shutil.rmtree(checkpoints, ignore_errors=True)  # a killed trial's
         try:
             value = run(settings_of(space, values), seed=seed, folder=str(checkpoints))
             return value if math.isfinite(value) else goal.worst
@@ -166,7 +167,7 @@ def _trials(
     study = _study(_storage(folder), name, goal, sought, say)
     while (done := len(_finished(study))) < number:
         waiting = any(trial.state.name == "WAITING" for trial in study.trials)
-        if done < len(given) and not waiting:  # also if it was cut off
+        if done < len(given) and not waiting:  # also after an interruption
             study.enqueue_trial(dict(given[done]))
         study.sampler = optuna.samplers.TPESampler(seed=done, n_startup_trials=STARTUP, multivariate=True)
         study.optimize(objective, n_trials=1)
@@ -176,18 +177,18 @@ def _trials(
 
 
 def check_optuna(flag: str = "--budget") -> None:
-    """Raises ValueError where Optuna is missing; `flag` is the one that asks for a search."""
+    """Raises ValueError if Optuna is missing; `flag` is the one that asks for a search."""
     if find_spec("optuna") is None:
         raise ValueError(f"a search needs Optuna: pip install 'seal_hf[optuna]', or {flag} 0 for none")
 
 
 def has_trials(folder: str | Path) -> bool:
-    """Whether a search in this folder has finished a trial."""
+    """True if a search in this folder has finished a trial."""
     return any(_finished(study) for study in _studies(folder))
 
 
 def begun(folder: str | Path, name: str, sought: Mapping[str, Any]) -> dict[str, Any]:
-    """What the search of that name that is there is of, if it has trials and is of what is `sought`; else nothing."""
+    """What identifies the stored search of that name, if it has trials and matches `sought`; else empty."""
     for study in _studies(folder):
         theirs = study.user_attrs.get(SOUGHT, {})
         if study.study_name == name and study.trials and all(theirs.get(key) == sought[key] for key in sought):
@@ -206,14 +207,14 @@ def _studies(folder: str | Path) -> list:
 
 
 def _storage(folder: str | Path) -> str:
-    """An address, in which `?` and `%` of a folder's name have another meaning."""
+    """The address of a folder's data base; escapes `?` and `%` of the folder's name."""
     from sqlalchemy import URL  # comes with Optuna
 
     return str(URL.create("sqlite", database=str(Path(folder) / DATABASE)))
 
 
 def _study(storage: str, name: str, goal: Goal, sought: dict[str, Any], say: Callable[[str], None]) -> Any:
-    """The study of that name, with its trials if it was of the same search."""
+    """The study of that name; its trials are kept if they belong to the same search."""
     import optuna
 
     directions = optuna.study.StudyDirection
@@ -221,12 +222,12 @@ def _study(storage: str, name: str, goal: Goal, sought: dict[str, Any], say: Cal
     new = partial(optuna.create_study, storage=storage, study_name=name, direction=direction)
     study = new(load_if_exists=True)
     if study.trials and study.user_attrs.get(SOUGHT, {}) != sought:
-        say(f"{name}: {len(_finished(study))} trials of an earlier search, which was another, are given up")
+        say(f"{name}: dropped {len(_finished(study))} trials of an earlier, different search")
         optuna.delete_study(study_name=name, storage=storage)
         study = new()
     study.set_user_attr(SOUGHT, sought)
     for trial in study.trials:
-        if trial.state.name == "RUNNING":  # it was killed; the next one would be drawn away from it
+        if trial.state.name == "RUNNING":  # it was killed; else the next one would be drawn away from it
             study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
     return study
 

@@ -1,7 +1,7 @@
-"""`--tune N`: the settings of a run are searched, and the best trial's are trained as a usual run.
+"""`--tune N`: search the settings of a run, then train with the best ones as usual.
 
-A trial is the run with other settings, in a folder of its own. The first one is the run as it is given, the second one
-the same with λ1 = 0, if λ1 is searched. So a loss-net that costs more than it gives is left out.
+A trial is the run with other settings, in a folder of its own. The first trial is the run as given. If λ1 is searched,
+the second is the same with λ1 = 0: a loss-net that does more harm than good is thus left out.
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ from ..train.arguments import Arguments
 from .ranges import Group, Settings, Space
 from .search import Goal, check_optuna, search
 
-WEIGHTS = (0.0, 0.03, 0.1, 0.3, 1.0)  # λ1 beside the given one: cross-entropy alone, shares of the task loss's pull
-TRIALS = "_tune"  # folder of Optuna's data base; the Trainer pushes nothing that begins so
+WEIGHTS = (0.0, 0.03, 0.1, 0.3, 1.0)  # λ1 beside the given one: cross-entropy alone, and shares of the task loss's pull
+TRIALS = "_tune"  # folder of Optuna's data base; the Trainer does not push names with `_` in front
 LAMBDA = "λ1"
 NO_ENERGY = "0"  # name of the group of λ1 = 0
-IN_A_TRIAL = {  # a trial leaves nothing, and reports nowhere
+IN_A_TRIAL = {  # a trial saves and reports nothing
     "report_to": [],
     "push_to_hub": False,
     "disable_tqdm": True,
     "save_only_model": True,
     "resume_from_checkpoint": None,
 }
-# arguments that change nothing of what a trial reaches; of the data, its contents are compared
+# arguments that do not change what a trial reaches; data are compared by their contents
 NO_SETTINGS = (
     "dataset data_dir output_dir run_name project report_to disable_tqdm resume_from_checkpoint resume_changed "
     "overwrite_output_dir"
 ).split()
-NO_SETTINGS_OF = ("hub_", "push_to_hub", "log", "trackio_")  # beginnings of names
+NO_SETTINGS_OF = ("hub_", "push_to_hub", "log", "trackio_")  # prefixes of names
 
 
 class Tuning:
-    """The search of a run's settings.
+    """The search for a run's settings.
 
     Args:
-        parse: gives the arguments of the run, anew at each call.
-        ranges: arguments -> what is searched of them, λ1 apart.
+        parse: returns the arguments of the run, new objects at each call.
+        ranges: arguments -> what is searched beside λ1.
         make_trainer: (data, arguments) -> what is ready to train, with a `trainer`.
-        metric: by which trials are chosen where the run names none.
-        shares: whether λ1 may be a share of the task loss's pull.
-        say: takes lines of progress.
+        metric: figure by which trials are chosen, unless the run names another.
+        shares: True if λ1 may be a share of the task loss's pull.
+        say: prints lines of progress.
 
     Raises:
         ValueError: a number of trials below 0, a launcher of several processes, no Optuna, or nothing to search.
@@ -78,7 +78,7 @@ class Tuning:
         self.arguments = parse()
         training, self.trials = self.arguments.training, self.arguments.run.tune
         if self.trials < 0:
-            raise ValueError(f"`tune` is {self.trials}; it is a number of trials, or 0: no search.")
+            raise ValueError(f"`tune` is {self.trials}; it must be a number of trials, or 0 for no search.")
         check_one_process("--tune")
         check_optuna("--tune")
         self.folder, self.goal = Path(training.output_dir), goal_of(training, metric)
@@ -86,12 +86,12 @@ class Tuning:
         first = {name: self.arguments.value(name) for name in space}
         if getattr(training, "energy_loss", CROSS_ENTROPY) != CROSS_ENTROPY:
             space[LAMBDA], first[LAMBDA] = energy_weights(training, shares)
-        flags = {LAMBDA: ("energy_weight", "energy_weight_balance")}  # that hold it, where they have not its name
+        flags = {LAMBDA: ("energy_weight", "energy_weight_balance")}  # setting -> flags with other names that fix it
         self.held = [name for name in space if self.arguments.given.intersection(flags.get(name, [name]))]
         self.space = {name: values for name, values in space.items() if name not in self.held}
         if not self.space:
             raise ValueError(
-                f"`tune` is {self.trials}, but nothing is left to search: flags hold {', '.join(self.held)}. Leave out "
+                f"`tune` is {self.trials}, but nothing is left to search: flags set {', '.join(self.held)}. Leave out "
                 "one of these, or --tune."
             )
         self.first = [{name: first[name] for name in self.space}]
@@ -99,10 +99,10 @@ class Tuning:
             self.first.append({**self.first[0], LAMBDA: NO_ENERGY})
 
     def best(self, data: Any) -> Arguments:
-        """The arguments of the best trial, when all are finished; those of an earlier start count. Written to
-        `tuning.json` in the output folder, and printed."""
+        """The arguments of the best trial after all have finished, also written to `tuning.json` in the output folder
+        and printed. Trials of an earlier start count."""
         number = f"{self.trials} trial{'s' if self.trials > 1 else ''}"
-        held = f"; held, as given: {', '.join(self.held)}" if self.held else ""
+        held = f"; fixed as given: {', '.join(self.held)}" if self.held else ""
         self.say(f"tune: {number} of {', '.join(self.space)}, by {self.goal.metric} on validation{held}")
         place = ("tune", self.trials, self.folder / TRIALS)
         sought, seeds = self._sought(data), [self.arguments.training.seed]
@@ -113,7 +113,7 @@ class Tuning:
         return self.parse().changed(found["settings"])
 
     def _trial(self, data: Any, settings: Settings, *, seed: int, folder: str) -> float:
-        """What a run with these settings reaches."""
+        """The value that a run with these settings reaches."""
         with silence():
             arguments = self.parse().changed({**settings, **IN_A_TRIAL, "output_dir": folder})
             set_seed(seed)
@@ -123,7 +123,7 @@ class Tuning:
             return self.goal.reached(trainer)
 
     def _sought(self, data: Any) -> dict[str, Any]:
-        """What the search is of: the data, the run as it is given, what is searched of it."""
+        """What identifies the search: the data, the run as given, the searched settings."""
         own = [settings_given(part) for part in (self.arguments.data, self.arguments.nets, self.arguments.training)]
         space = {name: str(values) for name, values in self.space.items()}
         return {
@@ -148,27 +148,27 @@ class Tuning:
         rows = [{**columns, **shown(trial["settings"]), self.goal.metric: trial["value"]} for trial in trials]
         numbers = [f"{i}{'*' if i == best else ' '}" for i in range(1, len(trials) + 1)]
         table = results_table([{"trial": i, **row} for i, row in zip(numbers, rows, strict=True)])
-        self.say(f"{table}\n\n* the best, which is trained now; as flags: {flags}")
+        self.say(f"{table}\n\n* the best, trained now; as flags: {flags}")
 
 
 def goal_of(training: Any, metric: str) -> Goal:
-    """What trials are chosen by: the run's `metric_for_best_model`, or `metric` where it names none."""
+    """The goal of trials: the run's `metric_for_best_model`, or `metric` if the run names none."""
     named = training.metric_for_best_model
     return Goal(metric) if named is None else Goal(named.removeprefix("eval_"), training.greater_is_better)
 
 
 def energy_weights(training: Any, shares: bool) -> tuple[Group, str]:
-    """The values of λ1 that go together with these arguments, as groups of settings, and the name of the given one. The
-    rule is among them where it is given, as no flag asks for it."""
+    """The values of λ1 that go with these arguments, as groups of settings, and the name of the given one. They include
+    the rule only if it is given, since no flag asks for it."""
     weight, balance = training.energy_weight, training.energy_weight_balance
-    if training.task_weight == 0 or training.hypergradient != "none":  # where no rule chooses it
+    if training.task_weight == 0 or training.hypergradient != "none":  # no rule chooses it
         weight = training.fixed_energy_weight
     given = name_of_weight(weight, balance)
     groups = {given: weight_settings(weight, balance)}
     for share in WEIGHTS if shares else (0.0,):
         candidate = copy.copy(training)
         vars(candidate).update(weight_settings(share))
-        with contextlib.suppress(ValueError):  # such as a share, where there is no task loss that it could be one of
+        with contextlib.suppress(ValueError):  # such as a share without a task loss
             candidate.check()
             groups.setdefault(name_of_weight(share), weight_settings(share))
     return Group(groups), given
@@ -182,14 +182,14 @@ def name_of_weight(weight: float | None, balance: bool = True) -> str:
 
 
 def weight_settings(weight: float | None, balance: bool = True) -> dict[str, Any]:
-    """The arguments that make λ1 what `name_of_weight` calls it."""
+    """The arguments for the λ1 that `name_of_weight` names."""
     if not weight:
         return {"energy_weight": weight}
     return {"energy_weight": weight, "energy_weight_balance": balance}
 
 
 def settings_given(arguments: Any) -> dict[str, str]:
-    """What is not as by default, as texts, but for what changes nothing of what a run reaches."""
+    """Arguments with other values than their defaults, as texts, without those that do not change the result."""
     found = {}
     for field in fields(arguments):
         default = field.default if field.default_factory is MISSING else field.default_factory()
@@ -200,13 +200,13 @@ def settings_given(arguments: Any) -> dict[str, str]:
 
 
 def flags_of(settings: Settings) -> str:
-    """Settings as flags of a command line. What is None is as it is without a flag."""
+    """Settings as flags of a command line. None needs no flag."""
     words = {name: str(value).lower() if isinstance(value, bool) else value for name, value in settings.items()}
     return " ".join(f"--{name} {word}" for name, word in words.items() if word is not None)
 
 
 def shown(settings: Settings) -> dict[str, str]:
-    """Settings in the cells of a table: numbers to three digits; what is None, λ1, is chosen by a rule."""
+    """Settings as cells of a table: numbers to three digits; None, for λ1, means the rule."""
 
     def cell(value: Any) -> str:
         if value is None:
@@ -218,7 +218,7 @@ def shown(settings: Settings) -> dict[str, str]:
 
 @contextlib.contextmanager
 def silence() -> Iterator[None]:
-    """Nothing of what a trial says is shown, as the run after the search says it again; errors are."""
+    """Hide a trial's messages, since the run after the search repeats them; show errors."""
     library, verbosity = logging.getLogger("seal_hf"), hf_logging.get_verbosity()
     level, progress = library.level, hf_logging.is_progress_bar_enabled()
     library.setLevel(logging.ERROR)
@@ -230,6 +230,6 @@ def silence() -> Iterator[None]:
     finally:
         library.setLevel(level)
         hf_logging.set_verbosity(verbosity)
-        hf_logging.warning_once.cache_clear()  # what a trial would have warned of, the run after the search does
+        hf_logging.warning_once.cache_clear()  # the run after the search repeats the warnings
         if progress:
             hf_logging.enable_progress_bar()

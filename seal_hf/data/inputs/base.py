@@ -1,4 +1,4 @@
-"""Inputs that are read a part at a time, for prediction and evaluation: memory does not grow with their number."""
+"""Inputs for prediction and evaluation, read in parts: memory does not grow with the number of rows."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class Chunk:
     """Some rows of an input, in its order.
 
     Attributes:
-        rows: N rows, what was read by column: it is written back beside the predictions.
-        inputs: what the model's `predict` takes as its first argument, N of them; of label sets from features, a
-            float32 array (N, F).
-        gold: N gold structures; None where they are not asked for.
+        rows: N rows as read, column -> value; they are written back beside the predictions.
+        inputs: N inputs, the first argument of the model's `predict`; for label sets from features, a float32 array
+            (N, F).
+        gold: N gold structures; None if not asked for.
     """
 
     rows: list[dict[str, Any]]
@@ -24,13 +24,13 @@ class Chunk:
 
 
 class Reader(Protocol):
-    """An input of predictions.
+    """An input for predictions.
 
     Attributes:
-        columns: the names of its columns, which no column of ours may take.
-        total: the number of its rows; None where that is not known. Of a file of lines it is counted, by reading the
-            file once: that finds a damaged row before a model is loaded.
-        notes: what was chosen or left out, complete when all rows are read.
+        columns: the names of its columns, which our columns must not take.
+        total: the number of its rows; None if unknown. Counting reads a file of lines once, which finds a damaged row
+            before a model is loaded.
+        notes: what was chosen or left out, complete after all rows are read.
     """
 
     notes: list[str]
@@ -42,9 +42,9 @@ class Reader(Protocol):
     def total(self) -> int | None: ...
 
     def chunks(self, size: int) -> Iterator[Chunk]:
-        """All rows in chunks of `size`, the last of what is left.
+        """All rows in chunks of `size`; the last chunk may be smaller.
 
         Raises:
-            DataError: naming the file, the column or the line.
+            DataError: names the file, the column or the line.
         """
         ...

@@ -1,4 +1,4 @@
-"""Features to predict label sets from: ARFF files, and tables with a column `features` of lists of numbers."""
+"""Features for predicting label sets: ARFF files, and tables with a column `features` of lists of numbers."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ..mulan import CLUS_SPLITS, ROOT, ancestors, column_means, read_folds
 from .base import Chunk
 from .tables import Row, Table, TextReader, chosen_split, parts
 
-MANY = 10  # values of a nominal attribute, from which on it may be an identifier
+MANY = 10  # a nominal attribute with so many values may be an identifier
 COLUMN = "features"
 Values = Sequence[list[Any]]
 
 
 class FeatureTable(TextReader):
-    """Features of a table, from its column `features`: lists of `input_size` numbers, in a csv as JSON."""
+    """Features from the column `features` of a table: lists of `input_size` numbers, in a csv as JSON."""
 
     def __init__(self, table: Table, input_size: int, label_column: str | None = None, labels: Sequence[str] = ()):
         if COLUMN not in table.columns:
             raise DataError(
-                f"{table.source} has no column {COLUMN!r}, from which this model reads {input_size} numbers; its "
+                f"{table.source} has no column {COLUMN!r}, where this model reads {input_size} numbers; its "
                 f"columns are {', '.join(table.columns)}. Give such a column, or an ARFF file."
             )
         super().__init__(table, COLUMN, label_column, labels)
@@ -56,8 +56,8 @@ class ArffSource(NamedTuple):
     Attributes:
         path: the file.
         rows: numbers of the rows to read, counted from 0; None: all.
-        train: the train split beside a Clus file, whose means missing values take, as in training; None: there is none.
-        note: how the file was chosen, for the user.
+        train: the train split beside a Clus file, if any; its means replace missing values, as in training.
+        note: tells the user how the file was chosen.
     """
 
     path: Path
@@ -67,22 +67,22 @@ class ArffSource(NamedTuple):
 
 
 class ArffReader:
-    """Features of an ARFF file: its attributes that are no labels, in their order.
+    """Features of an ARFF file: its attributes except labels, in order.
 
     Args:
         source: the file.
-        labels: the names of the model's labels; attributes of these names are no features.
-        input_size: the number of the model's features. It tells whether attributes that identify rows were dropped in
-            training, kept as a number, or taken for features.
-        gold: read gold labels, from the attributes of these names, or from Clus' class attribute.
-        unread: names of attributes that are no features, such as the weights of rows.
-        implied: labels that need no attribute, as others bring them: those above others in a hierarchy.
+        labels: the names of the model's labels; attributes with these names are not features.
+        input_size: the number of the model's features. It tells whether training dropped attributes that identify
+            rows, kept them as numbers, or took them for features.
+        gold: read gold labels, from the attributes with these names, or from Clus' class attribute.
+        unread: names of attributes that are not features, such as row weights.
+        implied: labels that need no attribute, since others imply them: those above others in a hierarchy.
 
     Attributes:
-        unknown: of each row whose gold labels were read, the places of those that are unknown, `?`.
+        unknown: indices of unknown labels, `?`, for each row whose gold labels were read.
 
     Raises:
-        DataError: other features or, with `gold`, other labels than the model has; a damaged row, when it is reached.
+        DataError: features or, with `gold`, labels differ from the model's; a damaged row, when it is reached.
     """
 
     label_names = None  # gold labels are names
@@ -109,8 +109,8 @@ class ArffReader:
         missing = [name for name in labels if name not in place and name not in implied]
         if gold and self.file.class_index is None and missing:
             raise DataError(
-                f"{path}: {len(missing)} of the model's {len(self.labels)} labels are no attributes, such as "
-                f"{missing[0]!r}: there is no gold to evaluate on. Predict instead, or give the labelled file."
+                f"{path}: {len(missing)} of the model's {len(self.labels)} labels, such as {missing[0]!r}, are missing "
+                "among the attributes: there is no gold to evaluate on. Predict instead, or give the labelled file."
             )
         self._identifiers, self._keep_id = self._read_as(input_size)
 
@@ -133,7 +133,7 @@ class ArffReader:
         return (row for i, row in enumerate(self.file) if i in self.only)
 
     def _read_as(self, input_size: int) -> tuple[list[str], bool]:
-        """The identifiers among the attributes, and whether they are features: as they make `input_size` features."""
+        """The identifiers among the attributes, and whether they are features, so that there are `input_size`."""
         kinds = {self.file.names[i]: self.file.kinds[i] for i in self._features}
         joins = self.file.class_index is None
         widths = {name: len(kind) if _is_nominal(kind, joins) else 1 for name, kind in kinds.items()}
@@ -145,8 +145,8 @@ class ArffReader:
                 if own + keep_id * len(identifiers) == input_size:
                     return identifiers, keep_id
         raise DataError(
-            f"{self.file.path} has {sum(widths.values())} features (attributes that are no labels of the model), but "
-            f"the model reads {input_size}. Give the attributes that it was trained on, in their order."
+            f"{self.file.path} has {sum(widths.values())} features (attributes except the model's labels), but the "
+            f"model reads {input_size}. Give the attributes that it was trained on, in their order."
         )
 
     def _inputs(self, lines: Sequence[int], rows: Values) -> np.ndarray:
@@ -176,7 +176,7 @@ class ArffReader:
         wrong = np.argwhere((found != 0) & (found != 1) & ~np.isnan(found))
         if len(wrong) or names != [self.file.names[i] for i in self._labels]:
             line = f", line {lines[wrong[0][0]]}" if len(wrong) else ""
-            raise DataError(f"{self.file.path}{line}: labels are 0 or 1 (no or yes); other values are found.")
+            raise DataError(f"{self.file.path}{line}: labels must be 0 or 1 (no or yes); found other values.")
         self.unknown += [np.flatnonzero(np.isnan(row)).tolist() for row in found]
         return [[names[i] for i in np.flatnonzero(row == 1).tolist()] for row in found]
 
@@ -190,16 +190,16 @@ class ArffReader:
 
 
 def is_arff(name: str) -> bool:
-    """Whether a file, or a folder of files, is ARFF."""
+    """True if a file, or a folder of files, is ARFF."""
     path = Path(name)
     return path.suffix == ".arff" or (path.is_dir() and any(path.glob("*.arff")))
 
 
 def find_arff(name: str, split: str | None) -> ArffSource:
-    """A file, or that of a split in a folder as `mulan.py` reads it: test, unless another one is asked for.
+    """A file, or the file of a split (default: test) in a folder that `mulan.py` reads.
 
     Raises:
-        DataError: no such file, or no such split.
+        DataError: the file or the split does not exist.
     """
     path = Path(name)
     if not path.is_dir():
@@ -230,7 +230,7 @@ def find_arff(name: str, split: str | None) -> ArffSource:
 
 
 def _is_nominal(kind: Any, joins: bool) -> bool:
-    """Whether an attribute becomes a column per value."""
+    """True if an attribute becomes a column per value."""
     return isinstance(kind, list) and not (joins and binary(kind) is not None)
 
 

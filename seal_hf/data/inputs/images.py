@@ -1,7 +1,7 @@
-"""Images to predict masks of, and images with gold masks to evaluate on, one at a time.
+"""Images for predicting masks, and images with gold masks for evaluation, read one at a time.
 
-They come from an image file; a folder of image files, or with these in `images/` below, gold masks in `masks/`; or an
-`.npz` file with `images` (N, H, W, 3) uint8, gold masks as `masks` (N, H, W).
+They come from an image file; a folder of image files; a folder with `images/` and gold masks in `masks/`; or an `.npz`
+file with `images` (N, H, W, 3) uint8 and gold `masks` (N, H, W).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from ..masks import paired_files
 from .base import Chunk
 from .stored_arrays import StoredArray
 
-Arrays = Callable[[], Iterator[tuple[str, np.ndarray]]]  # each with where it is from
+Arrays = Callable[[], Iterator[tuple[str, np.ndarray]]]  # (place, array) each
 
 
 class Picture(NamedTuple):
     """An image.
 
     Attributes:
-        name: that its outputs have: the file's without suffix, or the row number.
+        name: of its outputs: the file's name without suffix, or the row number.
         image: (H, W, 3) uint8.
         mask: (H, W) uint8 of 0, 1 and 255 (does not count); None without gold.
     """
@@ -41,12 +41,13 @@ class Picture(NamedTuple):
 
 @dataclass
 class Pictures:
-    """A [`Reader`] of N images, of any sizes: `inputs` are (H, W, 3) uint8, `gold` masks (H, W) uint8 of 0, 1 and 255.
+    """A [`Reader`] of N images of any sizes: `inputs` are (H, W, 3) uint8, `gold` are masks (H, W) uint8 of 0, 1 and
+    255.
 
     Attributes:
         names: of the N images.
-        images, masks: give them as they are stored; `masks` None: there is no gold.
-        columns, notes: of a [`Reader`].
+        images, masks: return the stored arrays; `masks` is None without gold.
+        columns, notes: as in [`Reader`].
     """
 
     names: list[str]
@@ -60,27 +61,27 @@ class Pictures:
         return len(self.names)
 
     def chunks(self, size: int) -> Iterator[Chunk]:
-        """All images, `size` at a time; of each row the `name`."""
+        """All images, `size` at a time; each row has its `name`."""
         pictures = iter(self)
         while part := list(islice(pictures, size)):
             names, images = [{"name": picture.name} for picture in part], [picture.image for picture in part]
             yield Chunk(names, images, None if self.masks is None else [picture.mask for picture in part])
 
     def __iter__(self) -> Iterator[Picture]:
-        """Raises DataError for what is no image or mask, and for a mask of another size than its image."""
+        """Raises DataError for a wrong image or mask, and for a mask whose size differs from its image's."""
         masks = self._settled() if self.masks else ((where, None) for where in self.names)
         for name, (where, image), (place, mask) in zip(self.names, self.images(), masks, strict=True):
             image = as_rgb(image, where)
             if mask is not None and mask.shape != image.shape[:2]:
                 raise DataError(
-                    f"{place}: the image is {size_of(image)} pixels and its mask {size_of(mask)}; both must have one "
-                    "size. Resize the mask (nearest neighbour) or check that it belongs to this image."
+                    f"{place}: the image is {size_of(image)} pixels and its mask {size_of(mask)}; both must have the "
+                    "same size. Resize the mask (nearest neighbour) or check that it belongs to this image."
                 )
             yield Picture(name, image, mask)
 
     @cached_property
     def _hold_one(self) -> bool:
-        """Whether any mask holds a 1. Where none does, 255 is their foreground, as in files of black and white."""
+        """True if some mask holds a 1. Otherwise 255 is the foreground, as in black-and-white files."""
         assert self.masks is not None
         found = any((mask == 1).any() for _, mask in self.masks())
         if not found:
@@ -98,7 +99,7 @@ def pictures_of(path: Path, gold: bool = False) -> Pictures:
     """The images of a file or folder; `gold`: with their masks.
 
     Raises:
-        DataError: no such file, no image, images of a type that is not read, or masks that are missing.
+        DataError: the file does not exist, there is no image, an image's type is not supported, or masks are missing.
     """
     if path.suffix == ".npz":
         return _of_arrays(path, gold)
@@ -114,7 +115,7 @@ def pictures_of(path: Path, gold: bool = False) -> Pictures:
         raise DataError(f"{path}: no such file or folder.")
     elif path.suffix.lower() not in IMAGE_SUFFIXES:
         raise DataError(
-            f"{path}: images of type {path.suffix or '(none)'} are not read. Give an image file of type "
+            f"{path}: images of type {path.suffix or '(none)'} are not supported. Give an image file of type "
             f"{', '.join(IMAGE_SUFFIXES)}, a folder of them, or an .npz file."
         )
     else:

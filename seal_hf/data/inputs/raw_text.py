@@ -1,13 +1,13 @@
 """Raw text split into words.
 
 A word is
-* letters that each have a full stop behind them, two or more: `U.K.`, `e.g.`;
-* or a run of letters, digits and underscores, accents included, perhaps with a single `.`, `-`, `'` or `’`, or a joiner
-  of scripts that have them, between two such runs: `10.5`, `e-mail`, `don't`;
-* or `'s` behind a word, as most English data has it: `John` and `'s`;
-* or any other single character that is no white space: `,`, `%`, an emoji.
+* two or more letters, each followed by a full stop: `U.K.`, `e.g.`;
+* or a run of letters, digits and underscores, accents included, or several such runs joined by a single `.`, `-`, `'`
+  or `’`, or by a script's joiner: `10.5`, `e-mail`, `don't`;
+* or `'s` after a word, as in most English data: `John` and `'s`;
+* or any other single character except white space: `,`, `%`, an emoji.
 
-Text in a script without blanks between words, such as Chinese, must be split before.
+Split text in a script without blanks between words, such as Chinese, beforehand.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def split_words(text: str) -> list[tuple[int, int]]:
 
 @cache
 def _pattern() -> re.Pattern[str]:
-    # \w has no combining characters: accents that stand by themselves, vowel signs of Indic scripts
+    # \w lacks combining characters: separate accents, vowel signs of Indic scripts
     marks = "".join(char for char in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(char)[0] == "M")
     run = rf"[\w{marks}]+"
     joined = rf"(?!['’]s\b)[-.'’\u200c\u200d]{run}"

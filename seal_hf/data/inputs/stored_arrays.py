@@ -1,4 +1,4 @@
-"""Arrays of an `.npz` file, read a row at a time: they need not fit into memory."""
+"""Arrays in an `.npz` file, read a row at a time: they need not fit into memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from ..common import DataError
 
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-BROKEN = (OSError, ValueError, KeyError, zipfile.BadZipFile, zlib.error)  # what a damaged file raises
+BROKEN = (OSError, ValueError, KeyError, zipfile.BadZipFile, zlib.error)  # errors from a damaged file
 
 
 class StoredArray:

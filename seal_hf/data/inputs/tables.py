@@ -26,19 +26,19 @@ from .base import Chunk
 
 FILES = (*SUFFIXES, ".parquet")
 ALL = "all"  # the only split of a data set that has none
-FIRST = 100  # rows from which it is told what the columns hold
-Row = tuple[int, dict[str, Any]]  # its number, see `Table.place`, and its values by column
+FIRST = 100  # rows read to tell what the columns hold
+Row = tuple[int, dict[str, Any]]  # (number, see `Table.place`; column -> value)
 T = TypeVar("T")
 
 
 class Table(ABC):
-    """Rows that are read one at a time, as often as they are iterated over.
+    """Rows that are read one at a time, anew in each iteration.
 
     Attributes:
         source: file, or Hub id and split.
         columns: their names.
-        types: of the columns in Arrow; None where they are not known before the rows are read.
-        note: what was chosen for the user; empty: nothing.
+        types: the columns' Arrow types; None if unknown before the rows are read.
+        note: tells what was chosen for the user, or is empty.
     """
 
     source: str
@@ -53,16 +53,15 @@ class Table(ABC):
 
     @property
     def total(self) -> int | None:
-        """The number of rows; None where that is not known. Reads a file of lines to its end, and so finds a damaged
-        row."""
+        """The number of rows; None if unknown. A file of lines is read to its end, which finds a damaged row."""
         return self.known_total
 
     def place(self, number: int) -> str:
-        """A row, for messages."""
+        """A row's place, for messages."""
         return f"{self.source}, row {number} (counting from 0)"
 
     def label_names(self, column: str) -> list[str] | None:
-        """What ids in a column of labels stand for, where the data say so."""
+        """The labels for ids in a column, if the data name them."""
         if self.types is None:
             return None
         feature = datasets.Features.from_arrow_schema(self.types).get(column)
@@ -70,7 +69,7 @@ class Table(ABC):
 
 
 class LineTable(Table):
-    """A csv, tsv or jsonl file; perhaps with a `labels.txt` beside it, see [`load_text`]."""
+    """A csv, tsv or jsonl file; a `labels.txt` may be beside it, see [`load_text`]."""
 
     def __init__(self, path: Path, label_column: str):
         self.path, self.source, self._labels = path, str(path), path.with_name("labels.txt")
@@ -116,8 +115,8 @@ class ParquetTable(Table):
 
 
 class HubTable(Table):
-    """A split of a data set of the Hub, by `owner/name` or `owner/name:configuration`; no code of the repo is run, and
-    only the rows that are asked for are fetched."""
+    """A split of a data set on the Hub, by `owner/name` or `owner/name:configuration`. No code of the repo runs, and
+    only the requested rows are fetched."""
 
     def __init__(self, name: str, split: str | None):
         repo, _, configuration = name.partition(":")
@@ -190,7 +189,7 @@ class TextReader:
 
     @property
     def label_names(self) -> list[str] | None:
-        """What ids of gold labels stand for, where the data say so."""
+        """The labels for ids of gold labels, if the data name them."""
         return None if self.label_column is None else self.table.label_names(self.label_column)
 
     def chunks(self, size: int) -> Iterator[Chunk]:
@@ -217,16 +216,16 @@ def open_table(name: str, split: str | None = None, label_column: str = "labels"
     Args:
         name: file, folder or Hub id.
         split: of a folder or Hub id; default: test, or the only one.
-        label_column: what the second column of a tsv without header is called.
+        label_column: name for the second column of a tsv without header.
 
     Raises:
-        DataError: there is no such file, folder or data set, or split; or the file is of another type.
+        DataError: the file, folder, data set or split does not exist, or the file's type is not supported.
     """
     path = Path(name)
     if not path.exists():
         if name.count("/") == 1 and not name.startswith((".", "/", "~")) and path.suffix not in FILES:
             return HubTable(name, split)
-        raise DataError(f"{name}: no such file or folder, and no Hub id (owner/name).")
+        raise DataError(f"{name}: no such file or folder, and not a Hub id (owner/name).")
     note = ""
     if path.is_dir():
         files = {split: split_file(path, split, words, FILES) for split, words in SPLIT_NAMES.items()}
@@ -239,17 +238,17 @@ def open_table(name: str, split: str | None = None, label_column: str = "labels"
     elif split is not None:
         raise DataError(f"`split` is {split!r}, but {name} is one file. Leave it out: all rows are read.")
     if path.suffix not in FILES:
-        raise DataError(f"{name}: files of type {path.suffix!r} are not read; expected {', '.join(FILES)}.")
+        raise DataError(f"{name}: files of type {path.suffix!r} are not supported; expected {', '.join(FILES)}.")
     table = ParquetTable(path) if path.suffix == ".parquet" else LineTable(path, label_column)
     table.note = note
     return table
 
 
 def chosen_split(known: Sequence[str], asked: str | None, source: str) -> str:
-    """The split that is asked for; default: test, or the only one.
+    """The split `asked` for; default: test, or the only one.
 
     Raises:
-        DataError: there is no such split.
+        DataError: the split does not exist.
     """
     wanted = asked or "test"
     synonyms = (word for split, words in SPLIT_NAMES.items() if wanted in (split, *words) for word in (split, *words))
@@ -260,7 +259,7 @@ def chosen_split(known: Sequence[str], asked: str | None, source: str) -> str:
         raise DataError(
             f"{source} has no {wanted} split; it has {', '.join(known)}. Name one with --split, or give a file."
             if known
-            else f"{source} holds no file that is named after a split, such as {wanted}. Give a file."
+            else f"{source} contains no file named after a split, such as {wanted}. Give a file."
         )
     return found
 
@@ -268,14 +267,14 @@ def chosen_split(known: Sequence[str], asked: str | None, source: str) -> str:
 def text_column_of(
     table: Table, asked: str | None, trained: str | None, label_column: str, pairs: bool | None = None
 ) -> str:
-    """The column of the texts: the one that is asked for, that of the training, `text`, or the only one of strings; of
-    pairs, two with a comma between them.
+    """The column of texts: the one that is asked for, the one in training, `text`, or the only string column; for
+    pairs, two separated by a comma.
 
     Args:
-        pairs: whether the net reads pairs of texts; None where that is not known.
+        pairs: True if the net reads pairs of texts; None if unknown.
 
     Raises:
-        DataError: there is no such column, it holds numbers, or the net reads another number of texts.
+        DataError: the column does not exist or holds numbers, or the net reads another number of texts.
     """
     first = list(islice(table, FIRST))
     columns = {name: [row[name] for _, row in first] for name in table.columns}
@@ -304,13 +303,13 @@ def _check_texts(cells: Sequence[Any], name: str, source: str) -> None:
     if values and all(isinstance(value, (int, float)) or is_number(str(value)) for value in values):
         shown = ", ".join(map(str, values[:3]))
         raise DataError(
-            f"{source}: the column {name!r} holds numbers ({shown}, ...), which are more often ids than texts. "
-            "Name the column of the texts with --text_column."
+            f"{source}: the column {name!r} holds numbers ({shown}, ...), which are rather ids than texts. Name the "
+            "column of texts with --text_column."
         )
 
 
 def parts(rows: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Lists of `size` rows, the last of what is left."""
+    """Lists of `size` rows; the last may be shorter."""
     iterator = iter(rows)
     while part := list(islice(iterator, size)):
         yield part

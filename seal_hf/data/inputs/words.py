@@ -1,4 +1,4 @@
-"""Sentences to tag, and sentences with gold tags to evaluate on, one at a time.
+"""Sentences to tag, and sentences with gold tags for evaluation, read one at a time.
 
 Five kinds of files:
 * `.jsonl`, an object per line: a list of strings in `words` or `tokens`, or a string in `text`, which is split as in
@@ -35,12 +35,12 @@ OTHERS = (".csv", ".json", ".npz")
 
 
 class Needs(NamedTuple):
-    """What a task-net reads of a sentence beside its words.
+    """What a task-net reads beside the words of a sentence.
 
     Attributes:
-        features: columns of one string per word.
-        predicate: whether it tags the roles of a given predicate.
-        tags: the names of its tags, where gold tags are to be read; else empty.
+        features: columns with a string per word.
+        predicate: True if it tags the roles of a given predicate.
+        tags: the names of its tags if gold tags are read; else empty.
     """
 
     features: Sequence[str] = ()
@@ -54,16 +54,16 @@ class Sentence:
 
     Attributes:
         words: T strings.
-        text: that holds them: the raw text, or the words with blanks between.
+        text: the raw text, or the words joined by blanks.
         places: T pairs (start, end): `text[start:end]` is the word.
         where: file and line, for messages.
-        kept: what an output repeats of the input: the fields of a JSON object; `line`, the number of the line in which
-            another row begins.
-        lines: T lines of columns, to which an output adds the tags: those of the input, or the words.
-        before: lines of columns without words, such as comments, that stand before these.
+        kept: what an output repeats of the input: the fields of a JSON object; for other rows `line`, the number of
+            the first line.
+        lines: T lines of columns, from the input or the words; an output adds the tags.
+        before: lines of columns before these without words, such as comments.
         separator: between columns.
-        features: columns of T strings by name.
-        predicate: the place of the predicate among the words.
+        features: name -> T strings.
+        predicate: the index of the predicate among the words.
         gold: T names of gold tags.
     """
 
@@ -81,7 +81,7 @@ class Sentence:
 
     @classmethod
     def of_words(cls, words: list[str], where: str, kept: dict[str, Any], lines: list[str], **more: Any) -> Sentence:
-        """Words with a blank between each two."""
+        """A sentence of words joined by blanks."""
         ends = list(accumulate(len(word) + 1 for word in words))
         places = [(end - 1 - len(word), end - 1) for end, word in zip(ends, words, strict=True)]
         return cls(words, " ".join(words), places, where, kept, lines, **more)
@@ -93,19 +93,18 @@ class SentenceFile:
     Args:
         path: see the module.
         needs: of the task-net.
-        word_column, tag_column: numbers of columns, negative ones from the last, or names of JSON fields. Default: the
-            first column, or the usual names; and the last column, or the usual names, where gold tags are needed. Else
-            no column holds tags, unless `tag_column` says so.
+        word_column, tag_column: numbers of columns, negative ones from the last, or names of JSON fields. Default for
+            words: the first column, or the usual names. Default for tags: the last column, or the usual names, if gold
+            tags are needed, else none.
 
     Attributes:
-        columns: the JSON fields of all rows, without `text` and `words` that are those of the sentences; empty for
-            other files.
-        total: the number of sentences. Both read the file.
-        notes: what is left out of the file, with counts, once these have been read.
+        columns: the JSON fields of all rows, without the sentences' own `text` and `words`; empty for other files.
+        total: the number of sentences. Both attributes read the file.
+        notes: what is left out of the file, with counts, after these have been read.
 
     Raises:
-        DataError: what is wrong, where, and what to do: a file that is not there, is empty or of another kind; a column
-            or field that is missing; a row without words; gold tags that the task-net does not have.
+        DataError: tells what is wrong, where, and what to do: the file does not exist, is empty or of another kind; a
+            column or field is missing; a row has no words; the task-net lacks a gold tag.
     """
 
     def __init__(
@@ -121,7 +120,7 @@ class SentenceFile:
             )
         if path.suffix == ".srl" and not needs.predicate and word_column is None:
             raise DataError(
-                f"{path}: a file of semantic roles, but the model reads no predicate. To tag its words, give "
+                f"{path}: a file of semantic roles, but the model does not read predicates. To tag its words, give "
                 f"--word_column {WORD}."
             )
         self.path, self.needs, self._left_out = path, needs, list[str]()
@@ -173,7 +172,7 @@ class SentenceFile:
             raise DataError(f"{self.path}: no sentence. Give at least one.")
 
     def _known(self, sentence: Sentence) -> list[str]:
-        """The gold tags in the scheme of the task-net's."""
+        """The gold tags in the task-net's scheme."""
         gold = list(sentence.gold or ())
         if self._scheme != "plain" and scheme_of(gold) != "plain":
             gold = convert(gold, self._scheme)
@@ -217,8 +216,8 @@ class SentenceFile:
         for name in self.needs.features:
             if name not in file.columns:
                 raise DataError(
-                    f"{self.path}: the model reads the column `{name}`, and the file has {', '.join(file.columns)}. "
-                    "Name its column of words (--word_column), and of tags (--tag_column) if there is one, from 0 on."
+                    f"{self.path}: the model reads the column `{name}`, but the file has {', '.join(file.columns)}. "
+                    "Name its column of words (--word_column), and of tags (--tag_column), if any, counting from 0."
                 )
         for sentence in file:
             values = file.values(sentence)
@@ -265,9 +264,9 @@ class SentenceFile:
             try:
                 row = json.loads(line)
             except ValueError as error:
-                raise DataError(f"{where}: no JSON ({error}). Each line is an object.") from error
+                raise DataError(f"{where}: not JSON ({error}). Each line must be an object.") from error
             if not isinstance(row, dict):
-                raise DataError(f"{where}: {line[:40]!r} is no JSON object. Each line is one.")
+                raise DataError(f"{where}: {line[:40]!r} is not a JSON object. Each line must be one.")
             yield self._object(row, where)
 
     def _object(self, row: dict[str, Any], where: str) -> Sentence:
@@ -275,9 +274,7 @@ class SentenceFile:
         value, text = row[name], row.get("text")
         if isinstance(value, str):
             if self.needs.features or self.needs.predicate or self.needs.tags:
-                raise DataError(
-                    f"{where}: `{name}` is a string, but values for each word are read beside it. Split it."
-                )
+                raise DataError(f"{where}: `{name}` is a string, but other fields have a value per word. Split it.")
             sentence = _of_text(value, where, row)
         else:
             words = _strings(value, name, where)
@@ -293,7 +290,7 @@ class SentenceFile:
         if self.needs.predicate:
             place = row[self._field(row, "predicate", "predicate", (), where)]
             if not isinstance(place, int) or not 0 <= place < size:
-                raise DataError(f"{where}: `predicate` is {place!r}; it is the place of one of {size} words, from 0.")
+                raise DataError(f"{where}: `predicate` is {place!r}; it must be the index of one of {size} words.")
             sentence.predicate = place
         if self.needs.tags:
             tags = self._field(row, "tag_column", self.tag_column, USUAL["tag_column"], where)
@@ -305,13 +302,13 @@ class SentenceFile:
     def _field(
         self, row: dict[str, Any], option: str, given: int | str | None, usual: Sequence[str], where: str
     ) -> str:
-        """The name of a field that a row has."""
+        """The name of the field in a row."""
         if isinstance(given, int):
             raise DataError(f"{self.path}: `{option}` is {given}; JSON fields have names.")
         wanted = usual if given is None else (given,)
         name = next((name for name in wanted if name in row), None)
         if name is None:
-            known = f"`{option}` is {given!r}, and " if given is not None and usual else ""
+            known = f"`{option}` is {given!r}, but " if given is not None and usual else ""
             hint = f" Name the right one with --{option}." if usual and given is None else did_you_mean(wanted[0], row)
             raise DataError(
                 f"{where}: {known}the row has the fields {', '.join(row) or 'none'}; expected {' or '.join(wanted)}."
@@ -321,7 +318,7 @@ class SentenceFile:
 
 
 def _column(given: int | str | None) -> int | str | None:
-    """A flag is text: `-1` is a number, `tokens` a name."""
+    """A flag's text as a column: `-1` is a number, `tokens` a name."""
     return int(given) if re.fullmatch(r"-?\d+", str(given)) else given  # type: ignore[arg-type]
 
 
@@ -332,21 +329,21 @@ def _of_text(text: str, where: str, kept: dict[str, Any]) -> Sentence:
 
 
 def _places(text: Any, words: Sequence[str], name: str, where: str) -> list[tuple[int, int]]:
-    """Where each of the words is in a text that holds them in this order."""
+    """The position of each word in a text that contains the words in this order."""
     places, end = [], 0
     for word in words:
         start = text.find(word, end) if isinstance(text, str) else -1
         if start < 0:
-            raise DataError(f"{where}: `text` does not hold the words of `{name}` in their order. Remove or rename it.")
+            raise DataError(f"{where}: `text` lacks the words of `{name}` in their order. Remove or rename it.")
         end = start + len(word)
         places.append((start, end))
     return places
 
 
 def _strings(value: Any, name: str, where: str, size: int | None = None) -> list[str]:
-    """A list of strings, of `size` of them; numbers, such as ids of tags, as strings."""
+    """A list of `size` strings; numbers, such as ids of tags, become strings."""
     if not isinstance(value, list) or not all(isinstance(item, (str, int)) for item in value):
         raise DataError(f"{where}: `{name}` is {str(value)[:40]!r}; expected a list of strings.")
     if size is not None and len(value) != size:
-        raise DataError(f"{where}: {size} words and {len(value)} values in `{name}`; it must have one for each word.")
+        raise DataError(f"{where}: {size} words, but {len(value)} values in `{name}`; it must have one per word.")
     return [str(item) for item in value]

@@ -1,4 +1,4 @@
-"""Files that predictions are written to: csv, tsv, jsonl and parquet, by the suffix of their name."""
+"""Files for predictions: csv, tsv, jsonl and parquet, by the suffix of their name."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 class Writer(ABC):
-    """An output of rows, which all have the same columns."""
+    """An output for rows with the same columns."""
 
     @abstractmethod
     def write(self, rows: Rows) -> None:
-        """Adds them.
+        """Add rows.
 
         Raises:
-            DataError: a value that the format cannot hold, naming its column.
+            DataError: the format cannot hold a value; names its column.
         """
 
 
 @contextmanager
 def table_writer(path: Path | None, types: pa.Schema | None = None) -> Iterator[Writer]:
-    """A writer, by the suffix of `path`; None: of lines of JSON, to the standard output.
+    """A writer, by the suffix of `path`; None: lines of JSON to the standard output.
 
     Args:
-        path: holds all rows, or, if the block is cut off, what it held before.
-        types: of columns in parquet; those of others are taken from the first rows.
+        path: will hold all rows; an interrupted block leaves it unchanged.
+        types: types of parquet columns; other types come from the first rows.
     """
     if path is None:
         yield JsonLines(sys.stdout)
@@ -49,7 +49,7 @@ def table_writer(path: Path | None, types: pa.Schema | None = None) -> Iterator[
             with closing(Parquet(unfinished, types)) as writer:
                 yield writer
             return
-        # JSON, which may hold half of a pair of surrogates, escapes it in just this way
+        # JSON may contain half of a surrogate pair, and escapes it in this way
         with open(unfinished, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
             yield LINES[path.suffix](file)
 
@@ -65,7 +65,7 @@ class JsonLines(Writer):
 
 
 class Csv(JsonLines):
-    """A csv with a header. What is no text or number is JSON in its cell."""
+    """A csv with a header. Cells hold texts, numbers, or JSON for anything else."""
 
     def __init__(self, file: TextIO):
         super().__init__(file)
@@ -73,13 +73,13 @@ class Csv(JsonLines):
 
     def write(self, rows: Rows) -> None:
         if self.writer is None and rows:
-            self.writer = csv.writer(_Lines(self.file))  # its line ends are \r\n, so that it quotes both characters
+            self.writer = csv.writer(_Lines(self.file))  # its \r\n makes it quote both characters
             self.writer.writerow(rows[0])
         self.writer.writerows([_cell(value) for value in row.values()] for row in rows)
 
 
 class Tsv(JsonLines):
-    """A tsv with a header, without quotes: cells hold neither tabs nor line breaks."""
+    """A tsv with a header, without quotes: cells cannot contain tabs or line breaks."""
 
     def __init__(self, file: TextIO):
         super().__init__(file)
@@ -97,10 +97,10 @@ class Tsv(JsonLines):
         for name, cell in zip(row, cells, strict=True):
             if "\t" in cell or "\n" in cell or "\r" in cell:
                 raise DataError(
-                    f"A cell of a .tsv holds neither tabs nor line breaks, as {cell[:60]!r} in column {name!r} does. "
-                    "Name an output of type .csv, .jsonl or .parquet."
+                    f"A .tsv cell cannot contain tabs or line breaks, but {cell[:60]!r} in column {name!r} does. Name "
+                    "an output of type .csv, .jsonl or .parquet."
                 )
-        # a cell that reads like a csv string is written as one, so that its quotes are read back
+        # a cell that looks like a csv string is written as one, to preserve its quotes
         quoted = ('"' + cell.replace('"', '""') + '"' if unquoted(cell) != cell else cell for cell in cells)
         self.file.write("\t".join(quoted) + "\n")
 
@@ -152,7 +152,7 @@ LINES: dict[str, type[JsonLines]] = {".csv": Csv, ".tsv": Tsv, ".jsonl": JsonLin
 
 
 class _Lines:
-    """A file in which lines end in \\n."""
+    """A file whose lines end in \\n."""
 
     def __init__(self, file: TextIO):
         self.file = file
@@ -162,7 +162,7 @@ class _Lines:
 
 
 def json_text(value: Any) -> str:
-    """JSON, of dates and the like as text."""
+    """JSON, with dates and the like as text."""
     return json.dumps(value, ensure_ascii=False, default=str)
 
 

@@ -1,1 +1,1 @@
-"""Data sets as rows of tensors: tokens, words, crops of images, frozen features; their batches and their order."""
+"""Data sets as rows of tensors: tokens, words, image crops, frozen features; their batches and their order."""

@@ -1,5 +1,5 @@
-"""Tensor-backed data sets: a batch is fetched by index as whole tensors, never row by row in Python; and a Trainer that
-takes them."""
+"""Tensor-backed data sets: a batch is fetched by index as whole tensors, never row by row in Python; with their
+collator for the Trainer."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class TensorRows(torch.utils.data.Dataset):
     Args:
         dataset: numeric columns only.
         padding: value that pads each ragged column, by name.
-        multi_hot: number of labels L of each ragged column of label ids, by name: a batch gets it as float32 (B, L).
-            For 10⁴ labels and more, of which the rows need not be stored.
+        multi_hot: ragged column of label ids -> its number of labels L: a batch gets float32 (B, L). For 10⁴ labels and
+            more, whose dense rows are then not stored.
 
     Attributes:
-        inputs: how the rows were read, which the trainer keeps as `config.inputs`: `max_length` of texts,
-            and `pairs` where a row has two.
-        num_cut: texts that were cut at that length.
+        inputs: how the rows were read, which the trainer stores as `config.inputs`: `max_length` of texts, and `pairs`
+            if a row has two texts.
+        num_cut: number of texts cut at that length.
 
     Raises:
         ValueError: a column is not numeric, or is ragged and has no padding value.
@@ -45,7 +45,7 @@ class TensorRows(torch.utils.data.Dataset):
     ):
         self.length = len(dataset)
         self.multi_hot = multi_hot or {}
-        self.padding = {**(padding or {}), **self.multi_hot}  # id L fills up short rows
+        self.padding = {**(padding or {}), **self.multi_hot}  # id L pads short rows
         self.dense: dict[str, Tensor] = {}
         self.ragged: dict[str, tuple[Tensor, Tensor]] = {}  # flat values, offsets (N + 1,)
         for name in dataset.column_names:
@@ -54,7 +54,7 @@ class TensorRows(torch.utils.data.Dataset):
             self._add(name, column)
 
     def _add(self, name: str, column: Any) -> None:
-        if hasattr(column, "chunks"):  # pyarrow may still give a chunked array
+        if hasattr(column, "chunks"):  # pyarrow may still return a chunked array
             column = column.chunk(0) if column.num_chunks == 1 else _concatenate(column)
         if column.null_count > 0:
             raise ValueError(f"Column `{name}` has missing values; TensorRows takes numbers. Fill in or remove them.")
@@ -63,7 +63,7 @@ class TensorRows(torch.utils.data.Dataset):
             self.dense[name] = self._tensor(name, values)
             return
         values = column.flatten()
-        inner = getattr(values.type, "list_size", None)  # vectors of one width, as many as a row has tokens
+        inner = getattr(values.type, "list_size", None)  # vectors of one width, one per token
         if inner is not None and values.null_count == 0:
             values = values.flatten()
         if values.null_count > 0 or hasattr(values, "flatten"):
@@ -112,7 +112,7 @@ class TensorRows(torch.utils.data.Dataset):
         return {name: column[0] for name, column in self.batch([index]).items()}
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Tensor]]:
-        """What the DataLoader calls: a list with one element, the whole batch already stacked."""
+        """Called by the DataLoader: a list with one element, the stacked batch."""
         return [self.batch(indices)]
 
     def batch(self, indices: Sequence[int]) -> dict[str, Tensor]:
@@ -145,12 +145,12 @@ def collate_rows(features: list[dict[str, Any]]) -> dict[str, Tensor]:
     """Collator of [`TensorRows`]: the batch is already whole.
 
     Raises:
-        ValueError: single rows, of a data set that is not a TensorRows.
+        ValueError: single rows, from a data set other than TensorRows.
     """
     if len(features) != 1:
         raise ValueError(
-            f"Got a batch of {len(features)} single rows where whole batches of TensorRows were expected. Wrap every "
-            "data set of the trainer in TensorRows, or none."
+            f"Got a batch of {len(features)} single rows, expected whole batches of TensorRows. Wrap every data set of "
+            "the trainer in TensorRows, or none."
         )
     return features[0]
 
@@ -162,16 +162,17 @@ def tokenize(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: i
     Args:
         dataset: columns `text` and `labels`, perhaps `text_pair`.
         tokenizer: a Hugging Face tokenizer.
-        max_length: tokens, special ones too, at which longer texts are cut; None: never, for a net that reads windows.
+        max_length: longer texts are cut at this number of tokens, with special ones; None: never cut, for a net that
+            reads windows.
 
     Raises:
-        ValueError: a `max_length` that leaves no room for a word; pairs that are not to be cut.
+        ValueError: `max_length` leaves no room for a word; pairs with `max_length` None.
     """
     columns = [name for name in PAIR if name in dataset.column_names]
     least = tokenizer.num_special_tokens_to_add(pair=len(columns) == 2) + len(columns)
     if max_length is None and len(columns) == 2:
         raise ValueError(
-            "`max_length` is None, as for windows (--long_texts windows), but a row has two texts, and windows are of "
+            "`max_length` is None, as for windows (--long_texts windows), but rows have two texts, and a window holds "
             "one. Cut them: give a `max_length`, and leave `long_texts` out."
         )
     if max_length is not None and max_length < least:
@@ -180,7 +181,7 @@ def tokenize(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: i
     def encode(rows: dict[str, list]) -> dict[str, list]:
         texts = (rows[name] for name in columns)
         found = tokenizer(*texts, truncation=max_length is not None, max_length=max_length, verbose=False)
-        # of a slow tokenizer, a text of just that length counts too
+        # with a slow tokenizer, a text of exactly that length counts too
         cut = [len(row.overflowing) > 0 for row in found.encodings or ()]
         return {**found, "cut": cut or [len(ids) == max_length for ids in found["input_ids"]]}
 

@@ -1,4 +1,4 @@
-"""Crops of images: random ones to train on, and predictions averaged over many to test with (Gygli et al. 2017, §5.2).
+"""Crops of images: random ones for training, and predictions averaged over many for tests (Gygli et al. 2017, §5.2).
 
 The papers train on random 24 x 24 crops of 32 x 32 images and test on 36 of them, at the offsets {0, 2, 3, 4, 6, 8} in
 both directions, averaged back onto the image.
@@ -34,15 +34,15 @@ class MaskRows(TensorRows):
     Args:
         split: a [`SegmentationSplit`], or the like: `images` uint8 (N, H, W, 3) and `masks` (N, H, W) of whole numbers:
             0 (background), 1 (foreground) and 255 (does not count).
-        crop_size: a batch holds random crops of that many pixels a side; None: whole images.
-        seed: of the crops. The crop of a row depends on (seed, epoch, row) alone: a resumed run sees the same ones,
-            whatever the number of processes, and all repeats of a batch (`batch_repeats`) are the same.
-        mean, std: pixels are (value / 255 - mean) / std, numbers or one per channel; a pretrained task-net has its own
-            in its image processor, see [`pixel_scaling`].
-        flip_channels: then blue is the first channel, not red.
+        crop_size: side in pixels of the random crops in a batch; None: whole images.
+        seed: of the crops. The crop of a row depends only on (seed, epoch, row): a resumed run sees the same crops with
+            any number of processes, and all repeats of a batch (`batch_repeats`) are the same.
+        mean, std: pixels are (value / 255 - mean) / std, with numbers or one per channel; a pretrained task-net has its
+            own in its image processor, see [`pixel_scaling`].
+        flip_channels: put blue first, not red.
 
     Raises:
-        ValueError: images or masks of another shape, type or values; crops that are larger than the images.
+        ValueError: images or masks of another shape, type or values; crops larger than the images.
     """
 
     def __init__(
@@ -112,21 +112,21 @@ def _check_split(split: Any) -> None:
 
 
 def pixel_scaling(processor: Any) -> dict[str, Any]:
-    """`mean`, `std` and `flip_channels` for [`MaskRows`], so that it gives the pixels that an image processor of
-    transformers does; empty where they are those of [`MaskRows`] without. Some processors have no normalisation
-    (MobileViT's), and some attributes are of a few alone.
+    """`mean`, `std` and `flip_channels` with which [`MaskRows`] gives the same pixels as an image processor of
+    transformers; empty if its defaults do. Some processors do not normalise (MobileViT's), and some attributes exist
+    only in a few.
 
     Raises:
-        ValueError: a processor that both normalises and flips the channels: which is first, differs.
+        ValueError: the processor both normalises and flips the channels: processors differ in the order.
     """
     normalised, flipped = (bool(getattr(processor, f"do_{what}", None)) for what in ("normalize", "flip_channel_order"))
     if normalised and flipped:
         raise ValueError(
             f"The image processor, a {type(processor).__name__}, has do_normalize=True and do_flip_channel_order=True, "
-            "which masks are not trained with: it is not said which comes first. Set one of them to False in its "
+            "which seal_hf does not support: their order is not known. Set one of them to False in its "
             "preprocessor_config.json."
         )
-    # (f value - m) / s = (value / 255 - m / 255 f) / (s / 255 f), f being what the bytes are multiplied by
+    # (f value - m) / s = (value / 255 - m / 255 f) / (s / 255 f), where f multiplies the bytes
     factor = getattr(processor, "rescale_factor", 1 / 255) if getattr(processor, "do_rescale", True) else 1
     mean, std = (processor.image_mean, processor.image_std) if normalised else ([0.0] * 3, [1.0] * 3)
     scaling: dict[str, Any] = {"flip_channels": True} if flipped else {}
@@ -137,8 +137,8 @@ def pixel_scaling(processor: Any) -> dict[str, Any]:
 
 
 def resize_to(processor: Processor, size: tuple[int, int]) -> Processor:
-    """`processor`, so that it brings images of any size to the (H, W) pixels that [`MaskRows`] reads them at: saved
-    with a net, `pipeline("image-segmentation")` then feeds it as in training. [`MaskRows`] itself resizes nothing."""
+    """`processor`, set to resize images of any size to the (H, W) pixels of [`MaskRows`]. Saved with a net, it makes
+    `pipeline("image-segmentation")` feed it as in training. [`MaskRows`] itself resizes nothing."""
     settings: dict[str, Any] = {"do_resize": True, "size": {"height": size[0], "width": size[1]}}
     others = ("do_center_crop", "do_pad", "keep_aspect_ratio")
     settings |= {other: False for other in others if getattr(processor, other, None)}
@@ -148,27 +148,27 @@ def resize_to(processor: Processor, size: tuple[int, int]) -> Processor:
 
 
 def check_scaling(folder: str | Path, processor: Any) -> None:
-    """Raises ValueError where the loss-net of `folder` has been trained on pixels of another scale than `processor`
-    gives, by the image processor that is saved with it; without one, nothing is known."""
-    from transformers import AutoImageProcessor  # not with the package, which does without pillow
+    """Raises ValueError if the loss-net in `folder` was trained on pixels of another scale than `processor` gives,
+    according to its saved image processor; without one, nothing is checked."""
+    from transformers import AutoImageProcessor  # imported late, since pillow is optional
 
     if not (Path(folder) / "preprocessor_config.json").is_file():
         return
     found, wanted = pixel_scaling(AutoImageProcessor.from_pretrained(folder)), pixel_scaling(processor)
     if found != wanted:
         raise ValueError(
-            f"The loss-net in {folder} has been trained on pixels with {found or 'no normalisation'}, but this "
+            f"The loss-net in {folder} was trained on pixels with {found or 'no normalisation'}, but this "
             f"task-net reads them with {wanted or 'none'}. Train both on the same pixels (run_mask_energy.py "
             "--task_net_path)."
         )
 
 
 class NewCrops(TrainerCallback):
-    """Tells the training rows which epoch it is. (accelerate's loaders do, but not with several processes: their
-    sampler takes the call.)
+    """Tells the training rows the current epoch. (accelerate's loaders do so only with one process; else their sampler
+    takes the call.)
 
     Args:
-        rows: [`MaskRows`] with crops. With `dataloader_num_workers`, not with persistent workers: they keep copies.
+        rows: [`MaskRows`] with crops. Do not use persistent dataloader workers: they keep copies of the rows.
     """
 
     def __init__(self, rows: MaskRows):
@@ -181,21 +181,20 @@ class NewCrops(TrainerCallback):
 
 
 def check_crop_size(size: int) -> None:
-    """Raises ValueError for a number of pixels that is none."""
+    """Raises ValueError if `size` < 1."""
     if size < 1:
-        raise ValueError(f"`crop_size` is {size}; it is a number of pixels, at least 1, or None for whole images.")
+        raise ValueError(f"`crop_size` is {size}; it must be at least 1 pixel, or None for whole images.")
 
 
 def crop_offsets(length: int, size: int, offsets: Sequence[int] | int | None = None) -> list[int]:
-    """Where crops of `size` pixels begin along a side of `length`.
+    """Where crops of `size` pixels begin along a side of `length` pixels.
 
     Args:
-        offsets: these; or how many, evenly spaced, and more where fewer do not cover the side; None: those of the
-            papers where they fit, as on 32 pixels, else as many.
+        offsets: the offsets; or their number, evenly spaced, and raised if they would not cover the side; None: the
+            papers' if they fit, as on 32 pixels, else as many.
 
     Raises:
-        ValueError: `offsets` that do not fit: the first crop begins at 0, the last ends at the edge, and no pixel lies
-            between two.
+        ValueError: `offsets` do not fit: the first crop must begin at 0, the last end at the edge, without gaps.
     """
     if length <= size:
         return [0]
@@ -207,8 +206,8 @@ def crop_offsets(length: int, size: int, offsets: Sequence[int] | int | None = N
     if not _fit(offsets, length, size):
         raise ValueError(
             f"`crop_offsets` is {list(offsets)}, which does not fit crops of {size} pixels on a side of {length}: the "
-            f"first begins at 0, the last at {length - size}, and each where the one before ends or earlier. Such as "
-            f"{crop_offsets(length, size, len(offsets))}; or leave it out."
+            f"first must be 0, the last {length - size}, and no step larger than {size}. Give for example "
+            f"{crop_offsets(length, size, len(offsets))}, or leave it out."
         )
     return list(offsets)
 
@@ -225,17 +224,17 @@ def crop_averaged(
     size: int = CROP_SIZE,
     offsets: Sequence[int] | int | None = None,
 ) -> Tensor:
-    """Class probabilities, averaged over the crops that hold a pixel, as logits.
+    """Class probabilities, averaged for each pixel over its crops, as logits.
 
     Args:
         forward: crops (N, 3, s, s) -> logits (N, C, s, s), at the crops' own resolution.
         pixel_values: (B, 3, H, W).
-        size: s; an image that is smaller in one direction is whole in it.
+        size: s; a smaller side of an image is not cropped.
         offsets: see [`crop_offsets`].
 
     Returns:
-        (B, C, H, W): log of the mean of softmax, or, for one channel, the log-odds of the mean of σ; so the softmax (or
-        σ) of the result is that mean.
+        (B, C, H, W): the log of the mean softmax, or, for one channel, the log-odds of the mean σ. The softmax (or σ)
+        of the result is that mean.
     """
     batch, _, height, width = pixel_values.shape
     down, across = crop_offsets(height, size, offsets), crop_offsets(width, size, offsets)

@@ -1,7 +1,7 @@
-"""Evaluation in batches of rows of like length, with results in the rows' own order.
+"""Evaluation in batches of rows with similar lengths, with results in the rows' own order.
 
-Rows as they come are padded to the longest of their batch, and most of the work is padding. Sorted by length hardly any
-is; nobody sees it, because predictions, labels and what `compute_metrics` gets are put back.
+A batch is padded to its longest row. With rows in their own order, most of the work is padding; sorted by length,
+hardly any is. Predictions, labels and the input of `compute_metrics` are put back into the rows' own order.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .collators import TensorRows
 
 
 class LongestFirst(list):
-    """Indices of rows, the sampler of a loader whose order this is."""
+    """Indices of rows in a loader's order; its sampler."""
 
 
 def order_of(loader: DataLoader) -> LongestFirst | None:
-    """The order of a loader that takes the longest rows first, however it was wrapped; None of any other."""
+    """The order of a loader with the longest rows first, also a wrapped one; None for any other."""
     sampler = getattr(loader, "batch_sampler", None)
     while sampler is not None and not isinstance(sampler, LongestFirst):
         sampler = getattr(sampler, "batch_sampler", getattr(sampler, "sampler", None))
@@ -29,7 +29,7 @@ def order_of(loader: DataLoader) -> LongestFirst | None:
 
 
 def longest_first(dataset: object) -> LongestFirst | None:
-    """Indices of [`TensorRows`], longest row first; None where all are equally long, and for other data sets."""
+    """Indices of [`TensorRows`], longest row first; None if all are equally long, and for other data sets."""
     if not isinstance(dataset, TensorRows):
         return None
     lengths = [offsets.diff() for name, (_, offsets) in dataset.ragged.items() if name not in dataset.multi_hot]
@@ -40,7 +40,7 @@ def longest_first(dataset: object) -> LongestFirst | None:
 
 
 def put_back(values: Any, order: Sequence[int]) -> Any:
-    """What has been evaluated in this order, in the rows' own: an array, or arrays in tuples, lists and dicts."""
+    """Results from this order in the rows' own order: an array, or arrays in tuples, lists and dicts."""
     if isinstance(values, (tuple, list)):
         return type(values)(put_back(value, order) for value in values)
     if isinstance(values, dict):
@@ -53,7 +53,7 @@ def put_back(values: Any, order: Sequence[int]) -> Any:
 
 
 def in_own_order(compute_metrics: Callable[[EvalPrediction], dict], order: Sequence[int]) -> Callable:
-    """`compute_metrics` that is given rows in their own order."""
+    """A `compute_metrics` that gets rows in their own order."""
 
     def computed(found: EvalPrediction) -> dict:
         parts = {name: getattr(found, name, None) for name in ("predictions", "label_ids", "inputs", "losses")}

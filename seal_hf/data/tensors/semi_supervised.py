@@ -1,4 +1,4 @@
-"""Training rows of which a few have gold tags and the others a reward (Shankar & Piratla, citation fields).
+"""Training rows: a few with gold tags, the others with a reward (Shankar & Piratla, citation fields).
 
     data = load_tags("cora", num_labelled=10)  # data.train: 10 rows, data.unlabelled: the others
     reward = RuleReward("recipes/rules/cora.yaml", data.label_names)
@@ -6,8 +6,8 @@
     space = RewardSpace.from_arguments(args, seal.task_net, reward)
     trainer = SealTrainer(seal, args, train_dataset=rows, space=space, ...)
 
-with an `energy_loss` that scores candidates (`regression`, `regression_s`), or compares samples, of which the one of
-the highest reward stands in for missing gold (`contrastive_divergence`, `ranking`, `nce`).
+Use an `energy_loss` that scores candidates (`regression`, `regression_s`), or one that compares samples
+(`contrastive_divergence`, `ranking`, `nce`): the sample with the highest reward then replaces missing gold.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from .words import WordRows
 def reward_rows(
     data: TagSequenceData, encode: Callable[[Dataset], WordRows], reward: Reward, *, repeat_labelled: int = 1
 ) -> WordRows:
-    """Labelled and unlabelled rows in one, with the codes of their words.
+    """Labelled and unlabelled rows together, with the codes of their words.
 
     Args:
-        data: of `load_tags(..., num_labelled=N)`.
+        data: from `load_tags(..., num_labelled=N)`.
         encode: a split -> rows, such as [`encode_words`] or [`tokenize_words`] with their options.
-        repeat_labelled: how often each labelled row stands among the rows: a few rows among hundreds would hardly ever
-            be in a batch.
+        repeat_labelled: how often each labelled row occurs; without repeats, batches would hardly contain the few
+            labelled rows.
 
     Returns:
-        Rows whose labels are -1 where a position counts and has no gold tag, and -100 where it does not count, with a
-        column `reward_codes` (T,). `gold_share` is the share of the rows that have gold: divide `task_weight` by it,
-        and the task loss is the mean over those.
+        Rows with a column `reward_codes` (T,). Labels are -1 at positions that count but lack a gold tag, and -100 at
+        positions that do not count. `gold_share` is the share of rows with gold: divide `task_weight` by it to make the
+        task loss the mean over those rows.
 
     Raises:
         DataError: no unlabelled rows; `repeat_labelled` below 1.
@@ -52,7 +52,7 @@ def reward_rows(
     both = concatenate_datasets([labelled, unlabelled.cast(labelled.features)])
     rows = encode(both)
     codes = both.remove_columns("tags").add_column("tags", reward.codes(both["words"][:]))
-    codes = encode(codes)  # of sub-words, only the first of each word has a label, and so a code
+    codes = encode(codes)  # only the first sub-word of each word has a label, and so a code
     if "labels" in rows.ragged:
         flat, offsets = codes.ragged["labels"]
         rows.ragged[REWARD_CODES] = flat.clamp_min(0), offsets

