@@ -100,7 +100,7 @@ def test_an_interrupted_run_goes_on_or_begins_anew_as_the_user_says(tmp_path, fi
     }
     capsys.readouterr()
     run(folder, *evaluating, *changed, "--overwrite_output_dir", "true", "--save_strategy", "no")
-    assert "an earlier run is replaced. Removed: checkpoint-2, checkpoint-4." in capsys.readouterr().out
+    assert "an earlier run. Removed: checkpoint-2, checkpoint-4." in capsys.readouterr().out
     assert list(folder.glob("checkpoint-*")) == []
 
 

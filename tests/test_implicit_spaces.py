@@ -224,7 +224,7 @@ def losses_of_masks(logits, energy, labels, args, samples):
 
 
 def mask_nets(**options):
-    nets = tiny_masks.model(**options)
+    nets = tiny_masks.model(width=64, **options)
     with torch.no_grad():
         for p in nets.loss_net.energy.parameters():
             p.mul_(2)  # as drawn, it barely reads the mask

@@ -155,7 +155,7 @@ def test_the_program_reads_whole_texts_and_its_card_says_what_it_needs(base, tmp
     train([*flags, *frozen, "--max_length", str(SIZE), "--output_dir", str(tmp_path / "run")])
     said = capsys.readouterr().out
     longer = sum(len(text.split()) > SIZE - 2 for text in load_multilabel(str(source)).train["text"])
-    assert f"train: {longer} of 32 texts are longer than 8 tokens, and read in windows of 8" in said
+    assert f"train: {longer} of 32 texts are longer than 8 tokens, and are read in windows of 8" in said
     card = (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
     assert "`transformers` alone cannot load it" in card and "cut at" not in card
     predict(["--model", str(tmp_path / "run"), "--input", str(source), "--output", str(tmp_path / "p.jsonl")]
