@@ -23,7 +23,7 @@ from ...utils.messages import check_owner
 from ..tuning.ranges import DROPOUT_RANGE, ENERGY_RATES, TEXT_RATE, Space
 from .arguments import Arguments, RunArguments
 from .program import Prepared, Program
-from .texts import check_read_as, text_rows_of
+from .texts import check_read_as, say_what_is_longer, text_rows_of
 
 logger = logging.get_logger(__name__)
 
@@ -106,6 +106,8 @@ def make_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
         prepare = text_rows_of(tokenizer, model.config, nets.max_length, arguments.say)
     splits = {"train": data.train, "eval": data.validation, "test": data.test}
     rows = {split: prepare(dataset) for split, dataset in splits.items() if dataset is not None}
+    if data.kind == "text":
+        say_what_is_longer(data, rows["train"], model.config, arguments.say)
     store_hierarchy(model.loss_net.config, data.hierarchy)  # it decides here
     trainer: Any = EnergyTrainer(
         model.loss_net,
