@@ -107,7 +107,7 @@ def make_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
     splits = {"train": data.train, "eval": data.validation, "test": data.test}
     rows = {split: prepare(dataset) for split, dataset in splits.items() if dataset is not None}
     if data.kind == "text":
-        say_what_is_longer(data, rows["train"], model.config, arguments.say)
+        say_what_is_longer(data, rows["train"], model.config, arguments.say, "--max_length")
     store_hierarchy(model.loss_net.config, data.hierarchy)  # it decides here
     trainer: Any = EnergyTrainer(
         model.loss_net,

@@ -45,14 +45,20 @@ def text_rows_of(
     return lambda rows: tokenize(rows, tokenizer, length)
 
 
-def say_what_is_longer(data: MultiLabelData, rows: TensorRows, config: Any, say: Callable[[str], None]) -> None:
-    """Tell how many training texts are cut, or read in several windows."""
+def say_what_is_longer(
+    data: MultiLabelData,
+    rows: TensorRows,
+    config: Any,
+    say: Callable[[str], None],
+    flags: str = "--max_length, --long_texts windows",
+) -> None:
+    """Tell how many training texts are cut, and by which flags that changes, or read in several windows."""
     if reads_whole(config):
         size = config.window_size
         longer = int((rows.ragged["input_ids"][1].diff() > size).sum())
         done = f"are read in windows of {size} (--long_texts windows)"
     else:
         size, longer = (rows.inputs or {})["max_length"], rows.num_cut
-        done = "are cut (change: --max_length, --long_texts windows)"
+        done = f"are cut (change: {flags})"
     if longer:
         say(f"{data.name}, train: {longer} of {len(rows)} texts are longer than {size} tokens, and {done}.")
