@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ class MultiLabelByBatch:
     figures = tuple(name for name in multilabel_compute_metrics.figures if name != "map_macro")  # type: ignore[attr-defined]
 
     def __init__(self) -> None:
-        self.by_batch = type(self)
+        self.by_batch: Callable[[], MultiLabelByBatch] = type(self)
         self._counts = SetCounts()
         self._f1: Any = 0.0  # (G,) sums over rows
         self._precision, self._num_labelled, self._num_rows = 0.0, 0, 0
@@ -91,7 +92,9 @@ class MultiLabelByBatch:
             self._precision += labelled * _mean_average_precision(probabilities, gold)
 
     def result(self) -> dict[str, float]:
-        """The metrics over all batches so far."""
+        """The metrics over all batches so far. ValueError if no label is known."""
+        if self._num_rows == 0:
+            raise ValueError("all labels of these examples are unknown, so there is nothing to score")
         threshold, tuned = best_threshold(self._f1 / self._num_rows)
         return {
             **self._counts.figures(),
