@@ -4,6 +4,7 @@ import logging
 
 import pytest
 import tiny_run
+import torch
 from tiny_models import tiny_arguments, tiny_config, tiny_texts, tiny_tokenizer
 from transformers import AutoModelForSequenceClassification
 
@@ -122,3 +123,20 @@ def test_the_closing_figures_are_taken_by_batch(decoder, parents, tmp_path, monk
     }
     assert LabelDecisions.from_config(trainer.model.config).threshold == stored.threshold
     assert nothing == [None, None] and given[0].shape == (70, tiny_run.LABELS)
+
+
+@pytest.mark.parametrize("largest", [10**9, 100])
+def test_a_split_without_a_known_label_is_predicted_but_not_scored_and_refused_for_evaluation(
+    largest, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(evaluation, "LARGEST_WHOLE", largest)
+    test = TensorRows(tiny_run.table())
+    test.dense["labels"] = torch.full_like(test.dense["labels"], -1)
+    trainer = trainer_of(tmp_path)
+    metrics, _, labels = evaluate_multilabel(trainer, trainer.eval_dataset, test)
+    assert labels is None and not any(name.startswith("test_") for name in metrics)
+    trainer.compute_metrics = None
+    with pytest.raises(ValueError, match="rows are unknown|has no labels"):
+        trainer.fit_decisions(test)
+    with pytest.raises(ValueError, match="All labels of the 96 rows of `eval_dataset` are unknown"):
+        trainer_of(tmp_path, test)

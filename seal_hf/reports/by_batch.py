@@ -30,14 +30,15 @@ class DecoderFigures:
         self.figures: dict[str, float] = {}
 
     def __call__(self, eval_prediction: Any, compute_result: bool = True) -> dict[str, float]:
-        """Add a batch, as [`MultiLabelByBatch`] does; after the last one, `figures` cover all batches."""
+        """Add a batch, as [`MultiLabelByBatch`] does; after the last one, `figures` cover all batches. They stay
+        empty if no label is known."""
         p, gold = scored_rows(eval_prediction)
         self._at_half.add(p, gold)
         for name, decided in self.decisions.decide_by(p, self._sets).items():
             for counts in (self._sets, self._closed):
                 if name in counts:
                     counts[name].add(decided, gold, p >= 0)
-        if compute_result:
+        if compute_result and self._at_half.num_rows:
             self.figures = self._result()
         return {}
 

@@ -199,6 +199,8 @@ class LabelDecisions(Decisions):
         Raises:
             ValueError: as `multilabel_metrics`, and if the decoder is unknown.
         """
+        if np.size(labels) and not (np.asarray(labels) >= 0).any():
+            raise ValueError(f"all labels of these {len(labels)} rows are unknown: decisions cannot be fitted on them.")
         probabilities, labels = with_known_labels(probabilities, labels)
         asked = decoder is not None and decoder.endswith(NEVER_EMPTY)
         numbers = cls._fitted(probabilities, labels, never_empty or asked, empty_score, hierarchy=hierarchy)
