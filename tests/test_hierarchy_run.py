@@ -2,6 +2,7 @@
 names, the decisions of the trainer's own probabilities."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from seal_hf.cli.predict import main as predict
 from seal_hf.cli.train.energy import main as train_energy
 from seal_hf.cli.train.mlc import main as train
 from seal_hf.inference.decisions import LabelDecisions
-from seal_hf.metrics import hierarchical_metrics
+from seal_hf.metrics import HierarchicalComputeMetrics, hierarchical_metrics
 from seal_hf.structures.hierarchy import Hierarchy, hierarchy_of, store_hierarchy
 
 LINES = "child,parent\ncalm,quiet\nsad,feeling\nhappy,feeling\n"
@@ -35,6 +36,28 @@ def test_hierarchical_f1_by_hand():
     )
     nothing = hierarchical_metrics(0 * decided, 0 * gold, hierarchy)
     assert set(nothing.values()) == {0.0}
+
+
+def test_a_decision_at_an_unknown_label_changes_no_hierarchical_figure():
+    """Labels: a, a/x, b. It would otherwise add `a`, which is known to be absent."""
+    hierarchy, gold = Hierarchy(((), (0,), ())), np.array([[0, -1, 1], [0, np.nan, 1]])
+    found = [hierarchical_metrics(np.array([[0, x, 1]] * 2), gold, hierarchy) for x in (0, 1)]
+    assert found[0] == found[1] and set(found[0].values()) == {1.0}
+
+
+def test_hierarchical_figures_by_batch_are_those_of_all_rows():
+    rng, hierarchy = np.random.default_rng(2), Hierarchy(((), (0,), (0,), (2,), ()))
+    logits, labels = rng.normal(size=(60, 5)), hierarchy.raised(rng.random((60, 5)) < 0.3).astype(np.float32)
+    labels[rng.random(labels.shape) < 0.2] = -1
+    labels[:10] = -1  # a batch with nothing known
+    scorer = HierarchicalComputeMetrics(hierarchy)
+    whole, by_batch = scorer(SimpleNamespace(predictions=logits, label_ids=labels)), scorer.by_batch()
+    for start in range(0, 60, 10):
+        rows = slice(start, start + 10)
+        batch = SimpleNamespace(predictions=logits[rows], label_ids=labels[rows])
+        found = by_batch(batch, compute_result=start == 50)
+    assert whole.keys() - found.keys() == {"map_macro", "f1_hierarchical_tuned"}
+    assert found == pytest.approx({name: whole[name] for name in found}, abs=1e-12)
 
 
 @pytest.fixture(scope="module")

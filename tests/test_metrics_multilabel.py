@@ -219,3 +219,5 @@ def test_figures_by_batch_are_those_of_all_rows():
     for name in ("map", "f1_example_tuned"):
         assert found.pop(name) == pytest.approx(whole[name], abs=1e-14)
     assert found == {name: whole[name] for name in found}
+    with pytest.raises(ValueError, match="all labels of these examples are unknown"):
+        MultiLabelByBatch()(SimpleNamespace(predictions=logits, label_ids=np.full_like(labels, -1)))

@@ -11,7 +11,7 @@ import torch
 
 from seal_hf import EnergyTrainer, EnergyTrainingArguments, TensorRows
 from seal_hf.saving import mark_complete
-from seal_hf.saving.run_record import RECORD
+from seal_hf.saving.run_record import RECORD, plain
 
 SAVES = dict(save_strategy="steps", save_steps=4)
 EXPECTED = {
@@ -74,6 +74,13 @@ def test_a_run_goes_on_from_its_own_checkpoint_and_ends_as_one_that_was_not_stop
     (tmp_path / "part").rename(moved)
     resumed, trainer = tiny_run.run(moved, resume="last", **SAVES)
     assert torch.equal(resumed, whole) and trainer.resumed_step == 4
+
+
+def test_a_file_named_by_another_path_is_the_same(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = [str(tmp_path / "weights.csv"), "weights.csv", os.path.join("..", tmp_path.name, "weights.csv")]
+    assert {plain(name) for name in names} == {"weights.csv"}
+    assert plain({"": [".", "l0 / l1"]}) == {"": [".", " l1"]}
 
 
 @pytest.mark.parametrize("kind", CHANGES)

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 import tiny_run
+import torch
 from tiny_models import tiny_arguments, tiny_config, tiny_texts, tiny_tokenizer
 from transformers import AutoModelForSequenceClassification
 
@@ -11,6 +12,7 @@ from seal_hf import SealTrainer, TensorRows, tokenize
 from seal_hf.inference.decisions import LabelDecisions
 from seal_hf.metrics import MultiLabelByBatch, multilabel_compute_metrics, sigmoid
 from seal_hf.reports import evaluate_multilabel
+from seal_hf.structures.hierarchy import Hierarchy, store_hierarchy
 from seal_hf.training import evaluation
 
 
@@ -94,13 +96,16 @@ def test_a_threshold_is_fitted_by_batch(decoder, every_row, tmp_path):
     assert trainer.fit_decisions(decoder="thresholds").thresholds is not None  # all are kept if they are needed
 
 
-@pytest.mark.parametrize("decoder", ["threshold", "fixed+never_empty"])
-def test_the_closing_figures_are_taken_by_batch(decoder, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("decoder", "parents"), [("threshold", None), ("fixed+never_empty", ((), (0,), (1,), (), (3,), ()))]
+)
+def test_the_closing_figures_are_taken_by_batch(decoder, parents, tmp_path, monkeypatch):
     rows = TensorRows(tiny_run.table().filter(lambda row: any(row["labels"])))
     test = TensorRows(tiny_run.table().select(range(70)))
     trainer = trainer_of(tmp_path, rows, decoder=decoder, learning_rate=0.05)
     trainer.train_dataset = rows
     trainer.train()
+    store_hierarchy(trainer.model.config, parents and Hierarchy(parents))
     whole, *given = evaluate_multilabel(trainer, rows, test)
     stored = LabelDecisions.from_config(trainer.model.config)
     monkeypatch.setattr(evaluation, "LARGEST_WHOLE", len(rows) * tiny_run.LABELS - 1)
@@ -110,7 +115,28 @@ def test_the_closing_figures_are_taken_by_batch(decoder, tmp_path, monkeypatch):
     assert left_out == {
         name
         for name in left_out
-        if name == "map_macro" or "per_label" in name or "_expected" in name or "_calibrated" in name
+        if name == "map_macro"
+        or "per_label" in name
+        or "_expected" in name
+        or "_calibrated" in name
+        or "_closed" in name
     }
     assert LabelDecisions.from_config(trainer.model.config).threshold == stored.threshold
     assert nothing == [None, None] and given[0].shape == (70, tiny_run.LABELS)
+
+
+@pytest.mark.parametrize("largest", [10**9, 100])
+def test_a_split_without_a_known_label_is_predicted_but_not_scored_and_refused_for_evaluation(
+    largest, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(evaluation, "LARGEST_WHOLE", largest)
+    test = TensorRows(tiny_run.table())
+    test.dense["labels"] = torch.full_like(test.dense["labels"], -1)
+    trainer = trainer_of(tmp_path)
+    metrics, _, labels = evaluate_multilabel(trainer, trainer.eval_dataset, test)
+    assert labels is None and not any(name.startswith("test_") for name in metrics)
+    trainer.compute_metrics = None
+    with pytest.raises(ValueError, match="rows are unknown|has no labels"):
+        trainer.fit_decisions(test)
+    with pytest.raises(ValueError, match="All labels of the 96 rows of `eval_dataset` are unknown"):
+        trainer_of(tmp_path, test)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -54,15 +55,16 @@ class MultiLabelByBatch:
     Attributes:
         figures: the names of its metrics.
         by_batch: makes a fresh instance.
+        num_rows: the number of rows with a known label so far.
     """
 
     figures = tuple(name for name in multilabel_compute_metrics.figures if name != "map_macro")  # type: ignore[attr-defined]
 
     def __init__(self) -> None:
-        self.by_batch = type(self)
+        self.by_batch: Callable[[], MultiLabelByBatch] = type(self)
         self._counts = SetCounts()
         self._f1: Any = 0.0  # (G,) sums over rows
-        self._precision, self._num_labelled, self._num_rows = 0.0, 0, 0
+        self._precision, self._num_labelled, self.num_rows = 0.0, 0, 0
 
     def __call__(self, eval_prediction: Any, compute_result: bool = True) -> dict[str, float]:
         """Add a batch.
@@ -84,15 +86,17 @@ class MultiLabelByBatch:
     def add(self, probabilities: np.ndarray, gold: np.ndarray) -> None:
         """Add a batch, as [`scored_rows`] returns it."""
         self._counts.add(probabilities >= 0.5, gold, probabilities >= 0)
-        self._num_rows += len(gold)
+        self.num_rows += len(gold)
         self._f1 = self._f1 + threshold_sums(probabilities, gold)
         if labelled := int(gold.any(1).sum()):
             self._num_labelled += labelled
             self._precision += labelled * _mean_average_precision(probabilities, gold)
 
     def result(self) -> dict[str, float]:
-        """The metrics over all batches so far."""
-        threshold, tuned = best_threshold(self._f1 / self._num_rows)
+        """The metrics over all batches so far. ValueError if no label is known."""
+        if self.num_rows == 0:
+            raise ValueError("all labels of these examples are unknown, so there is nothing to score")
+        threshold, tuned = best_threshold(self._f1 / self.num_rows)
         return {
             **self._counts.figures(),
             "map": self._precision / self._num_labelled if self._num_labelled else float("nan"),
@@ -115,6 +119,8 @@ class ThresholdScores:
 
     def __call__(self, eval_prediction: Any, compute_result: bool = True) -> dict[str, float]:
         p, gold = scored_rows(eval_prediction)
+        if not len(p):
+            return {}
         likeliest, rows = p.argmax(1), np.arange(len(p))
         alone = 2.0 * gold[rows, likeliest] / (1 + gold.sum(1))
         self.batches.append((threshold_f1(p, gold), alone, p[rows, likeliest], gold.any(1)))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..structures.hierarchy import Hierarchy
+from .by_batch import MultiLabelByBatch
 from .multilabel import first_output, multilabel_compute_metrics, sigmoid
 
 F1_HIERARCHICAL = "f1_hierarchical"
@@ -28,16 +30,36 @@ def hierarchical_metrics(decisions: np.ndarray, labels: np.ndarray, hierarchy: H
     Returns:
         `precision_hierarchical`, `recall_hierarchical`, `f1_hierarchical`, in [0, 1]; 0/0 is 0.
     """
-    decided, gold = (hierarchy.raised(np.asarray(sets) > 0) for sets in (decisions, labels))
-    decided &= gold | (np.asarray(labels) >= 0)
-    if hierarchy.root is not None:
-        decided[:, hierarchy.root] = gold[:, hierarchy.root] = False
-    hits, ours, theirs = (int(np.count_nonzero(sets)) for sets in (decided & gold, decided, gold))
-    return {
-        F1_HIERARCHICAL: 2 * hits / max(ours + theirs, 1),
-        "precision_hierarchical": hits / max(ours, 1),
-        "recall_hierarchical": hits / max(theirs, 1),
-    }
+    labels = np.asarray(labels)
+    counts = HierarchicalCounts(hierarchy)
+    counts.add(np.asarray(decisions) > 0, labels > 0, labels >= 0)
+    return counts.figures()
+
+
+class HierarchicalCounts:
+    """Counts of closed label sets over batches, and [`hierarchical_metrics`] of them."""
+
+    def __init__(self, hierarchy: Hierarchy):
+        self.hierarchy = hierarchy
+        self._hits = self._decided = self._gold = 0
+
+    def add(self, decided: np.ndarray, gold: np.ndarray, known: np.ndarray) -> None:
+        """Count a batch; all arguments are (B, L) bool. A decision at an unknown label adds no ancestors."""
+        decided, gold = (self.hierarchy.raised(sets) for sets in (decided & known, gold))
+        decided &= gold | known
+        if self.hierarchy.root is not None:
+            decided[:, self.hierarchy.root] = gold[:, self.hierarchy.root] = False
+        self._hits += int(np.count_nonzero(decided & gold))
+        self._decided += int(np.count_nonzero(decided))
+        self._gold += int(np.count_nonzero(gold))
+
+    def figures(self) -> dict[str, float]:
+        """The metrics over all batches."""
+        return {
+            F1_HIERARCHICAL: 2 * self._hits / max(self._decided + self._gold, 1),
+            "precision_hierarchical": self._hits / max(self._decided, 1),
+            "recall_hierarchical": self._hits / max(self._gold, 1),
+        }
 
 
 class HierarchicalComputeMetrics:
@@ -48,6 +70,7 @@ class HierarchicalComputeMetrics:
 
     def __init__(self, hierarchy: Hierarchy):
         self.hierarchy = hierarchy
+        self.by_batch = partial(HierarchicalByBatch, hierarchy)
 
     def __call__(self, eval_prediction: Any) -> dict[str, float]:
         figures = multilabel_compute_metrics(eval_prediction)
@@ -57,3 +80,21 @@ class HierarchicalComputeMetrics:
             found = hierarchical_metrics(probabilities >= threshold, labels, self.hierarchy)
             figures[F1_HIERARCHICAL + ending] = found[F1_HIERARCHICAL]
         return figures
+
+
+class HierarchicalByBatch(MultiLabelByBatch):
+    """[`HierarchicalComputeMetrics`] batch by batch, without `map_macro` and `f1_hierarchical_tuned`."""
+
+    figures = (*MultiLabelByBatch.figures, F1_HIERARCHICAL)
+
+    def __init__(self, hierarchy: Hierarchy) -> None:
+        super().__init__()
+        self.by_batch = partial(type(self), hierarchy)
+        self._hierarchical = HierarchicalCounts(hierarchy)
+
+    def add(self, probabilities: np.ndarray, gold: np.ndarray) -> None:
+        super().add(probabilities, gold)
+        self._hierarchical.add(probabilities >= 0.5, gold, probabilities >= 0)
+
+    def result(self) -> dict[str, float]:
+        return {**super().result(), F1_HIERARCHICAL: self._hierarchical.figures()[F1_HIERARCHICAL]}

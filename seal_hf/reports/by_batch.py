@@ -6,6 +6,7 @@ from typing import Any
 
 from ..inference.decisions import FIXED, NEVER_EMPTY, THRESHOLD, LabelDecisions
 from ..metrics.by_batch import MultiLabelByBatch, SetCounts, scored_rows
+from ..metrics.hierarchical import HierarchicalCounts
 from ..training.decisions import fit_threshold, store
 from ..training.evaluation import give_by_batch
 
@@ -24,15 +25,20 @@ class DecoderFigures:
         self._sets = {
             name: SetCounts() for name in decisions.names if name.removesuffix(NEVER_EMPTY) in (FIXED, THRESHOLD)
         }
+        hierarchy = decisions.hierarchy
+        self._closed = {} if hierarchy is None else {name: HierarchicalCounts(hierarchy) for name in self._sets}
         self.figures: dict[str, float] = {}
 
     def __call__(self, eval_prediction: Any, compute_result: bool = True) -> dict[str, float]:
-        """Add a batch, as [`MultiLabelByBatch`] does; after the last one, `figures` cover all batches."""
+        """Add a batch, as [`MultiLabelByBatch`] does; after the last one, `figures` cover all batches. They stay
+        empty if no label is known."""
         p, gold = scored_rows(eval_prediction)
         self._at_half.add(p, gold)
         for name, decided in self.decisions.decide_by(p, self._sets).items():
-            self._sets[name].add(decided, gold, p >= 0)
-        if compute_result:
+            for counts in (self._sets, self._closed):
+                if name in counts:
+                    counts[name].add(decided, gold, p >= 0)
+        if compute_result and self._at_half.num_rows:
             self.figures = self._result()
         return {}
 
@@ -40,8 +46,11 @@ class DecoderFigures:
         figures = self._at_half.result()
         del figures["threshold"], figures["f1_example_tuned"]  # tuned on these very rows
         found = {name: counts.figures() for name, counts in self._sets.items()}
+        closed = {name: counts.figures() for name, counts in self._closed.items()}
+        figures |= closed.get(FIXED, {})
         for ending, name in (("tuned", THRESHOLD), ("decided", self.decisions.decoder)):
-            figures |= {f"{key}_{ending}": value for key, value in found[name].items()}
+            of_sets = {**found[name], **closed.get(name, {})}
+            figures |= {f"{key}_{ending}": value for key, value in of_sets.items()}
         return figures | {self.keys[name]: of_sets["f1_example"] for name, of_sets in found.items()}
 
 

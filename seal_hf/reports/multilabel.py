@@ -143,7 +143,8 @@ def score_decoders(
 def predict_multilabel(
     trainer: Trainer, eval_dataset: Any, test_dataset: Any
 ) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
-    """Probabilities and labels, (N, L) each, of `eval` and of `test`, if given. Labels of `test` may be None.
+    """Probabilities and labels, (N, L) each, of `eval` and of `test`, if given. Labels are None if no label is known,
+    as those of `test` may be.
 
     Raises:
         ValueError: an empty split, or a validation split without labels.
@@ -151,12 +152,22 @@ def predict_multilabel(
     splits = _splits(eval_dataset, test_dataset)
     predicted = {}
     for split, dataset in splits.items():
-        output = trainer.predict(dataset, metric_key_prefix=split)
+        output = _predict(trainer, dataset, split)
         labels = None if output.label_ids is None else first_output(output.label_ids)
+        labels = labels if labels is not None and (labels >= 0).any() else None
         predicted[split] = sigmoid(first_output(output.predictions)), labels
     if predicted["eval"][1] is None:
         raise ValueError("the validation split has no labels: no threshold can be tuned on it")
     return predicted
+
+
+def _predict(trainer: Trainer, dataset: Any, split: str) -> Any:
+    """The trainer's predictions, without its metrics, which need a known label."""
+    before, trainer.compute_metrics = trainer.compute_metrics, None
+    try:
+        return trainer.predict(dataset, metric_key_prefix=split)
+    finally:
+        trainer.compute_metrics = before
 
 
 def _splits(eval_dataset: Any, test_dataset: Any) -> dict[str, Any]:

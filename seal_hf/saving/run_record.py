@@ -82,7 +82,7 @@ def check_same_run(
 
 
 def plain(value: Any) -> Any:
-    """A value as plain JSON. An absolute path becomes its last part, since the location is not a setting."""
+    """A value as plain JSON. A path becomes its last part, since the location is not a setting."""
     if isinstance(value, Enum):
         value = value.value
     if isinstance(value, Mapping):
@@ -92,5 +92,5 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, (str, Path)):
-        return Path(value).name if Path(value).is_absolute() else str(value)
+        return Path(value).name or str(value)
     return value if isinstance(value, (bool, int, float, type(None))) else type(value).__name__

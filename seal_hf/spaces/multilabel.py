@@ -108,7 +108,7 @@ class MultiLabelSpace(OutputSpace):
             )
 
     def check_values(self, labels: Tensor, where: str) -> None:
-        """Labels must be 0 or 1, or -1 or NaN for unknown.
+        """Labels must be 0 or 1, or -1 or NaN for unknown. Of a whole data set, (N, L), at least one must be known.
 
         Raises:
             ValueError: the message names the wrong value.
@@ -119,6 +119,8 @@ class MultiLabelSpace(OutputSpace):
                 f"`labels` of `{where}` holds {wrong[0].item():g}; expected 0 or 1 for each label, or {UNKNOWN} "
                 "for an unknown label. Correct these rows, or leave them out."
             )
+        if labels.dim() == 2 and not (labels >= 0).any():
+            raise ValueError(f"All labels of the {len(labels)} rows of `{where}` are unknown. Give rows with labels.")
 
     def see(self, labels: Tensor | None) -> None:
         """Notes whether labels are unknown, in this data set or an earlier one."""

@@ -108,9 +108,12 @@ def fit_threshold(trainer: Any, dataset: Any, decoder: str | None = None) -> Lab
     give_by_batch(trainer, dataset, scores)
     if not scores.batches:
         raise ValueError("`dataset` has no labels: decisions are fitted on validation rows with labels.")
-    never_empty = every_row_has_a_label(trainer.train_dataset)
     return LabelDecisions.fit_threshold(
-        scores, never_empty=never_empty, decoder=decoder, foldable=getattr(trainer.args, "fold_decision", False)
+        scores,
+        never_empty=every_row_has_a_label(trainer.train_dataset),
+        decoder=decoder,
+        foldable=getattr(trainer.args, "fold_decision", False),
+        hierarchy=hierarchy_of(trainer.accelerator.unwrap_model(trainer.model).config),
     )
 
 

@@ -63,7 +63,8 @@ def are_too_many(trainer: Any, num_rows: int) -> bool:
 def _gives_up_logits(trainer: Any, dataloader: DataLoader, make: Any) -> bool:
     """True if the logits of an evaluation are not kept; a warning then lists the figures that it lacks."""
     rows, num_labels = trainer.num_examples(dataloader), trainer.model.config.num_labels
-    left_out = [name for name in trainer.compute_metrics.figures if name not in make.figures]
+    kept = make().figures
+    left_out = [name for name in trainer.compute_metrics.figures if name not in kept]
     wanted = (trainer.args.metric_for_best_model or "").removeprefix("eval_")
     if not are_too_many(trainer, rows) or wanted in left_out:
         return False

@@ -199,6 +199,8 @@ class LabelDecisions(Decisions):
         Raises:
             ValueError: as `multilabel_metrics`, and if the decoder is unknown.
         """
+        if np.size(labels) and not (np.asarray(labels) >= 0).any():
+            raise ValueError(f"all labels of these {len(labels)} rows are unknown: decisions cannot be fitted on them.")
         probabilities, labels = with_known_labels(probabilities, labels)
         asked = decoder is not None and decoder.endswith(NEVER_EMPTY)
         numbers = cls._fitted(probabilities, labels, never_empty or asked, empty_score, hierarchy=hierarchy)
@@ -235,7 +237,13 @@ class LabelDecisions(Decisions):
 
     @classmethod
     def fit_threshold(
-        cls, scores: ThresholdScores, *, never_empty: bool = False, decoder: str | None = None, foldable: bool = False
+        cls,
+        scores: ThresholdScores,
+        *,
+        never_empty: bool = False,
+        decoder: str | None = None,
+        foldable: bool = False,
+        hierarchy: Hierarchy | None = None,
     ) -> LabelDecisions:
         """As `fit`, but only with `fixed` and `threshold`, which need only the rows' scores. For rows whose
         probabilities are too many to keep.
@@ -243,6 +251,7 @@ class LabelDecisions(Decisions):
         Args:
             never_empty, decoder: as in `fit`; `decoder` is one of these two, possibly with [`NEVER_EMPTY`].
             foldable: True to choose only among decoders without that ending.
+            hierarchy: the labels' hierarchy, if they have one.
 
         Raises:
             ValueError: another decoder.
@@ -250,7 +259,7 @@ class LabelDecisions(Decisions):
         never_empty = never_empty or (decoder or "").endswith(NEVER_EMPTY)
         tables = {"": scores.f1(False), **({NEVER_EMPTY: scores.f1(True)} if never_empty and not foldable else {})}
         f1 = tables[""]
-        numbers = cls(threshold=best_threshold(f1.mean(0))[0], never_empty=never_empty)
+        numbers = cls(threshold=best_threshold(f1.mean(0))[0], never_empty=never_empty, hierarchy=hierarchy)
         numbers.empty_score = 0.0 if scores.all_have_gold else 1.0
         if decoder is None:
             crossed = {f"{plain}{ending}": np.zeros(len(f1)) for plain in (FIXED, THRESHOLD) for ending in tables}
