@@ -31,6 +31,7 @@ from seal_hf import (
     SealTrainingArguments,
     tokenize,
 )
+from seal_hf.structures.hierarchy import Hierarchy
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
@@ -103,6 +104,15 @@ def test_a_wrapped_mlp_trains_to_the_same_bits_as_that_of_for_data(tmp_path):
     task_net = type(expected.task_net)(expected.config)
     found = SealForMultiLabel.from_task_net(task_net, loss_net_encoder="shared")
     assert torch.equal(*(tiny_run.run(tmp_path, nets=nets, encoder="shared")[0] for nets in (expected, found)))
+
+
+def test_a_wrapped_net_decides_under_a_hierarchy():
+    """As one of `for_data`: the config holds the parents of each label."""
+    expected = SealForMultiLabel.for_data(tiny_run.Names, hidden_size=16)
+    num_labels = expected.config.num_labels
+    hierarchy = Hierarchy.of_pairs([(1, 0)], num_labels)
+    found = SealForMultiLabel.from_task_net(expected.task_net, hierarchy=hierarchy)
+    assert found.config.label_hierarchy == [[], [0], *[[]] * (num_labels - 2)]
 
 
 @pytest.mark.parametrize("kind", ["bert", "bilstm"])

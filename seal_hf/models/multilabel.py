@@ -19,7 +19,7 @@ from ..inference.decisions import LabelDecisions
 from ..nets.encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
 from ..nets.text_windows import WindowedConfig, WindowedEncoder, load_windowed
 from ..spaces import SPARSE_FROM, MultiLabelSpace
-from ..structures.hierarchy import store_hierarchy
+from ..structures.hierarchy import Hierarchy, store_hierarchy
 from ..utils.messages import check_owner, check_unread
 from ..utils.options import check_value
 from .base import SealModel, set_bias
@@ -131,6 +131,20 @@ class SealForMultiLabel(SealModel):
         if isinstance(config, WindowedConfig) and not isinstance(encoder, WindowedEncoder):
             return WindowedEncoder.around(encoder, config)
         return encoder
+
+    @classmethod
+    def from_task_net(
+        cls, task_net: PreTrainedModel, *, hierarchy: Hierarchy | None = None, **options: Any
+    ) -> SealForMultiLabel:
+        """As [`SealModel.from_task_net`], whose `options` these are.
+
+        Args:
+            hierarchy: of the labels, such as `data.hierarchy`; the config keeps it for decisions.
+        """
+        seal = super().from_task_net(task_net, **options)
+        if hierarchy is not None:
+            store_hierarchy(seal.config, hierarchy)
+        return seal
 
     @classmethod
     def for_data(
