@@ -41,7 +41,7 @@ def main() -> None:
         learning_rate=2e-3 if MODEL is None else 6e-5,
         num_train_epochs=10,
         logging_steps=50,
-        eval_strategy="epoch",  # evaluations choose the weight of the energy
+        eval_strategy="epoch",  # evaluation chooses the weight of the energy
         report_to="none",
     )
     trainer = SealTrainer(

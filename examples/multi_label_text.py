@@ -31,7 +31,7 @@ def main() -> None:
         per_device_train_batch_size=16,
         num_train_epochs=5,
         logging_steps=50,
-        eval_strategy="epoch",  # evaluations choose the weight of the energy
+        eval_strategy="epoch",  # evaluation chooses the weight of the energy
         save_strategy="epoch",
         save_total_limit=1,
         load_best_model_at_end=True,
