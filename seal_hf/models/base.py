@@ -144,7 +144,7 @@ class SealModel(nn.Module):
             loss_net_encoder: encoder of a fresh loss-net: `separate` (default), `shared`, `peft` or `adapters`.
             adapter: train an adapter on a frozen base instead of the whole task-net: `lora`, `dora`, `ia3` or a PEFT
                 configuration; `pfeiffer`, `houlsby`, `parallel` with the `adapters` library. With `peft` and `adapters`
-                the loss-net has a second adapter of the same kind in the same base. Default: the first of the library.
+                the loss-net has a second adapter of that kind in the same base; default: `lora` or `pfeiffer`.
             adapter_rank: rank of a LoRA (default 8), or width of a bottleneck (default: a sixteenth of the encoder's).
             adapter_targets: modules that get a LoRA, as in PEFT: names, or `all-linear`.
             energy, energy_options: energy of a fresh loss-net, one of `ENERGIES`, and its own arguments.
