@@ -110,8 +110,8 @@ class MultiLabelData:
 
     @property
     def label_rates(self) -> np.ndarray:
-        """(L,) share of rows with each label among the training rows in which it is known. Half a row of smoothing keeps
-        it above 0 and below 1."""
+        """(L,) share of rows with each label among the training rows in which it is known. Half a row of smoothing
+        keeps it above 0 and below 1."""
         labels = np.asarray(self.train.with_format("numpy")["labels"][:])
         return ((labels > 0).sum(0, dtype=np.float64) + 0.5) / ((labels >= 0).sum(0) + 1)
 
