@@ -24,7 +24,7 @@ from seal_hf.metrics import mask_compute_metrics
 DATA = sys.argv[1] if len(sys.argv) > 1 else "digits"
 MODEL = sys.argv[2] if len(sys.argv) > 2 else None
 OUTPUT = sys.argv[3] if len(sys.argv) > 3 else "outputs/image_segmentation"
-CROP = 24  # pixels a side of the random crops to train on
+CROP = 24  # side of the random training crops, in pixels
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def main() -> None:
         train_dataset=train,
         eval_dataset=validation,
         compute_metrics=mask_compute_metrics,
-        callbacks=[NewCrops(train)],  # other crops in every epoch
+        callbacks=[NewCrops(train)],  # new crops in every epoch
         processing_class=processor,
     )
     trainer.train()

@@ -47,8 +47,8 @@ def main() -> None:
         compute_metrics=multilabel_compute_metrics,
     )
     trainer.train()
-    trainer.fit_decisions()  # how probabilities become labels, chosen on the validation rows
-    trainer.save_model(f"{OUTPUT}/final")  # a plain Hugging Face model; the loss-net lies in _loss_net/
+    trainer.fit_decisions()  # choose on validation rows how probabilities become labels
+    trainer.save_model(f"{OUTPUT}/final")  # a plain Hugging Face model; the loss-net is in _loss_net/
 
     # At prediction time only the task-net runs.
     saved = SealForMultiLabel.from_pretrained(f"{OUTPUT}/final", with_loss_net=False)

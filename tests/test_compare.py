@@ -102,7 +102,7 @@ def test_a_small_test_split_is_said():
         runs = {name: runs_with([np.linspace(0, 1, num_rows)]) for name in ("strong", "ours")}
         compared = comparison(runs, TOY)
         assert compared["test_rows"] == num_rows
-        assert (f"The test split has {num_rows} rows, so few" in markdown(compared, TOY)) == said
+        assert (f"The test split has only {num_rows} rows" in markdown(compared, TOY)) == said
 
 
 def test_f1_of_rows_is_kept_to_a_thousandth():

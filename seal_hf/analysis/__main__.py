@@ -259,8 +259,8 @@ def load_nets(kind: type[SealModelT], folder: str) -> SealModelT:
     """Both nets of a saved folder, frozen, for evaluation."""
     if not Path(folder, LOSS_NET_FOLDER, CONFIG_NAME).is_file():
         raise ValueError(
-            f"{folder} has no {LOSS_NET_FOLDER}/, so there is no energy to analyse. Give the output_dir, or a checkpoint, "
-            "of a run with a loss-net. `hessian` and `gradients` also take an energy network's folder."
+            f"{folder} has no {LOSS_NET_FOLDER}/, so there is no energy to analyse. Give the output_dir or a "
+            "checkpoint of a run with a loss-net. `hessian` and `gradients` also take an energy network's folder."
         )
     check_space(LossNetConfig.from_pretrained(Path(folder, LOSS_NET_FOLDER)), kind, folder)
     return kind.from_pretrained(folder).eval().requires_grad_(False)

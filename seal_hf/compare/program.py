@@ -3,7 +3,7 @@
 seal-hf compare                                    # digits; constant, ce, asymmetric, zlpr, nce
 seal-hf compare --dataset bibtex --recipe recipes/mlc/bibtex_ce.yaml --losses all --budget 10
 seal-hf compare --dataset mine.csv --text_column text --model_name_or_path distilbert-base-uncased
-seal-hf compare --recipes recipes/mlc/bibtex_ce.yaml recipes/mlc/bibtex_nce.yaml   # as they are
+seal-hf compare --recipes recipes/mlc/bibtex_ce.yaml recipes/mlc/bibtex_nce.yaml   # unchanged
 
 A second start with the same --output_dir resumes. All other flags are those of `train mlc` and apply to every method;
 searches by --budget begin with them. A flag that is part of a method does not change that method, and a note says so.
