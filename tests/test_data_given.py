@@ -295,7 +295,7 @@ def changed(row, value):
         (changed(7, [1.0, 2.0, None, 4.0, 5.0]), {}, r"row 7 .*, column 'features\[2\]': nan"),
         (changed(7, [1.0, 2.0, 3.0, 1e300, 5.0]), {}, r"row 7 .*, column 'features\[3\]': inf"),
         ({**FEATURES, "features": [["a"]] * 40}, {}, r"row 0 .*: column 'features' holds \['a'\], expected a list"),
-        (FEATURES, {"keep_id": True}, "`keep_id` is an option of ARFF files, and the table is not one"),
+        (FEATURES, {"keep_id": True}, "`keep_id` is an option of ARFF files, but the table is not one"),
         (FEATURES, {"normalize": "zscore"}, "`normalize` is 'zscore'; it must be one of none, minmax"),
     ],
 )  # fmt: skip
