@@ -311,7 +311,7 @@ def test_what_is_held_is_not_searched_and_stays_as_it_was_given(program, tmp_pat
     beside = ["--beside", str(tmp_path / "first" / "ce")]  # whose only trial is what was given
     assert program.main([*options, *beside]).all() == runs.all()
     assert {file: file.stat().st_mtime_ns for file in files} == files  # nothing was run again
-    with pytest.raises(ValueError, match="--dropout is given, and --beside .*first/ce has it too. Leave one"):
+    with pytest.raises(ValueError, match="--dropout is given, but --beside .*first/ce has it too. Leave one"):
         program.main([*options, *beside, "--dropout", "0.1"])
     with pytest.raises(ValueError, match="--beside: .*out/ce has no settings.json, which a comparison with --budget"):
         program.main([*options, "--beside", str(tmp_path / "out" / "ce")])

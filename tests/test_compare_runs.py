@@ -132,7 +132,7 @@ def test_a_recipe_says_no_method_for_all(program, tmp_path, capsys):
     file.write_text("hidden_size: 8\nenergy_loss: nce\nhypergradient: cg\ncost_weight: 2\nenergy_weight: 3\n")
     base = program.shared_settings(file, {"gold_mix": "0.5"}, {})
     assert base == {"hidden_size": 8, "energy_weight": 3}
-    assert "cost_weight, hypergradient left out" in capsys.readouterr().out
+    assert "cost_weight, hypergradient ignored" in capsys.readouterr().out
     assert {"hypergradient", "cost_weight", "gold_mix", "energy_weight_balance", "loss_net_encoder"} <= own_keys()
     assert not {"learning_rate", "energy_weight", "num_samples", "global_size", "dropout"} & own_keys()
 
@@ -241,7 +241,7 @@ def test_what_is_held_is_of_a_search_of_this_data_without_a_loss_net(program, tm
     settings, said = tmp_path / "ce" / "settings.json", tmp_path / "comparison.json"
     options = [*SMALL, "--budget", "1", "--beside", str(tmp_path / "ce"), "--output_dir", str(tmp_path / "out")]
     settings.write_text('{"settings": {"learning_rate": 0.001, "energy_weight": 6.0}}')
-    with pytest.raises(ValueError, match="--beside: .*ce is of a method with energy_weight, .* without a loss-net"):
+    with pytest.raises(ValueError, match="--beside: .*ce belongs to a method with energy_weight, .* without a loss-net"):
         program.main(options)
     settings.write_text('{"settings": {"learning_rate": 0.001}}')
     for content, found in (
