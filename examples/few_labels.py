@@ -36,8 +36,8 @@ def main() -> None:
     rows = reward_rows(data, lambda split: encode_words(split, vocabulary), reward, repeat_labelled=4)
     args = SealTrainingArguments(
         OUTPUT,
-        energy_loss="contrastive_divergence",  # the loss-net learns gold tags, and the reward of the others
-        task_weight=1 / rows.gold_share,  # the task loss is then the mean over the rows that have gold
+        energy_loss="contrastive_divergence",  # the loss-net learns from gold tags and from rewards
+        task_weight=1 / rows.gold_share,  # makes the task loss a mean over rows with gold
         learning_rate=2e-3,
         num_train_epochs=5,
         logging_steps=50,

@@ -24,7 +24,7 @@ from seal_hf.metrics import mask_compute_metrics
 DATA = sys.argv[1] if len(sys.argv) > 1 else "digits"
 MODEL = sys.argv[2] if len(sys.argv) > 2 else None
 OUTPUT = sys.argv[3] if len(sys.argv) > 3 else "outputs/image_segmentation"
-CROP = 24  # pixels a side of the random crops to train on
+CROP = 24  # side of the random training crops, in pixels
 
 
 def main() -> None:
@@ -41,7 +41,7 @@ def main() -> None:
         learning_rate=2e-3 if MODEL is None else 6e-5,
         num_train_epochs=10,
         logging_steps=50,
-        eval_strategy="epoch",  # evaluations choose the weight of the energy
+        eval_strategy="epoch",  # evaluation chooses the weight of the energy
         report_to="none",
     )
     trainer = SealTrainer(
@@ -50,7 +50,7 @@ def main() -> None:
         train_dataset=train,
         eval_dataset=validation,
         compute_metrics=mask_compute_metrics,
-        callbacks=[NewCrops(train)],  # other crops in every epoch
+        callbacks=[NewCrops(train)],  # new crops in every epoch
         processing_class=processor,
     )
     trainer.train()

@@ -29,7 +29,7 @@ def train(loss: str) -> dict[str, float]:
         max_grad_norm=10.0,  # the loss is a sum over labels
         num_train_epochs=30,
         logging_steps=100,
-        eval_strategy="epoch",  # evaluations choose the weight of the energy
+        eval_strategy="epoch",  # evaluation chooses the weight of the energy
         save_strategy="epoch",
         save_total_limit=1,
         load_best_model_at_end=True,

@@ -31,7 +31,7 @@ def main() -> None:
         per_device_train_batch_size=16,
         num_train_epochs=5,
         logging_steps=50,
-        eval_strategy="epoch",  # evaluations choose the weight of the energy
+        eval_strategy="epoch",  # evaluation chooses the weight of the energy
         save_strategy="epoch",
         save_total_limit=1,
         load_best_model_at_end=True,
@@ -47,8 +47,8 @@ def main() -> None:
         compute_metrics=multilabel_compute_metrics,
     )
     trainer.train()
-    trainer.fit_decisions()  # how probabilities become labels, chosen on the validation rows
-    trainer.save_model(f"{OUTPUT}/final")  # a plain Hugging Face model; the loss-net lies in _loss_net/
+    trainer.fit_decisions()  # choose on validation rows how probabilities become labels
+    trainer.save_model(f"{OUTPUT}/final")  # a plain Hugging Face model; the loss-net is in _loss_net/
 
     # At prediction time only the task-net runs.
     saved = SealForMultiLabel.from_pretrained(f"{OUTPUT}/final", with_loss_net=False)

@@ -2,7 +2,7 @@
 
 python examples/run_energy.py                                      # SPEN on the embedded digits, about a minute
 python examples/run_energy.py --energy_method dvn
-python examples/run_mlc.py --loss ce --output_dir task_net         # then from its features, starting at its output:
+python examples/run_mlc.py --loss ce --output_dir task_net         # then learn on its features, starting at its output:
 python examples/run_energy.py --energy_method nce --task_net_path task_net
 """
 

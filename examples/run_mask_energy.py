@@ -1,4 +1,4 @@
-"""An energy network of masks on its own: trained on crops, predicting by gradient-based inference on crops.
+"""Masks by an energy network on its own, trained on crops; it predicts by gradient-based inference on crops.
 
 python examples/run_mask_energy.py                                   # a deep value network on the embedded digits
 python examples/run_mask_energy.py --energy_method spen --task_net_path runs/segmentation

@@ -5,7 +5,7 @@ python examples/run_rewards.py ... --loss ce                      # the baseline
 python examples/run_rewards.py ... --loss regression_s --energy_weight 10 --num_samples 10 --regression_samples discrete
 python examples/run_rewards.py ... --model_name_or_path distilbert-base-uncased
 
-A function of your own, (words, tags) -> [0, 1], takes the place of the rules; the module lies on Python's path:
+Your own function, (words, tags) -> [0, 1], can replace the rules. Its module must be on Python's path:
 
 PYTHONPATH=folder python examples/run_rewards.py --dataset path/to/cora --reward my_rewards:few_titles
 """

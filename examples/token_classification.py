@@ -43,7 +43,7 @@ def main() -> None:
         max_grad_norm=10.0 if ENCODER is None else 1.0,
         num_train_epochs=10 if ENCODER is None else 5,
         logging_steps=50,
-        eval_strategy="epoch",  # evaluations choose the weight of the energy
+        eval_strategy="epoch",  # evaluation chooses the weight of the energy
         report_to="none",
     )
     trainer = SealTrainer(

@@ -206,7 +206,7 @@ def test_an_energy_network_has_its_plots_without_a_task_net(digits, tmp_path, mo
     gold = torch.tensor(data.validation["labels"][:70], dtype=torch.float)
     expected = closed_hessian(seal.loss_net.energy, gold).mean(0).detach()
     assert found["at"] == "gold" and np.allclose(found["hessian"], expected, atol=1e-6)
-    with pytest.raises(ValueError, match="no _loss_net/.* take that of an energy network too"):
+    with pytest.raises(ValueError, match="no _loss_net/.* an energy network's folder"):
         main(["tags", str(alone), *options])
     shared = SealForMultiLabel.for_data(data, hidden_size=8, loss_net_encoder="shared")
     shared.loss_net.save_pretrained(tmp_path / "shared")
@@ -269,7 +269,7 @@ def test_what_does_not_fit_is_said(digits, tagger, tmp_path):
     options = ["--output_dir", str(tmp_path), "--figure", "false"]
     with pytest.raises(ValueError, match="usage: .*hessian|gradients|tags FOLDER"):
         main(["hessians", digits])
-    with pytest.raises(ValueError, match="`hessian` and `gradients` look at label sets"):
+    with pytest.raises(ValueError, match="`hessian` and `gradients` .* label sets"):
         main(["hessian", tagger, *options])
     with pytest.raises(ValueError, match="no _loss_net/"):
         main(["hessian", str(tmp_path), *options])

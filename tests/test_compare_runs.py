@@ -124,7 +124,7 @@ def test_a_method_begins_at_its_own_values_over_the_recipe_and_under_flags(progr
 def test_a_flag_that_is_a_part_of_a_method_is_said(program, tmp_path, capsys):
     flags = ["--losses", "constant", "nce_cheap", "--num_samples", "7", "--output_dir", str(tmp_path)]
     program.main([*SMALL, *flags])
-    assert "--num_samples is not for nce_cheap (5): it is a part of the method\n" in capsys.readouterr().out
+    assert "--num_samples does not change nce_cheap (5)" in capsys.readouterr().out
 
 
 def test_a_recipe_says_no_method_for_all(program, tmp_path, capsys):
@@ -132,7 +132,7 @@ def test_a_recipe_says_no_method_for_all(program, tmp_path, capsys):
     file.write_text("hidden_size: 8\nenergy_loss: nce\nhypergradient: cg\ncost_weight: 2\nenergy_weight: 3\n")
     base = program.shared_settings(file, {"gold_mix": "0.5"}, {})
     assert base == {"hidden_size": 8, "energy_weight": 3}
-    assert "cost_weight, hypergradient left out" in capsys.readouterr().out
+    assert "cost_weight, hypergradient ignored" in capsys.readouterr().out
     assert {"hypergradient", "cost_weight", "gold_mix", "energy_weight_balance", "loss_net_encoder"} <= own_keys()
     assert not {"learning_rate", "energy_weight", "num_samples", "global_size", "dropout"} & own_keys()
 
@@ -142,9 +142,9 @@ def test_recipes_that_cannot_be_told_apart_or_are_not_read_are_refused(program, 
     for file in files:
         file.parent.mkdir()
         file.write_text("hidden_size: 8\n")
-    with pytest.raises(ValueError, match=r"one/a.yaml and .*two/a.yaml have one name"):
+    with pytest.raises(ValueError, match=r"one/a.yaml and .*two/a.yaml have the same name"):
         program.main(["--recipes", *map(str, files)])
-    with pytest.raises(ValueError, match="--recipes are run as they are, .*; leave --recipe out"):
+    with pytest.raises(ValueError, match="--recipes are run unchanged, .*: leave --recipe out"):
         program.main(["--recipes", str(files[0]), "--recipe", str(files[1])])
     for flag, name in (("metric_for_best_model", "metric"), ("seed", "seeds")):
         with pytest.raises(ValueError, match=f"--{flag} is called --{name} here"):
@@ -241,7 +241,7 @@ def test_what_is_held_is_of_a_search_of_this_data_without_a_loss_net(program, tm
     settings, said = tmp_path / "ce" / "settings.json", tmp_path / "comparison.json"
     options = [*SMALL, "--budget", "1", "--beside", str(tmp_path / "ce"), "--output_dir", str(tmp_path / "out")]
     settings.write_text('{"settings": {"learning_rate": 0.001, "energy_weight": 6.0}}')
-    with pytest.raises(ValueError, match="--beside: .*ce is of a method with energy_weight, .* without a loss-net"):
+    with pytest.raises(ValueError, match="--beside: .*ce belongs to a method with energy_weight, .* without a loss-net"):
         program.main(options)
     settings.write_text('{"settings": {"learning_rate": 0.001}}')
     for content, found in (
@@ -249,9 +249,9 @@ def test_what_is_held_is_of_a_search_of_this_data_without_a_loss_net(program, tm
         ('"contents": "0"', "the rows of x, not"),
     ):
         said.write_text(f'{{"data": "x", {content}}}')
-        with pytest.raises(ValueError, match=f"--beside: .*ce was searched by {found}"):
+        with pytest.raises(ValueError, match=f"--beside: .*ce was searched with {found}"):
             program.main(options)
     assert not (tmp_path / "out").exists()
     for flags in (["--beside", str(tmp_path / "ce")], ["--hold", "dropout"]):
-        with pytest.raises(ValueError, match=f"{flags[0]} says what a search leaves as it is, .* Give --budget"):
+        with pytest.raises(ValueError, match=f"{flags[0]} .* nothing is searched. Give --budget"):
             program.main(flags)

@@ -302,7 +302,7 @@ def test_an_unknown_name_says_what_was_tried(tmp_path, monkeypatch):
         load_multilabel("bibtext")
     with pytest.raises(DataError) as error:
         load_multilabel("bibtext", data_dir=str(tmp_path))
-    words = ["'bibtext' not found", f"{tmp_path} and its folders", "no Hub id", "Did you mean 'bibtex'?"]
+    words = ["'bibtext' not found", f"{tmp_path} and its folders", "not a Hub id", "Did you mean 'bibtex'?"]
     assert all(word in str(error.value) for word in words)
     monkeypatch.setenv("SEAL_HF_DATA", str(tmp_path))
     with pytest.raises(DataError, match="Did you mean 'bibtex'"):

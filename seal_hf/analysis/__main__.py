@@ -1,16 +1,16 @@
-"""What a trained energy has learned, of a folder that `train mlc`, `train energy` or `train tagging` saved.
+"""What has a trained energy learned? Reads a folder that `train mlc`, `train energy` or `train tagging` saved.
 
 seal-hf analyse hessian FOLDER --dataset bibtex --data_dir DATA --output_dir DIR
 seal-hf analyse gradients FOLDER --dataset bibtex --data_dir DATA --output_dir DIR --energy_weight 0.5
 seal-hf analyse tags FOLDER --dataset twitter_pos --data_dir DATA --output_dir DIR
 
-writes hessian.json, gradients.json or tags.json, and a figure of the same name (.png), to DIR. `hessian` compares the
-energy's second derivatives with how labels occur together, `tags` those of neighbouring tags with their bigrams;
-`gradients` draws SEAL's Figure 2: the gradient at one label by the value of another, of cross-entropy and of the
-energy's global term.
+The command writes hessian.json, gradients.json or tags.json, and a figure of the same name (.png), to DIR. `hessian`
+compares the energy's second derivatives with the co-occurrence of labels. `tags` compares those of neighbouring tags
+with their bigrams. `gradients` draws SEAL's Figure 2: the gradients of cross-entropy and of the energy's global term at
+one label, by the value of another label.
 
-An energy network (`train energy`; SEAL's Figures 4 and 5) has no task-net: `hessian` then looks at the gold label sets
-of validation rows, `gradients` draws what needs no outputs.
+An energy network (`train energy`; SEAL's Figures 4 and 5) lacks a task-net. `hessian` then uses the gold label sets of
+validation rows, and `gradients` draws only the plots that need no outputs.
 """
 
 from __future__ import annotations
@@ -52,28 +52,28 @@ from ..structures.crf import CRF
 from . import dependence as d
 from .draw import check_matplotlib, draw_matrices, draw_points
 
-MOST_SLOPE = 10  # of the drawn ∂BCE/∂y_k = -1 / y_k, which has no least value
+MOST_SLOPE = 10  # plots cut ∂BCE/∂y_k = -1 / y_k, which has no lower bound, at minus this
 
 
 @dataclass
 class AnalysisArguments:
     """What to look at."""
 
-    output_dir: str = field(default="analysis", metadata={"help": "Folder of the files that are written."})
-    figure: bool = field(default=True, metadata={"help": "Draw it too (matplotlib)."})
+    output_dir: str = field(default="analysis", metadata={"help": "Folder for the results."})
+    figure: bool = field(default=True, metadata={"help": "Also draw a figure (needs matplotlib)."})
     batch_size: int = field(default=64, metadata={"help": "Validation rows at a time."})
-    max_rows: int = field(default=500, metadata={"help": "Most validation rows; of tags with an LSTM fewer are quick."})
-    max_labels: int = field(default=200, metadata={"help": "hessian: of so many labels, the most frequent."})
-    num_pairs: int = field(default=4, metadata={"help": "gradients: labels to look at, each with two others."})
-    num_samples: int = field(default=1000, metadata={"help": "gradients: samples from Uniform(0, 1)^L."})
+    max_rows: int = field(default=500, metadata={"help": "Most validation rows; for tags with an LSTM take fewer."})
+    max_labels: int = field(default=200, metadata={"help": "hessian: number of labels, the most frequent ones."})
+    num_pairs: int = field(default=4, metadata={"help": "gradients: number of labels, each beside two others."})
+    num_samples: int = field(default=1000, metadata={"help": "gradients: number of samples from Uniform(0, 1)^L."})
     energy_weight: float = field(default=1.0, metadata={"help": "gradients: λ1 of the run."})
     max_length: int | None = field(default=None, metadata={"help": "Longest text, in tokens; as in the run."})
-    seed: int = field(default=0, metadata={"help": "Of the samples, and of splits that the data does not fix."})
+    seed: int = field(default=0, metadata={"help": "Seed of the samples, and of splits that the data does not fix."})
 
 
 def hessian(folder: str, data_args: DataArguments, args: AnalysisArguments) -> dict:
-    """The energy's Hessian at the task-net's outputs of validation rows, of an energy network at their gold, against
-    labels' co-occurrence in train."""
+    """Compare the energy's Hessian with the co-occurrence of labels in train. It is a mean over validation rows, at the
+    task-net's outputs, or for an energy network at the gold labels."""
     seal, data, rows = read_multilabel(folder, data_args, args)
     gold = np.asarray(data.train.with_format("numpy")["labels"][:])
     order = np.argsort(-gold.sum(0), kind="stable")[: args.max_labels]
@@ -101,9 +101,12 @@ def hessian(folder: str, data_args: DataArguments, args: AnalysisArguments) -> d
 
 
 def gradients(folder: str, data_args: DataArguments, args: AnalysisArguments) -> dict:
-    """Gradients of cross-entropy and energy for the labels k that vary most, each beside the label i that goes with it
-    most, and beside an unrelated one: at samples of Uniform(0, 1)^L (SEAL, Fig. 2: cross-entropy of y*_k = 1, and the
-    energy's global term), and, where there is a task-net, at its outputs."""
+    """Draw gradients of cross-entropy and energy for the labels k that vary most.
+
+    Each k stands beside the label i that it occurs with most, and beside an unrelated one. The gradients are taken at
+    samples of Uniform(0, 1)^L (SEAL, Fig. 2: cross-entropy of y*_k = 1, and the energy's global term), and at the
+    outputs of the task-net if there is one.
+    """
     seal, data, rows = read_multilabel(folder, data_args, args)
     gold = np.asarray(data.train.with_format("numpy")["labels"][:])
     associated, unrelated = d.label_pairs(gold, args.num_pairs)
@@ -159,8 +162,8 @@ def gradients(folder: str, data_args: DataArguments, args: AnalysisArguments) ->
 
 
 def tags(folder: str, data_args: TagDataArguments, args: AnalysisArguments) -> dict:
-    """The energy's mixed second derivatives of neighbouring tags at the task-net's outputs of validation rows, and the
-    transitions of a CRF, against bigrams of tags in train."""
+    """Compare the energy's mixed second derivatives of neighbouring tags, and the transitions of a CRF, with bigrams of
+    tags in train. The derivatives are taken at the task-net's outputs for validation rows."""
     seal, data, rows = read_tags(folder, data_args, args)
     total, count = torch.zeros(()), 0
     for inputs, labels in batches(rows, args):
@@ -196,7 +199,7 @@ COMMANDS: dict[str, tuple[Callable[..., dict], type]] = {
 def read_multilabel(
     folder: str, data_args: DataArguments, args: AnalysisArguments
 ) -> tuple[SealForMultiLabel | EnergyAlone, MultiLabelData, TensorRows]:
-    """Both nets, or an energy network; the data, and its validation rows."""
+    """Both nets or an energy network, the data, and its validation rows."""
     alone = holds_energy_network(folder)
     seal: SealForMultiLabel | EnergyAlone = EnergyAlone(folder) if alone else load_nets(SealForMultiLabel, folder)
     data = load_multilabel(**asdict(data_args), seed=args.seed)
@@ -205,7 +208,7 @@ def read_multilabel(
         if (np.asarray(split.with_format("numpy")["labels"][:]) < 0).any():
             raise DataError(
                 f"{data.name} has unknown labels (-1), but this command counts how labels occur together in rows. Give "
-                "the data without the rows that have some."
+                "the data without these rows."
             )
     if data.kind == "features":
         return seal, data, TensorRows(data.validation)
@@ -228,7 +231,7 @@ def read_tags(
 
 
 class EnergyAlone:
-    """An energy network without a task-net, with what is asked of [`SealForMultiLabel`] here."""
+    """An energy network without a task-net, with the methods of [`SealForMultiLabel`] that this command uses."""
 
     task_net = None
 
@@ -239,7 +242,7 @@ class EnergyAlone:
         if self.config.encoder_mode != "separate":
             raise ValueError(
                 f"The loss-net in {folder} reads the features of a task-net (loss_net_encoder="
-                f"{self.config.encoder_mode!r}), which is not there. Give the folder of the whole run."
+                f"{self.config.encoder_mode!r}), which is missing. Give the folder of the whole run."
             )
 
     def energy(self, y: Tensor, **inputs: Tensor) -> Tensor:
@@ -256,8 +259,8 @@ def load_nets(kind: type[SealModelT], folder: str) -> SealModelT:
     """Both nets of a saved folder, frozen, for evaluation."""
     if not Path(folder, LOSS_NET_FOLDER, CONFIG_NAME).is_file():
         raise ValueError(
-            f"{folder} has no {LOSS_NET_FOLDER}/, so no energy to look at. Give the output_dir, or a checkpoint, of a "
-            "run with a loss-net; `hessian` and `gradients` take that of an energy network too."
+            f"{folder} has no {LOSS_NET_FOLDER}/, so there is no energy to analyse. Give the output_dir or a "
+            "checkpoint of a run with a loss-net. `hessian` and `gradients` also take an energy network's folder."
         )
     check_space(LossNetConfig.from_pretrained(Path(folder, LOSS_NET_FOLDER)), kind, folder)
     return kind.from_pretrained(folder).eval().requires_grad_(False)
@@ -266,13 +269,13 @@ def load_nets(kind: type[SealModelT], folder: str) -> SealModelT:
 def check_space(config: LossNetConfig, kind: type[SealModel], folder: str) -> None:
     if config.space != kind.space_class.name:
         raise ValueError(
-            f"The loss-net in {folder} is for outputs of the kind {config.space}, this command for "
-            f"{kind.space_class.name}: `hessian` and `gradients` look at label sets, `tags` at tag sequences."
+            f"The loss-net in {folder} is for outputs of the kind {config.space}, but this command is for "
+            f"{kind.space_class.name}: `hessian` and `gradients` analyse label sets, `tags` tag sequences."
         )
 
 
 def check_names(seal: SealModel | EnergyAlone, data: MultiLabelData | TagSequenceData, folder: str) -> None:
-    known: dict = seal.config.id2label or {}  # keys are numbers once a configuration is made
+    known: dict = seal.config.id2label or {}  # a configuration object has numbers as keys
     names = [known[i] for i in range(len(known))]
     if names != list(data.label_names):
         raise DataError(
@@ -300,7 +303,7 @@ def energy_at(seal: SealForMultiLabel | EnergyAlone, inputs: dict[str, Tensor]) 
 
 
 def correlation(a: Tensor, b: Tensor) -> float | None:
-    """Pearson's, or None where one is constant."""
+    """Pearson's correlation; None if `a` or `b` is constant."""
     return float(np.corrcoef(a, b)[0, 1]) if float(a.std()) > 0 and float(b.std()) > 0 else None
 
 
@@ -310,7 +313,7 @@ def main(argv: list[str] | None = None) -> dict:
         print(f"{__doc__}\nFlags of each: seal-hf analyse {'|'.join(COMMANDS)} --help")
         sys.exit()
     if argv[1:] in (["--help"], ["-h"]) and argv[0] in COMMANDS:
-        parse_recipe((COMMANDS[argv[0]][1], AnalysisArguments), argv[1:])  # prints them, and ends
+        parse_recipe((COMMANDS[argv[0]][1], AnalysisArguments), argv[1:])  # prints the flags and ends the program
     if len(argv) < 2 or argv[0] not in COMMANDS or argv[1].startswith("-"):
         raise ValueError(f"usage: seal-hf analyse {'|'.join(COMMANDS)} FOLDER [--dataset NAME ...]")
     run, data_type = COMMANDS[argv[0]]
@@ -331,5 +334,5 @@ def main(argv: list[str] | None = None) -> dict:
 
 
 if __name__ == "__main__":
-    sys.argv[0] = "seal_hf.analysis"  # what messages and --help call it
+    sys.argv[0] = "seal_hf.analysis"  # its name in messages and --help
     run_program(main)

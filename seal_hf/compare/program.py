@@ -1,17 +1,17 @@
-"""What does a loss-net add, and at what price? Trains every method with the same budget, and writes a table and a plot.
+"""What does a loss-net gain, and what does it cost? Trains all methods with one budget; writes a table and a plot.
 
 seal-hf compare                                    # digits; constant, ce, asymmetric, zlpr, nce
 seal-hf compare --dataset bibtex --recipe recipes/mlc/bibtex_ce.yaml --losses all --budget 10
 seal-hf compare --dataset mine.csv --text_column text --model_name_or_path distilbert-base-uncased
-seal-hf compare --recipes recipes/mlc/bibtex_ce.yaml recipes/mlc/bibtex_nce.yaml   # as they are
+seal-hf compare --recipes recipes/mlc/bibtex_ce.yaml recipes/mlc/bibtex_nce.yaml   # unchanged
 
-Started again with the same --output_dir, it resumes. All other flags are those of `train mlc` and apply to every
-method; --budget searches begin with them. A flag that defines a method does not change it; a note tells so. --metric
-chooses trials and epochs on validation; default: example F1 at the threshold tuned there. All trials have one seed, and
-its best may be luck: --finalists 5 repeats the best five with two more seeds, and takes the best mean. To learn what a
-loss-net adds to a tuned model, give its settings and --hold them: --budget 10 --learning_rate 3e-4 --dropout 0.5
---hold learning_rate dropout (for texts only the rate); or, from an earlier comparison, --budget 10
---beside runs/plain/ce.
+A second start with the same --output_dir resumes. All other flags are those of `train mlc` and apply to every method;
+searches by --budget begin with them. A flag that is part of a method does not change that method, and a note says so.
+--metric chooses trials and epochs on validation; default: example F1 at the threshold tuned there. All trials have the
+same seed, so the best may be luck: --finalists 5 repeats the best five with two more seeds and takes the best mean. To
+see what a loss-net adds to a tuned model, give that model's settings and --hold them: --budget 10 --learning_rate 3e-4
+--dropout 0.5 --hold learning_rate dropout (for texts only the rate). Or take them from an earlier comparison:
+--budget 10 --beside runs/plain/ce.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from transformers.utils import logging as hf_logging
 from ..cli.programs import check_one_process, program_name
 from ..cli.recipes import packaged_recipe, read_recipe, recipe_keys
 from ..cli.train import energy, mlc
-from ..cli.train.mlc import ARGUMENTS  # noqa: F401 - in which known_flags.py finds the flags
+from ..cli.train.mlc import ARGUMENTS  # noqa: F401 - known_flags.py finds the flags in it
 from ..data import DataArguments, MultiLabelData, kind_of
 from ..data.contents import fingerprint
 from . import EVERY_RUN, METHODS, METRIC, METRICS, Comparison, Method, Runs
@@ -38,21 +38,23 @@ from .runs import METHOD, origin, read_identity, read_settings, write_json
 from .table import comparison, markdown, plot, tested
 
 PROGRAMS = {"mlc": mlc.PROGRAM, "energy": energy.PROGRAM}
-DATA_KEYS = recipe_keys(DataArguments) | {"data_seed"}  # the seed for data without splits
+DATA_KEYS = recipe_keys(DataArguments) | {"data_seed"}  # data_seed: the seed that splits data without splits
 NAMES_HERE = {"metric_for_best_model": "metric", "seed": "seeds", "tune": "budget"}
 USUAL = ("constant", "ce", "asymmetric", "zlpr", "nce")  # methods compared by default
-LOSS_KEYS = ("energy_loss", "loss", "task_loss", "energy_method")  # a method says them
+LOSS_KEYS = ("energy_loss", "loss", "task_loss", "energy_method")  # a method sets these
 
 
 def from_recipes(files: list[Path], metric: str) -> dict[str, Method]:
-    """A method per recipe, as it is, but that each chooses its epoch by `metric`."""
+    """A method per recipe, unchanged except that each chooses its epoch by `metric`."""
     methods: dict[str, Method] = {}
     for file in files:
         if file.stem in methods:
             both = " and ".join(str(other) for other in files if other.stem == file.stem)
-            raise ValueError(f"--recipes: {both} have one name, by which results are told apart. Rename a file.")
+            raise ValueError(f"--recipes: {both} have the same name, but results are told apart by it. Rename a file.")
         if file.stem == CONSTANT:
-            raise ValueError(f"--recipes: {file} has the name of the labels' frequencies in a table. Rename it.")
+            raise ValueError(
+                f"--recipes: {file} has the name that a table gives to the labels' frequencies. Rename it."
+            )
         settings = dict(read_recipe(file))
         own = settings.get("metric_for_best_model", metric)
         if own not in (metric, f"eval_{metric}"):
@@ -61,13 +63,13 @@ def from_recipes(files: list[Path], metric: str) -> dict[str, Method]:
             if str(settings.get(key, value)) != str(value):
                 print(f"{file}: {key} is {value} here, as in every run of a comparison, not {settings[key]}")
         if "seed" in settings:
-            print(f"{file}: seed is left out, as --seeds says it")
+            print(f"{file}: seed is ignored, because --seeds gives the seeds")
         methods[file.stem] = of_recipe(settings)
     return methods
 
 
 def pairs(flags: list[str]) -> dict[str, str]:
-    """name -> value of the other flags, `--name value` or `--name=value`."""
+    """The other flags, `--name value` or `--name=value`, as name -> value."""
     words = [word for flag in flags for word in (flag.split("=", 1) if flag.startswith("--") else [flag])]
     names, values = words[::2], words[1::2]
     if len(names) != len(values) or not all(name.startswith("--") for name in names):
@@ -76,36 +78,36 @@ def pairs(flags: list[str]) -> dict[str, str]:
 
 
 def settings_of(folder: Path, given: Mapping[str, str]) -> dict[str, str]:
-    """The settings that a search found for a method, from its folder in a comparison, as flags beside those `given`."""
+    """The settings that a search found for a method, as flags beside those `given`. `folder` is the method's in a
+    comparison."""
     found = (read_settings(folder) or {}).get("settings")
     if found is None:
         raise ValueError(
-            f"--beside: {folder} has no settings.json, which a comparison with --budget leaves in its folder of each "
-            "method, such as runs/plain/ce."
+            f"--beside: {folder} has no settings.json, which a comparison with --budget writes into the folder of "
+            "each method, such as runs/plain/ce."
         )
     if more := sorted(found.keys() - NET.keys()):
         raise ValueError(
-            f"--beside: {folder} is of a method with {more[0]}, which would mean another thing beside another loss. "
-            "Give the folder of one without a loss-net, such as runs/plain/ce."
+            f"--beside: {folder} belongs to a method with {more[0]}, which means something else for another loss. "
+            "Give the folder of a method without a loss-net, such as runs/plain/ce."
         )
     if both := sorted(found.keys() & given.keys()):
-        raise ValueError(f"--{both[0]} is given, and --beside {folder} has it too. Leave one of them out.")
+        raise ValueError(f"--{both[0]} is given, but --beside {folder} has it too. Leave one of them out.")
     return {key: str(value) for key, value in found.items()}
 
 
 def check_same(folder: Path, data: MultiLabelData, metric: str) -> None:
-    """Raises ValueError if the search in a method's folder used other data or another metric."""
+    """Raises ValueError if the search in a method's folder used different data or a different metric."""
     theirs = read_identity(folder.parent) or {}
     for key, ours in (("metric", metric), ("contents", fingerprint(data))):
         if theirs.get(key, ours) != ours:
             what = f"the rows of {theirs['data']}" if key == "contents" else theirs[key]
             here = f"those of {data.name} as they are here" if key == "contents" else ours
-            raise ValueError(f"--beside: {folder} was searched by {what}, not {here}. Search the plain model anew.")
+            raise ValueError(f"--beside: {folder} was searched with {what}, not {here}. Search the plain model again.")
 
 
 def shared_settings(recipe: Path | None, given: Mapping[str, str], recipes: Mapping[str, Method]) -> dict:
-    """Recipe keys that hold for all methods: the recipe's, or the packaged one's, without those that make a method
-    what it is."""
+    """Settings for all methods: those of the recipe, or of the packaged one, without the keys that define a method."""
     for key in LOSS_KEYS:
         if key in given:
             raise ValueError(f"--{key} is what is compared: name the methods with --losses, or give --recipes")
@@ -125,17 +127,17 @@ def shared_settings(recipe: Path | None, given: Mapping[str, str], recipes: Mapp
     shared = named or dict(read_recipe(packaged_recipe(kind_of(*which))))
     dropped = sorted(own_keys() & named.keys() - {*LOSS_KEYS})
     if dropped:
-        print(f"{recipe}: {', '.join(dropped)} left out: methods say that themselves (a flag says it for all)")
+        print(f"{recipe}: {', '.join(dropped)} ignored: each method sets these itself (a flag sets them for all)")
     return {key: value for key, value in shared.items() if key not in (*LOSS_KEYS, *dropped)}
 
 
 def write_table(runs: Runs, methods: Mapping[str, Method], title: str, metric: str) -> None:
-    """Write results.json, table.md and, with matplotlib, a plot, from all existing runs."""
+    """Write results.json, table.md and, with matplotlib, a plot of all existing runs."""
     found = runs.all()
     if not found:
         return
     recipes = {name: of_recipe(results[0][METHOD]) for name, results in found.items() if METHOD in results[0]}
-    methods = {**recipes, **methods}  # of an earlier command, too
+    methods = {**recipes, **methods}  # also those of an earlier command
     tables = [comparison(found, methods, decoder, metric=metric) for decoder in tested(metric)]
     write_json(runs.folder / "results.json", {table["decoder"]: table for table in tables})
     text = f"# {title}\n\n" + "\n".join(markdown(table, methods) for table in tables)
@@ -160,15 +162,19 @@ def own_parser() -> argparse.ArgumentParser:
     parser.add_argument("--recipes", nargs="+", type=Path, default=[], metavar="FILE.yaml", help="instead of --losses")
     parser.add_argument("--recipe", type=Path, metavar="FILE.yaml", help="the data set's settings, for all methods")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
-    parser.add_argument("--budget", type=int, default=0, help="trials of each method's search; 0: none")
+    parser.add_argument("--budget", type=int, default=0, help="trials of each method's search; 0: no search")
     parser.add_argument(
-        "--finalists", type=int, default=1, help="best trials that two more seeds choose among; 1: none"
+        "--finalists", type=int, default=1, help="best trials to repeat with two more seeds; 1: no repeats"
     )
     parser.add_argument(
-        "--hold", nargs="+", default=[], metavar="KEY", help="not searched: stay as the recipe or a flag has them"
+        "--hold",
+        nargs="+",
+        default=[],
+        metavar="KEY",
+        help="settings that are not searched: they keep the value of the recipe or flag",
     )
     parser.add_argument(
-        "--beside", type=Path, metavar="FOLDER", help="of a method that was searched: its settings are given and held"
+        "--beside", type=Path, metavar="FOLDER", help="folder of a searched method, whose settings are used and held"
     )
     parser.add_argument("--metric", default=METRIC, help=f"chooses trials and epochs: {', '.join(METRICS)}")
     parser.add_argument("--output_dir", help="default: runs/compare/ and the data set's name")
@@ -180,20 +186,20 @@ def parse(argv: list[str] | None) -> tuple[argparse.Namespace, list[str]]:
     options, flags = own_parser().parse_known_args(argv)
     check_one_process(program_name())
     if options.recipes and options.budget:
-        raise ValueError("--budget searches the settings of --losses; --recipes are run as they are. Leave one out.")
+        raise ValueError("--budget searches the settings of --losses, but --recipes are run unchanged. Leave one out.")
     if options.recipes and options.losses:
         raise ValueError("--recipes are run instead of --losses. Leave one of them out.")
     if options.recipes and options.recipe:
-        raise ValueError("--recipes are run as they are, each with its own data; leave --recipe out.")
+        raise ValueError("--recipes are run unchanged, each with its own data: leave --recipe out.")
     if (options.beside or options.hold) and (options.recipes or not options.budget):
         name = "--beside" if options.beside else "--hold"
-        raise ValueError(f"{name} says what a search leaves as it is, and nothing is searched. Give --budget.")
+        raise ValueError(f"{name} keeps settings out of a search, but nothing is searched. Give --budget.")
     return options, flags
 
 
 def main(argv: list[str] | None = None) -> Runs:
     options, flags = parse(argv)
-    for file in options.recipes:  # what is wrong in any of them ends it here
+    for file in options.recipes:  # a mistake in any of them ends the program here
         mlc.PROGRAM.parse(["--recipe", str(file), "--output_dir", "runs", "--report_to", "none"])
     recipes = from_recipes(options.recipes, options.metric)
     given = pairs(flags)
@@ -217,7 +223,7 @@ def main(argv: list[str] | None = None) -> Runs:
     for key in sorted(given):
         theirs = [] if recipes else [name for name in names if name in methods and key in methods[name].settings]
         if own := [f"{name} ({methods[name].settings[key]})" for name in theirs]:
-            print(f"--{key} is not for {', '.join(own)}: it is a part of the method")
+            print(f"--{key} does not change {', '.join(own)}: it is part of the method")
     search = {"budget": options.budget, "metric": options.metric, "finalists": options.finalists}
     search["held"] = options.hold
     compared = Comparison(runs, data, shared, PROGRAMS, methods, flags=given, **search)
@@ -234,5 +240,5 @@ def command(argv: list[str] | None = None) -> Runs:
     datasets.disable_progress_bars()
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # not every terminal can show λ and ±
-    logging.getLogger("seal_hf").setLevel(logging.ERROR)  # that a fresh loss-net was built is no news here
+    logging.getLogger("seal_hf").setLevel(logging.ERROR)  # a fresh loss-net is no news here
     return main(argv)

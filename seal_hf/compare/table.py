@@ -1,4 +1,4 @@
-"""The results of a comparison: mean ± deviation over seeds, paired tests against the best baseline, a table, a plot."""
+"""The results of a comparison: mean ± deviation over seeds, paired tests against the best baseline, table and plot."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ DECODERS = {
     "f1_example_per_label": "per label",
     "f1_example_expected": "expected F1",
     "f1_example_calibrated": "calibrated",
-    "f1_example_closed": "closed sets",  # of labels with a hierarchy
+    "f1_example_closed": "closed sets",  # only for labels with a hierarchy
     "f1_example_closed_calibrated": "closed sets, calibrated",
 }
 SECONDS = "train_seconds_per_epoch"
-FEW_ROWS = 50  # of a test split, for a bootstrap over them
+FEW_ROWS = 50  # test rows; below this a bootstrap over rows is too sure
 
 
 Results = Sequence[Mapping[str, Any]]  # the runs of one method
 
 
 def tested(metric: str = METRIC) -> list[str]:
-    """The decoders under which differences are tested: the metric, if it is one, and `COMPARED`."""
+    """The decoders whose differences are tested: the metric, if it is a decoder's, and `COMPARED`."""
     return [key for key in dict.fromkeys((metric, *COMPARED)) if key in DECODERS]
 
 
@@ -41,27 +41,30 @@ def comparison(
     reference: str = "ce",
     metric: str = METRIC,
 ) -> dict[str, Any]:
-    """The figures of a table from the runs of each method (`Runs.all`).
+    """The figures of a table, from the runs of each method (`Runs.all`).
 
-    The best baseline is the one with the highest test mean under `decoder`, so the hardest to beat; one of a single
-    seed only where none has several. Against it: the mean difference with its 95 % interval and p-value by a bootstrap
-    over the test rows (which rows are in the split), and the p-value of a paired t-test over the seeds that both have
-    (which seed a net was trained with).
+    The best baseline has the highest test mean under `decoder`, so it is the hardest to beat. A baseline with one seed
+    counts only if no baseline has several. Each method is tested against it twice. A bootstrap over test rows gives the
+    mean difference, its 95 % interval and p-value. A paired t-test over common seeds gives another p-value.
 
     Args:
         decoder: one of `tested(metric)`.
-        reference: the method whose seconds are 1; where it has none, the best baseline, or any that has.
-        metric: what trials and epochs were chosen by, on validation.
+        reference: the method whose seconds count as 1. If it lacks them, the best baseline or another with seconds.
+        metric: the figure that chose trials and epochs on validation.
 
     Returns:
-        `decoder`, `metric`, `best_baseline`, `aside`, the baselines of one seed where others have several, `reference`,
-        `test_rows`, their number, `lost`, the seeds of runs that diverged, by method, and `methods`: for each with a
-        finished run its `seeds`, mean and deviation under every decoder, `validation`, the mean there under `decoder`,
-        and `seconds`, the median over seeds of those of training per epoch, over that of `reference`; and, but for the
-        best baseline and what has no seed in common with it, `difference`, `interval`, `p_rows` (below `least_p_rows`
-        where 0) and `p_seeds`. And `choice`: what validation chooses, the `method` of all and the `baseline`, either
-        None where there is none, and where they have seeds in common the former's `gain` there, with its `p_seeds`.
-        NaN where there is nothing to say.
+        A dictionary with
+        - `decoder`, `metric`, `best_baseline`, `reference`,
+        - `aside`: the baselines with one seed, if others have several,
+        - `test_rows`: their number,
+        - `lost`: method -> seeds of runs that diverged,
+        - `methods`: for each method with a finished run its `seeds`; mean and deviation under every decoder;
+          `validation`, the validation mean under `decoder`; `seconds`, the median over seeds of the training seconds
+          per epoch, relative to `reference`. If it has seeds in common with the best baseline and is not that baseline,
+          also `difference`, `interval`, `p_rows` (0 means below `least_p_rows`) and `p_seeds`.
+        - `choice`: the choice on validation, `method` among all and `baseline`, each None without candidates. If both
+          have common seeds, also the method's `gain` on validation and its `p_seeds`.
+        Values that cannot be computed are NaN.
     """
     lost = {name: [run["seed"] for run in results if LOST in run] for name, results in runs.items()}
     runs = {name: [run for run in results if LOST not in run] for name, results in runs.items()}
@@ -91,8 +94,8 @@ def comparison(
 def best_on_validation(
     compared: Mapping[str, Any], methods: Mapping[str, Method] = METHODS, group: str | None = None
 ) -> str | None:
-    """The method, of all or of a group, with the highest validation mean under the table's decoder; of equal ones the
-    cheapest. If some methods have several seeds, those with one seed do not count. None without methods."""
+    """The method, of all or of a group, with the highest validation mean under the table's decoder, and the cheapest of
+    equal ones. If some methods have several seeds, those with one seed do not count. None without methods."""
     rows = compared["methods"]
     if group is not None:
         rows = {name: row for name, row in rows.items() if name in methods and methods[name].group == group}
@@ -102,13 +105,13 @@ def best_on_validation(
 
 
 def several(runs: Mapping[str, Sequence]) -> Mapping[str, Sequence]:
-    """The methods with several seeds, if any trained method has several: a single run may be luck."""
+    """The methods with several seeds if a trained method has several, otherwise all. A single run may be luck."""
     least = min(2, max((len(results) for name, results in runs.items() if name != CONSTANT), default=1))
     return {name: results for name, results in runs.items() if len(results) >= least}
 
 
 def _against(results: Results, baseline: Results, decoder: str) -> dict[str, Any]:
-    """Differences to the best baseline, over their common seeds; empty without common seeds."""
+    """Differences to the best baseline over common seeds; empty without common seeds."""
     pairs = _of_both(results, baseline)
     if not pairs[0]:
         return {}
@@ -124,7 +127,7 @@ def _against(results: Results, baseline: Results, decoder: str) -> dict[str, Any
 
 
 def _choice(compared: Mapping[str, Any], runs: Mapping[str, Results], methods: Mapping[str, Method]) -> dict[str, Any]:
-    """The choice by validation, which tells before any look at test rows if a loss-net is worth its time."""
+    """The choice on validation. It tells, without a look at test rows, if a loss-net is worth its time."""
     best, baseline = best_on_validation(compared, methods), best_on_validation(compared, methods, BASELINE)
     choice: dict[str, Any] = {"method": best, "baseline": baseline}
     if best is None or baseline is None or best == baseline:
@@ -137,7 +140,7 @@ def _choice(compared: Mapping[str, Any], runs: Mapping[str, Results], methods: M
 
 
 def _of_both(results: Results, others: Results) -> list[list[Mapping[str, Any]]]:
-    """The runs of both with their common seeds, in the order of seeds."""
+    """The runs of both methods with their common seeds, sorted by seed."""
     both = {run["seed"] for run in results} & {run["seed"] for run in others}
     return [sorted((run for run in r if run["seed"] in both), key=lambda run: run["seed"]) for r in (results, others)]
 
@@ -152,7 +155,7 @@ def _ratio(results: Results, reference: Results) -> float:
 
 
 def markdown(compared: Mapping[str, Any], methods: Mapping[str, Method] = METHODS) -> str:
-    """The comparison as a Markdown table, best mean first, and below it what validation chooses and how to read it."""
+    """The comparison as a Markdown table, best mean first; below it the choice on validation and a legend."""
     best, decoder = compared["best_baseline"], compared["decoder"]
     shown = {key: name for key, name in DECODERS.items() if all(key in row for row in compared["methods"].values())}
     head = ["method", "seeds", "validation", *(f"F1 {name}" for name in shown.values())]
@@ -174,7 +177,7 @@ def markdown(compared: Mapping[str, Any], methods: Mapping[str, Method] = METHOD
 
 
 def difference(row: Mapping[str, Any]) -> str:
-    """A row's difference to the best baseline, with its interval, in percent; `-` without one."""
+    """The difference of a row to the best baseline with its interval, in percent; `-` without a difference."""
     if "difference" not in row:
         return "-"
     low, high = row["interval"]
@@ -182,7 +185,7 @@ def difference(row: Mapping[str, Any]) -> str:
 
 
 def _chosen(compared: Mapping[str, Any]) -> list[str]:
-    """What validation chooses, in words."""
+    """The choice on validation, in words."""
     best, baseline = (compared["choice"][key] for key in ("method", "baseline"))
     if None in (best, baseline) or len(compared["methods"]) < 2:
         return []
@@ -198,14 +201,14 @@ def _legend(compared: Mapping[str, Any]) -> str:
     best, reference = compared["best_baseline"], compared["reference"]
     text = (
         f"Trials and epochs were chosen by `{compared['metric']}` on validation; the column *validation* is the "
-        f"mean there under *{DECODERS[compared['decoder']]}*, which seeds that a search had (the first, with finalists "
-        "the first three) flatter. Test example F1 in percent, mean ± "
+        f"mean there under *{DECODERS[compared['decoder']]}*, which is too high for seeds that a search used (the "
+        "first, with finalists the first three). Test example F1 in percent, mean ± "
         "deviation over seeds, under five decoders: 0.5, one threshold and one per label tuned on validation, the "
         "highest expected F1, and the same with calibrated probabilities."
     )
     if all("f1_example_closed" in row for row in compared["methods"].values()):
         text += " Closed sets are those of highest expected F1 that hold all ancestors of their labels."
-    aside = f" ({', '.join(compared['aside'])}, of one seed, stand aside)" if compared["aside"] else ""
+    aside = f" ({', '.join(compared['aside'])}, with one seed, left aside)" if compared["aside"] else ""
     if best is not None:
         text += (
             f" Differences are under *{DECODERS[compared['decoder']]}*, to the baseline that is best there, "
@@ -214,8 +217,8 @@ def _legend(compared: Mapping[str, Any]) -> str:
         )
         if compared["test_rows"] < FEW_ROWS:
             text += (
-                f" The test split has {compared['test_rows']} rows, so few that intervals and p over rows look surer "
-                "than they are."
+                f" The test split has only {compared['test_rows']} rows, so intervals and p over rows look surer than "
+                "they are."
             )
     if reference is not None:
         text += f" Seconds of training per epoch, the median over seeds, are relative to {reference}."
@@ -234,7 +237,7 @@ def p_value(value: float, least: float = 0.0) -> str:
 
 
 def plot(compared: Mapping[str, Any], file: str | Path, title: str = "") -> bool:
-    """Means with deviations, best at the top, and the best baseline as a line; False where matplotlib is missing."""
+    """Plot means with deviations, best at the top, and the best baseline as a line. False without matplotlib."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

@@ -1,5 +1,5 @@
-"""Data sets: files, folders and Hub ids into splits: of `datasets.Dataset`, or, of images with masks, arrays. Knows no
-model.
+"""Data sets: from files, folders, tables and Hub ids to splits. A split is a `datasets.Dataset`, or arrays for images
+with masks. This room knows no model.
 
 Dispatch of [`load_multilabel`]: nothing or `digits` -> the embedded data; a folder or file with .arff -> `mulan.py`;
 csv, tsv, jsonl -> `text.py`; a plain name -> that folder under `data_dir`; tables in memory, parquet, folders of
@@ -60,40 +60,40 @@ def load_multilabel(
     seed: int = 0,
     sample_weight: str | None = None,
 ) -> MultiLabelData:
-    """A multi-label data set, of features or of texts.
+    """Load a multi-label data set of features or of texts.
 
-    A table without splits is split 80/10/10, stratified by label. What was chosen, and what looks wrong in the data,
-    stands in `notes`.
+    A table without splits is split 80/10/10, stratified by label. The loader's choices, and what looks wrong in the
+    data, are in `notes`.
 
     Args:
-        dataset: `digits` (default); a path: ARFF, csv, tsv, jsonl or parquet, files or folders of a file per split, or
-            a folder of `save_to_disk`; a name under `data_dir`; `owner/name` on the Hub; or a table in memory: a
-            `datasets.Dataset` or `DatasetDict`, a pandas frame, or a mapping of split names to these. ARFF holds
-            features, and so does a table with a column `features` of lists of numbers, all of one length, and no
-            column of texts: `text_column`, `text` or `sentence`. All other data are texts.
+        dataset: `digits` (default); a path: an ARFF, csv, tsv, jsonl or parquet file, a folder with one such file per
+            split, or a folder of `save_to_disk`; a name under `data_dir`; `owner/name` on the Hub; or a table in
+            memory: a `datasets.Dataset` or `DatasetDict`, a pandas frame, or a mapping of split names to these. ARFF
+            holds features. So does a table with a column `features`, whose rows are lists of numbers of the same
+            length, if it lacks a column of texts: `text_column`, `text` or `sentence`. All other data are texts.
         data_dir: folder of named data sets, searched two levels deep; default: the environment variable SEAL_HF_DATA.
-        normalize: of features: `auto` (default: standard, but columns of 0 and 1 stay), `standard`, `minmax`, `none`;
-            fitted on train.
-        text_column: of texts; default: `text`, `sentence`, or the only column of strings beside the labels.
-        label_column: of label sets: a list, a JSON list, or values separated by comma, semicolon or bar; a lone value
-            is a set of one. Default: `labels`, `label`, or the only column of classes.
-        label_columns: columns of 0 and 1, one per label: names, or a text `a,b,c`; after `all_but`, the columns that
-            are no labels: `all_but text,id`. Default: where no column of label sets is found, all beside the texts, if
-            they are two or more and hold 0 and 1 alone.
-        label_format: of `label_column`: `ids` (numbers into `labels.txt`, or 0-based), `names`, `multi_hot`; `auto`:
-            see [`label_matrix`]; classes of a `datasets` feature are ids.
+        normalize: normalisation of features, fitted on train: `auto` (default: standard, but columns of 0 and 1 stay),
+            `standard`, `minmax`, `none`.
+        text_column: column of the texts; default: `text`, `sentence`, or the only column of strings beside the labels.
+        label_column: column of label sets: a list, a JSON list, or values separated by comma, semicolon or bar; a
+            single value is a set of one. Default: `labels`, `label`, or the only column of classes.
+        label_columns: columns of 0 and 1, one per label: names, or a text `a,b,c`; or `all_but text,id`, which names
+            the columns that are not labels. Default, without a column of label sets: all columns beside the texts, if
+            they are at least two and hold only 0 and 1.
+        label_format: format of `label_column`: `ids` (numbers into `labels.txt`, or 0-based), `names`, `multi_hot`;
+            `auto`: see [`label_matrix`]; classes of a `datasets` feature are ids.
         keep_id: keep an identifier attribute of an ARFF file.
         keep_root: keep the root of the class hierarchy of Clus ARFF files as a label, which every row has.
-        hierarchy: of the labels: a .csv or .tsv file, child and parent per line, or a list of such pairs; a forest, or
-            a graph without cycles. Label sets are closed: a row with a label gets all ancestors of it. Clus ARFF files
-            bring their own.
-        max_train_rows: keep the first rows of the train split.
-        seed: of splits that the data does not fix.
-        sample_weight: a column or ARFF attribute of numbers of at least 0: weights of the training rows in the task
-            loss, which become a column `sample_weight` of `train`, divided by their mean.
+        hierarchy: hierarchy of the labels, a forest or a graph without cycles: a .csv or .tsv file, with child and
+            parent in each line, or a list of such pairs. A row with a label gets all its ancestors, so label sets are
+            closed. Clus ARFF files have their own hierarchy.
+        max_train_rows: number of first training rows to keep; None keeps all.
+        seed: seed of splits that the data does not fix.
+        sample_weight: column or ARFF attribute with numbers of at least 0: weights of the training rows in the task
+            loss. Divided by their mean, they become the column `sample_weight` of `train`.
 
     Raises:
-        DataError: what is wrong, where, and what to do.
+        DataError: the message says what is wrong, where, and what to do.
     """
     if max_train_rows is not None and max_train_rows < 1:
         raise DataError(f"`max_train_rows` is {max_train_rows}; it must be at least 1.")
@@ -106,14 +106,14 @@ def load_multilabel(
     path = _find(dataset, data_dir) if isinstance(dataset, str) and dataset != "digits" else None
     arff = name == "digits" or (path is not None and _is_arff(path))
     if keep_root and (path is None or not arff):
-        raise DataError(f"`keep_root` is set, but {name} is no Clus ARFF with a class hierarchy. Leave it out.")
+        raise DataError(f"`keep_root` is set, but {name} is not Clus ARFF with a class hierarchy. Leave it out.")
     tables = None if arff else _tables(dataset, path)
     schema = None if tables is None else next(iter(tables.splits.values())).features.arrow_schema
     features = arff or (schema is not None and reads_features(schema, text_column))
     _check_kind(name, arff, features, normalize, keep_id, columns)
     scaling = normalize or "auto"
     if name == "digits" and sample_weight is not None:
-        raise DataError("`sample_weight` names a column, and the embedded digits have none. Leave it out.")
+        raise DataError("`sample_weight` names a column, but the embedded digits have none. Leave it out.")
     if tables is not None:
         data = load_tables(tables, columns, scaling if features else None, **common)
     elif name == "digits":
@@ -140,7 +140,7 @@ def _tables(dataset: Any, path: Path | None) -> Tables | None:
 def _check_kind(name: str, arff: bool, features: bool, normalize: str | None, keep_id: bool, columns: Columns) -> None:
     """Raises DataError for options of features beside texts, of texts beside features, or of ARFF beside tables."""
     if features and keep_id and not arff:
-        raise DataError(f"`keep_id` is an option of ARFF files, and {name} is not one. Leave it out.")
+        raise DataError(f"`keep_id` is an option of ARFF files, but {name} is not one. Leave it out.")
     of_tables, defaults = columns._replace(sample_weight=None)._asdict(), Columns()._asdict()
     wrong = [option for option, value in of_tables.items() if arff and value != defaults[option]]
     wrong += [] if features else ["normalize"] * (normalize not in (None, "none")) + ["keep_id"] * keep_id
@@ -150,7 +150,7 @@ def _check_kind(name: str, arff: bool, features: bool, normalize: str | None, ke
 
 
 def kind_of(dataset: str | None, data_dir: str | None = None, text_column: str | None = None) -> str:
-    """`features` or `text`, from the names of files and columns alone; no row is read. A Hub id is taken for texts."""
+    """`features` or `text`, judged by the names of files and columns; no row is read. A Hub id counts as texts."""
     if dataset is None or dataset == "digits":
         return "features"
     path = _find(dataset, data_dir)

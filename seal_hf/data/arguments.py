@@ -14,10 +14,10 @@ class DataArguments:
     )
     data_dir: str | None = field(default=None, metadata={"help": "Folder of named data sets; default: $SEAL_HF_DATA."})
     normalize: str | None = field(
-        default=None, metadata={"help": "Of features, fitted on train: auto (default), standard, minmax, none."}
+        default=None, metadata={"help": "Scale features, fitted on train: auto (default), standard, minmax, none."}
     )
     text_column: str | None = field(
-        default=None, metadata={"help": "Column of the text; default: found. Two, of pairs: premise,hypothesis."}
+        default=None, metadata={"help": "Column of the text; default: found. For pairs, two: premise,hypothesis."}
     )
     label_column: str | None = field(default=None, metadata={"help": "Column of the label sets; default: found."})
     label_columns: list[str] | None = field(
@@ -28,7 +28,7 @@ class DataArguments:
     keep_root: bool = field(default=False, metadata={"help": "Keep the root of a class hierarchy as a label."})
     sample_weight: str | None = field(default=None, metadata={"help": "Column of the weights of training rows."})
     hierarchy: str | None = field(
-        default=None, metadata={"help": "Of the labels: a csv or tsv, child and parent per line; sets are closed."}
+        default=None, metadata={"help": "Labels' hierarchy: a csv or tsv, child and parent per line; closes sets."}
     )
     max_train_rows: int | None = field(default=None, metadata={"help": "Train on the first rows only."})
 
@@ -44,10 +44,13 @@ class TagDataArguments:
     scheme: str = field(default="auto", metadata={"help": "Tags in this scheme: auto (as found), bio, bioes or plain."})
     word_column: str = field(default="0", metadata={"help": "Column of the words: its number, or its name on the Hub."})
     tag_column: str = field(default="-1", metadata={"help": "Column of the tags: number (-1: last), or Hub name."})
-    max_train_rows: int | None = field(default=None, metadata={"help": "Train on so many rows only."})
-    train_subset: str = field(default="first", metadata={"help": "Which rows these are: first, or random (seeded)."})
+    max_train_rows: int | None = field(default=None, metadata={"help": "Train on this many rows only."})
+    train_subset: str = field(
+        default="first", metadata={"help": "Which rows max_train_rows keeps: first, or random (seeded)."}
+    )
     num_labelled: int | None = field(
-        default=None, metadata={"help": "Keep the tags of so many train rows, drawn by the seed; the rest: unlabelled."}
+        default=None,
+        metadata={"help": "Keep the tags of this many train rows, drawn by the seed; the rest: unlabelled."},
     )
 
 

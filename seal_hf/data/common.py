@@ -1,4 +1,4 @@
-"""What loaders share: where a data set is, seeded splits, checks; and the multi-label result with its normalisation."""
+"""Code that loaders share: finding data, seeded splits, checks, and the multi-label result with its normalisation."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ NORMALIZE = ("none", "minmax", "standard", "auto")
 
 
 class DataError(ValueError):
-    """A mistake in the data or in how it was asked for; the message names the file, the row or the column."""
+    """A mistake in the data or in the request for it; the message names the file, the row or the column."""
 
 
 class Scaling(NamedTuple):
-    """Normalisation of features, x -> (x - shift) * scale; both (F,). The model takes it over and saves it."""
+    """Normalisation of features: x -> (x - shift) * scale, with shift and scale (F,). The model saves it."""
 
     shift: np.ndarray
     scale: np.ndarray
@@ -34,13 +34,13 @@ class Scaling(NamedTuple):
 
 @dataclass(frozen=True)
 class Origins:
-    """Where the N rows of a split were read.
+    """The places from which the N rows of a split were read.
 
     Attributes:
         source: a file, a folder of images, or a Hub id or an embedded data set with the name of its split.
-        lines: (N,) of a file of lines: the line in which each row begins, counted from 1 as an editor shows it.
-        rows: (N,) of other data: the number of each row in `source`, counted from 0.
-        files: (N,) of image files: their names in `source`.
+        lines: (N,) for files of lines: the line on which each row begins, counted from 1 as editors do.
+        rows: (N,) for other data: the number of each row in `source`, counted from 0.
+        files: (N,) for images: the names of their files in `source`.
         ids: (N,) values of the column `id`, or of the identifier attribute of ARFF files; None if there is none.
     """
 
@@ -54,19 +54,19 @@ class Origins:
         return next(len(column) for column in (self.lines, self.rows, self.files) if column is not None)
 
     def of(self, i: int) -> dict[str, Any]:
-        """`source`, and what is known of `line`, `row`, `file` and `id`, of row i of the split; JSON can hold it."""
+        """The place of row i of the split, for JSON: `source`, and the known ones of `line`, `row`, `file` and `id`."""
         columns = {"line": self.lines, "row": self.rows, "file": self.files, "id": self.ids}
         values = {name: column.item(i) for name, column in columns.items() if column is not None}
         return {"source": self.source, **values}
 
     def take(self, rows: np.ndarray | Sequence[int] | slice) -> Origins:
-        """Of some rows, in their order."""
+        """The origins of these rows, in their order."""
         columns = (self.lines, self.rows, self.files, self.ids)
         return Origins(self.source, *(None if column is None else column[rows] for column in columns))
 
 
 def id_column(values: Sequence[Any] | None) -> np.ndarray | None:
-    """Ids as an array of objects that JSON can hold; None if there are none."""
+    """(N,) ids as objects that JSON can hold; None without values."""
     if values is None:
         return None
     ids = np.empty(len(values), dtype=object)
@@ -81,14 +81,14 @@ class MultiLabelData:
     Attributes:
         name: short name, for logs and the model card.
         kind: `features` (column `features`, float32 of a fixed length) or `text` (column `text`).
-        train, validation, test: data sets; column `labels` is a multi-hot float32 vector over `label_names`, -1 where a
-            label is unknown; `train` may have a column `sample_weight`. `test` may be None.
-        label_names: L names.
+        train, validation, test: data sets; column `labels` is a multi-hot float32 vector over `label_names`, -1 for an
+            unknown label. `train` may have a column `sample_weight`. `test` may be None.
+        label_names: names of the L labels.
         feature_names: names of the features; empty for text.
         notes: what the loader did to the data, with counts.
-        scaling: normalisation of the features, fitted on train; the features themselves are as in the files.
-        origins: by split, where its rows were read.
-        hierarchy: of the L labels, under which every label set is closed; None: the labels have none.
+        scaling: normalisation of the features, fitted on train; the data sets hold the features without it.
+        origins: the places of the rows, by split.
+        hierarchy: hierarchy of the L labels, under which every label set is closed; None if there is none.
     """
 
     name: str
@@ -110,8 +110,8 @@ class MultiLabelData:
 
     @property
     def label_rates(self) -> np.ndarray:
-        """(L,) share of the training rows with each label, of those where it is known, smoothed by half a row: never 0
-        or 1."""
+        """(L,) share of rows with each label among the training rows in which it is known. Half a row of smoothing
+        keeps it above 0 and below 1."""
         labels = np.asarray(self.train.with_format("numpy")["labels"][:])
         return ((labels > 0).sum(0, dtype=np.float64) + 0.5) / ((labels >= 0).sum(0) + 1)
 
@@ -120,11 +120,11 @@ def find_data(dataset: str, data_dir: str | None, suffixes: Sequence[str], embed
     """The path of a data set given as a file, a folder, or a name under `data_dir`; None for a Hub id.
 
     Args:
-        suffixes: of files that can be read; empty: of any.
-        embedded: the embedded data set, for the message; None: there is none.
+        suffixes: endings of files that can be read; empty for any.
+        embedded: name of the embedded data set, for the message; None if there is none.
 
     Raises:
-        DataError: there is no such file, folder or name, or files of its type are not read.
+        DataError: the file, folder or name does not exist, or files of its type cannot be read.
     """
     path = Path(dataset)
     if path.is_dir() or (path.is_file() and (not suffixes or path.suffix in suffixes)):
@@ -143,7 +143,7 @@ def find_data(dataset: str, data_dir: str | None, suffixes: Sequence[str], embed
         hint = did_you_mean(dataset, [*names, embedded] if embedded else names)
         other = f", or leave --dataset out for the embedded {embedded}" if embedded else ""
         raise DataError(
-            f"Data set {dataset!r} not found: no such folder or file; as a name: {looked}; and it is no Hub id "
+            f"Data set {dataset!r} not found: no such folder or file; as a name: {looked}; and not a Hub id "
             f"(owner/name).{hint} Give a path{other}."
         )
     return None
@@ -160,8 +160,7 @@ def make_dataset(
     labels: np.ndarray,
     weights: np.ndarray | None = None,
 ) -> Dataset:
-    """A split from arrays: features (N, F), N texts or N pairs of texts, labels (N, L), and perhaps weights (N,) of
-    rows."""
+    """A split from arrays: features (N, F), N texts or N pairs of texts; labels (N, L); weights (N,) of rows."""
     if isinstance(inputs, np.ndarray):
         columns = {"features": fixed_size_column(inputs)}
     elif inputs and isinstance(inputs[0], tuple):
@@ -182,13 +181,13 @@ def random_split(num_rows: int, fractions: Sequence[float], seed: int) -> list[n
 
 
 def groups_of(values: Iterable[Hashable]) -> np.ndarray:
-    """The number of the group of each value, counting from 0: equal values are a group."""
+    """Group number of each value, counting from 0. Equal values form a group."""
     known: dict[Hashable, int] = {}
     return np.array([known.setdefault(value, len(known)) for value in values], dtype=np.int64)
 
 
 def check_finite(features: np.ndarray, names: Sequence[str], source: str) -> None:
-    """Raises DataError naming the first row and column that is NaN or infinite."""
+    """Raises DataError that names the first row and column with a NaN or infinite value."""
     bad = np.argwhere(~np.isfinite(features))
     if len(bad):
         row, column = bad[0]
@@ -199,7 +198,7 @@ def check_finite(features: np.ndarray, names: Sequence[str], source: str) -> Non
 
 
 def check_splits(sizes: dict[str, int], source: str) -> None:
-    """Raises DataError where the train or validation split is empty."""
+    """Raises DataError if the train or validation split is empty."""
     for split in ("train", "validation"):
         if sizes.get(split, 0) == 0:
             raise DataError(
@@ -214,8 +213,8 @@ def fit_scaling(train: np.ndarray, kind: str) -> Scaling | None:
 
     Args:
         train: (N, F).
-        kind: one of `NORMALIZE`: `none`; `minmax` = to [0, 1]; `standard` = zero mean, unit variance; `auto` = the
-            same, except for columns of 0 and 1, which stay: a rare one would become huge. Constant columns become 0.
+        kind: one of `NORMALIZE`: `none`; `minmax`: to [0, 1]; `standard`: zero mean, unit variance; `auto`: `standard`,
+            but columns of 0 and 1 stay, as a rare 1 would become huge. Constant columns become 0.
     """
     if kind == "none":
         return None
@@ -243,8 +242,8 @@ def feature_data(
     max_train_rows: int | None = None,
     weights: np.ndarray | None = None,
 ) -> MultiLabelData:
-    """Checked feature data, with its normalisation, from (features, labels) arrays and their origins by split, and
-    perhaps weights of the training rows."""
+    """Checked feature data with its normalisation. `splits` holds features (N, F) and labels (N, L); the other
+    arguments are those of [`label_data`] and [`fit_scaling`]."""
     if not feature_names:
         raise DataError(f"{source}: no attribute is a feature.")
     for split, (x, _) in splits.items():
@@ -267,19 +266,19 @@ def label_data(
     max_train_rows: int | None = None,
     weights: np.ndarray | None = None,
 ) -> MultiLabelData:
-    """The data set of all loaders, from what they read by split.
+    """The data set that all loaders return, from the rows that they read.
 
     Args:
-        name, label_names, notes: of [`MultiLabelData`].
-        source: for messages.
-        inputs: features (N, F), or N texts.
-        labels: (N, L).
-        origins: of N rows.
-        max_train_rows: keep the first rows of the train split.
-        weights: of the training rows that are kept, or None.
+        name, label_names, notes: as in [`MultiLabelData`].
+        source: source of the data, for messages.
+        inputs: features (N, F) or N texts, by split.
+        labels: (N, L), by split.
+        origins: the places of the N rows, by split.
+        max_train_rows: number of first training rows to keep; None keeps all.
+        weights: weights of the kept training rows, or None.
 
     Raises:
-        DataError: no row for train or validation.
+        DataError: the train or validation split is empty.
     """
     check_splits({split: len(y) for split, y in labels.items()}, source)
     kept = {split: slice(max_train_rows if split == "train" else None) for split in labels if len(labels[split])}
@@ -304,7 +303,7 @@ def label_data(
 
 
 def label_notes(labels: Mapping[str, np.ndarray], names: Sequence[str]) -> list[str]:
-    """Rows without labels, unknown labels, and labels that no training row has, are kept, and counted."""
+    """Counts of rows without labels, of unknown labels, and of labels that occur in no training row. All are kept."""
     empty = sum(int((y == 0).all(1).sum()) for y in labels.values())
     total = sum(len(y) for y in labels.values())
     notes = [f"{empty} of {total} rows have no label (kept)."] if empty else []

@@ -1,4 +1,4 @@
-"""Features of tables: a column `features` that holds a list of numbers in each row, all of one length."""
+"""Features of tables: a column `features` with a list of numbers in each row, all of the same length."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def has_features(columns: pa.Schema) -> bool:
 
 
 def reads_features(columns: pa.Schema, text_column: str | None) -> bool:
-    """True if a table is read as features, not as texts: it has a column of them, and no text column is asked for or
-    called as texts usually are."""
+    """True if a table is read as features, not as texts: it has a column of features, no text column is requested, and
+    no column has a usual name of texts."""
     return text_column is None and has_features(columns) and not set(TEXTS) & set(columns.names)
 
 
 def feature_names(size: int) -> list[str]:
-    """What the features of a list are called."""
+    """Names of the features of a list."""
     return [f"{FEATURES}[{i}]" for i in range(size)]
 
 
@@ -35,14 +35,15 @@ def feature_rows(table: Dataset, source: str, split: str, size: int | None = Non
     """The column `features` of N rows, (N, F) float32, without a Python loop.
 
     Args:
-        source, split: where the table is, for messages.
-        size: F, if it is known; default: the length of the first row.
+        source, split: place of the table, for messages.
+        size: F if it is known; default: the length of the first row.
 
     Raises:
-        DataError: no such column; the first row that is missing, of another length, of no numbers, or not finite.
+        DataError: the column is missing, or the list of a row is missing, has another length, or holds values that are
+            not finite numbers; the message names the first such row.
     """
     if not has_features(table.features.arrow_schema):
-        raise DataError(f"{place_of(source, split)}: no column {FEATURES!r} of lists of numbers, as another split has.")
+        raise DataError(f"{place_of(source, split)}: no column {FEATURES!r} of lists of numbers as in another split.")
     cells = table.select_columns([FEATURES]).with_format("arrow")[:][FEATURES].combine_chunks()
     lengths = pc.fill_null(pc.list_value_length(cells), 0).to_numpy(zero_copy_only=False)
     if not len(lengths):

@@ -1,4 +1,4 @@
-"""Tables as users have them: `datasets` and pandas in memory, `save_to_disk` folders, parquet files, and the Hub."""
+"""Tables as users have them: `datasets` and pandas in memory, folders of `save_to_disk`, parquet files, and the Hub."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ SPLIT_WORDS = {
 EXPECTED = (
     "a name, a path, a Hub id, a datasets.Dataset or DatasetDict, a pandas DataFrame, or a mapping of splits to these"
 )
-SAVED = ("dataset_dict.json", "state.json")  # in folders of `save_to_disk`, of several splits and of one
-SHARD = re.compile(r"-\d+-of-\d+$")  # of a file that holds a part of a split
+SAVED = ("dataset_dict.json", "state.json")  # files that `save_to_disk` writes for several splits and for one
+SHARD = re.compile(r"-\d+-of-\d+$")  # end of the name of a file with a part of a split
 
 
 @dataclass
@@ -35,9 +35,9 @@ class Tables:
 
     Attributes:
         name: short name, for logs and the model card.
-        source: what they are, for messages.
-        splits: by `train`, `validation` and `test`; or `all`, a table that is not split.
-        origins: where their rows are, by split.
+        source: the source in words, for messages.
+        splits: tables by `train`, `validation` and `test`; or one table `all`, which is not split.
+        origins: the places of the rows, by split.
         notes: what was left out.
     """
 
@@ -48,18 +48,18 @@ class Tables:
     notes: list[str] = field(default_factory=list)
 
     def class_names(self, column: str) -> list[str] | None:
-        """What ids in a column stand for, by its feature: ClassLabel, or a list of them; None: they are no ids."""
+        """Names of the ids in a column, if its feature is a ClassLabel or a list of them; None otherwise."""
         return class_names(next(iter(self.splits.values())), column)
 
 
 def class_names(table: Dataset, column: str) -> list[str] | None:
-    """As [`Tables.class_names`]."""
+    """The same as [`Tables.class_names`], for one table."""
     feature = table.features.get(column)
     return getattr(getattr(feature, "feature", feature), "names", None)
 
 
 def loaded(data: Any, load: Callable[[Any], Any]) -> Any:
-    """A loaded data set as it is; what `load` makes of anything else."""
+    """`data` itself if it is a loaded data set, otherwise `load(data)`."""
     return data if hasattr(data, "label_names") else load(data)
 
 
@@ -67,7 +67,7 @@ def in_memory(data: Any) -> Tables:
     """A `Dataset`, a pandas frame, or a mapping of splits to these.
 
     Raises:
-        DataError: something else; names that are no splits.
+        DataError: `data` is of another type, or its names are not names of splits.
     """
     source = f"{type(data).__name__} in memory"
     tables = data if isinstance(data, Mapping) else {"": data}
@@ -77,15 +77,16 @@ def in_memory(data: Any) -> Tables:
 
 
 def is_stored(path: Path) -> bool:
-    """Whether a path is a parquet file, a folder of them, or one that `save_to_disk` wrote."""
+    """True if a path is a parquet file, a folder of them, or a folder that `save_to_disk` wrote."""
     return path.suffix == ".parquet" if path.is_file() else _is_saved(path) or bool(_parquet_files(path))
 
 
 def stored(path: Path) -> Tables:
-    """Of a path that [`is_stored`]. Files of a folder say their split: `train.parquet`, `test-00000-of-00002.parquet`.
+    """The tables at a path that [`is_stored`]. The files of a folder name their split: `train.parquet`,
+    `test-00000-of-00002.parquet`.
 
     Raises:
-        DataError: a damaged file, or names that are no splits.
+        DataError: a file is damaged, or the names are not names of splits.
     """
     if path.is_file():
         return _by_split({"": _read(path)}, path.stem, str(path))
@@ -102,7 +103,7 @@ def columns_of(path: Path) -> pa.Schema:
     """The columns of the first table of a path that [`is_stored`]; no row is read.
 
     Raises:
-        DataError: a damaged file.
+        DataError: a file is damaged.
     """
     if _is_saved(path):
         return next(iter(stored(path).splits.values())).features.arrow_schema
@@ -114,11 +115,11 @@ def columns_of(path: Path) -> pa.Schema:
 
 
 def from_hub(name: str) -> Tables:
-    """A Hub data set by `owner/name`, or `owner/name:configuration`, through `datasets.load_dataset`; no code of the
-    repo is run.
+    """Load the Hub data set `owner/name` or `owner/name:configuration` with `datasets.load_dataset`. No code of it
+    runs.
 
     Raises:
-        DataError: what cannot be loaded; names that are no splits.
+        DataError: the data set cannot be loaded, or its names are not names of splits.
     """
     repo, _, configuration = name.partition(":")
     try:
@@ -133,11 +134,11 @@ def from_hub(name: str) -> Tables:
 def _by_split(
     found: Mapping[str, Any], name: str, source: str, files: Mapping[str, Path] | None = None, kind: str = ""
 ) -> Tables:
-    """Tables by the names that their splits have; the table of the name "" is `all`, and so is a lone train split.
+    """Tables by our names of splits. A table named "" becomes `all`, and so does a train split without others.
 
     Args:
-        files: where a split is one file.
-        kind: of the source, for the message.
+        files: name in `found` -> its file, if the split is one file.
+        kind: kind of the source, for the message.
     """
     words = {"all": ""} if "" in found else {}
     for split, known in SPLIT_WORDS.items():
@@ -162,7 +163,7 @@ def _by_split(
 
 
 def _as_dataset(table: Any, source: str) -> Dataset:
-    pandas = sys.modules.get("pandas")  # who has a frame has imported it
+    pandas = sys.modules.get("pandas")  # a frame exists only if pandas is imported
     if isinstance(table, Dataset):
         return table
     if pandas is not None and isinstance(table, pandas.DataFrame):
@@ -172,7 +173,7 @@ def _as_dataset(table: Any, source: str) -> Dataset:
 
 
 def _of_frame(frame: Any, source: str) -> Dataset:
-    """A pandas frame without its index; sets become lists, and images are encoded without loss."""
+    """A pandas frame as a table, without its index. Sets become lists, and images are encoded losslessly."""
     frame = frame.rename(columns=str)
     try:
         return Dataset(pa.Table.from_pandas(frame, preserve_index=False))
@@ -187,7 +188,7 @@ def _of_frame(frame: Any, source: str) -> Dataset:
 
 
 def _odd_value(values: list[Any], name: str) -> str | None:
-    """Where a column has a value of another kind than its first one; None where it has one kind."""
+    """The place of the first value that differs in kind from the first one; None if all have one kind."""
     for row, value in enumerate(values):
         try:
             pa.array([_plain(values[0]), _plain(value)])
@@ -210,7 +211,7 @@ def _is_saved(path: Path) -> bool:
 
 
 def _parquet_files(folder: Path) -> list[Path]:
-    """Those in a folder, or, as in a clone of a Hub data set, in its folder `data`."""
+    """The parquet files in a folder, or in its folder `data`, as in a clone of a Hub data set."""
     return sorted(folder.glob("*.parquet")) or sorted(folder.glob("data/*.parquet"))
 
 
@@ -241,12 +242,12 @@ def _parquet_folder(folder: Path) -> Tables:
         {split: shards[name][0] for split, name in named.items() if len(shards[name]) == 1},
     )
     left = [file.name for name, some in shards.items() for file in some if name not in named.values()]
-    tables.notes += [f"{name} is not read: its name names no split." for name in left]
+    tables.notes += [f"{name} is not read: its name does not tell a split." for name in left]
     return tables
 
 
 def _split_of(name: str) -> str | None:
-    """`emotions_val` -> `validation`; None where no word of the name is a split's."""
+    """`emotions_val` -> `validation`; None if no word of the name is a name of a split."""
     words = re.findall(r"[a-z]+", name.lower())
     return next((split for split, known in SPLIT_WORDS.items() if set(words) & set(known)), None)
 
@@ -255,7 +256,7 @@ def _joined(parts: list[Dataset], folder: Path) -> Dataset:
     try:
         return datasets.concatenate_datasets(parts)
     except ValueError as error:
-        raise DataError(f"{folder}: the files of one split have other columns than each other: {error}.") from error
+        raise DataError(f"{folder}: the files of one split differ in their columns: {error}.") from error
 
 
 def _read(file: Path) -> Dataset:

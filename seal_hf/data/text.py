@@ -1,5 +1,5 @@
-"""Texts or features with label sets: csv, tsv and jsonl files of texts, folders of them, and tables in memory, on disk
-or on the Hub."""
+"""Texts or features with label sets, from csv, tsv and jsonl files, folders of these, and tables in memory, on disk or
+on the Hub."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Reading:
     Attributes:
         name: short name, for logs and the model card.
         source: file, folder or table, for messages.
-        splits: values by column, by split; `all` for what is not split.
-        origins: where the rows are, by split.
-        names: what ids in a column of labels stand for, said beside the table; None: nothing is said.
-        classes: what ids in a column stand for, said by the column itself.
-        notes: what was done.
-        normalize: of features, which the column `features` holds; None: inputs are texts.
+        splits: split -> column -> values; the split is `all` if the data is not split.
+        origins: the places of the rows, by split.
+        names: label names that stand beside the table, for ids in a column of labels; None if there are none.
+        classes: column -> class names, if the column itself has them.
+        notes: what the loader did.
+        normalize: normalisation of the column `features`; None if the inputs are texts.
     """
 
     name: str
@@ -51,17 +51,17 @@ class Reading:
 
 
 def load_text(path: Path, columns: Columns, max_train_rows: int | None = None, seed: int = 0) -> MultiLabelData:
-    """A file, split 80/10/10 with `seed`; or a folder with train, dev (validation) and test files, and perhaps
-    `labels.txt`.
+    """Load a file, which is split 80/10/10 with `seed`, or a folder of train, dev (validation) and test files. Label
+    names may stand in a `labels.txt` beside them.
 
     Args:
-        path: csv, tsv or jsonl; columns are named in the first row. A tsv without header is read as text, ids, id
-            where its folder has a `labels.txt`.
-        columns: which to take. A cell of a column of label sets is a list, a JSON list, or values separated by comma,
+        path: csv, tsv or jsonl; the first row names the columns. A tsv beside a `labels.txt` has no header; its columns
+            are text, ids, id.
+        columns: the columns to read. A cell with a label set is a list, a JSON list, or values separated by comma,
             semicolon or bar.
 
     Raises:
-        DataError: naming the file, the column or the row.
+        DataError: the message names the file, the column or the row.
     """
     files = _split_files(path) if path.is_dir() else {"all": path}
     label_list = (path if path.is_dir() else path.parent) / "labels.txt"
@@ -79,10 +79,10 @@ def load_text(path: Path, columns: Columns, max_train_rows: int | None = None, s
 def load_tables(
     tables: Tables, columns: Columns, normalize: str | None = None, max_train_rows: int | None = None, seed: int = 0
 ) -> MultiLabelData:
-    """Tables with label sets beside texts or, with `normalize`, features; a column of classes names its labels.
+    """Load tables of label sets with texts or, if `normalize` is given, features. A column of classes names its labels.
 
     Raises:
-        DataError: naming the table, the column or the row.
+        DataError: the message names the table, the column or the row.
     """
     found = Reading(tables.name, tables.source, {}, tables.origins, notes=tables.notes, normalize=normalize)
     size = None
@@ -98,7 +98,7 @@ def load_tables(
     if normalize:
         columns = columns._replace(text_column=FEATURES)
     elif columns.text_column is None and has_features(next(iter(tables.splits.values())).features.arrow_schema):
-        found.notes.append(f"texts are read, the column {FEATURES!r} is not: remove the texts to train on it.")
+        found.notes.append(f"the texts are read, not the column {FEATURES!r}: remove the texts to train on it.")
     return _build(found, columns, max_train_rows, seed)
 
 
@@ -118,7 +118,7 @@ def _split_files(folder: Path) -> dict[str, Path]:
 
 
 def split_file(folder: Path, split: str, words: Sequence[str], suffixes: Sequence[str]) -> Path | None:
-    """The file of a split, which is called by one of these words; None where there is none."""
+    """The file of a split, whose name is one of `words`; None if there is none."""
     matches = [file for word in words for suffix in suffixes if (file := folder / f"{word}{suffix}").is_file()]
     if len(matches) > 1:
         raise DataError(
@@ -133,13 +133,13 @@ def read_label_list(path: Path) -> list[str]:
     except UnicodeDecodeError as error:
         raise not_utf8(path, error) from error
     wrong = [name for name in names if not name or names.count(name) > 1]
-    if wrong:  # ids are line numbers: skipping a line would shift all labels behind it
+    if wrong:  # ids are line numbers: a skipped line would shift all later labels
         raise DataError(f"{path}: expected one label per line, each once; found {wrong[0]!r} among {len(names)} lines.")
     return names
 
 
 def _read(path: Path, has_label_list: bool, label_column: str) -> tuple[Rows, list[int]]:
-    """Columns of a file, and the line in which each row begins, counted from 1."""
+    """The columns of a file, and the line on which each row begins, counted from 1."""
     names, rows = read_lines(path, ("text", label_column, "id") if has_label_list else ())
     lines: list[int] = []
     columns: list[list[Any]] = [[] for _ in names]
@@ -196,7 +196,7 @@ def _texts(found: Reading, columns: Sequence[str]) -> dict[str, list]:
 def _weights(
     found: Reading, column: str | None, split: str, ids: np.ndarray, max_train_rows: int | None
 ) -> np.ndarray | None:
-    """Weights of the first training rows, which are these rows of a split."""
+    """Weights of the first training rows; `ids` says which rows of the split these are."""
     if column is None:
         return None
     place = place_of(found.source, split)
@@ -208,7 +208,7 @@ def _weights(
 
 
 def _label_columns(found: Reading, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """One column per label."""
+    """Label sets, (N, L) by split, from one column per label."""
     matrices = {}
     for split, rows in found.splits.items():
         for name in names:
@@ -219,7 +219,7 @@ def _label_columns(found: Reading, names: Sequence[str]) -> dict[str, np.ndarray
 
 
 def _label_sets(found: Reading, column: str, label_format: str) -> tuple[dict[str, np.ndarray], list[str]]:
-    """One column of label sets."""
+    """Label sets, (N, L) by split, and label names, from one column of label sets."""
     cells, raw = {}, []
     for split, rows in found.splits.items():
         need_column(column, rows, "label_column", place_of(found.source, split))
@@ -241,17 +241,17 @@ def _label_sets(found: Reading, column: str, label_format: str) -> tuple[dict[st
 
 
 def _leave_out_unlabelled(found: Reading, chosen: Chosen) -> None:
-    """A test split of the Hub whose labels are kept secret: its classes are all -1."""
+    """Leave out a test split of the Hub with secret labels: all its classes are -1."""
     if chosen.labels in found.classes and set(map(str, found.splits.get("test", {}).get(chosen.labels, []))) == {"-1"}:
         found.notes.append(f"the test split is left out: all its labels in {chosen.labels!r} are -1, unknown.")
         del found.splits["test"]
 
 
 def _empty_texts_note(texts: dict[str, list[str]], column: str, source: str) -> list[str]:
-    """Rows with a label and no word are kept, and counted.
+    """Count the empty texts, whose rows are kept.
 
     Raises:
-        DataError: a split has no others.
+        DataError: all texts of a split are empty.
     """
     empty = {split: sum(not text.strip() for text in rows) for split, rows in texts.items()}
     for split, rows in texts.items():

@@ -1,7 +1,6 @@
 """Task-net and loss-net together, for any kind of output: building, loading, saving, pushing.
 
-A saved folder is the plain task-net at the root, which any Hugging Face code loads, and the loss-net under
-`_loss_net/`.
+A saved folder holds the plain task-net, which any Hugging Face code can load, and the loss-net in `_loss_net/`.
 """
 
 from __future__ import annotations
@@ -40,16 +39,15 @@ class SealModel(nn.Module):
     """A task-net and its loss-net.
 
     Args:
-        task_net: any model that has a config, and whose outputs have the logits that the output space expects.
-        loss_net: see [`LossNet`]; None: only the task-net, for predictions.
+        task_net: a model with a config, whose outputs have the logits that the output space expects.
+        loss_net: see [`LossNet`]; None suffices for predictions.
 
     Attributes:
-        processor: reads raw inputs: a tokenizer, a [`Vocabulary`] or an image processor. It is loaded from the folder
-            or repo of the task-net when it is first needed; settable.
+        processor: reads raw inputs: a tokenizer, a [`Vocabulary`] or an image processor. It can be set; otherwise the
+            first use loads it from the task-net's folder or repo.
         auto_class: the Auto class that loads a plain task-net of this kind.
         space_class: the kind of output.
-        default_energy: the energy of a fresh loss-net; others of the same space can be chosen.
-        default_global_size: the width of its global term.
+        default_energy, default_global_size: the energy of a fresh loss-net, and the width of its global term.
         labels_dim: the dimension of the logits that runs over the labels.
     """
 
@@ -100,7 +98,7 @@ class SealModel(nn.Module):
 
         Args:
             y: (B, ...) one structure per input, or (B, S, ...) candidates; entries in [0, 1].
-            mask: (B, ...) positions that count; None: all.
+            mask: (B, ...) True at positions that count; None: all count.
             inputs: the task-net's inputs, without labels.
 
         Returns:
@@ -138,29 +136,29 @@ class SealModel(nn.Module):
         with_loss_net: bool = True,
         **kwargs: Any,
     ) -> SealModelT:
-        """Both nets from a saved SEAL folder or repo; or a plain encoder or classifier with a fresh loss-net, which is
-        logged. The nets are in evaluation mode. Only safetensors are read; nothing is unpickled.
+        """Load both nets from a saved folder or repo. A plain encoder or classifier gets a fresh loss-net, and the log
+        says so. The nets are in evaluation mode. Only safetensors are read; nothing is unpickled.
 
         Args:
             model_name_or_path: folder or Hub id.
-            loss_net_encoder: of a fresh loss-net: `separate` (default), `shared`, `peft` or `adapters`.
+            loss_net_encoder: encoder of a fresh loss-net: `separate` (default), `shared`, `peft` or `adapters`.
             adapter: train an adapter on a frozen base instead of the whole task-net: `lora`, `dora`, `ia3` or a PEFT
                 configuration; `pfeiffer`, `houlsby`, `parallel` with the `adapters` library. With `peft` and `adapters`
-                the loss-net has a second one of the same kind in the same base; the default is the first in its list.
+                the loss-net has a second adapter of that kind in the same base; default: `lora` or `pfeiffer`.
             adapter_rank: rank of a LoRA (default 8), or width of a bottleneck (default: a sixteenth of the encoder's).
-            adapter_targets: the modules that get a LoRA, as PEFT takes them: names, or `all-linear`.
-            energy, energy_options: energy network of a fresh loss-net, see `ENERGIES`, and its own arguments.
+            adapter_targets: modules that get a LoRA, as in PEFT: names, or `all-linear`.
+            energy, energy_options: energy of a fresh loss-net, one of `ENERGIES`, and its own arguments.
             global_size: width of a fresh loss-net's global term; default: `default_global_size`. A saved loss-net keeps
-                its encoder and energy, with a warning.
-            label_rates: (L,) share of the training rows with each label, in (0, 1). A fresh classifier with a bias
-                starts at these rates (Lin et al. 2017, §3.3) instead of at one half.
-            fresh_loss_net: build a fresh loss-net even if one was saved.
+                its encoder and energy; a warning says so if others are requested.
+            label_rates: (L,) share of training rows with each label, in (0, 1). The bias of a fresh classifier starts
+                at these rates (Lin et al. 2017, §3.3) instead of at one half.
+            fresh_loss_net: ignore a saved loss-net.
             with_loss_net: False loads only the task-net, which suffices for `predict`.
             kwargs: for the task-net's `from_pretrained` (`num_labels`, `id2label`, `revision`, `token`, ...).
 
         Raises:
             ValueError: the saved nets are of another kind than requested, or have another number of labels.
-            OSError: there is no such folder or repo, or it has no safetensors.
+            OSError: the folder or repo does not exist, or lacks safetensors.
         """
         kwargs = {"dtype": torch.float32, **kwargs, "use_safetensors": True}
         if cls.space_class.problem_type is not None:
@@ -230,15 +228,15 @@ class SealModel(nn.Module):
         global_size: int | None = None,
         inputs: dict[str, Tensor] | None = None,
     ) -> SealModelT:
-        """Your own task-net, unchanged, and a fresh loss-net of matching sizes. Both are in evaluation mode.
+        """Put a fresh loss-net of matching sizes beside your own, unchanged task-net. Both are in evaluation mode.
 
         Args:
             task_net: a Hugging Face model whose outputs have `logits`; it may have an adapter of PEFT or `adapters`.
             loss_net_encoder: `separate` (default): a trainable copy of the task-net's encoder with its current weights;
                 `shared`; `peft` or `adapters`, if the task-net has an adapter of that library.
             energy, energy_options, global_size: of the loss-net, as in [`from_pretrained`].
-            inputs: a batch of inputs of the task-net, to measure its sizes; default: its `dummy_inputs` if it reads
-                them, otherwise the sizes in its config.
+            inputs: a batch of the task-net's inputs, from which its sizes are measured. Default: its `dummy_inputs` if
+                it accepts them, otherwise the sizes come from its config.
 
         Raises:
             TypeError: the task-net is not a Hugging Face model.
@@ -265,12 +263,12 @@ class SealModel(nn.Module):
 
     @classmethod
     def _load_task_net(cls, name: str, kwargs: dict, hub: dict) -> tuple[PreTrainedModel, dict]:
-        """The task-net of a folder or repo, and the loading info of transformers."""
+        """The task-net of a folder or repo, and transformers' loading info."""
         return _load_task_net(cls.auto_class, name, kwargs, hub)
 
     @classmethod
     def _load_encoder(cls, task_net: PreTrainedModel, name: str, hub: dict) -> PreTrainedModel:
-        """A loss-net's own encoder, for this task-net."""
+        """The separate encoder of a loss-net for this task-net."""
         return AutoModel.from_pretrained(name, dtype=torch.float32, use_safetensors=True, **hub)
 
     @classmethod
@@ -285,8 +283,8 @@ class SealModel(nn.Module):
         hub: dict | None = None,
         feature_size: int | None = None,
     ) -> LossNet:
-        """A loss-net for this task-net. A separate encoder starts from the same pretrained weights, if there are any:
-        those of a folder or repo, or those of a given encoder, which it takes over."""
+        """A loss-net for this task-net. Its separate encoder is loaded from the folder or repo `pretrained`, or is the
+        given encoder itself."""
         mode = mode or "separate"
         energy = energy or cls.default_energy
         global_size = cls.default_global_size if global_size is None else global_size
@@ -325,9 +323,9 @@ class SealModel(nn.Module):
     def save_pretrained(
         self, folder: str | Path, *, adapter_export: str = "auto", fold_decision: bool = False, **kwargs: Any
     ) -> None:
-        """Save the plain task-net at the root of `folder` and the loss-net in `_loss_net/`, both as safetensors.
-        Adapters are merged if possible, unless `adapter_export="adapter"`. With `fold_decision`, the bias of the saved
-        classifier holds the stored decision; see [`save_nets`]."""
+        """Save the task-net in `folder` and the loss-net in `folder/_loss_net/`, as safetensors. Adapters are merged if
+        possible, unless `adapter_export="adapter"`. `fold_decision` puts the stored decision into the bias of the saved
+        classifier; see [`save_nets`]."""
         save_nets(self.task_net, self.loss_net, folder, adapter_export, fold_decision, **kwargs)
 
     def push_to_hub(
@@ -340,8 +338,8 @@ class SealModel(nn.Module):
         private: bool | None = None,
         token: str | None = None,
     ) -> str:
-        """Push the task-net, a plain model, to the Hub; with `include_loss_net`, the loss-net too. Returns the repo's
-        URL. A loss-net pushed before belongs to another task-net, so it is replaced or removed."""
+        """Push the task-net to the Hub, with `include_loss_net` the loss-net too, and return the repo's URL. A loss-net
+        that was pushed earlier belongs to another task-net, so it is replaced or removed."""
         api = HfApi(token=token)
         url = api.create_repo(repo_id, private=private, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
@@ -357,7 +355,7 @@ class SealModel(nn.Module):
 
 
 def _start_at_rates(task_net: PreTrainedModel, loading: dict, rates: np.ndarray) -> None:
-    """Set the bias of the output layer, the last one with L values, to the labels' log-odds, unless a file held it."""
+    """Set the bias of a fresh output layer to the labels' log-odds. It is the last fresh bias with L values."""
     mismatched = (key if isinstance(key, str) else key[0] for key in loading["mismatched_keys"])  # 5 adds both shapes
     fresh = {*loading["missing_keys"], *mismatched}
     biases = [
@@ -376,7 +374,7 @@ def set_bias(bias: nn.Parameter, rates: np.ndarray) -> None:
 def _load_task_net(
     auto_class: type[_BaseAutoModelClass], name: str, kwargs: dict, hub: dict
 ) -> tuple[PreTrainedModel, dict]:
-    """The task-net of a folder or repo, plain or as adapters on their base, and the loading info of transformers."""
+    """The task-net of a folder or repo, plain or an adapter on its base, and transformers' loading info."""
     if find_adapter_config_file(name, **hub) is None:
         return auto_class.from_pretrained(name, **kwargs, output_loading_info=True)
     said = read_decisions(name, hub)
@@ -386,7 +384,7 @@ def _load_task_net(
     folder = Path(name)
     if not folder.is_dir():
         folder = Path(snapshot_download(name, allow_patterns=list(ADAPTER_FILES), **hub))
-    options = {key: value for key, value in kwargs.items() if key not in ("revision", "token")}  # they are the folder's
+    options = {key: value for key, value in kwargs.items() if key not in ("revision", "token")}  # of the folder
     for library in LIBRARIES.values():
         try:
             task_net = library.from_folder(folder, auto_class, **options)
@@ -395,7 +393,7 @@ def _load_task_net(
                 f"{name} holds an adapter of the library {library.mode!r}, {not_installed(library.mode)}"
             ) from error
         if task_net is not None:
-            names = kwargs.get("id2label") or task_net.config.id2label or {}  # `adapters` has its own, in another order
+            names = kwargs.get("id2label") or task_net.config.id2label or {}  # `adapters` orders them otherwise
             task_net.config.update({**decisions, **label_maps([names[i] for i in sorted(names)])})
             return task_net, {"missing_keys": [], "mismatched_keys": []}
     raise OSError(f"{name} has an adapter_config.json, but lacks the adapter's weights as safetensors.")
