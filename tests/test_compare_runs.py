@@ -241,7 +241,9 @@ def test_what_is_held_is_of_a_search_of_this_data_without_a_loss_net(program, tm
     settings, said = tmp_path / "ce" / "settings.json", tmp_path / "comparison.json"
     options = [*SMALL, "--budget", "1", "--beside", str(tmp_path / "ce"), "--output_dir", str(tmp_path / "out")]
     settings.write_text('{"settings": {"learning_rate": 0.001, "energy_weight": 6.0}}')
-    with pytest.raises(ValueError, match="--beside: .*ce belongs to a method with energy_weight, .* without a loss-net"):
+    with pytest.raises(
+        ValueError, match="--beside: .*ce belongs to a method with energy_weight, .* without a loss-net"
+    ):
         program.main(options)
     settings.write_text('{"settings": {"learning_rate": 0.001}}')
     for content, found in (
