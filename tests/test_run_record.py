@@ -134,7 +134,7 @@ def test_an_argument_that_a_record_lacks_had_its_default(tmp_path):
     assert trainer.state.global_step == 18
 
 
-@pytest.mark.parametrize("text, message", [("{", "is not readable as JSON"), ("[]", "holds a list, expected a JSON")])
+@pytest.mark.parametrize("text, message", [("{", "is not readable as JSON"), ("[]", "holds a list; expected a JSON")])
 def test_a_record_that_cannot_be_read_is_named(tmp_path, text, message):
     tiny_run.run(tmp_path, stop=4, **SAVES)
     (tmp_path / "checkpoint-4" / RECORD).write_text(text)

@@ -65,7 +65,7 @@ def tags() -> str:
         ),
         section(
             "Fields of citations",
-            "Cora: 500 references, of which 300 train, with 13 fields in BIO. All decoding is within BIO.",
+            "Cora: 500 references, 300 of them for training, with 13 fields in BIO. All decoding is within BIO.",
             _rows("cora_*", "cora_ce", SPAN, without="few"),
         ),
     )

@@ -17,6 +17,7 @@ from transformers.utils import cached_file
 from ..adapters import LIBRARIES, AdapterLibrary, LossAdapter, check_adapters, library_of
 from ..nets.encoders import encoder_options, without_pooler
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet
+from ..utils.files import json_object
 from .fold import folded
 from .loss_net import save_loss_net
 
@@ -118,10 +119,7 @@ def read_decisions(name: str, hub: dict) -> dict:
         path = str(cached_file(name, DECISIONS_FILE, **hub))
     except (OSError, HFValidationError):  # missing, or neither a folder nor an id; the loader reports it
         return {}
-    found = json.loads(Path(path).read_text(encoding="utf-8"))
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} holds a {type(found).__name__}; expected a JSON object.")
-    return found
+    return json_object(Path(path), "Was it saved completely?")
 
 
 def make_branch(repo_id: str, revision: str | None, token: str | None = None) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError, HFValidationError, LocalEntryNotFoundError
+
+from ..utils.files import json_object
 
 CONFIG, ADAPTER_CONFIG, DECISIONS = "config.json", "adapter_config.json", "seal_decisions.json"
 LOSS_NET_CONFIG = "_loss_net/config.json"
@@ -92,10 +93,4 @@ def _read(name: str, file: str, hub: dict[str, Any]) -> dict[str, Any] | None:
         except (OSError, HFValidationError) as error:
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise OSError(f"{name}: no such folder here, and it cannot be read from the Hub: {reason}") from error
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is not readable as JSON: {error}. Was it saved completely?") from error
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} holds a {type(found).__name__}; expected a JSON object.")
-    return found
+    return json_object(path, "Was it saved completely?")

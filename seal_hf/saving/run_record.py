@@ -16,6 +16,8 @@ from typing import Any
 
 from transformers.utils import logging
 
+from ..utils.files import json_object
+
 RECORD = "_run.json"  # begins with an underscore, so that a push to the Hub leaves it out
 
 logger = logging.get_logger(__name__)
@@ -40,16 +42,7 @@ def read_record(folder: str | Path) -> dict[str, Any] | None:
     file = Path(folder, RECORD)
     if not file.is_file():
         return None
-    try:
-        record = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{file} is not readable as JSON: {error}. Put the file back, or take {_OTHER}.") from error
-    if not isinstance(record, dict):
-        raise ValueError(f"{file} holds a {type(record).__name__}, expected a JSON object. Take {_OTHER}.")
-    return record
-
-
-_OTHER = "another checkpoint"
+    return json_object(file, "Put the file back, or take another checkpoint.")
 
 
 def check_same_run(
