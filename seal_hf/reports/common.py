@@ -12,6 +12,8 @@ from typing import Any
 from transformers import Trainer
 
 UNASKED = "trainer_output"  # the Trainer's default output folder
+REPORT, PAGE = "_report.json", "report.html"  # facts of a run, and its page
+SHOWN = {"eval": "validation"}  # key of a split in the result files -> its name for readers
 
 
 def remove_results(trainer: Trainer) -> None:
@@ -20,7 +22,8 @@ def remove_results(trainer: Trainer) -> None:
     if not trainer.is_world_process_zero():
         return
     folder = Path(str(trainer.args.output_dir))
-    for file in (*folder.glob("*_results.json"), *folder.glob("_predictions*"), folder / "label_report.json"):
+    others = [folder / name for name in ("label_report.json", REPORT, PAGE)]
+    for file in (*folder.glob("*_results.json"), *folder.glob("_predictions*"), *others):
         if file.name != "train_results.json" and file.is_file():
             file.unlink()
     train = folder / "train_results.json"
@@ -95,6 +98,26 @@ def row_origin(data: Any, split: str, row: int) -> dict[str, Any]:
     """Where a row of a data set came from, if its loader tells; else its number."""
     origins = getattr(data, "origins", {}).get(split)
     return {"row": row} if origins is None else origins.of(row)
+
+
+def figure_rows(
+    metrics: Mapping[str, float], names: Mapping[str, str], chosen: str | None = None
+) -> list[dict[str, Any]]:
+    """The rows of a closing table: for each figure that `metrics` have, its name for readers and a value per split.
+
+    Args:
+        metrics: `{split}_{figure}`.
+        names: figure -> its name for readers, in order.
+        chosen: the figure of the stored decisions; its name is marked by `*`.
+    """
+    ends = [(key, f"_{figure}") for key in metrics for figure in names]
+    splits = dict.fromkeys(key.removesuffix(end) for key, end in ends if key.endswith(end))  # may contain `_`
+    return [
+        {"figure": f"{name} *" if figure == chosen else name}
+        | {SHOWN.get(split, split): metrics.get(f"{split}_{figure}") for split in splits}
+        for figure, name in names.items()
+        if any(f"{split}_{figure}" in metrics for split in splits)
+    ]
 
 
 def results_table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -17,7 +17,7 @@ from ..metrics.masks import mask_metrics, mask_probabilities, tune_mask_threshol
 from ..metrics.multilabel import first_output
 from ..structures.masks import IGNORE
 from ..training.decisions import store
-from .common import chosen_line, close_run, results_table, row_origin
+from .common import chosen_line, close_run, figure_rows, results_table, row_origin
 
 FIGURES = {
     "mean_iou": "mean IoU at 0.5",
@@ -26,6 +26,7 @@ FIGURES = {
     "pixel_accuracy_tuned": "pixel accuracy at the tuned threshold",
     "mean_mask_iou": "mean IoU of the mean training mask, for every image",
 }
+DECODER_FIGURES = {FIXED: "mean_iou", THRESHOLD: "mean_iou_tuned"}  # decoder -> key of its mean IoU
 BASELINES = ("mean_mask_iou",)  # figures that do not measure the model
 
 
@@ -78,22 +79,14 @@ def constant_mask(split: SegmentationSplit) -> np.ndarray:
 def mask_table(metrics: Mapping[str, float], decisions: MaskDecisions | None = None, folded: bool = False) -> str:
     """The closing table: a line per figure, validation and test side by side, and the threshold. With `decisions`, the
     saved decoder is marked, `folded` into the bias or not."""
-    chosen = None if decisions is None else {FIXED: "mean_iou", THRESHOLD: "mean_iou_tuned"}[decisions.decoder]
-    rows = [
-        {
-            "figure": f"{name} *" if key == chosen else name,
-            "validation": metrics.get(f"eval_{key}"),
-            "test": metrics.get(f"test_{key}"),
-        }
-        for key, name in FIGURES.items()
-        if f"eval_{key}" in metrics
-    ]
+    chosen = None if decisions is None else DECODER_FIGURES[decisions.decoder]
+    rows = figure_rows(metrics, FIGURES, chosen)
     mark = "" if decisions is None else f"\n\n{chosen_line(decisions.decoder, folded)}"
     return f"{results_table(rows)}{mark}\n\nthreshold tuned on validation: {metrics['threshold']:g}"
 
 
 def close_masks(
-    trainer: Trainer,
+    trainer: Any,
     splits: Mapping[str, Any],
     data: Any,
     card_facts: Mapping[str, Any] | None = None,
@@ -113,6 +106,8 @@ def close_masks(
     """
     metrics, probabilities = evaluate_masks(trainer, splits, data.train)
     decisions = MaskDecisions.from_config(trainer.accelerator.unwrap_model(trainer.model).config)
+
+    trainer.report_facts = {"figures": {"names": FIGURES, "chosen": DECODER_FIGURES[decisions.decoder]}}
 
     def report(folder: Path) -> str:
         write_masks(folder, data, probabilities, picture, decisions.cut())

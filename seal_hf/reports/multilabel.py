@@ -27,7 +27,7 @@ from ..structures.hierarchy import Hierarchy
 from ..training.decisions import fit_labels, is_fitted_by_batch, store
 from ..utils.files import whole_file
 from .by_batch import evaluate_by_batch
-from .common import chosen_line, close_run, results_table, row_origin
+from .common import chosen_line, close_run, figure_rows, results_table, row_origin
 
 DECODER_FIGURES = {  # decoder -> key of its example F1 in the result files, without `eval_` or `test_`
     FIXED: "f1_example",
@@ -228,6 +228,8 @@ def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | No
     metrics, probabilities, labels = evaluate_multilabel(trainer, trainer.eval_dataset, trainer.test_dataset)
     decisions = LabelDecisions.from_config(trainer.accelerator.unwrap_model(trainer.model).config)
 
+    trainer.report_facts = {"figures": {"names": FIGURES, "chosen": DECODER_FIGURES[decisions.decoder]}}
+
     def report(folder: Path) -> str:
         table = closing_table(metrics, decisions, getattr(trainer.args, "fold_decision", False))
         if probabilities is None:
@@ -315,12 +317,7 @@ def closing_table(metrics: Mapping[str, float], decisions: LabelDecisions | None
     """The closing table: a line per figure of `evaluate_multilabel` in `metrics`, validation and test side by side.
     With `decisions`, the saved decoder is marked, `folded` into the bias or not."""
     chosen = None if decisions is None else DECODER_FIGURES[decisions.decoder]
-    rows: list[dict[str, Any]] = []
-    for key, name in FIGURES.items():
-        found = {"validation": metrics.get(f"eval_{key}"), "test": metrics.get(f"test_{key}")}
-        if any(value is not None for value in found.values()):
-            rows.append({"figure": f"{name} *" if key == chosen else name, **found})
-    table = results_table(rows)
+    table = results_table(figure_rows(metrics, FIGURES, chosen))
     if decisions is not None:
         table += f"\n\n{chosen_line(decisions.decoder, folded)}"
     if "threshold" in metrics:
