@@ -15,7 +15,7 @@ SERIES = 6  # colours of series in page.css
 INK, FAINT, LINE, PAPER = "#010101", "#020202", "#030303", "#040404"
 COLOURS = {INK: "--ink", FAINT: "--faint", LINE: "--line", PAPER: "--paper"}
 COLOURS |= {f"#0500{i:02x}": f"--series-{i}" for i in range(SERIES)}
-STYLE = {
+STYLE: Any = {
     "svg.fonttype": "none",  # text stays text: it can be selected, and needs no paths
     "svg.hashsalt": "seal_hf",  # equal plots are equal files
     "font.size": 9,
