@@ -14,10 +14,15 @@ from ...saving.run_record import read_record
 from ...utils.files import json_object, whole_file
 from ..common import PAGE, REPORT, figure_rows
 from .curves import training_section
+from .masks import mask_sections
 from .page import Page, Section, Table, render
+from .tags import tag_sections
 
 # Key of `facts` in _report.json -> (those facts, the folder) -> sections.
-SECTIONS: dict[str, Callable[[Mapping[str, Any], Path], list[Section]]] = {}
+SECTIONS: dict[str, Callable[[Mapping[str, Any], Path], list[Section]]] = {
+    "tags": tag_sections,
+    "masks": mask_sections,
+}
 EXPECTED = "Expected the output folder of a run, with _report.json or a checkpoint."
 
 
