@@ -110,6 +110,11 @@ def row_origin(data: Any, split: str, row: int) -> dict[str, Any]:
     return {"row": row} if origins is None else origins.of(row)
 
 
+def place(origin: Mapping[str, Any]) -> str:
+    """Where a row came from, in words, such as `test.csv, line 12`."""
+    return ", ".join(str(value) if name == "source" else f"{name} {value}" for name, value in origin.items())
+
+
 def figure_rows(
     metrics: Mapping[str, float], names: Mapping[str, str], chosen: str | None = None
 ) -> list[dict[str, Any]]:

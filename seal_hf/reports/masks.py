@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from ..metrics.multilabel import first_output
 from ..structures.masks import IGNORE
 from ..training.decisions import store
 from .common import chosen_line, close_run, figure_rows, results_table, row_origin
+from .page.masks import mask_facts, threshold_facts
 
 FIGURES = {
     "mean_iou": "mean IoU at 0.5",
@@ -111,12 +113,33 @@ def close_masks(
 
     def report(folder: Path) -> str:
         write_masks(folder, data, probabilities, picture, decisions.cut())
+        trainer.report_facts["masks"] = page_facts(data, probabilities, decisions.cut())
         return mask_table(metrics, decisions, getattr(trainer.args, "fold_decision", False))
 
     if card_facts is None:
         return close_run(trainer, metrics, report)
     facts = {"rows": {split: len(rows) for split, rows in splits.items()}, **card_facts}
     return close_run(trainer, metrics, report, facts, files=("images", "masks"))
+
+
+def page_facts(data: SegmentationData, probabilities: Mapping[str, np.ndarray], threshold: float) -> dict[str, Any]:
+    """What the page of a run shows: the decisions on `test`, or else on validation, and the curve of validation.
+
+    Args:
+        data, probabilities, threshold: as for [`write_masks`].
+    """
+    shown, last, split = _last_split(data, probabilities)
+    found = mask_facts(probabilities[last], shown, threshold, partial(row_origin, data, split))
+    curve = threshold_facts(probabilities["eval"], data.validation.masks)
+    return {"split": split, **found, "curve": curve}
+
+
+def _last_split(data: SegmentationData, probabilities: Mapping[str, np.ndarray]) -> tuple[SegmentationSplit, str, str]:
+    """The split that a report shows, its name among the predictions, and its name in the data."""
+    if "test" in probabilities:
+        assert data.test is not None, "it has predictions"
+        return data.test, "test", "test"
+    return data.validation, "eval", "validation"
 
 
 def write_masks(
@@ -147,8 +170,7 @@ def write_masks(
         }
         np.savez_compressed(Path(folder) / f"_predictions_{split}.npz", **arrays)
     if picture:
-        shown, last = (data.test, "test") if "test" in probabilities else (data.validation, "eval")
-        assert shown is not None, "it has predictions"
+        shown, last, _ = _last_split(data, probabilities)
         save_picture(Path(folder) / "picture.png", shown, {"prediction": probabilities[last]}, picture)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from ..metrics.tags import Tags, tag_metrics, tag_report
 from ..spaces.tags import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, VITERBI
 from ..training.decisions import fit_tags, predicted_tags, store
 from ..utils.files import whole_file
-from .common import SHOWN, chosen_line, close_run, figure_rows, results_table
+from .common import SHOWN, chosen_line, close_run, figure_rows, results_table, row_origin
+from .page.tags import tag_energies, tag_facts
 
 DECODED = {  # decoder -> how it decides
     INDEPENDENT: "each tag by itself",
@@ -121,7 +123,13 @@ def close_tags(
                 path, dataset, tags, label_names, origins.get("validation" if split == "eval" else split)
             )
         last = "test" if "test" in splits else "eval"
-        return tag_tables(metrics, predicted[last], gold_tags(splits[last][1], label_names), kind, decoder)
+        gold = gold_tags(splits[last][1], label_names)
+        rows, dataset = splits[last]
+        origin = partial(row_origin, data, "test" if last == "test" else "validation")
+        energies = partial(tag_energies, trainer, rows, predicted[last])
+        found = tag_facts(predicted[last], gold, dataset, kind, label_names, origin, energies)
+        trainer.report_facts["tags"] = {"split": SHOWN.get(last, last), **found}
+        return tag_tables(metrics, predicted[last], gold, kind, decoder)
 
     read = "new.srl" if kind == "srl" else "new.txt"
     facts = {"rows": {split: len(dataset) for split, (_, dataset) in splits.items()}, **card_facts}

@@ -15,11 +15,17 @@ from ...utils.files import json_object, whole_file
 from ..common import PAGE, REPORT, figure_rows, results_of
 from .curves import training_section
 from .labels import label_sections
+from .masks import mask_sections
 from .page import Page, Section, Table, render
+from .tags import tag_sections
 from .tuning import tuning_parts
 
 # Key of `facts` in _report.json -> (those facts, the folder) -> sections.
-SECTIONS: dict[str, Callable[[Mapping[str, Any], Path], list[Section]]] = {"labels": label_sections}
+SECTIONS: dict[str, Callable[[Mapping[str, Any], Path], list[Section]]] = {
+    "labels": label_sections,
+    "tags": tag_sections,
+    "masks": mask_sections,
+}
 NEEDED = {"ended", "step", "steps", "log"}  # of _report.json
 REMEDY = "Remove it, and train again to write it anew."
 EXPECTED = "Expected the output folder of a run, with _report.json or a checkpoint."
