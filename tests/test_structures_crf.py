@@ -185,25 +185,11 @@ def test_a_crfs_loss_is_the_negative_log_likelihood():
     with torch.no_grad():
         for parameter, value in zip((crf.transitions, crf.start, crf.end), weights, strict=True):
             parameter.copy_(value)
-    loss, best = crf(emissions, tags), crf.decode(emissions, MASK)
+    loss = crf(emissions, tags)
     for b in range(B):
         scores = enumerate_scores(emissions, weights, b)
         log_z = torch.tensor(list(scores.values()), dtype=torch.float64).logsumexp(0)
         assert loss[b].item() == pytest.approx((log_z - scores[tuple(tags[b][MASK[b]].tolist())]).item(), abs=1e-12)
-        assert tuple(best[b][MASK[b]].tolist()) == max(scores, key=scores.get)
-    torch.testing.assert_close(crf.marginals(emissions, MASK), call(marginals, emissions, weights))
-
-
-def test_constraints_of_a_decoding_are_added_to_what_was_learned():
-    emissions, _ = chain()
-    _, forbidden = chain("forbidden")
-    crf = CRF(C).double()
-    torch.nn.init.normal_(crf.transitions, generator=torch.Generator().manual_seed(3))
-    added = [torch.where(w.isneginf(), -INF, 0.0) for w in forbidden]
-    tags = crf.decode(emissions, MASK, *added)
-    for b in range(B):
-        scores = enumerate_scores(emissions, [crf.transitions + added[0], *added[1:]], b)
-        assert tuple(tags[b][MASK[b]].tolist()) == max(scores, key=scores.get)
 
 
 def test_batches_without_rows_or_positions():
