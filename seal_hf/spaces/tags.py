@@ -18,7 +18,8 @@ from transformers import PreTrainedModel
 
 from ..structures.crf import viterbi
 from ..structures.sequences import IGNORED, at_least_float32
-from ..structures.tag_schemes import allowed_transitions, given_types, scheme_of
+from ..structures.tag_schemes import allowed_transitions, core_roles, given_types, scheme_of
+from ..structures.unique_spans import FREE, unique_viterbi
 from ..task_losses.tags import CRFLoss, TagCrossEntropy, TagTaskLoss
 from ..utils.messages import did_you_mean
 from ..utils.options import check_value
@@ -28,6 +29,8 @@ from .soft_spans import SoftSpanF1
 TAG_SCORES = ("accuracy", "span_f1")
 INDEPENDENT, CONSTRAINED = "independent", "constrained"
 VITERBI, CONSTRAINED_VITERBI = "viterbi", "constrained_viterbi"  # with a CRF
+UNIQUE_ROLES = "unique_roles"  # for semantic roles
+WITHIN_SCHEME = (CONSTRAINED, CONSTRAINED_VITERBI, UNIQUE_ROLES)
 
 
 class TagSequenceSpace(OutputSpace):
@@ -67,7 +70,11 @@ class TagSequenceSpace(OutputSpace):
         self.constraints = [torch.zeros(table.shape).masked_fill(~table, -math.inf) for table in allowed]
         has_scheme, has_crf = scheme_of(self.label_names) != "plain", self.loss.crf is not None
         free, within = (VITERBI, CONSTRAINED_VITERBI) if has_crf else (INDEPENDENT, CONSTRAINED)
-        self.decoders = (free, *[within] * has_scheme, *[INDEPENDENT] * has_crf)
+        roles = list(core_roles(self.label_names).values()) if has_scheme else []
+        self.begun = torch.full((len(self.label_names),), FREE)  # the core role that a tag begins
+        for role, tags in enumerate(roles):
+            self.begun[tags] = role
+        self.decoders = (free, *[within] * has_scheme, *[INDEPENDENT] * has_crf, *[UNIQUE_ROLES] * bool(roles))
         self.decoder = within if constrained else free
 
     @classmethod
@@ -113,7 +120,7 @@ class TagSequenceSpace(OutputSpace):
         return cls(_names(task_net), loss, args.tag_score, args.constrained_decoding)
 
     def decoding_options(self) -> dict[str, Any]:
-        return {"constrained_decoding": self.decoder in (CONSTRAINED, CONSTRAINED_VITERBI)}
+        return {"constrained_decoding": self.decoder in WITHIN_SCHEME}
 
     def check(self, logits: Tensor, labels: Tensor) -> None:
         """Logits must be (B, T, C) and labels (B, T).
@@ -254,13 +261,19 @@ class TagSequenceSpace(OutputSpace):
 
     def decode(self, logits: Tensor, threshold: float = 0.5, mask: Tensor | None = None) -> Tensor:
         """Tags, int64 (B, T): the likeliest at every position. With a CRF or constraints: the likeliest sequence over
-        the positions that count, by Viterbi's algorithm, and -100 elsewhere."""
+        the positions that count, by Viterbi's algorithm, and -100 elsewhere. By `unique_roles`: the likeliest within
+        the scheme that repeats no core role, see [`unique_viterbi`]."""
         if self.decoder == INDEPENDENT:
             return logits.argmax(-1)
         if mask is None:
             mask = torch.ones(logits.shape[:2], dtype=torch.bool, device=logits.device)
-        kept = self.constraints if self.decoder in (CONSTRAINED, CONSTRAINED_VITERBI) else []
+        kept = self.constraints if self.decoder in WITHIN_SCHEME else []
         constraints = [table.to(logits.device) for table in kept]
+        if self.decoder == UNIQUE_ROLES:
+            crf = self.loss.crf
+            learned = (0.0, 0.0, 0.0) if crf is None else (crf.transitions, crf.start, crf.end)
+            weights = [own + table for own, table in zip(learned, constraints, strict=True)]
+            return unique_viterbi(logits, mask, self.begun.to(logits.device), *weights)
         if self.loss.crf is not None and self.decoder != CONSTRAINED:
             return self.loss.crf.decode(at_least_float32(logits), mask, *constraints)
         transitions, start, end = constraints

@@ -17,7 +17,8 @@ class TagDecisions(Decisions):
     """Decisions of tag sequences. Only the decoder is chosen; no numbers are fitted.
 
     Decoders: `independent` takes the likeliest tag of each position, `constrained` the likeliest sequence that the
-    tags' scheme allows. With a CRF, `viterbi` takes its best sequence, `constrained_viterbi` its best allowed one.
+    tags' scheme allows. With a CRF, `viterbi` takes its best sequence, `constrained_viterbi` its best allowed one. For
+    semantic roles, `unique_roles` takes the best allowed one that repeats no core role.
 
     Attributes:
         offered: the decoders of a task-net, see `TagSequenceSpace.decoders`; the first is the default.
