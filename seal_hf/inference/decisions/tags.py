@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...metrics.tags import Tags, span_counts
+from ...metrics.tags import Tags, span_counts, token_counts
 from .base import Decisions, checked, ratio_scores, simplest_of_the_best
 
 
@@ -60,7 +60,6 @@ class TagDecisions(Decisions):
 
 def _tag_scores(predicted: Tags, gold: Tags, kind: str) -> np.ndarray:
     if kind == "plain":
-        right = [sum(map(str.__eq__, ours, theirs)) for ours, theirs in zip(predicted, gold, strict=True)]
-        return ratio_scores(np.array(right), np.array([len(tags) for tags in gold]))
+        return ratio_scores(*token_counts(predicted, gold).T)
     right, found, there = span_counts(predicted, gold, kind).T
     return ratio_scores(2 * right, found + there)
