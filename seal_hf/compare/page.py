@@ -13,42 +13,33 @@ from ..reports.common import PAGE
 from ..reports.page import Number, Page, Plot, Section, Table, render
 from ..reports.page.plots import has_matplotlib, means
 from ..utils.files import json_object, whole_file
-from .methods import Method
+from .methods.base import Methods
 from .table import difference, p_value, percent
 
 NAMES = {"seconds": "seconds / epoch"}  # key of a row -> its column
 TOLD = ("seeds", "validation", "interval", "least_p_rows", "difference", "p_rows", "p_seeds", "about", "group")
 
 
-def write_page(
-    folder: Path, methods: Mapping[str, Method], title: str, names: Mapping[str, str], command: str = ""
-) -> Path:
+def write_page(folder: Path, methods: Methods, title: str, command: str = "") -> Path:
     """Write `report.html` beside `results.json`; arguments as for [`comparison_page`]. Returns the page."""
     tables = json_object(folder / "results.json", "Remove it, and start the comparison again.")
-    text = render(comparison_page(list(tables.values()), methods, title, names, command))
+    text = render(comparison_page(list(tables.values()), methods, title, command))
     with whole_file(folder / PAGE) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
     return folder / PAGE
 
 
-def comparison_page(
-    tables: Sequence[Mapping[str, Any]],
-    methods: Mapping[str, Method],
-    title: str,
-    names: Mapping[str, str],
-    command: str = "",
-) -> Page:
+def comparison_page(tables: Sequence[Mapping[str, Any]], methods: Methods, title: str, command: str = "") -> Page:
     """The page of a comparison; without matplotlib it has no plots, and says so.
 
     Args:
         tables: what `comparison` returns, one by tested decoder; None counts as NaN. A row has a column for each figure
             (mean and deviation) and each number that it holds.
         methods: by name; what they are is said beside their names.
-        names: key of a figure -> its name for readers, beside those in the table's own `columns`.
         command: the one that wrote the results.
     """
-    first, names = tables[0], {**NAMES, **names, **tables[0].get("columns", {})}
-    plots = [_plot(table, _tested(table, names)) for table in tables if has_matplotlib() and table["methods"]]
+    first, names = tables[0], {**NAMES, **tables[0]["columns"]}
+    plots = [_plot(table) for table in tables if has_matplotlib() and table["methods"]]
     sections = [
         Section("Means", [*plots]),
         *(_section(table, names) for table in tables),
@@ -65,20 +56,15 @@ def comparison_page(
     return Page(title, [*sections, runs], _choice(first), "Written by seal_hf from results.json beside it.")
 
 
-def _tested(table: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """The figure whose differences a table tests, for readers."""
-    return table.get("words") or names.get(table["decoder"], table["decoder"])
-
-
 def _rows(table: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The rows of a table by method, best mean first, with NaN for null."""
     rows = {name: {key: _without_none(value) for key, value in row.items()} for name, row in table["methods"].items()}
     return dict(sorted(rows.items(), key=lambda item: -item[1][table["decoder"]][0]))
 
 
-def _plot(table: Mapping[str, Any], tested: str) -> Plot:
+def _plot(table: Mapping[str, Any]) -> Plot:
     """The means of the tested figure."""
-    rows, best = _rows(table), table["best_baseline"]
+    rows, best, tested = _rows(table), table["best_baseline"], table["words"]
     means_of = {name: (100 * row[table["decoder"]][0], 100 * row[table["decoder"]][1]) for name, row in rows.items()}
     caption, marked = f"{tested} on test, mean and standard deviation over seeds.", {}
     if best is not None:
@@ -90,7 +76,7 @@ def _plot(table: Mapping[str, Any], tested: str) -> Plot:
 
 def _section(table: Mapping[str, Any], names: Mapping[str, str]) -> Section:
     """The differences of the tested figure to the best baseline, best mean first."""
-    decoder, best, tested, rows = table["decoder"], table["best_baseline"], _tested(table, names), _rows(table)
+    decoder, best, tested, rows = table["decoder"], table["best_baseline"], table["words"], _rows(table)
     several = min(2, max((len(row["seeds"]) for row in rows.values()), default=1))  # one run may be luck
     marked = [number for number, row in enumerate(rows.values()) if len(row["seeds"]) >= several][:1]
     caption = (
@@ -126,7 +112,7 @@ def _cells(
     return cells | tests | {names.get(key, key): Number(value, texts[key]) for key, value in rest.items()}
 
 
-def _figures(table: Mapping[str, Any], methods: Mapping[str, Method], names: Mapping[str, str]) -> Section:
+def _figures(table: Mapping[str, Any], methods: Methods, names: Mapping[str, str]) -> Section:
     """What the methods are, and all their figures."""
     cells = []
     for name, row in _rows(table).items():

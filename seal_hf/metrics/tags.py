@@ -62,6 +62,18 @@ def span_counts(predicted: Tags, gold: Tags, kind: str, *, scheme: str | None = 
     return _span_counts(predicted, gold, kind, scheme)
 
 
+def token_counts(predicted: Tags, gold: Tags) -> np.ndarray:
+    """(N, 2) int64, for each sequence: right tags, and tags. Accuracy is the ratio of their sums; a sequence is right
+    as a whole if both are equal.
+
+    Raises:
+        ValueError: the message names the first sequence of another length than the gold.
+    """
+    _checked(predicted, gold, "plain", None)
+    right = [sum(map(str.__eq__, ours, theirs)) for ours, theirs in zip(predicted, gold, strict=True)]
+    return np.stack([np.array(right, dtype=np.int64), np.array([len(tags) for tags in gold], dtype=np.int64)], axis=1)
+
+
 def core_role_violations(predicted: Tags, scheme: str = "bio") -> float:
     """Share of the propositions whose prediction has two spans of one core role, A0-A5, AA or ARG0-ARG5, ARGA
     (unique-core-role violation, UCR in the SEAL paper's Table 3). `C-X` and `R-X` do not repeat X. In [0, 1]."""

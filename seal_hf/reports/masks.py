@@ -56,17 +56,28 @@ def evaluate_masks(
         labels[split] = first_output(output.label_ids)
     decisions = MaskDecisions.fit(probabilities["eval"], labels["eval"], decoder=getattr(trainer.args, "decoder", None))
     assert decisions.threshold is not None, "as `fit` says"
+    metrics = mask_figures(probabilities, labels, decisions.threshold)
+    for split, masks in labels.items() if train is not None else ():
+        constant = np.broadcast_to(constant_mask(train), masks.shape)
+        metrics[f"{split}_mean_mask_iou"] = mask_metrics(constant, masks)["mean_iou"]
+    store(trainer, decisions)
+    return metrics, probabilities
+
+
+def mask_figures(
+    probabilities: Mapping[str, np.ndarray], labels: Mapping[str, np.ndarray], threshold: float
+) -> dict[str, float]:
+    """`{split}_{figure}` of [`mask_metrics`] at 0.5 and, with `_tuned`, at a threshold; and `threshold`.
+
+    Args:
+        probabilities, labels: (N, H, W) of each split.
+    """
     metrics: dict[str, float] = {}
     for split, values in probabilities.items():
-        figures = mask_metrics(values, labels[split])
-        tuned = mask_metrics(values, labels[split], decisions.threshold)
-        figures |= {f"{key}_tuned": value for key, value in tuned.items()}
-        if train is not None:
-            constant = np.broadcast_to(constant_mask(train), labels[split].shape)
-            figures["mean_mask_iou"] = mask_metrics(constant, labels[split])["mean_iou"]
-        metrics |= {f"{split}_{key}": value for key, value in figures.items()}
-    store(trainer, decisions)
-    return metrics | {"threshold": decisions.threshold}, probabilities
+        for ending, cut in (("", 0.5), ("_tuned", threshold)):
+            figures = mask_metrics(values, labels[split], cut)
+            metrics |= {f"{split}_{key}{ending}": value for key, value in figures.items()}
+    return metrics | {"threshold": threshold}
 
 
 def constant_mask(split: SegmentationSplit) -> np.ndarray:

@@ -13,7 +13,7 @@ from datasets import Dataset
 
 from ..data.tensors.words import WordRows
 from ..metrics.tags import Tags, tag_metrics, tag_report
-from ..spaces.tags import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, VITERBI
+from ..spaces.tags import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, UNIQUE_ROLES, VITERBI
 from ..training.decisions import fit_tags, predicted_tags, store
 from ..utils.files import whole_file
 from .common import SHOWN, chosen_line, close_run, figure_rows, results_table, row_origin
@@ -24,6 +24,7 @@ DECODED = {  # decoder -> how it decides
     CONSTRAINED: "within the tags' scheme",
     VITERBI: "best sequence of the CRF",
     CONSTRAINED_VITERBI: "best sequence of the CRF within the tags' scheme",
+    UNIQUE_ROLES: "best sequence within the scheme that repeats no core role",
 }
 # key in the result files, without `eval_` or `test_` -> its name for readers
 FIGURES = {

@@ -23,7 +23,8 @@ from transformers import PreTrainedModel
 
 from ..structures.crf import LOWEST, log_probability, marginals, sample, sequence_score, viterbi
 from ..structures.sequences import IGNORED, at_least_float32, inverse_transform, uniform
-from ..structures.tag_schemes import allowed_transitions, given_types, scheme_of
+from ..structures.tag_schemes import allowed_transitions, core_roles, given_types, scheme_of
+from ..structures.unique_spans import FREE, unique_viterbi
 from ..task_losses.tags import CRFLoss, TagCrossEntropy, TagTaskLoss
 from ..utils.messages import did_you_mean
 from ..utils.options import check_value
@@ -33,6 +34,8 @@ from .soft_spans import SoftSpanF1
 TAG_SCORES = ("accuracy", "span_f1")
 INDEPENDENT, CONSTRAINED = "independent", "constrained"
 VITERBI, CONSTRAINED_VITERBI = "viterbi", "constrained_viterbi"  # with a CRF
+UNIQUE_ROLES = "unique_roles"  # for semantic roles
+WITHIN_SCHEME = (CONSTRAINED, CONSTRAINED_VITERBI, UNIQUE_ROLES)
 
 
 class TagSequenceSpace(OutputSpace):
@@ -74,7 +77,11 @@ class TagSequenceSpace(OutputSpace):
         self.constraints = [torch.zeros(table.shape).masked_fill(~table, -math.inf) for table in allowed]
         has_scheme, has_crf = scheme_of(self.label_names) != "plain", self.loss.crf is not None
         free, within = (VITERBI, CONSTRAINED_VITERBI) if has_crf else (INDEPENDENT, CONSTRAINED)
-        self.decoders = (free, *[within] * has_scheme, *[INDEPENDENT] * has_crf)
+        roles = list(core_roles(self.label_names).values()) if has_scheme else []
+        self.begun = torch.full((len(self.label_names),), FREE)  # the core role that a tag begins
+        for role, tags in enumerate(roles):
+            self.begun[tags] = role
+        self.decoders = (free, *[within] * has_scheme, *[INDEPENDENT] * has_crf, *[UNIQUE_ROLES] * bool(roles))
         self.decoder = within if constrained else free
 
     @classmethod
@@ -120,12 +127,12 @@ class TagSequenceSpace(OutputSpace):
         return cls(_names(task_net), loss, args.tag_score, args.constrained_decoding)
 
     def decoding_options(self) -> dict[str, Any]:
-        return {"constrained_decoding": self.decoder in (CONSTRAINED, CONSTRAINED_VITERBI)}
+        return {"constrained_decoding": self.decoder in WITHIN_SCHEME}
 
     @property
     def parameters(self) -> list[Tensor]:
         """The CRF's, if it decodes."""
-        decodes = self.decoder in (VITERBI, CONSTRAINED_VITERBI)
+        decodes = self.loss.crf is not None and self.decoder != INDEPENDENT
         return [p for p in self.loss.crf.parameters() if p.requires_grad] if decodes else []
 
     def of(self, batch: dict[str, Tensor]) -> Any:
@@ -144,9 +151,8 @@ class TagSequenceSpace(OutputSpace):
         if self.constraints[0].device != logits.device:  # moved once, also for copies of the space
             self.constraints[:] = [table.to(logits.device) for table in self.constraints]
         chain = dict(zip(("transitions", "start", "end"), self.constraints, strict=True))
-        if self.decoder != CONSTRAINED:
-            learned = dict(self.loss.crf.named_parameters())
-            within = self.decoder == CONSTRAINED_VITERBI
+        if self.loss.crf is not None:
+            learned, within = dict(self.loss.crf.named_parameters()), self.decoder in WITHIN_SCHEME
             chain = {name: learned[name] + table if within else learned[name] for name, table in chain.items()}
         if mask is None:
             mask = torch.ones(logits.shape[:2], dtype=torch.bool, device=logits.device)
@@ -308,10 +314,14 @@ class TagSequenceSpace(OutputSpace):
 
     def decode(self, logits: Tensor, threshold: float = 0.5, mask: Tensor | None = None) -> Tensor:
         """Tags, int64 (B, T): the likeliest at every position. With a CRF or constraints: the likeliest sequence over
-        the positions that count, by Viterbi's algorithm, and -100 elsewhere."""
+        the positions that count, by Viterbi's algorithm, and -100 elsewhere. By `unique_roles`: the likeliest within
+        the scheme that repeats no core role, see [`unique_viterbi`]."""
         if self.decoder == INDEPENDENT:
             return logits.argmax(-1)
-        return viterbi(logits, **self._chain(logits, mask))
+        chain = self._chain(logits, mask)
+        if self.decoder == UNIQUE_ROLES:
+            return unique_viterbi(logits, roles=self.begun.to(logits.device), **chain)
+        return viterbi(logits, **chain)
 
     @staticmethod
     def _counted(values: Tensor, mask: Tensor | None) -> Tensor:

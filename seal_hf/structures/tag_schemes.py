@@ -22,6 +22,7 @@ import numpy as np
 SCHEMES = ("plain", "bio", "bioes")
 CORE_ROLE = re.compile(r"(?:ARG|A)[0-5A]")  # PropBank: ARG0 .. ARG5 and ARGA; CoNLL-2005: A0 .. A5 and AA
 PREDICATE = "V"  # in semantic roles the predicate is given, not predicted, so that its spans do not count
+BEGINS = ("B", "S", "U")  # prefixes of a span's first word
 _BILOU = {"L": "E", "U": "S"}  # BILOU is BIOES in other letters
 
 
@@ -69,6 +70,16 @@ def given_types(tag_names: Iterable[str]) -> set[str]:
     """The types of spans that are given, not predicted: `V` if the tags also have core roles."""
     kinds = {split_tag(name)[1] for name in tag_names}
     return {PREDICATE} & kinds if any(map(CORE_ROLE.fullmatch, kinds)) else set()
+
+
+def core_roles(tag_names: Sequence[str]) -> dict[str, list[int]]:
+    """Core role -> the numbers of the tags that begin its spans: of `B-X`, and of `S-X` or `U-X` if there is one."""
+    found: dict[str, list[int]] = {}
+    for number, tag in enumerate(tag_names):
+        prefix, role = split_tag(tag)
+        if prefix in BEGINS and CORE_ROLE.fullmatch(role):
+            found.setdefault(role, []).append(number)
+    return found
 
 
 def spans(tags: Sequence[str], scheme: str, *, strict: bool = True) -> list[Span]:

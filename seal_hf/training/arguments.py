@@ -198,7 +198,8 @@ class SealTrainingArguments(LossWeightArguments, GuardedArguments):
     Parameters that control the decisions that are saved with the task-net, and its card:
         decoder (`str`, optional): for label sets `fixed` (0.5), `threshold`, `thresholds`, `expected_f1`,
             `calibrated_f1` or, with a hierarchy, `closed_f1`, `calibrated_closed_f1`; each may end in `+never_empty`.
-            For masks `fixed` or `threshold`; for tags `independent`, `constrained`, `viterbi` or `constrained_viterbi`.
+            For masks `fixed` or `threshold`; for tags `independent`, `constrained`, `viterbi`, `constrained_viterbi`
+            or, for semantic roles, `unique_roles`.
             Default: a program chooses it at its end, or `fit_decisions` does, by cross-fitting on the validation rows.
         fold_decision (`bool`, default False): the model saved at the end holds the decision in its classifier's bias:
             any code that cuts at 0.5 then decides as validation chose. The choice is among thresholds only.
