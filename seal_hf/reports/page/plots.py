@@ -53,19 +53,28 @@ def colour(number: int) -> str:
     return f"#0500{number % SERIES:02x}"
 
 
-def svg(draw: Callable[[Any], None], width: float = 4.6, height: float = 2.9) -> Markup:
-    """What `draw` draws on the axes that it is given, as inline SVG.
+def svg(draw: Callable[[Any], None], width: float = 4.6, height: float = 2.9, fitted: bool = False) -> Markup:
+    """What `draw` draws on the axes that it is given, as inline SVG. A legend goes above the axes, in two columns.
 
     Args:
         width, height: in inches; 4.6 fits a phone.
+        fitted: True for margins that fit long names at the ticks, at twice the time. Else margins are fixed, so that
+            the axes of plots that stand side by side are aligned.
     """
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        draw(figure.subplots())
+        figure = Figure(figsize=(width, height), layout="constrained" if fitted else None)
+        axes = figure.subplots()
+        draw(axes)
+        named = axes.get_legend_handles_labels()[1]
+        if len(named) > 1:
+            axes.legend(loc="lower left", bbox_to_anchor=(0, 1.02), ncols=2)
+        if not fitted:
+            above = 0.1 + 0.16 * math.ceil(len(named) / 2) * (len(named) > 1)  # inches
+            figure.subplots_adjust(left=0.18, right=0.98, bottom=0.45 / height, top=1 - above / height)
         file = io.StringIO()
         FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     return Markup(_for_pages(file.getvalue()))
@@ -113,8 +122,6 @@ def lines(
             axes.set_yscale("log")
             _plain_numbers(axes.yaxis)
         axes.set(xlabel=x_label, ylabel=y_label)
-        if len(series) > 1 or marked:
-            axes.legend(loc="lower left", bbox_to_anchor=(0, 1.02), ncols=2)  # above the lines, never on them
 
     return svg(draw)
 
@@ -167,16 +174,15 @@ def means(rows: Mapping[str, tuple[float, float]], x_label: str, marked: Mapping
         places = list(range(len(rows), 0, -1))
         x, deviations = ([value for value in column] for column in zip(*rows.values(), strict=True))
         bars = [0.0 if math.isnan(value) else value for value in deviations]
-        axes.errorbar(x, places, xerr=bars, fmt="o", markersize=4, color=colour(0), elinewidth=1.4, capsize=3)
+        style: Any = {"fmt": "o", "markersize": 4, "color": colour(0), "elinewidth": 1.4, "capsize": 3}
+        axes.errorbar(x, places, xerr=bars, label="mean and deviation", **style)
         axes.set_yticks(places, list(rows))
         axes.set_ylim(0.5, len(rows) + 0.5)
         axes.set_xlabel(x_label)
         for name, place in marked.items():
             axes.axvline(place, color=INK, linewidth=1, linestyle="--", label=name)
-        if marked:
-            axes.legend(loc="lower left", bbox_to_anchor=(0, 1.02))
 
-    return svg(draw, height=1 + 0.26 * len(rows))
+    return svg(draw, height=1 + 0.26 * len(rows), fitted=True)
 
 
 def _plain_numbers(axis: Any) -> None:
@@ -186,7 +192,7 @@ def _plain_numbers(axis: Any) -> None:
 
     class Plain(LogFormatter):
         def __call__(self, x: float, pos: int | None = None) -> str:
-            return f"{x:.3g}" if super().__call__(x, pos) else ""
+            return f"{float(f'{x:.3g}'):,.10g}" if super().__call__(x, pos) else ""
 
     axis.set_major_formatter(Plain())
     axis.set_minor_formatter(Plain())
