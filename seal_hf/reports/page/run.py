@@ -16,12 +16,14 @@ from ..common import PAGE, REPORT, figure_rows
 from .curves import training_section
 from .masks import mask_sections
 from .page import Page, Section, Table, render
+from .rewards import reward_sections
 from .tags import tag_sections
 
 # Key of `facts` in _report.json -> (those facts, the folder) -> sections.
 SECTIONS: dict[str, Callable[[Mapping[str, Any], Path], list[Section]]] = {
     "tags": tag_sections,
     "masks": mask_sections,
+    "rewards": reward_sections,
 }
 EXPECTED = "Expected the output folder of a run, with _report.json or a checkpoint."
 
