@@ -17,6 +17,7 @@ from .curves import training_section
 from .labels import label_sections
 from .masks import mask_sections
 from .page import Page, Section, Table, render
+from .rewards import reward_sections
 from .tags import tag_sections
 from .tuning import tuning_parts
 
@@ -25,6 +26,7 @@ SECTIONS: dict[str, Callable[[Mapping[str, Any], Path], list[Section]]] = {
     "labels": label_sections,
     "tags": tag_sections,
     "masks": mask_sections,
+    "rewards": reward_sections,
 }
 NEEDED = {"ended", "step", "steps", "log"}  # of _report.json
 REMEDY = "Remove it, and train again to write it anew."

@@ -17,9 +17,9 @@ LEGEND = (
     "side lacks: above, it is missed; below, it is wrong."
 )
 PLAIN_LEGEND = (
-    "Below the words stand the decided tags. ✗ and a dashed red line mark wrong ones; the gold tag then stands above."
+    "Below the words stand the decided tags. ✗ and a dashed red line mark wrong ones; above those stands the gold tag."
 )
-WORD = Markup('<span class="word">{}<span class="text{}">{} </span>{}</span>')
+WORD = Markup('<span class="word">{}<span class="text{}">{}</span>{}</span>')
 LABEL = Markup('<span class="{} {}">{}</span>')
 
 
@@ -41,8 +41,8 @@ def sentence_facts(
 
     Returns:
         `words`; `left_out`, the number of words before and after them; `gold` and `decided`, lists of spans (type,
-        first word, word after the last, True if the other side has it too); `predicate`. Plain tags are spans too:
-        equal neighbours are one span, and `gold` holds only tags that were not decided.
+        first word, word after the last, False if it is an error: the other side lacks it); `predicate`. Plain tags are
+        spans too: equal neighbours are one span, and `gold` holds only what stands beside an error.
     """
     true, decided = _plain_spans(predicted, gold) if kind == "plain" else _spans(predicted, gold, kind, scheme)
     wrong = [begin for _, begin, _, right in [*true, *decided] if not right]
@@ -74,8 +74,8 @@ def _plain_spans(predicted: Sequence[str], gold: Sequence[str]) -> tuple[list[An
         end = begin + len(list(run))
         runs.append((*pair, begin, end))
         begin = end
-    wrong = [(true, begin, end, False) for true, decided, begin, end in runs if true != decided]
-    return wrong, [(decided, begin, end, true == decided) for true, decided, begin, end in runs]
+    missed = [(true, begin, end, True) for true, decided, begin, end in runs if true != decided]
+    return missed, [(decided, begin, end, true == decided) for true, decided, begin, end in runs]
 
 
 def short(word: str) -> str:

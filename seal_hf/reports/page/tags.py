@@ -22,7 +22,7 @@ from .plots import colour, svg
 from .sentences import LEGEND, PLAIN_LEGEND, sentence_facts, sentences_html, short
 
 MOST_SENTENCES, MOST_REPEATED = 30, 6
-MOST_TYPES, MOST_BARS, MOST_PAIRS = 30, 20, 200
+MOST_TYPES, MOST_BARS, MOST_NAMED, MOST_PAIRS = 30, 20, 12, 200
 OTHER_WORDS, MISSED, SPURIOUS = "other words", "missed", "spurious"
 
 
@@ -85,7 +85,7 @@ def type_facts(errors: TagErrors, report: Mapping[str, Mapping[str, float]]) -> 
     counts, size, found = errors.counts, len(errors.names), []
     for i, name in enumerate(errors.names):
         right, other = int(counts[i, i]), int(counts[i, :size].sum() - counts[i, i])
-        became = {"right": right, "other type": other}
+        became = {"right": right, "other type" if len(counts) > size else "other tag": other}
         if len(counts) > size:
             became |= {OTHER_WORDS: int(counts[i, size]), MISSED: int(counts[i, size + 1])}
             became |= {SPURIOUS: int(counts[size + 1, i])}
@@ -167,9 +167,10 @@ def _what(facts: Mapping[str, Any]) -> str:
 
 def types_section(facts: Mapping[str, Any]) -> Section:
     """Figures by type."""
-    rows, what = facts["types"], _what(facts)
-    outcomes = [name for name in ("right", "other type", OTHER_WORDS, MISSED) if rows and name in rows[0]]
-    often = [row for row in sorted(rows, key=lambda row: -row["support"]) if row["support"]]
+    rows, what = sorted(facts["types"], key=lambda row: -row["support"]), _what(facts)
+    kind = "tag" if what == "tag" else "type"
+    outcomes = [name for name in ("right", "other type", "other tag", OTHER_WORDS, MISSED) if rows and name in rows[0]]
+    often = [row for row in rows if row["support"]]
     caption = f"Each gold {what} by what became of it."
     if what == "span":
         caption += (
@@ -181,15 +182,15 @@ def types_section(facts: Mapping[str, Any]) -> Section:
         Plot(became_plot(often[:MOST_BARS], outcomes), caption),
         Plot(
             support_plot(often),
-            "Types at the left are rare. If only they are low, more rows would help; a frequent type that is low "
-            "needs a look at its sentences.",
+            f"Each {kind} by its frequency; those with most errors are named. If only the rare ones are low, more rows "
+            "would help. A frequent one that is low needs a look at its sentences.",
         ),
     ]
-    names = {"type": what if what == "tag" else "type"} | {"f1": "F1"}
+    names = {"type": kind, "f1": "F1"}
     order = ("type", "support", "f1", "precision", "recall", *outcomes, SPURIOUS)
     shown = [{names.get(name, name): row[name] for name in order if name in row} for row in rows]
     table = Table(shown, f"The figures of the closing table, and the numbers of gold {what}s. Click a column to sort.")
-    return Section(f"By {names['type']}, {facts['split']}", [*(plots if often else []), table])
+    return Section(f"By {kind}, {facts['split']}", [*(plots if often else []), table])
 
 
 def became_plot(rows: Sequence[Mapping[str, Any]], outcomes: Sequence[str]) -> Markup:
@@ -215,7 +216,7 @@ def support_plot(rows: Sequence[Mapping[str, Any]]) -> Markup:
     def draw(axes: Any) -> None:
         support, f1 = [row["support"] for row in rows], [row["f1"] for row in rows]
         axes.scatter(support, f1, s=16, color=colour(0), linewidths=0)
-        for row in rows[:MOST_TYPES]:
+        for row in sorted(rows, key=lambda row: row["right"] - row["support"])[:MOST_NAMED]:
             axes.annotate(
                 short(row["type"]), (row["support"], row["f1"]), (4, 3), textcoords="offset points", fontsize=7
             )
@@ -256,10 +257,13 @@ def heat_map(found: Mapping[str, Any], is_of_spans: bool) -> Markup:
     for i, (name, counts) in enumerate(zip(rows, found["counts"], strict=True)):
         body += Markup('<tr><th scope="row">{}</th>').format(short(name))
         for j, count in enumerate(counts):
-            shade = Markup(' class="{}" style="--share: {:.0f}%"').format(
-                "hit" if i == j and i < len(names) else "miss", 100 * count / sum(counts)
+            if not count:
+                body += Markup("<td></td>")
+                continue
+            of = "hit" if i == j and i < len(names) else "miss"
+            body += Markup('<td class="{}" style="--share: {:.0f}%">{:,}</td>').format(
+                of, 100 * count / sum(counts), count
             )
-            body += Markup("<td{}>{}</td>").format(shade if count else "", f"{count:,}" if count else "")
         body += Markup("</tr>\n")
     return Markup(
         '<div class="scroll fit"><table class="heat"><thead><tr><th>gold \\ decided</th>{}</tr></thead>'
