@@ -55,8 +55,8 @@ def test_a_ratio_of_counts_is_resampled_by_its_rows(seeds):
     differences = []
     for drawn in [np.arange(60), *np.random.default_rng(7).integers(60, size=(500, 60))]:
         f1 = [
-            np.mean([sum(part[i] for i in drawn) / sum(whole[i] for i in drawn) for part, whole in zip(*method)])
-            for method in zip(parts, wholes, strict=True)
+            np.mean([sum(part[seed, i] for i in drawn) / sum(whole[seed, i] for i in drawn) for seed in range(seeds)])
+            for part, whole in zip(parts, wholes, strict=True)
         ]
         differences.append(f1[0] - f1[1])
     observed, resampled = differences[0], np.array(differences[1:])
