@@ -13,29 +13,27 @@ from ..reports.common import PAGE
 from ..reports.page import Number, Page, Plot, Section, Table, render
 from ..reports.page.plots import has_matplotlib, means
 from ..utils.files import json_object, whole_file
-from .methods.base import Methods
 from .table import difference, p_value, percent
 
 NAMES = {"seconds": "seconds / epoch"}  # key of a row -> its column
 TOLD = ("seeds", "validation", "interval", "least_p_rows", "difference", "p_rows", "p_seeds", "about", "group")
 
 
-def write_page(folder: Path, methods: Methods, title: str, command: str = "") -> Path:
+def write_page(folder: Path, title: str, command: str = "") -> Path:
     """Write `report.html` beside `results.json`; arguments as for [`comparison_page`]. Returns the page."""
     tables = json_object(folder / "results.json", "Remove it, and start the comparison again.")
-    text = render(comparison_page(list(tables.values()), methods, title, command))
+    text = render(comparison_page(list(tables.values()), title, command))
     with whole_file(folder / PAGE) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
     return folder / PAGE
 
 
-def comparison_page(tables: Sequence[Mapping[str, Any]], methods: Methods, title: str, command: str = "") -> Page:
+def comparison_page(tables: Sequence[Mapping[str, Any]], title: str, command: str = "") -> Page:
     """The page of a comparison; without matplotlib it has no plots, and says so.
 
     Args:
         tables: what `comparison` returns, one by tested decoder; None counts as NaN. A row has a column for each figure
             (mean and deviation) and each number that it holds.
-        methods: by name; what they are is said beside their names.
         command: the one that wrote the results.
     """
     first, names = tables[0], {**NAMES, **tables[0]["columns"]}
@@ -43,7 +41,7 @@ def comparison_page(tables: Sequence[Mapping[str, Any]], methods: Methods, title
     sections = [
         Section("Means", [*plots]),
         *(_section(table, names) for table in tables),
-        _figures(first, methods, names),
+        _figures(first, names),
     ]
     lost = [f"{name} with seed {', '.join(map(str, seeds))}" for name, seeds in first["lost"].items()]
     runs = Section("Runs")
@@ -112,14 +110,13 @@ def _cells(
     return cells | tests | {names.get(key, key): Number(value, texts[key]) for key, value in rest.items()}
 
 
-def _figures(table: Mapping[str, Any], methods: Methods, names: Mapping[str, str]) -> Section:
+def _figures(table: Mapping[str, Any], names: Mapping[str, str]) -> Section:
     """What the methods are, and all their figures."""
     cells = []
     for name, row in _rows(table).items():
-        about = row.get("about", methods[name].about if name in methods else "")
         figures = {key: value for key, value in row.items() if key not in TOLD and isinstance(value, list)}
         columns = {names.get(key, key): Number(mean, percent(mean, std)) for key, (mean, std) in figures.items()}
-        cells.append({"method": name, "about": about, "seeds": ", ".join(map(str, row["seeds"])), **columns})
+        cells.append({"method": name, "about": row["about"], "seeds": ", ".join(map(str, row["seeds"])), **columns})
     return Section("All figures", [Table(cells, "Test figures in percent, mean ± standard deviation over seeds.")])
 
 

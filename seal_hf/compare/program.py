@@ -188,7 +188,7 @@ def write_table(runs: Runs, figures: Figures, methods: Methods, title: str, metr
         if not plot(table, runs.folder / f"{table['decoder']}.png", title):
             print("no plot: matplotlib is not installed (pip install 'seal_hf[plot]')")
             break
-    write_page(runs.folder, methods, title, runs.origin.get("command", ""))
+    write_page(runs.folder, title, runs.origin.get("command", ""))
 
 
 def own_parser(kind: Kind) -> argparse.ArgumentParser:
