@@ -71,7 +71,7 @@ def test_the_best_is_marked_and_texts_are_those_of_the_table(tmp_path):
     ours = next(line for line in markdown(table).splitlines() if "`ours`" in line)
     body = next(body for head, body in Reader(page).tables if "difference to strong" in head)
     texts = [text for text, _ in next(row for row in body if row[0][0] == "ours")]
-    assert len(texts) == 8 and all(f"| {text} |" in ours for text in texts[1:])
+    assert len(texts) == 9 and all(f"| {text} |" in ours for text in texts[1:])
     assert "Lost, as the loss was no longer finite: ours with seed 4." in page
     assert "Validation chooses ours, +10.00 points to strong, the best baseline there" in page
 
@@ -84,7 +84,7 @@ def test_a_table_brings_its_own_columns_and_names_are_text(monkeypatch, tmp_path
     page = render(comparison_page([table], EVIL))
     assert page.count("<script>") == 1 and "$x_1$" in page
     (found,) = table_with(page, "method", "mean IoU")
-    assert found["mean IoU"] == 0.5 and found["energy_auc"] == 0.75 and found["method"] == EVIL
+    assert found["mean IoU"] == 0.5 and found["energy AUC"] == 0.75 and found["method"] == EVIL
     assert table_with(page, "about")[0]["IoU"] == 0.5 and table_with(page, "about")[0]["about"] == EVIL
     assert int(in_browser(page, "document.title = document.querySelectorAll('svg').length", tmp_path)) == 1
     monkeypatch.setitem(sys.modules, "matplotlib", None)

@@ -15,7 +15,7 @@ from ..reports.page.plots import has_matplotlib, means
 from ..utils.files import json_object, whole_file
 from .table import difference, p_value, percent
 
-NAMES = {"seconds": "seconds / epoch"}  # key of a row -> its column
+NAMES = {"seconds": "seconds / epoch", "energy_auc": "energy AUC"}  # key of a row -> its column
 TOLD = ("seeds", "validation", "interval", "least_p_rows", "difference", "p_rows", "p_seeds", "about", "group")
 
 
