@@ -36,6 +36,7 @@ EXTRAS_REQUIRE = {
     ],
     "plot": ["matplotlib>=3.10"],  # the page of a run; the plots of seal-hf compare and the benchmarks
     "evaluate": ["evaluate>=0.4.6"],  # our metrics as evaluate.Metric, for evaluate.combine; nothing is fetched
+    "demo": ["gradio>=6.17"],  # the page of seal-hf demo; older ones were not tried
     "vision": ["pillow>=12"],  # image files, and transformers' image processors
     "docs": [
         "sphinx>=9.0",  # the documentation; older ones were not tried
@@ -66,7 +67,13 @@ setup(
     keywords="energy-based models, structured prediction, multi-label classification, transformers",
     packages=find_packages(include=["seal_hf", "seal_hf.*"]),
     package_data={
-        "seal_hf": ["cli/default_recipes/*.yaml", "reports/model_card_template.md", "reports/page/page.*", "py.typed"]
+        "seal_hf": [
+            "cli/default_recipes/*.yaml",
+            "demo/style.css",
+            "reports/model_card_template.md",
+            "reports/page/page.*",
+            "py.typed",
+        ]
     },
     entry_points={"console_scripts": ["seal-hf = seal_hf.__main__:main"]},
     python_requires=">=3.10",
