@@ -1,5 +1,5 @@
-"""Training with a task-net that decodes by a chain: a CRF, the tags' scheme, or both. Oracles: the gradient by hand, the
-scheme, a constraint that only some energies can express."""
+"""Training with a task-net that decodes by a chain: a CRF, the tags' scheme, or both. Oracles: the gradient by hand,
+the scheme, a constraint that only some energies can express."""
 
 from types import SimpleNamespace
 

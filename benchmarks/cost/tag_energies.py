@@ -4,7 +4,7 @@ those of a step of the task-net.
     OMP_NUM_THREADS=1 python benchmarks/cost/tag_energies.py --model_name_or_path FOLDER --rounds 3 \
         --json benchmarks/cost/tag_energies.json
 
-Batch 8, K = 20, so rows of 22 candidates; random inputs without padding, and every sub-word has a tag, which is the most
+Batch 8, K = 20, so rows of 22 candidates. Inputs are random, without padding, and every sub-word has a tag: the most
 there can be. Each variant runs in a process of its own; processor time. `task-net`: forward, backward and AdamW of a
 token classifier with cross-entropy. An energy's name: its forward and backward on all candidates, as in the loss-net's
 phase. `candidates`: ŷ, samples and log P of NCE. `CRF, ŷ` and `CRF, loss`: forward and backward, as in the task-net's
