@@ -19,6 +19,7 @@ STYLE: Any = {
     "svg.fonttype": "none",  # text stays text: it can be selected, and needs no paths
     "svg.hashsalt": "seal_hf",  # equal plots are equal files
     "font.size": 9,
+    "text.parse_math": False,  # names of data may hold dollars
     "text.color": INK,
     "axes.edgecolor": FAINT,
     "axes.labelcolor": INK,
