@@ -34,8 +34,9 @@ from ..data import DataArguments, MultiLabelData, kind_of
 from ..data.contents import fingerprint
 from . import EVERY_RUN, METHODS, METRIC, METRICS, Comparison, Method, Runs
 from .methods import CONSTANT, NET, of_recipe, own_keys
+from .page import write_page
 from .runs import METHOD, origin, read_identity, read_settings, write_json
-from .table import comparison, markdown, plot, tested
+from .table import DECODERS, comparison, markdown, plot, tested
 
 PROGRAMS = {"mlc": mlc.PROGRAM, "energy": energy.PROGRAM}
 DATA_KEYS = recipe_keys(DataArguments) | {"data_seed"}  # data_seed: the seed that splits data without splits
@@ -132,7 +133,7 @@ def shared_settings(recipe: Path | None, given: Mapping[str, str], recipes: Mapp
 
 
 def write_table(runs: Runs, methods: Mapping[str, Method], title: str, metric: str) -> None:
-    """Write results.json, table.md and, with matplotlib, a plot of all existing runs."""
+    """Write results.json, table.md, report.html and, with matplotlib, a plot of all existing runs."""
     found = runs.all()
     if not found:
         return
@@ -146,6 +147,8 @@ def write_table(runs: Runs, methods: Mapping[str, Method], title: str, metric: s
         if not plot(table, runs.folder / f"{table['decoder']}.png", title):
             print("no plot: matplotlib is not installed (pip install 'seal_hf[plot]')")
             break
+    named = {key: f"F1 {name}" for key, name in DECODERS.items()}
+    write_page(runs.folder, methods, title, named, runs.origin.get("command", ""))
 
 
 def own_parser() -> argparse.ArgumentParser:

@@ -11,7 +11,11 @@ from typing import Any
 
 from transformers import Trainer
 
+from ..saving.earlier_run import RESULTS
+from ..utils.files import json_object
+
 UNASKED = "trainer_output"  # the Trainer's default output folder
+LABEL_REPORT = "label_report.json"  # label sets: figures of each label on the test split, by the decisions
 REPORT, PAGE = "_report.json", "report.html"  # facts of a run, and its page
 SHOWN = {"eval": "validation"}  # key of a split in the result files -> its name for readers
 
@@ -22,7 +26,7 @@ def remove_results(trainer: Trainer) -> None:
     if not trainer.is_world_process_zero():
         return
     folder = Path(str(trainer.args.output_dir))
-    others = [folder / name for name in ("label_report.json", REPORT, PAGE)]
+    others = [folder / name for name in (LABEL_REPORT, REPORT, PAGE)]
     for file in (*folder.glob("*_results.json"), *folder.glob("_predictions*"), *others):
         if file.name != "train_results.json" and file.is_file():
             file.unlink()
@@ -41,6 +45,12 @@ def write_results(trainer: Trainer, metrics: Mapping[str, float], splits: Iterab
     shared = {"threshold": metrics["threshold"]} if "threshold" in metrics else {}
     for split in dict.fromkeys(of.values()):
         trainer.save_metrics(split, {key: metrics[key] for key in of if of[key] == split} | shared)
+
+
+def results_of(folder: Path) -> dict[str, float]:
+    """The figures in `all_results.json` of a run's output folder; empty without the file."""
+    file = folder / RESULTS
+    return json_object(file, "Evaluate the run again.") if file.is_file() else {}
 
 
 def close_run(

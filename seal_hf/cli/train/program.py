@@ -173,6 +173,7 @@ def run_facts(prepared: Prepared, data: Any, arguments: Arguments, words: Sequen
     return {
         "command": command_of(words, arguments.training.world_size),
         "dataset": data.name,
+        "tuned": arguments.run.tune > 0,
         "rows": {SHOWN.get(split, split): _count(found) for split, found in rows.items()},
     }
 

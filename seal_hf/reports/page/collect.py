@@ -10,11 +10,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from transformers import TrainerCallback
+
 from ...saving.run_record import plain
 from ...training.run_record import record_of
 from ...utils.files import whole_file
 from ..card_facts import versions
-from ..common import REPORT
+from ..common import PAGE, REPORT
 from .plots import has_matplotlib
 from .run import write_page
 
@@ -25,7 +27,7 @@ NO_PLOTS = "report.html is not written: it needs matplotlib. pip install 'seal_h
 @contextmanager
 def reported(trainer: Any, facts: Mapping[str, Any], page: bool = True) -> Iterator[None]:
     """Inside, a program trains and closes its run. At the end, also that of an interrupted run, the main process writes
-    `_report.json` and the page.
+    `_report.json` and the page. Those of an earlier run stay until the training begins.
 
     Args:
         trainer: [`SealTrainer`], or the trainer of an energy network. Its `report_facts`, if any, are what the closing
@@ -33,13 +35,28 @@ def reported(trainer: Any, facts: Mapping[str, Any], page: bool = True) -> Itera
         facts: of the run, beside those of the trainer: `command`, `dataset`, `rows`.
         page: False for no page.
     """
+    begun = _RemoveEarlier()
+    trainer.add_callback(begun)
     try:
         yield
     except BaseException as error:
-        with suppress(Exception):  # what interrupted the run is what its user must read
-            _write(trainer, facts, page, f"interrupted: {type(error).__name__}")
+        if begun.has_begun:
+            with suppress(Exception):  # what interrupted the run is what its user must read
+                _write(trainer, facts, page, f"interrupted: {type(error).__name__}")
         raise
     _write(trainer, facts, page, COMPLETE)
+
+
+class _RemoveEarlier(TrainerCallback):
+    """Removes report and page of an earlier run in the folder when the training begins: they are not of this run, and
+    an earlier page, which shows rows of the data, must not be pushed to the Hub."""
+
+    has_begun = False
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.has_begun = True
+        for name in (REPORT, PAGE) if state.is_world_process_zero else ():
+            Path(args.output_dir, name).unlink(missing_ok=True)
 
 
 def _write(trainer: Any, facts: Mapping[str, Any], page: bool, ended: str) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .page import Plot, Section, Table
 from .plots import lines
+
+MOST_POINTS = 300  # of a curve, so that the page of a long run stays small
 
 
 class Curves(NamedTuple):
@@ -16,7 +19,7 @@ class Curves(NamedTuple):
         y_label: of the axis.
         series: key of the log -> name for readers.
         caption: what to see.
-        logarithmic: True for a logarithmic axis.
+        logarithmic: True for a logarithmic axis, if the values differ by more than a factor of 10.
     """
 
     y_label: str
@@ -25,10 +28,16 @@ class Curves(NamedTuple):
     logarithmic: bool = False
 
 
+ALONE = Curves(
+    "loss",
+    {"loss": "the energy network's", "eval_loss": "E(gold) - E(output), validation"},
+    "Energies move while they are learned, so the level means little. On validation 0 is best: inference finds gold. "
+    "Below 0 it stops at outputs of a higher energy than gold's; above 0 it finds lower ones.",
+)
 CURVES = (
     Curves(
         "task loss",
-        {"task_loss": "training", "loss": "training, in all", "eval_loss": "validation"},
+        {"task_loss": "training", "eval_loss": "validation"},
         "The task loss should fall and then stay. If that of validation rises while the score rises too, the "
         "probabilities become over-confident, which a decoder mends.",
     ),
@@ -91,24 +100,24 @@ CURVES = (
 )
 
 
-def training_section(log: Sequence[Mapping[str, Any]], best_step: int | None) -> Section:
+def training_section(log: Sequence[Mapping[str, Any]], best_step: int | None, energy_alone: bool = False) -> Section:
     """The curves of a run.
 
     Args:
         log: `log_history` of the Trainer's state.
         best_step: the step whose weights are kept, if the best evaluation decides.
+        energy_alone: True for an energy network on its own, which has no task loss.
     """
     parts: list[Any] = []
-    for curves in CURVES:
+    for curves in (ALONE, *CURVES[1:]) if energy_alone else CURVES:
         found = {name: _points(log, key) for key, name in curves.series.items()}
-        if "task_loss" in curves.series and found["training"][0]:
-            del found["training, in all"]  # it is the task loss, if there is no other
         found = {name: xy for name, xy in found.items() if xy[0]}
         if not found or (curves.y_label == "score" and max(len(x) for x, _ in found.values()) < 2):
             continue
-        positive = all(value > 0 for _, y in found.values() for value in y)
-        marked = (float(best_step), "kept") if best_step and curves.y_label == "score" else None
-        drawn = lines(found, "step", curves.y_label, marked=marked, logarithmic=curves.logarithmic and positive)
+        values = [value for _, y in found.values() for value in y]
+        logarithmic = curves.logarithmic and min(values) > 0 and max(values) > 10 * min(values)
+        marked = {"kept": float(best_step)} if best_step and curves.y_label == "score" else None
+        drawn = lines(found, "step", curves.y_label, marked=marked, logarithmic=logarithmic)
         parts.append(Plot(drawn, curves.caption, _table(found)))
     if parts and not any("loss" in entry for entry in log):
         parts.insert(
@@ -118,9 +127,16 @@ def training_section(log: Sequence[Mapping[str, Any]], best_step: int | None) ->
 
 
 def _points(log: Sequence[Mapping[str, Any]], key: str) -> tuple[list[float], list[float]]:
-    """Steps and values of a key. Of two entries for one step, as after a resume, the last counts."""
-    found = {entry["step"]: entry[key] for entry in log if entry.get(key) is not None and "step" in entry}
-    return list(found), list(found.values())
+    """Steps and values of a key, at most `MOST_POINTS` of them, evenly spread. Of two entries for one step, as after a
+    resume, the last counts."""
+    found = {entry["step"]: entry[key] for entry in log if "step" in entry and _is_finite(entry.get(key))}
+    every = math.ceil(len(found) / MOST_POINTS)
+    kept = [step for number, step in enumerate(reversed(found)) if number % every == 0][::-1]  # with the last one
+    return kept, [found[step] for step in kept]
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
 
 
 def _table(found: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> Table:

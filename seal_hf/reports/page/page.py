@@ -17,13 +17,22 @@ FOLDER = Path(__file__).parent
 MAX_ROWS = 1000  # of a table; a page of 10,000 labels stays below 3 MB
 
 
+@dataclass(frozen=True)
+class Number:
+    """A number with a text of its own, such as `81.2 ± 0.4`. Tables sort by the number; None and NaN come last."""
+
+    value: float | None
+    text: str
+
+
 @dataclass
 class Table:
     """A table. A click on a column's name sorts it.
 
     Attributes:
-        rows: a mapping per row, with the names of columns as keys. Values are text, numbers, None, or [`Markup`], which
-            is HTML already. Columns stand in the order in which their keys first appear. Numbers are aligned right.
+        rows: a mapping per row, with the names of columns as keys. Values are text, numbers, [`Number`], None, or
+            [`Markup`], which is HTML already. Columns stand in the order in which their keys first appear. Numbers are
+            aligned right.
         caption: what to see in it.
         marked: numbers of rows that stand out.
         more: number of rows that are left out, for instance because they are too many.
@@ -141,6 +150,8 @@ def _template() -> Template:
 
 def cell(value: Any) -> str | Markup:
     """The text of a table's cell: floats have 4 decimals, or 4 digits if they are small or large; NaN is `-`."""
+    if isinstance(value, Number):
+        return value.text
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
     if isinstance(value, bool):
@@ -154,9 +165,10 @@ def cell(value: Any) -> str | Markup:
 
 def sort_key(value: Any) -> str:
     """What the table sorter compares: the whole number, not its rounded text."""
+    value = value.value if isinstance(value, Number) else value
     return "" if value is None or (isinstance(value, float) and math.isnan(value)) else f"{value:.10g}"
 
 
 def is_number(value: Any) -> bool:
     """True for numbers and for a missing value."""
-    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+    return value is None or (isinstance(value, (int, float, Number)) and not isinstance(value, bool))

@@ -12,19 +12,24 @@ from markupsafe import Markup
 from ...saving.checkpoints import last_complete_checkpoint, step_of
 from ...saving.run_record import read_record
 from ...utils.files import json_object, whole_file
-from ..common import PAGE, REPORT, figure_rows
+from ..common import PAGE, REPORT, figure_rows, results_of
 from .curves import training_section
+from .labels import label_sections
 from .masks import mask_sections
 from .page import Page, Section, Table, render
 from .rewards import reward_sections
 from .tags import tag_sections
+from .tuning import tuning_parts
 
 # Key of `facts` in _report.json -> (those facts, the folder) -> sections.
 SECTIONS: dict[str, Callable[[Mapping[str, Any], Path], list[Section]]] = {
+    "labels": label_sections,
     "tags": tag_sections,
     "masks": mask_sections,
     "rewards": reward_sections,
 }
+NEEDED = {"ended", "step", "steps", "log"}  # of _report.json
+REMEDY = "Remove it, and train again to write it anew."
 EXPECTED = "Expected the output folder of a run, with _report.json or a checkpoint."
 
 
@@ -52,11 +57,16 @@ def run_page(folder: Path, beside: Path | None = None) -> Page:
     """The page of a run; arguments and errors as for [`write_page`]."""
     report = read_report(folder)
     facts = report.get("facts", {})
-    sections = [run_section(report), figures_section(facts.pop("figures", None), folder, beside)]
-    sections.append(training_section(report["log"], report.get("best_step")))
-    for name, found in facts.items():
-        sections += SECTIONS[name](found, folder)
-    title = f"{report.get('dataset') or folder.name}: {report.get('loss') or 'energy network'}"
+    figures = figures_section(facts.get("figures"), folder, beside)
+    if report.get("tuned"):
+        figures.parts += tuning_parts(folder)
+    loss = report.get("loss")
+    training = training_section(report["log"], report.get("best_step"), energy_alone=loss is None)
+    sections = [run_section(report), figures, training]
+    for name, make in SECTIONS.items():
+        if name in facts:
+            sections += make(facts[name], folder)
+    title = f"{report.get('dataset') or folder.resolve().name}: {loss or 'energy network'}"
     return Page(title, sections, ended(report), "Written by seal_hf from the JSON files beside it.")
 
 
@@ -70,12 +80,14 @@ def read_report(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{folder} is no folder. {EXPECTED}")
     last = last_complete_checkpoint(folder)
     file = folder / REPORT
-    report = json_object(file, "Remove it, and train again to write it anew.") if file.is_file() else {}
+    report = json_object(file, REMEDY) if file.is_file() else {}
+    if missing := NEEDED - report.keys() if file.is_file() else ():
+        raise ValueError(f"{file} lacks {', '.join(sorted(missing))}, which every report of a run has. {REMEDY}")
     if last is not None and (not report or report["step"] < step_of(last)):
         state = json.loads((last / "trainer_state.json").read_text(encoding="utf-8"))
         settings = read_record(last) or {}
         report = {"ended": "", "settings": settings, "step": state["global_step"], "steps": state["max_steps"]}
-        report |= {"log": state["log_history"], "best_step": state["best_global_step"]}
+        report |= {"log": state["log_history"], "best_step": state.get("best_global_step")}
         report |= {"dataset": settings.get("dataset"), "loss": settings.get("energy_loss")}
     if not report:
         raise ValueError(f"{folder} holds no run. {EXPECTED}")
@@ -94,10 +106,10 @@ def ended(report: Mapping[str, Any]) -> str:
 
 def run_section(report: Mapping[str, Any]) -> Section:
     """What was run."""
-    rows = {name: count for name, count in (report.get("rows") or {}).items()}
+    rows, own = report.get("rows") or {}, report.get("settings", {})
     facts = {
         "data": report.get("dataset"),
-        "loss": report.get("loss"),
+        "loss": report.get("loss") or own.get("energy_method"),
         "rows": ", ".join(f"{name} {count:,}" for name, count in rows.items()),
         "labels": report.get("num_labels"),
         "versions": ", ".join(f"{name} {found}" for name, found in (report.get("versions") or {}).items()),
@@ -105,7 +117,7 @@ def run_section(report: Mapping[str, Any]) -> Section:
     parts: list[Any] = [Table([{"fact": name, "value": str(value)} for name, value in facts.items() if value])]
     if command := report.get("command"):
         parts = [*parts, "The command that repeats it:", Markup("<pre>{}</pre>").format(command)]
-    settings = [{"setting": name, "value": json.dumps(value)} for name, value in report.get("settings", {}).items()]
+    settings = [{"setting": name, "value": json.dumps(value)} for name, value in own.items()]
     return Section("What was run", [*parts, Table(settings, "All settings", folded=True)])
 
 
@@ -119,19 +131,29 @@ def figures_section(figures: Mapping[str, Any] | None, folder: Path, beside: Pat
         return Section("Figures")
     rows = figure_rows(results_of(folder), figures["names"])
     chosen = figures["names"].get(figures["chosen"])
-    if beside is not None:
-        others = {row["figure"]: row for row in figure_rows(results_of(beside), figures["names"])}
-        for row in rows:
-            other = others.get(row["figure"], {})
-            row |= {f"{split}, {beside.name}": value for split, value in other.items() if split != "figure"}
     marked = [number for number, row in enumerate(rows) if row["figure"] == chosen]
-    caption = "The marked row is the decision that is saved with the model." if marked else ""
+    caption = "The marked row is the decision that is saved with the model. " if marked else ""
+    caption += "Validation rows have fitted and chosen, so their column flatters."
     if beside is not None:
-        caption += f" Columns with {beside.name} are those of the run in {beside}."
-    return Section("Figures", [Table(rows, caption.strip(), marked)])
+        caption += _add_beside(rows, figures["names"], folder, beside)
+    return Section("Figures", [Table(rows, caption, marked)])
 
 
-def results_of(folder: Path) -> dict[str, float]:
-    """The figures in `all_results.json`; empty without the file."""
-    file = folder / "all_results.json"
-    return json_object(file, "Evaluate the run again.") if file.is_file() else {}
+def _add_beside(rows: list[dict[str, Any]], names: Mapping[str, str], folder: Path, beside: Path) -> str:
+    """Add columns with the figures of another run; return what the caption says of them."""
+    others = {row["figure"]: row for row in figure_rows(results_of(beside), names)}
+    if not others:
+        raise ValueError(f"{beside} has no all_results.json with such figures. Give the folder of a finished run.")
+    name = beside.resolve().name
+    for row in rows:
+        other = others.get(row["figure"], {})
+        row |= {f"{split}, {name}": value for split, value in other.items() if split != "figure"}
+    known = {_validation_rows(folder), _validation_rows(beside)} - {None}
+    warning = " That run has other validation rows, so the figures do not compare." if len(known) > 1 else ""
+    return f" Columns with {name} are those of the run in {beside}.{warning}"
+
+
+def _validation_rows(folder: Path) -> Any:
+    """What identifies the validation rows of a run: their number and a hash; None if its report does not say."""
+    file = folder / REPORT
+    return json_object(file, REMEDY).get("settings", {}).get("eval_data") if file.is_file() else None

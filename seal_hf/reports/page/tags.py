@@ -19,11 +19,11 @@ from ...structures.tag_schemes import scheme_of
 from ..common import place
 from .energies import energies, has_energies
 from .page import Plot, Section, Table
-from .plots import colour, svg
+from .plots import colour, points, svg
 from .sentences import LEGEND, PLAIN_LEGEND, sentence_facts, sentences_html, short
 
 MOST_SENTENCES, MOST_REPEATED = 30, 6
-MOST_TYPES, MOST_BARS, MOST_NAMED, MOST_PAIRS = 30, 20, 12, 200
+MOST_TYPES, MOST_BARS, MOST_NAMED, MOST_PAIRS = 30, 20, 8, 200
 OTHER_WORDS, MISSED, SPURIOUS = "other words", "missed", "spurious"
 
 
@@ -204,25 +204,16 @@ def became_plot(rows: Sequence[Mapping[str, Any]], outcomes: Sequence[str]) -> M
         axes.invert_yaxis()
         axes.set(xlabel="share of gold", xlim=(0, 1))
         axes.grid(axis="y", visible=False)
-        axes.figure.legend(loc="outside upper center", ncols=4, fontsize=8)
 
     return svg(draw, height=1.1 + 0.2 * len(rows))
 
 
 def support_plot(rows: Sequence[Mapping[str, Any]]) -> Markup:
     """F1 of each type by its frequency."""
-
-    def draw(axes: Any) -> None:
-        support, f1 = [row["support"] for row in rows], [row["f1"] for row in rows]
-        axes.scatter(support, f1, s=16, color=colour(0), linewidths=0)
-        for row in sorted(rows, key=lambda row: row["right"] - row["support"])[:MOST_NAMED]:
-            axes.annotate(
-                short(row["type"]), (row["support"], row["f1"]), (4, 3), textcoords="offset points", fontsize=7
-            )
-        scale = "log" if max(support) > 20 * min(support) else "linear"
-        axes.set(xlabel="number in gold", ylabel="F1", xscale=scale, ylim=(-0.03, 1.05))
-
-    return svg(draw)
+    support, f1 = ([row[name] for row in rows] for name in ("support", "f1"))
+    worst = sorted(range(len(rows)), key=lambda i: rows[i]["right"] - rows[i]["support"])[:MOST_NAMED]
+    names, is_wide = {i: short(rows[i]["type"]) for i in worst}, max(support) > 10 * min(support)
+    return points(support, f1, "number in gold", "F1", logarithmic_x=is_wide, names=names)
 
 
 def confusion_section(facts: Mapping[str, Any]) -> Section:
@@ -314,7 +305,8 @@ def broken_section(facts: Mapping[str, Any]) -> Section:
     edges = {"before": "the beginning", "after": "the end"}
     rows = [{**step, **{name: step[name] or edge for name, edge in edges.items()}} for step in found["steps"]]
     shown = [
-        {"tag": row["before"], "then": row["after"], "count": row["count"], "example": row["example"]} for row in rows
+        {"after": row["before"], "comes": row["after"], "count": row["count"], "example": row["example"]}
+        for row in rows
     ]
     return Section(
         "Broken sequences", [text, Table(shown, "The steps that the scheme forbids, with the words around.")]
