@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from pages import LIMIT
 from test_run_segmentation import QUIET
 from tiny_masks import squares
 
@@ -142,7 +143,7 @@ def test_a_page_of_100_000_images_is_small():
     )
     text = json.dumps(mask_facts(np.tile(p, (100, 1, 1)), split, 0.5, lambda row: {"source": "x.npz", "row": row}))
     page = page_of(json.loads(text))
-    assert len(text) < 500_000 and len(page.encode()) < 3_000_000 and "99,000 more rows are left out." in page
+    assert len(text) < 500_000 and len(page.encode()) < LIMIT and "99,000 more rows are left out." in page
     assert sum(json.loads(text)["histogram"]) == 100_000
 
 
@@ -152,7 +153,7 @@ def test_the_largest_pictures_fit():
     images = rng.integers(0, 256, (30, MOST_PIXELS, MOST_PIXELS, 3)).astype(np.uint8)
     masks = rng.integers(0, 2, images.shape[:3]).astype(np.uint8)
     page = page_of(mask_facts(rng.random(masks.shape), SegmentationSplit(images, masks), 0.5))
-    assert len(page.encode()) < 3_000_000
+    assert len(page.encode()) < LIMIT
 
 
 @pytest.mark.parametrize("program", [segmentation, mask_energy])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from datasets import Dataset
+from pages import LIMIT, in_browser
 from test_metrics_tags import BIO, BIOES, SRL, make
 from test_run_tagging import columns, run
 from tiny_models import tiny_config, tiny_tokenizer
@@ -200,7 +201,7 @@ def test_a_long_sentence_is_cut_around_its_first_error():
     assert f"… {before} words" in page_of(facts_of(predicted, gold, "bio", TAGS))
 
 
-def test_a_page_of_100_000_sentences_is_small():
+def test_a_page_of_100_000_sentences_is_small_and_opens(tmp_path):
     names = ["O", *(f"{p}-T{i}" for i in range(60) for p in "BI")]
     predicted, gold = ([row[:4] for row in rows] for rows in make(names, size=200))
     many, words = 500, [[f"word{i}" for i in range(len(row))] for row in gold]
@@ -208,8 +209,11 @@ def test_a_page_of_100_000_sentences_is_small():
     facts = tag_facts(predicted * many, gold * many, data, "bio", names)
     text = json.dumps(facts)
     page = page_of(json.loads(text))
-    assert len(text) < 200_000 and len(page.encode()) < 3_000_000
+    assert len(text) < 200_000 and len(page.encode()) < LIMIT
     assert facts["sequences"] == 100_000 and facts["confusion"]["left_out"] == 30
+    script = "const fits = document.documentElement.scrollWidth <= innerWidth;"
+    script += "document.title = document.querySelectorAll('.sentence').length + (fits ? ' fit' : '')"
+    assert in_browser(page, script, tmp_path) == f"{MOST_SENTENCES} fit"
     few = facts_of(predicted, gold, "bio", names)["types"]
     assert [row["support"] for row in facts["types"]] == [many * row["support"] for row in few]
 
