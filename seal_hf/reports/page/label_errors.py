@@ -13,13 +13,8 @@ from markupsafe import Markup, escape
 from scipy.special import logit
 
 from ...data.common import PAIR
-from ...models import SealForMultiLabel
-from ...nets.feature_cache import FEATURES
-from ...nets.frozen_encoder import OUTPUTS
-from ...second_net.loss_net import LossNet
-from ...training.base import encoder_inputs
-from ...training.launchers import SHARDED
 from ..common import row_origin
+from .energies import energies, has_energies
 from .page import Number, Section, Table
 
 MOST_ERRORS = 20
@@ -93,37 +88,16 @@ def error_facts(trainer: Any, data: Any, judged: Judged) -> dict[str, Any]:
         texts = {name: _cut(said.pop(name)) for name in PAIR if name in said}
         gold, decided = ([data.label_names[i] for i in np.flatnonzero(one)] for one in pair)
         found.append({"from": said, **texts, "gold": gold, "decided": decided, "confidence": score})
-    if (energies := _energies(trainer, judged.split, rows, sets)) is not None:
-        for error, (of_gold, of_decided) in zip(found, energies, strict=True):
+    if rows and has_energies(trainer):
+        batch = (trainer.test_dataset if judged.split == "test" else trainer.eval_dataset).batch(rows)
+        pairs = energies(trainer, batch, torch.from_numpy(sets).float())
+        for error, (of_gold, of_decided) in zip(found, pairs or [], strict=pairs is not None):
             error |= {"energy_gold": of_gold, "energy_decided": of_decided}
     return {"wrong": len(judged.wrong), "rows": found}
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= TEXT else f"{text[:TEXT]}…"
-
-
-@torch.no_grad()
-def _energies(trainer: Any, split: str, chosen: list[int], sets: np.ndarray) -> list[list[float]] | None:
-    """Energies, n x S, of label sets (n, S, L) of the chosen rows; None if there is no loss-net, the task-net is
-    sharded, or a cache has replaced the inputs of the rows."""
-    model, loss_net = trainer.accelerator.unwrap_model(trainer.model), getattr(trainer, "loss_net", None)
-    alone = isinstance(model, LossNet)  # an energy network on its own
-    if not chosen or trainer.accelerator.distributed_type in SHARDED or (loss_net is None and not alone):
-        return None
-    batch = (trainer.test_dataset if split == "test" else trainer.eval_dataset).batch(chosen)
-    if OUTPUTS in batch or FEATURES in batch:
-        return None
-    inputs = {name: column.to(trainer.args.device) for name, column in encoder_inputs(batch).items()}
-    y = torch.from_numpy(sets).float().to(trainer.args.device)
-    nets = [(net, net.training) for net in (model, loss_net) if net is not None]
-    for net, _ in nets:
-        net.eval()
-    with trainer.accelerator.autocast():
-        energies = model(y, None, inputs) if alone else SealForMultiLabel(model, loss_net).energy(y, **inputs)
-    for net, was_training in nets:
-        net.train(was_training)
-    return energies.double().tolist()
 
 
 def errors_section(errors: Mapping[str, Any], split: str) -> Section:

@@ -171,7 +171,7 @@ def iou_section(facts: Mapping[str, Any]) -> Section:
     with_object = [image for image in images if image["gold"]]
     if with_object and not facts["left_out"]:
         share = [image["gold"] / image["size"] for image in with_object]
-        is_wide = max(share) > 20 * min(share)
+        is_wide = max(share) > 10 * min(share)
         parts.append(
             Plot(
                 points(
@@ -184,7 +184,7 @@ def iou_section(facts: Mapping[str, Any]) -> Section:
     at = {"validation": (curve["thresholds"], curve["mean_iou"])}
     parts.append(
         Plot(
-            lines(at, "threshold", "mean IoU", marked=(facts["threshold"], "chosen")),
+            lines(at, "threshold", "mean IoU", marked={"chosen": facts["threshold"]}),
             "Mean IoU of validation at each threshold. A flat top: the choice hardly matters. A top far from 0.5: the "
             "probabilities are too high or too low.",
             Table([{"threshold": t, "mean IoU": iou} for t, iou in zip(*at["validation"], strict=True)]),

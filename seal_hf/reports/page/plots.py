@@ -134,6 +134,7 @@ def points(
     *,
     logarithmic_x: bool = False,
     counts: bool = False,
+    names: Mapping[int, str] | None = None,
 ) -> Markup:
     """A point per pair; more than 2,000 are drawn as one picture, so that the page stays small.
 
@@ -141,6 +142,7 @@ def points(
         logarithmic_x: True for a logarithmic x.
         counts: True if x and y count the same things: equal axes from 0, logarithmic from 10 on if a count is above
             1,000, and a dotted diagonal.
+        names: number of a point -> the name that stands beside it.
     """
 
     def draw(axes: Any) -> None:
@@ -157,6 +159,9 @@ def points(
                 _plain_numbers(axes.xaxis)
                 _plain_numbers(axes.yaxis)
             axes.plot([0, largest], [0, largest], color=INK, linewidth=1, linestyle=":")
+        axes.margins(x=0.12 if names else None)
+        for number, name in (names or {}).items():
+            axes.annotate(name, (x[number], y[number]), (4, 3), textcoords="offset points", fontsize=7)
         axes.set(xlabel=x_label, ylabel=y_label)
 
     return svg(draw)

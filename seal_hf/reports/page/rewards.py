@@ -162,6 +162,5 @@ def gaps_plot(rows: Sequence[Mapping[str, Any]]) -> Markup:
         axes.set_yticks(places, [f"rule {row['rule']}" for row in shown])
         axes.invert_yaxis()
         axes.set(xlabel="followed", xlim=(-0.03, 1.03))
-        axes.figure.legend(loc="outside upper center", ncols=2, fontsize=8)
 
     return svg(draw, height=1.1 + 0.2 * len(shown))

@@ -20,7 +20,8 @@ PLAIN_LEGEND = (
     "Below the words stand the decided tags. ✗ and a dashed red line mark wrong ones; above those stands the gold tag."
 )
 WORD = Markup('<span class="word">{}<span class="text{}">{}</span>{}</span>')
-LABEL = Markup('<span class="{} {}">{}</span>')
+LABEL = Markup('<span class="label {}">{}</span>')
+NO_LABEL = LABEL.format("", "")
 
 
 def sentence_facts(
@@ -95,20 +96,22 @@ def sentences_html(sentences: Sequence[tuple[str, Mapping[str, Any]]]) -> Markup
 
 def _words(facts: Mapping[str, Any]) -> Markup:
     words, (before, after) = facts["words"], facts["left_out"]
-    above, below = (_labels(facts[side], side, len(words)) for side in ("gold", "decided"))
+    above, below = (_labels(facts[side], side, words) for side in ("gold", "decided"))
     found = [
         WORD.format(above[i], " predicate" if i == facts["predicate"] else "", word, below[i])
         for i, word in enumerate(words)
     ]
-    gaps = [WORD.format("", "", f"… {count} words" if count else "", "") for count in (before, after)]
-    return Markup("").join([*gaps[: before > 0], *found, *gaps[2 - (after > 0) :]])
+    gaps = [[WORD.format(NO_LABEL, "", f"… {count} words", NO_LABEL)] * (count > 0) for count in (before, after)]
+    return Markup("").join([*gaps[0], *found, *gaps[1]])
 
 
-def _labels(found: Sequence[Any], side: str, length: int) -> list[Markup]:
-    """What stands above or below each word."""
-    labels = [LABEL.format(side, "", "")] * length
+def _labels(found: Sequence[Any], side: str, words: Sequence[str]) -> list[Markup]:
+    """What stands above or below each word: nothing, or a line, at a span's first word with the span's name. The name
+    may reach over the words of its span; if it is longer, it widens the first."""
+    labels = [NO_LABEL] * len(words)
     for name, begin, end, right in found:
+        text, room = ("" if right else "✗ ") + name, sum(len(word) + 1 for word in words[begin:end])
         for i in range(begin, end):
-            classes = ["in", *["error"] * (not right), *["last"] * (i == end - 1)]
-            labels[i] = LABEL.format(side, " ".join(classes), ("" if right else "✗ ") + name if i == begin else "")
+            classes = [side, "in", *["error"] * (not right), *["last"] * (i == end - 1), *["over"] * (len(text) < room)]
+            labels[i] = LABEL.format(" ".join(classes), text if i == begin else "")
     return labels

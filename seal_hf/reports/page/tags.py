@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,15 @@ from markupsafe import Markup
 from ...data.tensors.words import WordRows
 from ...metrics.tag_errors import TagErrors, broken_steps, tag_errors
 from ...metrics.tags import Tags, repeated_core_roles, tag_report
-from ...models import SealForTokenClassification
 from ...structures.tag_schemes import scheme_of
 from ..common import place
+from .energies import energies, has_energies
 from .page import Plot, Section, Table
-from .plots import colour, svg
+from .plots import colour, points, svg
 from .sentences import LEGEND, PLAIN_LEGEND, sentence_facts, sentences_html, short
 
 MOST_SENTENCES, MOST_REPEATED = 30, 6
-MOST_TYPES, MOST_BARS, MOST_NAMED, MOST_PAIRS = 30, 20, 12, 200
+MOST_TYPES, MOST_BARS, MOST_NAMED, MOST_PAIRS = 30, 20, 8, 200
 OTHER_WORDS, MISSED, SPURIOUS = "other words", "missed", "spurious"
 
 
@@ -33,7 +34,7 @@ def tag_facts(
     kind: str,
     label_names: Sequence[str],
     origin: Callable[[int], Mapping[str, Any]] = lambda row: {"row": row},
-    energies: Callable[[Sequence[int]], Sequence[tuple[float, float]]] = lambda rows: [],
+    energies_of: Callable[[Sequence[int]], Sequence[Sequence[float]]] = lambda rows: [],
 ) -> dict[str, Any]:
     """What the page shows of the decisions on a split, for `_report.json`. It keeps few sentences, so it stays small.
 
@@ -42,7 +43,7 @@ def tag_facts(
         dataset: N rows with `words`, and perhaps `predicate`.
         kind, label_names: the data's.
         origin: the number of a row -> where it came from.
-        energies: numbers of rows -> E(gold) and E(decided) of each, or nothing.
+        energies_of: numbers of rows -> E(gold) and E(decided) of each, or nothing.
     """
     errors, scheme = tag_errors(predicted, gold, kind, label_names), scheme_of(label_names)
 
@@ -52,8 +53,8 @@ def tag_facts(
             words, predicate = dataset[row]["words"], dataset[row].get("predicate")
             shown = sentence_facts(words, predicted[row], gold[row], kind, scheme, predicate)
             found.append({"origin": origin(row), "errors": int(errors.by_row[row]), **shown})
-        for one, pair in zip(found, energies(rows), strict=False):
-            one["energies"] = pair
+        for one, pair in zip(found, energies_of(rows), strict=False):
+            one |= {"energies": pair} if all(map(math.isfinite, pair)) else {}
         return found
 
     wrong = np.flatnonzero(errors.by_row)
@@ -122,9 +123,8 @@ def broken_facts(predicted: Tags, dataset: Dataset, label_names: Sequence[str]) 
     return {"sequences": sequences, "steps": found}
 
 
-@torch.no_grad()
-def tag_energies(trainer: Any, rows: WordRows, predicted: Tags, which: Sequence[int]) -> list[tuple[float, float]]:
-    """E(gold) and E(decided) of some rows; empty without a loss-net, and if the task-net is sharded.
+def tag_energies(trainer: Any, rows: WordRows, predicted: Tags, which: Sequence[int]) -> list[list[float]]:
+    """E(gold) and E(decided) of some rows; empty if they cannot be computed, see [`energies`].
 
     Args:
         trainer: a [`SealTrainer`].
@@ -132,18 +132,17 @@ def tag_energies(trainer: Any, rows: WordRows, predicted: Tags, which: Sequence[
         predicted: their decided tags.
         which: the numbers of rows.
     """
-    if trainer.loss_net is None or trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
+    if not has_energies(trainer):
         return []
-    both = SealForTokenClassification(trainer.accelerator.unwrap_model(trainer.model), trainer.loss_net).eval()
     ids, found = {name: i for i, name in enumerate(trainer.space.label_names)}, []
-    for row in which:
-        batch = {name: column.to(trainer.args.device) for name, column in rows.batch([row]).items()}
-        labels = batch.pop("labels")
-        gold, mask = both.space.gold(labels)
+    for row in which:  # one by one: they may be long
+        batch = rows.batch([row])
+        labels = batch["labels"]
         tags = [ids[tag] for tag in predicted[row][: int((labels >= 0).sum())]]  # the others were cut off
         decided = labels.masked_scatter(labels >= 0, labels.new_tensor(tags))
-        candidates = torch.stack([gold, both.space.gold(decided)[0]], dim=1)  # (1, 2, T, C)
-        found.append(tuple(both.energy(candidates, mask, **batch)[0].tolist()))
+        gold, mask = trainer.space.gold(labels)
+        pair = energies(trainer, batch, torch.stack([gold, trainer.space.gold(decided)[0]], dim=1), mask)
+        found += pair or []
     return found
 
 
@@ -178,52 +177,43 @@ def types_section(facts: Mapping[str, Any]) -> Section:
             f"{MISSED.capitalize()}: none overlaps it. Many {OTHER_WORDS} are an issue of boundaries, many "
             f"{MISSED} one of recall."
         )
-    plots: list[Any] = [
-        Plot(became_plot(often[:MOST_BARS], outcomes), caption),
-        Plot(
-            support_plot(often),
+    parts: list[Any] = []
+    if often:
+        by_frequency = (
             f"Each {kind} by its frequency; those with most errors are named. If only the rare ones are low, more rows "
-            "would help. A frequent one that is low needs a look at its sentences.",
-        ),
-    ]
+            "would help. A frequent one that is low needs a look at its sentences."
+        )
+        parts += [Plot(became_plot(often[:MOST_BARS], outcomes), caption), Plot(support_plot(often), by_frequency)]
     names = {"type": kind, "f1": "F1"}
     order = ("type", "support", "f1", "precision", "recall", *outcomes, SPURIOUS)
     shown = [{names.get(name, name): row[name] for name in order if name in row} for row in rows]
     table = Table(shown, f"The figures of the closing table, and the numbers of gold {what}s. Click a column to sort.")
-    return Section(f"By {kind}, {facts['split']}", [*(plots if often else []), table])
+    return Section(f"By {kind}, {facts['split']}", [*parts, table])
 
 
 def became_plot(rows: Sequence[Mapping[str, Any]], outcomes: Sequence[str]) -> Markup:
     """A bar for each type, divided by what became of its gold spans or tags."""
 
     def draw(axes: Any) -> None:
-        names = [f"{short(row['type'])} ({row['support']:,})" for row in rows[::-1]]
-        left = np.zeros(len(rows))
+        places, left = range(len(rows)), np.zeros(len(rows))
         for number, outcome in enumerate(outcomes):
-            share = np.array([row[outcome] / row["support"] for row in rows[::-1]])
-            axes.barh(names, share, left=left, height=0.7, color=colour((0, 1, 4, 5)[number]), label=outcome)
+            share = np.array([row[outcome] / row["support"] for row in rows])
+            axes.barh(places, share, left=left, height=0.7, color=colour((0, 1, 4, 5)[number]), label=outcome)
             left += share
+        axes.set_yticks(places, [f"{short(row['type'])} ({row['support']:,})" for row in rows])
+        axes.invert_yaxis()
         axes.set(xlabel="share of gold", xlim=(0, 1))
         axes.grid(axis="y", visible=False)
-        axes.figure.legend(loc="outside upper center", ncols=4, fontsize=8)
 
     return svg(draw, height=1.1 + 0.2 * len(rows))
 
 
 def support_plot(rows: Sequence[Mapping[str, Any]]) -> Markup:
     """F1 of each type by its frequency."""
-
-    def draw(axes: Any) -> None:
-        support, f1 = [row["support"] for row in rows], [row["f1"] for row in rows]
-        axes.scatter(support, f1, s=16, color=colour(0), linewidths=0)
-        for row in sorted(rows, key=lambda row: row["right"] - row["support"])[:MOST_NAMED]:
-            axes.annotate(
-                short(row["type"]), (row["support"], row["f1"]), (4, 3), textcoords="offset points", fontsize=7
-            )
-        scale = "log" if max(support) > 20 * min(support) else "linear"
-        axes.set(xlabel="number in gold", ylabel="F1", xscale=scale, ylim=(-0.03, 1.05))
-
-    return svg(draw)
+    support, f1 = ([row[name] for row in rows] for name in ("support", "f1"))
+    worst = sorted(range(len(rows)), key=lambda i: rows[i]["right"] - rows[i]["support"])[:MOST_NAMED]
+    names, is_wide = {i: short(rows[i]["type"]) for i in worst}, max(support) > 10 * min(support)
+    return points(support, f1, "number in gold", "F1", logarithmic_x=is_wide, names=names)
 
 
 def confusion_section(facts: Mapping[str, Any]) -> Section:
@@ -281,11 +271,11 @@ def sentences_section(facts: Mapping[str, Any]) -> Section:
         f"most errors. {LEGEND if facts['kind'] != 'plain' else PLAIN_LEGEND}"
     )
     parts: list[Any] = [text]
-    energies = [one["energies"] for one in found if one.get("energies")]
-    if energies:
-        lower = sum(gold < decided for gold, decided in energies)
+    pairs = [one["energies"] for one in found if "energies" in one]
+    if pairs:
+        lower = sum(gold < decided for gold, decided in pairs)
         parts.append(
-            f"E is the energy; lower is better. Gold has the lower one in {lower} of these {len(energies)} sentences. "
+            f"E is the energy; lower is better. Gold has the lower one in {lower} of these {len(pairs)} sentences. "
             "There the energy knows better than the task-net; elsewhere it prefers the errors, too."
         )
     return Section(
@@ -297,7 +287,7 @@ def _line(sentence: Mapping[str, Any]) -> str:
     """The line above a sentence: where it is from, how many errors it has."""
     errors = sentence["errors"]
     parts = [place(sentence["origin"]), f"{errors} error{'s' if errors != 1 else ''}"]
-    if sentence.get("energies"):
+    if "energies" in sentence:
         gold, decided = sentence["energies"]
         parts.append(f"E(gold) {gold:.4g} {'<' if gold < decided else '≥'} E(decided) {decided:.4g}")
     return " · ".join(parts)
@@ -315,7 +305,8 @@ def broken_section(facts: Mapping[str, Any]) -> Section:
     edges = {"before": "the beginning", "after": "the end"}
     rows = [{**step, **{name: step[name] or edge for name, edge in edges.items()}} for step in found["steps"]]
     shown = [
-        {"tag": row["before"], "then": row["after"], "count": row["count"], "example": row["example"]} for row in rows
+        {"after": row["before"], "comes": row["after"], "count": row["count"], "example": row["example"]}
+        for row in rows
     ]
     return Section(
         "Broken sequences", [text, Table(shown, "The steps that the scheme forbids, with the words around.")]
