@@ -6,7 +6,7 @@ these trained nets. `paired_test` tests against the choice of seeds, for this sp
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import ttest_rel
@@ -144,7 +144,7 @@ def mean_std(values: np.ndarray) -> tuple[float, float]:
     return float(values.mean()), float(values.std(ddof=1)) if values.size > 1 else float("nan")
 
 
-def _finite(name: str, values: np.ndarray) -> np.ndarray:
+def _finite(name: str, values: Any) -> np.ndarray:
     values = np.asarray(values, dtype=np.float64)
     if values.size == 0:
         raise ValueError(f"{name} is empty: there is nothing to compare")

@@ -1,8 +1,8 @@
 """The best tag sequence of a linear chain in which no role begins twice.
 
 A state of Viterbi's algorithm is then a tag and the set of the roles that have begun (Täckström, Ganchev & Das 2015).
-Only some roles are followed: at first none, then those that the result repeats, until it repeats none. A result that
-repeats nothing is the best, since it was chosen among more sequences than those that repeat nothing.
+For each sentence only some roles are followed: at first none, then those that its result repeats, until it repeats
+none. A result that repeats nothing is the best, since the sequences that repeat nothing were all among its rivals.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from .crf import viterbi
 from .sequences import IGNORED, at_least_float32, pack, unpack
 
 FREE = -1  # the role of a tag that begins none
+_BLOCK = 1 << 24  # scores of pairs of states that are in memory at once
 
 
 @torch.no_grad()
@@ -22,7 +23,8 @@ def unique_viterbi(
 ) -> Tensor:
     """The tag sequence with the highest score among those in which each role begins at most once: exact.
 
-    Each pass waits once for the device. The states of a position are C times 2^R for R followed roles.
+    Each pass waits for the device. A sentence that repeats nothing costs what [`viterbi`] costs; one with R followed
+    roles costs 2^R times as much.
 
     Args:
         emissions, mask, transitions, start, end: as for [`viterbi`].
@@ -31,44 +33,47 @@ def unique_viterbi(
     Returns:
         (B, T) int64, -100 at positions that do not count; meaningless if no such sequence is allowed.
     """
-    tags = viterbi(emissions, transitions, mask, start, end)
-    followed = torch.zeros(int(roles.max()) + 1, dtype=torch.bool)
+    tags, size = viterbi(emissions, transitions, mask, start, end), emissions.shape[2]
+    numbers = torch.arange(int(roles.max()) + 1, device=roles.device)  # (X,)
+    followed = torch.zeros(len(tags), len(numbers), dtype=torch.bool, device=tags.device)
     while True:
-        repeated = _begun(tags, roles, len(followed)) > 1  # (B, X)
-        rows = repeated.any(1).nonzero().flatten()
-        if not len(rows):
+        begun = torch.where(tags == IGNORED, FREE, roles[tags.clamp_min(0)])
+        repeated = (begun.unsqueeze(2) == numbers).sum(1) > 1  # (B, X)
+        followed |= repeated
+        again, counts = repeated.any(1), followed.sum(1)
+        if not again.any():
             return tags
-        followed |= repeated.any(0).cpu()
-        bits = torch.where(followed, 2 ** (followed.cumsum(0) - 1).clamp_min(0), 0).to(roles.device)  # (X,)
-        begins = torch.where(roles == FREE, 0, bits[roles.clamp_min(0)])
-        tags[rows] = _best(emissions[rows], mask[rows], begins, int(followed.sum()), transitions, start, end)
-
-
-def _begun(tags: Tensor, roles: Tensor, number: int) -> Tensor:
-    """How often each role begins: (B, X)."""
-    begun = torch.where(tags == IGNORED, FREE, roles[tags.clamp_min(0)])
-    return (begun.unsqueeze(2) == torch.arange(number, device=tags.device)).sum(1)
+        bits = torch.where(followed, 2 ** (followed.cumsum(1) - 1).clamp_min(0), 0)
+        begins = torch.where(roles == FREE, 0, bits[:, roles.clamp_min(0)])  # (B, C)
+        for number in counts[again].unique().tolist():
+            for rows in (again & (counts == number)).nonzero().flatten().split(max(1, _BLOCK // (2**number * size**2))):
+                parts = (emissions[rows], mask[rows], begins[rows])
+                tags[rows] = _best(*parts, 2**number, transitions, start, end)
 
 
 def _best(
-    emissions: Tensor, mask: Tensor, begins: Tensor, number: int, transitions: Tensor, start: Tensor, end: Tensor
+    emissions: Tensor, mask: Tensor, begins: Tensor, sets: int, transitions: Tensor, start: Tensor, end: Tensor
 ) -> Tensor:
-    """The best sequences in which none of `number` roles begins twice; `begins` (C,) is a tag's bit, or 0."""
+    """The best sequences in which no followed role begins twice.
+
+    Args:
+        begins: (B, C) the bit of the followed role that a tag begins, or 0.
+        sets: M, number of sets of followed roles; a set is a sum of bits.
+    """
     packed, emissions = pack(mask, at_least_float32(emissions))
-    (rows, length, size), sets = emissions.shape, 1 << number
-    used = torch.arange(sets, device=begins.device).unsqueeze(1)  # (M, 1)
-    before = used & ~begins  # (M, C): the set before a tag that leads to this one
+    rows, length, size = emissions.shape
+    used, begins = torch.arange(sets, device=begins.device).view(1, -1, 1), begins.unsqueeze(1)
+    before = used & ~begins  # (B, M, C): the set before a tag that leads to this one
     impossible = (used & begins) != begins
-    source = before.expand(rows, -1, -1)
     delta = (start + emissions[:, 0]).unsqueeze(1).masked_fill(impossible | (before > 0), float("-inf"))  # (B, M, C)
     stay = torch.arange(sets * size, device=begins.device).expand(rows, -1)
     back = []
     for t in range(1, length):
         best, previous = (delta.unsqueeze(3) + transitions).max(2)  # over the tag before, with the same set
         here = packed[:, t, None]
-        longer = (best.gather(1, source) + emissions[:, t].unsqueeze(1)).masked_fill(impossible, float("-inf"))
+        longer = (best.gather(1, before) + emissions[:, t].unsqueeze(1)).masked_fill(impossible, float("-inf"))
         delta = torch.where(here.unsqueeze(2), longer, delta)
-        back.append(torch.where(here, (source * size + previous.gather(1, source)).flatten(1), stay))
+        back.append(torch.where(here, (before * size + previous.gather(1, before)).flatten(1), stay))
     states = [(delta + end).flatten(1).argmax(1, keepdim=True)]  # set and tag, from the end
     for previous in reversed(back):
         states.append(previous.gather(1, states[-1]))

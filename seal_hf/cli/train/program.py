@@ -95,7 +95,7 @@ class Program:
         words = list(sys.argv[1:] if argv is None else argv)
 
         def default(given: Namespace) -> Path | Mapping[str, Any] | None:
-            name = self.recipes[self._kind(given)] if recipe is None else None
+            name = self.recipes[self.kind_of(given)] if recipe is None else None
             return recipe if name is None else packaged_recipe(name)
 
         data, nets, run, training = parse_recipe(self.arguments, words, default_recipe=default)
@@ -103,8 +103,8 @@ class Program:
         self.settle(arguments)
         return arguments
 
-    def _kind(self, given: Namespace) -> str:
-        """The kind of data or net of a command line."""
+    def kind_of(self, given: Namespace) -> str:
+        """The kind of data or net of a command line, a key of `recipes`."""
         return next(iter(self.recipes)) if self.kind is None else self.kind(given)
 
     def help(self, words: Sequence[str]) -> Help:
@@ -115,7 +115,7 @@ class Program:
         else:
             rest = [word for word in words if word not in ("-h", SHORT, FULL)]
             parser = recipe_parser(self.arguments)
-            found = recipes_that_hold(rest, self.recipes, lambda: self._kind(command_line_alone(parser, rest)))
+            found = recipes_that_hold(rest, self.recipes, lambda: self.kind_of(command_line_alone(parser, rest)))
             files = {kind: None if name is None else packaged_recipe(name) for kind, name in found.items()}
             values = {kind: values_under(self.arguments, file) for kind, file in files.items()}
             note = f" Defaults are those for {', '.join(values)}." if len(values) < len(self.recipes) else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -73,9 +74,15 @@ class Kind(ABC):
         """The one whose flags a comparison takes."""
         return self.programs[TASK_NET]
 
-    @abstractmethod
     def recipe(self, given: Mapping[str, Any]) -> str:
         """The name of the packaged recipe for these settings, if none is named."""
+        name = self.program.recipes[self.net(given)]
+        assert name is not None, "each of these nets has a recipe"
+        return name
+
+    def net(self, settings: Mapping[str, Any]) -> str:
+        """The kind of data or net that these settings name, a key of the recipes of `program`."""
+        return self.program.kind_of(Namespace(**{"model_name_or_path": None, **settings}))
 
     @abstractmethod
     def pretrained(self, data: Any, settings: Mapping[str, Any]) -> bool:

@@ -28,9 +28,6 @@ FIGURES = Figures(
 class Masks(Kind):
     """See [`Kind`]."""
 
-    def recipe(self, given: Mapping[str, Any]) -> str:
-        return "segmentation"
-
     def pretrained(self, data: SegmentationData, settings: Mapping[str, Any]) -> bool:
         return settings.get("model_name_or_path") is not None
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ...cli.train import srl, taggers, tagging
+from ...cli.train import srl, tagging
 from ...data import TagSequenceData
 from ...metrics.tags import Tags, span_counts, tag_metrics, token_counts
 from ...reports.tags import gold_tags, predict_tags
@@ -41,13 +40,8 @@ FIGURES = Figures(
 class TagSequences(Kind):
     """See [`Kind`]."""
 
-    def recipe(self, given: Mapping[str, Any]) -> str:
-        name = self.program.recipes[self._net(given)]
-        assert name is not None, "each of these nets has a recipe"
-        return name
-
     def pretrained(self, data: TagSequenceData, settings: Mapping[str, Any]) -> bool:
-        return self._net(settings) == "encoder"
+        return self.net(settings) == "encoder"
 
     def metrics(self, data: TagSequenceData) -> Sequence[str]:
         return TOKENS if data.kind == "plain" else SPANS
@@ -67,11 +61,6 @@ class TagSequences(Kind):
         train, gold = gold_tags(data.train, data.label_names), self._gold(data)
         ((most, _),) = Counter(tag for tags in train for tag in tags).most_common(1)
         return self._scored({split: [[most] * len(row) for row in rows] for split, rows in gold.items()}, data)
-
-    @staticmethod
-    def _net(settings: Mapping[str, Any]) -> str:
-        """`BiLSTM` or `encoder`."""
-        return taggers.kind(Namespace(model_name_or_path=settings.get("model_name_or_path")))
 
     @staticmethod
     def _gold(data: TagSequenceData) -> dict[str, Tags]:
