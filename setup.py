@@ -35,7 +35,10 @@ EXTRAS_REQUIRE = {
     ],
     "plot": ["matplotlib>=3.10"],  # the plots of seal-hf compare and the benchmarks
     "evaluate": ["evaluate>=0.4.6"],  # our metrics as evaluate.Metric, for evaluate.combine; nothing is fetched
-    "demo": ["gradio>=6.17"],  # the page of seal-hf demo; older ones were not tried
+    "demo": [
+        "gradio>=6.17",  # the page of seal-hf demo; older ones were not tried
+        "starlette>=1.0.1",  # gradio's own: its middleware sets a header
+    ],
     "vision": ["pillow>=12"],  # image files, and transformers' image processors
     "docs": [
         "sphinx>=9.0",  # the documentation; older ones were not tried
@@ -65,7 +68,9 @@ setup(
     license="Apache-2.0",
     keywords="energy-based models, structured prediction, multi-label classification, transformers",
     packages=find_packages(include=["seal_hf", "seal_hf.*"]),
-    package_data={"seal_hf": ["cli/default_recipes/*.yaml", "demo/style.css", "reports/model_card_template.md", "py.typed"]},
+    package_data={
+        "seal_hf": ["cli/default_recipes/*.yaml", "demo/style.css", "reports/model_card_template.md", "py.typed"]
+    },
     entry_points={"console_scripts": ["seal-hf = seal_hf.__main__:main"]},
     python_requires=">=3.10",
     install_requires=INSTALL_REQUIRES,
