@@ -36,7 +36,10 @@ EXTRAS_REQUIRE = {
     ],
     "plot": ["matplotlib>=3.10"],  # the page of a run; the plots of seal-hf compare and the benchmarks
     "evaluate": ["evaluate>=0.4.6"],  # our metrics as evaluate.Metric, for evaluate.combine; nothing is fetched
-    "demo": ["gradio>=6.17"],  # the page of seal-hf demo; older ones were not tried
+    "demo": [
+        "gradio>=6.17",  # the page of seal-hf demo; older ones were not tried
+        "starlette>=1.0.1",  # gradio's own: its middleware sets a header
+    ],
     "vision": ["pillow>=12"],  # image files, and transformers' image processors
     "docs": [
         "sphinx>=9.0",  # the documentation; older ones were not tried

@@ -119,6 +119,6 @@ def told(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*values, **more)
         except (ValueError, OSError, ImportError) as error:
-            raise gr.Error(escape(str(error)), duration=None, print_exception=False) from error
+            raise gr.Error(escape(str(error)), print_exception=False) from error
 
     return run

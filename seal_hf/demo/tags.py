@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gradio.components import Component
 
 GOLDEN_ANGLE = 137.5  # degrees between the hues of neighbouring labels
+MOST_BARS = 30
 MOST_CHANGES = 4  # words that the name of an alternative lists
 CAPTION = (
     "The decided tags and the likeliest others. Energies are those of the loss-net, lower is better; probabilities are "
@@ -109,9 +110,11 @@ class TagView(View):
         (tagged,) = asked.tagger([given])
         spans = asked.entities(given, tagged)
         focus = None if given.predicate is None else given.places[given.predicate]
-        rows = [html.Bar(f"{span['text']} · {span['label']}", span["score"], True) for span in spans]
+        rows = [html.Bar(f"{span['text']} · {span['label']}", span["score"], True) for span in spans[:MOST_BARS]]
         parts = [html.marked(given.text, spans, self.colours, focus)]
         parts.append(html.bars("Probabilities", rows) if rows else html.note("No word has a tag but O."))
+        if len(spans) > MOST_BARS:
+            parts.append(html.note(f"The bars of {len(spans) - MOST_BARS} more are not shown."))
         if self.has_energies:
             found = self.alternatives(given, asked, tagged)
             parts.append(html.energies(found, "probability", CAPTION) if found else html.note(MANY_WINDOWS))
