@@ -38,6 +38,8 @@ class CostAugmentedNetwork(nn.Module):
         shared      F(x) = an affine layer on the features of A(x)
         stacked     F(x, y*) = softmax( W [A(x)_t ; y*_t] + b ), without gradient to A
 
+    These are logits; a CRF of the task-net makes marginals of them, in place of the softmax.
+
     Args:
         kind: one of `PARAMETERIZATIONS`.
         task_net: A.
