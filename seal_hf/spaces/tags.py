@@ -253,8 +253,9 @@ class TagSequenceSpace(OutputSpace):
         return torch.einsum("bstc,btc->bs", y, log_p)
 
     def log_noise(self, logits: Tensor, y: Tensor, mask: Tensor | None = None, *, normalized: bool = False) -> Tensor:
-        """log P(y), of a chain without log Z unless `normalized`: (B, S). A low number stands for the -inf of a gold that
-        breaks the scheme. No sample can equal such a gold: NCE tells it from them with certainty and learns nothing."""
+        """log P(y), of a chain without log Z unless `normalized`: (B, S). A low number stands for the -inf of a gold
+        that breaks the scheme. No sample equals such a gold: NCE tells it from them with certainty and learns nothing.
+        """
         if self.decoder == INDEPENDENT or normalized:
             return self.log_prob(logits, y, mask).clamp_min(LOWEST)
         return sequence_score(logits, y=y, **self._chain(logits, mask)).clamp_min(LOWEST)
