@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from pages import Reader, check_requests, in_browser, table_with, tables
+from page_reader import Reader, check_requests, in_browser, table_with, tables
 from test_compare import SMALL, TOY, runs_with
 from test_compare import comparison as label_table
 from test_report_page import EVIL

@@ -155,7 +155,7 @@ def test_a_sentence_is_tagged_as_by_the_command(tags, tmp_path):
             assert tagged.tags == row["tags"] and asked.entities(given, tagged) == spans
             first, *others = tags.view.alternatives(given, asked, tagged)
             assert first.energy == pytest.approx(row["energy"], abs=1e-4) and len(others) == 5
-            (p,), _ = nets.predict([given.words])
+            (p,), _ = nets.predict([given.words], decoder=decoder)
             every = list(itertools.product(range(p.shape[1]), repeat=len(p)))
             shares = np.array([p.double()[range(len(p)), tags].prod().item() for tags in every])
             order = [i for i in np.argsort(-shares) if [TAGS[tag] for tag in every[i]] != row["tags"]][:5]

@@ -8,7 +8,7 @@ import pytest
 import test_reports
 import torch
 from markupsafe import escape
-from pages import LIMIT, check_requests, in_browser, table_with, tables
+from page_reader import LIMIT, check_requests, in_browser, table_with, tables
 from test_report_page import EVIL, SMALL, page_of, read, run
 from transformers import Trainer, TrainingArguments
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from markupsafe import Markup
-from pages import LIMIT, Reader, check_requests, in_browser, table_with, tables
+from page_reader import LIMIT, Reader, check_requests, in_browser, table_with, tables
 
 from seal_hf import SealTrainer
 from seal_hf.cli import report

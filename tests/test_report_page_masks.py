@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from pages import LIMIT
+from page_reader import LIMIT
 from test_run_segmentation import QUIET
 from tiny_masks import squares
 

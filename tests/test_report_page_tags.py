@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from datasets import Dataset
-from pages import LIMIT, in_browser
+from page_reader import LIMIT, in_browser
 from test_metrics_tags import BIO, BIOES, SRL, make
 from test_run_tagging import columns, run
 from tiny_models import tiny_config, tiny_tokenizer

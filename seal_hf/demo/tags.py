@@ -25,7 +25,7 @@ MOST_BARS = 30
 MOST_CHANGES = 4  # words that the name of an alternative lists
 CAPTION = (
     "The decided tags and the likeliest others. Energies are those of the loss-net, lower is better; probabilities are "
-    "those of the task-net, as if words were independent."
+    "products of those of the words."
 )
 MANY_WINDOWS = "The sentence is longer than the encoder reads at once, so the tags have no energy."
 
