@@ -114,8 +114,8 @@ def _against(results: Results, baseline: Results, decoder: str) -> dict[str, Any
         return {}
     both = [[Rows.of_text(run[ROWS][decoder]) for run in results] for results in pairs]
     ours, theirs = (np.stack([rows.part for rows in side]) for side in both)
-    wholes = tuple(np.stack([rows.whole for rows in side]) for side in both)
-    by_rows = paired_bootstrap(ours, theirs, wholes=wholes)
+    of_ours, of_theirs = (np.stack([rows.whole for rows in side]) for side in both)
+    by_rows = paired_bootstrap(ours, theirs, wholes=(of_ours, of_theirs))
     return {
         "difference": by_rows.difference,
         "interval": [by_rows.low, by_rows.high],

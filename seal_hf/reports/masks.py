@@ -57,9 +57,11 @@ def evaluate_masks(
     decisions = MaskDecisions.fit(probabilities["eval"], labels["eval"], decoder=getattr(trainer.args, "decoder", None))
     assert decisions.threshold is not None, "as `fit` says"
     metrics = mask_figures(probabilities, labels, decisions.threshold)
-    for split, masks in labels.items() if train is not None else ():
-        constant = np.broadcast_to(constant_mask(train), masks.shape)
-        metrics[f"{split}_mean_mask_iou"] = mask_metrics(constant, masks)["mean_iou"]
+    if train is not None:
+        constant = constant_mask(train)
+        for split, masks in labels.items():
+            same = np.broadcast_to(constant, masks.shape)
+            metrics[f"{split}_mean_mask_iou"] = mask_metrics(same, masks)["mean_iou"]
     store(trainer, decisions)
     return metrics, probabilities
 

@@ -46,6 +46,7 @@ class Masks(Kind):
 
     def _scored(self, metrics: dict[str, float], probabilities: np.ndarray, data: SegmentationData) -> Scored:
         cuts = {"mean_iou": 0.5, "mean_iou_tuned": metrics["threshold"]}
+        assert data.test is not None, "as `is_labelled` says"
         masks = data.test.masks
         return Scored(metrics, {key: Rows.of_mean(mask_iou(probabilities, masks, cut)) for key, cut in cuts.items()})
 
