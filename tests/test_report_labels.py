@@ -273,6 +273,8 @@ def test_rows_without_an_error_have_no_table(trainer, tmp_path):
     page = write(tmp_path, facts, label_report(labels > 0, labels, "ab"))
     assert "No row of test has a wrong label." in page
     assert not any(rows and "and" in rows[0] for rows in tables(page))  # no two labels occur together
+    (tmp_path / "label_report.json").unlink()
+    assert not any(rows and "F1" in rows[0] for rows in tables(write(tmp_path, facts)))
 
 
 @pytest.mark.parametrize("num_rows, num_labels", [(120, 10_000), (100_000, 12)])

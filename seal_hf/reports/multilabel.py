@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -253,11 +254,15 @@ def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | No
     decisions = LabelDecisions.from_config(trainer.accelerator.unwrap_model(trainer.model).config)
     trainer.report_facts = {"figures": {"names": FIGURES, "chosen": DECODER_FIGURES[decisions.decoder]}}
 
+    @cache
+    def decided_of(split: str) -> np.ndarray:
+        return decisions.decide(found.predicted[split][0])
+
     def written(folder: Path) -> str:
         table = closing_table(metrics, decisions, getattr(trainer.args, "fold_decision", False))
         if probabilities is None:
             return table if trainer.test_dataset is None else f"{table}\n\n{NOT_WRITTEN}"
-        decided, path = decisions.decide(probabilities), folder / "_predictions.jsonl"
+        decided, path = decided_of("test"), folder / "_predictions.jsonl"
         rows = row_facts(data, "test", range(len(data.test)))
         write_predictions(path, probabilities, labels, data.label_names, decided, rows)
         if labels is None:
@@ -274,7 +279,7 @@ def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | No
             split = "eval" if labels is None else "test"
             p, gold = found.predicted[split]
             assert gold is not None, "as predict_multilabel says"
-            judged = Judged(split, p, gold, decisions.decide(p))
+            judged = Judged(split, p, gold, decided_of(split))
         trainer.report_facts["labels"] = label_facts(trainer, data, decisions, found.curve, judged)
         return said
 

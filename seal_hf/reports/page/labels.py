@@ -71,8 +71,8 @@ def _pairs(judged: Judged, names: Sequence[str]) -> dict[str, Any]:
     """The pairs with the largest differences, and the points of the plot: pairs with equal counts are one point."""
     counts = pair_counts(judged.decided, judged.labels)
     differences = np.abs(counts.decided - counts.gold)
-    points = np.unique(np.stack([counts.gold, counts.decided], axis=1), axis=0)
-    largest = np.argsort(-points.max(1, initial=0), kind="stable")[:MOST_POINTS]
+    distinct = np.unique(np.stack([counts.gold, counts.decided], axis=1), axis=0)
+    largest = np.argsort(-distinct.max(1, initial=0), kind="stable")[:MOST_POINTS]
     most = [
         {
             "labels": [names[counts.first[i]], names[counts.second[i]]],
@@ -84,7 +84,7 @@ def _pairs(judged: Judged, names: Sequence[str]) -> dict[str, Any]:
     return {
         **{"labels": len(counts.labels), "of": len(names), "pairs": len(counts.first)},
         **{"gold": int(counts.gold.sum()), "decided": int(counts.decided.sum())},
-        **{"points": points[np.sort(largest)].tolist(), "most": most},
+        **{"distinct": len(distinct), "points": distinct[np.sort(largest)].tolist(), "most": most},
     }
 
 
@@ -96,15 +96,17 @@ def label_sections(facts: Mapping[str, Any], folder: Path) -> list[Section]:
 
     Args:
         facts: from `label_facts`.
-        folder: of the run; its `label_report.json` has the figures of the labels.
+        folder: of the run; its `label_report.json` has the figures of the labels. Without it they are left out.
     """
     decisions = Section("Decisions", [_thresholds_plot(facts, results_of(folder))])
     if "split" not in facts:
         said = "The probabilities of all rows were too many to keep: nothing is shown of labels, pairs and errors."
-        return [Section("Decisions", [*decisions.parts, said])]
+        decisions.parts.append(said)
+        return [decisions]
     decisions.parts.append(_reliability_plot(facts))
-    split = SHOWN.get(facts["split"], facts["split"])
-    by_label = facts.get("by_label") or json_object(folder / LABEL_REPORT, "Train again to write it anew.")
+    split, by_label, file = SHOWN.get(facts["split"], facts["split"]), facts.get("by_label", {}), folder / LABEL_REPORT
+    if not by_label and file.is_file():
+        by_label = json_object(file, "Remove it, and train again to write it anew.")
     return [decisions, _labels_section(by_label, facts["pairs"], split), errors_section(facts["errors"], split)]
 
 
@@ -184,9 +186,10 @@ def _labels_section(by_label: Mapping[str, Any], pairs: Mapping[str, Any], split
         parts.append(Plot(points(x, y, "rows that have the label", "F1", logarithmic_x=max(x) > 10 * min(x)), caption))
     if pairs["pairs"]:
         parts.append(_pairs_plot(pairs, split))
-    first = f" The first {MAX_ROWS:,} of {len(rows):,} are shown." if len(rows) > MAX_ROWS else ""
-    title = f"The labels on {split}, those with most rows first.{first} A click on a column's name sorts by it."
-    parts.append(Table(rows, title))
+    if rows:
+        first = f" The first {MAX_ROWS:,} of {len(rows):,} are shown." if len(rows) > MAX_ROWS else ""
+        title = f"The labels on {split}, those with most rows first.{first} A click on a column's name sorts by it."
+        parts.append(Table(rows, title))
     if pairs["pairs"]:
         listed = [
             {"label": one["labels"][0], "and": one["labels"][1]}
@@ -207,7 +210,9 @@ def _pairs_plot(pairs: Mapping[str, Any], split: str) -> Plot:
         f"{pairs['decided']:,} times and gold {pairs['gold']:,} times. Above the dotted line two labels are joined too "
         "often, below it too rarely."
     )
+    if pairs["distinct"] > len(pairs["points"]):
+        caption += f" The {len(pairs['points']):,} points with the largest counts are drawn."
     x, y = zip(*pairs["points"], strict=True)
     drawn = points(x, y, "rows, gold", "rows, decided", counts=True)
     rows = [{"gold": gold, "decided": decided} for gold, decided in pairs["points"]]
-    return Plot(drawn, caption, Table(rows, "The points. Pairs with equal counts are one."))
+    return Plot(drawn, caption, Table(rows, "Pairs with equal counts are one point."))

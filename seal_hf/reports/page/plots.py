@@ -53,26 +53,26 @@ def colour(number: int) -> str:
     return f"#0500{number % SERIES:02x}"
 
 
-def svg(draw: Callable[[Any], None], width: float = 4.6, height: float = 2.9, fitted: bool = False) -> Markup:
+def svg(draw: Callable[[Any], None], width: float = 4.6, height: float = 2.9, aligned: bool = False) -> Markup:
     """What `draw` draws on the axes that it is given, as inline SVG. A legend goes above the axes, in two columns.
 
     Args:
         width, height: in inches; 4.6 fits a phone.
-        fitted: True for margins that fit long names at the ticks, at twice the time. Else margins are fixed, so that
-            the axes of plots that stand side by side are aligned.
+        aligned: True for fixed margins, with which the axes of plots that stand side by side are aligned; False for
+            margins that fit what stands at the ticks, which takes twice the time.
     """
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(width, height), layout="constrained" if fitted else None)
+        figure = Figure(figsize=(width, height), layout=None if aligned else "constrained")
         axes = figure.subplots()
         draw(axes)
         named = axes.get_legend_handles_labels()[1]
         if len(named) > 1:
             axes.legend(loc="lower left", bbox_to_anchor=(0, 1.02), ncols=2)
-        if not fitted:
+        if aligned:
             above = 0.1 + 0.16 * math.ceil(len(named) / 2) * (len(named) > 1)  # inches
             figure.subplots_adjust(left=0.18, right=0.98, bottom=0.45 / height, top=1 - above / height)
         file = io.StringIO()
@@ -123,7 +123,7 @@ def lines(
             _plain_numbers(axes.yaxis)
         axes.set(xlabel=x_label, ylabel=y_label)
 
-    return svg(draw)
+    return svg(draw, aligned=True)
 
 
 def points(
@@ -159,7 +159,7 @@ def points(
             axes.plot([0, largest], [0, largest], color=INK, linewidth=1, linestyle=":")
         axes.set(xlabel=x_label, ylabel=y_label)
 
-    return svg(draw)
+    return svg(draw, aligned=True)
 
 
 def means(rows: Mapping[str, tuple[float, float]], x_label: str, marked: Mapping[str, float]) -> Markup:
@@ -182,7 +182,7 @@ def means(rows: Mapping[str, tuple[float, float]], x_label: str, marked: Mapping
         for name, place in marked.items():
             axes.axvline(place, color=INK, linewidth=1, linestyle="--", label=name)
 
-    return svg(draw, height=1 + 0.26 * len(rows), fitted=True)
+    return svg(draw, height=1 + 0.26 * len(rows))
 
 
 def _plain_numbers(axis: Any) -> None:
