@@ -19,7 +19,9 @@ from .page import Page, Section, Table, render
 from .tuning import tuning_parts
 
 # Key of `facts` in _report.json -> (those facts, the folder) -> sections.
-SECTIONS: dict[str, Callable[[Mapping[str, Any], Path], list[Section]]] = {"labels": label_sections}
+SECTIONS: dict[str, Callable[[Mapping[str, Any], Path], list[Section]]] = {
+    "labels": label_sections,
+}
 NEEDED = {"ended", "step", "steps", "log"}  # of _report.json
 REMEDY = "Remove it, and train again to write it anew."
 EXPECTED = "Expected the output folder of a run, with _report.json or a checkpoint."
@@ -56,8 +58,13 @@ def run_page(folder: Path, beside: Path | None = None) -> Page:
     training = training_section(report["log"], report.get("best_step"), energy_alone=loss is None)
     sections = [run_section(report), figures, training]
     for name, make in SECTIONS.items():
-        if name in facts:
-            sections += make(facts[name], folder)
+        try:
+            sections += make(facts[name], folder) if name in facts else []
+        except (KeyError, TypeError) as error:
+            raise ValueError(
+                f"{folder / REPORT}: its facts on {name} are not those of this version of seal_hf ({error!r}). "
+                "Use the version that trained the run, or train again."
+            ) from error
     title = f"{report.get('dataset') or folder.resolve().name}: {loss or 'energy network'}"
     return Page(title, sections, ended(report), "Written by seal_hf from the JSON files beside it.")
 
