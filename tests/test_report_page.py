@@ -135,6 +135,10 @@ def test_a_killed_run_has_the_page_of_its_last_checkpoint(finished, tmp_path):
         (None, "holds no run. Expected the output folder of a run, with _report.json or a checkpoint"),
         ("{", "_report.json is not readable as JSON"),
         ('{"step": 1}', "_report.json lacks ended, log, steps"),
+        (
+            '{"step": 1, "steps": 1, "ended": "", "log": [], "facts": {"labels": {}}}',
+            "its facts on labels are not those of this",
+        ),
     ],
 )
 def test_a_folder_without_a_run_is_refused(content, message, tmp_path):

@@ -64,8 +64,13 @@ def run_page(folder: Path, beside: Path | None = None) -> Page:
     training = training_section(report["log"], report.get("best_step"), energy_alone=loss is None)
     sections = [run_section(report), figures, training]
     for name, make in SECTIONS.items():
-        if name in facts:
-            sections += make(facts[name], folder)
+        try:
+            sections += make(facts[name], folder) if name in facts else []
+        except (KeyError, TypeError) as error:
+            raise ValueError(
+                f"{folder / REPORT}: its facts on {name} are not those of this version of seal_hf ({error!r}). "
+                "Use the version that trained the run, or train again."
+            ) from error
     title = f"{report.get('dataset') or folder.resolve().name}: {loss or 'energy network'}"
     return Page(title, sections, ended(report), "Written by seal_hf from the JSON files beside it.")
 
