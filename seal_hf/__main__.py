@@ -20,6 +20,8 @@ COMMANDS = {  # subcommand -> (module:function of a command line, what it does)
     "train rewards": ("seal_hf.cli.train.rewards:main", "tags, from few tagged rows and a reward for the others"),
     "train energy": ("seal_hf.cli.train.energy:main", "an energy network of label sets on its own"),
     "train mask-energy": ("seal_hf.cli.train.mask_energy:main", "an energy network of masks on its own"),
+    "report": ("seal_hf.cli.report:main", "a page on a run: figures, curves, errors"),
+    "demo": ("seal_hf.demo.program:main", "show in the browser what a saved model predicts"),
     "compare": ("seal_hf.compare.program:command", "methods on one data set, each tuned with the same budget"),
     "analyse": ("seal_hf.analysis.__main__:main", "what a trained energy has learned"),
 }

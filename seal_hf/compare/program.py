@@ -38,6 +38,7 @@ from ..utils.messages import did_you_mean
 from .identity import EVERY_RUN
 from .kinds import KINDS, Figures, Kind
 from .methods.base import CONSTANT, Method, Methods, of_recipe, own_keys
+from .page import write_page
 from .runner import Comparison
 from .runs import METHOD, Runs, origin, read_identity, read_settings, write_json
 from .table import comparison, markdown, plot
@@ -173,7 +174,7 @@ def shared_settings(kind: Kind, recipe: Path | None, given: Mapping[str, str], r
 
 
 def write_table(runs: Runs, figures: Figures, methods: Methods, title: str, metric: str) -> None:
-    """Write results.json, table.md and, with matplotlib, a plot of all existing runs."""
+    """Write results.json, table.md, report.html and, with matplotlib, a plot of all existing runs."""
     found = runs.all()
     if not found:
         return
@@ -187,6 +188,7 @@ def write_table(runs: Runs, figures: Figures, methods: Methods, title: str, metr
         if not plot(table, runs.folder / f"{table['decoder']}.png", title):
             print("no plot: matplotlib is not installed (pip install 'seal_hf[plot]')")
             break
+    write_page(runs.folder, title, runs.origin.get("command", ""))
 
 
 def own_parser(kind: Kind) -> argparse.ArgumentParser:

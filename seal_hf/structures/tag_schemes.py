@@ -112,6 +112,33 @@ def spans(tags: Sequence[str], scheme: str, *, strict: bool = True) -> list[Span
     return found
 
 
+def spans_of_ids(ids: np.ndarray, tag_names: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The strict spans of long sequences at once, as [`spans`] finds them in each.
+
+    Args:
+        ids: (M,) int64, the tags of sequences one after the other, as indices of `tag_names`, with -1 between two
+            sequences.
+        tag_names: C names in `bio` or `bioes`.
+
+    Returns:
+        three (S,) int64, in order: the id of the tag that begins each span, the index of its first word in `ids`, and
+        the index after its last word.
+    """
+    prefixes, kinds = (np.array([*parts, ""]) for parts in zip(*map(split_tag, tag_names), strict=True))  # -1: the last
+    prefixes = np.array([_BILOU.get(prefix, prefix) for prefix in prefixes])
+    types = np.unique(kinds, return_inverse=True)[1]
+    may_follow, may_precede = np.isin(prefixes, ["I", "E"])[ids], np.isin(prefixes, ["B", "I"])[ids]
+    goes_on = np.zeros(len(ids), dtype=bool)
+    goes_on[1:] = may_follow[1:] & may_precede[:-1] & (types[ids[1:]] == types[ids[:-1]])
+    begin = np.flatnonzero(~goes_on)
+    end = np.append(begin[1:], len(ids))[: len(begin)]
+    last = prefixes[ids[end - 1]]
+    whole = np.isin(prefixes[ids[begin]], ["B", "S"])
+    if scheme_of(tag_names) == "bioes":
+        whole &= np.isin(last, ["E", "S"])
+    return ids[begin[whole]], begin[whole], end[whole]
+
+
 def encode(found: Iterable[Span], length: int, scheme: str) -> list[str]:
     """Non-overlapping spans as `length` tags in `bio` or `bioes`; the inverse of [`spans`]."""
     tags = ["O"] * length
