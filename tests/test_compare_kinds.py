@@ -70,6 +70,14 @@ def test_a_comparison_of_tags_that_is_cut_off_repeats_no_finished_run(program, t
             row.pop("seconds")
     assert tables[0] == tables[1] and (tmp_path / "part" / "f1.png").is_file()
 
+    beside = ["--beside", str(tmp_path / "whole" / "crf"), "--output_dir", str(tmp_path / "beside")]
+    tuned = program.main(["tagging", *TINY, "--losses", "crf_nce", "--budget", "2", "--finalists", "2", *beside])
+    found = tuned.settings("crf_nce")
+    assert all(set(one["settings"]) == {"energy_weight", "loss_net_learning_rate"} for one in found["tried"])
+    assert all(len(one["values"]) == 3 for one in found["tried"])
+    rate = whole.settings("crf")["settings"]["learning_rate"]
+    assert float(tuned.identity()["learning_rate"]) == pytest.approx(rate)
+
 
 def test_every_figure_of_a_table_of_tags_is_that_of_its_rows():
     """F1 of spans over all rows, and its difference, from the counts that are kept."""

@@ -101,7 +101,7 @@ def check_names(names: Sequence[str], kind: Kind, data: Any) -> None:
                 f"{', '.join(kind.methods)}, or all."
             )
         if name in kind.methods and name not in kind.methods_for(data):
-            raise ValueError(f"method {name!r} needs tags with {kind.methods[name].needs}, which {data.name} lacks.")
+            raise ValueError(f"method {name!r} needs {kind.methods[name].needs}, which {data.name} lacks.")
 
 
 def pairs(flags: Sequence[str]) -> dict[str, str]:

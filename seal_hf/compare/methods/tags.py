@@ -9,7 +9,7 @@ from ...cli.tuning.ranges import RATE, LogUniform, Range
 from ...energies import energies_of
 from .base import BASELINE, CONSTANT, LOSS_NET_RATE, SEAL, WEIGHT, Method
 
-SCHEME, CORE_ROLES = "a scheme", "core roles"  # what tags may have
+SCHEME, CORE_ROLES = "tags with a scheme", "tags with core roles"  # what data may have
 BY_RATE: dict[str, Range] = {"learning_rate": RATE}
 BESIDE = {**BY_RATE, "energy_weight": WEIGHT, "loss_net_learning_rate": LOSS_NET_RATE}
 FIRST = {"energy_weight": 0.3, "loss_net_learning_rate": 1e-3}
