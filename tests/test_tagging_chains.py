@@ -1,4 +1,4 @@
-"""Training with a task-net that decodes by a chain: a CRF, the tags' scheme, or both. Oracles: the gradient by hand, the
+"""Training with a task-net that decodes by a chain: a CRF, the tags' scheme, or both. Oracles: gradients by hand, the
 scheme, a constraint that only some energies can express."""
 
 from types import SimpleNamespace
@@ -14,6 +14,7 @@ from transformers import AutoModel
 from seal_hf import ENERGY_LOSSES, SealForTokenClassification, tokenize_words
 from seal_hf.structures.crf import marginals
 from seal_hf.structures.tag_schemes import is_well_formed
+from seal_hf.training.alignment import SCALES
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +55,27 @@ def test_the_energy_teaches_the_logits_and_the_transitions_through_the_marginals
     expected = torch.autograd.grad(task_loss + 0.3 * energy, list(parameters.values()))
     for name, a, b in zip(parameters, found, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6, msg=name)
+
+
+def test_the_alignment_is_that_of_the_pulls_at_the_emissions(tmp_path, folder):
+    """The cosine between the energy's gradient through the marginals and the CRF's, at the scale that fits best."""
+    both, rows = with_a_crf(folder)
+    options = dict(energy_weight=None, eval_strategy="steps", eval_steps=4, per_device_eval_batch_size=32)
+    trainer = tiny_tags.trainer(tmp_path, both, rows, task_loss="crf", **options)
+    trainer.train()
+    (found,) = (log["eval_energy_alignment"] for log in trainer.state.log_history if "eval_loss" in log)
+    batch = rows.batch(range(32))
+    labels, crf = batch.pop("labels"), both.task_net.crf
+    both.eval()
+    s = both.task_net(**batch).logits.detach().requires_grad_()
+    y = marginals(s, mask=labels >= 0, **dict(crf.named_parameters())).unsqueeze(1)
+    (e,) = torch.autograd.grad(both.energy(y, labels >= 0, **batch).sum(), s)
+    pulls = []
+    for scale in SCALES:
+        scaled = (scale * s.detach()).requires_grad_()
+        pulls += torch.autograd.grad(crf(scaled, labels).sum(), scaled)
+    t = min(pulls, key=lambda pull: (pull * s).sum().abs())
+    assert found == pytest.approx(((t * e).sum() / t.norm() / e.norm()).item(), rel=1e-3)
 
 
 @pytest.mark.parametrize(

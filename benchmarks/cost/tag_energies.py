@@ -1,14 +1,17 @@
-"""Tags at 512 sub-words and 60 tags: time and peak memory of each energy, and of a CRF's candidates and gradients, over
-those of a step of the task-net.
+"""Tags at 512 sub-words and 60 tags: time and peak memory of each energy, and of what a CRF adds, over those of a step
+of the task-net.
 
-    OMP_NUM_THREADS=1 python benchmarks/cost/tag_energies.py --model_name_or_path FOLDER --rounds 3 \
-        --json benchmarks/cost/tag_energies.json
+    OMP_NUM_THREADS=1 python benchmarks/cost/tag_energies.py --model_name_or_path FOLDER --json FILE
 
-Batch 8, K = 20, so rows of 22 candidates; random inputs without padding, and every sub-word has a tag, which is the most
-there can be. Each variant runs in a process of its own; processor time. `task-net`: forward, backward and AdamW of a
-token classifier with cross-entropy. An energy's name: its forward and backward on all candidates, as in the loss-net's
-phase. `candidates`: ŷ, samples and log P of NCE. `CRF, ŷ` and `CRF, loss`: forward and backward, as in the task-net's
-phase. Memory is the peak minus what was held with nets and inputs.
+Batch 8 and K = 20, so rows of 22 candidates. Inputs are random and without padding, and every sub-word has a tag, which
+is the most there can be. Each variant runs in a process of its own; processor time. Memory is the peak minus what nets
+and inputs hold.
+
+    task-net          forward, backward and AdamW of a token classifier with cross-entropy
+    an energy's name  forward and backward on all candidates, as in the loss-net's phase
+    candidates        ŷ, samples and log P of NCE, without gradient
+    CRF, ŷ            forward and backward of the marginals, as in the task-net's phase
+    CRF, loss         forward and backward of the task loss
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from timing import clock, cost_table, in_processes, machine, peak_bytes, write_json
+from timing import clock, cost_table, held_bytes, in_processes, machine, peak_bytes, write_json
 from transformers import AutoModelForTokenClassification
 from transformers.utils import logging
 
@@ -31,7 +34,7 @@ from seal_hf.task_losses.tags import CRFLoss
 
 LENGTH, TAGS, BATCH, SAMPLES = 512, 60, 8, 20
 FEATURES, GLOBAL = 384, 128  # width of MiniLM, and of a tag energy's global term by default
-TASK_NET, REPEATS = "task-net", 3
+TASK_NET, REPEATS = "task-net", 2
 Work = Callable[[], object]
 
 
@@ -83,7 +86,7 @@ def measured(variant: str, model: str) -> dict[str, float]:
         work = task_net_step(model)
     else:
         work = chain_step(variant) if variant in CHAINS else energy_step(variant)
-    before, times = peak_bytes(), [clock()]
+    before, times = held_bytes(), [clock()]
     for _ in range(1 + REPEATS):
         work()
         times.append(clock())

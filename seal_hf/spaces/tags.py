@@ -187,8 +187,8 @@ class TagSequenceSpace(OutputSpace):
         return y * mask.unsqueeze(-1), mask
 
     def relax(self, logits: Tensor) -> Tensor:
-        """ŷ, the probability of each tag at each position: (B, T, C), in float32 (float64 stays). It is softmax(logits),
-        or of a chain its marginals P(y_t = c), which are 0 where a position does not count."""
+        """ŷ, the probability of each tag at each position, in float32 (float64 stays): (B, T, C). For independent tags
+        softmax(logits); for a chain its marginals P(y_t = c), which are 0 where a position does not count."""
         if self.decoder == INDEPENDENT:
             return torch.softmax(at_least_float32(logits), dim=-1)
         return marginals(logits, **self._chain(logits, self.counted))
@@ -199,8 +199,8 @@ class TagSequenceSpace(OutputSpace):
 
     @torch.no_grad()
     def sample(self, logits: Tensor, num_samples: int, generator: torch.Generator) -> Tensor:
-        """One-hot sequences y ~ P: float32 (B, K, T, C). Positions that do not count are 0 if P is a chain. The noise of
-        a position draws its tag, so that a chain without transitions gives the samples of independent tags."""
+        """One-hot sequences y ~ P: float32 (B, K, T, C); for a chain 0 where a position does not count. Each position
+        has noise of its own, so that a chain without transitions gives the samples of independent tags."""
         logits = at_least_float32(logits)
         batch, length, number = logits.shape
         noise = uniform((batch, length, num_samples), logits, generator)
@@ -246,8 +246,9 @@ class TagSequenceSpace(OutputSpace):
         return torch.einsum("bstc,btc->bs", y, log_p)
 
     def log_noise(self, logits: Tensor, y: Tensor, mask: Tensor | None = None, *, normalized: bool = False) -> Tensor:
-        """log P(y), of a chain without log Z unless `normalized`: (B, S). For a gold that breaks the scheme a low number
-        stands for -inf: no sample can be it, so that it is told from the samples with certainty and teaches nothing."""
+        """log P(y), for a chain without log Z unless `normalized`: (B, S). A low number stands for the -inf of a gold
+        that breaks the scheme. No sample can equal such a gold: NCE tells it from them with certainty and learns
+        nothing."""
         if self.decoder == INDEPENDENT or normalized:
             return self.log_prob(logits, y, mask).clamp_min(LOWEST)
         return sequence_score(logits, y=y, **self._chain(logits, mask)).clamp_min(LOWEST)
