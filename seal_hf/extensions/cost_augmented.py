@@ -36,7 +36,9 @@ class CostAugmentedNetwork(nn.Module):
 
         separated   F(x) = a network of its own, with the task-net's architecture and initial weights
         shared      F(x) = an affine layer on the features of A(x)
-        stacked     F(x, y*) = softmax( W [A(x)_t ; y*_t] + b ), without gradient to A
+        stacked     F(x, y*) = W [A(x)_t ; y*_t] + b, without gradient to A
+
+    F gives logits. The space relaxes them, by a softmax as in the paper or by the chain of A's CRF.
 
     These are logits; a CRF of the task-net makes marginals of them, in place of the softmax.
 
