@@ -1,6 +1,5 @@
 """A headless Chromium for tests of pages, driven over its DevTools protocol through two pipes."""
 
-import base64
 import json
 import os
 import shutil
@@ -128,8 +127,3 @@ class Chromium:
         root = self.send("DOM.getDocument", depth=-1)["root"]["nodeId"]
         node = self.send("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
         self.send("DOM.setFileInputFiles", nodeId=node, files=[str(file) for file in files])
-
-    def picture(self, file, height=None):
-        """A PNG of the window, or of the whole page."""
-        whole = {"captureBeyondViewport": True} if height is None else {}
-        Path(file).write_bytes(base64.b64decode(self.send("Page.captureScreenshot", format="png", **whole)["data"]))

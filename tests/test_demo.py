@@ -20,7 +20,7 @@ from transformers import AutoModel
 from seal_hf import SealForMultiLabel, SealForSegmentation, SealForTokenClassification, fcn_image_processor
 from seal_hf.cli.predict import main as predict
 from seal_hf.data.tensors.crops import resize_to
-from seal_hf.demo import html
+from seal_hf.demo import markup
 from seal_hf.demo.files import predict_file
 from seal_hf.demo.masks import CUTS, enlarged, overlaid
 from seal_hf.demo.program import view_of
@@ -262,6 +262,9 @@ def test_masks_of_several_images_are_a_zip(masks, tmp_path):
             with archive.open(f"{name}.png") as file:
                 np.testing.assert_array_equal(np.asarray(image_file.open(file)), 255 * mask.numpy())
     assert [name for _, name in masks.view.previewed(found.rows, found.inputs)] == ["x", "y", "z"]
+    (tmp_path / "damaged.png").write_text("no image")
+    with pytest.raises(ValueError, match="^images/damaged.png: "):
+        predict_file(masks.view, [files[0], tmp_path / "damaged.png"], "0.5", False, tmp_path, lambda *done: None)
     files[1].rename(tmp_path / "b/x.png")
     with pytest.raises(ValueError, match="Two images are called x.png"):
         predict_file(masks.view, [files[0], tmp_path / "b/x.png"], "0.5", False, tmp_path, lambda *done: None)
@@ -272,17 +275,17 @@ def test_masks_of_several_images_are_a_zip(masks, tmp_path):
 
 def test_text_of_data_is_escaped_wherever_it_stands():
     spans = [{"label": EVIL, "score": 0.5, "start": 9, "end": 20}]
-    row = html.Alternative(EVIL, 0.5, -1.0)
+    row = markup.Alternative(EVIL, 0.5, -1.0)
     parts = [
-        html.chips(EVIL, [EVIL], EVIL),
-        html.chips("", [], EVIL),
-        html.bars(EVIL, [html.Bar(EVIL, 0.5, mark=0.2)]),
-        html.energies([row, row], EVIL, EVIL),
-        html.marked(EVIL, spans, {EVIL: 3}, (12, 14)),
-        html.table([EVIL], [[EVIL]]),
-        html.note(EVIL),
+        markup.chips(EVIL, [EVIL], EVIL),
+        markup.chips("", [], EVIL),
+        markup.bars(EVIL, [markup.Bar(EVIL, 0.5, mark=0.2)]),
+        markup.energies([row, row], EVIL, EVIL),
+        markup.marked(EVIL, spans, {EVIL: 3}, (12, 14)),
+        markup.table([EVIL], [[EVIL]]),
+        markup.note(EVIL),
     ]
-    page = elements(html.answer(*parts))
+    page = elements(markup.answer(*parts))
     assert not {"script", "img"} & {name for name, _ in page.names}
     assert page.text.count("<script>") >= 10
     assert all("<" not in value.replace(EVIL, "") for _, attributes in page.names for value in attributes.values())
@@ -294,6 +297,6 @@ def test_a_text_keeps_its_characters_and_each_span_its_own():
         {"label": "LOC", "score": 0.9, "start": 3, "end": 11},
         {"label": "LOC", "score": 0.8, "start": 22, "end": 26},
     ]
-    page = elements(html.marked(text, spans, {"LOC": 7}, (22, 26)))
+    page = elements(markup.marked(text, spans, {"LOC": 7}, (22, 26)))
     assert page.text == "In New YorkLOC, & not in RomeLOC."
     assert [name for name, _ in page.names] == ["p", "mark", "span", "mark", "u", "span"]

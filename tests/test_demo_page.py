@@ -82,6 +82,8 @@ def test_the_page_names_no_server_that_it_loads_from(served):
 
 # --- a browser -------------------------------------------------------------------------------------------------------
 
+SLIDER = "document.querySelector('input[type=range]')"
+
 
 def press(browser, name):
     """The last visible button of that name: tabs are there twice, once to be measured."""
@@ -104,6 +106,11 @@ def test_in_a_browser_the_page_answers_shows_code_as_text_and_asks_no_other_serv
             browser.wait("document.querySelectorAll('.seal .bars li').length == 4")
             assert browser.ask("document.querySelectorAll('.energies tbody tr').length") == 6
             assert browser.ask("getComputedStyle(document.querySelector('.bars')).listStyleType") == "none"  # our style
+            browser.ask(f"{SLIDER}.value = 0.75; {SLIDER}.dispatchEvent(new Event('input', {{bubbles: true}}))")
+            probabilities, decided = served.view.decide("good film", served.view.under("0.75"))
+            browser.wait(f"document.querySelectorAll('.seal .chip').length == {decided.sum()}")
+            assert 0 < decided.sum() < len(decided) and (probabilities >= 0.75).tolist() == decided.tolist()
+            assert browser.ask("document.querySelector('[aria-label=Decoder]').value") == OWN
             press(browser, "A file")
             browser.wait("[...document.querySelectorAll('input[type=file]')].length > 0")
             browser.give_file("input[type=file]", folder / "new.csv")

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from seal_hf.inference.likeliest import likeliest, log_odds_of_sets
+from seal_hf.inference.likeliest import likeliest, label_log_probabilities
 
 
 def every_structure(logs):
@@ -36,7 +36,7 @@ def test_of_equal_structures_any_is_given_once():
 
 
 def test_what_never_occurs_is_left_out():
-    odds = log_odds_of_sets(np.array([1.0, 0.0, 0.25]))
-    structures, totals = likeliest(odds, 6)
+    logs = label_log_probabilities(np.array([1.0, 0.0, 0.25]))
+    structures, totals = likeliest(logs, 6)
     assert structures.tolist() == [[1, 0, 0], [1, 0, 1]]
     np.testing.assert_allclose(np.exp(totals), [0.75, 0.25])

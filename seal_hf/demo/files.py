@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..data.inputs.base import Chunk
 from .views import View
 
 Report = Callable[[int, int | None], None]  # rows that are done, and all of them, if known
@@ -45,36 +44,40 @@ def predict_file(
         report: is called after each part of the rows.
 
     Raises:
-        DataError: the file is damaged or of another kind; two images share a name.
+        ValueError: the file is damaged or of another kind, and is named without its folder; two images share a name.
     """
+    folder.mkdir(parents=True, exist_ok=True)
     place = Path(tempfile.mkdtemp(dir=folder))
     source = gathered(files, place / "images") if view.several and files[0].suffix != ".npz" else files[0]
-    name = f"{files[0].stem}_predictions" if len(files) == 1 else "predictions"
-    suffix = view.output_suffix(files[0])
+    name, suffix = f"{files[0].stem}_predictions" if len(files) == 1 else "predictions", view.output_suffix(files[0])
     output = place / f"{name}{suffix}"
-    asked = view.under(decoder, input=str(source), output=str(output), energy=energy)
-    reader = asked.open_input(gold=False)
-    total, size = reader.total, min(asked.rows_per_chunk, 4 * asked.options.batch_size)
-    found = FilePredictions(output)
-    with asked.writer(output) as writer:
-        for chunk in reader.chunks(size):
-            rows = asked.predict(chunk)
-            writer.write(rows)
-            _keep(found, chunk, rows, view.shown)
-            report(found.count, total)
-    found.notes = list(reader.notes)
+    try:
+        found = _written(view.under(decoder, input=str(source), output=str(output), energy=energy), view.shown, report)
+    except ValueError as error:
+        raise ValueError(str(error).replace(f"{source.parent}/", "")) from error
+    finally:
+        shutil.rmtree(place / "images", ignore_errors=True)
     if not suffix:
         found.file = Path(shutil.make_archive(str(output), "zip", output))
         shutil.rmtree(output)
-    shutil.rmtree(place / "images", ignore_errors=True)
     return found
 
 
-def _keep(found: FilePredictions, chunk: Chunk, rows: list[dict[str, Any]], shown: int) -> None:
-    left = shown - len(found.rows)
-    found.count += len(rows)
-    found.rows += rows[:left]
-    found.inputs += list(chunk.inputs)[:left]
+def _written(kind: Any, shown: int, report: Report) -> FilePredictions:
+    """Write the predictions of a kind's input into its output."""
+    reader, found = kind.open_input(gold=False), FilePredictions(Path(kind.options.output))
+    total, size = reader.total, min(kind.rows_per_chunk, 4 * kind.options.batch_size)
+    with kind.writer(found.file) as writer:
+        for chunk in reader.chunks(size):
+            rows = kind.predict(chunk)
+            writer.write(rows)
+            left = shown - len(found.rows)
+            found.count += len(rows)
+            found.rows += rows[:left]
+            found.inputs += list(chunk.inputs)[:left]
+            report(found.count, total)
+    found.notes = list(reader.notes)
+    return found
 
 
 def gathered(files: Sequence[Path], folder: Path) -> Path:

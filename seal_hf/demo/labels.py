@@ -11,8 +11,8 @@ import numpy as np
 
 from ..cli.outputs.labels import LabelOutput
 from ..inference.decisions import NEVER_EMPTY, LabelDecisions
-from ..inference.likeliest import likeliest, log_odds_of_sets
-from . import html
+from ..inference.likeliest import likeliest, label_log_probabilities
+from . import markup
 from .views import ALTERNATIVES, View
 
 if TYPE_CHECKING:
@@ -105,26 +105,26 @@ class LabelView(View):
         asked = self.under(decoder)
         p, chosen = self.decide(given, asked)
         names = [self.kind.labels[i] for i in np.argsort(-p, kind="stable") if chosen[i]]
-        parts = [html.chips("Decided", names, "no label"), html.bars("Probabilities", self.bars(p, chosen, decoder))]
+        parts = [markup.chips("Decided", names, "no label"), markup.bars("Probabilities", self.bars(p, chosen, decoder))]
         left_out = len(p) - len(self._shown(p, chosen))
         if left_out:
-            parts.append(html.note(f"{left_out} labels with lower probabilities are not shown."))
+            parts.append(markup.note(f"{left_out} labels with lower probabilities are not shown."))
         if self.has_energies:
-            parts.append(html.energies(self.alternatives(given, asked, p, chosen), "probability", CAPTION))
-        return [html.answer(*parts)]
+            parts.append(markup.energies(self.alternatives(given, asked, p, chosen), "probability", CAPTION))
+        return [markup.answer(*parts)]
 
     def decide(self, given: Any, asked: LabelOutput) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities (L,) and the decided labels (L,) bool of one input."""
         probabilities, decided = asked.decided(self._repeated(given, 1))
         return probabilities[0].double().numpy(), decided[0].numpy().astype(bool)
 
-    def bars(self, p: np.ndarray, chosen: np.ndarray, decoder: str) -> list[html.Bar]:
+    def bars(self, p: np.ndarray, chosen: np.ndarray, decoder: str) -> list[markup.Bar]:
         """The likeliest labels and all decided ones, with the threshold of each if the decoder has thresholds."""
         cut, marks = self.threshold_of(decoder), self.decisions.thresholds
         if decoder.removesuffix(NEVER_EMPTY) != "thresholds" or marks is None:
             marks = None if cut is None else [cut] * len(p)
         return [
-            html.Bar(self.kind.labels[i], float(p[i]), bool(chosen[i]), None if marks is None else marks[i])
+            markup.Bar(self.kind.labels[i], float(p[i]), bool(chosen[i]), None if marks is None else marks[i])
             for i in self._shown(p, chosen)
         ]
 
@@ -132,16 +132,16 @@ class LabelView(View):
         order = np.argsort(-p, kind="stable")
         return [int(i) for rank, i in enumerate(order) if rank < MOST_BARS or chosen[i]]
 
-    def alternatives(self, given: Any, asked: LabelOutput, p: np.ndarray, chosen: np.ndarray) -> list[html.Alternative]:
+    def alternatives(self, given: Any, asked: LabelOutput, p: np.ndarray, chosen: np.ndarray) -> list[markup.Alternative]:
         """The decided set, then the most probable others."""
-        odds = log_odds_of_sets(p)
-        sets = likeliest(odds, ALTERNATIVES + 1)[0].astype(bool)
+        logs = label_log_probabilities(p)
+        sets = likeliest(logs, ALTERNATIVES + 1)[0].astype(bool)
         sets = np.concatenate([chosen[None], sets[(sets != chosen).any(1)][:ALTERNATIVES]])
-        shares = np.exp(np.where(sets, odds[:, 1], odds[:, 0]).sum(1))
+        shares = np.exp(np.where(sets, logs[:, 1], logs[:, 0]).sum(1))
         found = asked.energies(self._repeated(given, len(sets)), sets)
         names = [", ".join(self.kind.labels[i] for i in np.flatnonzero(row)) or "no label" for row in sets]
         rows = zip(names, shares.tolist(), found, strict=True)
-        return [html.Alternative(*row, decided=i == 0) for i, row in enumerate(rows)]
+        return [markup.Alternative(*row, decided=i == 0) for i, row in enumerate(rows)]
 
     def _repeated(self, given: Any, count: int) -> Any:
         return np.stack([given] * count) if self.of_features else [given] * count

@@ -12,7 +12,7 @@ import numpy as np
 from ..cli.outputs.masks import MaskOutput
 from ..data.image_files import IMAGE_SUFFIXES, as_rgb, pixels
 from ..inference.decisions import MaskDecisions
-from . import html
+from . import markup
 from .views import View
 
 if TYPE_CHECKING:
@@ -72,17 +72,17 @@ class MaskView(View):
     def answer(self, given: np.ndarray, decoder: str) -> list[Any]:
         (probability,), (mask,) = self.under(decoder).predicted([given])
         grey = (255 * probability).round().astype(np.uint8)
-        said = f"{html.percent(mask.mean())} of {mask.size:,} pixels are foreground, at a threshold of "
-        parts = [html.note(f"{said}{self.threshold_of(decoder):g}.")]
+        said = f"{markup.percent(mask.mean())} of {mask.size:,} pixels are foreground, at a threshold of "
+        parts = [markup.note(f"{said}{self.threshold_of(decoder):g}.")]
         if self.has_energies:
-            parts.append(html.energies(self.alternatives(given, decoder, probability), "foreground", CAPTION))
-        return [enlarged(overlaid(given, mask)), enlarged(grey), html.answer(*parts)]
+            parts.append(markup.energies(self.alternatives(given, decoder, probability), "foreground", CAPTION))
+        return [enlarged(overlaid(given, mask)), enlarged(grey), markup.answer(*parts)]
 
-    def alternatives(self, given: np.ndarray, decoder: str, probability: np.ndarray) -> list[html.Alternative]:
+    def alternatives(self, given: np.ndarray, decoder: str, probability: np.ndarray) -> list[markup.Alternative]:
         """The decided mask, then those at other thresholds, with the share of foreground pixels."""
         decided = self.threshold_of(decoder)
         return [
-            html.Alternative(
+            markup.Alternative(
                 f"threshold {cut:g}",
                 float((probability.astype(np.float64) >= cut).mean()),
                 self.under(str(cut)).energies([given])[0],

@@ -6,7 +6,7 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import html
+from . import markup
 from .tabs import file_tab, one_tab
 from .views import OWN, View
 
@@ -39,11 +39,11 @@ def page_of(view: View) -> gr.Blocks:
     return page
 
 
-def head(view: View, name: str) -> html.Html:
+def head(view: View, name: str) -> markup.Html:
     """The model's name and what it predicts."""
     energies = ", with energies of its loss-net" if view.has_energies else ""
-    lines = html.fill("<h1>{name}</h1><p>{what}{energies}</p>", name=name, what=view.what, energies=energies)
-    return html.fill('<div class="seal head">{lines}</div>', lines=lines)
+    lines = markup.fill("<h1>{name}</h1><p>{what}{energies}</p>", name=name, what=view.what, energies=energies)
+    return markup.fill('<div class="seal head">{lines}</div>', lines=lines)
 
 
 def decision_fields(view: View) -> tuple[gr.Dropdown, gr.Slider]:

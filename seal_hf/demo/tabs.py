@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import html
+from . import markup
 from .files import predict_file
 from .views import OWN, View
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 WIDTH = 280  # pixels of a column, at least; a narrower window shows one under the other
 RUNS: dict[str, Any] = {"concurrency_id": "model"}  # the nets run for one visitor at a time
 QUIET: dict[str, Any] = {"show_progress": "minimal", "api_visibility": "private", **RUNS}
+MOVING: dict[str, Any] = {**QUIET, "show_progress": "hidden", "trigger_mode": "always_last"}  # of a slider
 
 
 def one_tab(view: View, decoder: gr.Dropdown, threshold: gr.Slider) -> None:
@@ -40,10 +40,13 @@ def one_tab(view: View, decoder: gr.Dropdown, threshold: gr.Slider) -> None:
             return packed([gr.skip() for _ in outputs])
         return predict(decoder, threshold, *values)
 
+    def moved(threshold: float, *values: Any) -> Any:
+        return again(OWN, threshold, *values)
+
     inputs = [decoder, threshold, *fields]
     button.click(predict, inputs, outputs, show_progress="minimal", api_name="predict", **RUNS)
-    for moved in (decoder.input, threshold.release):
-        moved(again, inputs, outputs, **QUIET)
+    decoder.input(again, inputs, outputs, **QUIET)
+    threshold.input(moved, inputs[1:], outputs, **MOVING)
 
 
 def file_tab(view: View, decoder: gr.Dropdown, threshold: gr.Slider) -> None:
@@ -58,10 +61,11 @@ def file_tab(view: View, decoder: gr.Dropdown, threshold: gr.Slider) -> None:
             energy = gr.Checkbox(label="energies too", visible=view.has_energies)
             button = gr.Button("Predict", variant="primary")
             result = gr.File(label="Predictions", interactive=False, visible=False)
-    said = gr.HTML(apply_default_css=False)
-    preview = view.preview()
-    row = gr.Slider(1, 2, value=1, step=1, label=view.unit.capitalize(), visible=False)
-    outputs = view.outputs()
+    with gr.Column(visible=False) as answers:
+        said = gr.HTML(apply_default_css=False)
+        preview = view.preview()
+        row = gr.Slider(1, 2, value=1, step=1, label=view.unit.capitalize(), visible=False)
+        outputs = view.outputs()
     rows = gr.State([])
     bar = gr.Progress()
 
@@ -81,7 +85,8 @@ def file_tab(view: View, decoder: gr.Dropdown, threshold: gr.Slider) -> None:
         lines += [f"The first {shown} are shown."] * (shown < found.count)
         return (
             gr.File(str(found.file), visible=True),
-            html.answer(*map(html.note, [" ".join(lines), *found.notes])),
+            gr.Column(visible=True),
+            markup.answer(*map(markup.note, [" ".join(lines), *found.notes])),
             view.previewed(found.rows, found.inputs),
             gr.Slider(1, max(shown, 2), value=1, visible=shown > 1),
             found.inputs,
@@ -93,10 +98,16 @@ def file_tab(view: View, decoder: gr.Dropdown, threshold: gr.Slider) -> None:
             return packed([gr.skip() for _ in outputs])
         return packed(view.answer(rows[int(row) - 1], chosen(decoder, threshold)))
 
+    def moved(threshold: float, row: int, rows: list[Any]) -> Any:
+        return show(OWN, threshold, row, rows)
+
     inputs = [decoder, threshold, upload, energy]
-    predicted = button.click(predict, inputs, [result, said, preview, row, rows], api_name="predict_file", **RUNS)
-    for event in (predicted.success, row.release, decoder.input, threshold.release):
-        event(show, [decoder, threshold, row, rows], outputs, **QUIET)
+    predicted = button.click(predict, inputs, [result, answers, said, preview, row, rows], api_name="predict_file", **RUNS)
+    chosen_row = [decoder, threshold, row, rows]
+    predicted.success(show, chosen_row, outputs, **QUIET)
+    decoder.input(show, chosen_row, outputs, **QUIET)
+    row.input(show, chosen_row, outputs, **MOVING)
+    threshold.input(moved, chosen_row[1:], outputs, **MOVING)
 
 
 def chosen(decoder: str, threshold: float) -> str:
@@ -119,6 +130,6 @@ def told(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*values, **more)
         except (ValueError, OSError, ImportError) as error:
-            raise gr.Error(escape(str(error)), print_exception=False) from error
+            raise gr.Error(markup.escaped(error), print_exception=False) from error
 
     return run

@@ -14,7 +14,7 @@ from ..data.inputs.words import Sentence, sentence_of_text
 from ..inference.likeliest import likeliest
 from ..models.tagger import Tagged
 from ..structures.tag_schemes import scheme_of
-from . import html
+from . import markup
 from .views import ALTERNATIVES, View
 
 if TYPE_CHECKING:
@@ -110,17 +110,17 @@ class TagView(View):
         (tagged,) = asked.tagger([given])
         spans = asked.entities(given, tagged)
         focus = None if given.predicate is None else given.places[given.predicate]
-        rows = [html.Bar(f"{span['text']} · {span['label']}", span["score"], True) for span in spans[:MOST_BARS]]
-        parts = [html.marked(given.text, spans, self.colours, focus)]
-        parts.append(html.bars("Probabilities", rows) if rows else html.note("No word has a tag but O."))
+        rows = [markup.Bar(f"{span['text']} · {span['label']}", span["score"], True) for span in spans[:MOST_BARS]]
+        parts = [markup.marked(given.text, spans, self.colours, focus)]
+        parts.append(markup.bars("Probabilities", rows) if rows else markup.note("No word has a tag but O."))
         if len(spans) > MOST_BARS:
-            parts.append(html.note(f"The bars of {len(spans) - MOST_BARS} more are not shown."))
+            parts.append(markup.note(f"The bars of {len(spans) - MOST_BARS} more are not shown."))
         if self.has_energies:
             found = self.alternatives(given, asked, tagged)
-            parts.append(html.energies(found, "probability", CAPTION) if found else html.note(MANY_WINDOWS))
-        return [html.answer(*parts)]
+            parts.append(markup.energies(found, "probability", CAPTION) if found else markup.note(MANY_WINDOWS))
+        return [markup.answer(*parts)]
 
-    def alternatives(self, given: Sentence, asked: TagOutput, tagged: Tagged) -> list[html.Alternative]:
+    def alternatives(self, given: Sentence, asked: TagOutput, tagged: Tagged) -> list[markup.Alternative]:
         """The decided tags, then the most probable others; empty for a sentence that is read in several windows."""
         with np.errstate(divide="ignore"):
             logs = np.log(tagged.probabilities.astype(np.float64))
@@ -131,7 +131,7 @@ class TagView(View):
         energies = asked.tagger.energies(asked.tagger.read([given] * len(rows)), tags)
         shares = np.exp(np.take_along_axis(logs.T, rows, 0).sum(1))
         return [
-            html.Alternative(self._changes(given, tagged.tags, names), float(share), energy, decided=i == 0)
+            markup.Alternative(self._changes(given, tagged.tags, names), float(share), energy, decided=i == 0)
             for i, (names, share, energy) in enumerate(zip(tags, shares, energies, strict=True))
             if energy is not None
         ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..cli.outputs.base import OutputKind
 from ..data.inputs.writers import json_text
 from ..inference.decisions import as_threshold
-from . import html
+from . import markup
 
 if TYPE_CHECKING:
     from gradio.components import Component
@@ -52,7 +52,7 @@ class View(ABC):
     def __init__(self, kind: OutputKind):
         self.kind = kind
         if self.reads_raw:
-            _ = kind.model.processor  # it is missing now rather than later
+            _ = kind.model.processor  # if it is missing, the error comes now
 
     @property
     def reads_raw(self) -> bool:
@@ -119,7 +119,7 @@ class View(ABC):
         """The value of the preview, for rows as they were written and what the task-net read for them."""
         shown = [{name: cell(value) for name, value in self.columns(row).items()} for row in rows]
         numbered = [[str(i), *row.values()] for i, row in enumerate(shown, start=1)]
-        return html.answer(html.table(["", *(shown[0] if shown else ())], numbered))
+        return markup.answer(markup.table(["", *(shown[0] if shown else ())], numbered))
 
     def columns(self, row: dict[str, Any]) -> dict[str, Any]:
         """What the preview shows of a row: the first columns, and our own, which stand last."""

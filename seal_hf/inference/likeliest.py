@@ -36,7 +36,7 @@ def likeliest(log_probabilities: np.ndarray, count: int) -> tuple[np.ndarray, np
     return order[np.arange(len(costs)), ranks], best - totals
 
 
-def log_odds_of_sets(probabilities: np.ndarray) -> np.ndarray:
+def label_log_probabilities(probabilities: np.ndarray) -> np.ndarray:
     """(L, 2), the log-probabilities of each label's absence and presence, from probabilities (L,)."""
     with np.errstate(divide="ignore"):
         return np.log(np.stack([1 - probabilities, probabilities], 1))

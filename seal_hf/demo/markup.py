@@ -47,7 +47,7 @@ class Alternative(NamedTuple):
 
 def fill(template: str, **values: object) -> Html:
     """A template with its values, each escaped unless it is `Html`."""
-    return Html(template.format(**{name: _escaped(value) for name, value in values.items()}))
+    return Html(template.format(**{name: escaped(value) for name, value in values.items()}))
 
 
 def joined(parts: Iterable[Html]) -> Html:
@@ -167,5 +167,6 @@ def _cell(text: str) -> Html:
     return fill("<td>{text}</td>", text=text if len(text) <= MOST else f"{text[: MOST - 1]}\u2026")
 
 
-def _escaped(value: object) -> str:
+def escaped(value: object) -> str:
+    """A value as the text of HTML."""
     return value if isinstance(value, Html) else escape(str(value))
