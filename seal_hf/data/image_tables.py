@@ -79,7 +79,7 @@ def stored_images(table: Dataset, column: str, folder: Path, source: str, place:
         source, place: describe the table, and one of its rows, in messages.
 
     Raises:
-        DataError: the column is missing or holds something else; or as [`named_images`].
+        DataError: the column is missing or holds something else; or as [`image_paths`].
     """
     need_column(column, dict.fromkeys(table.column_names), "image_column", source)
     feature = table.features[column]
@@ -94,7 +94,18 @@ def stored_images(table: Dataset, column: str, folder: Path, source: str, place:
 
 
 def named_images(names: Sequence[Any], folder: Path, place: Callable[[int], str]) -> Dataset:
-    """Images by the names of their files, as a data set with the column `image`. No file is read yet.
+    """Images by the names of their files, as a data set with the column `image`. No file is read yet. Arguments and
+    errors as for [`image_paths`]."""
+    files = image_paths(names, folder, place)
+    storage = pa.StructArray.from_arrays(
+        [pa.nulls(len(files), pa.binary()), pa.array(files, pa.string())], ["bytes", "path"]
+    )
+    info = datasets.DatasetInfo(features=datasets.Features({IMAGE: FEATURE}))
+    return Dataset(pa.table({IMAGE: storage}), info=info)
+
+
+def image_paths(names: Sequence[Any], folder: Path, place: Callable[[int], str]) -> list[str]:
+    """Paths of image files by their names.
 
     Args:
         names: relative to `folder`, or to `images` in it.
@@ -104,24 +115,20 @@ def named_images(names: Sequence[Any], folder: Path, place: Callable[[int], str]
     Raises:
         DataError: a file does not exist; names the row.
     """
-    files = [_file(name, folder) for name in names]
+    files = [_path(name, folder) for name in names]
     missing = [row for row, file in enumerate(files) if file is None]
     if missing:
         name, folders = names[missing[0]], (folder, folder / FOLDER)
         known = [file.name for place in folders if place.is_dir() for file in place.iterdir()]
+        others = f", nor for {len(missing) - 1} other rows" if len(missing) > 1 else ""
         raise DataError(
-            f"{place(missing[0])}: no image file {name!r} in {folder} or its folder {FOLDER}/, nor for "
-            f"{len(missing) - 1} other rows.{did_you_mean(str(name), known)} Give each row the name of a file, from "
-            "the folder of the table on."
+            f"{place(missing[0])}: no image file {name!r} in {folder} or its folder {FOLDER}/{others}."
+            f"{did_you_mean(str(name), known)} Write the names as they are from the folder of the table on."
         )
-    storage = pa.StructArray.from_arrays(
-        [pa.nulls(len(files), pa.binary()), pa.array(files, pa.string())], ["bytes", "path"]
-    )
-    info = datasets.DatasetInfo(features=datasets.Features({IMAGE: FEATURE}))
-    return Dataset(pa.table({IMAGE: storage}), info=info)
+    return [file for file in files if file is not None]
 
 
-def _file(name: Any, folder: Path) -> str | None:
+def _path(name: Any, folder: Path) -> str | None:
     """The path of a file; None if it does not exist."""
     if not isinstance(name, str) or not name:
         return None

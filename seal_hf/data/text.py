@@ -163,13 +163,8 @@ def files_of(path: Path) -> dict[str, Path]:
 
 
 def _split_files(folder: Path) -> dict[str, Path]:
-    files = {}
-    for split, words in SPLIT_NAMES.items():
-        if file := split_file(folder, split, words, SUFFIXES) or _file_below(folder, words):
-            files[split] = file
-    if not files and (file := only_table(folder)) and holds_images(file):
-        return {"all": file}
-    for split in ("train", "validation"):
+    files = table_files(folder)
+    for split in () if "all" in files else ("train", "validation"):
         if split not in files:
             found = ", ".join(sorted(file.name for file in folder.iterdir())) or "nothing"
             raise DataError(
@@ -177,6 +172,18 @@ def _split_files(folder: Path) -> dict[str, Path]:
                 f"{', '.join(SUFFIXES)}; found {found}."
             )
     return files
+
+
+def table_files(folder: Path, suffixes: Sequence[str] = SUFFIXES) -> dict[str, Path]:
+    """Split -> its table in a folder, or in a folder of the split with its images. The only table of a folder of images
+    is `all`."""
+    files = {}
+    for split, words in SPLIT_NAMES.items():
+        below = next((folder / word for word in words if (folder / word).is_dir()), None)
+        if file := split_file(folder, split, words, suffixes) or (below and _only_table(below)):
+            files[split] = file
+    only = None if files else _only_table(folder)
+    return files if only is None else {"all": only}
 
 
 def split_file(folder: Path, split: str, words: Sequence[str], suffixes: Sequence[str]) -> Path | None:
@@ -189,17 +196,10 @@ def split_file(folder: Path, split: str, words: Sequence[str], suffixes: Sequenc
     return matches[0] if matches else None
 
 
-def only_table(folder: Path) -> Path | None:
-    """The only csv, tsv or jsonl of a folder."""
+def _only_table(folder: Path) -> Path | None:
+    """The only csv, tsv or jsonl of a folder, if it names image files."""
     tables = [file for file in sorted(folder.iterdir()) if file.suffix in SUFFIXES]
-    return tables[0] if len(tables) == 1 else None
-
-
-def _file_below(folder: Path, words: Sequence[str]) -> Path | None:
-    """The table of a split in a folder of its own, with its images."""
-    below = next((folder / word for word in words if (folder / word).is_dir()), None)
-    file = None if below is None else only_table(below)
-    return file if file is not None and holds_images(file) else None
+    return tables[0] if len(tables) == 1 and holds_images(tables[0]) else None
 
 
 def read_label_list(path: Path) -> list[str]:

@@ -23,6 +23,7 @@ from ..spaces import MultiLabelSpace
 from ..utils.files import json_object
 
 HEAD = "ForImageClassification"
+DROPOUT = 0.2  # of a fresh convolutional net
 
 
 def is_of_images(name: str, hub: dict[str, Any]) -> bool:
@@ -39,20 +40,23 @@ def is_of_images(name: str, hub: dict[str, Any]) -> bool:
         return False
     if any(architecture.endswith(HEAD) for architecture in config.get("architectures") or ()):
         return True
-    if (model_type := config.get("model_type")) not in CONFIG_MAPPING:
+    model_type = config.get("model_type", "")
+    if model_type not in CONFIG_MAPPING:
         return False
     kind = CONFIG_MAPPING[model_type]
     return kind in MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING and kind not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
 
 
-def fresh_cnn(labels: dict[str, Any], hidden_size: int | None, dropout: float) -> CNNForImageClassification:
+def fresh_cnn(labels: dict[str, Any], hidden_size: int | None, dropout: float | None) -> CNNForImageClassification:
     """The small convolutional net, untrained.
 
     Args:
         labels: `id2label` and `label2id`.
         hidden_size: width of its features; default: that of [`CNNConfig`].
+        dropout: default: 0.2.
     """
-    sizes = {} if hidden_size is None else {"hidden_size": hidden_size}
+    dropout = DROPOUT if dropout is None else dropout
+    sizes: dict[str, Any] = {} if hidden_size is None else {"hidden_size": hidden_size}
     config = CNNConfig(dropout=dropout, problem_type=MultiLabelSpace.problem_type, **sizes, **labels)
     return CNNForImageClassification(config)
 
@@ -72,7 +76,7 @@ def reading(net: PreTrainedModel, batch: dict[str, Tensor]) -> Iterator[None]:
         height, width = batch[PIXELS].shape[2:]
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise ValueError(
-            f"{type(net).__name__} does not read what its image processor gives, images of {height} x {width} pixels "
-            f"with 3 channels: {reason} Use the image processor of this model, or set its size: "
+            f"{type(net).__name__} does not read what the image processor gives, images of {height} x {width} pixels "
+            f"with 3 channels: {reason.rstrip('.')}. Use the image processor of this model, or set its size: "
             "seal_hf.resize_to(processor, (height, width)), or --image_size."
         ) from error

@@ -32,7 +32,7 @@ from ..structures.hierarchy import Hierarchy, store_hierarchy
 from ..utils.messages import check_owner, check_unread
 from ..utils.options import check_value
 from .base import SealModel, set_bias
-from .batches import Text, check_one_kind, in_batches, text_rows
+from .batches import check_one_kind, in_batches, text_rows
 from .images import fresh_cnn, is_of_images, reading
 from .labels import for_other_labels, hub_options, label_maps
 from .task_nets import encoder_of
@@ -172,15 +172,18 @@ class SealForMultiLabel(SealModel):
         task_net: PreTrainedModel,
         pretrained: str | PreTrainedModel | None,
         mode: str | None,
-        *options: Any,
+        global_size: int | None = None,
+        energy: str | None = None,
+        energy_options: dict | None = None,
+        hub: dict | None = None,
         feature_size: int | None = None,
-        **others: Any,
     ) -> LossNet:
-        """As [`SealModel._fresh_loss_net`]; encoders of images state the width of their features in many ways, so it is
+        """As [`SealModel._fresh_loss_net`]. Encoders of images state the width of their features in many ways, so it is
         measured."""
         if feature_size is None and reads_images(task_net):
             feature_size = width_of_features(task_net, None if mode == "shared" else encoder_of(task_net))
-        return super()._fresh_loss_net(task_net, pretrained, mode, *options, feature_size=feature_size, **others)
+        options = (global_size, energy, energy_options, hub, feature_size)
+        return super()._fresh_loss_net(task_net, pretrained, mode, *options)
 
     @classmethod
     def from_task_net(
@@ -231,7 +234,7 @@ class SealForMultiLabel(SealModel):
                 texts in windows, see `nets/text_windows.py`. A saved task-net stays as it is.
             window_size: tokens per window; default and maximum: the encoder's limit.
             hidden_size, num_layers, dropout: of the MLPs, for feature data; default: 400, 2 and 0.5, or as saved. The
-                convolutional net has a `hidden_size`, default 128, and a `dropout`, default 0.5.
+                convolutional net has a `hidden_size`, default 128, and a `dropout`, default 0.2.
             label_bias: True if the MLP task-net has a bias, which starts at the labels' log-odds; default: True from
                 `SPARSE_FROM` labels on, where samples must hold few labels.
 
@@ -273,7 +276,6 @@ class SealForMultiLabel(SealModel):
                 "'shared'."
             )
         check_unread(kwargs, "an MLP" if data.kind == "features" else "a convolutional net")
-        dropout = DROPOUT if dropout is None else dropout
         if data.kind == "images":
             check_owner({"num_layers": num_layers, "label_bias": label_bias}, "an MLP", f"{data.name!r} is images")
             cnn = fresh_cnn(labels, hidden_size, dropout)
@@ -284,7 +286,7 @@ class SealForMultiLabel(SealModel):
             input_size=data.num_features,
             hidden_size=400 if hidden_size is None else hidden_size,
             num_layers=2 if num_layers is None else num_layers,
-            dropout=dropout,
+            dropout=DROPOUT if dropout is None else dropout,
             label_bias=len(names) >= SPARSE_FROM if label_bias is None else label_bias,
             problem_type=MultiLabelSpace.problem_type,
             **labels,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +19,15 @@ from ..utils.compat import image_processor_class
 if TYPE_CHECKING:  # not with the package, which does without pillow
     from transformers.image_processing_utils import BaseImageProcessor
 
+GROUPS = 4  # of channels that are normalised together
+
 
 class CNNConfig(PretrainedConfig):
     """Configuration of the convolutional net.
 
     Args:
         num_channels: number of the image's channels.
-        hidden_sizes: channels of the three convolutions.
+        hidden_sizes: channels of the convolutions.
         grid: rows and columns into which the last feature map is averaged. More of them tell more of the places.
         hidden_size: H, width of the features.
         dropout: dropout rate in [0, 1) before the classifier.
@@ -64,7 +68,7 @@ class CNNPreTrainedModel(PreTrainedModel):
     main_input_name = "pixel_values"
 
     def _init_weights(self, module: nn.Module) -> None:
-        if isinstance(module, (nn.Conv2d, nn.Linear)):
+        if isinstance(module, (nn.Conv2d, nn.GroupNorm, nn.Linear)):
             module.reset_parameters()
 
     def get_input_embeddings(self) -> None:  # type: ignore[override]  # of a net of tokens alone it is a module
@@ -72,15 +76,14 @@ class CNNPreTrainedModel(PreTrainedModel):
 
 
 class CNNEncoder(CNNPreTrainedModel):
-    """Three 3 x 3 convolutions with ReLU and strides 1, 2 and 2; means over a grid; a linear layer with ReLU and
-    dropout. Images may have any size."""
+    """3 x 3 convolutions, each with group normalisation and ReLU; between two of them, the maximum of 2 x 2 pixels.
+    Then means over a grid, and a linear layer with ReLU and dropout. Images may have any size."""
 
     def __init__(self, config: CNNConfig):
         super().__init__(config)
         sizes = [config.num_channels, *config.hidden_sizes]
-        self.convolutions = nn.ModuleList(
-            nn.Conv2d(sizes[i], sizes[i + 1], 3, stride=1 if i == 0 else 2, padding=1) for i in range(3)
-        )
+        self.convolutions = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1) for a, b in itertools.pairwise(sizes))
+        self.norms = nn.ModuleList(nn.GroupNorm(math.gcd(size, GROUPS), size) for size in sizes[1:])
         self.means = nn.AdaptiveAvgPool2d(config.grid)
         self.dense = nn.Linear(sizes[-1] * config.grid**2, config.hidden_size)
         self.dropout = nn.Dropout(config.dropout)
@@ -89,8 +92,10 @@ class CNNEncoder(CNNPreTrainedModel):
     def forward(self, pixel_values: Tensor, output_hidden_states: bool | None = None, **kwargs: Any) -> BaseModelOutput:
         """pixel_values (B, C, h, w) -> last hidden state (B, H), which is also the only entry of `hidden_states`."""
         hidden = pixel_values.to(self.dtype, memory_format=torch.channels_last)  # faster convolutions
-        for convolution in self.convolutions:
-            hidden = nn.functional.relu(convolution(hidden))
+        for i, (convolution, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
+            if i > 0:
+                hidden = nn.functional.max_pool2d(hidden, 2, ceil_mode=True)
+            hidden = nn.functional.relu(norm(convolution(hidden)))
         features = self.dropout(nn.functional.relu(self.dense(self.means(hidden).flatten(1))))
         return BaseModelOutput(last_hidden_state=features, hidden_states=(features,) if output_hidden_states else None)
 

@@ -1,4 +1,4 @@
-"""What a shared network reads of a task-net: of texts its last hidden state, of images the vector that its head reads."""
+"""What a shared network reads of a task-net: its last hidden state, or of images the vector that its head reads."""
 
 from __future__ import annotations
 

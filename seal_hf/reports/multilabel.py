@@ -241,7 +241,7 @@ def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | No
             unfinished.write_text(json.dumps(by_label, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         return f"{table}\n\n{label_table(by_label, folder / LABEL_REPORT)}"
 
-    read = "new.csv" if getattr(data, "kind", None) == "text" else "new.arff"
+    read = {"text": "new.csv", "images": "new_images"}.get(getattr(data, "kind", ""), "new.arff")
     files = None if card_facts is None else (read, "predictions.csv")
     return close_run(trainer, metrics, report, card_facts, files=files)
 

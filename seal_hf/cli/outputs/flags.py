@@ -81,6 +81,9 @@ def add_common(flags: Flags) -> None:
         help="column of the texts; default: as in training, else `text`, or the only string column",
     )
     flags.flag(
+        "image_column", LABELS, help="column of images or of names of their files; default: as in training, or found"
+    )
+    flags.flag(
         "word_column", TAGS, help="column of the words, counted from 0, or JSON field; makes a .txt a file of columns"
     )
     flags.flag("tag_column", TAGS, help="column of the gold tags; default for evaluate: the last, `tags` or `ner_tags`")

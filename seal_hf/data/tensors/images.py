@@ -84,8 +84,8 @@ class Pixels:
         whole = found.round().clamp_(0, 255)
         if not torch.allclose(whole, found, rtol=0, atol=0.1):
             raise ValueError(
-                f"{places[0]}: the image processor, a {self.name}, gives pixels that are no scaled bytes. seal_hf reads "
-                "images by processors that resize, crop, pad, rescale and normalise."
+                f"{places[0]}: the image processor, a {self.name}, gives pixels that are no scaled bytes. Use one that "
+                "resizes, crops, pads, rescales and normalises, and nothing else."
             )
         return whole.byte()
 
