@@ -50,6 +50,7 @@ __all__ = [
 
 EMBEDDED = {"digits": "features", "digit_images": "images"}  # name -> kind
 OPTIONS = {"text_column": "texts", "image_column": "images", "normalize": "features", "keep_id": "features"}
+DEFAULTS: dict[str, Any] = {**Columns()._asdict(), "normalize": None, "keep_id": False}
 
 
 def load_multilabel(
@@ -123,7 +124,8 @@ def load_multilabel(
         raise DataError(f"`keep_root` is set, but {name} is not Clus ARFF with a class hierarchy. Leave it out.")
     tables = None if arff or embedded else _tables(dataset, path)
     kind, images = _kind(EMBEDDED[name] if embedded else path, tables, columns)
-    _check_kind(name, kind, arff or embedded, {**columns._asdict(), "normalize": normalize, "keep_id": keep_id}, arff)
+    options = {**columns._replace(sample_weight=None)._asdict(), "normalize": normalize, "keep_id": keep_id}
+    _check_kind(name, kind, not arff and not embedded, options)
     scaling = normalize or "auto"
     if embedded and sample_weight is not None:
         raise DataError(f"`sample_weight` names a column, but the embedded {name} have none. Leave it out.")
@@ -172,27 +174,23 @@ def _kind(where: str | Path | None, tables: Tables | None, columns: Columns) -> 
     return "images" if holds_images(where, image, text) else "text", None
 
 
-def _check_kind(name: str, kind: str, fixed: bool, given: dict[str, Any], arff: bool) -> None:
-    """Raises DataError for options of another kind of data, and for columns of data without named columns.
+def _check_kind(name: str, kind: str, named: bool, given: dict[str, Any]) -> None:
+    """Raises DataError for options of another kind of data.
 
     Args:
-        fixed: True for ARFF and embedded data, whose columns are known.
+        named: True for data whose columns the user names: not ARFF, nor embedded.
         given: option -> value.
-        arff: True for ARFF.
     """
-    if kind == "features" and given["keep_id"] and not arff and not fixed:
-        raise DataError(f"`keep_id` is an option of ARFF files, but {name} is not one. Leave it out.")
     if given["text_column"] is not None and given["image_column"] is not None:
         raise DataError("`text_column` and `image_column` are both given, but rows are texts or images. Leave one out.")
-    defaults = {**Columns()._asdict(), "normalize": None, "keep_id": False}
-    changed = [option for option in given if given[option] not in (defaults[option], "none")]
-    plural = {"text": "texts"}.get(kind, kind)
-    for option in changed:
-        owner = OPTIONS.get(option, "tables")
-        ours = owner in (plural, "tables") and not (fixed and option in Columns._fields)
-        if not ours and option != "sample_weight":
-            owner = ("images" if kind == "text" else "texts") if owner == plural else owner
-            raise DataError(f"`{option}` is an option of {owner}, but {name} holds {plural}. Leave it out.")
+    if kind == "features" and named and given["keep_id"]:
+        raise DataError(f"`keep_id` is an option of ARFF files, but {name} is not one. Leave it out.")
+    kind = {"text": "texts"}.get(kind, kind)
+    for option in (option for option, value in given.items() if value not in (DEFAULTS[option], "none")):
+        owner = OPTIONS.get(option, "texts")
+        if (option in Columns._fields and not named) or (option in OPTIONS and owner != kind):
+            owner = "tables" if owner == kind else owner
+            raise DataError(f"`{option}` is an option of {owner}, but {name} holds {kind}. Leave it out.")
 
 
 def kind_of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,16 @@ def fresh_cnn(labels: dict[str, Any], hidden_size: int | None, dropout: float | 
     return CNNForImageClassification(config)
 
 
-@contextmanager
+@contextmanagerdef check_images(images: Any) -> None:
+    """Raises ValueError for one image in place of a list."""
+    if isinstance(images, (str, PathLike)) or hasattr(images, "convert") or getattr(images, "ndim", 4) != 4:
+        raise ValueError(
+            f"`images` is one {type(images).__name__}; expected a list of images, such as ['a.png']: paths, PIL images "
+            "or uint8 arrays (H, W, 3)."
+        )
+
+
+
 def reading(net: PreTrainedModel, batch: dict[str, Tensor]) -> Iterator[None]:
     """Inside, images that the net does not read are an error that says so; for other nets, errors stay as they are.
 

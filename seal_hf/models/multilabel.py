@@ -33,7 +33,7 @@ from ..utils.messages import check_owner, check_unread
 from ..utils.options import check_value
 from .base import SealModel, set_bias
 from .batches import check_one_kind, in_batches, text_rows
-from .images import fresh_cnn, is_of_images, reading
+from .images import check_images, fresh_cnn, is_of_images, reading
 from .labels import for_other_labels, hub_options, label_maps
 from .task_nets import encoder_of
 from .task_nets import feature_size as width_of_features
@@ -111,6 +111,8 @@ class SealForMultiLabel(SealModel):
         if texts is None:
             logits = net(**inputs).logits
         else:
+            if reads_images(net):
+                check_images(texts)
             logits = torch.empty(len(texts), len(self.config.id2label or ()))
             for chosen, batch in self.batches(texts, batch_size):
                 with reading(net, batch):

@@ -73,8 +73,6 @@ class ModelArguments:
 
 ARGUMENTS = (DataArguments, ModelArguments, RunArguments, SealTrainingArguments)
 NETS = "adapter adapter_rank adapter_targets energy global_size hidden_size num_layers dropout".split()
-
-
 IMAGE_FLAGS = ("image_size", "augmentation")
 SMALL_NETS = {"features": DROPOUT, "images": CNN_DROPOUT}  # kind of data -> dropout of the net without a pretrained one
 
