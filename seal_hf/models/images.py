@@ -62,7 +62,7 @@ def fresh_cnn(labels: dict[str, Any], hidden_size: int | None, dropout: float | 
     return CNNForImageClassification(config)
 
 
-@contextmanagerdef check_images(images: Any) -> None:
+def check_images(images: Any) -> None:
     """Raises ValueError for one image in place of a list."""
     if isinstance(images, (str, PathLike)) or hasattr(images, "convert") or getattr(images, "ndim", 4) != 4:
         raise ValueError(
@@ -71,7 +71,7 @@ def fresh_cnn(labels: dict[str, Any], hidden_size: int | None, dropout: float | 
         )
 
 
-
+@contextmanager
 def reading(net: PreTrainedModel, batch: dict[str, Tensor]) -> Iterator[None]:
     """Inside, images that the net does not read are an error that says so; for other nets, errors stay as they are.
 
