@@ -21,6 +21,8 @@ INSTALL_REQUIRES = [
     "filelock>=3.18",  # one comparison at a time in a folder; huggingface_hub and torch need it too
     "numpy>=2.0",  # metrics and loaders work on arrays
     "pyarrow>=21.0",  # the tables under datasets.Dataset, read and built without a copy per row
+    "jinja2>=3.1.5",  # the pages of runs, with everything from data escaped; torch and model cards need it too
+    "markupsafe>=2.1.5",  # HTML that jinja2 leaves as it is, with the texts in it escaped; comes with jinja2
     "scipy>=1.15",  # a sigmoid that does not overflow, calibration, the tests of a comparison
 ]
 
@@ -33,8 +35,12 @@ EXTRAS_REQUIRE = {
         "optuna>=4.0",  # trainer.hyperparameter_search, seal-hf train --tune, seal-hf compare --budget
         "sqlalchemy>=2.0.40",  # Optuna's own: addresses of data bases; before 2.1 not in a folder with `?` in its name
     ],
-    "plot": ["matplotlib>=3.10"],  # the plots of seal-hf compare and the benchmarks
+    "plot": ["matplotlib>=3.10"],  # the page of a run; the plots of seal-hf compare and the benchmarks
     "evaluate": ["evaluate>=0.4.6"],  # our metrics as evaluate.Metric, for evaluate.combine; nothing is fetched
+    "demo": [
+        "gradio>=6.17",  # the page of seal-hf demo; older ones were not tried
+        "starlette>=1.0.1",  # gradio's own: its middleware sets a header
+    ],
     "vision": ["pillow>=12"],  # image files, and transformers' image processors
     "docs": [
         "sphinx>=9.0",  # the documentation; older ones were not tried
@@ -64,7 +70,15 @@ setup(
     license="Apache-2.0",
     keywords="energy-based models, structured prediction, multi-label classification, transformers",
     packages=find_packages(include=["seal_hf", "seal_hf.*"]),
-    package_data={"seal_hf": ["cli/default_recipes/*.yaml", "reports/model_card_template.md", "py.typed"]},
+    package_data={
+        "seal_hf": [
+            "cli/default_recipes/*.yaml",
+            "demo/style.css",
+            "reports/model_card_template.md",
+            "reports/page/page.*",
+            "py.typed",
+        ]
+    },
     entry_points={"console_scripts": ["seal-hf = seal_hf.__main__:main"]},
     python_requires=">=3.10",
     install_requires=INSTALL_REQUIRES,

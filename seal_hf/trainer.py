@@ -183,7 +183,8 @@ class SealTrainer(StructuredTrainer):
         output = batch.space.output(batch.logits)
         row, cost = self.energy_loss.task_row(batch.space, output, gold, mask)
         term = self.energy_loss.task_term(energies_of(row, mask), cost)
-        term, facts = self._energy_weights.weigh(self.energy_weight, term, task_loss, batch.logits)
+        read = batch.logits, batch.space.parameters
+        term, facts = self._energy_weights.weigh(self.energy_weight, term, task_loss, *read)
         self.meters.add(**self.space.facts(output), **facts)
         loss, is_last = loss + term, self.window.is_last and self._ends_in_step
         for extension in self.extensions:

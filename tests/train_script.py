@@ -103,7 +103,13 @@ def train(folder, world, num_rows=tiny_run.ROWS, accumulation=1, weighed=False, 
 
 
 TAGGERS = {
-    "tagger": dict(energy_loss="infnet_plus", cost_augmented_network="shared", cost_augmented_task_weight=1.0),
+    "tagger": dict(
+        energy_loss="infnet_plus",
+        cost_augmented_network="shared",
+        cost_augmented_task_weight=1.0,
+        constrained_decoding=True,
+        energy_weight_balance=True,
+    ),
     "tagger, implicit": dict(energy_loss="margin", hypergradient="neumann", hypergradient_damping=1.0, max_steps=4),
 }
 

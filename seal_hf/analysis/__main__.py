@@ -172,7 +172,8 @@ def tags(folder: str, data_args: TagDataArguments, args: AnalysisArguments) -> d
         pairs = int((mask.sum(1) - 1).clamp_min(0).sum())
         energy = lambda y, x=inputs, m=mask: seal.energy(y, m, **x)  # noqa: E731
         with sdpa_kernel(SDPBackend.MATH):  # the other kernels have no second derivative
-            total = total + pairs * d.tag_pair_hessian(energy, seal.space.relax(outputs_of(seal, inputs)), mask)
+            output = seal.space.counting(mask).relax(outputs_of(seal, inputs))
+            total = total + pairs * d.tag_pair_hessian(energy, output, mask)
         count += pairs
     bigrams = d.tag_bigrams(data.train["tags"][:], len(data.label_names))
     references = {"log_bigrams": np.log(bigrams + 1.0), "pmi": d.tag_pmi(bigrams)}

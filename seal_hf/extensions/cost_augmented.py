@@ -39,6 +39,8 @@ class CostAugmentedNetwork(nn.Module):
         shared      F(x) = an affine layer on the features of A(x)
         stacked     F(x, y*) = softmax( W [A(x)_t ; y*_t] + b ), without gradient to A
 
+    These are logits; a CRF of the task-net makes marginals of them, in place of the softmax.
+
     Args:
         kind: one of `PARAMETERIZATIONS`.
         task_net: A.
@@ -56,19 +58,22 @@ class CostAugmentedNetwork(nn.Module):
         else:
             self.layer = nn.Linear(feature_size if kind == "shared" else 2 * num_labels, num_labels)
 
-    def forward(self, inputs: dict[str, Tensor], features: Tensor | None, output: Tensor, gold: Tensor) -> Tensor:
+    def forward(
+        self, inputs: dict[str, Tensor], features: Tensor | None, output: Tensor | None, gold: Tensor
+    ) -> Tensor:
         """Logits of F, in the shape of the task-net's.
 
         Args:
             inputs: the task-net's, for `separated`.
             features: A's, (B, H) or for tokens (B, T, H), for `shared`.
-            output, gold: A's relaxed output, which gets no gradient, and y*, (B, ..., C) each, for `stacked`.
+            output, gold: A's relaxed output without gradient, and y*, (B, ..., C) each, for `stacked`.
         """
         if self.kind == "separated":
             return self.net(**inputs).logits
         if self.kind == "shared":
             return self.layer(features)
-        return self.layer(torch.cat([output.detach(), gold], dim=-1))
+        assert output is not None
+        return self.layer(torch.cat([output, gold], dim=-1))
 
 
 class CostAugmentedInference(Extension):
@@ -136,7 +141,7 @@ class CostAugmentedInference(Extension):
         gold, _ = batch.space.gold(batch.labels)
         with torch.no_grad(), self.learner.accelerator.autocast():
             features = self._features(outputs, batch)
-            found = self.net(batch.inputs, features, batch.space.relax(batch.logits), gold)
+            found = self.net(batch.inputs, features, self._output(batch), gold)
         return replace(batch, augmented=found)
 
     def task_net_term(
@@ -160,12 +165,12 @@ class CostAugmentedInference(Extension):
             self.learner.zero_grad()
         self._begins = is_last
         with self.learner.accumulate(synchronise=is_last):
-            found = self.learner(batch.inputs, leaf, batch.space.relax(batch.logits), gold)
-            y: Any = space.join([space.output(found), space.candidate(gold)])
-            cost = space.cost(y[:, :1], gold, self.energy_loss.margin_cost, mask)
-            loss = -self.energy_weight * self.energy_loss.sought(energies_of(y, mask), cost)
-            if self.task_weight:
-                with frozen(self.task_net):  # its CRF may be part of this loss
+            found = self.learner(batch.inputs, leaf, self._output(batch), gold)
+            with frozen(self.task_net):  # its CRF may be part of F's output and of this loss
+                y: Any = space.join([space.output(found), space.candidate(gold)])
+                cost = space.cost(y[:, :1], gold, self.energy_loss.margin_cost, mask)
+                loss = -self.energy_weight * self.energy_loss.sought(energies_of(y, mask), cost)
+                if self.task_weight:
                     loss = loss + self.task_weight * space.task_loss(found, batch.labels)
             self.learner.backward(loss / num_batches)
         unit = self.learner.scaler.scale(torch.ones((), device=loss.device))  # before `apply` changes it
@@ -175,6 +180,11 @@ class CostAugmentedInference(Extension):
             return loss.new_zeros(())
         gradient = leaf.grad.nan_to_num(0, 0, 0)  # after an fp16 overflow F is not updated, and A gets no gradient
         return ((features - features.detach()) * (gradient * (num_batches / unit))).sum()
+
+    @torch.no_grad()
+    def _output(self, batch: MicroBatch) -> Tensor | None:
+        """A's relaxed output, if F reads it."""
+        return batch.space.relax(batch.logits) if self.net.kind == "stacked" else None
 
     def _features(self, outputs: Any, batch: MicroBatch) -> Any:
         """The features that F shares with A, with their graph."""

@@ -25,8 +25,8 @@ from ..task_losses.tags import TAG_TASK_LOSSES
 from ..training.arguments import CROSS_ENTROPY
 from ..training.loss_weights import WEIGHTS
 from .card_origin import is_local, last_part
+from .common import SHOWN
 from .model_card import model_card
-from .tags import SHOWN
 
 CARD_ARGUMENTS = ("optim", "per_device_train_batch_size", "gradient_accumulation_steps", "seed")
 LOSS_NET_ARGUMENTS = ("energy_weight", "loss_net_steps", "batch_repeats")
@@ -77,7 +77,7 @@ def run_card(
         columns=_columns(config),
         crf=getattr(config, "crf", False),
         hyperparameters=_settings(trainer),
-        versions=_versions(model),
+        versions=versions(model),
         best_epoch=bool(args.load_best_model_at_end),
         license=facts.get("license") or args.license,
         **{name: facts.get(name) for name in ("language", "tags")},
@@ -177,7 +177,7 @@ def _settings(trainer: Any) -> dict[str, Any]:
     return {name: getattr(value, "value", value) for name, value in settings.items()}  # enumerations by value
 
 
-def _versions(model: PreTrainedModel) -> dict[str, str]:
+def versions(model: PreTrainedModel) -> dict[str, str]:
     """Versions of the packages that trained the model."""
     library = library_of(model)
     found = {}

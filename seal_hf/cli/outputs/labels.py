@@ -45,8 +45,8 @@ class LabelOutput(OutputKind):
 
     model: SealForMultiLabel
 
-    def __init__(self, options: Namespace):
-        super().__init__(options)
+    def __init__(self, options: Namespace, like: OutputKind | None = None):
+        super().__init__(options, like)
         names = self.config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}  # transformers leaves these out
         self.labels = [names[key] for key in sorted(names, key=int)]
         self.format = ".jsonl" if getattr(options, "output", None) is None else Path(options.output).suffix
@@ -61,7 +61,7 @@ class LabelOutput(OutputKind):
     # --- input -------------------------------------------------------------------------------------------------------
 
     def open_input(self, gold: bool) -> Reader:
-        self._check_decoder()
+        self.check_decoder()
         if "input_size" in self.config:
             self.reader = self._features(gold)
         else:
@@ -71,8 +71,7 @@ class LabelOutput(OutputKind):
                 self.reader.notes.append(f"the input has a column {name!r}: ours is called {ours!r}.")
         return self.reader
 
-    def _check_decoder(self) -> None:
-        """Raises ValueError for a decoder that the task-net lacks, or that cannot be fitted."""
+    def check_decoder(self) -> None:
         if getattr(self.options, "refit", False):
             LabelDecisions.check_name(self.options.decoder, SimpleNamespace(**self.config))
             return
@@ -167,7 +166,7 @@ class LabelOutput(OutputKind):
         elif self.probabilities != "none":
             found["probabilities"] = self._probability_cells(probabilities, decided)
         if self.options.energy:
-            found["energy"] = self._energies(chunk.inputs, decided)
+            found["energy"] = self.energies(chunk.inputs, decided)
         named = [self.names[name] for name in found]
         values = zip(*found.values(), strict=True)
         return [row | dict(zip(named, ours, strict=True)) for row, ours in zip(chunk.rows, values, strict=True)]
@@ -182,11 +181,11 @@ class LabelOutput(OutputKind):
 
     def _predicted(self, inputs: Any) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities (N, L), rounded, and decisions (N, L) bool."""
-        probabilities, decided = self._decided(inputs)
+        probabilities, decided = self.decided(inputs)
         return probabilities.double().numpy().round(DIGITS), decided.numpy().astype(bool)
 
-    def _decided(self, inputs: Any) -> tuple[Tensor, Tensor]:
-        """Probabilities and decisions (N, L)."""
+    def decided(self, inputs: Any) -> tuple[Tensor, Tensor]:
+        """Probabilities and decisions (N, L) of N texts, pairs of texts, or features (N, F)."""
         decoder = self.options.decoder
         if not isinstance(inputs, np.ndarray):
             return self.model.predict(inputs, decoder=decoder, batch_size=self.options.batch_size)
@@ -210,9 +209,9 @@ class LabelOutput(OutputKind):
         return [{self.labels[i]: float(p[i]) for i in row} for p, row in zip(probabilities, places, strict=True)]
 
     @torch.no_grad()
-    def _energies(self, inputs: Any, decided: np.ndarray) -> list[float]:
-        """Energies of N decided sets."""
-        y = self._on_device(decided)
+    def energies(self, inputs: Any, sets: np.ndarray) -> list[float]:
+        """Energies of N label sets (N, L), rounded, one for each of N inputs as in `decided`."""
+        y = self._on_device(sets)
         if isinstance(inputs, np.ndarray):
             found = self.model.energy(y, features=self._on_device(inputs))
         else:
@@ -225,7 +224,7 @@ class LabelOutput(OutputKind):
 
     def evaluate(self, reader: Reader) -> Evaluation:  # type: ignore[override]  # its own readers
         gold = self._gold(reader)  # first: an unknown label is an error before the model is loaded
-        parts = [self._decided(chunk.inputs)[0] for chunk in with_progress(reader, self.rows_per_chunk)]
+        parts = [self.decided(chunk.inputs)[0] for chunk in with_progress(reader, self.rows_per_chunk)]
         decisions = LabelDecisions.from_config(self.model.config)
         return label_figures(torch.cat(parts).double().numpy(), gold, self.labels, decisions, self.options)
 

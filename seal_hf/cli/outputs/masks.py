@@ -38,8 +38,8 @@ class MaskOutput(OutputKind):
     default_probabilities: ClassVar[str] = "none"
     model: SealForSegmentation
 
-    def __init__(self, options: Namespace):
-        super().__init__(options)
+    def __init__(self, options: Namespace, like: OutputKind | None = None):
+        super().__init__(options, like)
         self.rows_per_chunk = options.batch_size  # images are large
         if self.probabilities == "top":
             raise ValueError("`probabilities` is 'top', but a pixel has a single probability. Use all, or none.")
@@ -48,11 +48,14 @@ class MaskOutput(OutputKind):
     def model_class(self) -> type[SealForSegmentation]:
         return SealForSegmentation
 
-    def open_input(self, gold: bool) -> Reader:
+    def check_decoder(self) -> None:
         if getattr(self.options, "refit", False):
             MaskDecisions.check_name(self.options.decoder)
         else:
             MaskDecisions.from_config(SimpleNamespace(**self.config)).cut(self.options.decoder)
+
+    def open_input(self, gold: bool) -> Reader:
+        self.check_decoder()
         source = Path(self.options.input)
         pictures = pictures_of(source, gold)
         if not gold:
@@ -67,22 +70,22 @@ class MaskOutput(OutputKind):
         return mask_writer(path)
 
     def predict(self, chunk: Chunk) -> list[dict[str, Any]]:
-        probabilities, masks = self._predicted(chunk.inputs)
+        probabilities, masks = self.predicted(chunk.inputs)
         rows = [row | {"mask": mask} for row, mask in zip(chunk.rows, masks, strict=True)]
         if self.probabilities == "all":
             rows = [row | {"probability": p} for row, p in zip(rows, probabilities, strict=True)]
         if self.options.energy:
-            rows = [row | {"energy": energy} for row, energy in zip(rows, self._energies(chunk.inputs), strict=True)]
+            rows = [row | {"energy": energy} for row, energy in zip(rows, self.energies(chunk.inputs), strict=True)]
         return rows
 
-    def _predicted(self, images: list[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    def predicted(self, images: list[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Probabilities and masks (H, W) of each image."""
         decoder, size = self.options.decoder, self.options.batch_size
         probabilities, masks = self.model.predict(images, decoder=decoder, batch_size=size)
         return [p.numpy() for p in probabilities], [mask.numpy() for mask in masks]
 
-    def _energies(self, images: list[np.ndarray]) -> list[float]:
-        """The energy of each mask at the nets' input size."""
+    def energies(self, images: list[np.ndarray]) -> list[float]:
+        """The energy of each decided mask at the nets' input size, rounded."""
         found: list[float] = []
         net = self.model.task_net
         for pixel_values, _ in image_batches(images, self.model.processor, self.options.batch_size):
@@ -104,7 +107,7 @@ class MaskOutput(OutputKind):
         ious: list[np.ndarray] = []
         right, counted = np.zeros(len(places)), 0
         for chunk in with_progress(reader, self.rows_per_chunk):
-            for p, gold in zip(self._predicted(chunk.inputs)[0], chunk.gold, strict=True):
+            for p, gold in zip(self.predicted(chunk.inputs)[0], chunk.gold, strict=True):
                 figures = [mask_metrics(p[None], gold[None], cut) for cut in places]
                 pixels = int((gold != IGNORE).sum())
                 ious.append(np.array([each["mean_iou"] for each in figures]))
