@@ -60,7 +60,7 @@ def predict_file(
         for chunk in reader.chunks(size):
             rows = asked.predict(chunk)
             writer.write(rows)
-            _keep(found, chunk, rows, view.shown)
+            _keep(found, chunk, rows, view)
             report(found.count, total)
     found.notes = list(reader.notes)
     if not suffix:
@@ -70,11 +70,11 @@ def predict_file(
     return found
 
 
-def _keep(found: FilePredictions, chunk: Chunk, rows: list[dict[str, Any]], shown: int) -> None:
-    left = shown - len(found.rows)
+def _keep(found: FilePredictions, chunk: Chunk, rows: list[dict[str, Any]], view: View) -> None:
+    left = view.shown - len(found.rows)
     found.count += len(rows)
     found.rows += rows[:left]
-    found.inputs += list(chunk.inputs)[:left]
+    found.inputs += view.kept(chunk.inputs[:left])
 
 
 def gathered(files: Sequence[Path], folder: Path) -> Path:
