@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import tiny_images
 import tiny_masks
 import torch
 from datasets import Dataset
@@ -300,3 +301,29 @@ def test_a_text_keeps_its_characters_and_each_span_its_own():
     page = elements(markup.marked(text, spans, {"LOC": 7}, (22, 26)))
     assert page.text == "In New YorkLOC, & not in RomeLOC."
     assert [name for name, _ in page.names] == ["p", "mark", "span", "mark", "u", "span"]
+
+
+# --- label sets of images --------------------------------------------------------------------------------------------
+
+
+def test_images_get_label_sets_one_by_one_and_together(tmp_path):
+    """What `seal-hf predict` writes for a folder of the same images, and `predict` of the nets for one."""
+    torch.manual_seed(0)
+    seal = SealForMultiLabel.from_pretrained(tiny_images.saved_encoder(tmp_path / "net", "vit"), **tiny_images.LABELLED)
+    seal.save_pretrained(tmp_path / "net")
+    images, _ = tiny_images.squares(5)
+    names = tiny_images.write_files(tmp_path / "new", images)
+    view = view_of(["--model", str(tmp_path / "net")])
+    assert view.one == "One image" and view.has_energies and ".png" in view.files
+    given = view.read(str(tmp_path / "new" / names[0]))
+    np.testing.assert_array_equal(given, images[0])
+    (answer,) = view.answer(given, "fixed")
+    p = seal.predict(list(images))[0][0]
+    assert f"{100 * p.max():.1f}" in elements(answer).text or f"{p.max():.2f}" in elements(answer).text
+    with pytest.raises(ValueError, match="There is no image"):
+        view.read(None)
+    files = [tmp_path / "new" / name for name in names]
+    found = predict_file(view, files, "fixed", True, tmp_path, lambda *_: None)
+    expected = by_command(tmp_path / "net", tmp_path / "new", tmp_path / "out.csv", "--energy", "true")
+    assert found.file.read_text() == expected.read_text() and found.count == 5
+    np.testing.assert_array_equal(found.inputs[3], images[3])

@@ -85,6 +85,8 @@ class Peft(AdapterLibrary):
         if isinstance(method, str):
             tokens = type(model).__name__.endswith("ForTokenClassification")
             common: dict[str, Any] = {"task_type": peft.TaskType.TOKEN_CLS if tokens else peft.TaskType.SEQ_CLS}
+            if model.main_input_name == "pixel_values":
+                common, targets = {"modules_to_save": _heads(model)}, _layers(model, targets)
             if targets is not None:
                 common["target_modules"] = targets
             if method == "ia3":
@@ -134,6 +136,23 @@ class Peft(AdapterLibrary):
         else:
             wrapped = peft.PeftModel.from_pretrained(model, folder, is_trainable=True, use_safetensors=True)
         return _as_base(wrapped)
+
+
+def _heads(model: PreTrainedModel) -> list[str]:
+    """The parts of an image classifier beside its encoder, which stay trainable. PEFT has no task type for images, by
+    which it would find them."""
+    return [name for name, part in model.named_children() if part is not model.base_model and list(part.parameters())]
+
+
+def _layers(model: PreTrainedModel, targets: str | list[str] | None) -> str | list[str]:
+    """The layers of an image classifier that get a LoRA: those asked for, or all linear ones of its encoder, or in a
+    net without these all convolutions. PEFT knows usual ones of text encoders alone."""
+    if targets not in (None, "all-linear"):
+        return targets
+    inside = {id(part) for part in model.base_model.modules()}
+    parts = [(name, part) for name, part in model.named_modules() if id(part) in inside]
+    linear = [name for name, part in parts if isinstance(part, nn.Linear)]
+    return linear or [name for name, part in parts if isinstance(part, nn.Conv2d)]
 
 
 def _as_base(model: nn.Module) -> PreTrainedModel:

@@ -41,6 +41,7 @@ from ..data import (
     load_tags,
 )
 from ..data.tensors.collators import TensorRows, tokenize
+from ..data.tensors.images import ImageRows, load_image_processor
 from ..data.tensors.vocabulary import Vocabulary
 from ..data.tensors.words import encode_words, tokenize_words
 from ..models import SealForMultiLabel, SealForTokenClassification, SealModel
@@ -215,6 +216,8 @@ def read_multilabel(
             )
     if data.kind == "features":
         return seal, data, TensorRows(data.validation)
+    if data.kind == "images":
+        return seal, data, ImageRows(data.validation, load_image_processor(folder))
     tokenizer = AutoTokenizer.from_pretrained(folder)
     max_length = None if reads_whole(seal.config) else args.max_length or 128
     return seal, data, tokenize(data.validation, tokenizer, max_length)

@@ -52,7 +52,7 @@ def predict_file(
     name, suffix = f"{files[0].stem}_predictions" if len(files) == 1 else "predictions", view.output_suffix(files[0])
     output = place / f"{name}{suffix}"
     try:
-        found = _written(view.under(decoder, input=str(source), output=str(output), energy=energy), view.shown, report)
+        found = _written(view, view.under(decoder, input=str(source), output=str(output), energy=energy), report)
     except ValueError as error:
         raise ValueError(str(error).replace(f"{source.parent}/", "")) from error
     finally:
@@ -63,7 +63,7 @@ def predict_file(
     return found
 
 
-def _written(kind: Any, shown: int, report: Report) -> FilePredictions:
+def _written(view: View, kind: Any, report: Report) -> FilePredictions:
     """Write the predictions of a kind's input into its output."""
     reader, found = kind.open_input(gold=False), FilePredictions(Path(kind.options.output))
     total, size = reader.total, min(kind.rows_per_chunk, 4 * kind.options.batch_size)
@@ -71,10 +71,10 @@ def _written(kind: Any, shown: int, report: Report) -> FilePredictions:
         for chunk in reader.chunks(size):
             rows = kind.predict(chunk)
             writer.write(rows)
-            left = shown - len(found.rows)
+            left = view.shown - len(found.rows)
             found.count += len(rows)
             found.rows += rows[:left]
-            found.inputs += list(chunk.inputs)[:left]
+            found.inputs += view.kept(chunk.inputs[:left])
             report(found.count, total)
     found.notes = list(reader.notes)
     return found

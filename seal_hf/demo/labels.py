@@ -1,19 +1,21 @@
-"""Label sets on the page, of texts and of features."""
+"""Label sets on the page, of texts, features and images."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ..cli.outputs.labels import LabelOutput
+from ..data.image_files import IMAGE_SUFFIXES, as_rgb, pixels
 from ..inference.decisions import NEVER_EMPTY, LabelDecisions
-from ..inference.likeliest import likeliest, label_log_probabilities
+from ..inference.likeliest import label_log_probabilities, likeliest
 from . import markup
-from .views import ALTERNATIVES, View
+from .views import ALTERNATIVES, View, image_field
 
 if TYPE_CHECKING:
     from gradio.components import Component
@@ -33,7 +35,7 @@ class LabelView(View):
 
     @property
     def of_features(self) -> bool:
-        """True if the task-net reads features, and not texts."""
+        """True if the task-net reads features."""
         return "input_size" in self.kind.config
 
     @property
@@ -42,10 +44,25 @@ class LabelView(View):
 
     @property
     def one(self) -> str:  # type: ignore[override]
-        return "One row" if self.of_features else "One text"
+        return "One row" if self.of_features else "One image" if self.several else "One text"
+
+    @property
+    def several(self) -> bool:  # type: ignore[override]
+        """True if the task-net reads images."""
+        return self.kind.reads_images
+
+    @property
+    def many(self) -> str:  # type: ignore[override]
+        return "Several images" if self.several else "A file"
+
+    @property
+    def shown(self) -> int:  # type: ignore[override]
+        return 24 if self.several else 100
 
     @property
     def files(self) -> Sequence[str]:  # type: ignore[override]
+        if self.several:
+            return IMAGE_SUFFIXES
         return (".csv", ".tsv", ".jsonl", ".parquet", *[".arff"] * self.of_features)
 
     @property
@@ -69,6 +86,8 @@ class LabelView(View):
     def inputs(self) -> list[Component]:
         import gradio as gr
 
+        if self.several:
+            return [image_field()]
         if self.of_features:
             size = self.kind.config["input_size"]
             return [gr.Textbox(label="Features", lines=6, placeholder=f"{size} numbers, between blanks or commas")]
@@ -85,6 +104,10 @@ class LabelView(View):
     def read(self, *values: Any) -> Any:
         if self.of_features:
             return self._numbers(values[0] or "")
+        if self.several:
+            if not values[0]:
+                raise ValueError("There is no image. Upload or paste one.")
+            return as_rgb(pixels(Path(values[0])), "the image")
         if not all(value and value.strip() for value in values):
             raise ValueError("There is no text. Type or paste one." if len(values) == 1 else "Give both texts.")
         return tuple(values) if len(values) > 1 else values[0]
@@ -99,13 +122,19 @@ class LabelView(View):
             raise ValueError(f"The model reads {size} finite numbers; found {len(found)}. Or give a file of rows.")
         return found
 
+    def kept(self, inputs: Sequence[Any]) -> list[Any]:
+        return [as_rgb(pixels(Path(file)), file) for file in inputs] if self.several else list(inputs)
+
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def answer(self, given: Any, decoder: str) -> list[Any]:
         asked = self.under(decoder)
         p, chosen = self.decide(given, asked)
         names = [self.kind.labels[i] for i in np.argsort(-p, kind="stable") if chosen[i]]
-        parts = [markup.chips("Decided", names, "no label"), markup.bars("Probabilities", self.bars(p, chosen, decoder))]
+        parts = [
+            markup.chips("Decided", names, "no label"),
+            markup.bars("Probabilities", self.bars(p, chosen, decoder)),
+        ]
         left_out = len(p) - len(self._shown(p, chosen))
         if left_out:
             parts.append(markup.note(f"{left_out} labels with lower probabilities are not shown."))
@@ -132,7 +161,9 @@ class LabelView(View):
         order = np.argsort(-p, kind="stable")
         return [int(i) for rank, i in enumerate(order) if rank < MOST_BARS or chosen[i]]
 
-    def alternatives(self, given: Any, asked: LabelOutput, p: np.ndarray, chosen: np.ndarray) -> list[markup.Alternative]:
+    def alternatives(
+        self, given: Any, asked: LabelOutput, p: np.ndarray, chosen: np.ndarray
+    ) -> list[markup.Alternative]:
         """The decided set, then the most probable others."""
         logs = label_log_probabilities(p)
         sets = likeliest(logs, ALTERNATIVES + 1)[0].astype(bool)

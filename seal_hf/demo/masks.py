@@ -13,7 +13,7 @@ from ..cli.outputs.masks import MaskOutput
 from ..data.image_files import IMAGE_SUFFIXES, as_rgb, pixels
 from ..inference.decisions import MaskDecisions
 from . import markup
-from .views import View
+from .views import View, image_field
 
 if TYPE_CHECKING:
     from gradio.components import Component
@@ -52,9 +52,7 @@ class MaskView(View):
         return self.decisions.cut(decoder)
 
     def inputs(self) -> list[Component]:
-        import gradio as gr
-
-        return [gr.Image(label="Image", type="filepath", sources=["upload", "clipboard"], height=320)]
+        return [image_field()]
 
     def outputs(self) -> list[Component]:
         import gradio as gr

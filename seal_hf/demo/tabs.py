@@ -102,7 +102,9 @@ def file_tab(view: View, decoder: gr.Dropdown, threshold: gr.Slider) -> None:
         return show(OWN, threshold, row, rows)
 
     inputs = [decoder, threshold, upload, energy]
-    predicted = button.click(predict, inputs, [result, answers, said, preview, row, rows], api_name="predict_file", **RUNS)
+    predicted = button.click(
+        predict, inputs, [result, answers, said, preview, row, rows], api_name="predict_file", **RUNS
+    )
     chosen_row = [decoder, threshold, row, rows]
     predicted.success(show, chosen_row, outputs, **QUIET)
     decoder.input(show, chosen_row, outputs, **QUIET)

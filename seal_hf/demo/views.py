@@ -103,6 +103,10 @@ class View(ABC):
     def answer(self, given: Any, decoder: str) -> list[Any]:
         """The values of the outputs, for an input of `read` or of a row of a file."""
 
+    def kept(self, inputs: Sequence[Any]) -> list[Any]:
+        """What the task-net read for some rows of a file, in a form that outlives the file."""
+        return list(inputs)
+
     # --- files -------------------------------------------------------------------------------------------------------
 
     def output_suffix(self, path: Path) -> str:
@@ -126,6 +130,13 @@ class View(ABC):
         names = list(row)
         left_out = names[FIRST:-LAST] if len(names) > FIRST + LAST else []
         return {name: value for name, value in row.items() if name not in left_out}
+
+
+def image_field() -> Component:
+    """A field that takes an image, made within a page."""
+    import gradio as gr
+
+    return gr.Image(label="Image", type="filepath", sources=["upload", "clipboard"], height=320)
 
 
 def cell(value: Any) -> str:

@@ -21,6 +21,7 @@ from transformers import PreTrainedModel
 
 from ..energy_losses import EnergyLoss, InfNetPlus
 from ..nets.encoders import last_features
+from ..nets.heads import shared_size
 from ..saving.loss_net import COST_AUGMENTED as FILES
 from ..second_net.learner import Learner
 from ..second_net.loss_net import LOSS_NET_FOLDER
@@ -118,7 +119,7 @@ class CostAugmentedInference(Extension):
         args: Any = run.args
         task_net: Any = run.task_net
         kind, config = args.cost_augmented_network, task_net.config
-        feature_size = config.hidden_size if kind == "shared" else 0
+        feature_size = shared_size(task_net) or 0 if kind == "shared" else 0
         net = CostAugmentedNetwork(kind, task_net, feature_size, config.num_labels)
         net.train()  # whatever the copied task-net's mode: the first step must equal later ones, as after a resume
         group = {

@@ -20,6 +20,7 @@ from transformers.utils import ModelOutput, find_adapter_config_file, logging
 from ..adapters import LIBRARIES, library_of, not_installed, with_adapter
 from ..energies import ENERGIES, check_energy
 from ..nets.encoders import encoder_options, task_features, without_pooler
+from ..nets.heads import with_features
 from ..saving.export import ADAPTER_FILES, DECISIONS, PLAIN_FILES, read_decisions, save_nets
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig, aligned
 from ..spaces import OutputSpace
@@ -111,7 +112,7 @@ class SealModel(nn.Module):
             raise ValueError("There is no loss-net to compute the energy: load both nets (with_loss_net=True).")
         features = None
         if self.loss_net.config.encoder_mode == "shared":
-            outputs = self.task_net(**inputs, output_hidden_states=True)
+            outputs = with_features(self.task_net, inputs)
             features = task_features(outputs, inputs, type(self.task_net).__name__, self.loss_net.pooled)
         single = y.dim() == 1 + self.space.structure_dims
         energies = self.loss_net(y.unsqueeze(1) if single else y, mask, inputs, features)
@@ -264,7 +265,12 @@ class SealModel(nn.Module):
     @classmethod
     def _load_task_net(cls, name: str, kwargs: dict, hub: dict) -> tuple[PreTrainedModel, dict]:
         """The task-net of a folder or repo, and transformers' loading info."""
-        return _load_task_net(cls.auto_class, name, kwargs, hub)
+        return _load_task_net(cls._auto_class_of(name, hub), name, kwargs, hub)
+
+    @classmethod
+    def _auto_class_of(cls, name: str, hub: dict) -> type[_BaseAutoModelClass]:
+        """The Auto class for the task-net of a folder or repo."""
+        return cls.auto_class
 
     @classmethod
     def _load_encoder(cls, task_net: PreTrainedModel, name: str, hub: dict) -> PreTrainedModel:

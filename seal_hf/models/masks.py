@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AutoImageProcessor, AutoModelForSemanticSegmentation, PreTrainedModel
+from transformers import AutoModelForSemanticSegmentation, PreTrainedModel
 
 from ..data import SegmentationData, load_masks
 from ..data.given import loaded
+from ..data.tensors.images import load_image_processor
 from ..energies import check_energy
 from ..inference.decisions import MaskDecisions
 from ..nets.fcn import FCNConfig, FCNForSemanticSegmentation, check_crops
@@ -70,13 +71,7 @@ class SealForSegmentation(SealModel):
         return probabilities, [(p.double() >= cut).long() for p in probabilities]
 
     def _load_processor(self, name: str, hub: dict[str, Any]) -> Any:
-        try:
-            return AutoImageProcessor.from_pretrained(name, **hub)
-        except OSError as error:
-            raise ValueError(
-                f"{name} has no image processor to read images. Save the one that the model was trained with "
-                "there: processor.save_pretrained(folder)."
-            ) from error
+        return load_image_processor(name, **hub)
 
     @classmethod
     def from_pretrained(

@@ -121,10 +121,14 @@ class MLPEncoder(MLPPreTrainedModel):
         return BaseModelOutput(last_hidden_state=hidden, hidden_states=tuple(states) if output_hidden_states else None)
 
 
-def pool(hidden: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-    """One vector per input: (B, H) stays; (B, T, H) -> masked mean over the T tokens, (B, H)."""
+def pool(hidden: Tensor, attention_mask: Tensor | None = None, pooled: Tensor | None = None) -> Tensor:
+    """One vector per input: (B, H) stays; (B, T, H) -> masked mean over the T tokens, (B, H); feature maps
+    (B, H, h, w) -> the encoder's own `pooled` output, or else the mean over the image, (B, H)."""
     if hidden.dim() == 2:
         return hidden
+    if hidden.dim() == 4:
+        found = hidden if pooled is None else pooled
+        return found if found.dim() == 2 else found.flatten(2).mean(2)
     if attention_mask is None:
         return hidden.mean(1)
     mask = attention_mask.to(hidden.dtype).unsqueeze(-1)  # (B, T, 1)
@@ -181,9 +185,12 @@ def encoder_options(config: PretrainedConfig) -> dict[str, Any]:
 
 def without_pooler(encoder: PreTrainedModel) -> PreTrainedModel:
     """The encoder without its pooler. Features are means over tokens, so no gradient would reach the pooler's weights,
-    but DDP waits for all gradients."""
+    but DDP waits for all gradients. Tokens that only pretraining puts in the place of patches are frozen."""
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = nn.Identity()  # not None: some architectures call it unasked
+    for name, parameter in encoder.named_parameters():
+        if name.endswith("mask_token"):
+            parameter.requires_grad_(False)
     return encoder
 
 

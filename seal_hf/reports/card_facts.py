@@ -13,7 +13,9 @@ from ..adapters import library_of
 from ..data.tensors.collators import TensorRows
 from ..energy_losses import ENERGY_LOSSES
 from ..inference.decisions import DECISIONS, THRESHOLD
+from ..nets.cnn import CNNConfig
 from ..nets.fcn import FCNConfig
+from ..nets.heads import reads_images
 from ..nets.recurrent import BiLSTMConfig
 from ..nets.text_windows import reads_whole
 from ..saving.export import saves_merged
@@ -191,11 +193,13 @@ def _library_snippet(model: PreTrainedModel, adapter_export: str, space: OutputS
     tags = isinstance(space, TagSequenceSpace)
     if isinstance(space, BinaryMaskSpace):
         return "images_fcn" if model.config.model_type == FCNConfig.model_type else "images"
-    library = library_of(model)
+    library, images = library_of(model), reads_images(model)
     if library is not None and not saves_merged(model, adapter_export):
-        return f"tokens_{library.mode}" if tags else library.mode
+        return f"tokens_{library.mode}" if tags else f"image_labels_{library.mode}" if images else library.mode
     if tags:
         return "words" if model.config.model_type == BiLSTMConfig.model_type else "tokens"
+    if images:
+        return "image_labels_cnn" if model.config.model_type == CNNConfig.model_type else "image_labels"
     if reads_whole(model.config):
         return "text_windows"
     return "features" if model.main_input_name == "features" else "text"

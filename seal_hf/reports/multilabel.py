@@ -283,7 +283,7 @@ def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | No
         trainer.report_facts["labels"] = label_facts(trainer, data, decisions, found.curve, judged)
         return said
 
-    read = "new.csv" if getattr(data, "kind", None) == "text" else "new.arff"
+    read = {"text": "new.csv", "images": "new_images"}.get(getattr(data, "kind", ""), "new.arff")
     files = None if card_facts is None else (read, "predictions.csv")
     return close_run(trainer, metrics, report, card_facts, files=files)
 

@@ -13,6 +13,7 @@ from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedMode
 
 from ..adapters import LIBRARIES, LossAdapter
 from ..energies import ENERGIES, Energy, check_energy_options
+from ..nets.cnn import CNNEncoder
 from ..nets.encoders import ENCODER_MODES, MLPEncoder, pool, without_pooler
 from ..nets.recurrent import BiLSTMEncoder
 from ..structures.label_sets import LabelSets
@@ -20,7 +21,7 @@ from ..structures.sequences import at_least_float32
 from ..utils.modules import Net, second_order
 from ..utils.options import check_value
 
-FROM_SCRATCH = (MLPEncoder, BiLSTMEncoder)
+FROM_SCRATCH = (MLPEncoder, BiLSTMEncoder, CNNEncoder)
 LOSS_NET_FOLDER = "_loss_net"  # beside a task-net; the Trainer's push to the Hub skips names that begin with `_`
 
 
@@ -170,8 +171,10 @@ class LossNet(PreTrainedModel):
             return inputs[name]
         if features is None:
             assert self.encoder is not None, "a shared loss-net is given the features"
-            features = cast(Tensor, self.encoder(**inputs).last_hidden_state)
-            features = pool(features, inputs.get("attention_mask")) if self.pooled else features
+            outputs = self.encoder(**inputs)
+            features = cast(Tensor, outputs.last_hidden_state)
+            if self.pooled:
+                features = pool(features, inputs.get("attention_mask"), getattr(outputs, "pooler_output", None))
         return self.head(features)
 
     @property

@@ -17,6 +17,7 @@ from transformers.utils import logging
 
 from ..adapters import LossAdapter, check_adapters, library_of
 from ..data.tensors.collators import TensorRows
+from ..data.tensors.images import ImageRows
 from ..implicit.hypergradient import FINITE_DIFFERENCES
 from ..implicit.task_function import FUSED_ATTENTION, select_parameters
 from ..nets.encoders import MLPEncoder
@@ -302,6 +303,10 @@ def check_feature_cache(loss_net: LossNet, model_init: Callable | None, **datase
             "`loss_net_feature_cache` keeps one vector per row, but this loss-net reads one per token. Leave it out."
         )
     for name, dataset in datasets.items():
+        if isinstance(dataset, ImageRows):
+            raise ValueError(
+                f"`loss_net_feature_cache` keeps the features of texts, but `{name}` holds images. Leave it out."
+            )
         if dataset is not None and not isinstance(dataset, TensorRows):
             raise ValueError(
                 f"`loss_net_feature_cache` needs TensorRows, but `{name}` is a {type(dataset).__name__}: wrap it, or "

@@ -87,6 +87,9 @@ def add_reading(flags: Flags) -> None:
         help="column of the texts; default: as in training, else `text`, or the only string column",
     )
     flags.flag(
+        "image_column", LABELS, help="column of images or of names of their files; default: as in training, or found"
+    )
+    flags.flag(
         "word_column", TAGS, help="column of the words, counted from 0, or JSON field; makes a .txt a file of columns"
     )
 

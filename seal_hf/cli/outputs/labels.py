@@ -1,4 +1,4 @@
-"""Label sets in `seal-hf predict` and `seal-hf evaluate`: for texts and for features."""
+"""Label sets in `seal-hf predict` and `seal-hf evaluate`: for texts, features and images."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ from ...data.column_choice import need_column
 from ...data.common import DataError
 from ...data.inputs.base import Chunk
 from ...data.inputs.features import ArffReader, FeatureTable, find_arff, is_arff
+from ...data.inputs.label_images import ImageFiles, ImageTable, image_column_of, image_files
 from ...data.inputs.tables import Table, TextReader, open_table, text_column_of
 from ...data.inputs.writers import Writer, table_writer
 from ...data.label_cells import cell_writer, gold_labels
 from ...inference.decisions import LabelDecisions, as_threshold
 from ...models import SealForMultiLabel
-from ...models.batches import in_batches, text_rows
+from ...saving.kinds import holds_image_classifier
 from ...structures.hierarchy import hierarchy_of
 from ...utils.messages import check_owner
 from .base import Evaluation, OutputKind, with_progress
 from .flags import BATCH_SIZE
 from .label_figures import label_figures
 
-Reader = TextReader | ArffReader
+Reader = TextReader | ArffReader | ImageFiles
+IMAGES_PER_CHUNK = 256
 DIGITS = 6  # decimals of probabilities and energies
 
 
@@ -48,6 +50,9 @@ class LabelOutput(OutputKind):
         names = self.config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}  # transformers leaves these out
         self.labels = [names[key] for key in sorted(names, key=int)]
         self.format = ".jsonl" if getattr(options, "output", None) is None else Path(options.output).suffix
+        self.reads_images = holds_image_classifier(self.config)
+        if self.reads_images:
+            self.rows_per_chunk = IMAGES_PER_CHUNK
 
     @property
     def model_class(self) -> type[SealForMultiLabel]:
@@ -57,7 +62,10 @@ class LabelOutput(OutputKind):
 
     def open_input(self, gold: bool) -> Reader:
         self.check_decoder()
-        self.reader = self._features(gold) if "input_size" in self.config else self._texts(gold)
+        if "input_size" in self.config:
+            self.reader = self._features(gold)
+        else:
+            self.reader = self._images(gold) if self.reads_images else self._texts(gold)
         for name, ours in () if gold else self.names.items():
             if name != ours:
                 self.reader.notes.append(f"the input has a column {name!r}: ours is called {ours!r}.")
@@ -73,6 +81,7 @@ class LabelOutput(OutputKind):
 
     def _texts(self, gold: bool) -> TextReader:
         options, column = self.options, self._label_column
+        check_owner({"image_column": options.image_column}, "images", f"{options.model} reads texts")
         if is_arff(options.input):
             raise DataError(f"{options.input} is ARFF, a format for features, but {options.model} reads texts.")
         table = open_table(options.input, options.split, column)
@@ -81,8 +90,24 @@ class LabelOutput(OutputKind):
         text_column = text_column_of(table, options.text_column, trained.get("text_column"), column, pairs)
         return TextReader(table, text_column, **(self._gold_columns(table) if gold else {}))
 
+    def _images(self, gold: bool) -> Reader:
+        options = self.options
+        texts = {"text_column": options.text_column, "max_length": options.max_length}
+        check_owner(texts, "texts", f"{options.model} reads images")
+        files = image_files(options.input)
+        if files is not None and gold:
+            raise DataError(
+                f"{options.input} holds images without labels. Give a table of image files and labels, or its folder."
+            )
+        if files is not None:
+            return files
+        table = open_table(options.input, options.split, self._label_column)
+        column = image_column_of(table, options.image_column, (self.config.get("inputs") or {}).get("image_column"))
+        return ImageTable(table, column, **(self._gold_columns(table) if gold else {}))
+
     def _features(self, gold: bool) -> Reader:
         options, size = self.options, self.config["input_size"]
+        check_owner({"image_column": options.image_column}, "images", f"{options.model} reads features")
         texts = {"text_column": options.text_column, "max_length": options.max_length}
         texts |= {} if options.batch_size == BATCH_SIZE else {"batch_size": options.batch_size}
         check_owner(texts, "texts", f"{options.model} reads features")
@@ -191,8 +216,7 @@ class LabelOutput(OutputKind):
             found = self.model.energy(y, features=self._on_device(inputs))
         else:
             found = torch.empty(len(y))
-            rows = text_rows(inputs, self.model.processor, self.model.config)
-            for chosen, batch in in_batches(rows, self.options.batch_size, y.device):
+            for chosen, batch in self.model.batches(inputs, self.options.batch_size):
                 found[chosen] = self.model.energy(y[chosen], **batch).cpu()
         return found.double().cpu().numpy().round(DIGITS).tolist()
 
