@@ -297,7 +297,7 @@ def check_feature_cache(loss_net: LossNet, model_init: Callable | None, **datase
             f"({loss_net.config.encoder_mode}, {encoder}) lacks one. Leave it out, or build the "
             "nets from a Hugging Face encoder with loss_net_encoder='separate'."
         )
-    if not loss_net.pooled:
+    if loss_net.pooling is None:
         raise ValueError(
             "`loss_net_feature_cache` keeps one vector per row, but this loss-net reads one per token. Leave it out."
         )

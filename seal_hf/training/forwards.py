@@ -133,7 +133,7 @@ class TwoNets:
         """Features for a loss-net that does not compute them: the rows' cached ones, or the task-net's; else None."""
         if self._shares_features:
             trainer = self.trainer
-            return task_features(outputs, inputs, type(trainer.model).__name__, trainer.loss_net.pooled)
+            return task_features(outputs, inputs, trainer.model, trainer.loss_net.pooling)
         return inputs.get(FEATURES)
 
     @property
