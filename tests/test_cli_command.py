@@ -29,7 +29,7 @@ from seal_hf.compare.program import own_parser
 
 ROOT = Path(__file__).resolve().parents[1]
 TRAINED = "mlc tagging srl segmentation rewards energy mask-energy".split()
-SUBCOMMANDS = ["predict", "evaluate", *(f"train {name}" for name in TRAINED), "compare", "analyse"]
+SUBCOMMANDS = ["predict", "evaluate", "export", *(f"train {name}" for name in TRAINED), "compare", "analyse"]
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from transformers.utils import logging
 from .base import LOSS_ADAPTER, AdapterLibrary, LossAdapter
 from .bottleneck import Adapters
 from .peft import Peft
-from .quantised import check_quantised
+from .quantised import QUANTIZATIONS, check_quantised
 
 logger = logging.get_logger(__name__)
 
@@ -22,6 +22,7 @@ __all__ = [
     "LIBRARIES",
     "LOSS_ADAPTER",
     "METHODS",
+    "QUANTIZATIONS",
     "AdapterLibrary",
     "LossAdapter",
     "check_adapters",

@@ -5,6 +5,7 @@ No gradient changes such weights, so both nets train adapters of PEFT on them. T
 
 from __future__ import annotations
 
+import logging
 from importlib.util import find_spec
 from typing import Any
 
@@ -31,7 +32,7 @@ def quantized(
         ValueError: another `quantization`, or bitsandbytes is not installed.
     """
     check_value("quantization", quantization, QUANTIZATIONS)
-    _check_installed(f"`quantization` is {quantization!r}, but")
+    _check_library(f"`quantization` is {quantization!r}, but")
     with torch.device("meta"):
         whole = auto_class.from_config(AutoConfig.from_pretrained(name, **hub))
     options: dict[str, Any] = {"llm_int8_skip_modules": head_modules(whole)}
@@ -53,21 +54,16 @@ def quantization_of(model: nn.Module) -> str | None:
     if not getattr(model, "is_quantized", False):
         return None
     found = as_json(model)
-    return (
-        str(found["quant_method"])
-        if found["quant_method"] != LIBRARY
-        else f"{4 if found.get('load_in_4bit') else 8}bit"
-    )
+    if found["quant_method"] != LIBRARY:
+        return str(found["quant_method"])
+    return "4bit" if found["load_in_4bit"] else "8bit"
 
 
 def as_json(model: Any) -> dict[str, Any]:
     """The quantisation of a model as plain values, from which [`from_json`] loads its base again."""
     config: Any = model.config.quantization_config
-    values = (
-        dict(config) if isinstance(config, dict) else {"quant_method": config.quant_method, **config.to_diff_dict()}
-    )
-    method = getattr(values["quant_method"], "value", values["quant_method"])
-    return {name: value for name, value in values.items() if not name.startswith("_")} | {"quant_method": method}
+    values = config if isinstance(config, dict) else config.to_dict()
+    return {name: getattr(value, "value", value) for name, value in values.items() if not name.startswith("_")}
 
 
 def from_json(values: dict[str, Any], name: str) -> BitsAndBytesConfig:
@@ -78,7 +74,7 @@ def from_json(values: dict[str, Any], name: str) -> BitsAndBytesConfig:
     """
     if not isinstance(values, dict) or values.get("quant_method") != LIBRARY:
         raise ValueError(f"{name}: `quantization_config` is {values!r}; expected one of {LIBRARY}. Save it anew.")
-    _check_installed(f"The base of {name} was quantised, but")
+    _check_library(f"The base of {name} was quantised, but")
     return BitsAndBytesConfig.from_dict(values)
 
 
@@ -100,6 +96,9 @@ def check_quantised(model: nn.Module, has_peft: bool) -> None:
         )
 
 
-def _check_installed(what: str) -> None:
+def _check_library(what: str) -> None:
+    """Raises ValueError, which begins with `what`, if bitsandbytes is not installed. From here on it reports no more on
+    every product of 8-bit weights with inputs in float32, one line for each layer and step."""
     if find_spec(LIBRARY) is None:
-        raise ValueError(f"{what} {LIBRARY} is not installed: pip install {LIBRARY}.")
+        raise ValueError(f"{what} {LIBRARY} is not installed: pip install 'seal_hf[{LIBRARY}]'.")
+    logging.getLogger(f"{LIBRARY}.autograd._functions").setLevel(logging.ERROR)

@@ -115,6 +115,8 @@ class SealForMultiLabel(SealModel):
         if asked is None:
             return super()._load_task_net(name, kwargs, hub)
         check_value("long_texts", asked, LONG_TEXTS)
+        if asked == "windows":
+            check_owner({"quantization": kwargs.get("quantization")}, "cut texts", "`long_texts` is 'windows'")
         is_windowed = _saved_config(name, kwargs).get("model_type") == WindowedConfig.model_type
         if is_windowed and asked == "cut":
             logger.warning(f"The task-net in {name} keeps reading texts in windows; 'cut' is ignored.")

@@ -57,10 +57,9 @@ def export_onnx(task_net: PreTrainedModel, file: str | Path, processor: Any = No
                 verbose=False,
             )
         except Exception as error:  # a net that it cannot trace may raise anything
-            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            raise ValueError(
-                f"{name} cannot be exported to ONNX by this torch ({torch.__version__}): {reason}"
-            ) from error
+            cause = error.__cause__ or error
+            reason = next(iter(str(cause).strip().splitlines()), type(cause).__name__)
+            raise ValueError(f"torch {torch.__version__} cannot export {name} to ONNX: {reason}") from error
         program.model.metadata_props.update(_described(task_net.config))
         program.save(Path(folder, file.name))
         found = _difference(task_net, Path(folder, file.name), _example(task_net, processor, 3, 13)[0])
@@ -175,8 +174,7 @@ def _quiet() -> Iterator[None]:
     logger.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
-            warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.simplefilter("ignore")
             yield
     finally:
         logger.setLevel(level)

@@ -28,6 +28,7 @@ from .arguments import CROSS_ENTROPY, SealTrainingArguments
 from .batch_repeats import NewEpoch
 from .decisions import check_decoder
 from .launchers import check_crf, check_launcher
+from .quantised import check_quantised_run
 from .task_nets import check_feature_size, given_loss_net
 
 logger = logging.get_logger(__name__)
@@ -56,6 +57,7 @@ def check_run(trainer: Any) -> None:
     check_given_space(trainer._given_space, trainer.model_init)
     check_crf(args, trainer.accelerator, model)
     check_task_net(model, space)
+    check_quantised_run(args, model, trainer.accelerator)
     check_loss_net(trainer.loss_net, args, model)
     check_export(model, args)
     check_decoder(model, space, args)
