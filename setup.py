@@ -29,6 +29,12 @@ INSTALL_REQUIRES = [
 EXTRAS_REQUIRE = {
     "peft": ["peft>=0.20"],  # task-nets with LoRA and the like; transformers 5 takes no older one
     "adapters": ["adapters>=1.3"],  # two adapters on one frozen base; pins transformers ~= 4.57.6
+    "bitsandbytes": ["bitsandbytes>=0.50"],  # bases of 4 and 8 bits under adapters; older ones were not tried
+    "onnx": [
+        "onnx>=1.23",  # seal-hf export: the format; older ones of the three were not tried
+        "onnxscript>=0.7",  # torch's exporter writes by it
+        "onnxruntime>=1.32",  # checks that the file gives the net's logits
+    ],
     "tensorboard": ["tensorboard>=2.20"],  # report_to="tensorboard"
     "trackio": ["trackio>=0.43"],  # report_to="trackio", on transformers 5: it needs huggingface_hub 1.10 or later
     "optuna": [

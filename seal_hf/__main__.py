@@ -13,6 +13,7 @@ from .utils.messages import did_you_mean
 COMMANDS = {  # subcommand -> (module:function of a command line, what it does)
     "predict": ("seal_hf.cli.predict:main", "apply a saved model to new data: labels, tags or masks"),
     "evaluate": ("seal_hf.cli.evaluate:main", "measure a saved model on labelled data"),
+    "export": ("seal_hf.cli.export:main", "write a saved model as an ONNX file"),
     "train mlc": ("seal_hf.cli.train.mlc:main", "label sets, with a loss-net or without"),
     "train tagging": ("seal_hf.cli.train.tagging:main", "tags: parts of speech, entities, citation fields"),
     "train srl": ("seal_hf.cli.train.srl:main", "semantic roles of a given predicate"),

@@ -30,7 +30,16 @@ from seal_hf.compare.program import own_parser
 
 ROOT = Path(__file__).resolve().parents[1]
 TRAINED = "mlc tagging srl segmentation rewards energy mask-energy".split()
-SUBCOMMANDS = ["predict", "evaluate", *(f"train {name}" for name in TRAINED), "report", "demo", "compare", "analyse"]
+SUBCOMMANDS = [
+    "predict",
+    "evaluate",
+    *(f"train {name}" for name in TRAINED),
+    "report",
+    "demo",
+    "export",
+    "compare",
+    "analyse",
+]
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ from seal_hf import (
     load_multilabel,
 )
 from seal_hf.models import kind_of
-from seal_hf.nets.heads import shared_size
+from seal_hf.nets.image_features import shared_size
 from seal_hf.saving.kinds import kind_of_model
 from seal_hf.utils.compat import without_torchvision
 

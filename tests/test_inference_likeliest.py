@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from seal_hf.inference.likeliest import likeliest, label_log_probabilities
+from seal_hf.inference.likeliest import label_log_probabilities, likeliest
 
 
 def every_structure(logs):

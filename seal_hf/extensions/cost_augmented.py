@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 
 from ..energy_losses import EnergyLoss, InfNetPlus
 from ..nets.encoders import last_features
-from ..nets.heads import shared_size
+from ..nets.image_features import shared_size
 from ..saving.loss_net import COST_AUGMENTED as FILES
 from ..second_net.learner import Learner
 from ..second_net.loss_net import LOSS_NET_FOLDER
@@ -89,7 +89,7 @@ class CostAugmentedInference(Extension):
         space: the output space.
         energy_weight: λ1.
         task_weight: weight of F's own task loss.
-        pooled: True if features are one vector per input, False if one per token.
+        pooling: how the features it shares become one vector per input; None: one per token.
     """
 
     def __init__(
@@ -101,11 +101,11 @@ class CostAugmentedInference(Extension):
         space: OutputSpace,
         energy_weight: float,
         task_weight: float,
-        pooled: bool = True,
+        pooling: str | None = None,
     ):
         self.net, self.task_net, self.learner = net, task_net, learner
         self.energy_loss, self.space = energy_loss, space
-        self.energy_weight, self.task_weight, self.pooled = energy_weight, task_weight, pooled
+        self.energy_weight, self.task_weight, self.pooling = energy_weight, task_weight, pooling
         self.reads_hidden_states = net.kind == "shared"
         self._begins = True  # the next micro-batch starts an update of F, which clears its gradients
 
@@ -136,7 +136,7 @@ class CostAugmentedInference(Extension):
             eps=args.adam_epsilon,
         )
         weights = (args.fixed_energy_weight, args.cost_augmented_task_weight)
-        return cls(net, task_net, learner, run.energy_loss, run.space, *weights, run.loss_net.pooled)
+        return cls(net, task_net, learner, run.energy_loss, run.space, *weights, run.loss_net.pooling)
 
     def prepare(self, batch: MicroBatch, outputs: Any) -> MicroBatch:
         """Adds F's logits, which become a candidate in the loss-net's phase."""
@@ -192,7 +192,7 @@ class CostAugmentedInference(Extension):
         """The features that F shares with A, with their graph."""
         if not self.reads_hidden_states:
             return None
-        return last_features(outputs, batch.inputs, type(self.task_net).__name__, self.pooled)
+        return last_features(outputs, batch.inputs, self.task_net, self.pooling)
 
     # --- checkpoints -------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from transformers import (
 from transformers.utils import find_adapter_config_file
 
 from ..nets.cnn import CNNConfig, CNNForImageClassification
-from ..nets.heads import PIXELS
+from ..nets.image_features import PIXELS
 from ..spaces import MultiLabelSpace
 from ..utils.files import json_object
 

@@ -24,7 +24,7 @@ from ..data.tensors.images import ImageRows, load_image_processor
 from ..data.tensors.words import saved_tokenizer
 from ..inference.decisions import LabelDecisions
 from ..nets.encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
-from ..nets.heads import reads_images
+from ..nets.image_features import reads_images
 from ..nets.text_windows import WindowedConfig, WindowedEncoder, load_windowed
 from ..second_net.loss_net import LossNet
 from ..spaces import SPARSE_FROM, MultiLabelSpace
@@ -151,6 +151,8 @@ class SealForMultiLabel(SealModel):
         if asked is None:
             return super()._load_task_net(name, kwargs, hub)
         check_value("long_texts", asked, LONG_TEXTS)
+        if asked == "windows":
+            check_owner({"quantization": kwargs.get("quantization")}, "cut texts", "`long_texts` is 'windows'")
         is_windowed = _saved_config(name, kwargs).get("model_type") == WindowedConfig.model_type
         if is_windowed and asked == "cut":
             logger.warning(f"The task-net in {name} keeps reading texts in windows; 'cut' is ignored.")

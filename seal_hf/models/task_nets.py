@@ -12,7 +12,7 @@ from transformers import MODEL_MAPPING, PreTrainedModel
 
 from ..adapters import LIBRARIES, library_of
 from ..nets.encoders import pool
-from ..nets.heads import blank_images, reads_images, shared_size
+from ..nets.image_features import blank_images, reads_images, shared_size
 from ..utils.modules import evaluating
 
 

@@ -1,84 +1,62 @@
-"""What a shared network reads of a task-net: its last hidden state, or of images the vector that its head reads."""
+"""What a classifier's head reads of the hidden states of an input's tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-PIXELS = "pixel_values"
-ANY_SIZE = 64  # side in pixels, for nets that do not state one
+from ..utils.modules import evaluating
+
+POOLINGS = MEAN, FIRST, LAST = ("mean", "first", "last")  # how tokens' hidden states become one vector per input
+PROBED = 8  # tokens of the input that is looked at
 
 
-def reads_images(net: nn.Module) -> bool:
-    """True for a net of images."""
-    return getattr(net, "main_input_name", None) == PIXELS
+def probe(task_net: PreTrainedModel) -> Tensor:
+    """A short input for looking at a net of tokens: ids (1, T), none of them padding."""
+    padding = getattr(task_net.config.get_text_config(), "pad_token_id", None)
+    token = next(i for i in (5, 6) if i != padding)
+    return torch.full((1, PROBED), token, device=next(task_net.parameters()).device)
 
 
-def with_features(net: Any, inputs: dict[str, Tensor], run: Callable[..., Any] | None = None) -> Any:
-    """The outputs of a task-net with `hidden_states`, of which a shared network reads the last.
+def head_pooling(task_net: PreTrainedModel) -> str:
+    """`first` or `last` if the head reads the last hidden state of that token alone, otherwise `mean`: it reads all
+    tokens, or, as BERT's, what a pooler of the encoder makes of them.
 
-    Hidden states of image nets differ: feature maps, or tokens before the last normalisation. So of a net that reads
-    images the only one is the input of its head (B, F): of a ViT the first token, of DINOv2 that and the mean of the
-    others, of a ConvNeXt or a ResNet the mean over the image.
-
-    Args:
-        net: the raw task-net.
-        inputs: without labels.
-        run: what is called in place of `net`, such as a launcher's wrapper of it.
-
-    Raises:
-        ValueError: no linear layer of an image net gives the labels.
+    It is found by one forward of a short input, whose hidden states get NaN as gradient where the head reads them.
     """
-    run = net if run is None else run
-    if not reads_images(net):
-        return run(**inputs, output_hidden_states=True)
-    with _watched(net) as seen:
-        outputs = run(**inputs)
-    if not seen:
-        raise ValueError(
-            f"A shared network (loss_net_encoder or cost_augmented_network) reads what the head of the task-net reads, "
-            f"but no linear layer of {type(net).__name__} was seen to give its {net.config.num_labels} labels. Use "
-            "loss_net_encoder='separate', cost_augmented_network='stacked'."
-        )
-    outputs.hidden_states = (seen[-1],)
-    return outputs
+    plain: Any = getattr(task_net, "get_base_model", lambda: task_net)()  # PEFT wraps the model
+    base: nn.Module = plain.base_model
+    if base is plain or plain.main_input_name != "input_ids":
+        return MEAN
+    ids = probe(plain)
+    leaves: list[Tensor] = []
 
+    def cut(module: nn.Module, args: Any, outputs: Any) -> Any:
+        values = {name: value.detach() if torch.is_tensor(value) else value for name, value in outputs.items()}
+        leaves.append(values["last_hidden_state"].requires_grad_())
+        return type(outputs)(**values)
 
-def shared_size(net: Any) -> int | None:
-    """Width of the features that a shared network reads; None if the config does not say."""
-    if not reads_images(net):
-        return getattr(net.config, "hidden_size", None)
-    return next((layer.in_features for layer in reversed(_heads(net))), None)
-
-
-def _heads(net: Any) -> list[nn.Linear]:
-    """Layers that may give the logits, in their order."""
-    labels = net.config.num_labels
-    return [layer for layer in net.modules() if isinstance(layer, nn.Linear) and layer.out_features == labels]
-
-
-@contextmanager
-def _watched(net: Any) -> Iterator[list[Tensor]]:
-    """A list that takes what each of these layers reads, in the order in which they run."""
-    seen: list[Tensor] = []
-    handles = [layer.register_forward_pre_hook(lambda _, given: seen.append(given[0])) for layer in _heads(net)]
+    hook = base.register_forward_hook(cut)
     try:
-        yield seen
+        with evaluating(plain), torch.enable_grad():
+            logits = plain(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
+            (found,) = torch.autograd.grad(logits, leaves, torch.full_like(logits, torch.nan), allow_unused=True)
+    except Exception:  # a net that reads something else may raise anything
+        return MEAN
     finally:
-        for handle in handles:
-            handle.remove()
+        hook.remove()
+    if found is None or found.shape[:2] != ids.shape:
+        return MEAN
+    read = found[0].isnan().any(-1).nonzero().flatten().tolist()
+    return {(0,): FIRST, (PROBED - 1,): LAST}.get(tuple(read), MEAN)
 
 
-def blank_images(net: PreTrainedModel) -> dict[str, Tensor]:
-    """One black image of the size that an image net states, as its inputs."""
-    config: Any = net.config
-    vision = getattr(config, "vision_config", config)
-    size = getattr(vision, "image_size", None) or ANY_SIZE
-    shape = [getattr(vision, "num_channels", 3), *([size, size] if isinstance(size, int) else size)]
-    of_timm = getattr(config, "pretrained_cfg", None) or {}
-    return {PIXELS: torch.zeros(1, *of_timm.get("input_size", shape))}
+def pooling_for(task_net: PreTrainedModel, encoder_mode: str) -> str:
+    """How a fresh loss-net makes one vector per input: a `shared` one takes the vector that the task-net's head reads.
+    With an encoder or adapter of its own it takes the mean, unless the head reads the last token, which in a causal
+    encoder is the only one that has seen the whole text."""
+    found = head_pooling(task_net)
+    return found if encoder_mode == "shared" or found == LAST else MEAN

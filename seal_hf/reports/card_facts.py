@@ -15,7 +15,7 @@ from ..energy_losses import ENERGY_LOSSES
 from ..inference.decisions import DECISIONS, THRESHOLD
 from ..nets.cnn import CNNConfig
 from ..nets.fcn import FCNConfig
-from ..nets.heads import reads_images
+from ..nets.image_features import reads_images
 from ..nets.recurrent import BiLSTMConfig
 from ..nets.text_windows import reads_whole
 from ..saving.export import saves_merged

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from ..inference.decisions import FOLDABLE, LabelDecisions, MaskDecisions
-from ..nets.heads import blank_images, reads_images
+from ..nets.image_features import blank_images, reads_images
 from ..structures.masks import log_odds
 
 

@@ -29,6 +29,7 @@ from .arguments import CROSS_ENTROPY, SealTrainingArguments
 from .batch_repeats import NewEpoch
 from .decisions import check_decoder
 from .launchers import check_crf, check_launcher
+from .quantised import check_quantised_run
 from .task_nets import check_feature_size, given_loss_net
 
 logger = logging.get_logger(__name__)
@@ -57,6 +58,7 @@ def check_run(trainer: Any) -> None:
     check_given_space(trainer._given_space, trainer.model_init)
     check_crf(args, trainer.accelerator, model)
     check_task_net(model, space)
+    check_quantised_run(args, model, trainer.accelerator)
     check_loss_net(trainer.loss_net, args, model)
     check_export(model, args)
     check_decoder(model, space, args)
@@ -298,7 +300,7 @@ def check_feature_cache(loss_net: LossNet, model_init: Callable | None, **datase
             f"({loss_net.config.encoder_mode}, {encoder}) lacks one. Leave it out, or build the "
             "nets from a Hugging Face encoder with loss_net_encoder='separate'."
         )
-    if not loss_net.pooled:
+    if loss_net.pooling is None:
         raise ValueError(
             "`loss_net_feature_cache` keeps one vector per row, but this loss-net reads one per token. Leave it out."
         )

@@ -14,7 +14,7 @@ from ..extensions import MicroBatch
 from ..nets.encoders import task_features
 from ..nets.feature_cache import FEATURES
 from ..nets.frozen_encoder import OUTPUTS
-from ..nets.heads import with_features
+from ..nets.image_features import with_features
 from ..second_net.learner import Learner
 from ..utils.modules import keeping_statistics
 from ..utils.noise import stateless_noise
@@ -134,7 +134,7 @@ class TwoNets:
         """Features for a loss-net that does not compute them: the rows' cached ones, or the task-net's; else None."""
         if self._shares_features:
             trainer = self.trainer
-            return task_features(outputs, inputs, type(trainer.model).__name__, trainer.loss_net.pooled)
+            return task_features(outputs, inputs, trainer.model, trainer.loss_net.pooling)
         return inputs.get(FEATURES)
 
     @property

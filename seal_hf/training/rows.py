@@ -12,7 +12,7 @@ from transformers import DataCollatorWithPadding, DefaultDataCollator, default_d
 
 from ..data.tensors.images import ImageRows
 from ..models.images import reading
-from ..nets.heads import PIXELS
+from ..nets.image_features import PIXELS
 from .checks import LOOKED_AT, check_label_values, each_dataset
 
 REMEDIES = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...adapters import METHODS
+from ...adapters import METHODS, QUANTIZATIONS
 from ...data import DataArguments, MultiLabelData, kind_of, load_multilabel
 from ...data.tensors.collators import TensorRows
 from ...data.tensors.crops import NewCrops
@@ -44,6 +44,9 @@ class ModelArguments:
     adapter: str | None = field(default=None, metadata={"help": f"Train only an adapter: {', '.join(METHODS)}."})
     adapter_rank: int | None = field(default=None, metadata={"help": "Rank of a LoRA, width of a bottleneck."})
     adapter_targets: str | None = field(default=None, metadata={"help": "Modules of a LoRA: a name or all-linear."})
+    quantization: str | None = field(
+        default=None, metadata={"help": f"Base of the adapter in: {', '.join(QUANTIZATIONS)}."}
+    )
     max_length: int | None = field(default=None, metadata={"help": "Longest text, in tokens; default: 128."})
     long_texts: str | None = field(
         default=None,
@@ -72,7 +75,7 @@ class ModelArguments:
 
 
 ARGUMENTS = (DataArguments, ModelArguments, RunArguments, SealTrainingArguments)
-NETS = "adapter adapter_rank adapter_targets energy global_size hidden_size num_layers dropout".split()
+NETS = "adapter adapter_rank adapter_targets quantization energy global_size hidden_size num_layers dropout".split()
 IMAGE_FLAGS = ("image_size", "augmentation")
 SMALL_NETS = {"features": DROPOUT, "images": CNN_DROPOUT}  # kind of data -> dropout of the net without a pretrained one
 
