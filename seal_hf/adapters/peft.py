@@ -150,7 +150,7 @@ class Peft(AdapterLibrary):
 
 def _layers(model: PreTrainedModel, targets: str | list[str] | None) -> str | list[str]:
     """The layers of an image classifier that get a LoRA: those asked for, or all linear ones of its encoder, or in a
-    net without these all convolutions. PEFT has no task type for images, and knows the layers of text encoders alone."""
+    net without these all convolutions. PEFT has no task type for images, and knows layers of text encoders alone."""
     if targets not in (None, ALL_LINEAR):
         return targets
     inside = {id(part) for part in model.base_model.modules()}
