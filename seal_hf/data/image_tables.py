@@ -90,7 +90,9 @@ def stored_images(table: Dataset, column: str, folder: Path, source: str, place:
             f"{source}: the column {column!r} holds {feature}, expected images or names of image files. Name another "
             "one with --image_column, or cast it: dataset.cast_column(name, datasets.Image())."
         )
-    return table.select_columns([column]).rename_column(column, IMAGE).cast_column(IMAGE, FEATURE)
+    found = table.select_columns([column])
+    found = found if column == IMAGE else found.rename_column(column, IMAGE)
+    return found.cast_column(IMAGE, FEATURE)
 
 
 def named_images(names: Sequence[Any], folder: Path, place: Callable[[int], str]) -> Dataset:
