@@ -7,6 +7,7 @@ There are functions, and thin `evaluate.Metric` subclasses for the same metrics 
 from typing import Any
 
 from .by_batch import MultiLabelByBatch
+from .class_masks import MaskCounts, class_iou, class_mask_metrics, class_masks
 from .classes import CLASSES, metric_class
 from .hierarchical import HierarchicalComputeMetrics, hierarchical_metrics
 from .masks import mask_compute_metrics, mask_iou, mask_metrics, mask_probabilities, tune_mask_threshold
@@ -23,7 +24,11 @@ from .tags import core_role_violations, span_counts, tag_metrics, tag_report, ta
 
 __all__ = [
     "HierarchicalComputeMetrics",
+    "MaskCounts",
     "MultiLabelByBatch",
+    "class_iou",
+    "class_mask_metrics",
+    "class_masks",
     "core_role_violations",
     "example_f1",
     "first_output",

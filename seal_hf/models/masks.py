@@ -1,8 +1,8 @@
-"""Binary masks: SealForSegmentation, over the small FCN or any Hugging Face semantic-segmentation model."""
+"""Masks: SealForSegmentation, over the small FCN or any Hugging Face semantic-segmentation model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,11 @@ from transformers import AutoImageProcessor, AutoModelForSemanticSegmentation, P
 
 from ..data import SegmentationData, load_masks
 from ..data.given import loaded
-from ..energies import check_energy
-from ..inference.decisions import MaskDecisions
+from ..energies import ENERGIES, energy_of
+from ..inference.decisions import DECISIONS
 from ..nets.fcn import FCNConfig, FCNForSemanticSegmentation, check_crops
 from ..second_net.loss_net import LossNet, LossNetConfig
-from ..spaces import BinaryMaskSpace
+from ..spaces import PixelSpace, mask_space
 from ..utils.messages import check_unread
 from .base import SealModel, SealModelT
 from .batches import at_size, check_one_kind, image_batches
@@ -24,12 +24,16 @@ from .labels import label_maps
 
 
 class SealForSegmentation(SealModel):
-    """A segmentation net with two classes, logits (B, 2, h, w), and its loss-net, which reads the images directly."""
+    """A segmentation net with C classes, logits (B, C, h, w), and its loss-net, which reads the images directly. Two
+    classes are background and foreground."""
 
     auto_class = AutoModelForSemanticSegmentation
-    space_class = BinaryMaskSpace
-    default_energy = "grid"
+    space_class = PixelSpace
     labels_dim = 1
+
+    @classmethod
+    def space_of(cls, task_net: PreTrainedModel) -> type[PixelSpace]:
+        return mask_space(task_net.config)
 
     @torch.no_grad()
     def predict(
@@ -45,29 +49,44 @@ class SealForSegmentation(SealModel):
         Args:
             images: N paths of image files, PIL images or uint8 arrays (H, W, 3), of any sizes; or
             inputs: the task-net's inputs, `pixel_values` (N, 3, H, W), all in one batch.
-            decoder: `fixed`, `threshold`, or a threshold; default: the saved one, or else 0.5.
+            decoder: for two classes `fixed`, `threshold`, or a threshold; for several only `fixed`, the likeliest
+                class. Default: the saved one, or else `fixed`, for two classes at 0.5.
             batch_size: images per batch; consecutive images of one size form a batch.
 
         Returns:
-            For images: N tensors of foreground probabilities (H, W), each at its image's own size, and N masks (H, W),
-            int64, 0 or 1, on the CPU. For `inputs`: both (N, H, W).
+            For images: N tensors of probabilities, each at its image's own size, and N masks (H, W), int64, on the CPU.
+            Probabilities of two classes are those of foreground, (H, W); of several (C, H, W). For `inputs`: both in
+            one tensor, (N, ...).
 
         Raises:
             ValueError: there are neither images nor inputs, or the decoder is unknown.
             DataError: an entry is not an image.
         """
-        cut, net = MaskDecisions.from_config(self.config).cut(decoder), self.task_net.eval()
+        decide = self._decider(decoder)
         check_one_kind("images", images, inputs)
-        if images is None:
-            logits = self.space.fit(net(**inputs).logits, inputs["pixel_values"][:, 0])
-            relaxed = self.space.relax(logits)
-            return relaxed, (relaxed.double() >= cut).long()  # the threshold was tuned in float64
-        probabilities: list[Tensor] = []
+        if images is not None:
+            found = list(self.predict_each(images, decoder=decoder, batch_size=batch_size))
+            return [probabilities for probabilities, _ in found], [mask for _, mask in found]
+        logits = self.space.fit(self.task_net.eval()(**inputs).logits, inputs["pixel_values"][:, 0])
+        relaxed = self.space.relax(logits)
+        return relaxed, decide(relaxed)
+
+    @torch.no_grad()
+    def predict_each(
+        self, images: Sequence[Any], *, decoder: str | float | None = None, batch_size: int = 32
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """As [`predict`], one image at a time: probabilities and mask. Only one batch is in memory."""
+        decide, net = self._decider(decoder), self.task_net.eval()
         for pixel_values, sizes in image_batches(images, self.processor, batch_size):
             logits = self.space.fit(net(pixel_values=pixel_values.to(net.device, net.dtype)).logits, pixel_values[:, 0])
-            found = self.space.relax(logits).float().cpu()
-            probabilities += [at_size(p, size) for p, size in zip(found, sizes, strict=True)]
-        return probabilities, [(p.double() >= cut).long() for p in probabilities]
+            for p, size in zip(self.space.relax(logits).float().cpu(), sizes, strict=True):
+                probabilities = at_size(p, size)
+                yield probabilities, decide(probabilities)
+
+    def _decider(self, decoder: str | float | None) -> Callable[[Tensor], Tensor]:
+        """Probabilities -> masks, by the stored decisions."""
+        decisions: Any = DECISIONS[self.space.name]
+        return decisions.from_config(self.config).decider(decoder)
 
     def _load_processor(self, name: str, hub: dict[str, Any]) -> Any:
         try:
@@ -106,13 +125,15 @@ class SealForSegmentation(SealModel):
         """Both nets for a data set of [`load_masks`].
 
         Args:
-            data: has `label_names`, background first; or an argument of [`load_masks`], which is then loaded.
+            data: has `label_names`, of two classes background first; or an argument of [`load_masks`], which is then
+                loaded.
             model_name_or_path: a Hugging Face semantic-segmentation model or encoder; default: the FCN.
             loss_net_encoder: only `separate`: the energy reads the image directly.
             crop_size: a fresh FCN predicts by averaging over crops of this size; train it on such crops ([`MaskRows`]).
                 None: whole images.
             crop_offsets: where these crops begin, or how many there are along a side, see `rows.crops.crop_offsets`.
-            energy, energy_options: only `grid`; `channels`, `dropout` and `width` of the [`GridEnergy`].
+            energy, energy_options: only `grid`, of several classes `class_grid`; `channels`, `dropout` and `width` of
+                the [`GridEnergy`].
             kwargs: for `from_pretrained`.
 
         Raises:
@@ -150,10 +171,9 @@ class SealForSegmentation(SealModel):
             ValueError: the encoder mode is not `separate`, or the energy is for other outputs.
         """
         _check_encoder(mode)
-        energy = energy or cls.default_energy
-        check_energy(cls.space_class.name, energy)
+        energy = energy_of(cls.space_of(task_net).name, energy)
         config = LossNetConfig(
-            space=cls.space_class.name,
+            space=ENERGIES[energy].space,
             energy=energy,
             energy_options=energy_options,
             num_labels=task_net.config.num_labels,

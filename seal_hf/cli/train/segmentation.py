@@ -99,7 +99,7 @@ def close(prepared: Prepared, data: SegmentationData, arguments: Arguments) -> d
 
 PROGRAM = Program(
     ARGUMENTS,
-    output="binary_mask",
+    output="masks",
     metric="mean_iou",
     recipes={"masks": "segmentation"},
     loader=load_masks,
