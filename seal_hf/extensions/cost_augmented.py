@@ -43,11 +43,12 @@ class CostAugmentedNetwork(nn.Module):
         task_net: A.
         feature_size: H, width of the features of A; only for `shared`.
         num_labels: C.
+        label_dim: the dimension of outputs that runs over the labels.
     """
 
-    def __init__(self, kind: str, task_net: nn.Module, feature_size: int, num_labels: int):
+    def __init__(self, kind: str, task_net: nn.Module, feature_size: int, num_labels: int, label_dim: int = -1):
         super().__init__()
-        self.kind = kind
+        self.kind, self.label_dim = kind, label_dim
         if kind == "separated":
             net: Any = copy.deepcopy(task_net)
             net.crf = None  # the task-net's CRF also reads F's logits, and F does not train it
@@ -61,13 +62,14 @@ class CostAugmentedNetwork(nn.Module):
         Args:
             inputs: the task-net's, for `separated`.
             features: A's, (B, H) or for tokens (B, T, H), for `shared`.
-            output, gold: A's relaxed output, which gets no gradient, and y*, (B, ..., C) each, for `stacked`.
+            output, gold: A's relaxed output, which gets no gradient, and y*, with C labels each, for `stacked`.
         """
         if self.kind == "separated":
             return self.net(**inputs).logits
         if self.kind == "shared":
             return self.layer(features)
-        return self.layer(torch.cat([output.detach(), gold], dim=-1))
+        both = torch.cat([output.detach(), gold], dim=self.label_dim)
+        return self.layer(both.movedim(self.label_dim, -1)).movedim(-1, self.label_dim)
 
 
 class CostAugmentedInference(Extension):
@@ -110,9 +112,14 @@ class CostAugmentedInference(Extension):
         """A fresh F for this task-net, trained at the task-net's rate."""
         args: Any = run.args
         task_net: Any = run.task_net
-        kind, config = args.cost_augmented_network, task_net.config
+        kind, config, label_dim = args.cost_augmented_network, task_net.config, run.space.label_dim
+        if kind == "shared" and label_dim != -1:
+            raise ValueError(
+                "`cost_augmented_network` is 'shared', which reads one vector per input or token: a net of masks has "
+                "none. Use 'stacked', or 'separated'."
+            )
         feature_size = config.hidden_size if kind == "shared" else 0
-        net = CostAugmentedNetwork(kind, task_net, feature_size, config.num_labels)
+        net = CostAugmentedNetwork(kind, task_net, feature_size, config.num_labels, label_dim)
         net.train()  # whatever the copied task-net's mode: the first step must equal later ones, as after a resume
         group = {
             "params": [p for p in net.parameters() if p.requires_grad],
@@ -136,7 +143,7 @@ class CostAugmentedInference(Extension):
         with torch.no_grad(), self.learner.accelerator.autocast():
             features = self._features(outputs, batch)
             found = self.net(batch.inputs, features, batch.space.relax(batch.logits), gold)
-        return replace(batch, augmented=found)
+        return replace(batch, augmented=batch.space.fit(found, batch.labels))
 
     def task_net_term(
         self,
@@ -160,6 +167,7 @@ class CostAugmentedInference(Extension):
         self._begins = is_last
         with self.learner.accumulate(synchronise=is_last):
             found = self.learner(batch.inputs, leaf, batch.space.relax(batch.logits), gold)
+            found = space.fit(found, batch.labels)
             y: Any = space.join([space.output(found), space.candidate(gold)])
             cost = space.cost(y[:, :1], gold, self.energy_loss.margin_cost, mask)
             loss = -self.energy_weight * self.energy_loss.sought(energies_of(y, mask), cost)

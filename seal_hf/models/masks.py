@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AutoImageProcessor, AutoModelForSemanticSegmentation, PreTrainedModel
+from transformers import AutoImageProcessor, AutoModelForSemanticSegmentation, PretrainedConfig, PreTrainedModel
+from transformers.models.auto import modeling_auto
 
 from ..data import SegmentationData, load_masks
 from ..data.given import loaded
@@ -20,7 +21,7 @@ from ..spaces import PixelSpace, mask_space
 from ..utils.messages import check_unread
 from .base import SealModel, SealModelT
 from .batches import at_size, check_one_kind, image_batches
-from .labels import label_maps
+from .labels import hub_options, label_maps
 
 
 class SealForSegmentation(SealModel):
@@ -104,10 +105,22 @@ class SealForSegmentation(SealModel):
         """As [`SealModel.from_pretrained`].
 
         Raises:
-            ValueError: as there, and for a `loss_net_encoder` other than `separate`.
+            ValueError: as there; for a `loss_net_encoder` other than `separate`; for a model whose output is no logit
+                map, such as Mask2Former's.
         """
         _check_encoder(loss_net_encoder)
+        try:
+            saved = PretrainedConfig.get_config_dict(model_name_or_path, **hub_options(kwargs))[0]
+        except OSError:  # which the loader reports
+            saved = {}
+        check_logit_map(str(model_name_or_path), next(iter(saved.get("architectures") or ("",))))
         return super().from_pretrained(model_name_or_path, loss_net_encoder=loss_net_encoder, **kwargs)
+
+    @classmethod
+    def from_task_net(cls: type[SealModelT], task_net: PreTrainedModel, **options: Any) -> SealModelT:
+        """As [`SealModel.from_task_net`]. ValueError also for a net whose output is no logit map."""
+        check_logit_map("The task-net", type(task_net).__name__)
+        return super().from_task_net(task_net, **options)
 
     @classmethod
     def for_data(
@@ -138,7 +151,7 @@ class SealForSegmentation(SealModel):
 
         Raises:
             ValueError: another `loss_net_encoder`, energy or energy option; crops that do not fit the images of `data`;
-                `kwargs` for a fresh FCN; or as `from_pretrained`.
+                `kwargs` for a fresh FCN; a model that does not read images in colour; or as `from_pretrained`.
         """
         _check_encoder(loss_net_encoder)
         data = loaded(data, load_masks)
@@ -146,7 +159,9 @@ class SealForSegmentation(SealModel):
         if model_name_or_path is not None:
             labels |= {"num_labels": len(data.label_names), "ignore_mismatched_sizes": True}
             labels |= {"energy": energy, "energy_options": energy_options}
-            return cls.from_pretrained(model_name_or_path, **labels, **kwargs)
+            seal = cls.from_pretrained(model_name_or_path, **labels, **kwargs)
+            _check_colour(seal.config, model_name_or_path)
+            return seal
         check_unread(kwargs, "a fresh FCN")
         config = FCNConfig(crop_size=crop_size, crop_offsets=crop_offsets, **labels)
         check_crops(config, getattr(data, "image_size", ()))
@@ -187,4 +202,30 @@ def _check_encoder(mode: str | None) -> None:
         raise ValueError(
             f"`loss_net_encoder` is {mode!r}, but the energy of masks is a convolutional net over the images "
             "themselves. Use 'separate'."
+        )
+
+
+def check_logit_map(name: str, architecture: str) -> None:
+    """Raises ValueError for a model of this class if its output is no logit map.
+
+    Args:
+        name: of the model, for the message.
+    """
+    maps = ("UNIVERSAL", "INSTANCE", "IMAGE")
+    by_type: Any = [getattr(modeling_auto, f"MODEL_FOR_{kind}_SEGMENTATION_MAPPING_NAMES") for kind in maps]
+    if any(architecture in names.values() for names in by_type):
+        raise ValueError(
+            f"{name} is a {architecture}, which gives a mask and a class for each of its queries, not a logit for each "
+            "class and pixel. Give a model of semantic segmentation with a logit map, such as SegFormer, UPerNet, "
+            "BEiT or DPT."
+        )
+
+
+def _check_colour(config: PretrainedConfig, name: str) -> None:
+    """Raises ValueError for a net that does not read three channels."""
+    channels = getattr(config, "num_channels", 3)
+    if channels != 3:
+        raise ValueError(
+            f"{name} reads images of {channels} channels, but images are read in colour, with 3 channels (grey ones "
+            "repeat theirs). Give a model with num_channels=3."
         )

@@ -1,8 +1,8 @@
-"""Reports on a trained segmentation net: figures, a table, a picture."""
+"""Reports on a trained segmentation net of two classes: figures, a table, a picture. `class_masks.py` has those of
+several."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,9 +15,12 @@ from ..data.masks import SegmentationData, SegmentationSplit
 from ..inference.decisions import FIXED, THRESHOLD, MaskDecisions
 from ..metrics.masks import mask_metrics, mask_probabilities, tune_mask_threshold
 from ..metrics.multilabel import first_output
+from ..spaces import MaskSpace
 from ..structures.masks import IGNORE
 from ..training.decisions import store
+from .class_masks import close_class_masks
 from .common import chosen_line, close_run, results_table, row_origin
+from .pictures import draw_layers
 
 FIGURES = {
     "mean_iou": "mean IoU at 0.5",
@@ -101,7 +104,7 @@ def close_masks(
     picture: int = 0,
 ) -> dict[str, float]:
     """Close a segmentation run: evaluate, save, write results, the card and the files of [`write_masks`], print the
-    table, push if the arguments ask for it.
+    table, push if the arguments ask for it. For several classes, see `class_masks.py`.
 
     Args:
         splits, data: as for [`evaluate_masks`] and [`write_masks`].
@@ -109,8 +112,10 @@ def close_masks(
         picture: number of test images to draw.
 
     Returns:
-        the figures of [`evaluate_masks`].
+        the figures of [`evaluate_masks`] or [`evaluate_class_masks`].
     """
+    if isinstance(trainer.space, MaskSpace):
+        return close_class_masks(trainer, splits, data, card_facts, picture=picture)
     metrics, probabilities = evaluate_masks(trainer, splits, data.train)
     decisions = MaskDecisions.from_config(trainer.accelerator.unwrap_model(trainer.model).config)
 
@@ -157,12 +162,6 @@ def write_masks(
         save_picture(Path(folder) / "picture.png", shown, {"prediction": probabilities[last]}, picture)
 
 
-def check_picture(count: int) -> None:
-    """Raises ValueError if pictures are asked for, but matplotlib is missing."""
-    if count and importlib.util.find_spec("matplotlib") is None:
-        raise ValueError("`picture` needs matplotlib: pip install 'seal_hf[plot]'.")
-
-
 def save_picture(
     path: str | Path, split: SegmentationSplit, predictions: Mapping[str, np.ndarray], count: int = 8
 ) -> None:
@@ -171,17 +170,5 @@ def save_picture(
     Raises:
         ValueError: matplotlib is missing.
     """
-    check_picture(count)
-    from matplotlib.figure import Figure
-
-    count = min(count, len(split.images))
     layers = {"image": split.images, "truth": split.masks == 1, **predictions}
-    figure = Figure(figsize=(1.2 * count + 1, 1.2 * len(layers)), layout="constrained")
-    axes = figure.subplots(len(layers), count, squeeze=False)
-    for row, (name, layer) in zip(axes, layers.items(), strict=True):
-        row[0].set_ylabel(name)
-        for axis, picture in zip(row, layer[:count], strict=True):
-            axis.imshow(picture, cmap="gray", vmin=0, vmax=1 if picture.ndim == 2 else None)
-            axis.set_xticks([])
-            axis.set_yticks([])
-    figure.savefig(path, dpi=150)
+    draw_layers(path, {name: layer[:count] for name, layer in layers.items()})

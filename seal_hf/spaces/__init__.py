@@ -15,7 +15,7 @@ from .base import SAMPLE_WEIGHT, OutputSpace
 from .masks import BinaryMaskSpace, MaskSpace, mask_space
 from .multilabel import SPARSE_FROM, UNKNOWN, MultiLabelSpace
 from .pixels import PixelSpace
-from .rewarded import REWARD_CODES, RewardSpace
+from .rewarded import REWARD_CODES, RewardMaskSpace, RewardSpace
 from .tags import TAG_SCORES, TagSequenceSpace
 
 SPACES: dict[str, type[OutputSpace]] = {
@@ -36,6 +36,7 @@ __all__ = [
     "MultiLabelSpace",
     "OutputSpace",
     "PixelSpace",
+    "RewardMaskSpace",
     "RewardSpace",
     "TagSequenceSpace",
     "mask_space",

@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from ..structures.masks import IGNORE, MOST_CLASSES, log_odds, resized_logits
-from .base import drawable, mixed_odds
+from .base import LossTraits, drawable, mixed_odds
 from .pixels import PixelSpace, counted, smoothing
 
 FLIP_LENGTHS = (0.5, 2.0, 4.0, 8.0)  # pixels; for `flip`: from salt and pepper to the size of a limb
@@ -37,6 +37,15 @@ class BinaryMaskSpace(PixelSpace):
     @classmethod
     def made_for(cls, task_net: PreTrainedModel, **options: Any) -> BinaryMaskSpace:
         return cls(**options)
+
+    def check_loss(self, loss: LossTraits, num_labels: int) -> None:
+        """As for all masks; ValueError also for InfNet+."""
+        if loss.has_partner:
+            raise ValueError(
+                f"energy_loss={loss.name!r} has no cost-augmented network for masks of two classes. Use infnet, or "
+                "margin."
+            )
+        super().check_loss(loss, num_labels)
 
     def check(self, logits: Tensor, labels: Tensor) -> None:
         """Logits must be (B, 2, h, w), (B, 1, h, w) or log-odds (B, H, W), labels (B, H, W).
@@ -146,6 +155,7 @@ class MaskSpace(PixelSpace):
 
     name = "masks"
     structure_dims = 3
+    label_dim = 1
 
     def __init__(self, num_classes: int, *args: Any, **options: Any):
         super().__init__(*args, **options)

@@ -112,6 +112,11 @@ class PixelSpace(OutputSpace):
     @classmethod
     def from_arguments(cls, args: Any, task_net: PreTrainedModel) -> PixelSpace:
         """Raises ValueError if `task_loss` is unknown for masks."""
+        return cls.made_for(task_net, **cls.options_from(args))
+
+    @staticmethod
+    def options_from(args: Any) -> dict[str, Any]:
+        """The options of the constructor from [`SealTrainingArguments`]. ValueError for another kind's task loss."""
         if args.task_loss not in MASK_TASK_LOSSES:
             raise ValueError(
                 f"`task_loss` is {args.task_loss!r}; for masks it must be one of {', '.join(MASK_TASK_LOSSES)}."
@@ -120,7 +125,7 @@ class PixelSpace(OutputSpace):
         options = {name: getattr(args, name) for name in names}
         if args.task_loss != "cross_entropy":
             options[f"{args.task_loss}_weight"] = getattr(args, f"{args.task_loss}_weight")
-        return cls.made_for(task_net, **options)
+        return options
 
     @classmethod
     def for_model(cls, task_net: PreTrainedModel) -> PixelSpace:
@@ -143,12 +148,8 @@ class PixelSpace(OutputSpace):
         self.class_weight = weights["class_weight"]
 
     def check_loss(self, loss: LossTraits, num_labels: int) -> None:
-        """Raises ValueError for InfNet+, for NCE on noise that has no closed-form probability or cannot draw the gold,
-        and for options that samples from perturbed inputs do not support."""
-        if loss.has_partner:
-            raise ValueError(
-                f"energy_loss={loss.name!r} has no cost-augmented network for masks. Use infnet, or margin."
-            )
+        """Raises ValueError for NCE on noise that has no closed-form probability or cannot draw the gold, and for
+        options that samples from perturbed inputs do not support."""
         if loss.reads_noise and self._noise_probability_is_unknown:
             raise ValueError(
                 f"energy_loss={loss.name!r} needs log P of its samples, but sample_coherence="
