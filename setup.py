@@ -21,20 +21,32 @@ INSTALL_REQUIRES = [
     "filelock>=3.18",  # one comparison at a time in a folder; huggingface_hub and torch need it too
     "numpy>=2.0",  # metrics and loaders work on arrays
     "pyarrow>=21.0",  # the tables under datasets.Dataset, read and built without a copy per row
+    "jinja2>=3.1.5",  # the pages of runs, with everything from data escaped; torch and model cards need it too
+    "markupsafe>=2.1.5",  # HTML that jinja2 leaves as it is, with the texts in it escaped; comes with jinja2
     "scipy>=1.15",  # a sigmoid that does not overflow, calibration, the tests of a comparison
 ]
 
 EXTRAS_REQUIRE = {
     "peft": ["peft>=0.20"],  # task-nets with LoRA and the like; transformers 5 takes no older one
     "adapters": ["adapters>=1.3"],  # two adapters on one frozen base; pins transformers ~= 4.57.6
+    "bitsandbytes": ["bitsandbytes>=0.50"],  # bases of 4 and 8 bits under adapters; older ones were not tried
+    "onnx": [
+        "onnx>=1.23",  # seal-hf export: the format; older ones of the three were not tried
+        "onnxscript>=0.7",  # torch's exporter writes by it
+        "onnxruntime>=1.32",  # checks that the file gives the net's logits
+    ],
     "tensorboard": ["tensorboard>=2.20"],  # report_to="tensorboard"
     "trackio": ["trackio>=0.43"],  # report_to="trackio", on transformers 5: it needs huggingface_hub 1.10 or later
     "optuna": [
         "optuna>=4.0",  # trainer.hyperparameter_search, seal-hf train --tune, seal-hf compare --budget
         "sqlalchemy>=2.0.40",  # Optuna's own: addresses of data bases; before 2.1 not in a folder with `?` in its name
     ],
-    "plot": ["matplotlib>=3.10"],  # the plots of seal-hf compare and the benchmarks
+    "plot": ["matplotlib>=3.10"],  # the page of a run; the plots of seal-hf compare and the benchmarks
     "evaluate": ["evaluate>=0.4.6"],  # our metrics as evaluate.Metric, for evaluate.combine; nothing is fetched
+    "demo": [
+        "gradio>=6.17",  # the page of seal-hf demo; older ones were not tried
+        "starlette>=1.0.1",  # gradio's own: its middleware sets a header
+    ],
     "vision": ["pillow>=12"],  # image files, and transformers' image processors
     "docs": [
         "sphinx>=9.0",  # the documentation; older ones were not tried
@@ -64,7 +76,15 @@ setup(
     license="Apache-2.0",
     keywords="energy-based models, structured prediction, multi-label classification, transformers",
     packages=find_packages(include=["seal_hf", "seal_hf.*"]),
-    package_data={"seal_hf": ["cli/default_recipes/*.yaml", "reports/model_card_template.md", "py.typed"]},
+    package_data={
+        "seal_hf": [
+            "cli/default_recipes/*.yaml",
+            "demo/style.css",
+            "reports/model_card_template.md",
+            "reports/page/page.*",
+            "py.typed",
+        ]
+    },
     entry_points={"console_scripts": ["seal-hf = seal_hf.__main__:main"]},
     python_requires=">=3.10",
     install_requires=INSTALL_REQUIRES,

@@ -13,6 +13,7 @@ from .utils.messages import did_you_mean
 COMMANDS = {  # subcommand -> (module:function of a command line, what it does)
     "predict": ("seal_hf.cli.predict:main", "apply a saved model to new data: labels, tags or masks"),
     "evaluate": ("seal_hf.cli.evaluate:main", "measure a saved model on labelled data"),
+    "export": ("seal_hf.cli.export:main", "write a saved model as an ONNX file"),
     "train mlc": ("seal_hf.cli.train.mlc:main", "label sets, with a loss-net or without"),
     "train tagging": ("seal_hf.cli.train.tagging:main", "tags: parts of speech, entities, citation fields"),
     "train srl": ("seal_hf.cli.train.srl:main", "semantic roles of a given predicate"),
@@ -20,9 +21,12 @@ COMMANDS = {  # subcommand -> (module:function of a command line, what it does)
     "train rewards": ("seal_hf.cli.train.rewards:main", "tags, from few tagged rows and a reward for the others"),
     "train energy": ("seal_hf.cli.train.energy:main", "an energy network of label sets on its own"),
     "train mask-energy": ("seal_hf.cli.train.mask_energy:main", "an energy network of masks on its own"),
-    "compare": ("seal_hf.compare.program:command", "losses on one data set, each tuned with the same budget"),
+    "report": ("seal_hf.cli.report:main", "a page on a run: figures, curves, errors"),
+    "demo": ("seal_hf.demo.program:main", "show in the browser what a saved model predicts"),
+    "compare": ("seal_hf.compare.program:command", "methods on one data set, each tuned with the same budget"),
     "analyse": ("seal_hf.analysis.__main__:main", "what a trained energy has learned"),
 }
+COMPARED = ("mlc", "tagging", "srl", "segmentation")  # `compare KIND` also takes the flags of `train KIND`
 CHECKED = ("train", "compare")  # their flags are checked before they are imported
 HELP = ("-h", "--help")
 
@@ -31,8 +35,10 @@ def main() -> None:
     """Run the subcommand that `sys.argv` names. A mistyped subcommand or flag ends with one line and status 2."""
     name, words = subcommand(sys.argv[1:])
     module, function = COMMANDS[name][0].split(":")
-    sys.argv = [f"seal-hf {name}", *words]  # what messages and --help call the program
-    if name.startswith(CHECKED) and (mistake := mistyped_flag(module, words)):
+    kind = kind_compared(words) if name == "compare" else None
+    given = words[:1] if kind is not None and words[:1] == [kind] else []
+    sys.argv = [" ".join(["seal-hf", name, *given]), *words[len(given) :]]  # what messages and --help call the program
+    if name.startswith(CHECKED) and (mistake := mistyped_flag(modules_of_flags(name, kind), sys.argv[1:])):
         refuse(mistake)
 
     def run() -> None:
@@ -55,6 +61,21 @@ def subcommand(words: list[str]) -> tuple[str, list[str]]:
         near = f" Did you mean 'train {name}'?" if f"train {name}" in COMMANDS else did_you_mean(name, known)
         refuse(f"no subcommand {name!r}.{near} All of them: {sys.argv[0]} --help.")
     return group + name, words[1:]
+
+
+def kind_compared(words: list[str]) -> str:
+    """The kind of output that `compare` gets as its first word; by default the first. Another word ends the program."""
+    kind = words[0] if words and not words[0].startswith("-") else COMPARED[0]
+    if kind not in COMPARED:
+        sys.argv[0] = "seal-hf compare"
+        refuse(f"no kind of output {kind!r}.{did_you_mean(kind, COMPARED)} All of them: {', '.join(COMPARED)}.")
+    return kind
+
+
+def modules_of_flags(name: str, kind: str | None = None) -> list[str]:
+    """The modules whose flags a subcommand takes: its own, and for a kind of output those of its training."""
+    names = [name] if kind is None else [name, f"train {kind}"]
+    return [COMMANDS[each][0].split(":")[0] for each in names]
 
 
 def help_of(group: str) -> str:

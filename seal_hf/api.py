@@ -12,6 +12,7 @@ from .data import (
 )
 from .data.tensors.collators import TensorRows, collate_rows, tokenize
 from .data.tensors.crops import MaskRows, NewCrops, crop_averaged, pixel_scaling, resize_to
+from .data.tensors.images import FlipAndCrop, ImageRows
 from .data.tensors.semi_supervised import reward_rows
 from .data.tensors.vocabulary import Vocabulary
 from .data.tensors.word_vectors import WordVectors, load_word_vectors
@@ -29,6 +30,7 @@ from .models import (
     SealForTokenClassification,
     SealModel,
 )
+from .nets.cnn import CNNConfig, CNNForImageClassification, cnn_image_processor
 from .nets.fcn import FCNConfig, FCNForSemanticSegmentation, fcn_image_processor
 from .nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
 from .nets.text_windows import WindowedConfig, WindowedForSequenceClassification
@@ -63,6 +65,8 @@ __all__ = [
     "BiLSTMConfig",
     "BiLSTMForTokenClassification",
     "BinaryMaskSpace",
+    "CNNConfig",
+    "CNNForImageClassification",
     "Candidates",
     "ClassGridEnergy",
     "DataError",
@@ -71,10 +75,12 @@ __all__ = [
     "EnergyTrainingArguments",
     "FCNConfig",
     "FCNForSemanticSegmentation",
+    "FlipAndCrop",
     "FunctionReward",
     "GradientBasedInference",
     "GridEnergy",
     "Hypergradient",
+    "ImageRows",
     "LabelSets",
     "Learner",
     "LossNet",
@@ -111,6 +117,7 @@ __all__ = [
     "WindowedForSequenceClassification",
     "WordRows",
     "WordVectors",
+    "cnn_image_processor",
     "collate_rows",
     "crop_averaged",
     "encode_words",

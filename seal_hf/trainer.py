@@ -48,7 +48,7 @@ from .training.forwards import PhaseMeters, TwoNets
 from .training.frozen import cache_features
 from .training.launchers import check_launcher
 from .training.rows import check_rows
-from .training.setup import loss_net_learner, made_extensions, made_space, own_loss, prepare_run
+from .training.setup import loss_net_learner, made_extensions, made_space, own_loss, prepare_net, prepare_run
 from .training.task_nets import with_loss_net
 from .training.window import Window
 from .utils.modules import frozen, train_mode
@@ -183,7 +183,8 @@ class SealTrainer(StructuredTrainer):
         output = batch.space.output(batch.logits)
         row, cost = self.energy_loss.task_row(batch.space, output, gold, mask)
         term = self.energy_loss.task_term(energies_of(row, mask), cost)
-        term, facts = self._energy_weights.weigh(self.energy_weight, term, task_loss, batch.logits)
+        read = batch.logits, batch.space.parameters
+        term, facts = self._energy_weights.weigh(self.energy_weight, term, task_loss, *read)
         self.meters.add(**self.space.facts(output), **facts)
         loss, is_last = loss + term, self.window.is_last and self._ends_in_step
         for extension in self.extensions:
@@ -292,8 +293,7 @@ class SealTrainer(StructuredTrainer):
             self.loss_net.load_state_dict(self._initial_loss_net)
         model = self._take_apart(made, self.args)
         if self.space is not None:  # the constructor checks the first net itself
-            checks.tell_problem_type(model, self.space)
-            checks.check_task_net(model, self.space)
+            prepare_net(self, model)
         return model
 
     def _take_arguments(self) -> None:

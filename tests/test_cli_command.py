@@ -25,11 +25,21 @@ from seal_hf import api
 from seal_hf.cli.known_flags import known_flags, mistyped_flag
 from seal_hf.cli.programs import INTERRUPTED
 from seal_hf.cli.recipes import recipe_parser
+from seal_hf.compare import KINDS
 from seal_hf.compare.program import own_parser
 
 ROOT = Path(__file__).resolve().parents[1]
 TRAINED = "mlc tagging srl segmentation rewards energy mask-energy".split()
-SUBCOMMANDS = ["predict", "evaluate", *(f"train {name}" for name in TRAINED), "compare", "analyse"]
+SUBCOMMANDS = [
+    "predict",
+    "evaluate",
+    *(f"train {name}" for name in TRAINED),
+    "report",
+    "demo",
+    "export",
+    "compare",
+    "analyse",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -105,6 +115,15 @@ def test_an_example_starts_the_same_program(name):
             "Did you mean '--energy-method'?",
         ),
         ("compare --budgt 3", "seal-hf compare: unknown command-line argument '--budgt'. Did you mean '--budget'?"),
+        (
+            "compare tagging --tag_colum 3",
+            "seal-hf compare tagging: unknown command-line argument '--tag_colum'. Did you mean '--tag_column'?",
+        ),
+        (
+            "compare taging --budget 3",
+            "seal-hf compare: no kind of output 'taging'. Did you mean 'tagging'? All of them: mlc, tagging, srl, "
+            "segmentation.",
+        ),
     ],
 )
 def test_a_mistake_is_one_line_with_the_nearest_name_and_status_2(monkeypatch, capsys, words, message):
@@ -157,18 +176,25 @@ def test_a_program_of_a_user_has_all_names_at_once(tmp_path):
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("name", [name for name in SUBCOMMANDS if name.startswith(command.CHECKED)])
+@pytest.mark.parametrize("name", [name for name in SUBCOMMANDS if name.startswith("train")])
 def test_flags_read_from_sources_are_those_of_the_parser(name):
-    parsers = [recipe_parser(importlib.import_module(module_of(name)).ARGUMENTS)]
-    parsers += [own_parser()] if name == "compare" else []
-    flags = {flag for parser in parsers for action in parser._actions for flag in action.option_strings}
-    assert known_flags(module_of(name)) == flags
+    parser = recipe_parser(importlib.import_module(module_of(name)).ARGUMENTS)
+    assert known_flags(module_of(name)) == {flag for action in parser._actions for flag in action.option_strings}
+
+
+def test_a_comparison_takes_its_own_flags_and_those_of_the_kinds_training():
+    assert tuple(KINDS) == command.COMPARED
+    for word, kind in KINDS.items():
+        own, training = map(known_flags, command.modules_of_flags("compare", word))
+        parsers = {"own": own_parser(kind), "training": recipe_parser(kind.program.arguments)}
+        flags = {name: {f for a in parser._actions for f in a.option_strings} for name, parser in parsers.items()}
+        assert (own, training) == (flags["own"] - {"-h", "--help"}, flags["training"])
 
 
 def test_words_that_are_no_flags_are_left_to_the_parser():
     words = ["--text_column", "--my column", "-1", "-x", "--loss=nce", "--no_log_level_replica", "--", "--los"]
-    assert mistyped_flag("seal_hf.cli.train.mlc", [*words[:5], *words[6:]]) is None
-    assert "--no_log_level_replica" in mistyped_flag("seal_hf.cli.train.mlc", words)
+    assert mistyped_flag(["seal_hf.cli.train.mlc"], [*words[:5], *words[6:]]) is None
+    assert "--no_log_level_replica" in mistyped_flag(["seal_hf.cli.train.mlc"], words)
 
 
 @pytest.mark.parametrize(
@@ -188,16 +214,16 @@ def test_sources_that_look_otherwise_refuse_nothing(source, tmp_path, monkeypatc
     (tmp_path / "strange" / "__init__.py").touch()
     (tmp_path / "strange" / "program.py").write_text("class A:\n    a: int = 0\nARGUMENTS = (A,)")
     monkeypatch.syspath_prepend(tmp_path)
-    assert "--b" in mistyped_flag("strange.program", ["--b"])
+    assert "--b" in mistyped_flag(["strange.program"], ["--b"])
     (tmp_path / "strange" / "program.py").write_text(source)
-    assert mistyped_flag("strange.program", ["--b"]) is None
+    assert mistyped_flag(["strange.program"], ["--b"]) is None
 
 
-@pytest.mark.parametrize("name", ["train mlc", "train mask-energy", "compare"])
+@pytest.mark.parametrize("name", ["train mlc", "train mask-energy", "compare", "compare srl"])
 def test_a_program_has_the_name_of_its_subcommand(name, monkeypatch, capsys):
     assert run(monkeypatch, f"{name} --help") == 0
     assert capsys.readouterr().out.startswith(f"usage: seal-hf {name} [-h]")
-    flags = "--seeds x" if name == "compare" else "--seed x"
+    flags = "--seeds x" if name.startswith("compare") else "--seed x"
     assert f"seal-hf {name}: " in str(run(monkeypatch, f"{name} {flags}")) + capsys.readouterr().err
 
 

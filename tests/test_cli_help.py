@@ -65,8 +65,8 @@ def test_the_values_are_those_that_hold(help_of, tmp_path):
     """Of both kinds of data; of the one that is named; of a recipe that is given."""
     text = help_of(mlc)
     both = values(text)
-    assert "for features|text|text_frozen." in " ".join(text.split())
-    assert both["num_train_epochs"] == "60|5|30" and both["patience"] == "8|2|4" and both["loss"] == "nce"
+    assert "for features|text|text_frozen|images|images_pretrained." in " ".join(text.split())
+    assert both["num_train_epochs"] == "60|5|30|15|5" and both["patience"] == "8|2|4|4|2" and both["loss"] == "nce"
     (tmp_path / "own.csv").write_text("text,labels\n" + "a b,x|y\n" * 9)
     (tmp_path / "own.yaml").write_text("num_train_epochs: 7\nloss: ranking\n")
     for words in (["--dataset", str(tmp_path / "own.csv")], ["--recipe", str(tmp_path / "own.yaml")]):

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from seal_hf.compare import COMPARED, METHODS, METRIC, Method, Runs, comparison, markdown, plot
-from seal_hf.compare.methods import BASELINE, SEAL, space_of, with_requirements
-from seal_hf.compare.runs import from_thousandths, thousandths
-from seal_hf.compare.table import DECODERS, best_on_validation
+from seal_hf.compare import KINDS, Method, Rows, Runs, markdown, plot, table
+from seal_hf.compare.kinds.labels import COMPARED, DECODERS, FIGURES, METRIC
+from seal_hf.compare.methods import BASELINE, SEAL
+from seal_hf.compare.methods.base import space_of, with_requirements
+from seal_hf.compare.methods.labels import METHODS
+from seal_hf.compare.table import best_on_validation
 
 SMALL = "--max_train_rows 150 --num_train_epochs 2 --hidden_size 16 --per_device_train_batch_size 50".split()
 
@@ -24,13 +26,18 @@ PLAIN = [key for key in DECODERS if "closed" not in key]  # of labels without a 
 TOY = {"weak": Method(BASELINE, ""), "strong": Method(BASELINE, ""), "ours": Method(SEAL, ""), "same": Method(SEAL, "")}
 
 
+def comparison(runs, methods, **options):
+    """A table of label sets, under the decoder that chooses."""
+    return table.comparison(runs, FIGURES, methods, METRIC, METRIC, **options)
+
+
 def runs_with(rows_of, seconds=1.0, decoders=PLAIN):
     """A run per seed, from the F1 of the test rows."""
     return [
         {
             "seed": seed,
             **{f"{split}_{key}": float(np.mean(rows)) for key in decoders for split in ("eval", "test")},
-            "test_rows": {key: thousandths(rows) for key in COMPARED},
+            "test_rows": {key: Rows.of_mean(rows).as_text() for key in COMPARED},
             "train_seconds_per_epoch": seconds,
         }
         for seed, rows in enumerate(rows_of, 1)
@@ -59,7 +66,7 @@ def test_differences_are_to_the_best_baseline_with_their_chance():
     assert row["f1_example"] == pytest.approx((np.mean(means[0]), np.std(means[0], ddof=1)))
     same = compared["methods"]["same"]
     assert same["difference"] == 0 and same["p_rows"] == same["p_seeds"] == 1
-    lines = markdown(compared, TOY).splitlines()
+    lines = markdown(compared).splitlines()
     assert [re.findall(r"`(\w+)`", line)[0] for line in lines[2:6]][0] == "ours"
     assert "< 0.0001" in next(line for line in lines if "`ours`" in line)
 
@@ -76,7 +83,7 @@ def test_seeds_are_paired_and_one_seed_has_no_deviation():
     others = [{**run, "seed": run["seed"] + 5} for run in runs_with(rows)]
     compared = comparison({"strong": runs["strong"], "ours": others}, TOY)
     assert "difference" not in compared["methods"]["ours"]  # no seed in common
-    assert any("| - | - | - |" in line for line in markdown(compared, TOY).splitlines() if "`ours`" in line)
+    assert any("| - | - | - |" in line for line in markdown(compared).splitlines() if "`ours`" in line)
 
 
 def test_one_run_of_a_baseline_is_no_standard_where_others_have_several():
@@ -85,7 +92,7 @@ def test_one_run_of_a_baseline_is_no_standard_where_others_have_several():
     runs = {"weak": runs_with(rows), "strong": runs_with([rows[2] + 0.1]), "ours": runs_with(rows)}
     compared = comparison({**runs, "constant": untimed}, {**TOY, "constant": Method(BASELINE, "")})
     assert compared["best_baseline"] == "weak" and compared["methods"]["ours"]["p_seeds"] == 1
-    assert compared["aside"] == ["strong"] and "weak (strong, with one seed, left aside)" in markdown(compared, TOY)
+    assert compared["aside"] == ["strong"] and "weak (strong, with one seed, left aside)" in markdown(compared)
     toy = {**TOY, "constant": Method(BASELINE, "")}
     alone = {"strong": runs["strong"], "ours": runs["ours"], "constant": untimed[:2]}
     compared = comparison(alone, toy)
@@ -94,7 +101,7 @@ def test_one_run_of_a_baseline_is_no_standard_where_others_have_several():
         assert comparison({"constant": runs_with([rows[2] + 0.3] * seeds), **runs}, toy)["best_baseline"] == best
     no_time = {"constant": [{**run} for run in untimed], "ours": runs["ours"]}
     compared = comparison(no_time, {**TOY, "constant": Method(BASELINE, "")})
-    assert compared["reference"] is None and "Seconds" not in markdown(compared, TOY)
+    assert compared["reference"] is None and "Seconds" not in markdown(compared)
 
 
 def test_a_small_test_split_is_said():
@@ -102,19 +109,24 @@ def test_a_small_test_split_is_said():
         runs = {name: runs_with([np.linspace(0, 1, num_rows)]) for name in ("strong", "ours")}
         compared = comparison(runs, TOY)
         assert compared["test_rows"] == num_rows
-        assert (f"The test split has only {num_rows} rows" in markdown(compared, TOY)) == said
+        assert (f"The test split has only {num_rows} rows" in markdown(compared)) == said
 
 
-def test_f1_of_rows_is_kept_to_a_thousandth():
+def test_figures_of_rows_are_kept_to_a_thousandth_and_counts_exactly():
     f1 = np.array([0.0, 1 / 3, 2 / 3, 1.0])
-    np.testing.assert_allclose(from_thousandths(thousandths(f1)), f1, atol=5e-4)
+    kept = Rows.of_text(Rows.of_mean(f1).as_text())
+    np.testing.assert_allclose(kept.part, f1, atol=5e-4)
+    assert (kept.whole == 1).all() and kept.figure == pytest.approx(0.5)
+    counts = Rows(np.array([0, 2, 0]), np.array([3, 2, 0]))
+    assert counts.as_text() == "0/3 2/2 0/0" and counts.figure == 2 / 5
+    assert all((one == other).all() for one, other in zip(Rows.of_text(counts.as_text()), counts, strict=True))
 
 
 def test_closed_sets_have_columns_where_every_run_has_them():
     rows = [np.linspace(0, 1, 60)]
     for decoders, shown in ((PLAIN, False), (DECODERS, True)):
         runs = {"strong": runs_with(rows, decoders=decoders), "ours": runs_with(rows, decoders=DECODERS)}
-        text = markdown(comparison(runs, TOY), TOY)
+        text = markdown(comparison(runs, TOY))
         assert ("| F1 closed sets | F1 closed sets, calibrated |" in text) == shown
         assert ("Closed sets are those" in text) == shown
 
@@ -123,13 +135,13 @@ def test_the_table_in_words():
     """Mean ± deviation, the interval, `-` for what one seed does not say."""
     strong = [np.tile([0.4, 0.6], 50), np.tile([0.5, 0.7], 50)]
     runs = {"strong": runs_with(strong, seconds=2.0), "ours": runs_with([strong[0] + 0.1], seconds=5.0)}
-    text = markdown(comparison(runs, TOY, reference="strong"), TOY)
+    text = markdown(comparison(runs, TOY, reference="strong"))
     head, _, ours, best, _, choice, _, legend, *_ = text.split("\n")
     cells = lambda line: [cell.strip() for cell in line.strip("|").split("|")]  # noqa: E731
     assert cells(head)[0] == "method" and cells(head)[8] == "difference to strong"
     figures = ["60.00"] * 5
-    assert cells(ours) == ["`ours`", "1", "60.00", *figures, "+10.00 [+10.00, +10.00]", "< 0.0001", "-", "2.50"]
-    assert cells(best) == ["`strong`", "2", "55.00", *["55.00 ± 7.07"] * 5, "-", "-", "-", "1.00"]
+    assert cells(ours) == ["`ours`", "1", "60.00", *figures, "+10.00 [+10.00, +10.00]", "< 0.0001", "-", "2.50", "-"]
+    assert cells(best) == ["`strong`", "2", "55.00", *["55.00 ± 7.07"] * 5, "-", "-", "-", "1.00", "-"]
     assert "the baseline that is best there, strong, over the seeds of both" in legend
     assert "median over seeds, are relative to strong" in legend and "chosen by `f1_example_tuned`" in legend
 
@@ -143,22 +155,22 @@ def test_what_validation_chooses_is_said_beside_what_is_best_on_test():
             for run in runs[name]:
                 run["eval_f1_example_tuned"] = value + 0.01 * run["seed"] * (name == "ours")
         compared = comparison(runs, TOY)
-        return compared, [line for line in markdown(compared, TOY).split("\n") if "Validation" in line]
+        return compared, [line for line in markdown(compared).split("\n") if "Validation" in line]
 
     compared, lines = table(weak=0.4, strong=0.6, ours=0.7)
     p = ttest_rel([0.71, 0.72], [0.6, 0.6]).pvalue
     said = f"Validation chooses `ours`, +11.50 to `{{}}`, the best baseline there (p = {p:.2g} over seeds)."
     assert lines == [said.format("strong")]
     assert compared["choice"]["gain"] == pytest.approx(0.115) and compared["choice"]["p_seeds"] == pytest.approx(p)
-    assert best_on_validation(compared, TOY, BASELINE) == "strong"  # and `same`, of one seed, stands aside
+    assert best_on_validation(compared, BASELINE) == "strong"  # and `same`, of one seed, stands aside
     assert table(weak=0.8)[1] == ["Validation chooses `weak`, a baseline."]
     strong = runs.pop("strong")
     assert table(ours=0.9)[1] == [said.format("weak")]
     for run in runs["weak"]:
         run["train_seconds_per_epoch"] = 3.0
     runs["strong"] = strong
-    assert best_on_validation(table(strong=0.8, ours=0.7)[0], TOY) == "strong"  # as good and cheaper
-    assert best_on_validation(comparison({}, TOY), TOY) is None
+    assert best_on_validation(table(strong=0.8, ours=0.7)[0]) == "strong"  # as good and cheaper
+    assert best_on_validation(comparison({}, TOY)) is None
 
 
 def test_seconds_are_those_of_the_median_seed():
@@ -170,11 +182,11 @@ def test_seconds_are_those_of_the_median_seed():
 
 def test_a_table_without_a_baseline_has_no_differences():
     compared = comparison({"ours": runs_with([np.full(4, 0.5)] * 2), "same": runs_with([np.full(4, 0.25)])}, TOY)
-    text = markdown(compared, TOY)
+    text = markdown(compared)
     assert compared["best_baseline"] is None and "difference to a baseline" in text and "None" not in text
     assert "Differences" not in text and "relative to" not in text
-    assert "| `ours`  | 2 | 50.00 | 50.00 ± 0.00 |" in text and "| `same`  | 1 | 25.00 | 25.00 |" in text
-    assert text.split("\n")[2].endswith("| - | - | - | - |")
+    assert "| `ours` | 2 | 50.00 | 50.00 ± 0.00 |" in text and "| `same` | 1 | 25.00 | 25.00 |" in text
+    assert text.split("\n")[2].endswith("| - | - | - | - | - |")
 
 
 @pytest.mark.parametrize("baseline", ["strong", None])
@@ -193,25 +205,27 @@ def test_a_plot_is_drawn_where_matplotlib_is_there(tmp_path, monkeypatch, baseli
 
 
 def test_methods_come_after_the_nets_that_they_take():
-    assert with_requirements(["static_margin", "ce"]) == ["ce", "gbi_spen", "static_margin"]
-    names = with_requirements(list(METHODS))
+    assert with_requirements(["static_margin", "ce"], METHODS) == ["ce", "gbi_spen", "static_margin"]
+    names = with_requirements(list(METHODS), METHODS)
     assert sorted(names) == sorted(METHODS)
     for name in names:
         assert all(names.index(other) < names.index(name) for other in METHODS[name].takes.values())
     with pytest.raises(ValueError, match="unknown method 'nec'; it must be one of constant, ce"):
-        with_requirements(["nec"])
+        with_requirements(["nec"], METHODS)
 
 
-def test_every_setting_and_searched_key_of_a_method_is_one_of_its_program(program):
-    for name, method in METHODS.items():
-        if method.program in program.PROGRAMS:
-            keys = program.PROGRAMS[method.program].keys
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_every_setting_and_searched_key_of_a_method_is_one_of_its_program(kind):
+    assert set(kind.usual) <= set(kind.methods)
+    for name, method in kind.methods.items():
+        if method.program in kind.programs:
+            keys = kind.programs[method.program].keys
             assert {*method.settings, *method.space, *method.first, *method.takes} <= keys, name
-            assert set(method.first) <= set(method.space), name
+            assert set(method.first) - {"num_samples"} <= set(method.space), name
 
 
 def test_a_pretrained_encoder_is_searched_at_small_rates_without_dropout():
-    space = space_of(METHODS["nce"], "text")
+    space = space_of(METHODS["nce"], pretrained=True)
     assert set(space) == {"learning_rate", "energy_weight", "loss_net_learning_rate"}
     assert space["learning_rate"].high <= 2e-4 < METHODS["nce"].space["learning_rate"].low
 

@@ -9,7 +9,8 @@ from filelock import FileLock
 
 from seal_hf import load_multilabel
 from seal_hf.cli.tuning.search import has_trials
-from seal_hf.compare import METHODS, Comparison, LogUniform, Runs
+from seal_hf.compare import KINDS, Comparison, LogUniform, Runs
+from seal_hf.compare.methods.labels import METHODS
 
 SMALL = "--max_train_rows 150 --num_train_epochs 1 --hidden_size 16 --per_device_train_batch_size 50".split()
 
@@ -42,7 +43,7 @@ def test_a_mistaken_command_leaves_nothing_that_refuses_the_next(program, tmp_pa
 
 def test_files_of_before_metric_and_flags_were_said_are_taken_as_they_are(digits, tmp_path):
     runs = Runs(tmp_path)
-    make = lambda **options: Comparison(runs, digits, {}, {}, say=str, **options)  # noqa: E731
+    make = lambda **options: Comparison(runs, digits, {}, KINDS["mlc"], say=str, **options)  # noqa: E731
     make().run(["constant"], [1])
     runs.save("ce", 1, runs.load("constant", 1))
     old = {key: value for key, value in runs.identity().items() if key not in ("metric", "flags")}
@@ -57,7 +58,7 @@ def test_files_of_before_metric_and_flags_were_said_are_taken_as_they_are(digits
 def test_files_of_before_features_were_normalised_by_default_mean_none(digits, tmp_path):
     """Those of the packaged recipe said `auto`, and those of a recipe that said nothing had none."""
     runs = Runs(tmp_path)
-    make = lambda **base: Comparison(runs, digits, base, {}, say=str)  # noqa: E731
+    make = lambda **base: Comparison(runs, digits, base, KINDS["mlc"], say=str)  # noqa: E731
     make().run(["constant"], [1])
     runs.save("ce", 1, runs.load("constant", 1))
     assert runs.identity()["normalize"] == "auto"
@@ -70,7 +71,7 @@ def test_files_of_before_features_were_normalised_by_default_mean_none(digits, t
 
 def test_a_search_of_another_space_is_not_taken_for_that_of_the_method(digits, tmp_path):
     runs, methods = Runs(tmp_path), dict(METHODS)
-    compared = Comparison(runs, digits, {}, {}, methods, budget=2, say=str)
+    compared = Comparison(runs, digits, {}, KINDS["mlc"], methods, budget=2, say=str)
     compared.run([], [])  # the folder is this comparison's
     found = {"settings": {"learning_rate": 0.1}, "trials": 2, "value": 0.5}
     runs.save_settings("nce", found)
@@ -206,9 +207,10 @@ def test_a_recipe_that_is_added_later_is_tested_against_the_baselines_that_are_t
 def test_recipes_choose_their_epoch_as_every_run_and_read_their_own_data(program, tmp_path, monkeypatch, capsys):
     text = "hidden_size: 16\nnum_train_epochs: 1\nsave_strategy: 'no'\nmax_train_rows: 150\ndata_seed: 7\n"
     (tmp_path / "own.yaml").write_text(text)
-    loaded, mlc = {}, program.PROGRAMS["mlc"]
+    kind, loaded = KINDS["mlc"], {}
+    mlc = kind.program
     watched = replace(mlc, loader=lambda **options: loaded.update(options) or mlc.loader(**options))
-    monkeypatch.setitem(program.PROGRAMS, "mlc", watched)
+    monkeypatch.setitem(KINDS, "mlc", replace(kind, programs={**kind.programs, "task_net": watched}))
     program.main(["--recipes", str(tmp_path / "own.yaml"), "--output_dir", str(tmp_path / "out")])
     assert "own.yaml: save_strategy is epoch here, as in every run of a comparison, not no" in capsys.readouterr().out
     assert loaded["seed"] == 7
@@ -229,7 +231,7 @@ def test_recipes_choose_their_epoch_as_every_run_and_read_their_own_data(program
 
 def test_runs_of_two_searches_are_not_one_method(digits, tmp_path):
     runs = Runs(tmp_path)
-    compared = Comparison(runs, digits, {}, {}, budget=2, say=str)
+    compared = Comparison(runs, digits, {}, KINDS["mlc"], budget=2, say=str)
     compared.run([], [])  # the folder is this comparison's
     runs.save_settings("nce", {"settings": {"learning_rate": 0.1}, "trials": 2, "value": 0.5})
     runs.save("nce", 1, {"seed": 1, "searched": {"learning_rate": 0.2}})
@@ -245,5 +247,5 @@ def test_what_is_in_every_run_is_no_setting_of_an_earlier_one(program, tmp_path)
     run = runs.load("plain", 1)
     runs.save("plain", 1, {**run, "method": {**run["method"], "save_total_limit": "2"}})  # of before it was overruled
     assert [run["seed"] for run in program.main([*options, "--seeds", "2"]).all()["plain"]] == [1, 2]
-    with pytest.raises(ValueError, match="constant.yaml has the name .* the labels' frequencies"):
+    with pytest.raises(ValueError, match="constant.yaml has the name .* one prediction for all rows"):
         program.main(["--recipes", str(tmp_path / "constant.yaml")])

@@ -15,8 +15,10 @@ from tiny_models import tiny_config, tiny_texts, tiny_tokenizer
 from transformers import BertModel
 
 from seal_hf import load_multilabel
-from seal_hf.compare import METHODS, Comparison, LogUniform, Method, Runs
-from seal_hf.compare.methods import SEAL, own_keys
+from seal_hf.compare import KINDS, Comparison, LogUniform, Method, Runs
+from seal_hf.compare.methods import SEAL
+from seal_hf.compare.methods.base import own_keys
+from seal_hf.compare.methods.labels import METHODS
 
 SMALL = "--max_train_rows 150 --num_train_epochs 2 --hidden_size 16 --per_device_train_batch_size 50".split()
 CLOCK = "train_seconds_per_epoch"
@@ -78,7 +80,7 @@ def test_a_run_that_diverges_is_lost_and_the_others_go_on(program, tmp_path, mon
     wild = replace(METHODS["ce"], group=SEAL, space={"learning_rate": rate}, first=first)
     taught = Method(SEAL, "", {"energy_loss": "nce", "loss_net_steps": 0}, takes={"loss_net_path": "wild"})
     methods = {"wild": wild, "taught": taught, **{name: METHODS[name] for name in ("constant", "ce")}}
-    monkeypatch.setattr(program, "METHODS", methods)
+    monkeypatch.setitem(KINDS, "mlc", replace(KINDS["mlc"], methods=methods))
     options = [*SMALL, "--losses", "all", "--budget", "1", "--seeds", "1", "2", "--output_dir", str(tmp_path)]
     runs, said = program.main(options), capsys.readouterr().out
     assert "wild: trial 1 of 1: 0.00" in said and runs.settings("wild")["value"] == 0
@@ -96,7 +98,7 @@ def test_a_run_that_diverges_is_lost_and_the_others_go_on(program, tmp_path, mon
 
 def test_a_table_of_lost_runs_alone_is_written(program, tmp_path):
     Runs(tmp_path).save("wild", 1, {"seed": 1, "lost": "NaN"})
-    program.write_table(Runs(tmp_path), {}, "none", "f1_example_tuned")
+    program.write_table(Runs(tmp_path), KINDS["mlc"].figures, {}, "none", "f1_example_tuned")
     assert "`wild` with seed 1" in (tmp_path / "table.md").read_text()
 
 
@@ -110,7 +112,7 @@ def digits():
 
 def test_a_method_begins_at_its_own_values_over_the_recipe_and_under_flags(program, digits, tmp_path):
     recipe = {"learning_rate": 1e-3, "energy_weight": 1.0, "hidden_size": 9}
-    make = lambda data=digits, **flags: Comparison(Runs(tmp_path), data, recipe, program.PROGRAMS, flags=flags)  # noqa: E731
+    make = lambda data=digits, **flags: Comparison(Runs(tmp_path), data, recipe, KINDS["mlc"], flags=flags)  # noqa: E731
     settings = make().settings("gbi_dvn", 1)
     assert (settings["learning_rate"], settings["hidden_size"]) == (3e-4, 9) and "energy_weight" not in settings
     assert make(learning_rate="0.5").settings("gbi_dvn", 1)["learning_rate"] == "0.5"
@@ -130,11 +132,12 @@ def test_a_flag_that_is_a_part_of_a_method_is_said(program, tmp_path, capsys):
 def test_a_recipe_says_no_method_for_all(program, tmp_path, capsys):
     file = tmp_path / "some.yaml"
     file.write_text("hidden_size: 8\nenergy_loss: nce\nhypergradient: cg\ncost_weight: 2\nenergy_weight: 3\n")
-    base = program.shared_settings(file, {"gold_mix": "0.5"}, {})
+    base = program.shared_settings(KINDS["mlc"], file, {"gold_mix": "0.5"}, {})
     assert base == {"hidden_size": 8, "energy_weight": 3}
     assert "cost_weight, hypergradient ignored" in capsys.readouterr().out
-    assert {"hypergradient", "cost_weight", "gold_mix", "energy_weight_balance", "loss_net_encoder"} <= own_keys()
-    assert not {"learning_rate", "energy_weight", "num_samples", "global_size", "dropout"} & own_keys()
+    own = own_keys(METHODS)
+    assert {"hypergradient", "cost_weight", "gold_mix", "energy_weight_balance", "loss_net_encoder"} <= own
+    assert not {"learning_rate", "energy_weight", "num_samples", "global_size", "dropout"} & own
 
 
 def test_recipes_that_cannot_be_told_apart_or_are_not_read_are_refused(program, tmp_path):
@@ -162,7 +165,8 @@ def test_a_recipe_that_chooses_epochs_by_another_metric_is_refused(program, tmp_
         program.main(["--recipes", str(tmp_path / "own.yaml"), *asked])
     for same in (own, f"eval_{own}"):
         (tmp_path / "own.yaml").write_text(f"metric_for_best_model: {same}\n")
-        assert set(program.from_recipes([tmp_path / "own.yaml"], own)) == {"own"}
+        assert set(methods := program.from_recipes([tmp_path / "own.yaml"])) == {"own"}
+        program.check_metric(tmp_path / "own.yaml", methods["own"].settings, own)
 
 
 def test_trials_epochs_and_tables_are_of_the_metric(program, tmp_path, monkeypatch):

@@ -46,6 +46,33 @@ def test_equal_differences_have_an_interval_of_no_width_and_warn_of_nothing(num_
     assert found.p_value == (2.0 ** (1 - num_examples) if shift else 1)
 
 
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_a_ratio_of_counts_is_resampled_by_its_rows(seeds):
+    """F1 of spans over all sentences, not a mean of sentences: by a loop, with the same draws."""
+    rng = np.random.default_rng(2)
+    found, there = rng.integers(0, 4, (2, seeds, 60)), rng.integers(0, 3, (2, seeds, 60))
+    parts, wholes = 2 * np.minimum(found, there), found + there
+    differences = []
+    for drawn in [np.arange(60), *np.random.default_rng(7).integers(60, size=(500, 60))]:
+        f1 = [
+            np.mean([sum(part[seed, i] for i in drawn) / sum(whole[seed, i] for i in drawn) for seed in range(seeds)])
+            for part, whole in zip(parts, wholes, strict=True)
+        ]
+        differences.append(f1[0] - f1[1])
+    observed, resampled = differences[0], np.array(differences[1:])
+    result = paired_bootstrap(*parts, 500, 7, wholes=tuple(wholes))
+    assert result.difference == pytest.approx(observed)
+    assert [result.low, result.high] == pytest.approx(np.quantile(resampled, [0.025, 0.975]), abs=1e-12)
+    assert result.p_value == np.mean(np.abs(resampled - observed) >= abs(observed) - 1e-12)
+
+
+def test_a_mean_is_a_ratio_whose_wholes_are_1_and_nothing_of_nothing_is_0():
+    a, b = np.random.default_rng(6).random((2, 4, 50))
+    assert paired_bootstrap(a, b) == paired_bootstrap(a, b, wholes=(np.ones((4, 50)), np.ones(50)))
+    nothing = np.zeros(5)
+    assert paired_bootstrap(nothing, nothing, wholes=(nothing, nothing))[:4] == (0, 0, 0, 1)
+
+
 def test_exchanging_the_methods_negates_the_difference():
     a, b = normal_pair(200, 0.02, seed=3)
     there, back = paired_bootstrap(a, b), paired_bootstrap(b, a)

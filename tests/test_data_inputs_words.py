@@ -64,6 +64,16 @@ def test_lines_of_text_keep_their_line_and_offsets(tmp_path):
     assert next(file.chunks(9)).gold is None
 
 
+def test_texts_of_a_csv_are_split_as_lines_of_text(tmp_path):
+    texts = ["In New  York.", 'say "hi", two']
+    rows = "".join(f'{i},"{text.replace(chr(34), 2 * chr(34))}"\n' for i, text in enumerate(texts))
+    file = SentenceFile(written(tmp_path, "new.csv", "id,text\n" + rows), Needs())
+    lines = read(tmp_path, "new.txt", "\n".join(texts))
+    assert [(row.words, row.text, row.places) for row in file] == [(row.words, row.text, row.places) for row in lines]
+    assert [row.kept for row in file] == [{"id": str(i), "text": text} for i, text in enumerate(texts)]
+    assert file.total == 2 and file.columns == ["id"]
+
+
 # --- columns ---------------------------------------------------------------------------------------------------------
 
 LABELLED = "-DOCSTART- -X- O\n\n# id 7, more\nIn IN O\nRome NNP B-LOC\n\n# # O\nhi UH O\n"
@@ -172,7 +182,10 @@ GOLD, SRL, FEATURES = Needs(tags=TAGS), Needs(predicate=True), Needs(["pos"])
         ("a.txt", "\n \n", Needs(), {}, "a.txt: no sentence"),
         ("a.conll", "", Needs(), {}, "a.conll: no sentence"),
         ("a.jsonl", "\n", Needs(), {}, "a.jsonl: no sentence"),
-        ("a.csv", "x", Needs(), {}, "files of type .csv are not read here. Give columns"),
+        ("a.json", "x", Needs(), {}, "files of type .json are not read here. Give columns"),
+        ("a.csv", "sentence,id\nhi,1\n", Needs(), {}, "line 2: the row has the fields sentence, id; expected words"),
+        ("a.csv", 'text\n""\n', Needs(), {}, "line 2: no words. Remove the row"),
+        ("a.csv", "text,predicate\nhi,0\n", SRL, {}, "`text` is a string, but other fields have a value per word"),
         ("a.txt", "<NEWREFERENCE>\n<author> A </author>", Needs(), {}, "references with <NEWREFERENCE> are not read"),
         ("a.txt", b"\xff\n", Needs(), {}, "a.txt: not UTF-8"),
         ("a.srl", ROLES, Needs(), {}, "semantic roles, but the model does not read predicates.*--word_column 1"),

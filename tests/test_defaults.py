@@ -27,6 +27,8 @@ PROGRAMS = {  # packaged recipe -> the programs that take it
     "features": [mlc],
     "text": [mlc],
     "text_frozen": [mlc],
+    "images": [mlc],
+    "images_pretrained": [mlc],
     "tagging": [tagging],
     "tagging_text": [tagging, srl],
     "segmentation": [segmentation],
@@ -65,7 +67,7 @@ def test_a_packaged_recipe_says_no_default_again(name):
         assert [key for key in again if key not in theirs] == []
 
 
-@pytest.mark.parametrize("name", ["features", "text", "text_frozen", "tagging", "tagging_text", "segmentation"])
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in ("rewards", "energy", "mask_energy")])
 def test_a_packaged_recipe_evaluates_and_leaves_the_weight_of_the_energy_to_the_rule(name):
     settings = recipe(name)
     assert settings["eval_strategy"] == settings["save_strategy"] == "epoch" and settings["load_best_model_at_end"]

@@ -131,6 +131,11 @@ def test_two_processes_train_on_crops_as_one_does(one, ranks):
             torch.testing.assert_close(rank["masks"][name], value, rtol=0, atol=2e-5)
 
 
+def test_two_processes_train_on_augmented_images_as_one_does(one, ranks):
+    for rank in ranks:
+        torch.testing.assert_close(rank["images"]["parameters"], one["images"]["parameters"], rtol=0, atol=2e-6)
+
+
 def test_ranks_draw_different_samples(ranks):
     """Equal outputs everywhere, so samples are equal only where the noise is."""
     samples = torch.cat([rank["samples"] for rank in ranks])  # of each rank: 2 steps x 2 updates x 2 micro-batches

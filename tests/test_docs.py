@@ -17,7 +17,7 @@ from tiny_models import tiny_config, tiny_tokenizer
 from transformers import AutoModel, TrainingArguments
 
 from seal_hf import ENERGIES, ENERGY_LOSSES, TASK_LOSSES
-from seal_hf.__main__ import COMMANDS
+from seal_hf.__main__ import COMMANDS, kind_compared, modules_of_flags
 from seal_hf.cli.known_flags import mistyped_flag
 from seal_hf.data import digit_masks
 
@@ -94,7 +94,9 @@ def test_the_commands_of_a_page_are_known(page):
         name = next((name for name in COMMANDS if words[: len(name.split())] == name.split()), None)
         assert name or words[:1] == ["--help"] or "--help" in words, line
         if name and name.startswith(("train", "compare")):
-            assert mistyped_flag(COMMANDS[name][0].split(":")[0], words) is None, line
+            words = words[len(name.split()) :]
+            kind = kind_compared(words) if name == "compare" else None
+            assert mistyped_flag(modules_of_flags(name, kind), words) is None, line
 
 
 def anchors(page):

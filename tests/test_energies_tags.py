@@ -5,6 +5,8 @@ import itertools
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from seal_hf import ENERGIES
 
@@ -135,3 +137,21 @@ def test_a_row_without_positions_is_finite(name, features):
     energies = net(features, y, torch.tensor([[True] * T, [False] * T]))
     energies.sum().backward()
     assert torch.isfinite(energies).all() and torch.isfinite(y.grad).all() and not y.grad[1].any()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_tensor_has_a_pair_of_tags_for_each_position_of_each_candidate(name):
+    """Forward and backward: B S T C² numbers would be 60 times the candidates for 60 tags."""
+    rows, candidates, length, tags = 2, 3, 4, 40
+    net, largest = ENERGIES[name](tags, H, G), []
+
+    class Sizes(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, arguments=(), options=None):
+            found = function(*arguments, **(options or {}))
+            largest.extend(x.numel() for x in tree_leaves(found) if torch.is_tensor(x) and x.is_floating_point())
+            return found
+
+    y = torch.rand(rows, candidates, length, tags).softmax(-1).requires_grad_()
+    with Sizes():
+        net(torch.rand(rows, length, H), y, torch.ones(rows, length, dtype=torch.bool)).sum().backward()
+    assert y.numel() <= max(largest) < y.numel() * tags / 8

@@ -68,6 +68,8 @@ def test_the_energy_is_equation_2(kind, mode, tmp_path):
         tokens = outputs.hidden_states[-1] if mode == "shared" else outputs.last_hidden_state
     if kind == "mlp":
         features = tokens.double()
+    elif mode == "shared" and kind != "bert":  # what their heads read; BERT's reads a pooler
+        features = tokens[:, 0].double()
     else:
         real = inputs["attention_mask"].bool()
         features = torch.stack([row[keep].double().mean(0) for row, keep in zip(tokens, real, strict=True)])
@@ -157,7 +159,7 @@ def test_a_task_net_without_hidden_states_is_refused_by_name(tmp_path):
     features = tiny_features(3).with_format("torch")["features"][:]
     mlp = AutoModelForSequenceClassification.from_config(tiny_config("mlp"))
     with pytest.raises(ValueError, match="MLPForMultiLabel returned none"):
-        task_features(mlp(features), {}, "MLPForMultiLabel")
+        task_features(mlp(features), {}, mlp)
 
 
 def test_configurations_that_make_no_sense_are_refused():

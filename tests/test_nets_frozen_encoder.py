@@ -9,7 +9,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification
 from seal_hf import MLPForMultiLabel, SealForMultiLabel, SealTrainer, TensorRows, tokenize
 from seal_hf.nets import feature_cache
 
-FITTING = ["bert", "roberta", "distilbert", "electra", "modernbert", "albert", "windows"]
+FITTING = ["bert", "roberta", "distilbert", "electra", "modernbert", "albert", "qwen2", "deberta", "windows"]
 
 
 @pytest.fixture

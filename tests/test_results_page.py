@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seal_hf.compare import COMPARED, METRIC, Runs
-from seal_hf.compare.runs import thousandths
-from seal_hf.compare.table import DECODERS
+from seal_hf.compare import Rows, Runs
+from seal_hf.compare.kinds.labels import COMPARED, DECODERS, METRIC
 
 ROOT = Path(__file__).resolve().parents[1]
 OURS = ("pages", "results_page", "results_store", "run_recipes", "defaults")
@@ -62,7 +61,7 @@ def compared(store, tmp_path):
             return {"seed": seed, **figures}
         validation, test = figures
         values = {f"eval_{key}": validation for key in DECODERS} | {f"test_{key}": test for key in DECODERS}
-        rows = {key: thousandths(np.full(4, test)) for key in (*COMPARED, "f1_example")}
+        rows = {key: Rows.of_mean(np.full(4, test)).as_text() for key in (*COMPARED, "f1_example")}
         return {"seed": seed, "test_rows": rows, "train_seconds_per_epoch": 1.0, **values}
 
     def put(name, found, **identity):

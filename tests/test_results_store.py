@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seal_hf.compare import COMPARED, Runs
-from seal_hf.compare.runs import from_thousandths, origin, thousandths, write_json
+from seal_hf.compare import Rows, Runs
+from seal_hf.compare.kinds.labels import COMPARED
+from seal_hf.compare.runs import origin, write_json
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -33,7 +34,7 @@ def made(folder, seeds, value=0.1):
         for seed in seeds:
             rng = np.random.default_rng(seed)
             figures = {"test_map": rng.random() * value, "epochs": 3.0, "none": float("nan"), "λ": "λ", "searched": {}}
-            rows = {key: thousandths(rng.random(20)) for key in COMPARED}
+            rows = {key: Rows.of_mean(rng.random(20)).as_text() for key in COMPARED}
             runs.save(method, seed, {"seed": seed, **figures, "test_rows": rows, "method": {"loss": method}})
     return folder
 
@@ -148,7 +149,7 @@ def test_the_results_of_the_project_are_few_files_whole_and_small(module):
     for name in store.comparisons():
         for run in (run for runs in store.comparison(name).all().values() for run in runs):
             for decoder, text in run.get("test_rows", {}).items():  # the scores are the run's own
-                assert from_thousandths(text).mean() == pytest.approx(run[f"test_{decoder}"], abs=6e-4), name
+                assert Rows.of_text(text).figure == pytest.approx(run[f"test_{decoder}"], abs=6e-4), name
 
 
 def test_a_run_says_what_made_it_and_not_where(tmp_path):

@@ -1,12 +1,23 @@
-"""Linear chains against enumeration of all tag sequences, and gradients against finite differences."""
+"""Linear chains against enumeration of all tag sequences, and gradients against finite differences; frequencies of
+samples by a chi-square test."""
 
 import itertools
+from functools import partial
 
 import pytest
 import torch
+from scipy.stats import chisquare
 
-from seal_hf.structures.crf import CRF, log_partition, marginals, sequence_score, viterbi
-from seal_hf.structures.sequences import pack, unpack
+from seal_hf.structures.crf import (
+    CRF,
+    log_partition,
+    log_probability,
+    marginals,
+    sample,
+    sequence_score,
+    viterbi,
+)
+from seal_hf.structures.sequences import pack, uniform, unpack
 
 B, T, C = 5, 6, 3
 INF = float("inf")
@@ -43,8 +54,9 @@ def enumerate_scores(emissions, weights, b, mask=MASK):
     return scores
 
 
-def call(function, emissions, weights, *arguments, mask=MASK):
-    return function(emissions, weights[0], *arguments, mask, *weights[1:])
+def call(function, emissions, weights, *y, mask=MASK, **more):
+    given = {"y": y[0]} if y else {}
+    return function(emissions, weights[0], **given, mask=mask, start=weights[1], end=weights[2], **more)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -62,6 +74,76 @@ def test_partition_and_marginals_are_sums_over_all_sequences(kind, dtype):
             for t, tag in enumerate(y):
                 by_hand[t, tag] += (s - expected).exp()
         torch.testing.assert_close(p[b][MASK[b]].double(), by_hand, atol=TOLERANCE[dtype], rtol=TOLERANCE[dtype])
+
+
+def all_sequences(b, mask=MASK):
+    """Every tag sequence over the counted positions of a row, as labels (N, T)."""
+    found = list(itertools.product(range(C), repeat=int(mask[b].sum())))
+    tags = torch.full((len(found), mask.shape[1]), -100)
+    tags[:, mask[b]] = torch.tensor(found).view(len(found), -1).long()
+    return tags
+
+
+@pytest.mark.parametrize("kind", CHAINS)
+def test_probabilities_of_all_sequences_are_the_normalised_scores_and_sum_to_one(kind):
+    emissions, weights = chain(kind)
+    for b in range(B):
+        tags, row, mask = all_sequences(b), emissions[b : b + 1], MASK[b : b + 1]
+        s = torch.tensor(list(enumerate_scores(emissions, weights, b).values()), dtype=torch.float64)
+        y = torch.nn.functional.one_hot(tags.clamp_min(0), C).double().unsqueeze(0)
+        found = call(log_probability, row, weights, y, mask=mask)[0]
+        assert found.exp().sum().item() == pytest.approx(1, abs=1e-12)
+        torch.testing.assert_close(found, s - s.logsumexp(0), atol=1e-12, rtol=1e-12)
+        many = row.expand(len(tags), -1, -1)
+        found = call(log_probability, many, weights, tags, mask=mask.expand(len(tags), -1))
+        torch.testing.assert_close(found, s - s.logsumexp(0), atol=1e-12, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", CHAINS)
+def test_samples_occur_at_the_frequencies_of_their_probabilities(kind, number=30_000):
+    emissions, weights = chain(kind, torch.float32)
+    drawn = call(sample, emissions, weights, mask=MASK, noise=noise(number))
+    assert drawn.shape == (B, number, T) and (drawn.transpose(1, 2)[~MASK] == -100).all()
+    for b in range(B - 1):  # the last row has no positions
+        place = {y: i for i, y in enumerate(map(tuple, all_sequences(b)[:, MASK[b]].tolist()))}
+        found, counts = drawn[b][:, MASK[b]].unique(dim=0, return_counts=True)
+        observed = torch.zeros(len(place), dtype=torch.float64)
+        observed[[place[y] for y in map(tuple, found.tolist())]] = counts.double()
+        s = torch.tensor(list(enumerate_scores(emissions, weights, b).values()), dtype=torch.float64)
+        expected = number * s.softmax(0)
+        assert not observed[expected == 0].any()
+        rare = expected < 5  # one group, as the test's approximation asks
+        groups = [torch.cat([x[~rare], x[rare].sum().view(1)]) for x in (observed, expected)]
+        present = groups[1] > 0
+        assert present.sum() == 1 or chisquare(*(x[present] for x in groups)).pvalue > 1e-3
+
+
+def noise(number, seed=4, dtype=torch.float32):
+    return uniform((B, T, number), torch.zeros((), dtype=dtype), torch.Generator().manual_seed(seed))
+
+
+def test_extreme_noise_draws_no_forbidden_tag():
+    """Rounding of a cumulative sum must not reach a last tag of probability 0, nor noise near 0 a first one."""
+    for dtype in TOLERANCE:
+        emissions, _ = chain(dtype=dtype)
+        for order in itertools.permutations([0.0, -INF, -INF]):
+            start = torch.tensor(order, dtype=dtype)
+            for u in (torch.finfo(dtype).eps / 2, 1 - torch.finfo(dtype).eps / 2):
+                free = torch.zeros(C, C, dtype=dtype)
+                tags = sample(emissions, free, MASK, torch.full((B, T, 1), u, dtype=dtype), start)
+                firsts = [row[counted][0].item() for row, counted in zip(tags[:-1, 0], MASK, strict=False)]
+                assert set(firsts) == {order.index(0.0)}
+
+
+def test_a_long_chain_keeps_its_precision():
+    """2,000 positions in float32, against float64."""
+    g = torch.Generator().manual_seed(0)
+    emissions, *weights = (4 * torch.randn(shape, generator=g) for shape in [(2, 2000, C), (C, C), (C,), (C,)])
+    mask = torch.ones(2, 2000, dtype=torch.bool)
+    exact = [w.double() for w in weights]
+    for function, close in ((marginals, dict(atol=1e-5, rtol=0)), (log_partition, dict(atol=0, rtol=1e-6))):
+        found = call(function, emissions, weights, mask=mask).double()
+        torch.testing.assert_close(found, call(function, emissions.double(), exact, mask=mask), **close)
 
 
 @pytest.mark.parametrize("kind", CHAINS)
@@ -116,10 +198,12 @@ def test_gradients_are_finite_differences(kind):
     y = torch.randn(B, 2, T, C, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).softmax(-1)
     emissions, y = emissions.requires_grad_(), y.requires_grad_()
     values = [v for v in free if v is not None]
-    for function in (log_partition, marginals):
+    tags = torch.stack([all_sequences(b)[0] for b in range(B)])  # all 0, which no chain forbids
+    for function in (log_partition, marginals, partial(log_probability, y=tags)):
 
         def f(emissions, *values, function=function):
-            return call(function, emissions, forbid(values if len(values) == 3 else [*values, None, None]))
+            transitions, start, end = forbid(values if len(values) == 3 else [*values, None, None])
+            return function(emissions, transitions, mask=MASK, start=start, end=end)
 
         assert torch.autograd.gradcheck(f, (emissions, *values))
     if kind == "free":
@@ -138,6 +222,11 @@ def test_forbidden_transitions_give_finite_gradients_even_if_given_as_a_paramete
     log_z = call(log_partition, emissions, closed)
     assert log_z[:-1].isneginf().all() and log_z[-1] == 0
     assert all(g.isfinite().all() for g in torch.autograd.grad(log_z.sum(), [emissions, weights[0]]))
+    p = call(marginals, emissions, closed)
+    assert not p.any() and not any(g.any() for g in torch.autograd.grad(p.sum(), [emissions, weights[0]]))
+    assert call(log_probability, emissions, closed, torch.zeros(B, T, dtype=torch.long))[:-1].isneginf().all()
+    drawn = call(sample, emissions, closed, mask=MASK, noise=noise(2))
+    assert ((drawn >= 0) & (drawn < C)).transpose(1, 2)[MASK].all()
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -162,6 +251,12 @@ def test_what_does_not_count_has_no_influence(kind, dtype, junk):
     torch.testing.assert_close(score, call(sequence_score, emissions, weights, y, mask=packed), **close)
     tags = call(viterbi, wide, weights, mask=mask)
     assert torch.equal(tags[mask], call(viterbi, emissions, weights, mask=packed)[packed])
+    torch.testing.assert_close(call(marginals, wide, weights, mask=mask)[mask], gradient[mask], **close)
+    u = noise(3, dtype=dtype)
+    wider = torch.nn.functional.pad(u, (0, 0, 2, 5)).masked_fill(~mask.unsqueeze(2), 0.5)
+    drawn, expected = call(sample, wide, weights, mask=mask, noise=wider), pack(MASK, u)[1]
+    expected = call(sample, emissions, weights, mask=packed, noise=expected)
+    assert torch.equal(drawn.transpose(1, 2)[mask], expected.transpose(1, 2)[packed])
 
 
 def test_pack_moves_counted_positions_to_the_front_and_unpack_back():
@@ -185,25 +280,11 @@ def test_a_crfs_loss_is_the_negative_log_likelihood():
     with torch.no_grad():
         for parameter, value in zip((crf.transitions, crf.start, crf.end), weights, strict=True):
             parameter.copy_(value)
-    loss, best = crf(emissions, tags), crf.decode(emissions, MASK)
+    loss = crf(emissions, tags)
     for b in range(B):
         scores = enumerate_scores(emissions, weights, b)
         log_z = torch.tensor(list(scores.values()), dtype=torch.float64).logsumexp(0)
         assert loss[b].item() == pytest.approx((log_z - scores[tuple(tags[b][MASK[b]].tolist())]).item(), abs=1e-12)
-        assert tuple(best[b][MASK[b]].tolist()) == max(scores, key=scores.get)
-    torch.testing.assert_close(crf.marginals(emissions, MASK), call(marginals, emissions, weights))
-
-
-def test_constraints_of_a_decoding_are_added_to_what_was_learned():
-    emissions, _ = chain()
-    _, forbidden = chain("forbidden")
-    crf = CRF(C).double()
-    torch.nn.init.normal_(crf.transitions, generator=torch.Generator().manual_seed(3))
-    added = [torch.where(w.isneginf(), -INF, 0.0) for w in forbidden]
-    tags = crf.decode(emissions, MASK, *added)
-    for b in range(B):
-        scores = enumerate_scores(emissions, [crf.transitions + added[0], *added[1:]], b)
-        assert tuple(tags[b][MASK[b]].tolist()) == max(scores, key=scores.get)
 
 
 def test_batches_without_rows_or_positions():
@@ -214,6 +295,9 @@ def test_batches_without_rows_or_positions():
         assert call(log_partition, emissions, weights, mask=mask).tolist() == [0.0] * shape[0]
         assert call(marginals, emissions, weights, mask=mask).shape == shape
         assert call(viterbi, emissions, weights, mask=mask).shape == shape[:2]
+        u = torch.rand(*shape[:2], 3)
+        assert call(sample, emissions, weights, mask=mask, noise=u).shape == (shape[0], 3, shape[1])
+        assert call(log_probability, emissions, weights, y, mask=mask).tolist() == [[0.0] * 3] * shape[0]
         assert call(sequence_score, emissions, weights, y, mask=mask).shape == (shape[0], 3)
         assert call(sequence_score, emissions, weights, mask.long(), mask=mask).shape == shape[:1]
 
@@ -221,7 +305,8 @@ def test_batches_without_rows_or_positions():
 def test_half_precision_is_computed_in_float32():
     emissions, weights = chain("forbidden", torch.float32)
     half, y = emissions.bfloat16(), torch.rand(B, 2, T, C, generator=torch.Generator().manual_seed(1))
-    for function, extra in [(log_partition, ()), (marginals, ()), (viterbi, ()), (sequence_score, (y,))]:
+    functions = [(log_partition, ()), (marginals, ()), (viterbi, ()), (sequence_score, (y,)), (log_probability, (y,))]
+    for function, extra in [*functions, (partial(sample, noise=noise(3)), ())]:
         expected = call(function, half.float(), weights, *extra)
         with torch.autocast("cpu", dtype=torch.bfloat16):
             assert torch.equal(call(function, half, weights, *extra), expected)
@@ -235,4 +320,5 @@ def test_no_value_is_read_on_the_way():
     emissions, mask = torch.zeros(B, T, C, device="meta"), torch.zeros(B, T, device="meta", dtype=torch.bool)
     for function in (log_partition, marginals, viterbi):
         assert call(function, emissions, weights, mask=mask).is_meta
+    assert call(sample, emissions, weights, mask=mask, noise=torch.zeros(B, T, 3, device="meta")).is_meta
     assert CRF(C).to("meta")(emissions, mask.long()).is_meta

@@ -75,12 +75,14 @@ def test_every_loss_trains_both_nets(tmp_path, folder, loss, kind, encoder, ener
     assert not torch.equal(both.loss_net.energy.label_embeddings.weight, start)
 
 
-def test_bf16_stays_close_to_float32(tmp_path, folder):
+@pytest.mark.parametrize("crf", [False, True])
+def test_bf16_stays_close_to_float32(tmp_path, folder, crf):
     ends = []
     for bf16 in (False, True):
-        both, rows = tiny_tags.nets("bert", folder, "separate", energy="chain_ge_a")
+        both, rows = tiny_tags.nets("bert", folder, "separate", energy="chain_ge_a", crf=crf)
         start = tiny_tags.parameters(both)
-        trainer = tiny_tags.trainer(tmp_path, both, rows, energy_loss="margin", bf16=bf16, learning_rate=1e-3)
+        options = dict(energy_loss="margin", task_loss="crf" if crf else "cross_entropy", constrained_decoding=crf)
+        trainer = tiny_tags.trainer(tmp_path, both, rows, bf16=bf16, learning_rate=1e-3, **options)
         for module in both.modules():
             if isinstance(module, torch.nn.Dropout):
                 module.p = 0.0
@@ -128,8 +130,8 @@ PADDED += [(energy, "nce") for energy in energies_of("tag_sequence") if energy !
 @pytest.mark.parametrize("energy, name", PADDED)
 def test_more_padding_changes_no_loss(folder, kind, energy, name):
     """Task loss, energies, and the energy loss with its task term: what is drawn is the same too."""
-    both, rows = tiny_tags.nets(kind, folder, energy=energy, crf=True)
-    loss, both = energy_loss(name, margin_cost="l1", num_samples=5), both.eval()
+    both, rows = with_a_crf(folder, kind, energy=energy)
+    loss = energy_loss(name, margin_cost="l1", num_samples=5)
     inputs, labels = inputs_of(rows)
     wider = {name: torch.nn.functional.pad(value, (0, 5)) for name, value in inputs.items()}
     more = torch.nn.functional.pad(labels, (0, 5), value=IGNORED)
@@ -137,7 +139,8 @@ def test_more_padding_changes_no_loss(folder, kind, energy, name):
     def values(inputs, labels):
         logits = both(**inputs).logits
         augmented = 2 * logits if name == "infnet_plus" else None
-        candidates = loss.candidates(both.space, logits, labels, torch.Generator().manual_seed(1), augmented)
+        space = both.space.of({"labels": labels})
+        candidates = loss.candidates(space, logits, labels, torch.Generator().manual_seed(1), augmented)
         energies = both.energy(candidates.y, candidates.mask, **inputs)
         task_loss = both.space.task_loss(logits, labels)
         cost = candidates.cost if loss.reads_gold else None
@@ -152,7 +155,7 @@ def test_more_padding_changes_no_loss(folder, kind, energy, name):
 
 
 RESUMED = {
-    "crf": ("bilstm", "shared", dict(energy_loss="nce", task_loss="crf"), dict(crf=True, dropout=0.3)),
+    "crf": ("bilstm", "shared", dict(task_loss="crf", constrained_decoding=True), dict(crf=True, dropout=0.3)),
     "infnet": ("bert", "separate", dict(energy_loss="infnet_plus", cost_augmented_network="separated"), {}),
 }
 

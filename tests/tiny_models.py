@@ -12,11 +12,16 @@ from transformers import (
     AlbertConfig,
     BartConfig,
     BertConfig,
+    DebertaV2Config,
     DistilBertConfig,
     ElectraConfig,
+    GemmaConfig,
+    LlamaConfig,
     ModernBertConfig,
     PretrainedConfig,
     PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen3Config,
     RobertaConfig,
 )
 
@@ -28,6 +33,7 @@ WORDS = "good bad dull bright film book song plot".split()
 LABELLED = {"problem_type": "multi_label_classification", "id2label": dict(enumerate(LABELS))} | {
     "label2id": {name: i for i, name in enumerate(LABELS)}
 }
+DECODERS = {"qwen2": Qwen2Config, "qwen3": Qwen3Config, "llama": LlamaConfig, "gemma": GemmaConfig}
 BART_SIDE = {"layers": 1, "attention_heads": 2, "ffn_dim": 16}
 
 
@@ -48,6 +54,11 @@ def tiny_config(kind: str, **changes) -> PretrainedConfig:
         return MLPConfig(input_size=6, hidden_size=16, dropout=0.1, **LABELLED, **changes)
     if kind == "bert":
         return BertConfig(**usual)
+    if kind in DECODERS:
+        return DECODERS[kind](**{"num_key_value_heads": 1, "head_dim": 8, **usual})
+    if kind == "deberta":
+        relative = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 8}
+        return DebertaV2Config(**relative, pooler_hidden_size=usual["hidden_size"], **usual)
     if kind == "roberta":
         return RobertaConfig(**usual)
     if kind == "albert":

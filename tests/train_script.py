@@ -4,13 +4,24 @@ as a program that writes what each rank ends with: FOLDER, then the cases to run
 import os
 import sys
 
+import tiny_images
 import tiny_masks
 import tiny_run
 import tiny_tags
 import torch
 from accelerate import PartialState
 
-from seal_hf import MaskRows, NewCrops, NonFiniteLossError, TensorRows
+from seal_hf import (
+    CNNConfig,
+    CNNForImageClassification,
+    FlipAndCrop,
+    ImageRows,
+    MaskRows,
+    NewCrops,
+    NonFiniteLossError,
+    SealForMultiLabel,
+    TensorRows,
+)
 
 ROWS_PER_UPDATE = 16
 CASES = {
@@ -92,7 +103,13 @@ def train(folder, world, num_rows=tiny_run.ROWS, accumulation=1, weighed=False, 
 
 
 TAGGERS = {
-    "tagger": dict(energy_loss="infnet_plus", cost_augmented_network="shared", cost_augmented_task_weight=1.0),
+    "tagger": dict(
+        energy_loss="infnet_plus",
+        cost_augmented_network="shared",
+        cost_augmented_task_weight=1.0,
+        constrained_decoding=True,
+        energy_weight_balance=True,
+    ),
     "tagger, implicit": dict(energy_loss="margin", hypergradient="neumann", hypergradient_damping=1.0, max_steps=4),
 }
 
@@ -117,6 +134,18 @@ def train_masks(folder, world):
     with torch.no_grad():
         energies = nets.energy(batch["labels"].float(), batch["labels"] < 2, pixel_values=batch["pixel_values"])
     return {"parameters": torch.cat([p.flatten() for p in nets.task_net.parameters()]).detach(), "energies": energies}
+
+
+def train_images(folder, world):
+    """On flips and crops, which every epoch draws anew: both nets."""
+    torch.manual_seed(0)
+    rows = ImageRows(tiny_images.table(40), tiny_images.processor(), FlipAndCrop())
+    task_net = CNNForImageClassification(CNNConfig(hidden_sizes=(4, 8), hidden_size=8, **tiny_images.LABELLED))
+    nets = SealForMultiLabel.from_task_net(task_net, loss_net_encoder="shared")
+    options = dict(loss="regression", encoder="shared", accumulation=2, batch=4 // world, num_train_epochs=2)
+    trainer, _ = tiny_run.make(folder, nets=nets, rows=rows, callbacks=[NewCrops(rows)], optim="sgd", **options)
+    trainer.train()
+    return {"parameters": tiny_run.parameters(nets)}
 
 
 def samples_of_equal_outputs(folder):
@@ -147,6 +176,7 @@ def run_all(folder, world, resume):
     results["samples"] = samples_of_equal_outputs(folder)
     results |= {name: train_tagger(folder, world, **options) for name, options in TAGGERS.items()}
     results["masks"] = train_masks(folder, world)
+    results["images"] = train_images(folder, world)
     results["nan"] = error_of_a_nan(folder, world)
     # dropout, samples, a last batch that is not whole, and the best checkpoint of three; ranks must stay equal
     options = dict(dropout=0.3, num_rows=37, num_train_epochs=3)

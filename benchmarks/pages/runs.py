@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 from results_store import Store, Stored
 from run_recipes import cell
 
-from seal_hf.compare import METRIC, comparison
+from seal_hf.compare import comparison
+from seal_hf.compare.kinds.labels import FIGURES, METRIC
+from seal_hf.compare.methods.labels import METHODS
 from seal_hf.compare.runs import LOST
 
 STORE = Store()
@@ -76,7 +78,7 @@ def compared(name: str, decoder: str = METRIC) -> dict[str, Any]:
 @cache
 def _compared(store: Store, name: str, decoder: str) -> dict[str, Any]:
     runs = store.comparison(name)
-    return comparison(runs.all(), decoder=decoder, metric=runs.identity().get("metric", METRIC))
+    return comparison(runs.all(), FIGURES, METHODS, decoder, runs.identity().get("metric", METRIC))
 
 
 def figure(runs: Runs, key: str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from seal_hf.compare.methods import METHODS, SEAL
+from seal_hf.compare.methods import SEAL
+from seal_hf.compare.methods.labels import METHODS
 from seal_hf.compare.table import best_on_validation, percent
 
 from . import label_tables, runs

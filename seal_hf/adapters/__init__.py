@@ -11,6 +11,7 @@ from transformers.utils import logging
 from .base import LOSS_ADAPTER, AdapterLibrary, LossAdapter
 from .bottleneck import Adapters
 from .peft import Peft
+from .quantised import QUANTIZATIONS, check_quantised
 
 logger = logging.get_logger(__name__)
 
@@ -21,6 +22,7 @@ __all__ = [
     "LIBRARIES",
     "LOSS_ADAPTER",
     "METHODS",
+    "QUANTIZATIONS",
     "AdapterLibrary",
     "LossAdapter",
     "check_adapters",
@@ -37,7 +39,8 @@ def library_of(model: nn.Module) -> AdapterLibrary | None:
 
 def check_adapters(model: nn.Module) -> None:
     """Raises ValueError for adapters that would not be restored as they were saved: those of transformers' own PEFT
-    integration, those that their library saves under another name, and several active ones of which it saves one."""
+    integration, those that their library saves under another name, and several active ones of which it saves one; and
+    for quantised weights without adapters of PEFT."""
     if getattr(model, "_hf_peft_config_loaded", False):
         raise ValueError(
             "The task-net has an adapter from transformers' own integration (add_adapter, or from_pretrained of an "
@@ -47,6 +50,7 @@ def check_adapters(model: nn.Module) -> None:
     library = library_of(model)
     if library is not None:
         library.check(model)
+    check_quantised(model, library is LIBRARIES["peft"])
 
 
 def with_adapter(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -14,12 +15,14 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from .base import LOSS_ADAPTER, AdapterLibrary, LossAdapter
+from .quantised import head_modules, quantization_of
 
 if TYPE_CHECKING:
     from peft import PeftConfig, PeftModel
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+ALL_LINEAR = "all-linear"
 
 
 class PeftLossAdapter(LossAdapter):
@@ -85,8 +88,16 @@ class Peft(AdapterLibrary):
         if isinstance(method, str):
             tokens = type(model).__name__.endswith("ForTokenClassification")
             common: dict[str, Any] = {"task_type": peft.TaskType.TOKEN_CLS if tokens else peft.TaskType.SEQ_CLS}
+            heads = head_modules(model)
+            common["modules_to_save"] = heads
+            if model.main_input_name == "pixel_values":
+                common, targets = {"modules_to_save": heads}, _layers(model, targets)
+            elif targets is None and method != "ia3" and model.config.model_type not in _known_architectures():
+                targets = ALL_LINEAR
             if targets is not None:
                 common["target_modules"] = targets
+            if targets == ALL_LINEAR:
+                common["exclude_modules"] = rf"({'|'.join(map(re.escape, heads))})(\..*)?"  # PEFT knows few heads
             if method == "ia3":
                 config = peft.IA3Config(**common)
             else:
@@ -98,6 +109,7 @@ class Peft(AdapterLibrary):
         wrapped = cast("PeftModel", model)
         return (
             hasattr(wrapped.base_model, "merge_and_unload")
+            and quantization_of(model) is None
             and not wrapped.peft_config[wrapped.active_adapter].is_prompt_learning
         )
 
@@ -136,9 +148,27 @@ class Peft(AdapterLibrary):
         return _as_base(wrapped)
 
 
+def _layers(model: PreTrainedModel, targets: str | list[str] | None) -> str | list[str]:
+    """The layers of an image classifier that get a LoRA: those asked for, or all linear ones of its encoder, or in a
+    net without these all convolutions. PEFT has no task type for images, and knows layers of text encoders alone."""
+    if targets not in (None, ALL_LINEAR):
+        return targets
+    inside = {id(part) for part in model.base_model.modules()}
+    parts = [(name, part) for name, part in model.named_modules() if id(part) in inside]
+    linear = [name for name, part in parts if isinstance(part, nn.Linear)]
+    return linear or [name for name, part in parts if isinstance(part, nn.Conv2d)]
+
+
 def _as_base(model: nn.Module) -> PreTrainedModel:
     """The model as the type that callers expect: PEFT's wrapper forwards the base's attributes."""
     return cast(PreTrainedModel, model)
+
+
+def _known_architectures() -> Iterable[str]:
+    """The types of models for which PEFT knows where a LoRA belongs."""
+    from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING
+
+    return TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING
 
 
 def _check_prompts(config: PeftConfig) -> None:

@@ -41,6 +41,7 @@ from ..data import (
     load_tags,
 )
 from ..data.tensors.collators import TensorRows, tokenize
+from ..data.tensors.images import ImageRows, load_image_processor
 from ..data.tensors.vocabulary import Vocabulary
 from ..data.tensors.words import encode_words, tokenize_words
 from ..models import SealForMultiLabel, SealForTokenClassification, SealModel
@@ -48,6 +49,7 @@ from ..models.base import SealModelT
 from ..nets.recurrent import BiLSTMForTokenClassification
 from ..nets.text_windows import reads_whole
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig
+from ..spaces import TagSequenceSpace
 from ..structures.crf import CRF
 from . import dependence as d
 from .draw import check_matplotlib, draw_matrices, draw_points
@@ -165,13 +167,15 @@ def tags(folder: str, data_args: TagDataArguments, args: AnalysisArguments) -> d
     """Compare the energy's mixed second derivatives of neighbouring tags, and the transitions of a CRF, with bigrams of
     tags in train. The derivatives are taken at the task-net's outputs for validation rows."""
     seal, data, rows = read_tags(folder, data_args, args)
-    total, count = torch.zeros(()), 0
+    total, count, space = torch.zeros(()), 0, seal.space
+    assert isinstance(space, TagSequenceSpace), "as `read_tags` says"
     for inputs, labels in batches(rows, args):
         mask = labels >= 0
         pairs = int((mask.sum(1) - 1).clamp_min(0).sum())
         energy = lambda y, x=inputs, m=mask: seal.energy(y, m, **x)  # noqa: E731
         with sdpa_kernel(SDPBackend.MATH):  # the other kernels have no second derivative
-            total = total + pairs * d.tag_pair_hessian(energy, seal.space.relax(outputs_of(seal, inputs)), mask)
+            output = space.counting(mask).relax(outputs_of(seal, inputs))
+            total = total + pairs * d.tag_pair_hessian(energy, output, mask)
         count += pairs
     bigrams = d.tag_bigrams(data.train["tags"][:], len(data.label_names))
     references = {"log_bigrams": np.log(bigrams + 1.0), "pmi": d.tag_pmi(bigrams)}
@@ -212,6 +216,8 @@ def read_multilabel(
             )
     if data.kind == "features":
         return seal, data, TensorRows(data.validation)
+    if data.kind == "images":
+        return seal, data, ImageRows(data.validation, load_image_processor(folder))
     tokenizer = AutoTokenizer.from_pretrained(folder)
     max_length = None if reads_whole(seal.config) else args.max_length or 128
     return seal, data, tokenize(data.validation, tokenizer, max_length)

@@ -8,7 +8,7 @@ If a source looks unexpected, no flag is refused here: the program's own parser 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,15 +24,15 @@ class UnexpectedSource(Exception):
     """The flags cannot be read from a source."""
 
 
-def mistyped_flag(module: str, words: Iterable[str]) -> str | None:
+def mistyped_flag(modules: Sequence[str], words: Iterable[str]) -> str | None:
     """The error of `parse_recipe` for the first unknown flag; None if all are known.
 
     Args:
-        module: the program's, such as `seal_hf.cli.train.mlc`.
+        modules: the program's, such as `seal_hf.cli.train.mlc`, and others whose flags it takes.
         words: the command line after the program's name.
     """
     try:
-        known = known_flags(module)
+        known = set().union(*map(known_flags, modules))
     except (UnexpectedSource, OSError, SyntaxError, ValueError):  # ValueError: a literal, or an encoding
         return None
     for word in words:
@@ -43,12 +43,16 @@ def mistyped_flag(module: str, words: Iterable[str]) -> str | None:
 
 
 def known_flags(module: str) -> set[str]:
-    """The flags of the fields of a module's `ARGUMENTS`, a tuple of dataclasses, and of its `add_argument` calls.
+    """The flags of the fields of a module's `ARGUMENTS`, a tuple of dataclasses, or without it of its `add_argument`
+    calls.
 
     Raises:
         UnexpectedSource, OSError, SyntaxError, ValueError: the flags cannot be read from the sources.
     """
     program = Source(module)
+    added = program.added_flags()
+    if added and "ARGUMENTS" not in program.names:
+        return added
     arguments = program.names.get("ARGUMENTS")
     if isinstance(arguments, tuple):
         source, arguments = find(*arguments)
@@ -57,7 +61,7 @@ def known_flags(module: str) -> set[str]:
     if not isinstance(arguments, ast.Tuple):
         raise UnexpectedSource(f"{module} has no tuple ARGUMENTS")
     by_field = [flags for element in arguments.elts for flags in fields(source, element).values()]
-    return OF_EVERY_PROGRAM.union(program.added_flags(), *by_field)
+    return OF_EVERY_PROGRAM.union(added, *by_field)
 
 
 class Source:

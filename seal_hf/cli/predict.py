@@ -1,7 +1,7 @@
 """`seal-hf predict`: the predictions of a saved task-net for the rows of a file, a folder or a Hub id.
 
 Label sets are predicted for csv, tsv, jsonl, parquet and ARFF files, folders of `save_to_disk` and data sets of the
-Hub, tags for columns, lines of text, jsonl, parquet and folders of `save_to_disk`, masks for images. The suffix of
+Hub, tags for columns, lines of text, csv, jsonl, parquet and folders of `save_to_disk`, masks for images. The suffix of
 the output gives its format.
 """
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..cli.tuning.search import has_trials
-from .runs import METHOD, METRIC, Runs
+from .runs import METHOD, Runs
 
 Settings = Mapping[str, Any]
 EVERY_RUN = {  # the epoch is chosen on validation by one metric; nothing else is written
@@ -20,6 +20,8 @@ EVERY_RUN = {  # the epoch is chosen on validation by one metric; nothing else i
     "report_to": "none",
     "disable_tqdm": True,
 }
+# what files say that were written before they said it; all of these are of label sets
+EARLIER = {"finalists": 1, "held": "", "metric": "f1_example_tuned"}
 
 
 def claim_folder(runs: Runs, ours: Settings) -> None:
@@ -35,9 +37,8 @@ def claim_folder(runs: Runs, ours: Settings) -> None:
             f"{runs.folder} holds results, but lacks comparison.json with their settings. Put it back, or choose "
             "another --output_dir."
         )
-    if theirs is not None:  # older files lack these
-        ever = {"finalists": 1, "held": "", "metric": METRIC}
-        theirs = _with_unsaid({**ever, "flags": ours["flags"], "contents": ours["contents"], **theirs}, ours)
+    if theirs is not None:
+        theirs = _with_unsaid({**EARLIER, "flags": ours["flags"], "contents": ours["contents"], **theirs}, ours)
         key = _difference(theirs, ours)
         if key is None:
             return

@@ -1,17 +1,21 @@
 """What does a loss-net gain, and what does it cost? Trains all methods with one budget; writes a table and a plot.
 
-seal-hf compare                                    # digits; constant, ce, asymmetric, zlpr, nce
+The kind of output is the first word, mlc (label sets, the default), tagging, srl or segmentation:
+
+seal-hf compare                                    # the digits' label sets; constant, ce, asymmetric, zlpr, nce
 seal-hf compare --dataset bibtex --recipe recipes/mlc/bibtex_ce.yaml --losses all --budget 10
 seal-hf compare --dataset mine.csv --text_column text --model_name_or_path distilbert-base-uncased
 seal-hf compare --recipes recipes/mlc/bibtex_ce.yaml recipes/mlc/bibtex_nce.yaml   # unchanged
+seal-hf compare tagging --dataset mine --losses ce crf nce nce_tag_attention       # a folder of CoNLL columns
+seal-hf compare srl --dataset srl_ewt --model_name_or_path distilbert-base-uncased --max_train_rows 4000
+seal-hf compare segmentation --dataset weizmann
 
-A second start with the same --output_dir resumes. All other flags are those of `train mlc` and apply to every method;
+A second start with the same --output_dir resumes. All other flags are those of `train WORD` and apply to every method;
 searches by --budget begin with them. A flag that is part of a method does not change that method, and a note says so.
---metric chooses trials and epochs on validation; default: example F1 at the threshold tuned there. All trials have the
-same seed, so the best may be luck: --finalists 5 repeats the best five with two more seeds and takes the best mean. To
-see what a loss-net adds to a tuned model, give that model's settings and --hold them: --budget 10 --learning_rate 3e-4
---dropout 0.5 --hold learning_rate dropout (for texts only the rate). Or take them from an earlier comparison:
---budget 10 --beside runs/plain/ce.
+--metric chooses trials and epochs on validation. All trials have the same seed, so the best may be luck: --finalists 5
+repeats the best five with two more seeds and takes the best mean. To see what a loss-net adds to a tuned model, give
+that model's settings and --hold them: --budget 10 --learning_rate 3e-4 --dropout 0.5 --hold learning_rate dropout (for
+a pretrained encoder only the rate). Or take them from an earlier comparison: --budget 10 --beside runs/plain/ce.
 """
 
 from __future__ import annotations
@@ -19,33 +23,48 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import datasets
 from transformers.utils import logging as hf_logging
 
 from ..cli.programs import check_one_process, program_name
 from ..cli.recipes import packaged_recipe, read_recipe, recipe_keys
-from ..cli.train import energy, mlc
-from ..cli.train.mlc import ARGUMENTS  # noqa: F401 - known_flags.py finds the flags in it
-from ..data import DataArguments, MultiLabelData, kind_of
 from ..data.contents import fingerprint
-from . import EVERY_RUN, METHODS, METRIC, METRICS, Comparison, Method, Runs
-from .methods import CONSTANT, NET, of_recipe, own_keys
-from .runs import METHOD, origin, read_identity, read_settings, write_json
-from .table import comparison, markdown, plot, tested
+from ..utils.messages import did_you_mean
+from .identity import EVERY_RUN
+from .kinds import KINDS, Figures, Kind
+from .methods.base import CONSTANT, Method, Methods, of_recipe, own_keys
+from .page import write_page
+from .runner import Comparison
+from .runs import METHOD, Runs, origin, read_identity, read_settings, write_json
+from .table import comparison, markdown, plot
 
-PROGRAMS = {"mlc": mlc.PROGRAM, "energy": energy.PROGRAM}
-DATA_KEYS = recipe_keys(DataArguments) | {"data_seed"}  # data_seed: the seed that splits data without splits
 NAMES_HERE = {"metric_for_best_model": "metric", "seed": "seeds", "tune": "budget"}
-USUAL = ("constant", "ce", "asymmetric", "zlpr", "nce")  # methods compared by default
 LOSS_KEYS = ("energy_loss", "loss", "task_loss", "energy_method")  # a method sets these
+USUAL_KIND = next(iter(KINDS))
 
 
-def from_recipes(files: list[Path], metric: str) -> dict[str, Method]:
-    """A method per recipe, unchanged except that each chooses its epoch by `metric`."""
+def kind_of(words: Sequence[str]) -> tuple[Kind, list[str]]:
+    """The kind of output that the first word of a command line names, and the other words.
+
+    Raises:
+        ValueError: another word.
+    """
+    if not words or words[0].startswith("-"):
+        return KINDS[USUAL_KIND], list(words)
+    if words[0] not in KINDS:
+        raise ValueError(
+            f"no kind of output {words[0]!r}.{did_you_mean(words[0], KINDS)} All of them: {', '.join(KINDS)}."
+        )
+    return KINDS[words[0]], list(words[1:])
+
+
+def from_recipes(files: Sequence[Path]) -> dict[str, Method]:
+    """A method per recipe, unchanged except for what every run of a comparison has."""
     methods: dict[str, Method] = {}
     for file in files:
         if file.stem in methods:
@@ -53,12 +72,9 @@ def from_recipes(files: list[Path], metric: str) -> dict[str, Method]:
             raise ValueError(f"--recipes: {both} have the same name, but results are told apart by it. Rename a file.")
         if file.stem == CONSTANT:
             raise ValueError(
-                f"--recipes: {file} has the name that a table gives to the labels' frequencies. Rename it."
+                f"--recipes: {file} has the name that a table gives to one prediction for all rows. Rename it."
             )
         settings = dict(read_recipe(file))
-        own = settings.get("metric_for_best_model", metric)
-        if own not in (metric, f"eval_{metric}"):
-            raise ValueError(f"{file}: `metric_for_best_model` is {own!r}, but --metric is {metric!r}. Change either.")
         for key, value in EVERY_RUN.items():
             if str(settings.get(key, value)) != str(value):
                 print(f"{file}: {key} is {value} here, as in every run of a comparison, not {settings[key]}")
@@ -68,25 +84,51 @@ def from_recipes(files: list[Path], metric: str) -> dict[str, Method]:
     return methods
 
 
-def pairs(flags: list[str]) -> dict[str, str]:
-    """The other flags, `--name value` or `--name=value`, as name -> value."""
+def check_metric(file: Path, settings: Mapping[str, Any], metric: str) -> None:
+    """Raises ValueError if a recipe chooses its epoch by another metric."""
+    own = settings.get("metric_for_best_model", metric)
+    if own not in (metric, f"eval_{metric}"):
+        raise ValueError(f"{file}: `metric_for_best_model` is {own!r}, but --metric is {metric!r}. Change either.")
+
+
+def check_names(names: Sequence[str], kind: Kind, data: Any) -> None:
+    """Raises ValueError for a method of another kind of output, or one that these data do not suit."""
+    for name in names:
+        others = [other.word for other in KINDS.values() if name in other.methods]
+        if name not in kind.methods and others:
+            raise ValueError(
+                f"method {name!r} is of `compare {others[0]}`; that of `compare {kind.word}` must be one of "
+                f"{', '.join(kind.methods)}, or all."
+            )
+        if name in kind.methods and name not in kind.methods_for(data):
+            raise ValueError(f"method {name!r} needs {kind.methods[name].needs}, which {data.name} lacks.")
+
+
+def pairs(flags: Sequence[str]) -> dict[str, str]:
+    """The flags of a program, `--name value` or `--name=value`, as name -> value."""
     words = [word for flag in flags for word in (flag.split("=", 1) if flag.startswith("--") else [flag])]
     names, values = words[::2], words[1::2]
     if len(names) != len(values) or not all(name.startswith("--") for name in names):
-        raise ValueError(f"other flags are pairs of --name value, as of run_mlc.py; found {' '.join(flags)}")
+        raise ValueError(
+            f"other flags are pairs of --name value, as of the program that trains; found {' '.join(flags)}"
+        )
     return {name[2:].replace("-", "_"): value for name, value in zip(names, values, strict=True)}
 
 
-def settings_of(folder: Path, given: Mapping[str, str]) -> dict[str, str]:
-    """The settings that a search found for a method, as flags beside those `given`. `folder` is the method's in a
-    comparison."""
+def settings_of(folder: Path, given: Mapping[str, str], methods: Methods) -> dict[str, str]:
+    """The settings that a search found for a method, as flags beside those `given`.
+
+    Args:
+        folder: the method's in a comparison.
+        methods: all of its kind; what `ce` searches means the same for each.
+    """
     found = (read_settings(folder) or {}).get("settings")
     if found is None:
         raise ValueError(
             f"--beside: {folder} has no settings.json, which a comparison with --budget writes into the folder of "
             "each method, such as runs/plain/ce."
         )
-    if more := sorted(found.keys() - NET.keys()):
+    if more := sorted(found.keys() - methods["ce"].space.keys()):
         raise ValueError(
             f"--beside: {folder} belongs to a method with {more[0]}, which means something else for another loss. "
             "Give the folder of a method without a loss-net, such as runs/plain/ce."
@@ -96,7 +138,7 @@ def settings_of(folder: Path, given: Mapping[str, str]) -> dict[str, str]:
     return {key: str(value) for key, value in found.items()}
 
 
-def check_same(folder: Path, data: MultiLabelData, metric: str) -> None:
+def check_same(folder: Path, data: Any, metric: str) -> None:
     """Raises ValueError if the search in a method's folder used different data or a different metric."""
     theirs = read_identity(folder.parent) or {}
     for key, ours in (("metric", metric), ("contents", fingerprint(data))):
@@ -106,7 +148,7 @@ def check_same(folder: Path, data: MultiLabelData, metric: str) -> None:
             raise ValueError(f"--beside: {folder} was searched with {what}, not {here}. Search the plain model again.")
 
 
-def shared_settings(recipe: Path | None, given: Mapping[str, str], recipes: Mapping[str, Method]) -> dict:
+def shared_settings(kind: Kind, recipe: Path | None, given: Mapping[str, str], recipes: Methods) -> dict[str, Any]:
     """Settings for all methods: those of the recipe, or of the packaged one, without the keys that define a method."""
     for key in LOSS_KEYS:
         if key in given:
@@ -118,47 +160,47 @@ def shared_settings(recipe: Path | None, given: Mapping[str, str], recipes: Mapp
         if key in given:
             raise ValueError(f"--{key} is {EVERY_RUN[key]} in every run of a comparison: leave it out")
     if recipes:
-        parts = [{k: v for k, v in method.settings.items() if k in DATA_KEYS} for method in recipes.values()]
+        data_keys = recipe_keys(kind.program.arguments[0]) | {"data_seed"}  # the seed that splits data without splits
+        parts = [{k: v for k, v in method.settings.items() if k in data_keys} for method in recipes.values()]
         if any(part != parts[0] for part in parts):
             raise ValueError(f"the recipes read different data, so their figures do not compare: {parts}")
         return parts[0]
     named = dict(read_recipe(recipe)) if recipe else {}
-    which = ({**named, **given}.get(key) for key in ("dataset", "data_dir", "text_column"))
-    shared = named or dict(read_recipe(packaged_recipe(kind_of(*which))))
-    dropped = sorted(own_keys() & named.keys() - {*LOSS_KEYS})
+    shared = named or dict(read_recipe(packaged_recipe(kind.recipe(given))))
+    dropped = sorted(own_keys(kind.methods) & named.keys() - {*LOSS_KEYS})
     if dropped:
         print(f"{recipe}: {', '.join(dropped)} ignored: each method sets these itself (a flag sets them for all)")
     return {key: value for key, value in shared.items() if key not in (*LOSS_KEYS, *dropped)}
 
 
-def write_table(runs: Runs, methods: Mapping[str, Method], title: str, metric: str) -> None:
-    """Write results.json, table.md and, with matplotlib, a plot of all existing runs."""
+def write_table(runs: Runs, figures: Figures, methods: Methods, title: str, metric: str) -> None:
+    """Write results.json, table.md, report.html and, with matplotlib, a plot of all existing runs."""
     found = runs.all()
     if not found:
         return
     recipes = {name: of_recipe(results[0][METHOD]) for name, results in found.items() if METHOD in results[0]}
     methods = {**recipes, **methods}  # also those of an earlier command
-    tables = [comparison(found, methods, decoder, metric=metric) for decoder in tested(metric)]
+    tables = [comparison(found, figures, methods, decoder, metric) for decoder in figures.tested_with(metric)]
     write_json(runs.folder / "results.json", {table["decoder"]: table for table in tables})
-    text = f"# {title}\n\n" + "\n".join(markdown(table, methods) for table in tables)
+    text = f"# {title}\n\n" + "\n".join(map(markdown, tables))
     (runs.folder / "table.md").write_text(text, encoding="utf-8")
     for table in tables:
         if not plot(table, runs.folder / f"{table['decoder']}.png", title):
             print("no plot: matplotlib is not installed (pip install 'seal_hf[plot]')")
             break
+    write_page(runs.folder, title, runs.origin.get("command", ""))
 
 
-def own_parser() -> argparse.ArgumentParser:
-    """The flags of a comparison, beside those of `train mlc`."""
+def own_parser(kind: Kind) -> argparse.ArgumentParser:
+    """The flags of a comparison, beside those of the program that trains."""
     parser = argparse.ArgumentParser(
         program_name(),
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "--losses", nargs="+", metavar="METHOD", help=f"of {', '.join(METHODS)}, or all; default: {' '.join(USUAL)}"
-    )
+    named, usual = ", ".join(kind.methods), " ".join(kind.usual)
+    parser.add_argument("--losses", nargs="+", metavar="METHOD", help=f"of {named}, or all; default: {usual}")
     parser.add_argument("--recipes", nargs="+", type=Path, default=[], metavar="FILE.yaml", help="instead of --losses")
     parser.add_argument("--recipe", type=Path, metavar="FILE.yaml", help="the data set's settings, for all methods")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
@@ -176,14 +218,15 @@ def own_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--beside", type=Path, metavar="FOLDER", help="folder of a searched method, whose settings are used and held"
     )
-    parser.add_argument("--metric", default=METRIC, help=f"chooses trials and epochs: {', '.join(METRICS)}")
-    parser.add_argument("--output_dir", help="default: runs/compare/ and the data set's name")
+    metrics = ", ".join(kind.known_metrics)
+    parser.add_argument("--metric", help=f"chooses trials and epochs: {metrics}; default: the first that the data have")
+    parser.add_argument("--output_dir", help="default: a folder in runs/compare/ with the data set's name")
     return parser
 
 
-def parse(argv: list[str] | None) -> tuple[argparse.Namespace, list[str]]:
-    """The flags of a comparison, and those of `train mlc`."""
-    options, flags = own_parser().parse_known_args(argv)
+def parse(kind: Kind, words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """The flags of a comparison, and those of the program that trains."""
+    options, flags = own_parser(kind).parse_known_args(words)
     check_one_process(program_name())
     if options.recipes and options.budget:
         raise ValueError("--budget searches the settings of --losses, but --recipes are run unchanged. Leave one out.")
@@ -198,39 +241,54 @@ def parse(argv: list[str] | None) -> tuple[argparse.Namespace, list[str]]:
 
 
 def main(argv: list[str] | None = None) -> Runs:
-    options, flags = parse(argv)
+    """Run a comparison; its table is printed."""
+    argv = sys.argv[1:] if argv is None else argv
+    kind, words = kind_of(argv)
+    options, flags = parse(kind, words)
     for file in options.recipes:  # a mistake in any of them ends the program here
-        mlc.PROGRAM.parse(["--recipe", str(file), "--output_dir", "runs", "--report_to", "none"])
-    recipes = from_recipes(options.recipes, options.metric)
+        kind.program.parse(["--recipe", str(file), "--output_dir", "runs", "--report_to", "none"])
+    recipes = from_recipes(options.recipes)
     given = pairs(flags)
     if options.beside:
-        tuned = settings_of(options.beside, given)
+        tuned = settings_of(options.beside, given, kind.methods)
         given, options.hold = {**given, **tuned}, [*options.hold, *tuned]
         flags += [f"--{key}={value}" for key, value in tuned.items()]
-    shared = shared_settings(options.recipe, given, recipes)
+    shared = shared_settings(kind, options.recipe, given, recipes)
     for name, method in recipes.items():  # flags win over a recipe, as everywhere
         recipes[name] = replace(method, settings={**method.settings, **given})
-    methods = recipes or METHODS
-    losses = options.losses or USUAL
+    first = next(({**method.settings, **EVERY_RUN} for method in recipes.values()), shared)  # may name a net, too
+    data = kind.program.load(kind.program.parse([*flags, "--output_dir", "runs"], first))
+    methods = recipes or kind.methods_for(data)
+    losses = options.losses or [name for name in kind.usual if name in methods]
     names = list(methods) if recipes or "all" in losses else losses
-    data = PROGRAMS["mlc"].load(PROGRAMS["mlc"].parse([*flags, "--output_dir", "runs"], shared))
+    if not recipes:
+        check_names(names, kind, data)
+    metric = options.metric or kind.metrics(data)[0]
+    for file, method in zip(options.recipes, recipes.values(), strict=True):
+        check_metric(file, method.settings, metric)
     if options.beside:
-        check_same(options.beside, data, options.metric)
-    folder = options.output_dir or Path("runs", "compare", Path(data.name).stem)
-    runs = Runs(folder, origin("examples/compare_losses.py", sys.argv[1:] if argv is None else argv))
+        check_same(options.beside, data, metric)
+    runs = Runs(options.output_dir or usual_folder(kind, data), origin("examples/compare_losses.py", argv))
     for note in data.notes:
         print(f"{data.name}: {note}")
     for key in sorted(given):
         theirs = [] if recipes else [name for name in names if name in methods and key in methods[name].settings]
         if own := [f"{name} ({methods[name].settings[key]})" for name in theirs]:
             print(f"--{key} does not change {', '.join(own)}: it is part of the method")
-    search = {"budget": options.budget, "metric": options.metric, "finalists": options.finalists}
-    search["held"] = options.hold
-    compared = Comparison(runs, data, shared, PROGRAMS, methods, flags=given, **search)
+    search: dict[str, Any] = {"budget": options.budget, "finalists": options.finalists, "held": options.hold}
+    compared = Comparison(runs, data, shared, kind, methods, flags=given, metric=metric, **search)
     title = f"{data.name}: losses compared"
-    compared.run(names, options.seeds, write=lambda: write_table(runs, methods, title, options.metric))
+    compared.run(
+        names, options.seeds, write=lambda: write_table(runs, kind.figures, recipes or kind.methods, title, metric)
+    )
     print((runs.folder / "table.md").read_text(encoding="utf-8"))
     return runs
+
+
+def usual_folder(kind: Kind, data: Any) -> Path:
+    """The folder of the results if the command line names none. Some names are data sets of several kinds."""
+    name = Path(data.name).stem
+    return Path("runs", "compare", name if kind.word == USUAL_KIND else f"{kind.word}_{name}")
 
 
 def command(argv: list[str] | None = None) -> Runs:

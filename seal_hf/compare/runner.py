@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import logging
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from transformers import set_seed
 from transformers.trainer_callback import PrinterCallback
 
 from ..cli.train.arguments import Arguments
-from ..cli.train.program import Prepared, Program
+from ..cli.train.program import Prepared
 from ..cli.tuning.search import Goal, begun, check_optuna, search
-from ..data import MultiLabelData
 from ..data.contents import fingerprint
-from ..inference.decoders import constant_probabilities
-from ..reports.multilabel import predict_multilabel, score_decoders
 from ..training.meters import EpochClock, NonFiniteLossError
 from ..utils.options import check_value
 from .identity import EVERY_RUN, check_methods, claim_folder, texts
-from .methods import CONSTANT, METHODS, Method, first_of, hold, space_of, with_requirements
-from .runs import LOST, METHOD, METRIC, METRICS, Runs, thousandths
-from .table import tested
+from .kinds import Kind, Scored
+from .methods.base import CONSTANT, Methods, first_of, hold, space_of, with_requirements
+from .runs import AUC, LOST, METHOD, ROWS, Runs
 
 logger = logging.getLogger(__name__)
 
-Scored = tuple[np.ndarray, np.ndarray | None]  # probabilities and labels, (N, L) each
 FURTHER = 2  # seeds of finalists beside that of all trials
 PLACES = ("output_dir", "data_dir", "dataset")  # locations are not settings
 
@@ -40,14 +37,14 @@ class Comparison:
 
     Args:
         runs: where the results are.
-        data: from `load_multilabel`, with a labelled test split.
+        data: as the kind's program loads them, with a labelled test split.
         base: recipe keys of the data set: sizes, batch, epochs, patience.
-        programs: by name, those of `cli/train/` that train a method.
-        methods: name -> method; default: all of ours.
+        kind: the kind of output.
+        methods: name -> method; default: those of the kind that suit the data.
         budget: trials of each method's search, >= 0; 0: no search, only its first values.
         say: prints a line of progress.
         flags: recipe keys from the user, over `base` and over a method's first values.
-        metric: one of `METRICS`: the validation figure that chooses trials and epochs.
+        metric: one of `kind.metrics(data)`: the validation figure that chooses trials and epochs; default: the first.
         finalists: number of a search's best trials that two more seeds repeat, from 1 (none) to `budget`: the best mean
             of the three is chosen.
         held: keys that are not searched but keep the values of `flags` or a method's first values, for example those of
@@ -60,18 +57,18 @@ class Comparison:
     def __init__(
         self,
         runs: Runs,
-        data: MultiLabelData,
+        data: Any,
         base: Mapping[str, Any],
-        programs: Mapping[str, Program],
-        methods: Mapping[str, Method] = METHODS,
+        kind: Kind,
+        methods: Methods | None = None,
         budget: int = 0,
         say: Callable[[str], None] = print,
         flags: Mapping[str, Any] | None = None,
-        metric: str = METRIC,
+        metric: str | None = None,
         finalists: int = 1,
         held: Collection[str] = (),
     ):
-        if data.test is None or "labels" not in data.test.column_names:
+        if not kind.is_labelled(data.test):
             raise ValueError(
                 f"{data.name} has no test split with labels to compare methods on. Add one (a file or split of that "
                 "name)."
@@ -85,10 +82,14 @@ class Comparison:
             )
         if held and not budget:
             raise ValueError(f"{', '.join(held)} cannot be held, as nothing is searched: `budget` is 0.")
-        check_value("metric", metric, METRICS)
-        self.runs, self.data, self.base, self.programs = runs, data, base, programs
+        metrics = kind.metrics(data)
+        if metric is not None:
+            check_value("metric", metric, metrics)
+        methods = kind.methods_for(data) if methods is None else methods
+        self.runs, self.data, self.base, self.kind = runs, data, base, kind
         self.methods, self.budget, self.say = hold(held, methods) if held else methods, budget, say
-        self.flags, self.metric, self.finalists, self.held = flags or {}, metric, finalists, held
+        self.flags, self.metric, self.finalists, self.held = flags or {}, metric or metrics[0], finalists, held
+        self.pretrained = kind.pretrained(data, {**base, **self.flags})
         self.failed: dict[str, str] = {}  # methods of this run, and why
 
     def run(self, names: Iterable[str], seeds: Iterable[int], write: Callable[[], Any] = lambda: None) -> None:
@@ -127,8 +128,8 @@ class Comparison:
         other methods."""
         method = self.methods[name]
         nets = {key: str(self._net(other, seed)) for key, other in method.takes.items()}
-        given = {**self.base, **first_of(method, self.data.kind), **self.flags}
-        given = {key: value for key, value in given.items() if key in self.programs[method.program].keys}
+        given = {**self.base, **first_of(method, self.pretrained), **self.flags}
+        given = {key: value for key, value in given.items() if key in self.kind.programs[method.program].keys}
         fixed = {**method.settings, **EVERY_RUN, "metric_for_best_model": self.metric}
         return {**given, **fixed, **(searched or {}), **nets, "seed": seed}
 
@@ -168,7 +169,13 @@ class Comparison:
             self.failed[name] = f"{type(error).__name__}: {error}"
             return f"failed: {error}"
         self.runs.save(name, seed, figures)
-        return f"test F1 {100 * figures[f'test_{METRIC}']:.2f} tuned"
+        shown = self._tested[0]
+        return f"test {self.kind.figures.columns[shown]} {100 * figures[f'test_{shown}']:.2f}"
+
+    @property
+    def _tested(self) -> list[str]:
+        """The figures whose differences are tested."""
+        return self.kind.figures.tested_with(self.metric)
 
     def _one(self, name: str, seed: int) -> dict[str, Any]:
         """The figures of one run."""
@@ -181,9 +188,8 @@ class Comparison:
         return texts({key: value for key, value in own.items() if key not in (*PLACES, *EVERY_RUN, "seed")})
 
     def _train(self, name: str, seed: int) -> dict[str, Any]:
-        method = self.methods[name]
-        if method.program == CONSTANT:
-            return self._figures(seed, {}, *self._constant())
+        if self.methods[name].program == CONSTANT:
+            return self._figures(seed, {}, self.kind.constant(self.data))
         self._train_nets(name, seed)
         found = self._search(name, seed)
         settings = self.settings(name, seed, found)
@@ -193,17 +199,18 @@ class Comparison:
         clock = EpochClock()
         trainer.add_callback(clock)
         trainer.train()
-        predicted = predict_multilabel(trainer, splits["eval"], splits["test"])
+        chosen = Goal(self.metric).best_evaluation(trainer)
+        figures = self._figures(seed, found, self.kind.score(trainer, splits, self.data))
         for checkpoint in folder.glob("checkpoint-*"):
             shutil.rmtree(checkpoint)
         if any(name in other.takes.values() for other in self.methods.values()):
             trainer.save_model()
-        epochs = {"epochs": trainer.state.epoch, **clock.metrics}
-        return self._figures(seed, found, predicted["eval"], predicted["test"]) | epochs
+        auc = {AUC: chosen[AUC]} if AUC in chosen else {}  # with a loss-net, and samples to tell from gold
+        return figures | auc | {"epochs": trainer.state.epoch, **clock.metrics}
 
     def _search(self, name: str, seed: int) -> dict[str, Any]:
         """The best settings of a method, searched once with its first seed."""
-        space, found = space_of(self.methods[name], self.data.kind), self.runs.settings(name)
+        space, found = space_of(self.methods[name], self.pretrained), self.runs.settings(name)
         if self.budget and space and found is None:
             folder, sought = self.runs.work("search"), self._sought(name)
             seed = begun(folder, name, sought).get("seed", seed)  # that of trials which are there
@@ -226,22 +233,28 @@ class Comparison:
 
     def _sought(self, name: str) -> dict[str, Any]:
         """What identifies a search: the method, its search space, and its first values."""
-        method, kind = self.methods[name], self.data.kind
+        method = self.methods[name]
         return {
             METHOD: self._own(name),
-            "space": texts(space_of(method, kind)),
-            "first": texts(first_of(method, kind)),
+            "space": texts(space_of(method, self.pretrained)),
+            "first": texts(first_of(method, self.pretrained)),
         }
 
     def _arguments(self, name: str, settings: Mapping[str, Any], folder: str) -> Arguments:
-        return self.programs[self.methods[name].program].parse([], {**settings, "output_dir": folder})
+        return self.kind.programs[self.methods[name].program].parse([], {**settings, "output_dir": folder})
 
     def _prepared(self, name: str, settings: Mapping[str, Any], folder: str) -> Prepared:
         arguments = self._arguments(name, settings, folder)
         set_seed(arguments.training.seed)
-        prepared = self.programs[self.methods[name].program].make_trainer(self.data, arguments)
+        rehearsed = Path(folder) == self._rehearsal  # which shows a program's notes on the data, the same for each run
+        with contextlib.nullcontext() if rehearsed else contextlib.redirect_stdout(io.StringIO()):
+            prepared = self.kind.programs[self.methods[name].program].make_trainer(self.data, arguments)
         prepared.trainer.remove_callback(PrinterCallback)  # a line per run is enough
         return prepared
+
+    @property
+    def _rehearsal(self) -> Path:
+        return self.runs.work("check")
 
     def _net(self, name: str, seed: int) -> Path:
         return self.runs.work(name, f"seed{seed}")
@@ -256,9 +269,10 @@ class Comparison:
         """The common settings of all results in the folder: data, settings, search and metric."""
         sizes = {split: len(getattr(self.data, split)) for split in ("train", "validation", "test")}
         base = {key: value for key, value in {**self.base, **self.flags}.items() if key not in PLACES}
-        base = {"normalize": "auto", **base} if self.data.kind == "features" else base
+        base = {**self.kind.unsaid(self.data), **base}
         first = {key for method in self.methods.values() for key in method.first}
         return {
+            **self.kind.identity,
             **{"data": self.data.name, "labels": len(self.data.label_names), **sizes, "budget": self.budget},
             **{"finalists": self.finalists, "held": " ".join(sorted(self.held))},
             **texts(base),
@@ -273,7 +287,7 @@ class Comparison:
             raise ValueError(f"`seeds` has {wrong[0]}; a seed is a number, at least 0.")
         if self.budget and any(self.methods[name].space and self.runs.settings(name) is None for name in names):
             check_optuna()
-        folder, built = self.runs.work("check"), {CONSTANT}
+        folder, built = self._rehearsal, {CONSTANT}
         for name in (name for name in names if any(self.runs.load(name, seed) is None for seed in seeds)):
             method = self.methods[name]
             if method.program == CONSTANT:
@@ -285,15 +299,6 @@ class Comparison:
                 built.add(method.program)
         shutil.rmtree(folder, ignore_errors=True)
 
-    def _constant(self) -> Iterator[Scored]:
-        assert self.data.test is not None, "as the constructor says"
-        for rows in (self.data.validation, self.data.test):
-            labels = rows.with_format("numpy")["labels"][:]
-            yield constant_probabilities(self.data.label_rates, len(labels)), labels
-
-    def _figures(self, seed: int, searched: Mapping[str, Any], validation: Scored, test: Scored) -> dict[str, Any]:
-        probabilities, labels = validation
-        assert labels is not None, "as predict_multilabel says"
-        metrics, rows = score_decoders(probabilities, labels, *test, hierarchy=self.data.hierarchy)
-        test_rows = {key: thousandths(rows[key]) for key in tested(self.metric)}
-        return {"seed": seed, "searched": dict(searched), **metrics, "test_rows": test_rows}
+    def _figures(self, seed: int, searched: Mapping[str, Any], scored: Scored) -> dict[str, Any]:
+        test_rows = {key: scored.rows[key].as_text() for key in self._tested}
+        return {"seed": seed, "searched": dict(searched), **scored.metrics, ROWS: test_rows}

@@ -14,22 +14,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from filelock import FileLock, Timeout
 
 import seal_hf
 
 from ..utils.files import whole_file
-from .methods import CONSTANT
+from .methods.base import CONSTANT
 
-METRIC = "f1_example_tuned"  # on validation, it chooses epochs and trials by default
-METRICS = (METRIC, "f1_example", "f1_micro", "f1_macro", "map")  # all choices
 METHOD = "method"  # key of a run: its method's settings
 LOST = "lost"  # key of a run with a non-finite loss: the reason; such a run has no figures
-COMPARED = {
-    METRIC: "one tuned threshold",
-    "f1_example_calibrated": "calibrated expected F1",
-}  # decoders that are tested
+ROWS = "test_rows"  # key of a run: by figure, its test rows as text, see rows.py
+SECONDS, AUC = "train_seconds_per_epoch", "eval_energy_auc"  # keys of a run
 
 
 class Runs:
@@ -187,13 +182,3 @@ def _without_nan(content: Any) -> Any:
     if isinstance(content, (list, tuple)):
         return [_without_nan(value) for value in content]
     return None if isinstance(content, float) and math.isnan(content) else content
-
-
-def thousandths(f1: np.ndarray) -> str:
-    """The F1 of each test row, rounded to a thousandth, as text that takes a few bytes per row."""
-    return " ".join(str(round(1000 * value)) for value in f1)
-
-
-def from_thousandths(text: str) -> np.ndarray:
-    """(N,) in [0, 1]."""
-    return np.array(text.split(), dtype=np.float64) / 1000

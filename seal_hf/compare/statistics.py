@@ -6,17 +6,17 @@ these trained nets. `paired_test` tests against the choice of seeds, for this sp
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import bootstrap, ttest_rel
+from scipy.stats import ttest_rel
 
-_BLOCK = 1 << 21  # elements per batch
+_BLOCK = 1 << 19  # elements per batch
 
 
 class PairedDifference(NamedTuple):
-    """A mean difference a - b, its 95 % interval, and the two-sided p-value of no difference. A p-value of 0 means less
-    than 1 / `num_resamples`."""
+    """A difference a - b, its 95 % interval, and the two-sided p-value of no difference. A p-value of 0 means less than
+    1 / `num_resamples`."""
 
     difference: float
     low: float
@@ -30,42 +30,77 @@ class PairedDifference(NamedTuple):
         return f"{self.difference:+.4f} [{self.low:+.4f}, {self.high:+.4f}], {p}"
 
 
-def paired_bootstrap(a: np.ndarray, b: np.ndarray, num_resamples: int = 10_000, seed: int = 0) -> PairedDifference:
-    """Compare two methods on the same N test examples. A resample draws N of them with replacement and averages a - b.
+def paired_bootstrap(
+    a: np.ndarray,
+    b: np.ndarray,
+    num_resamples: int = 10_000,
+    seed: int = 0,
+    *,
+    wholes: tuple[np.ndarray | float, np.ndarray | float] = (1.0, 1.0),
+) -> PairedDifference:
+    """Compare two methods on the same N test examples by a figure that is a ratio of sums over them, Σ part / Σ whole.
+    A resample draws N of them with replacement, and takes the difference of the figures of a and b on these.
 
-    The interval goes from percentile 2.5 to 97.5, by `scipy.stats.bootstrap`. The p-value is the share of resamples at
-    least as far from the observed difference as that difference is from 0 (Efron & Tibshirani 1993, ch. 16: resamples
-    shifted to the null hypothesis). It is at least 2^(1-k), the least of a sign test, if k differences are
-    not 0. With fewer than about 50 examples, interval and p-value are slightly too optimistic, like a normal test
-    beside a t-test.
+    The interval goes from percentile 2.5 to 97.5. The p-value is the share of resamples at least as far from the
+    observed difference as that difference is from 0 (Efron & Tibshirani 1993, ch. 16: resamples shifted to the null
+    hypothesis). It is at least 2^(1-k), the least of a sign test, if a and b differ in k examples. With fewer than
+    about 50 examples, interval and p-value are slightly too optimistic, like a normal test beside a t-test.
 
     Args:
-        a, b: (N,) figure of each example, such as its F1 (`reports.score_decoders`); or (seeds, N), averaged over seeds
-            first. The numbers of seeds may differ.
+        a, b: (N,) part of each example, or (seeds, N); a figure is then the mean over seeds. The numbers of seeds may
+            differ. Without `wholes` the figure is a mean, and a part is an example's own figure, such as its F1.
         num_resamples: number R of resamples. Memory does not grow with R x N.
         seed: seed of the resampling. The same seed draws the same examples for every pair of methods with N examples.
+        wholes: of a and of b, in the same shapes, for a ratio of counts: for the F1 of spans, parts are twice the right
+            spans, and wholes are the predicted and gold spans together. A figure with wholes of 0 alone is 0.
 
     Raises:
         ValueError: there are no examples or no resamples, the numbers of examples differ, or a value is not finite.
     """
-    a, b = (_mean_over_seeds(name, values) for name, values in (("a", a), ("b", b)))
-    if a.shape != b.shape:
-        raise ValueError(f"a has {len(a)} examples and b has {len(b)}: a paired test needs the same ones in both")
+    sides = [_by_seed(name, part, whole) for name, part, whole in zip("ab", (a, b), wholes, strict=True)]
+    (one, other), number = sides, sides[0].shape[-1]
+    if number != other.shape[-1]:
+        raise ValueError(
+            f"a has {number} examples and b has {other.shape[-1]}: a paired test needs the same ones in both"
+        )
     if num_resamples < 1:
         raise ValueError(f"num_resamples is {num_resamples}, expected at least 1")
-    differences = a - b
-    found = differences.mean()
-    if len(differences) == 1:  # scipy refuses a single example, whose resamples all equal it
-        return PairedDifference(float(found), float(found), float(found), 1.0, num_resamples)
-    batch = max(1, _BLOCK // len(differences))
-    result = bootstrap((differences,), np.mean, n_resamples=num_resamples, batch=batch, method="percentile", rng=seed)
-    (low, high), resampled = result.confidence_interval, result.bootstrap_distribution
+    table = np.concatenate([side.reshape(-1, number) for side in sides]).T  # (N, 2 seeds of a + 2 seeds of b)
+    found = float(_difference(table.sum(0), len(one[0])))
+    resampled, rng, batch = np.empty(num_resamples), np.random.default_rng(seed), max(1, _BLOCK // number)
+    for start in range(0, num_resamples, batch):
+        some = resampled[start : start + batch]
+        drawn = rng.integers(number, size=(len(some), number))
+        drawn += number * np.arange(len(some))[:, None]
+        times = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)  # how often each example
+        some[:] = _difference(times.astype(np.float64) @ table, len(one[0]))
+    low, high = np.quantile(resampled, [0.025, 0.975])
     # up to rounding: the sums of equal resamples may differ in the last digit
     p_value = (np.abs(resampled - found) >= np.abs(found) - 1e-12).mean() if abs(found) > 1e-12 else 1.0
-    least = _least(int(np.count_nonzero(np.abs(differences) > 1e-12)))
+    apart = np.abs(one.mean(1) - other.mean(1)) > 1e-12  # (2, N): parts and wholes
+    least = _least(int(np.count_nonzero(apart.any(0))))
     if least >= 1 / num_resamples:
         p_value = max(p_value, least)
-    return PairedDifference(float(found), float(low), float(high), float(p_value), num_resamples)
+    return PairedDifference(found, float(low), float(high), float(p_value), num_resamples)
+
+
+def _by_seed(name: str, part: np.ndarray, whole: np.ndarray | float) -> np.ndarray:
+    """Parts and wholes of a method: (2, seeds, N). Seeds with the same wholes are averaged, which changes no figure."""
+    part = _finite(name, part)
+    if part.ndim not in (1, 2):
+        raise ValueError(f"{name} is {part.shape}; expected (examples,) or (seeds, examples)")
+    part, whole = np.broadcast_arrays(np.atleast_2d(part), _finite(f"the whole of {name}", whole))
+    if (whole == whole[0]).all():
+        part, whole = part.mean(0, keepdims=True), whole[:1]
+    return np.stack([part, whole])
+
+
+def _difference(sums: np.ndarray, seeds: int) -> np.ndarray:
+    """The figure of a less that of b, from the sums (..., 2 seeds of a + 2 seeds of b) of parts and wholes."""
+    figures = []
+    for part, whole in (np.split(side, 2, axis=-1) for side in np.split(sums, [2 * seeds], axis=-1)):
+        figures.append(np.divide(part, whole, out=np.zeros_like(part), where=whole > 0).mean(-1))
+    return figures[0] - figures[1]
 
 
 def paired_test(a: np.ndarray, b: np.ndarray) -> float:
@@ -109,18 +144,10 @@ def mean_std(values: np.ndarray) -> tuple[float, float]:
     return float(values.mean()), float(values.std(ddof=1)) if values.size > 1 else float("nan")
 
 
-def _finite(name: str, values: np.ndarray) -> np.ndarray:
+def _finite(name: str, values: Any) -> np.ndarray:
     values = np.asarray(values, dtype=np.float64)
     if values.size == 0:
         raise ValueError(f"{name} is empty: there is nothing to compare")
     if not np.isfinite(values).all():
         raise ValueError(f"{name} has a value that is not finite, at {np.argwhere(~np.isfinite(values))[0].tolist()}")
     return values
-
-
-def _mean_over_seeds(name: str, values: np.ndarray) -> np.ndarray:
-    """(N,) or (seeds, N) -> (N,)."""
-    values = _finite(name, values)
-    if values.ndim not in (1, 2):
-        raise ValueError(f"{name} is {values.shape}; expected (examples,) or (seeds, examples)")
-    return values if values.ndim == 1 else values.mean(0)

@@ -9,59 +9,52 @@ from typing import Any
 
 import numpy as np
 
-from .methods import BASELINE, CONSTANT, METHODS, Method
-from .runs import COMPARED, LOST, METRIC, from_thousandths
+from .kinds.base import Figures
+from .methods.base import BASELINE, CONSTANT, Methods
+from .rows import Rows
+from .runs import AUC, LOST, ROWS, SECONDS
 from .statistics import mean_std, paired_bootstrap, paired_test
 
-DECODERS = {
-    "f1_example": "at 0.5",
-    "f1_example_tuned": "tuned",
-    "f1_example_per_label": "per label",
-    "f1_example_expected": "expected F1",
-    "f1_example_calibrated": "calibrated",
-    "f1_example_closed": "closed sets",  # only for labels with a hierarchy
-    "f1_example_closed_calibrated": "closed sets, calibrated",
-}
-SECONDS = "train_seconds_per_epoch"
 FEW_ROWS = 50  # test rows; below this a bootstrap over rows is too sure
 
 
 Results = Sequence[Mapping[str, Any]]  # the runs of one method
 
 
-def tested(metric: str = METRIC) -> list[str]:
-    """The decoders whose differences are tested: the metric, if it is a decoder's, and `COMPARED`."""
-    return [key for key in dict.fromkeys((metric, *COMPARED)) if key in DECODERS]
-
-
 def comparison(
-    runs: Mapping[str, Sequence[Mapping[str, Any]]],
-    methods: Mapping[str, Method] = METHODS,
-    decoder: str = METRIC,
+    runs: Mapping[str, Results],
+    figures: Figures,
+    methods: Methods,
+    decoder: str,
+    metric: str,
     reference: str = "ce",
-    metric: str = METRIC,
 ) -> dict[str, Any]:
-    """The figures of a table, from the runs of each method (`Runs.all`).
+    """The content of a table, from the runs of each method (`Runs.all`).
 
     The best baseline has the highest test mean under `decoder`, so it is the hardest to beat. A baseline with one seed
     counts only if no baseline has several. Each method is tested against it twice. A bootstrap over test rows gives the
     mean difference, its 95 % interval and p-value. A paired t-test over common seeds gives another p-value.
 
     Args:
-        decoder: one of `tested(metric)`.
-        reference: the method whose seconds count as 1. If it lacks them, the best baseline or another with seconds.
+        figures: what the columns are.
+        methods: groups and descriptions of the methods; runs of others are shown without.
+        decoder: the figure whose differences are tested, one of `figures.tested_with(metric)`.
         metric: the figure that chose trials and epochs on validation.
+        reference: the method whose seconds count as 1. If it lacks them, the best baseline or another with seconds.
 
     Returns:
         A dictionary with
         - `decoder`, `metric`, `best_baseline`, `reference`,
+        - `columns`: the figures that all runs have -> heads of their columns; `legend`: how to read them; `words`: the
+          name of `decoder`,
         - `aside`: the baselines with one seed, if others have several,
         - `test_rows`: their number,
         - `lost`: method -> seeds of runs that diverged,
-        - `methods`: for each method with a finished run its `seeds`; mean and deviation under every decoder;
-          `validation`, the validation mean under `decoder`; `seconds`, the median over seeds of the training seconds
-          per epoch, relative to `reference`. If it has seeds in common with the best baseline and is not that baseline,
-          also `difference`, `interval`, `p_rows` (0 means below `least_p_rows`) and `p_seeds`.
+        - `methods`: for each method with a finished run its `group`, `about` and `seeds`; mean and deviation of every
+          column; `validation`, the validation mean under `decoder`; `seconds`, the median over seeds of the training
+          seconds per epoch, relative to `reference`; `energy_auc`, how often the energy prefers gold to a sample of the
+          task-net on validation rows, the mean over seeds. If it has seeds in common with the best baseline and is not
+          that baseline, also `difference`, `interval`, `p_rows` (0 means below `least_p_rows`) and `p_seeds`.
         - `choice`: the choice on validation, `method` among all and `baseline`, each None without candidates. If both
           have common seeds, also the method's `gain` on validation and its `p_seeds`.
         Values that cannot be computed are NaN.
@@ -75,30 +68,34 @@ def comparison(
     wanted = [name for name in (reference, best, *baselines) if name is not None]
     timed = [name for name in wanted if any(SECONDS in run for run in runs.get(name, ()))]
     unit = timed[0] if timed else None
-    measured = [key for key in DECODERS if all(f"test_{key}" in run for results in runs.values() for run in results)]
+    every = [run for results in runs.values() for run in results]
+    columns = {key: head for key, head in figures.columns.items() if all(f"test_{key}" in run for run in every)}
     rows: dict[str, Any] = {}
     for name, results in runs.items():
-        rows[name] = {"seeds": [run["seed"] for run in results]}
-        rows[name] |= {key: mean_std(_figures(results, key)) for key in measured}
+        method = methods.get(name)
+        rows[name] = {"group": method and method.group, "about": method.about if method else ""}
+        rows[name] |= {"seeds": [run["seed"] for run in results]}
+        rows[name] |= {key: mean_std(_figures(results, key)) for key in columns}
         rows[name]["validation"] = _figures(results, decoder, "eval").mean()
         rows[name]["seconds"] = _ratio(results, runs[unit] if unit is not None else ())
+        rows[name]["energy_auc"] = _mean([run[AUC] for run in results if AUC in run])
         if best is not None and name != best:
             rows[name] |= _against(results, runs[best], decoder)
     said: dict[str, Any] = {"decoder": decoder, "metric": metric, "best_baseline": best, "reference": unit}
+    said |= {"columns": columns, "words": figures.tested.get(decoder, figures.columns[decoder])}
+    said["legend"] = " ".join([figures.legend, *(note for key, note in figures.notes.items() if key in columns)])
     said["aside"] = [name for name in baselines if name not in standards]
-    said["test_rows"] = len(next(iter(runs.values()))[0]["test_rows"][decoder].split()) if runs else 0
+    said["test_rows"] = len(every[0][ROWS][decoder].split()) if every else 0
     said |= {"lost": {name: seeds for name, seeds in lost.items() if seeds}, "methods": rows}
-    return said | {"choice": _choice(said, runs, methods)}
+    return said | {"choice": _choice(said, runs)}
 
 
-def best_on_validation(
-    compared: Mapping[str, Any], methods: Mapping[str, Method] = METHODS, group: str | None = None
-) -> str | None:
+def best_on_validation(compared: Mapping[str, Any], group: str | None = None) -> str | None:
     """The method, of all or of a group, with the highest validation mean under the table's decoder, and the cheapest of
     equal ones. If some methods have several seeds, those with one seed do not count. None without methods."""
     rows = compared["methods"]
     if group is not None:
-        rows = {name: row for name, row in rows.items() if name in methods and methods[name].group == group}
+        rows = {name: row for name, row in rows.items() if row["group"] == group}
     cost = lambda row: math.inf if math.isnan(row["seconds"]) else row["seconds"]  # noqa: E731
     order = lambda name: (round(rows[name]["validation"], 9), -cost(rows[name]))  # noqa: E731
     return max(several({name: row["seeds"] for name, row in rows.items()}), key=order, default=None)
@@ -115,8 +112,10 @@ def _against(results: Results, baseline: Results, decoder: str) -> dict[str, Any
     pairs = _of_both(results, baseline)
     if not pairs[0]:
         return {}
-    ours, theirs = (np.stack([from_thousandths(run["test_rows"][decoder]) for run in r]) for r in pairs)
-    by_rows = paired_bootstrap(ours, theirs)
+    both = [[Rows.of_text(run[ROWS][decoder]) for run in results] for results in pairs]
+    ours, theirs = (np.stack([rows.part for rows in side]) for side in both)
+    of_ours, of_theirs = (np.stack([rows.whole for rows in side]) for side in both)
+    by_rows = paired_bootstrap(ours, theirs, wholes=(of_ours, of_theirs))
     return {
         "difference": by_rows.difference,
         "interval": [by_rows.low, by_rows.high],
@@ -126,9 +125,9 @@ def _against(results: Results, baseline: Results, decoder: str) -> dict[str, Any
     }
 
 
-def _choice(compared: Mapping[str, Any], runs: Mapping[str, Results], methods: Mapping[str, Method]) -> dict[str, Any]:
+def _choice(compared: Mapping[str, Any], runs: Mapping[str, Results]) -> dict[str, Any]:
     """The choice on validation. It tells, without a look at test rows, if a loss-net is worth its time."""
-    best, baseline = best_on_validation(compared, methods), best_on_validation(compared, methods, BASELINE)
+    best, baseline = best_on_validation(compared), best_on_validation(compared, BASELINE)
     choice: dict[str, Any] = {"method": best, "baseline": baseline}
     if best is None or baseline is None or best == baseline:
         return choice
@@ -149,27 +148,29 @@ def _figures(results: Results, decoder: str, split: str = "test") -> np.ndarray:
     return np.array([run[f"{split}_{decoder}"] for run in results])
 
 
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else math.nan
+
+
 def _ratio(results: Results, reference: Results) -> float:
     ours, theirs = ([run[SECONDS] for run in r if SECONDS in run] for r in (results, reference))
     return float(np.median(ours) / np.median(theirs)) if ours and theirs else math.nan
 
 
-def markdown(compared: Mapping[str, Any], methods: Mapping[str, Method] = METHODS) -> str:
+def markdown(compared: Mapping[str, Any]) -> str:
     """The comparison as a Markdown table, best mean first; below it the choice on validation and a legend."""
-    best, decoder = compared["best_baseline"], compared["decoder"]
-    shown = {key: name for key, name in DECODERS.items() if all(key in row for row in compared["methods"].values())}
-    head = ["method", "seeds", "validation", *(f"F1 {name}" for name in shown.values())]
-    head += [f"difference to {best or 'a baseline'}", "p, rows", "p, seeds", "seconds / epoch"]
+    best, decoder, columns = compared["best_baseline"], compared["decoder"], compared["columns"]
+    head = ["method", "seeds", "validation", *columns.values()]
+    head += [f"difference to {best or 'a baseline'}", "p, rows", "p, seeds", "seconds / epoch", "energy AUC"]
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for name, row in sorted(compared["methods"].items(), key=lambda item: -item[1][decoder][0]):
-        cells = [f"`{name}` {methods[name].about}" if name in methods else f"`{name}`", str(len(row["seeds"]))]
-        cells.append(percent(row["validation"]))
-        cells += [percent(*row[key]) for key in shown]
+        cells = [f"`{name}` {row['about']}".rstrip(), str(len(row["seeds"])), percent(row["validation"])]
+        cells += [percent(*row[key]) for key in columns]
         if "difference" in row:
             cells += [difference(row), p_value(row["p_rows"], row["least_p_rows"]), p_value(row["p_seeds"])]
         else:
             cells += ["-", "-", "-"]
-        cells.append("-" if math.isnan(row["seconds"]) else f"{row['seconds']:.2f}")
+        cells += ["-" if math.isnan(row[key]) else f"{row[key]:.2f}" for key in ("seconds", "energy_auc")]
         lines.append(f"| {' | '.join(cells)} |")
     lost = [f"`{name}` with seed {', '.join(map(str, seeds))}" for name, seeds in compared["lost"].items()]
     notes = [f"Lost, as the loss was no longer finite: {'; '.join(lost)}.", ""] if lost else []
@@ -199,21 +200,18 @@ def _chosen(compared: Mapping[str, Any]) -> list[str]:
 def _legend(compared: Mapping[str, Any]) -> str:
     """How to read the table."""
     best, reference = compared["best_baseline"], compared["reference"]
+    tested = compared["columns"].get(compared["decoder"], compared["words"])
     text = (
-        f"Trials and epochs were chosen by `{compared['metric']}` on validation; the column *validation* is the "
-        f"mean there under *{DECODERS[compared['decoder']]}*, which is too high for seeds that a search used (the "
-        "first, with finalists the first three). Test example F1 in percent, mean ± "
-        "deviation over seeds, under five decoders: 0.5, one threshold and one per label tuned on validation, the "
-        "highest expected F1, and the same with calibrated probabilities."
+        f"Trials and epochs were chosen by `{compared['metric']}` on validation; the column *validation* is the mean "
+        f"of *{tested}* there, which is too high for seeds that a search used (the first, with finalists the first "
+        f"three). {compared['legend']}"
     )
-    if all("f1_example_closed" in row for row in compared["methods"].values()):
-        text += " Closed sets are those of highest expected F1 that hold all ancestors of their labels."
     aside = f" ({', '.join(compared['aside'])}, with one seed, left aside)" if compared["aside"] else ""
     if best is not None:
         text += (
-            f" Differences are under *{DECODERS[compared['decoder']]}*, to the baseline that is best there, "
-            f"{best}{aside}, over the seeds of both, with a 95 % interval over test rows; p by a bootstrap over rows "
-            "and by a paired t-test over seeds, not corrected for the number of methods."
+            f" Differences are in *{tested}*, to the baseline that is best there, {best}{aside}, over the seeds of "
+            "both, with a 95 % interval over test rows; p by a bootstrap over rows and by a paired t-test over seeds, "
+            "not corrected for the number of methods."
         )
         if compared["test_rows"] < FEW_ROWS:
             text += (
@@ -222,6 +220,11 @@ def _legend(compared: Mapping[str, Any]) -> str:
             )
     if reference is not None:
         text += f" Seconds of training per epoch, the median over seeds, are relative to {reference}."
+    if not all(math.isnan(row["energy_auc"]) for row in compared["methods"].values()):
+        text += (
+            " *Energy AUC* is how often the energy prefers gold to a fresh sample of the task-net, on validation rows "
+            "at the chosen epoch: 0.5 is chance, 1 is always."
+        )
     return text
 
 
@@ -255,7 +258,7 @@ def plot(compared: Mapping[str, Any], file: str | Path, title: str = "") -> bool
             100 * compared["methods"][best][key][0], linestyle=":", color="gray", label=f"best baseline: {best}"
         )
         axes.legend()
-    axes.set_xlabel(f"test example F1 in percent, {COMPARED.get(key, DECODERS[key])}")
+    axes.set_xlabel(f"{compared['words']}, test, in percent")
     axes.set_title(title)
     figure.savefig(file)
     return True

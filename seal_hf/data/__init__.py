@@ -1,10 +1,10 @@
 """Data sets: from files, folders, tables and Hub ids to splits. A split is a `datasets.Dataset`, or arrays for images
 with masks. This room knows no model.
 
-Dispatch of [`load_multilabel`]: nothing or `digits` -> the embedded data; a folder or file with .arff -> `mulan.py`;
-csv, tsv, jsonl -> `text.py`; a plain name -> that folder under `data_dir`; tables in memory, parquet, folders of
-`save_to_disk` and `owner/name` on the Hub -> `given.py`. [`load_tags`] and [`load_srl`] do the same for tag sequences,
-see `tags.py`, and [`load_masks`] for images.
+Dispatch of [`load_multilabel`]: nothing, `digits` or `digit_images` -> the embedded data; a folder or file with .arff
+-> `mulan.py`; csv, tsv, jsonl -> `text.py`, also with names of image files; a plain name -> that folder under
+`data_dir`; tables in memory, parquet, folders of `save_to_disk` and `owner/name` on the Hub -> `given.py`.
+[`load_tags`] and [`load_srl`] do the same for tag sequences, see `tags.py`, and [`load_masks`] for images with masks.
 """
 
 from __future__ import annotations
@@ -14,18 +14,23 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+import datasets
+
 from .arguments import DataArguments, MaskDataArguments, TagDataArguments
 from .column_choice import Columns
 from .common import NORMALIZE, DataError, MultiLabelData, Origins, find_data
+from .digit_images import load_digit_images
 from .digits import load_digit_groups
 from .feature_tables import reads_features
 from .given import Tables, columns_of, from_hub, in_memory, is_stored, stored
 from .hierarchy import Pairs, with_hierarchy
+from .image_tables import image_column as image_column_of
+from .image_tables import table_image_column
 from .line_files import SUFFIXES
 from .masks import SegmentationData, load_masks
 from .mulan import load_arff_folder
 from .tags import TagSequenceData, load_srl, load_tags
-from .text import load_tables, load_text
+from .text import holds_images, load_tables, load_text
 
 __all__ = [
     "DataArguments",
@@ -43,6 +48,10 @@ __all__ = [
     "load_tags",
 ]
 
+EMBEDDED = {"digits": "features", "digit_images": "images"}  # name -> kind
+OPTIONS = {"text_column": "texts", "image_column": "images", "normalize": "features", "keep_id": "features"}
+DEFAULTS: dict[str, Any] = {**Columns()._asdict(), "normalize": None, "keep_id": False}
+
 
 def load_multilabel(
     dataset: Any = None,
@@ -50,6 +59,7 @@ def load_multilabel(
     data_dir: str | None = None,
     normalize: str | None = None,
     text_column: str | None = None,
+    image_column: str | None = None,
     label_column: str | None = None,
     label_columns: str | Sequence[str] | None = None,
     label_format: str = "auto",
@@ -60,21 +70,25 @@ def load_multilabel(
     seed: int = 0,
     sample_weight: str | None = None,
 ) -> MultiLabelData:
-    """Load a multi-label data set of features or of texts.
+    """Load a multi-label data set of features, of texts or of images.
 
     A table without splits is split 80/10/10, stratified by label. The loader's choices, and what looks wrong in the
     data, are in `notes`.
 
     Args:
-        dataset: `digits` (default); a path: an ARFF, csv, tsv, jsonl or parquet file, a folder with one such file per
-            split, or a folder of `save_to_disk`; a name under `data_dir`; `owner/name` on the Hub; or a table in
-            memory: a `datasets.Dataset` or `DatasetDict`, a pandas frame, or a mapping of split names to these. ARFF
-            holds features. So does a table with a column `features`, whose rows are lists of numbers of the same
-            length, if it lacks a column of texts: `text_column`, `text` or `sentence`. All other data are texts.
+        dataset: `digits` (default) or `digit_images`; a path: an ARFF, csv, tsv, jsonl or parquet file, a folder with
+            one such file per split, or a folder of `save_to_disk`; a name under `data_dir`; `owner/name` on the Hub; or
+            a table in memory: a `datasets.Dataset` or `DatasetDict`, a pandas frame, or a mapping of split names to
+            these. ARFF holds features. A table without a column of texts (`text_column`, `text` or `sentence`) holds
+            features if it has a column `features`, whose rows are lists of numbers of the same length; and images if it
+            has a column of images, or of names of image files. All other data are texts.
         data_dir: folder of named data sets, searched two levels deep; default: the environment variable SEAL_HF_DATA.
         normalize: normalisation of features, fitted on train: `auto` (default: standard, but columns of 0 and 1 stay),
             `standard`, `minmax`, `none`.
         text_column: column of the texts; default: `text`, `sentence`, or the only column of strings beside the labels.
+        image_column: column of images, or of names of files, which are relative to the table's folder or to `images` in
+            it; default: the only one, or the first of `image`, `images`, `file_name`, `filename`, `file`, `image_path`,
+            `path`.
         label_column: column of label sets: a list, a JSON list, or values separated by comma, semicolon or bar; a
             single value is a set of one. Default: `labels`, `label`, or the only column of classes.
         label_columns: columns of 0 and 1, one per label: names, or a text `a,b,c`; or `all_but text,id`, which names
@@ -100,24 +114,25 @@ def load_multilabel(
     if normalize is not None and normalize not in NORMALIZE:
         raise DataError(f"`normalize` is {normalize!r}; it must be one of {', '.join(NORMALIZE)}.")
     common: dict[str, Any] = {"max_train_rows": max_train_rows, "seed": seed}
-    columns = Columns(text_column, label_column, label_columns, label_format, sample_weight)
+    columns = Columns(text_column, label_column, label_columns, label_format, sample_weight, image_column)
     dataset = fspath(dataset) if isinstance(dataset, PathLike) else dataset
     name = dataset or "digits" if isinstance(dataset, str | None) else "the table"
-    path = _find(dataset, data_dir) if isinstance(dataset, str) and dataset != "digits" else None
-    arff = name == "digits" or (path is not None and _is_arff(path))
-    if keep_root and (path is None or not arff):
+    embedded = isinstance(dataset, str | None) and name in EMBEDDED
+    path = _find(dataset, data_dir) if isinstance(dataset, str) and not embedded else None
+    arff = path is not None and _is_arff(path)
+    if keep_root and not arff:
         raise DataError(f"`keep_root` is set, but {name} is not Clus ARFF with a class hierarchy. Leave it out.")
-    tables = None if arff else _tables(dataset, path)
-    schema = None if tables is None else next(iter(tables.splits.values())).features.arrow_schema
-    features = arff or (schema is not None and reads_features(schema, text_column))
-    _check_kind(name, arff, features, normalize, keep_id, columns)
+    tables = None if arff or embedded else _tables(dataset, path)
+    kind, images = _kind(EMBEDDED[name] if embedded else path, tables, columns)
+    options = {**columns._replace(sample_weight=None)._asdict(), "normalize": normalize, "keep_id": keep_id}
+    _check_kind(name, kind, not arff and not embedded, options)
     scaling = normalize or "auto"
-    if name == "digits" and sample_weight is not None:
-        raise DataError("`sample_weight` names a column, but the embedded digits have none. Leave it out.")
+    if embedded and sample_weight is not None:
+        raise DataError(f"`sample_weight` names a column, but the embedded {name} have none. Leave it out.")
     if tables is not None:
-        data = load_tables(tables, columns, scaling if features else None, **common)
-    elif name == "digits":
-        data = load_digit_groups(scaling, **common)
+        data = load_tables(tables, columns, scaling if kind == "features" else None, images, **common)
+    elif embedded:
+        data = load_digit_groups(scaling, **common) if kind == "features" else load_digit_images(**common)
     elif arff:
         assert path is not None
         own: dict[str, Any] = {"keep_id": keep_id, "keep_root": keep_root, "sample_weight": sample_weight}
@@ -137,26 +152,65 @@ def _tables(dataset: Any, path: Path | None) -> Tables | None:
     return stored(path) if is_stored(path) else None
 
 
-def _check_kind(name: str, arff: bool, features: bool, normalize: str | None, keep_id: bool, columns: Columns) -> None:
-    """Raises DataError for options of features beside texts, of texts beside features, or of ARFF beside tables."""
-    if features and keep_id and not arff:
+def _kind(where: str | Path | None, tables: Tables | None, columns: Columns) -> tuple[str, str | None]:
+    """The kind of data, `features`, `text` or `images`, and the column of images of tables.
+
+    Args:
+        where: the kind of embedded data; the path of ARFF, or of files of lines, of which the first rows are read.
+        tables: all other data.
+    """
+    text, image = columns.text_column, columns.image_column
+    if tables is not None:
+        table = next(iter(tables.splits.values()))
+        if image is None and reads_features(table.features.arrow_schema, text):
+            return "features", None
+        found = table_image_column(table, image, text)
+        return "text" if found is None else "images", found
+    if isinstance(where, str):
+        return where, None
+    assert where is not None, "what is no path is embedded or has tables"
+    if _is_arff(where):
+        return "features", None
+    return "images" if holds_images(where, image, text) else "text", None
+
+
+def _check_kind(name: str, kind: str, named: bool, given: dict[str, Any]) -> None:
+    """Raises DataError for options of another kind of data.
+
+    Args:
+        named: True for data whose columns the user names: not ARFF, nor embedded.
+        given: option -> value.
+    """
+    if given["text_column"] is not None and given["image_column"] is not None:
+        raise DataError("`text_column` and `image_column` are both given, but rows are texts or images. Leave one out.")
+    if kind == "features" and named and given["keep_id"]:
         raise DataError(f"`keep_id` is an option of ARFF files, but {name} is not one. Leave it out.")
-    of_tables, defaults = columns._replace(sample_weight=None)._asdict(), Columns()._asdict()
-    wrong = [option for option, value in of_tables.items() if arff and value != defaults[option]]
-    wrong += [] if features else ["normalize"] * (normalize not in (None, "none")) + ["keep_id"] * keep_id
-    if wrong:
-        kind, other = ("features", "texts") if features else ("texts", "features")
-        raise DataError(f"`{wrong[0]}` is an option of {other}, but {name} holds {kind}. Leave it out.")
+    kind = {"text": "texts"}.get(kind, kind)
+    for option in (option for option, value in given.items() if value not in (DEFAULTS[option], "none")):
+        owner = OPTIONS.get(option, "texts")
+        if (option in Columns._fields and not named) or (option in OPTIONS and owner != kind):
+            owner = "tables" if owner == kind else owner
+            raise DataError(f"`{option}` is an option of {owner}, but {name} holds {kind}. Leave it out.")
 
 
-def kind_of(dataset: str | None, data_dir: str | None = None, text_column: str | None = None) -> str:
-    """`features` or `text`, judged by the names of files and columns; no row is read. A Hub id counts as texts."""
-    if dataset is None or dataset == "digits":
-        return "features"
+def kind_of(
+    dataset: str | None, data_dir: str | None = None, text_column: str | None = None, image_column: str | None = None
+) -> str:
+    """`features`, `text` or `images`, judged by the names of files and columns, and by the first rows of files of
+    lines. A Hub id counts as texts, unless `image_column` is given."""
+    if dataset is None or dataset in EMBEDDED:
+        return EMBEDDED[dataset or "digits"]
     path = _find(dataset, data_dir)
-    if path is None or not (_is_arff(path) or is_stored(path)):
-        return "text"
-    return "features" if _is_arff(path) or reads_features(columns_of(path), text_column) else "text"
+    if path is None:
+        return "text" if image_column is None else "images"
+    columns = Columns(text_column, image_column=image_column)
+    if _is_arff(path) or not is_stored(path):
+        return _kind(path, None, columns)[0]
+    schema = columns_of(path)
+    if image_column is None and reads_features(schema, text_column):
+        return "features"
+    features = datasets.Features.from_arrow_schema(schema)
+    return "text" if image_column_of(features, {}, image_column, text_column) is None else "images"
 
 
 def _is_arff(path: Path) -> bool:

@@ -10,7 +10,7 @@ class DataArguments:
     """What to train on: the arguments of [`load_multilabel`], as flags of a program and keys of a recipe."""
 
     dataset: str | None = field(
-        default=None, metadata={"help": "Name, folder, file or Hub id; default: embedded digits."}
+        default=None, metadata={"help": "Name, folder, file or Hub id; embedded: digits (default), digit_images."}
     )
     data_dir: str | None = field(default=None, metadata={"help": "Folder of named data sets; default: $SEAL_HF_DATA."})
     normalize: str | None = field(
@@ -18,6 +18,9 @@ class DataArguments:
     )
     text_column: str | None = field(
         default=None, metadata={"help": "Column of the text; default: found. For pairs, two: premise,hypothesis."}
+    )
+    image_column: str | None = field(
+        default=None, metadata={"help": "Column of the images, or of names of their files; default: found."}
     )
     label_column: str | None = field(default=None, metadata={"help": "Column of the label sets; default: found."})
     label_columns: list[str] | None = field(

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..utils.messages import did_you_mean, few
 from .column_labels import asked_columns, is_all_but, is_zero_one
-from .common import DataError
+from .common import IMAGE, DataError
 from .hygiene import looks_like_data
 from .label_cells import is_number, valid_text
 
@@ -28,13 +26,14 @@ class Columns(NamedTuple):
     label_columns: str | Sequence[str] | None = None
     label_format: str = "auto"
     sample_weight: str | None = None
+    image_column: str | None = None
 
 
 class Chosen(NamedTuple):
     """The chosen columns.
 
     Attributes:
-        text: the column of texts, or of features.
+        text: the column of texts, of features or of images.
         labels: the column of label sets; None: each label has a column.
         each: the columns of 0 and 1, one per label.
         note: tells what was chosen for the user, or is empty.
@@ -46,7 +45,7 @@ class Chosen(NamedTuple):
     note: str
 
 
-def choose(asked: Columns, rows: Rows, classes: Collection[str], source: str) -> Chosen:
+def choose(asked: Columns, rows: Rows, classes: Collection[str], source: str, inputs: str = "texts") -> Chosen:
     """The columns that are asked for, else those with the usual names, else the only possible ones.
 
     Args:
@@ -54,25 +53,26 @@ def choose(asked: Columns, rows: Rows, classes: Collection[str], source: str) ->
         rows: column -> values, of one split.
         classes: columns whose values are known to be classes.
         source: for messages.
+        inputs: what the column of texts holds, for the note.
 
     Raises:
         DataError: a column is missing, or ambiguous.
     """
     if asked.label_columns is not None:
-        return _each_label(asked, rows, source)
+        return _each_label(asked, rows, source, inputs)
     labels = asked.label_column or next((name for name in LABELS if name in rows), None)
     if labels is None and len(classes) == 1:
         (labels,) = classes
     if labels is None:
-        return _found_zero_one(asked, rows, source)
+        return _found_zero_one(asked, rows, source, inputs)
     need_column(labels, rows, "label_column", source)
     text = asked.text_column or find_text_column(rows, (labels,), source)
-    usual = text in ("text", FEATURES) and labels == "labels"
-    said = asked.text_column is not None and asked.label_column is not None
-    return Chosen(text, labels, [], "" if usual or said else f"{_inputs_of(text, rows)}; labels: column {labels!r}.")
+    usual = text in ("text", FEATURES, IMAGE) and labels == "labels"
+    said = (asked.text_column or asked.image_column) is not None and asked.label_column is not None
+    return Chosen(text, labels, [], "" if usual or said else f"{inputs}: column {text!r}; labels: column {labels!r}.")
 
 
-def _each_label(asked: Columns, rows: Rows, source: str) -> Chosen:
+def _each_label(asked: Columns, rows: Rows, source: str, inputs: str) -> Chosen:
     for name, value in (("label_column", asked.label_column), ("label_format", asked.label_format)):
         if value not in (None, "auto"):
             raise DataError(f"`{name}` is for one column with all labels, but `label_columns` is set. Leave one out.")
@@ -84,10 +84,10 @@ def _each_label(asked: Columns, rows: Rows, source: str) -> Chosen:
     else:
         names = asked_columns(words, list(rows), (), source)
         text = asked.text_column or find_text_column(rows, names, source)
-    return Chosen(text, None, names, f"{_inputs_of(text, rows)}; {_labels_of(names)}.")
+    return Chosen(text, None, names, f"{inputs}: column {text!r}; {_labels_of(names)}.")
 
 
-def _found_zero_one(asked: Columns, rows: Rows, source: str) -> Chosen:
+def _found_zero_one(asked: Columns, rows: Rows, source: str, inputs: str) -> Chosen:
     """All columns beside the texts, if there are several and they hold only 0 and 1."""
     if looks_like_data(rows, (*TEXTS, FEATURES, *LABELS, *IDENTIFIERS)):
         raise DataError(
@@ -105,8 +105,7 @@ def _found_zero_one(asked: Columns, rows: Rows, source: str) -> Chosen:
     others = [name for name in rows if name not in never]
     if texts and set(texts) <= set(rows) and len(others) > 1 and others == [name for name in binary if name in others]:
         assert text is not None
-        inputs = _inputs_of(text, rows)
-        note = f"no column 'labels', but the others hold only 0 and 1: {_labels_of(others)}; {inputs}."
+        note = f"no column 'labels', but the others hold only 0 and 1: {_labels_of(others)}; {inputs}: column {text!r}."
         return Chosen(text, None, others, note)
     hint = f" Columns that hold 0 and 1 alone ({few(binary)}) can be a label each: --label_columns." if binary else ""
     if all(isinstance(value, str) for values in rows.values() for value in values[:1]):  # as in a file of lines
@@ -169,10 +168,6 @@ def text_cell(value: Any, place: str) -> str:
     if not isinstance(value, (str, int, float, type(None))):
         raise DataError(f"{place}: the text is {str(value)[:60]!r}, a {type(value).__name__}; expected a string.")
     return "" if value is None else valid_text(str(value), place)
-
-
-def _inputs_of(column: str, rows: Rows) -> str:
-    return f"{'features' if isinstance(rows.get(column), np.ndarray) else 'texts'}: column {column!r}"
 
 
 def _labels_of(names: Sequence[str]) -> str:

@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from datasets import Dataset
+from datasets import Dataset, concatenate_datasets
 
 from ..structures.hierarchy import Hierarchy
 from ..utils.messages import did_you_mean
 from .hygiene import keys_of, repeat_notes
 
+IMAGE = "image"  # column of images
 PAIR = ("text", "text_pair")  # columns of a pair of texts, as tokenizers and pipelines call them
 SPLITS = ("train", "validation", "test")
 NORMALIZE = ("none", "minmax", "standard", "auto")
@@ -80,11 +81,12 @@ class MultiLabelData:
 
     Attributes:
         name: short name, for logs and the model card.
-        kind: `features` (column `features`, float32 of a fixed length) or `text` (column `text`).
+        kind: `features` (column `features`, float32 of a fixed length), `text` (column `text`) or `images` (column
+            `image`, a `datasets.Image`).
         train, validation, test: data sets; column `labels` is a multi-hot float32 vector over `label_names`, -1 for an
             unknown label. `train` may have a column `sample_weight`. `test` may be None.
         label_names: names of the L labels.
-        feature_names: names of the features; empty for text.
+        feature_names: names of the features; empty for texts and images.
         notes: what the loader did to the data, with counts.
         scaling: normalisation of the features, fitted on train; the data sets hold the features without it.
         origins: the places of the rows, by split.
@@ -156,13 +158,17 @@ def fixed_size_column(values: np.ndarray) -> pa.Array:
 
 
 def make_dataset(
-    inputs: np.ndarray | Sequence[str] | Sequence[tuple[str, str]],
+    inputs: np.ndarray | Dataset | Sequence[str] | Sequence[tuple[str, str]],
     labels: np.ndarray,
     weights: np.ndarray | None = None,
 ) -> Dataset:
-    """A split from arrays: features (N, F), N texts or N pairs of texts; labels (N, L); weights (N,) of rows."""
+    """A split from features (N, F), N texts, N pairs of texts or a column of N images; labels (N, L); weights (N,) of
+    rows."""
+    columns: dict[str, pa.Array]
     if isinstance(inputs, np.ndarray):
         columns = {"features": fixed_size_column(inputs)}
+    elif isinstance(inputs, Dataset):
+        columns = {}  # joined below
     elif inputs and isinstance(inputs[0], tuple):
         parts = zip(*inputs, strict=True)
         columns = {name: pa.array(part, type=pa.string()) for name, part in zip(PAIR, parts, strict=True)}
@@ -170,7 +176,11 @@ def make_dataset(
         columns = {"text": pa.array(inputs, type=pa.string())}
     if weights is not None:
         columns["sample_weight"] = pa.array(weights, type=pa.float32())
-    return Dataset(pa.table({**columns, "labels": fixed_size_column(labels)}))
+    table = Dataset(pa.table({**columns, "labels": fixed_size_column(labels)}))
+    if not isinstance(inputs, Dataset):
+        return table
+    images = inputs if inputs._indices is None else inputs.flatten_indices()  # else `datasets` flattens both
+    return concatenate_datasets([images, table], axis=1)
 
 
 def random_split(num_rows: int, fractions: Sequence[float], seed: int) -> list[np.ndarray]:
@@ -271,7 +281,7 @@ def label_data(
     Args:
         name, label_names, notes: as in [`MultiLabelData`].
         source: source of the data, for messages.
-        inputs: features (N, F) or N texts, by split.
+        inputs: features (N, F), N texts or a column of N images, by split.
         labels: (N, L), by split.
         origins: the places of the N rows, by split.
         max_train_rows: number of first training rows to keep; None keeps all.
@@ -282,13 +292,14 @@ def label_data(
     """
     check_splits({split: len(y) for split, y in labels.items()}, source)
     kept = {split: slice(max_train_rows if split == "train" else None) for split in labels if len(labels[split])}
-    inputs, labels = ({split: by_split[split][rows] for split, rows in kept.items()} for by_split in (inputs, labels))
+    labels = {split: labels[split][rows] for split, rows in kept.items()}
+    inputs = {split: _first_rows(inputs[split], len(y)) for split, y in labels.items()}
     tables = {
         split: make_dataset(inputs[split], labels[split], weights if split == "train" else None) for split in kept
     }
     return MultiLabelData(
         name,
-        "features" if isinstance(inputs["train"], np.ndarray) else "text",
+        {np.ndarray: "features", Dataset: "images"}.get(type(inputs["train"]), "text"),
         tables["train"],
         tables["validation"],
         tables.get("test"),
@@ -300,6 +311,10 @@ def label_data(
         ],
         origins={split: origins[split].take(rows) for split, rows in kept.items()},
     )
+
+
+def _first_rows(inputs: Any, count: int) -> Any:
+    return inputs.select(range(count)) if isinstance(inputs, Dataset) else inputs[:count]
 
 
 def label_notes(labels: Mapping[str, np.ndarray], names: Sequence[str]) -> list[str]:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from datasets import Dataset
 
-from .common import SPLITS
+from .common import IMAGE, SPLITS
+from .hygiene import image_cells, image_content
 
 NUMBERS = {"f": np.float32, "b": np.int64, "i": np.int64, "u": np.int64}  # kind of a column -> type for the hash
 
@@ -31,6 +32,10 @@ def _columns(rows: Any) -> dict[str, Any]:
     """The columns of a split as bytes, for a data set or images with masks; empty without a split."""
     if rows is None:
         return {}
+    if isinstance(rows, Dataset) and IMAGE in rows.column_names:
+        contents = map(image_content, image_cells(rows.select_columns([IMAGE])))
+        hashes = (hashlib.sha256(content).digest() for content in contents)
+        return _columns(rows.remove_columns([IMAGE])) | {IMAGE: b"".join(hashes)}
     if isinstance(rows, Dataset):
         return {name: _as_bytes(np.asarray(values)) for name, values in rows.with_format("numpy")[:].items()}
     return {name: np.ascontiguousarray(getattr(rows, name)).data for name in ("images", "masks")}

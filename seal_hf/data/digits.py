@@ -15,6 +15,8 @@ The last eight depend on the picture as a whole, and tie the first ten together.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from .common import MultiLabelData, Origins, feature_data
@@ -61,14 +63,9 @@ def digit_labels(digits: np.ndarray) -> np.ndarray:
     return np.concatenate([counts > 0, np.stack(derived, axis=1)], axis=1).astype(np.float32)
 
 
-def load_digit_groups(normalize: str = "none", seed: int = 0, max_train_rows: int | None = None) -> MultiLabelData:
-    """The embedded data: 2000 / 500 / 1000 rows, 192 features, 18 labels. No source image occurs in two splits.
-
-    Args:
-        normalize: `none`, `minmax`, `standard` or `auto`.
-        seed: of the composition.
-        max_train_rows: keep the first rows of the train split.
-    """
+def digit_groups(seed: int = 0) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Each split with its N examples: pixels (N, 3, 8, 8) in [0, 1], 0 in an empty slot, and digits (N, 3) as in
+    [`digit_labels`]. No source image occurs in two splits."""
     from sklearn.datasets import load_digits
 
     source = load_digits()
@@ -76,15 +73,25 @@ def load_digit_groups(normalize: str = "none", seed: int = 0, max_train_rows: in
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(pixels))
     pools = dict(zip(SIZES, np.split(order, [len(order) * 6 // 10, len(order) * 8 // 10]), strict=True))
-    splits, origins = {}, {}
     for split, size in SIZES.items():
         chosen = rng.choice(pools[split], (size, SLOTS))
         empty = np.arange(SLOTS) >= rng.integers(1, SLOTS + 1, (size, 1))  # (N, 3), filled from the left
-        canvas = np.where(empty[:, :, None, None], 0, pixels[chosen])  # (N, 3, 8, 8)
-        features = canvas.transpose(0, 2, 1, 3).reshape(size, -1)  # rows of the picture: (N, 8 * 24)
-        digits = np.where(empty, -1, source.target[chosen])
+        yield split, np.where(empty[:, :, None, None], 0, pixels[chosen]), np.where(empty, -1, source.target[chosen])
+
+
+def load_digit_groups(normalize: str = "none", seed: int = 0, max_train_rows: int | None = None) -> MultiLabelData:
+    """The embedded data: 2000 / 500 / 1000 rows, 192 features, 18 labels.
+
+    Args:
+        normalize: `none`, `minmax`, `standard` or `auto`.
+        seed: of the composition.
+        max_train_rows: keep the first rows of the train split.
+    """
+    splits, origins = {}, {}
+    for split, slots, digits in digit_groups(seed):
+        features = slots.transpose(0, 2, 1, 3).reshape(len(slots), -1)  # rows of the picture: (N, 8 * 24)
         splits[split] = (features, digit_labels(digits))
-        origins[split] = Origins(f"digits, {split} split", rows=np.arange(size))
+        origins[split] = Origins(f"digits, {split} split", rows=np.arange(len(slots)))
     names = [f"pixel {row},{column}" for row in range(8) for column in range(8 * SLOTS)]
     where = "embedded digits"
     return feature_data("digits", splits, origins, names, LABEL_NAMES, normalize, where, [], max_train_rows)

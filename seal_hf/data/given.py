@@ -39,6 +39,7 @@ class Tables:
         splits: tables by `train`, `validation` and `test`; or one table `all`, which is not split.
         origins: the places of the rows, by split.
         notes: what was left out.
+        folder: the place of files that the tables name.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Tables:
     splits: dict[str, Dataset]
     origins: dict[str, Origins] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    folder: Path = Path()
 
     def class_names(self, column: str) -> list[str] | None:
         """Names of the ids in a column, if its feature is a ClassLabel or a list of them; None otherwise."""
@@ -88,6 +90,12 @@ def stored(path: Path) -> Tables:
     Raises:
         DataError: a file is damaged, or the names are not names of splits.
     """
+    found = _stored(path)
+    found.folder = path.parent if path.is_file() else path
+    return found
+
+
+def _stored(path: Path) -> Tables:
     if path.is_file():
         return _by_split({"": _read(path)}, path.stem, str(path))
     if not _is_saved(path):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from datasets import Dataset
 
 MISSING = ("nan", "null", "<na>", "n/a")  # texts that were missing values
 SEPARATORS = "|;,"  # in label cells; the first one in a cell separates it
@@ -86,9 +89,29 @@ def repeat_notes(rows: Mapping[str, Sequence[Hashable]]) -> list[str]:
     return notes
 
 
-def keys_of(inputs: np.ndarray | Sequence[str]) -> Sequence[Hashable]:
-    """Rows of an array as bytes; texts unchanged."""
+def keys_of(inputs: np.ndarray | Dataset | Sequence[str]) -> Sequence[Hashable]:
+    """Rows of an array as bytes; images by the path of their file, or else by a hash of its contents; texts
+    unchanged."""
+    if isinstance(inputs, Dataset):
+        return [_image_key(cell) for cell in image_cells(inputs)]
     return [row.tobytes() for row in inputs] if isinstance(inputs, np.ndarray) else inputs
+
+
+def image_cells(images: Dataset) -> Iterator[dict[str, Any]]:
+    """The `bytes` and `path` of each image in the only column of a data set, of which at least one is not None."""
+    (column,) = images.column_names
+    for part in images.with_format("arrow").iter(1000):
+        yield from part[column].to_pylist()
+
+
+def image_content(cell: Mapping[str, Any]) -> bytes:
+    """The bytes of an image, stored or in its file."""
+    return Path(cell["path"]).read_bytes() if cell["bytes"] is None else cell["bytes"]
+
+
+def _image_key(cell: Mapping[str, Any]) -> Hashable:
+    content = cell["bytes"]
+    return cell["path"] if content is None else hashlib.blake2b(content, digest_size=16).digest()
 
 
 def _few(shown: Sequence[str]) -> str:

@@ -1,15 +1,17 @@
-"""Texts or features with label sets, from csv, tsv and jsonl files, folders of these, and tables in memory, on disk or
-on the Hub."""
+"""Texts, features or images with label sets, from csv, tsv and jsonl files, folders of these, and tables in memory, on
+disk or on the Hub."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from datasets import Dataset
 
 from .column_choice import FEATURES, LABELS, Chosen, Columns, Rows, choose, need_column, text_cell, text_columns
 from .column_labels import column_labels
@@ -17,6 +19,7 @@ from .common import DataError, MultiLabelData, Origins, feature_data, id_column,
 from .feature_tables import feature_names, feature_rows, has_features
 from .given import Tables, class_names
 from .hygiene import name_notes, separator_notes
+from .image_tables import LOOKED_AT, image_column, is_image, named_images, stored_images
 from .label_cells import label_cell, label_matrix, place_of
 from .line_files import SUFFIXES, not_utf8, read_lines
 from .sample_weights import read_weights, with_mean_1
@@ -37,7 +40,8 @@ class Reading:
         names: label names that stand beside the table, for ids in a column of labels; None if there are none.
         classes: column -> class names, if the column itself has them.
         notes: what the loader did.
-        normalize: normalisation of the column `features`; None if the inputs are texts.
+        normalize: normalisation of the column `features`; None if the inputs are not features.
+        images: split -> the images of its rows, if the inputs are images.
     """
 
     name: str
@@ -48,22 +52,29 @@ class Reading:
     classes: dict[str, list[str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     normalize: str | None = None
+    images: dict[str, Dataset] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        """The kind of inputs, in words."""
+        return "images" if self.images else "features" if self.normalize else "texts"
 
 
 def load_text(path: Path, columns: Columns, max_train_rows: int | None = None, seed: int = 0) -> MultiLabelData:
     """Load a file, which is split 80/10/10 with `seed`, or a folder of train, dev (validation) and test files. Label
-    names may stand in a `labels.txt` beside them.
+    names may stand in a `labels.txt` beside them. Rows are texts, or images by the names of their files, see
+    [`image_column`].
 
     Args:
         path: csv, tsv or jsonl; the first row names the columns. A tsv beside a `labels.txt` has no header; its columns
-            are text, ids, id.
+            are text, ids, id. A folder of images may hold a single such file, or one in a folder for each split.
         columns: the columns to read. A cell with a label set is a list, a JSON list, or values separated by comma,
             semicolon or bar.
 
     Raises:
         DataError: the message names the file, the column or the row.
     """
-    files = _split_files(path) if path.is_dir() else {"all": path}
+    files = files_of(path)
     label_list = (path if path.is_dir() else path.parent) / "labels.txt"
     names = read_label_list(label_list) if label_list.is_file() else None
     found = Reading(path.stem, str(path), {}, {}, names)
@@ -73,13 +84,44 @@ def load_text(path: Path, columns: Columns, max_train_rows: int | None = None, s
         found.splits[split], lines = _read(file, names is not None, columns.label_column or LABELS[0])
         ids = id_column(found.splits[split].get("id"))
         found.origins[split] = Origins(str(file), lines=np.array(lines), ids=ids)
-    return _build(found, columns, max_train_rows, seed)
+    images = image_column({}, next(iter(found.splits.values())), columns.image_column, columns.text_column)
+    if images is None:
+        return _build(found, columns, max_train_rows, seed)
+    for split, file in files.items():
+        need_column(images, found.splits[split], "image_column", place_of(found.source, split))
+        names = found.splits[split][images]
+        found.images[split] = named_images(names, file.parent, partial(place_of, found.source, split))
+        found.origins[split] = replace(found.origins[split], files=np.array(names, dtype=object))
+    return _build(found, columns._replace(text_column=images), max_train_rows, seed)
+
+
+def holds_images(path: Path, asked: str | None = None, text_column: str | None = None) -> bool:
+    """True if [`load_text`] reads images, judged by the first rows; False for what it cannot read.
+
+    Args:
+        path: file or folder.
+        asked, text_column: the columns that the user names.
+    """
+    label_list = (path if path.is_dir() else path.parent) / "labels.txt"
+    try:
+        file = next(iter(files_of(path).values()))
+        names, rows = read_lines(file, ("text", LABELS[0], "id") if label_list.is_file() else ())
+        head = zip(*(values for _, values in islice(rows, LOOKED_AT)), strict=True)
+        return image_column({}, dict(zip(names, head, strict=False)), asked, text_column) is not None
+    except DataError:
+        return False
 
 
 def load_tables(
-    tables: Tables, columns: Columns, normalize: str | None = None, max_train_rows: int | None = None, seed: int = 0
+    tables: Tables,
+    columns: Columns,
+    normalize: str | None = None,
+    images: str | None = None,
+    max_train_rows: int | None = None,
+    seed: int = 0,
 ) -> MultiLabelData:
-    """Load tables of label sets with texts or, if `normalize` is given, features. A column of classes names its labels.
+    """Load tables of label sets with texts; if `normalize` is given, with features; or with images, in the column
+    `images`. A column of classes names its labels.
 
     Raises:
         DataError: the message names the table, the column or the row.
@@ -89,25 +131,40 @@ def load_tables(
     for split, table in tables.splits.items():
         known = {name: names for name in table.column_names if (names := class_names(table, name))}
         found.classes = found.classes or known
-        readable = [name for name, kind in table.features.items() if not hasattr(kind, "decode_example")]  # no image
-        rows = {name: [] if normalize and name == FEATURES else table[name][:] for name in readable}
+        own = FEATURES if normalize else images  # read below
+        readable = [name for name, kind in table.features.items() if name == own or not _is_decoded(kind)]
+        rows = {name: [] if name == own else table[name][:] for name in readable}
         if normalize:
             rows[FEATURES] = feature_rows(table, tables.source, split, size)
             size = rows[FEATURES].shape[1] or size
+        if images is not None:
+            place = partial(place_of, tables.source, split)
+            found.images[split] = stored_images(table, images, tables.folder, place_of(tables.source, split), place)
         found.splits[split] = rows
-    if normalize:
-        columns = columns._replace(text_column=FEATURES)
+    if normalize or images is not None:
+        columns = columns._replace(text_column=own)
     elif columns.text_column is None and has_features(next(iter(tables.splits.values())).features.arrow_schema):
         found.notes.append(f"the texts are read, not the column {FEATURES!r}: remove the texts to train on it.")
     return _build(found, columns, max_train_rows, seed)
 
 
+def _is_decoded(feature: Any) -> bool:
+    """True for a column of images, sounds or the like."""
+    return hasattr(feature, "decode_example") or is_image(feature)
+
+
+def files_of(path: Path) -> dict[str, Path]:
+    """Split -> its file; the split of a single file is `all`.
+
+    Raises:
+        DataError: a folder lacks a file for the train or the validation split.
+    """
+    return _split_files(path) if path.is_dir() else {"all": path}
+
+
 def _split_files(folder: Path) -> dict[str, Path]:
-    files = {}
-    for split, words in SPLIT_NAMES.items():
-        if file := split_file(folder, split, words, SUFFIXES):
-            files[split] = file
-    for split in ("train", "validation"):
+    files = table_files(folder)
+    for split in () if "all" in files else ("train", "validation"):
         if split not in files:
             found = ", ".join(sorted(file.name for file in folder.iterdir())) or "nothing"
             raise DataError(
@@ -115,6 +172,18 @@ def _split_files(folder: Path) -> dict[str, Path]:
                 f"{', '.join(SUFFIXES)}; found {found}."
             )
     return files
+
+
+def table_files(folder: Path, suffixes: Sequence[str] = SUFFIXES) -> dict[str, Path]:
+    """Split -> its table in a folder, or in a folder of the split with its images. The only table of a folder of images
+    is `all`."""
+    files = {}
+    for split, words in SPLIT_NAMES.items():
+        below = next((folder / word for word in words if (folder / word).is_dir()), None)
+        if file := split_file(folder, split, words, suffixes) or (below and _only_table(below)):
+            files[split] = file
+    only = None if files else _only_table(folder)
+    return files if only is None else {"all": only}
 
 
 def split_file(folder: Path, split: str, words: Sequence[str], suffixes: Sequence[str]) -> Path | None:
@@ -125,6 +194,12 @@ def split_file(folder: Path, split: str, words: Sequence[str], suffixes: Sequenc
             f"{folder}: two files for the {split} split: {', '.join(file.name for file in matches)}. Keep one."
         )
     return matches[0] if matches else None
+
+
+def _only_table(folder: Path) -> Path | None:
+    """The only csv, tsv or jsonl of a folder, if it names image files."""
+    tables = [file for file in sorted(folder.iterdir()) if file.suffix in SUFFIXES]
+    return tables[0] if len(tables) == 1 and holds_images(tables[0]) else None
 
 
 def read_label_list(path: Path) -> list[str]:
@@ -153,10 +228,10 @@ def _read(path: Path, has_label_list: bool, label_column: str) -> tuple[Rows, li
 def _build(found: Reading, columns: Columns, max_train_rows: int | None, seed: int) -> MultiLabelData:
     source, notes = found.source, found.notes
     first = next(iter(found.splits))
-    chosen = choose(columns, found.splits[first], found.classes, place_of(source, first))
+    chosen = choose(columns, found.splits[first], found.classes, place_of(source, first), found.kind)
     notes += [chosen.note] if chosen.note else []
     _leave_out_unlabelled(found, chosen)
-    texts = {} if found.normalize else _texts(found, text_columns(chosen.text, found.splits[first]))
+    texts = _texts(found, text_columns(chosen.text, found.splits[first])) if found.kind == "texts" else {}
     if chosen.labels is None:
         labels, names = _label_columns(found, chosen.each), chosen.each
     else:
@@ -167,7 +242,10 @@ def _build(found: Reading, columns: Columns, max_train_rows: int | None, seed: i
     targets = {split: labels[key][ids] for split, (key, ids) in parts.items()}
     origins = {split: found.origins[key].take(ids) for split, (key, ids) in parts.items()}
     if not found.normalize:
-        inputs = {split: [texts[key][i] for i in ids] for split, (key, ids) in parts.items()}
+        inputs: dict[str, Any] = {
+            split: found.images[key].select(ids) if found.images else [texts[key][i] for i in ids]
+            for split, (key, ids) in parts.items()
+        }
         return label_data(found.name, source, inputs, targets, origins, names, notes, max_train_rows, weights)
     arrays = {split: (found.splits[key][FEATURES][ids], targets[split]) for split, (key, ids) in parts.items()}
     of_features = feature_names(arrays["train"][0].shape[1])

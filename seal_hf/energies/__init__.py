@@ -29,17 +29,17 @@ def energies_of(space: str) -> dict[str, type[Energy]]:
     return {name: energy for name, energy in ENERGIES.items() if energy.space == space}
 
 
-def energy_of(space: str, energy: str | None = None) -> str:
-    """The name of an energy for the output space; default: the first of `energies_of`.
-
-    Raises:
-        ValueError: an unknown energy, or one of another output space.
-    """
+def check_energy(space: str, energy: str) -> None:
+    """Raises ValueError for an unknown energy, or one of another output space."""
     known = energies_of(space)
-    if energy is None:
-        return next(iter(known))
     if energy not in known:
         raise ValueError(f"`energy` is {energy!r}; for {space} outputs it must be one of {', '.join(known)}.")
+
+
+def energy_of(space: str, energy: str | None = None) -> str:
+    """The name of an energy for the output space, checked by [`check_energy`]; default: the first of `energies_of`."""
+    energy = energy or next(iter(energies_of(space)))
+    check_energy(space, energy)
     return energy
 
 
@@ -64,6 +64,7 @@ __all__ = [
     "MultiLabelEnergy",
     "PairwiseEnergy",
     "TagAttentionEnergy",
+    "check_energy",
     "check_energy_options",
     "energies_of",
     "energy_of",

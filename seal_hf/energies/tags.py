@@ -86,7 +86,7 @@ class ChainEnergy(TagEnergy):
             model.reset_parameters()
 
     def global_term(self, features: Tensor, y: Tensor, mask: Tensor) -> Tensor:
-        energy = -torch.einsum("bstc,cd,bstd->bs", y[:, :, :-1], self.transitions, y[:, :, 1:])
+        energy = -(y[:, :, :-1] @ self.transitions * y[:, :, 1:]).sum((2, 3))
         for name, model in self.global_terms.items():
             weight = self.language_model_weight if "words" in name else 1.0
             energy = energy + weight * model(features, y, mask)

@@ -22,9 +22,10 @@ class Ranking(EnergyLoss):
         s(y) = -E(x, y) + α Δ(y, y*),     L_E = -log [ exp s(y*) / Σ_{k=0..K} exp s(y_k) ],   y_0 = y*
 
     The paper uses α = 0; with α > 0 the energy margin must grow with a sample's cost (softmax-margin, Gimpel & Smith
-    2010; Shankar & Piratla's contrastive divergence). Samples are independent draws from the task-net, Π_j P(y_j | x).
-    With `gold_mix` m each entry is instead the gold's with probability m, so that samples lie nearer the gold. That is
-    a heuristic: noise that depends on the gold moves the optimum of `nce` from p(y | x) towards the gold.
+    2010; Shankar & Piratla's contrastive divergence). Samples are independent draws from the task-net's distribution
+    P(y | x): Π_j P(y_j | x), or the chain of a CRF. With `gold_mix` m each entry is instead the gold's with probability
+    m (of a chain: in its emissions), so that samples lie nearer the gold. That is a heuristic: noise that depends on
+    the gold moves the optimum of `nce` from p(y | x) towards the gold.
     """
 
     num_samples: int = option(20, least=1)  # K

@@ -21,6 +21,7 @@ from transformers import PreTrainedModel
 
 from ..energy_losses import EnergyLoss, InfNetPlus
 from ..nets.encoders import last_features
+from ..nets.image_features import shared_size
 from ..saving.loss_net import COST_AUGMENTED as FILES
 from ..second_net.learner import Learner
 from ..second_net.loss_net import LOSS_NET_FOLDER
@@ -36,7 +37,9 @@ class CostAugmentedNetwork(nn.Module):
 
         separated   F(x) = a network of its own, with the task-net's architecture and initial weights
         shared      F(x) = an affine layer on the features of A(x)
-        stacked     F(x, y*) = softmax( W [A(x)_t ; y*_t] + b ), without gradient to A
+        stacked     F(x, y*) = W [A(x)_t ; y*_t] + b, without gradient to A
+
+    F gives logits. The space relaxes them, by a softmax as in the paper or by the chain of A's CRF.
 
     Args:
         kind: one of `PARAMETERIZATIONS`.
@@ -56,19 +59,22 @@ class CostAugmentedNetwork(nn.Module):
         else:
             self.layer = nn.Linear(feature_size if kind == "shared" else 2 * num_labels, num_labels)
 
-    def forward(self, inputs: dict[str, Tensor], features: Tensor | None, output: Tensor, gold: Tensor) -> Tensor:
+    def forward(
+        self, inputs: dict[str, Tensor], features: Tensor | None, output: Tensor | None, gold: Tensor
+    ) -> Tensor:
         """Logits of F, in the shape of the task-net's.
 
         Args:
             inputs: the task-net's, for `separated`.
             features: A's, (B, H) or for tokens (B, T, H), for `shared`.
-            output, gold: A's relaxed output, which gets no gradient, and y*, with C labels each, for `stacked`.
+            output, gold: A's relaxed output without gradient, and y*, with C labels each, for `stacked`.
         """
         if self.kind == "separated":
             return self.net(**inputs).logits
         if self.kind == "shared":
             return self.layer(features)
-        both = torch.cat([output.detach(), gold], dim=self.label_dim)
+        assert output is not None
+        both = torch.cat([output, gold], dim=self.label_dim)
         return self.layer(both.movedim(self.label_dim, -1)).movedim(-1, self.label_dim)
 
 
@@ -83,7 +89,7 @@ class CostAugmentedInference(Extension):
         space: the output space.
         energy_weight: λ1.
         task_weight: weight of F's own task loss.
-        pooled: True if features are one vector per input, False if one per token.
+        pooling: how the features it shares become one vector per input; None: one per token.
     """
 
     def __init__(
@@ -95,11 +101,11 @@ class CostAugmentedInference(Extension):
         space: OutputSpace,
         energy_weight: float,
         task_weight: float,
-        pooled: bool = True,
+        pooling: str | None = None,
     ):
         self.net, self.task_net, self.learner = net, task_net, learner
         self.energy_loss, self.space = energy_loss, space
-        self.energy_weight, self.task_weight, self.pooled = energy_weight, task_weight, pooled
+        self.energy_weight, self.task_weight, self.pooling = energy_weight, task_weight, pooling
         self.reads_hidden_states = net.kind == "shared"
         self._begins = True  # the next micro-batch starts an update of F, which clears its gradients
 
@@ -118,7 +124,7 @@ class CostAugmentedInference(Extension):
                 "`cost_augmented_network` is 'shared', which reads one vector per input or token: a net of masks has "
                 "none. Use 'stacked', or 'separated'."
             )
-        feature_size = config.hidden_size if kind == "shared" else 0
+        feature_size = shared_size(task_net) or 0 if kind == "shared" else 0
         net = CostAugmentedNetwork(kind, task_net, feature_size, config.num_labels, label_dim)
         net.train()  # whatever the copied task-net's mode: the first step must equal later ones, as after a resume
         group = {
@@ -135,14 +141,14 @@ class CostAugmentedInference(Extension):
             eps=args.adam_epsilon,
         )
         weights = (args.fixed_energy_weight, args.cost_augmented_task_weight)
-        return cls(net, task_net, learner, run.energy_loss, run.space, *weights, run.loss_net.pooled)
+        return cls(net, task_net, learner, run.energy_loss, run.space, *weights, run.loss_net.pooling)
 
     def prepare(self, batch: MicroBatch, outputs: Any) -> MicroBatch:
         """Adds F's logits, which become a candidate in the loss-net's phase."""
         gold, _ = batch.space.gold(batch.labels)
         with torch.no_grad(), self.learner.accelerator.autocast():
             features = self._features(outputs, batch)
-            found = self.net(batch.inputs, features, batch.space.relax(batch.logits), gold)
+            found = self.net(batch.inputs, features, self._output(batch), gold)
         return replace(batch, augmented=batch.space.fit(found, batch.labels))
 
     def task_net_term(
@@ -166,13 +172,12 @@ class CostAugmentedInference(Extension):
             self.learner.zero_grad()
         self._begins = is_last
         with self.learner.accumulate(synchronise=is_last):
-            found = self.learner(batch.inputs, leaf, batch.space.relax(batch.logits), gold)
-            found = space.fit(found, batch.labels)
-            y: Any = space.join([space.output(found), space.candidate(gold)])
-            cost = space.cost(y[:, :1], gold, self.energy_loss.margin_cost, mask)
-            loss = -self.energy_weight * self.energy_loss.sought(energies_of(y, mask), cost)
-            if self.task_weight:
-                with frozen(self.task_net):  # its CRF may be part of this loss
+            found = space.fit(self.learner(batch.inputs, leaf, self._output(batch), gold), batch.labels)
+            with frozen(self.task_net):  # its CRF may be part of F's output and of this loss
+                y: Any = space.join([space.output(found), space.candidate(gold)])
+                cost = space.cost(y[:, :1], gold, self.energy_loss.margin_cost, mask)
+                loss = -self.energy_weight * self.energy_loss.sought(energies_of(y, mask), cost)
+                if self.task_weight:
                     loss = loss + self.task_weight * space.task_loss(found, batch.labels)
             self.learner.backward(loss / num_batches)
         unit = self.learner.scaler.scale(torch.ones((), device=loss.device))  # before `apply` changes it
@@ -183,11 +188,16 @@ class CostAugmentedInference(Extension):
         gradient = leaf.grad.nan_to_num(0, 0, 0)  # after an fp16 overflow F is not updated, and A gets no gradient
         return ((features - features.detach()) * (gradient * (num_batches / unit))).sum()
 
+    @torch.no_grad()
+    def _output(self, batch: MicroBatch) -> Tensor | None:
+        """A's relaxed output, if F reads it."""
+        return batch.space.relax(batch.logits) if self.net.kind == "stacked" else None
+
     def _features(self, outputs: Any, batch: MicroBatch) -> Any:
         """The features that F shares with A, with their graph."""
         if not self.reads_hidden_states:
             return None
-        return last_features(outputs, batch.inputs, type(self.task_net).__name__, self.pooled)
+        return last_features(outputs, batch.inputs, self.task_net, self.pooling)
 
     # --- checkpoints -------------------------------------------------------------------------------------------------
 

@@ -160,7 +160,7 @@ class ImplicitGradients(Extension):
         """The task-net's outputs along the directions."""
         product, directions = self.config.product, zip(self.adjoints.points, self.adjoints.directions, strict=True)
         self._lines = [Line(p, u, product) for p, u in directions]
-        with torch.set_grad_enabled(product != FINITE_DIFFERENCES):
+        with torch.set_grad_enabled(product != FINITE_DIFFERENCES), frozen(self.task_function.model):
             return [batch.space.output(batch.function(point)) for line in self._lines for point in line.points]
 
     def loss_net_term(self, batch: MicroBatch, energies: Tensor, loss: Tensor) -> Tensor:

@@ -96,13 +96,17 @@ class MultiLabelByBatch:
         """The metrics over all batches so far. ValueError if no label is known."""
         if self.num_rows == 0:
             raise ValueError("all labels of these examples are unknown, so there is nothing to score")
-        threshold, tuned = best_threshold(self._f1 / self.num_rows)
+        threshold, tuned = best_threshold(self.threshold_curve())
         return {
             **self._counts.figures(),
             "map": self._precision / self._num_labelled if self._num_labelled else float("nan"),
             "f1_example_tuned": tuned,
             "threshold": threshold,
         }
+
+    def threshold_curve(self) -> np.ndarray:
+        """Mean example F1 at each threshold of `DEFAULT_GRID`, (G,), over the rows so far, of which there is one."""
+        return self._f1 / self.num_rows
 
 
 class ThresholdScores:

@@ -170,11 +170,18 @@ def tune_threshold(
     Raises:
         ValueError: as `multilabel_metrics`, and if the grid is empty or not ascending.
     """
-    probabilities, gold = _checked(probabilities, labels)
     grid = np.asarray(grid, dtype=np.float64)
     if grid.ndim != 1 or grid.size == 0 or (np.diff(grid) <= 0).any():
         raise ValueError("grid must be a one-dimensional, strictly ascending array of candidate thresholds")
-    return best_threshold(threshold_sums(probabilities, gold, grid, empty_score) / len(gold), grid)
+    return best_threshold(threshold_curve(probabilities, labels, grid, empty_score), grid)
+
+
+def threshold_curve(
+    probabilities: np.ndarray, labels: np.ndarray, grid: np.ndarray = DEFAULT_GRID, empty_score: float = 1.0
+) -> np.ndarray:
+    """Mean example F1 at each candidate threshold, (G,); arguments and errors as for [`tune_threshold`]."""
+    probabilities, gold = _checked(probabilities, labels)
+    return threshold_sums(probabilities, gold, grid, empty_score) / len(gold)
 
 
 def threshold_sums(

@@ -62,15 +62,33 @@ def span_counts(predicted: Tags, gold: Tags, kind: str, *, scheme: str | None = 
     return _span_counts(predicted, gold, kind, scheme)
 
 
+def token_counts(predicted: Tags, gold: Tags) -> np.ndarray:
+    """(N, 2) int64, for each sequence: right tags, and tags. Accuracy is the ratio of their sums; a sequence is right
+    as a whole if both are equal.
+
+    Raises:
+        ValueError: the message names the first sequence of another length than the gold.
+    """
+    _checked(predicted, gold, "plain", None)
+    right = [sum(map(str.__eq__, ours, theirs)) for ours, theirs in zip(predicted, gold, strict=True)]
+    return np.stack([np.array(right, dtype=np.int64), np.array([len(tags) for tags in gold], dtype=np.int64)], axis=1)
+
+
 def core_role_violations(predicted: Tags, scheme: str = "bio") -> float:
     """Share of the propositions whose prediction has two spans of one core role, A0-A5, AA or ARG0-ARG5, ARGA
     (unique-core-role violation, UCR in the SEAL paper's Table 3). `C-X` and `R-X` do not repeat X. In [0, 1]."""
+    return len(set().union(*repeated_core_roles(predicted, scheme).values())) / max(len(predicted), 1)
 
-    def repeats(tags: Sequence[str]) -> bool:
-        roles = Counter(span.type for span in spans(tags, scheme) if CORE_ROLE.fullmatch(span.type))
-        return max(roles.values(), default=0) > 1
 
-    return sum(map(repeats, predicted)) / max(len(predicted), 1)
+def repeated_core_roles(tags: Tags, scheme: str = "bio") -> dict[str, list[int]]:
+    """Core role -> the propositions that have two spans of it, in order; see [`core_role_violations`]."""
+    found: dict[str, list[int]] = {}
+    for row, one in enumerate(tags):
+        counts = Counter(span.type for span in spans(one, scheme) if CORE_ROLE.fullmatch(span.type))
+        for role, count in counts.items():
+            if count > 1:
+                found.setdefault(role, []).append(row)
+    return dict(sorted(found.items()))
 
 
 def tag_report(predicted: Tags, gold: Tags, kind: str, *, scheme: str | None = None) -> dict[str, dict[str, float]]:

@@ -12,18 +12,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
-from huggingface_hub import HfApi, snapshot_download
+from huggingface_hub import HfApi
 from torch import Tensor, nn
 from transformers import AutoModel, PretrainedConfig, PreTrainedModel
-from transformers.utils import ModelOutput, find_adapter_config_file, logging
+from transformers.utils import ModelOutput, logging
 
-from ..adapters import LIBRARIES, library_of, not_installed, with_adapter
+from ..adapters import LIBRARIES, check_adapters, library_of, with_adapter
 from ..energies import ENERGIES, energy_of
 from ..nets.encoders import encoder_options, task_features, without_pooler
-from ..saving.export import ADAPTER_FILES, DECISIONS, PLAIN_FILES, read_decisions, save_nets
+from ..nets.heads import MEAN, pooling_for
+from ..nets.image_features import with_features
+from ..saving.export import ADAPTER_FILES, PLAIN_FILES, save_nets
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig, aligned
 from ..spaces import OutputSpace
-from .labels import check_label_order, check_place, hub_options, label_maps
+from .labels import check_label_order, check_place, hub_options
+from .loading import load_task_net
 from .saved import find_loss_net, load_loss_net
 from .task_nets import check_num_labels, check_task_net, encoder_for, feature_size
 
@@ -110,8 +113,8 @@ class SealModel(nn.Module):
             raise ValueError("There is no loss-net to compute the energy: load both nets (with_loss_net=True).")
         features = None
         if self.loss_net.config.encoder_mode == "shared":
-            outputs = self.task_net(**inputs, output_hidden_states=True)
-            features = task_features(outputs, inputs, type(self.task_net).__name__, self.loss_net.pooled)
+            outputs = with_features(self.task_net, inputs)
+            features = task_features(outputs, inputs, self.task_net, self.loss_net.pooling)
         single = y.dim() == 1 + self.space.structure_dims
         energies = self.loss_net(y.unsqueeze(1) if single else y, mask, inputs, features)
         return energies.squeeze(1) if single else energies
@@ -132,6 +135,7 @@ class SealModel(nn.Module):
         adapter: Any = None,
         adapter_rank: int | None = None,
         adapter_targets: str | list[str] | None = None,
+        quantization: str | None = None,
         energy: str | None = None,
         energy_options: dict[str, Any] | None = None,
         global_size: int | None = None,
@@ -150,7 +154,9 @@ class SealModel(nn.Module):
                 configuration; `pfeiffer`, `houlsby`, `parallel` with the `adapters` library. With `peft` and `adapters`
                 the loss-net has a second adapter of that kind in the same base; default: `lora` or `pfeiffer`.
             adapter_rank: rank of a LoRA (default 8), or width of a bottleneck (default: a sixteenth of the encoder's).
-            adapter_targets: modules that get a LoRA, as in PEFT: names, or `all-linear`.
+            adapter_targets: modules that get a LoRA, as in PEFT: names, or `all-linear`; default: PEFT's for the
+                architecture, if it has any, or else `all-linear`.
+            quantization: `4bit` or `8bit`: quantise the base by bitsandbytes. It needs an adapter of PEFT.
             energy, energy_options: energy of a fresh loss-net, one of `ENERGIES`, and its own arguments.
             global_size: width of a fresh loss-net's global term; default: `default_global_size`. A saved loss-net keeps
                 its encoder and energy; a warning says so if others are requested.
@@ -165,6 +171,7 @@ class SealModel(nn.Module):
             OSError: the folder or repo does not exist, or lacks safetensors.
         """
         kwargs = {"dtype": torch.float32, **kwargs, "use_safetensors": True}
+        kwargs |= {} if quantization is None else {"quantization": quantization}
         if cls.space_class.problem_type is not None:
             kwargs.setdefault("problem_type", cls.space_class.problem_type)
         name = str(model_name_or_path)
@@ -199,6 +206,7 @@ class SealModel(nn.Module):
         folder = None if fresh_loss_net else find_loss_net(name, hub)
         if folder is None or LossNetConfig.from_pretrained(folder).encoder_mode not in LIBRARIES:
             task_net = with_adapter(task_net, loss_net_encoder, adapter, adapter_rank, adapter_targets)
+        check_adapters(task_net)
         if folder is None:
             mode = loss_net_encoder or "separate"
             if not fresh_loss_net:
@@ -267,7 +275,12 @@ class SealModel(nn.Module):
     @classmethod
     def _load_task_net(cls, name: str, kwargs: dict, hub: dict) -> tuple[PreTrainedModel, dict]:
         """The task-net of a folder or repo, and transformers' loading info."""
-        return _load_task_net(cls.auto_class, name, kwargs, hub)
+        return load_task_net(cls._auto_class_of(name, hub), name, kwargs, hub)
+
+    @classmethod
+    def _auto_class_of(cls, name: str, hub: dict) -> type[_BaseAutoModelClass]:
+        """The Auto class for the task-net of a folder or repo."""
+        return cls.auto_class
 
     @classmethod
     def _load_encoder(cls, task_net: PreTrainedModel, name: str, hub: dict) -> PreTrainedModel:
@@ -309,6 +322,7 @@ class SealModel(nn.Module):
                 head_layers=1 if mode == "shared" else 0,
                 hidden_size=feature_size,
                 global_size=global_size,
+                pooling=pooling_for(task_net, mode) if ENERGIES[energy].pooled else MEAN,
                 num_labels=task_net.config.num_labels,
             )
         )
@@ -370,31 +384,3 @@ def _start_at_rates(task_net: PreTrainedModel, loading: dict, rates: np.ndarray)
 
 def set_bias(bias: nn.Parameter, rates: np.ndarray) -> None:
     bias.data.copy_(torch.logit(torch.as_tensor(rates)))
-
-
-def _load_task_net(
-    auto_class: type[_BaseAutoModelClass], name: str, kwargs: dict, hub: dict
-) -> tuple[PreTrainedModel, dict]:
-    """The task-net of a folder or repo, plain or an adapter on its base, and transformers' loading info."""
-    if find_adapter_config_file(name, **hub) is None:
-        return auto_class.from_pretrained(name, **kwargs, output_loading_info=True)
-    said = read_decisions(name, hub)
-    if names := said.get("id2label"):
-        kwargs = {**label_maps([names[key] for key in sorted(names, key=int)]), **kwargs}
-    decisions = {name: said[name] for name in DECISIONS if name in said}
-    folder = Path(name)
-    if not folder.is_dir():
-        folder = Path(snapshot_download(name, allow_patterns=list(ADAPTER_FILES), **hub))
-    options = {key: value for key, value in kwargs.items() if key not in ("revision", "token")}  # of the folder
-    for library in LIBRARIES.values():
-        try:
-            task_net = library.from_folder(folder, auto_class, **options)
-        except ModuleNotFoundError as error:
-            raise ValueError(
-                f"{name} holds an adapter of the library {library.mode!r}, {not_installed(library.mode)}"
-            ) from error
-        if task_net is not None:
-            names = kwargs.get("id2label") or task_net.config.id2label or {}  # `adapters` orders them otherwise
-            task_net.config.update({**decisions, **label_maps([names[i] for i in sorted(names)])})
-            return task_net, {"missing_keys": [], "mismatched_keys": []}
-    raise OSError(f"{name} has an adapter_config.json, but lacks the adapter's weights as safetensors.")

@@ -15,7 +15,7 @@ from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
 from ..data import DataError
 from ..data.image_files import pixels, resized
-from ..data.tensors.collators import TensorRows
+from ..data.tensors.collators import TensorRows, padding_id
 from ..data.tensors.crops import pixel_scaling
 from ..data.tensors.length_order import longest_first
 from ..data.tensors.vocabulary import Vocabulary
@@ -55,8 +55,17 @@ def text_rows(texts: Sequence[Text], tokenizer: PreTrainedTokenizerBase, config:
     limit = min(filter(None, limits), default=None)
     parts = [list(texts)] if isinstance(texts[0], str) else [list(part) for part in zip(*texts, strict=True)]
     encoded = tokenizer(*parts, truncation=limit is not None, max_length=limit, verbose=False)
-    padding = {"input_ids": tokenizer.pad_token_id or 0, "attention_mask": 0, "token_type_ids": 0}
+    padding = {"input_ids": _padding_of(tokenizer, config), "attention_mask": 0, "token_type_ids": 0}
     return TensorRows(Dataset.from_dict(dict(encoded)), {name: padding[name] for name in encoded})
+
+
+def _padding_of(tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig) -> int:
+    """The id of the net's padding token, by which a decoder's head finds the last token. A net without one gets the
+    tokenizer's."""
+    own: Any = config.get_text_config()
+    if getattr(own, "pad_token_id", None) is None:
+        own.pad_token_id = padding_id(tokenizer)
+    return own.pad_token_id
 
 
 def _check_texts(texts: Sequence[Text], inputs: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from .multilabel import SealForMultiLabel
 from .tokens import SealForTokenClassification
 
 KINDS: tuple[type[SealModel], ...] = (SealForMultiLabel, SealForTokenClassification, SealForSegmentation)
-LABEL_SET_HEADS = ("ForSequenceClassification", "ForMultiLabel")
+LABEL_SET_HEADS = ("ForSequenceClassification", "ForImageClassification", "ForMultiLabel")
 
 
 def kind_of(model: SealModel | PreTrainedModel, space: OutputSpace | None = None) -> type[SealModel] | None:

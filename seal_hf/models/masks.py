@@ -8,11 +8,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AutoImageProcessor, AutoModelForSemanticSegmentation, PretrainedConfig, PreTrainedModel
+from transformers import AutoModelForSemanticSegmentation, PretrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
 
 from ..data import SegmentationData, load_masks
 from ..data.given import loaded
+from ..data.tensors.images import load_image_processor
 from ..energies import ENERGIES, energy_of
 from ..inference.decisions import DECISIONS
 from ..nets.fcn import FCNConfig, FCNForSemanticSegmentation, check_crops
@@ -90,13 +91,7 @@ class SealForSegmentation(SealModel):
         return decisions.from_config(self.config).decider(decoder)
 
     def _load_processor(self, name: str, hub: dict[str, Any]) -> Any:
-        try:
-            return AutoImageProcessor.from_pretrained(name, **hub)
-        except OSError as error:
-            raise ValueError(
-                f"{name} has no image processor to read images. Save the one that the model was trained with "
-                "there: processor.save_pretrained(folder)."
-            ) from error
+        return load_image_processor(name, **hub)
 
     @classmethod
     def from_pretrained(

@@ -2,34 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel
+from transformers import (
+    AutoModelForImageClassification,
+    AutoModelForSequenceClassification,
+    PretrainedConfig,
+    PreTrainedModel,
+)
 from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.utils import logging
 
 from ..adapters import LIBRARIES
 from ..data import MultiLabelData, load_multilabel
 from ..data.given import loaded
+from ..data.tensors.collators import TensorRows
+from ..data.tensors.images import ImageRows, load_image_processor
 from ..data.tensors.words import saved_tokenizer
 from ..inference.decisions import LabelDecisions
 from ..nets.encoders import MLPConfig, MLPEncoder, MLPPreTrainedModel
+from ..nets.image_features import reads_images
 from ..nets.text_windows import WindowedConfig, WindowedEncoder, load_windowed
+from ..second_net.loss_net import LossNet
 from ..spaces import SPARSE_FROM, MultiLabelSpace
 from ..structures.hierarchy import Hierarchy, store_hierarchy
 from ..utils.messages import check_owner, check_unread
 from ..utils.options import check_value
 from .base import SealModel, set_bias
-from .batches import Text, check_one_kind, in_batches, text_rows
+from .batches import check_one_kind, in_batches, text_rows
+from .images import check_images, fresh_cnn, is_of_images, reading
 from .labels import for_other_labels, hub_options, label_maps
+from .task_nets import encoder_of
+from .task_nets import feature_size as width_of_features
 
 logger = logging.get_logger(__name__)
 
 DROPOUT = 0.5  # of fresh MLPs
 LONG_TEXTS = ("cut", "windows")
+NOUNS = {"features": "feature data", "text": "text", "images": "images"}
+OWNERS = {"text": "the MLP for features", "images": "small nets, trained from scratch"}
 
 
 class MLPForMultiLabel(MLPPreTrainedModel):
@@ -59,8 +73,8 @@ AutoModelForSequenceClassification.register(MLPConfig, MLPForMultiLabel)
 
 
 class SealForMultiLabel(SealModel):
-    """A multi-label task-net, with logits (B, L), and its loss-net. `from_pretrained` also takes `long_texts` and
-    `window_size`, see [`for_data`]."""
+    """A multi-label task-net of texts, features or images, with logits (B, L), and its loss-net. `from_pretrained` also
+    takes `long_texts` and `window_size`, see [`for_data`]."""
 
     auto_class = AutoModelForSequenceClassification
     space_class = MultiLabelSpace
@@ -68,7 +82,7 @@ class SealForMultiLabel(SealModel):
     @torch.no_grad()
     def predict(
         self,
-        texts: Sequence[Text] | None = None,
+        texts: Sequence[Any] | None = None,
         *,
         decoder: str | float | None = None,
         batch_size: int = 32,
@@ -77,34 +91,56 @@ class SealForMultiLabel(SealModel):
         """Label sets, by the task-net without dropout.
 
         Args:
-            texts: N raw texts, or N pairs if the net was trained on pairs; or
+            texts: N raw texts, or N pairs if the net was trained on pairs; for a net of images N paths, PIL images or
+                uint8 arrays (H, W, 3); or
             inputs: the task-net's inputs, such as `features` (N, D) or a tokenizer's output, all in one batch.
             decoder: one of [`LabelDecisions`], or a threshold; default: the saved one, or else 0.5.
-            batch_size: raw texts per batch; they are batched by length.
+            batch_size: raw texts or images per batch; texts are batched by length.
 
         Returns:
-            Probabilities (N, L), float32, and decisions (N, L), int64, 0 or 1; for raw texts on the CPU.
+            Probabilities (N, L), float32, and decisions (N, L), int64, 0 or 1; for raw texts and images on the CPU.
 
         Raises:
-            ValueError: there are neither texts nor inputs, or the decoder is unknown.
+            ValueError: there are neither texts nor inputs, the decoder is unknown, or the image processor does not fit
+                the net.
+            DataError: a file is missing, or not an image of 8 bits per channel.
         """
         decisions, net = LabelDecisions.from_config(self.config), self.task_net.eval()
-        check_one_kind("texts", texts, inputs)
+        check_one_kind("images" if reads_images(net) else "texts", texts, inputs)
         if texts is None:
             logits = net(**inputs).logits
         else:
-            rows = text_rows(texts, self.processor, self.config)
-            logits = torch.empty(len(rows), len(self.config.id2label or ()))
-            for chosen, batch in in_batches(rows, batch_size, net.device):
-                logits[chosen] = net(**batch).logits.float().cpu()
+            if reads_images(net):
+                check_images(texts)
+            logits = torch.empty(len(texts), len(self.config.id2label or ()))
+            for chosen, batch in self.batches(texts, batch_size):
+                with reading(net, batch):
+                    logits[chosen] = net(**batch).logits.float().cpu()
         probabilities = self.space.relax(logits.cpu().double())  # the decisions were fitted in float64
         decided = torch.from_numpy(decisions.decide(probabilities.numpy(), decoder)).long()
         return probabilities.float().to(logits.device), decided.to(logits.device)
 
+    def batches(self, raw: Sequence[Any], batch_size: int) -> Iterator[tuple[list[int], dict[str, Tensor]]]:
+        """Raw texts or images as batches of the task-net's inputs, on its device, each with the places of its rows;
+        arguments and errors as for `predict`."""
+        net = self.task_net
+        if not reads_images(net):
+            yield from in_batches(text_rows(raw, self.processor, self.config), batch_size, net.device)
+            return
+        rows: TensorRows = ImageRows.of(raw, self.processor)
+        for chosen, batch in in_batches(rows, batch_size, net.device):
+            yield chosen, {name: value.to(net.dtype) for name, value in batch.items()}
+
     def _load_processor(self, name: str, hub: dict[str, Any]) -> Any:
+        if reads_images(self.task_net):
+            return load_image_processor(name, **hub)
         if isinstance(self.task_net, MLPForMultiLabel):
             raise ValueError(f"{name} holds an MLP, which reads features: pass features=, a tensor (rows, features).")
         return saved_tokenizer(name, **hub)
+
+    @classmethod
+    def _auto_class_of(cls, name: str, hub: dict) -> Any:
+        return AutoModelForImageClassification if is_of_images(name, hub) else cls.auto_class
 
     @classmethod
     def _load_task_net(cls, name: str, kwargs: dict, hub: dict) -> tuple[PreTrainedModel, dict]:
@@ -114,6 +150,8 @@ class SealForMultiLabel(SealModel):
         if asked is None:
             return super()._load_task_net(name, kwargs, hub)
         check_value("long_texts", asked, LONG_TEXTS)
+        if asked == "windows":
+            check_owner({"quantization": kwargs.get("quantization")}, "cut texts", "`long_texts` is 'windows'")
         is_windowed = _saved_config(name, kwargs).get("model_type") == WindowedConfig.model_type
         if is_windowed and asked == "cut":
             logger.warning(f"The task-net in {name} keeps reading texts in windows; 'cut' is ignored.")
@@ -130,6 +168,25 @@ class SealForMultiLabel(SealModel):
         if isinstance(config, WindowedConfig) and not isinstance(encoder, WindowedEncoder):
             return WindowedEncoder.around(encoder, config)
         return encoder
+
+    @classmethod
+    def _fresh_loss_net(
+        cls,
+        task_net: PreTrainedModel,
+        pretrained: str | PreTrainedModel | None,
+        mode: str | None,
+        global_size: int | None = None,
+        energy: str | None = None,
+        energy_options: dict | None = None,
+        hub: dict | None = None,
+        feature_size: int | None = None,
+    ) -> LossNet:
+        """As [`SealModel._fresh_loss_net`]. Encoders of images state the width of their features in many ways, so it is
+        measured."""
+        if feature_size is None and reads_images(task_net):
+            feature_size = width_of_features(task_net, None if mode == "shared" else encoder_of(task_net))
+        options = (global_size, energy, energy_options, hub, feature_size)
+        return super()._fresh_loss_net(task_net, pretrained, mode, *options)
 
     @classmethod
     def from_task_net(
@@ -170,20 +227,23 @@ class SealForMultiLabel(SealModel):
             data: has `kind` and `label_names`; for features `num_features` and `scaling`; `label_rates` if the output
                 layer has a bias; optionally `hierarchy`, which the config keeps for decisions. Or an argument of
                 [`load_multilabel`], which is then loaded.
-            model_name_or_path: for text data a Hugging Face encoder or classifier; for features a saved MLP, which
-                keeps its sizes and normalisation.
-            loss_net_encoder, adapter: see [`from_pretrained`]; features take `separate` or `shared`, and no adapter.
+            model_name_or_path: for texts a Hugging Face encoder or classifier; for features a saved MLP, which keeps
+                its sizes and normalisation; for images a Hugging Face encoder or image classifier, default: a small
+                convolutional net.
+            loss_net_encoder, adapter: see [`from_pretrained`]; features, and the convolutional net, take `separate` or
+                `shared`, and no adapter.
             energy, energy_options, global_size: of the loss-net, see `ENERGIES`.
             long_texts: `cut` (default): a plain classifier, whose tokenizer cuts texts; `windows`: one that reads whole
                 texts in windows, see `nets/text_windows.py`. A saved task-net stays as it is.
             window_size: tokens per window; default and maximum: the encoder's limit.
-            hidden_size, num_layers, dropout: of the MLPs, for feature data; default: 400, 2 and 0.5, or as saved.
+            hidden_size, num_layers, dropout: of the MLPs, for feature data; default: 400, 2 and 0.5, or as saved. The
+                convolutional net has a `hidden_size`, default 128, and a `dropout`, default 0.2.
             label_bias: True if the MLP task-net has a bias, which starts at the labels' log-odds; default: True from
                 `SPARSE_FROM` labels on, where samples must hold few labels.
 
         Raises:
-            ValueError: text data without `model_name_or_path`, or feature data with a net that does not read features;
-                adapters or `kwargs` for feature data.
+            ValueError: texts without `model_name_or_path`, or a net that reads another kind of data; adapters or
+                `kwargs` for a fresh MLP or convolutional net.
         """
         data = loaded(data, load_multilabel)
         names = list(data.label_names)
@@ -192,12 +252,12 @@ class SealForMultiLabel(SealModel):
         if model_name_or_path is not None:
             own = {"hidden_size": hidden_size, "num_layers": num_layers, "label_bias": label_bias}
             options = {"loss_net_encoder": loss_net_encoder, "adapter": adapter, **loss_net, **labels}
-            if data.kind == "features":
-                check_owner({"long_texts": long_texts}, "texts", f"{data.name!r} is feature data")
-                _check_reads_features(data, model_name_or_path, kwargs)
-            else:
-                _check_reads_texts(data, model_name_or_path, kwargs)
-                check_owner({**own, "dropout": dropout}, "the MLP for features", f"{data.name!r} is text")
+            if data.kind != "text":
+                check_owner({"long_texts": long_texts}, "texts", f"{data.name!r} is {NOUNS[data.kind]}")
+            _check_reads(data, model_name_or_path, kwargs)
+            if data.kind != "features":
+                check_owner({**own, "dropout": dropout}, OWNERS[data.kind], f"{data.name!r} is {NOUNS[data.kind]}")
+            if data.kind == "text":
                 options |= {"long_texts": long_texts, "window_size": window_size}
             options |= {"num_labels": len(names), "label_rates": data.label_rates}
             options |= for_other_labels(str(model_name_or_path), labels["id2label"], kwargs) | kwargs
@@ -206,17 +266,25 @@ class SealForMultiLabel(SealModel):
             if data.kind == "features":
                 _as_asked(seal, dropout, own)
             return seal
-        if data.kind != "features":
+        if data.kind == "text":
             raise ValueError(
                 f"`model_name_or_path` is missing: {data.name!r} is text and needs a Hugging Face encoder, "
                 "for example --model_name_or_path distilbert-base-uncased."
             )
         if adapter is not None or loss_net_encoder in LIBRARIES:
+            net = "MLP" if data.kind == "features" else "convolutional net"
             raise ValueError(
-                f"`adapter` is {adapter!r} and `loss_net_encoder` {loss_net_encoder!r}, but {data.name!r} is feature "
-                "data: its MLP has no pretrained base to adapt. Use loss_net_encoder='separate' or 'shared'."
+                f"`adapter` is {adapter!r} and `loss_net_encoder` {loss_net_encoder!r}, but {data.name!r} is "
+                f"{NOUNS[data.kind]}: its {net} has no pretrained base to adapt. Use loss_net_encoder='separate' or "
+                "'shared'."
             )
-        check_unread(kwargs, "an MLP")
+        check_unread(kwargs, "an MLP" if data.kind == "features" else "a convolutional net")
+        if data.kind == "images":
+            check_owner({"num_layers": num_layers, "label_bias": label_bias}, "an MLP", f"{data.name!r} is images")
+            cnn = fresh_cnn(labels, hidden_size, dropout)
+            store_hierarchy(cnn.config, getattr(data, "hierarchy", None))
+            set_bias(cnn.classifier.bias, data.label_rates)
+            return cls(cnn, cls._fresh_loss_net(cnn, None, loss_net_encoder, **loss_net))
         config = MLPConfig(
             input_size=data.num_features,
             hidden_size=400 if hidden_size is None else hidden_size,
@@ -251,12 +319,23 @@ def _as_asked(seal: SealForMultiLabel, dropout: float | None, options: dict[str,
             logger.warning(f"The saved task-net keeps its {name} {found}; {asked} is ignored.")
 
 
-def _check_reads_texts(data: MultiLabelData, model_name_or_path: str, kwargs: dict[str, Any]) -> None:
-    """Raises ValueError for a saved MLP."""
-    if (config := _saved_config(model_name_or_path, kwargs)).get("model_type") == MLPConfig.model_type:
+def _check_reads(data: MultiLabelData, model_name_or_path: str, kwargs: dict[str, Any]) -> None:
+    """Raises ValueError for a pretrained model that reads another kind of data."""
+    name, config = str(model_name_or_path), _saved_config(model_name_or_path, kwargs)
+    said = f"`model_name_or_path` is {name!r}"
+    if data.kind == "features":
+        _check_reads_features(data, model_name_or_path, kwargs)
+    elif config.get("model_type") == MLPConfig.model_type:
         raise ValueError(
-            f"`model_name_or_path` is {str(model_name_or_path)!r}, an MLP that reads {config['input_size']} features, "
-            f"but {data.name!r} is text. Give a Hugging Face encoder."
+            f"{said}, an MLP that reads {config['input_size']} features, but {data.name!r} is {NOUNS[data.kind]}. Give "
+            f"a Hugging Face encoder{' of images' if data.kind == 'images' else ''}."
+        )
+    elif is_of_images(name, hub_options(kwargs)) != (data.kind == "images"):
+        found = config.get("model_type") or "an adapter"
+        reads, example = ("texts", "facebook/dinov2-small") if data.kind == "images" else ("images", "a BERT")
+        raise ValueError(
+            f"{said}, a model of type {found!r} that reads {reads}, but {data.name!r} is {NOUNS[data.kind]}. Give a "
+            f"model that reads {'images' if reads == 'texts' else 'texts'}, such as {example}."
         )
 
 

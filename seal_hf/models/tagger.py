@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ class Tagged(NamedTuple):
 
     Attributes:
         tags: T names.
-        probabilities: (T, C) float32, of each tag by itself.
+        probabilities: (T, C) float32, of each tag at each word, under the distribution that the decoder follows.
         energy: of the tags, lower is better; None if not requested, or if the sentence has several windows.
     """
 
@@ -73,8 +73,7 @@ class Tagger:
         logits = self.logits(read)
         tags = self.decide(logits)
         energies = self.energies(read, tags) if energy else [None] * len(tags)
-        probabilities = [self.space.relax(values).numpy() for values in logits]
-        return [Tagged(*row) for row in zip(tags, probabilities, energies, strict=True)]
+        return [Tagged(*row) for row in zip(tags, self.probabilities(logits), energies, strict=True)]
 
     def read(self, sentences: Sequence[Sentence]) -> Read:
         """The windows of sentences: for most sentences one window with all words."""
@@ -133,19 +132,29 @@ class Tagger:
             parts[i].append(part)
         return [torch.cat(row) for row in parts]
 
-    @torch.no_grad()
     def decide(self, logits: Sequence[Tensor], decoder: str | None = None) -> list[list[str]]:
         """The tag names of each sentence; `decoder` overrides the default."""
-        space, device = self.space.decided_by(decoder), self.model.task_net.device
-        found: list[list[str]] = []
-        names = space.label_names
+        space, names = self.space.decided_by(decoder), self.space.label_names
+        rows = self._whole(logits, lambda values, mask: space.decode(values, mask=mask))
+        return [[names[tag] for tag in row.tolist()] for row in rows]
+
+    def probabilities(self, logits: Sequence[Tensor]) -> list[np.ndarray]:
+        """The probabilities (T, C) of each sentence, see [`Tagged`]."""
+        rows = self._whole(logits, lambda values, mask: self.space.counting(mask).relax(values))
+        return [row.numpy() for row in rows]
+
+    @torch.no_grad()
+    def _whole(self, logits: Sequence[Tensor], function: Callable[[Tensor, Tensor], Tensor]) -> list[Tensor]:
+        """What a function of padded logits and mask gives for each sentence, without the padding."""
+        found: list[Tensor] = []
         for start in range(0, len(logits), self.batch_size):
             rows = logits[start : start + self.batch_size]
-            sizes = torch.tensor([len(row) for row in rows])
-            padded = pad_sequence(list(rows), batch_first=True).to(device)
-            mask = torch.arange(padded.shape[1]) < sizes.unsqueeze(1)
-            ids = space.decode(padded, mask=mask.to(device)).cpu()
-            found += [[names[tag] for tag in row[counted].tolist()] for row, counted in zip(ids, mask, strict=True)]
+            sizes = [len(row) for row in rows]
+            padded = pad_sequence(list(rows), batch_first=True).to(self.model.task_net.device)
+            places = torch.arange(padded.shape[1], device=padded.device)
+            mask = places < torch.tensor(sizes, device=padded.device).unsqueeze(1)
+            values = function(padded, mask).cpu()
+            found += [row[:size] for row, size in zip(values, sizes, strict=True)]
         return found
 
     @torch.no_grad()

@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from transformers import MODEL_MAPPING, PreTrainedModel
 
 from ..adapters import LIBRARIES, library_of
+from ..nets.encoders import pool
+from ..nets.image_features import blank_images, reads_images, shared_size
 from ..utils.modules import evaluating
 
 
@@ -45,15 +47,22 @@ def check_num_labels(task_net: PreTrainedModel, inputs: Mapping[str, Tensor] | N
 def feature_size(
     task_net: PreTrainedModel, encoder: PreTrainedModel | None, inputs: Mapping[str, Tensor] | None = None
 ) -> int:
-    """Width of the features that a loss-net reads: its own encoder's, or without one the task-net's last hidden state.
+    """Width of the features that a loss-net reads: its own encoder's, or without one those that the task-net shares.
 
     Raises:
         ValueError: neither a forward nor the config gives it.
     """
     net = task_net if encoder is None else encoder
-    outputs = probed(net, task_net, inputs, **({"output_hidden_states": True} if encoder is None else {}))
-    states = getattr(outputs, "hidden_states" if encoder is None else "last_hidden_state", None)
-    found = getattr(net.config, "hidden_size", None) if states is None else states[-1].shape[-1]
+    if encoder is None and reads_images(task_net):
+        found = shared_size(task_net)
+    elif encoder is None:
+        states = getattr(probed(net, task_net, inputs, output_hidden_states=True), "hidden_states", None)
+        found = getattr(net.config, "hidden_size", None) if states is None else states[-1].shape[-1]
+    else:
+        outputs = probed(net, task_net, inputs)
+        hidden = getattr(outputs, "last_hidden_state", None)
+        pooled = getattr(outputs, "pooler_output", None)
+        found = getattr(net.config, "hidden_size", None) if hidden is None else pool(hidden, None, pooled).shape[-1]
     if found is None:
         raise ValueError(
             f"The feature size of {type(net).__name__} is unknown: its config has no `hidden_size`. Set it, or pass "
@@ -64,12 +73,14 @@ def feature_size(
 
 @torch.no_grad()
 def probed(net: PreTrainedModel, task_net: PreTrainedModel, inputs: Mapping[str, Tensor] | None, **options: Any) -> Any:
-    """Outputs of one forward without noise; None if the net does not read the task-net's `dummy_inputs`.
+    """Outputs of one forward without noise; None if the net does not read the task-net's `dummy_inputs`, or a black
+    image for a net of images.
 
     Raises:
         Exception: any error of the net for given `inputs`.
     """
-    given = task_net.dummy_inputs if inputs is None else inputs
+    dummy = blank_images(task_net) if reads_images(task_net) else task_net.dummy_inputs
+    given = dummy if inputs is None else inputs
     if inputs is None and "input_ids" in given:  # without a mask transformers warns
         given = {"attention_mask": torch.ones_like(given["input_ids"]), **given}
     device = next(net.parameters()).device
@@ -80,6 +91,11 @@ def probed(net: PreTrainedModel, task_net: PreTrainedModel, inputs: Mapping[str,
         if inputs is not None:
             raise
         return None
+
+
+def encoder_of(task_net: Any) -> PreTrainedModel:
+    """The encoder of a task-net, which may have an adapter."""
+    return getattr(task_net, "get_base_model", lambda: task_net)().base_model
 
 
 def encoder_for(task_net: PreTrainedModel, mode: str) -> PreTrainedModel | None:

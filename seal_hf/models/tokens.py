@@ -73,7 +73,8 @@ class SealForTokenClassification(SealModel):
 
         Returns:
             For sentences: N tensors of probabilities (T_i, C), on the CPU, and N lists of T_i tag names. For `inputs`:
-            probabilities (B, T, C), and tag ids (B, T).
+            probabilities (B, T, C), and tag ids (B, T). A probability is that of a tag at a position, under the
+            distribution that the decoder follows: a softmax, or the marginals of a chain, which are 0 outside `mask`.
 
         Raises:
             ValueError: there are neither words nor inputs, a required mask is missing, or the decoder is unknown.
@@ -86,7 +87,7 @@ class SealForTokenClassification(SealModel):
         space, net = self.space_class.for_model(self.task_net).decided_by(decoder), self.task_net.eval()
         mask = space.positions(net, inputs) if mask is None else mask.bool()
         logits = net(**inputs).logits
-        return space.relax(logits), space.decode(logits, mask=mask)
+        return space.counting(mask).relax(logits), space.decode(logits, mask=mask)
 
     def _load_processor(self, name: str, hub: dict[str, Any]) -> Any:
         if isinstance(self.task_net, BiLSTMPreTrainedModel):

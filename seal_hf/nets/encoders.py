@@ -13,6 +13,8 @@ from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedMode
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import ModelOutput
 
+from .heads import FIRST, MEAN
+
 ENCODER_MODES = ("separate", "shared")  # a loss-net may also have an adapter: `adapters.LIBRARIES`
 
 
@@ -121,48 +123,84 @@ class MLPEncoder(MLPPreTrainedModel):
         return BaseModelOutput(last_hidden_state=hidden, hidden_states=tuple(states) if output_hidden_states else None)
 
 
-def pool(hidden: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-    """One vector per input: (B, H) stays; (B, T, H) -> masked mean over the T tokens, (B, H)."""
+def pool(hidden: Tensor, attention_mask: Tensor | None = None, pooled: Tensor | None = None) -> Tensor:
+    """One vector per input: (B, H) stays; (B, T, H) -> masked mean over the T tokens, (B, H); feature maps
+    (B, H, h, w) -> the encoder's own `pooled` output, or else the mean over the image, (B, H)."""
     if hidden.dim() == 2:
         return hidden
+    if hidden.dim() == 4:
+        found = hidden if pooled is None else pooled
+        return found if found.dim() == 2 else found.flatten(2).mean(2)
     if attention_mask is None:
         return hidden.mean(1)
     mask = attention_mask.to(hidden.dtype).unsqueeze(-1)  # (B, T, 1)
     return (hidden * mask).sum(1) / mask.sum(1).clamp_min(1)
 
 
-def task_features(outputs: ModelOutput, inputs: dict[str, Tensor], model_name: str, pooled: bool = True) -> Tensor:
+def vector(
+    hidden: Tensor,
+    inputs: Mapping[str, Tensor],
+    pooling: str,
+    config: PretrainedConfig,
+    pooled: Tensor | None = None,
+) -> Tensor:
+    """One vector per input, (B, H): of tokens (B, T, H) by one of `POOLINGS`, of others as [`pool`].
+
+    Args:
+        inputs: of the net whose `config` this is. Its padding token tells where the last token is, as it tells
+            transformers' heads; without one, `attention_mask` does.
+    """
+    mask, ids = inputs.get("attention_mask"), inputs.get("input_ids")
+    if hidden.dim() != 3 or pooling == MEAN:
+        return pool(hidden, mask, pooled)
+    if pooling == FIRST:
+        return hidden[:, 0]
+    padding = getattr(config.get_text_config(), "pad_token_id", None)
+    real = mask if ids is None or padding is None else ids != padding
+    if real is None:
+        return hidden[:, -1]
+    places = torch.arange(hidden.shape[1], device=hidden.device)
+    return hidden[torch.arange(len(hidden), device=hidden.device), (places * real.to(hidden.device)).argmax(-1)]
+
+
+def task_features(
+    outputs: ModelOutput, inputs: Mapping[str, Tensor], task_net: nn.Module, pooling: str | None = MEAN
+) -> Tensor:
     """The task-net's detached features, which a `shared` loss-net reads: float32 (B, H), or unpooled (B, T, H).
 
     Raises:
         ValueError: the task-net returned no hidden states.
     """
     with torch.no_grad():
-        features = last_features(outputs, inputs, model_name, pooled)
+        features = last_features(outputs, inputs, task_net, pooling)
         return features.detach().float()  # DeepSpeed keeps a task-net in bf16, without autocast around the loss-net
 
 
-def last_features(outputs: ModelOutput, inputs: dict[str, Tensor], model_name: str, pooled: bool = True) -> Tensor:
-    """The task-net's last hidden state, (B, H), or unpooled (B, T, H), with its graph.
+def last_features(
+    outputs: ModelOutput, inputs: Mapping[str, Tensor], task_net: nn.Module, pooling: str | None = MEAN
+) -> Tensor:
+    """The task-net's last hidden state with its graph: one vector per input, (B, H), by one of `POOLINGS`; if `pooling`
+    is None, one per token, (B, T, H).
 
     Raises:
         ValueError: the task-net returned no hidden states, or has more or fewer positions than its input.
     """
-    states = getattr(outputs, "hidden_states", None)
+    states, name = getattr(outputs, "hidden_states", None), type(task_net).__name__
     if not states:
         raise ValueError(
             f"A shared network (loss_net_encoder or cost_augmented_network) reads the task-net's hidden states, but "
-            f"{model_name} returned none for output_hidden_states=True. Use loss_net_encoder='separate', "
+            f"{name} returned none for output_hidden_states=True. Use loss_net_encoder='separate', "
             "cost_augmented_network='stacked'."
         )
     mask, hidden = inputs.get("attention_mask"), states[-1]
     if mask is not None and hidden.dim() == 3 and hidden.shape[1] != mask.shape[1]:
         raise ValueError(
             f"A shared network (loss_net_encoder or cost_augmented_network) reads the task-net's hidden states, but "
-            f"those of {model_name} have {hidden.shape[1]} positions, but its input has {mask.shape[1]}, as with "
+            f"those of {name} have {hidden.shape[1]} positions, but its input has {mask.shape[1]}, as with "
             "virtual tokens. Use loss_net_encoder='separate', cost_augmented_network='stacked'."
         )
-    return pool(hidden, mask) if pooled else hidden
+    net: Any = task_net
+    return hidden if pooling is None else vector(hidden, inputs, pooling, net.config)
 
 
 def inputs_of(net: PreTrainedModel, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -181,9 +219,12 @@ def encoder_options(config: PretrainedConfig) -> dict[str, Any]:
 
 def without_pooler(encoder: PreTrainedModel) -> PreTrainedModel:
     """The encoder without its pooler. Features are means over tokens, so no gradient would reach the pooler's weights,
-    but DDP waits for all gradients."""
+    but DDP waits for all gradients. Tokens that only pretraining puts in the place of patches are frozen."""
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = nn.Identity()  # not None: some architectures call it unasked
+    for name, parameter in encoder.named_parameters():
+        if name.endswith("mask_token"):
+            parameter.requires_grad_(False)
     return encoder
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from transformers.utils import logging
 
 from ..data.tensors.collators import TensorRows
 from ..utils.files import whole_file
-from .encoders import encoder_options, inputs_of, pool
+from .encoders import encoder_options, inputs_of, vector
+from .heads import MEAN
 
 FEATURES = "loss_net_features"  # the column with the loss-net's features
 CHUNK = 512  # rows per file: the most that an interruption loses
@@ -32,9 +34,7 @@ CHUNK = 512  # rows per file: the most that an interruption loses
 logger = logging.get_logger(__name__)
 
 
-def pooled(outputs: Any, attention_mask: Tensor | None) -> Tensor:
-    """As [`LossNet.encode`] pools: (B, H)."""
-    return pool(outputs.last_hidden_state, attention_mask)
+Read = Callable[[Any, Mapping[str, Tensor]], Tensor]  # an encoder's outputs and its inputs -> features
 
 
 @torch.no_grad()
@@ -43,10 +43,11 @@ def cached_features(
     rows: TensorRows,
     folder: str | Path,
     batch_size: int = 64,
-    read: Callable[[Any, Tensor | None], Tensor] = pooled,
+    kind: str = "pooled",
+    read: Read | None = None,
     trained: str | None = None,
 ) -> Tensor:
-    """Features of all rows, by default pooled, without dropout: float32 (N, ...) on the CPU.
+    """Features of all rows, by default the mean over their tokens, without dropout: float32 (N, ...) on the CPU.
 
     Args:
         encoder: gives `last_hidden_state`; it must not change while the features are in use.
@@ -54,12 +55,14 @@ def cached_features(
         folder: the cache; made if missing, and shared by any number of encoders and data sets.
         batch_size: rows per forward. Padding changes the last bit of a feature, so the files depend on the batches of
             the run that wrote them.
-        read: (the encoder's outputs, attention mask) -> features (B, ...).
+        kind: what the features are called in the cache: a name for each `read`.
+        read: a function from the encoder's outputs and inputs to features (B, ...).
         trained: prefix of the names of parameters that do not affect the features.
     """
     was_training = encoder.training
     encoder.eval()
-    home = Path(folder) / _encoder_key(encoder, read.__name__, trained)
+    read = read or partial(_pooled, MEAN, encoder)
+    home = Path(folder) / _encoder_key(encoder, kind, trained)
     home.mkdir(parents=True, exist_ok=True)
     features = []
     for start in range(0, len(rows), CHUNK):
@@ -76,16 +79,23 @@ def cached_features(
     return torch.cat(features)
 
 
-def with_features(encoder: PreTrainedModel, rows: TensorRows, folder: str | Path) -> TensorRows:
-    """The same rows with the further column `loss_net_features`; `rows` does not change."""
+def with_features(encoder: PreTrainedModel, rows: TensorRows, folder: str | Path, pooling: str = MEAN) -> TensorRows:
+    """The same rows with the further column `loss_net_features`, one vector per row; `rows` does not change."""
     extended = TensorRows.__new__(TensorRows)
-    extended.__dict__ = {**rows.__dict__, "dense": {**rows.dense, FEATURES: cached_features(encoder, rows, folder)}}
+    kind = "pooled" if pooling == MEAN else pooling
+    features = cached_features(encoder, rows, folder, kind=kind, read=partial(_pooled, pooling, encoder))
+    extended.__dict__ = {**rows.__dict__, "dense": {**rows.dense, FEATURES: features}}
     return extended
 
 
-def _encode(encoder: PreTrainedModel, batch: dict[str, Tensor], read: Callable) -> Tensor:
+def _pooled(pooling: str, encoder: PreTrainedModel, outputs: Any, inputs: Mapping[str, Tensor]) -> Tensor:
+    """As [`LossNet.encode`] pools: (B, H)."""
+    return vector(outputs.last_hidden_state, inputs, pooling, encoder.config)
+
+
+def _encode(encoder: PreTrainedModel, batch: dict[str, Tensor], read: Read) -> Tensor:
     inputs = inputs_of(encoder, batch)
-    return read(encoder(**inputs), inputs.get("attention_mask")).float().cpu()
+    return read(encoder(**inputs), inputs).float().cpu()
 
 
 def _read(file: Path) -> Tensor | None:

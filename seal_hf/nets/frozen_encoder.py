@@ -1,14 +1,14 @@
 """A task-net with a frozen encoder: the encoder's outputs are computed once for each row, and the head trains on them.
 
 The head is everything that reads the encoder's outputs: the classifier, the encoder's own pooler if it has one, and a
-loss-net that shares the features. Kept are the first token's last hidden state, the mean over the tokens, and the
-pooled output unless a pooler of the encoder makes it from the first token. The task-net itself stays whole, so that it
-is saved, loaded and evaluated like any other.
+loss-net that shares the features. Kept are the last hidden state of one token, the last if the head reads that one and
+else the first; the mean over the tokens; and the pooled output unless a pooler of the encoder makes it from the first
+token. The task-net itself stays whole, so that it is saved, loaded and evaluated like any other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,9 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from ..data.tensors.collators import TensorRows
 from ..data.tensors.length_order import longest_first
-from .encoders import inputs_of, pool
+from .encoders import inputs_of, pool, vector
 from .feature_cache import cached_features
+from .heads import FIRST, LAST, MEAN
 
 OUTPUTS = "encoder_outputs"  # the column with the outputs of the task-net's encoder
 OF_ENCODER = ("input_ids", "attention_mask", "token_type_ids")  # columns that only the encoder reads
@@ -36,12 +37,13 @@ class FrozenEncoder:
         task_net: a classifier with an encoder (`base_model`) that reads tokens. The encoder's parameters are frozen,
             except the pooler's.
         rows: some rows, used to find out what the head reads.
+        pooling: how a `shared` loss-net makes one vector of the tokens.
 
     Raises:
         ValueError: there is no encoder, or the head reads more of it than is kept.
     """
 
-    def __init__(self, task_net: PreTrainedModel, rows: TensorRows):
+    def __init__(self, task_net: PreTrainedModel, rows: TensorRows, pooling: str = MEAN):
         self.task_net = task_net
         self.base: Any = task_net.base_model
         name = type(task_net).__name__
@@ -49,7 +51,7 @@ class FrozenEncoder:
             raise ValueError(
                 f"`freeze_encoder` is True, but {name} has no token encoder separate from its head. Leave it out."
             )
-        self.flat = False
+        self.pooling, self.flat = pooling, False
         self.pooler: nn.Module | None = None
         order = longest_first(rows) or range(len(rows))
         self._look_at(name, rows.batch(order[:PROBED]))
@@ -67,25 +69,28 @@ class FrozenEncoder:
         self.flat = given.last_hidden_state.dim() == 2
         self.pooler = _own_pooler(self.base, given)
         try:
-            found = self(self.kept(given, inputs.get("attention_mask"))).logits
+            for self.token in (FIRST, LAST):
+                if _same(self(self.kept(given, inputs)).logits, expected):
+                    return
         except Exception as error:  # from a head that looks for tokens, but gets only one
             raise _unfit(name) from error
         finally:
             self.task_net.train(was_training)
-        if not _same(found, expected):
-            raise _unfit(name)
+        raise _unfit(name)
 
-    def kept(self, outputs: Any, attention_mask: Tensor | None) -> Tensor:
-        """The part of the encoder's outputs that the head reads: (B, 2 or 3, H)."""
+    def kept(self, outputs: Any, inputs: Mapping[str, Tensor]) -> Tensor:
+        """The part of the encoder's outputs that the heads read: (B, 2 or 3, H)."""
         hidden = outputs.last_hidden_state
-        parts = [hidden if self.flat else hidden[:, 0], pool(hidden, attention_mask)]
+        token = vector(hidden, inputs, self.token, self.task_net.config)
+        parts = [token, pool(hidden, inputs.get("attention_mask"))]
         pooled = getattr(outputs, "pooler_output", None)
         return torch.stack([*parts, *([] if pooled is None or self.pooler is not None else [pooled])], dim=1)
 
     def rows(self, rows: TensorRows, folder: str | Path, beside: TensorRows) -> TensorRows:
         """`beside` with a column of the encoder's outputs for `rows`, (N, 2 or 3, H), in place of their tokens."""
         pooler = next((f"{name}." for name, module in self.base.named_children() if module is self.pooler), None)
-        outputs = cached_features(self.base, rows, folder, read=self.kept, trained=pooler)
+        kind = "kept" if self.token == FIRST else "kept, last"
+        outputs = cached_features(self.base, rows, folder, kind=kind, read=self.kept, trained=pooler)
         extended = TensorRows.__new__(TensorRows)
         left = {key: {k: v for k, v in vars(beside)[key].items() if k not in OF_ENCODER} for key in ("dense", "ragged")}
         extended.__dict__ = {**vars(beside), **left, "dense": {**left["dense"], OUTPUTS: outputs}}
@@ -104,13 +109,14 @@ class FrozenEncoder:
     @contextmanager
     def giving(self, outputs: Tensor) -> Iterator[None]:
         """Inside, the encoder returns these outputs for any input."""
-        first, mean, *pooled = outputs.to(self.base.dtype).unbind(1)
-        last = first if self.flat else first.unsqueeze(1)  # (B, 1, H): the head reads its first token
+        token, mean, *pooled = outputs.to(self.base.dtype).unbind(1)
+        last = token if self.flat else token.unsqueeze(1)  # (B, 1, H): the head reads its only token
+        shared = mean if self.pooling == MEAN else token
         before = self.base.__dict__.get("forward")
 
         def forward(*args: Any, **kwargs: Any) -> BaseModelOutputWithPooling:
             made = self.pooler(last) if self.pooler is not None else next(iter(pooled), None)
-            return BaseModelOutputWithPooling(last_hidden_state=last, pooler_output=made, hidden_states=(mean,))
+            return BaseModelOutputWithPooling(last_hidden_state=last, pooler_output=made, hidden_states=(shared,))
 
         self.base.forward = forward
         try:
@@ -136,7 +142,7 @@ def _same(first: Tensor, second: Tensor) -> bool:
 
 def _unfit(name: str) -> ValueError:
     return ValueError(
-        f"`freeze_encoder` is True, but the head of {name} reads more of its encoder than the first token's features "
-        "and the pooled output, which are kept. Leave it out, or use an encoder whose head reads only these, such as "
-        "BERT, RoBERTa or DistilBERT."
+        f"`freeze_encoder` is True, but the head of {name} reads more of its encoder than the features of the first or "
+        "last token and the pooled output, which are kept. Leave it out, or use an encoder whose head reads only "
+        "these, such as BERT, RoBERTa, DistilBERT or Qwen."
     )

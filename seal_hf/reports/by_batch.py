@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..inference.decisions import FIXED, NEVER_EMPTY, THRESHOLD, LabelDecisions
 from ..metrics.by_batch import MultiLabelByBatch, SetCounts, scored_rows
 from ..metrics.hierarchical import HierarchicalCounts
@@ -17,11 +19,15 @@ class DecoderFigures:
     Args:
         decisions: fitted on validation.
         keys: decoder -> key of its example F1.
+
+    Attributes:
+        at_half: the figures at 0.5, and the example F1 at each threshold.
+        figures: those of all decoders, after the last batch.
     """
 
     def __init__(self, decisions: LabelDecisions, keys: dict[str, str]):
         self.decisions, self.keys = decisions, keys
-        self._at_half = MultiLabelByBatch()
+        self.at_half = MultiLabelByBatch()
         self._sets = {
             name: SetCounts() for name in decisions.names if name.removesuffix(NEVER_EMPTY) in (FIXED, THRESHOLD)
         }
@@ -33,17 +39,17 @@ class DecoderFigures:
         """Add a batch, as [`MultiLabelByBatch`] does; after the last one, `figures` cover all batches. They stay
         empty if no label is known."""
         p, gold = scored_rows(eval_prediction)
-        self._at_half.add(p, gold)
+        self.at_half.add(p, gold)
         for name, decided in self.decisions.decide_by(p, self._sets).items():
             for counts in (self._sets, self._closed):
                 if name in counts:
                     counts[name].add(decided, gold, p >= 0)
-        if compute_result and self._at_half.num_rows:
+        if compute_result and self.at_half.num_rows:
             self.figures = self._result()
         return {}
 
     def _result(self) -> dict[str, float]:
-        figures = self._at_half.result()
+        figures = self.at_half.result()
         del figures["threshold"], figures["f1_example_tuned"]  # tuned on these very rows
         found = {name: counts.figures() for name, counts in self._sets.items()}
         closed = {name: counts.figures() for name, counts in self._closed.items()}
@@ -54,19 +60,24 @@ class DecoderFigures:
         return figures | {self.keys[name]: of_sets["f1_example"] for name, of_sets in found.items()}
 
 
-def evaluate_by_batch(trainer: Any, splits: dict[str, Any], keys: dict[str, str]) -> dict[str, float]:
+def evaluate_by_batch(
+    trainer: Any, splits: dict[str, Any], keys: dict[str, str]
+) -> tuple[dict[str, float], np.ndarray]:
     """As [`evaluate_multilabel`]: fit the decisions on the split `eval`, store them, and score all splits with labels.
 
     Args:
         splits: data sets by name, `eval` first.
         keys: as for [`DecoderFigures`].
+
+    Returns:
+        the figures, and the example F1 of `eval` at each threshold of `DEFAULT_GRID`, (G,).
     """
     decisions = fit_threshold(trainer, splits["eval"], getattr(trainer.args, "decoder", None))
     store(trainer, decisions)
     metrics: dict[str, float] = {}
-    for split, dataset in splits.items():
-        scorer = DecoderFigures(decisions, keys)
-        give_by_batch(trainer, dataset, scorer)
+    scorers = {split: DecoderFigures(decisions, keys) for split in splits}
+    for split, scorer in scorers.items():
+        give_by_batch(trainer, splits[split], scorer)
         metrics |= {f"{split}_{name}": value for name, value in scorer.figures.items()}
     assert decisions.threshold is not None
-    return metrics | {"threshold": decisions.threshold}
+    return metrics | {"threshold": decisions.threshold}, scorers["eval"].at_half.threshold_curve()

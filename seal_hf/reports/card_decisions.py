@@ -18,7 +18,7 @@ from ..inference.decisions import (
     MaskDecisions,
     TagDecisions,
 )
-from ..spaces.tags import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, VITERBI
+from ..spaces.tags import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, UNIQUE_ROLES, VITERBI
 from .card_kinds import CardKind
 from .common import predict_command
 
@@ -32,6 +32,7 @@ DECIDES = {
     CONSTRAINED: "A sentence gets its likeliest sequence of tags within the tags' scheme.",
     VITERBI: "A sentence gets the CRF's best sequence of tags.",
     CONSTRAINED_VITERBI: "A sentence gets the CRF's best sequence of tags within the tags' scheme.",
+    UNIQUE_ROLES: "A predicate gets the best sequence of tags within the tags' scheme that repeats no core role.",
 }
 WITH_ANCESTORS = "If that gives no label, it decides the likeliest one and its ancestors."
 NEVER = {

@@ -14,7 +14,9 @@ from ..adapters import library_of
 from ..data.tensors.collators import TensorRows
 from ..energy_losses import ENERGY_LOSSES
 from ..inference.decisions import DECISIONS, THRESHOLD
+from ..nets.cnn import CNNConfig
 from ..nets.fcn import FCNConfig
+from ..nets.image_features import reads_images
 from ..nets.recurrent import BiLSTMConfig
 from ..nets.text_windows import reads_whole
 from ..saving.export import saves_merged
@@ -26,8 +28,8 @@ from ..training.arguments import CROSS_ENTROPY
 from ..training.loss_weights import WEIGHTS
 from .card_origin import is_local, last_part
 from .class_masks import class_ious
+from .common import SHOWN
 from .model_card import model_card
-from .tags import SHOWN
 
 CARD_ARGUMENTS = ("optim", "per_device_train_batch_size", "gradient_accumulation_steps", "seed")
 LOSS_NET_ARGUMENTS = ("energy_weight", "loss_net_steps", "batch_repeats")
@@ -79,7 +81,7 @@ def run_card(
         columns=_columns(config),
         crf=getattr(config, "crf", False),
         hyperparameters=_settings(trainer),
-        versions=_versions(model),
+        versions=versions(model),
         best_epoch=bool(args.load_best_model_at_end),
         license=facts.get("license") or args.license,
         **{name: facts.get(name) for name in ("language", "tags")},
@@ -196,7 +198,7 @@ def _settings(trainer: Any) -> dict[str, Any]:
     return {name: getattr(value, "value", value) for name, value in settings.items()}  # enumerations by value
 
 
-def _versions(model: PreTrainedModel) -> dict[str, str]:
+def versions(model: PreTrainedModel) -> dict[str, str]:
     """Versions of the packages that trained the model."""
     library = library_of(model)
     found = {}
@@ -213,11 +215,13 @@ def _library_snippet(model: PreTrainedModel, adapter_export: str, space: OutputS
     if isinstance(space, PixelSpace):
         of_classes = "class_" if isinstance(space, MaskSpace) else ""
         return of_classes + ("images_fcn" if model.config.model_type == FCNConfig.model_type else "images")
-    library = library_of(model)
+    library, images = library_of(model), reads_images(model)
     if library is not None and not saves_merged(model, adapter_export):
-        return f"tokens_{library.mode}" if tags else library.mode
+        return f"tokens_{library.mode}" if tags else f"image_labels_{library.mode}" if images else library.mode
     if tags:
         return "words" if model.config.model_type == BiLSTMConfig.model_type else "tokens"
+    if images:
+        return "image_labels_cnn" if model.config.model_type == CNNConfig.model_type else "image_labels"
     if reads_whole(model.config):
         return "text_windows"
     return "features" if model.main_input_name == "features" else "text"

@@ -135,6 +135,44 @@ model = SealForSegmentation.from_pretrained($name, with_loss_net=False)
 probabilities, masks = model.predict(["image.png"])
 mask = masks[0]  # (height, width): 1 for pixels with label 1 of the table below
 """
+IMAGE_LABELS = """\
+from transformers import pipeline
+
+classify = pipeline("image-classification", $name, top_k=$num_labels)
+scores = classify("image.png")
+labels = [score["label"] for score in scores if score["score"] >= $threshold]
+"""
+IMAGE_LABELS_BY_LABEL = """\
+from transformers import pipeline
+
+classify = pipeline("image-classification", $name, top_k=$num_labels)
+config = classify.model.config
+thresholds = {config.id2label[i]: t for i, t in enumerate(config.decisions["thresholds"])}
+scores = classify("image.png")
+labels = [score["label"] for score in scores if score["score"] >= thresholds[score["label"]]]
+"""
+IMAGE_LABELS_PEFT = """\
+import torch
+from peft import PeftModel
+from PIL import Image
+from transformers import AutoImageProcessor, AutoModelForImageClassification
+
+base = AutoModelForImageClassification.from_pretrained($base, num_labels=$num_labels, ignore_mismatched_sizes=True)
+model = PeftModel.from_pretrained(base, $name).eval()
+image = Image.open("image.png").convert("RGB")
+inputs = AutoImageProcessor.from_pretrained($name)(image, return_tensors="pt")
+with torch.no_grad():
+    probabilities = model(**inputs).logits.sigmoid()
+labels = (probabilities >= $threshold).nonzero()[:, 1]  # ids of the table below
+"""
+IMPORTED_CNN = "import seal_hf  # registers the convolutional net with the Auto classes\n"
+SEAL_IMAGE_LABELS = """\
+from seal_hf import SealForMultiLabel
+
+model = SealForMultiLabel.from_pretrained($name, with_loss_net=False)
+probabilities, decisions = model.predict(["image.png"])
+labels = [model.config.id2label[i] for i, decided in enumerate(decisions[0].tolist()) if decided]
+"""
 
 
 def _of_label_decisions(decoder: str) -> list[str]:
@@ -230,6 +268,12 @@ FEATURES: dict[str, Any] = {
     "unit": "row",
     "files": ("new.arff", "predictions.csv"),
 }
+IMAGE_SETS: dict[str, Any] = {
+    "seal": SEAL_IMAGE_LABELS,
+    "pipeline_tag": "image-classification",
+    "unit": "image",
+    "files": ("new_images", "predictions.csv"),
+}
 
 KINDS = {
     "text": CardKind({FIXED: TEXT, THRESHOLD: TEXT, "thresholds": TEXT_BY_LABEL}),
@@ -240,6 +284,22 @@ KINDS = {
         {FIXED: IMPORTED + TEXT, THRESHOLD: IMPORTED + TEXT, "thresholds": IMPORTED + TEXT_BY_LABEL},
         plainly="",
         is_ours=True,
+    ),
+    "image_labels": CardKind(
+        {FIXED: IMAGE_LABELS, THRESHOLD: IMAGE_LABELS, "thresholds": IMAGE_LABELS_BY_LABEL}, **IMAGE_SETS
+    ),
+    "image_labels_cnn": CardKind(
+        {
+            FIXED: IMPORTED_CNN + IMAGE_LABELS,
+            THRESHOLD: IMPORTED_CNN + IMAGE_LABELS,
+            "thresholds": IMPORTED_CNN + IMAGE_LABELS_BY_LABEL,
+        },
+        plainly="",
+        is_ours=True,
+        **IMAGE_SETS,
+    ),
+    "image_labels_peft": CardKind(
+        {FIXED: IMAGE_LABELS_PEFT, THRESHOLD: IMAGE_LABELS_PEFT}, **PEFT_LIBRARY, **IMAGE_SETS
     ),
     "tokens": CardKind({INDEPENDENT: TOKENS}, **TAGS),
     "tokens_peft": CardKind({INDEPENDENT: TOKENS_PEFT}, **PEFT_LIBRARY, **TAGS),

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from transformers import Trainer
 
-from ..data.masks import SegmentationData, SegmentationSplit
+from ..data.mask_reader import SegmentationSplit
+from ..data.masks import SegmentationData
 from ..inference.decisions import ClassMaskDecisions
 from ..metrics import MaskCounts, class_masks
 from ..metrics.multilabel import first_output

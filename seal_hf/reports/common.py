@@ -11,7 +11,13 @@ from typing import Any
 
 from transformers import Trainer
 
+from ..saving.earlier_run import RESULTS
+from ..utils.files import json_object
+
 UNASKED = "trainer_output"  # the Trainer's default output folder
+LABEL_REPORT = "label_report.json"  # label sets: figures of each label on the test split, by the decisions
+REPORT, PAGE = "_report.json", "report.html"  # facts of a run, and its page
+SHOWN = {"eval": "validation"}  # key of a split in the result files -> its name for readers
 
 
 def remove_results(trainer: Trainer) -> None:
@@ -20,7 +26,8 @@ def remove_results(trainer: Trainer) -> None:
     if not trainer.is_world_process_zero():
         return
     folder = Path(str(trainer.args.output_dir))
-    for file in (*folder.glob("*_results.json"), *folder.glob("_predictions*"), folder / "label_report.json"):
+    others = [folder / name for name in (LABEL_REPORT, REPORT, PAGE)]
+    for file in (*folder.glob("*_results.json"), *folder.glob("_predictions*"), *others):
         if file.name != "train_results.json" and file.is_file():
             file.unlink()
     train = folder / "train_results.json"
@@ -38,6 +45,12 @@ def write_results(trainer: Trainer, metrics: Mapping[str, float], splits: Iterab
     shared = {"threshold": metrics["threshold"]} if "threshold" in metrics else {}
     for split in dict.fromkeys(of.values()):
         trainer.save_metrics(split, {key: metrics[key] for key in of if of[key] == split} | shared)
+
+
+def results_of(folder: Path) -> dict[str, float]:
+    """The figures in `all_results.json` of a run's output folder; empty without the file."""
+    file = folder / RESULTS
+    return json_object(file, "Evaluate the run again.") if file.is_file() else {}
 
 
 def close_run(
@@ -95,6 +108,31 @@ def row_origin(data: Any, split: str, row: int) -> dict[str, Any]:
     """Where a row of a data set came from, if its loader tells; else its number."""
     origins = getattr(data, "origins", {}).get(split)
     return {"row": row} if origins is None else origins.of(row)
+
+
+def place(origin: Mapping[str, Any]) -> str:
+    """Where a row came from, in words, such as `test.csv, line 12`."""
+    return ", ".join(str(value) if name == "source" else f"{name} {value}" for name, value in origin.items())
+
+
+def figure_rows(
+    metrics: Mapping[str, float], names: Mapping[str, str], chosen: str | None = None
+) -> list[dict[str, Any]]:
+    """The rows of a closing table: for each figure that `metrics` have, its name for readers and a value per split.
+
+    Args:
+        metrics: `{split}_{figure}`.
+        names: figure -> its name for readers, in order.
+        chosen: the figure of the stored decisions; its name is marked by `*`.
+    """
+    ends = [(key, f"_{figure}") for key in metrics for figure in names]
+    splits = dict.fromkeys(key.removesuffix(end) for key, end in ends if key.endswith(end))  # may contain `_`
+    return [
+        {"figure": f"{name} *" if figure == chosen else name}
+        | {SHOWN.get(split, split): metrics.get(f"{split}_{figure}") for split in splits}
+        for figure, name in names.items()
+        if any(f"{split}_{figure}" in metrics for split in splits)
+    ]
 
 
 def results_table(rows: Sequence[Mapping[str, Any]]) -> str:

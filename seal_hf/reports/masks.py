@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from transformers import Trainer
 
-from ..data.masks import SegmentationData, SegmentationSplit
+from ..data.mask_reader import SegmentationSplit
+from ..data.masks import SegmentationData
 from ..inference.decisions import FIXED, THRESHOLD, MaskDecisions
 from ..metrics.masks import mask_metrics, mask_probabilities, tune_mask_threshold
 from ..metrics.multilabel import first_output
@@ -19,7 +21,8 @@ from ..spaces import MaskSpace
 from ..structures.masks import IGNORE
 from ..training.decisions import store
 from .class_masks import close_class_masks
-from .common import chosen_line, close_run, results_table, row_origin
+from .common import chosen_line, close_run, figure_rows, results_table, row_origin
+from .page.masks import mask_facts, threshold_facts
 from .pictures import draw_layers
 
 FIGURES = {
@@ -29,6 +32,7 @@ FIGURES = {
     "pixel_accuracy_tuned": "pixel accuracy at the tuned threshold",
     "mean_mask_iou": "mean IoU of the mean training mask, for every image",
 }
+DECODER_FIGURES = {FIXED: "mean_iou", THRESHOLD: "mean_iou_tuned"}  # decoder -> key of its mean IoU
 BASELINES = ("mean_mask_iou",)  # figures that do not measure the model
 
 
@@ -56,17 +60,30 @@ def evaluate_masks(
         labels[split] = first_output(output.label_ids)
     decisions = MaskDecisions.fit(probabilities["eval"], labels["eval"], decoder=getattr(trainer.args, "decoder", None))
     assert decisions.threshold is not None, "as `fit` says"
+    metrics = mask_figures(probabilities, labels, decisions.threshold)
+    if train is not None:
+        constant = constant_mask(train)
+        for split, masks in labels.items():
+            same = np.broadcast_to(constant, masks.shape)
+            metrics[f"{split}_mean_mask_iou"] = mask_metrics(same, masks)["mean_iou"]
+    store(trainer, decisions)
+    return metrics, probabilities
+
+
+def mask_figures(
+    probabilities: Mapping[str, np.ndarray], labels: Mapping[str, np.ndarray], threshold: float
+) -> dict[str, float]:
+    """`{split}_{figure}` of [`mask_metrics`] at 0.5 and, with `_tuned`, at a threshold; and `threshold`.
+
+    Args:
+        probabilities, labels: (N, H, W) of each split.
+    """
     metrics: dict[str, float] = {}
     for split, values in probabilities.items():
-        figures = mask_metrics(values, labels[split])
-        tuned = mask_metrics(values, labels[split], decisions.threshold)
-        figures |= {f"{key}_tuned": value for key, value in tuned.items()}
-        if train is not None:
-            constant = np.broadcast_to(constant_mask(train), labels[split].shape)
-            figures["mean_mask_iou"] = mask_metrics(constant, labels[split])["mean_iou"]
-        metrics |= {f"{split}_{key}": value for key, value in figures.items()}
-    store(trainer, decisions)
-    return metrics | {"threshold": decisions.threshold}, probabilities
+        for ending, cut in (("", 0.5), ("_tuned", threshold)):
+            figures = mask_metrics(values, labels[split], cut)
+            metrics |= {f"{split}_{key}{ending}": value for key, value in figures.items()}
+    return metrics | {"threshold": threshold}
 
 
 def constant_mask(split: SegmentationSplit) -> np.ndarray:
@@ -81,22 +98,14 @@ def constant_mask(split: SegmentationSplit) -> np.ndarray:
 def mask_table(metrics: Mapping[str, float], decisions: MaskDecisions | None = None, folded: bool = False) -> str:
     """The closing table: a line per figure, validation and test side by side, and the threshold. With `decisions`, the
     saved decoder is marked, `folded` into the bias or not."""
-    chosen = None if decisions is None else {FIXED: "mean_iou", THRESHOLD: "mean_iou_tuned"}[decisions.decoder]
-    rows = [
-        {
-            "figure": f"{name} *" if key == chosen else name,
-            "validation": metrics.get(f"eval_{key}"),
-            "test": metrics.get(f"test_{key}"),
-        }
-        for key, name in FIGURES.items()
-        if f"eval_{key}" in metrics
-    ]
+    chosen = None if decisions is None else DECODER_FIGURES[decisions.decoder]
+    rows = figure_rows(metrics, FIGURES, chosen)
     mark = "" if decisions is None else f"\n\n{chosen_line(decisions.decoder, folded)}"
     return f"{results_table(rows)}{mark}\n\nthreshold tuned on validation: {metrics['threshold']:g}"
 
 
 def close_masks(
-    trainer: Trainer,
+    trainer: Any,
     splits: Mapping[str, Any],
     data: Any,
     card_facts: Mapping[str, Any] | None = None,
@@ -119,14 +128,37 @@ def close_masks(
     metrics, probabilities = evaluate_masks(trainer, splits, data.train)
     decisions = MaskDecisions.from_config(trainer.accelerator.unwrap_model(trainer.model).config)
 
+    trainer.report_facts = {"figures": {"names": FIGURES, "chosen": DECODER_FIGURES[decisions.decoder]}}
+
     def report(folder: Path) -> str:
         write_masks(folder, data, probabilities, picture, decisions.cut())
+        trainer.report_facts["masks"] = page_facts(data, probabilities, decisions.cut())
         return mask_table(metrics, decisions, getattr(trainer.args, "fold_decision", False))
 
     if card_facts is None:
         return close_run(trainer, metrics, report)
     facts = {"rows": {split: len(rows) for split, rows in splits.items()}, **card_facts}
     return close_run(trainer, metrics, report, facts, files=("images", "masks"))
+
+
+def page_facts(data: SegmentationData, probabilities: Mapping[str, np.ndarray], threshold: float) -> dict[str, Any]:
+    """What the page of a run shows: the decisions on `test`, or else on validation, and the curve of validation.
+
+    Args:
+        data, probabilities, threshold: as for [`write_masks`].
+    """
+    shown, last, split = _last_split(data, probabilities)
+    found = mask_facts(probabilities[last], shown, threshold, partial(row_origin, data, split))
+    curve = threshold_facts(probabilities["eval"], data.validation.masks)
+    return {"split": split, **found, "curve": curve}
+
+
+def _last_split(data: SegmentationData, probabilities: Mapping[str, np.ndarray]) -> tuple[SegmentationSplit, str, str]:
+    """The split that a report shows, its name among the predictions, and its name in the data."""
+    if "test" in probabilities:
+        assert data.test is not None, "it has predictions"
+        return data.test, "test", "test"
+    return data.validation, "eval", "validation"
 
 
 def write_masks(
@@ -157,8 +189,7 @@ def write_masks(
         }
         np.savez_compressed(Path(folder) / f"_predictions_{split}.npz", **arrays)
     if picture:
-        shown, last = (data.test, "test") if "test" in probabilities else (data.validation, "eval")
-        assert shown is not None, "it has predictions"
+        shown, last, _ = _last_split(data, probabilities)
         save_picture(Path(folder) / "picture.png", shown, {"prediction": probabilities[last]}, picture)
 
 

@@ -64,9 +64,11 @@ def model_card(
         label_names: L names in the order of the logits.
         library_snippet: one of `KINDS`. For label sets: "text" (pipeline), "text_windows" (pipeline, needs `seal_hf`
             imported), "features" (the MLP, needs `seal_hf`), "peft" and "adapters" (a repo with an adapter alone, which
-            needs the number of labels to load). For tags: "tokens", "tokens_peft", "tokens_adapters", and "words" (the
-            BiLSTM, needs `seal_hf`). For masks: "images" (pipeline), and "images_fcn" (the FCN, where the pipeline
-            needs `seal_hf` imported); for several classes "class_images" and "class_images_fcn".
+            needs the number of labels to load); of images "image_labels" (pipeline), "image_labels_cnn" (the small
+            convolutional net, needs `seal_hf` imported) and "image_labels_peft". For tags: "tokens", "tokens_peft",
+            "tokens_adapters", and "words" (the BiLSTM, needs `seal_hf`). For masks: "images" (pipeline), and
+            "images_fcn" (the FCN, where the pipeline needs `seal_hf` imported); for several classes "class_images" and
+            "class_images_fcn".
         hyperparameters: shown in a table; names that end in "token" are left out.
         rows: split -> number of rows.
         task_loss: the task-net's own loss, see `TASK_LOSSES` and `TAG_TASK_LOSSES`.
@@ -74,7 +76,8 @@ def model_card(
         chosen: True if validation chose the decoder, False if the user did.
         label_columns: title -> L cells in Markdown, further columns of the table of labels.
         unseen_labels: labels without a training row.
-        inputs: as `config.inputs`; `max_length`, in tokens, is where texts were cut; `pairs` means two texts per row.
+        inputs: as `config.inputs`; `max_length`, in tokens, is where texts were cut; `pairs` means two texts per row;
+            `image_size` is the height and width in pixels at which images are read.
         columns: columns that a sentence needs beside its words.
         versions: package -> version.
         best_epoch: True if validation chose the epoch.
@@ -100,6 +103,7 @@ def model_card(
         "loss-net encoder": loss_net_encoder if with_loss_net else None,
         "labels": len(label_names),
         f"{kind.unit}s cut at": f"{max_length} tokens" if max_length else None,
+        "images read at": "{} x {} pixels".format(*size) if (size := inputs.get("image_size")) else None,
         "license": license,
     }
     values = {

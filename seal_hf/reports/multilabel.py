@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from transformers import Trainer
 
-from ..data.common import PAIR
 from ..inference.decisions import CALIBRATED_CLOSED, CLOSED, FIXED, NEVER_EMPTY, THRESHOLD, LabelDecisions
 from ..metrics.hierarchical import hierarchical_metrics
 from ..metrics.multilabel import (
@@ -21,13 +21,16 @@ from ..metrics.multilabel import (
     multilabel_metrics,
     set_metrics,
     sigmoid,
+    threshold_curve,
     with_known_labels,
 )
 from ..structures.hierarchy import Hierarchy
 from ..training.decisions import fit_labels, is_fitted_by_batch, store
 from ..utils.files import whole_file
 from .by_batch import evaluate_by_batch
-from .common import chosen_line, close_run, results_table, row_origin
+from .common import LABEL_REPORT, chosen_line, close_run, figure_rows, results_table
+from .page.label_errors import Judged, row_facts
+from .page.labels import label_facts
 
 DECODER_FIGURES = {  # decoder -> key of its example F1 in the result files, without `eval_` or `test_`
     FIXED: "f1_example",
@@ -74,7 +77,6 @@ FIGURES = {
     "map": "mean average precision over examples",
     "map_macro": "mean average precision over labels",
 }
-LABEL_REPORT = "label_report.json"  # of the test split, by the decisions
 PRINTED_LABELS = 40  # most labels for which the report is printed
 NOT_WRITTEN = (
     f"_predictions.jsonl and {LABEL_REPORT} are not written: the probabilities of all rows are too many to keep. "
@@ -178,6 +180,21 @@ def _splits(eval_dataset: Any, test_dataset: Any) -> dict[str, Any]:
     return {"eval": eval_dataset} if test_dataset is None else {"eval": eval_dataset, "test": test_dataset}
 
 
+class Evaluated(NamedTuple):
+    """What an evaluation of label sets found.
+
+    Attributes:
+        metrics: as `score_decoders` returns.
+        predicted: split, `eval` or `test` -> probabilities and labels, as `predict_multilabel` returns; empty if the
+            probabilities are too many to keep.
+        curve: (G,) example F1 of validation at each threshold of `DEFAULT_GRID`.
+    """
+
+    metrics: dict[str, float]
+    predicted: dict[str, tuple[np.ndarray, np.ndarray | None]]
+    curve: np.ndarray
+
+
 def evaluate_multilabel(
     trainer: Trainer, eval_dataset: Any, test_dataset: Any
 ) -> tuple[dict[str, float], np.ndarray | None, np.ndarray | None]:
@@ -200,17 +217,24 @@ def evaluate_multilabel(
     Raises:
         ValueError: an empty split, a validation split without labels, or outputs that `multilabel_metrics` refuses.
     """
+    found = _evaluated(trainer, eval_dataset, test_dataset)
+    return found.metrics, *found.predicted.get("test", (None, None))
+
+
+def _evaluated(trainer: Trainer, eval_dataset: Any, test_dataset: Any) -> Evaluated:
+    """As `evaluate_multilabel`."""
     splits = _splits(eval_dataset, test_dataset)
     if is_fitted_by_batch(trainer, max(map(len, splits.values())), getattr(trainer.args, "decoder", None)):
-        return evaluate_by_batch(trainer, splits, DECODER_FIGURES), None, None
+        metrics, curve = evaluate_by_batch(trainer, splits, DECODER_FIGURES)
+        return Evaluated(metrics, {}, curve)
     predicted = predict_multilabel(trainer, eval_dataset, test_dataset)
-    test = predicted.get("test", (None, None))
     probabilities, labels = predicted["eval"]
     assert labels is not None, "as predict_multilabel says"
     decisions = fit_labels(trainer, probabilities, labels, getattr(trainer.args, "decoder", None))
     store(trainer, decisions)
+    test = predicted.get("test", (None, None))
     metrics, _ = score_decoders(probabilities, labels, *test, decisions=decisions)
-    return metrics, *test
+    return Evaluated(metrics, predicted, threshold_curve(probabilities, labels))
 
 
 def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | None = None) -> dict[str, float]:
@@ -225,15 +249,22 @@ def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | No
     Returns:
         the figures of [`evaluate_multilabel`].
     """
-    metrics, probabilities, labels = evaluate_multilabel(trainer, trainer.eval_dataset, trainer.test_dataset)
+    found = _evaluated(trainer, trainer.eval_dataset, trainer.test_dataset)
+    metrics, (probabilities, labels) = found.metrics, found.predicted.get("test", (None, None))
     decisions = LabelDecisions.from_config(trainer.accelerator.unwrap_model(trainer.model).config)
+    trainer.report_facts = {"figures": {"names": FIGURES, "chosen": DECODER_FIGURES[decisions.decoder]}}
 
-    def report(folder: Path) -> str:
+    @cache
+    def decided_of(split: str) -> np.ndarray:
+        return decisions.decide(found.predicted[split][0])
+
+    def written(folder: Path) -> str:
         table = closing_table(metrics, decisions, getattr(trainer.args, "fold_decision", False))
         if probabilities is None:
             return table if trainer.test_dataset is None else f"{table}\n\n{NOT_WRITTEN}"
-        decided, path = decisions.decide(probabilities), folder / "_predictions.jsonl"
-        write_predictions(path, probabilities, labels, data.label_names, decided, rows_of_test(data))
+        decided, path = decided_of("test"), folder / "_predictions.jsonl"
+        rows = row_facts(data, "test", range(len(data.test)))
+        write_predictions(path, probabilities, labels, data.label_names, decided, rows)
         if labels is None:
             return table
         by_label = label_report(decided, labels, data.label_names)
@@ -241,16 +272,20 @@ def close_multilabel(trainer: Any, data: Any, card_facts: Mapping[str, Any] | No
             unfinished.write_text(json.dumps(by_label, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         return f"{table}\n\n{label_table(by_label, folder / LABEL_REPORT)}"
 
-    read = "new.csv" if getattr(data, "kind", None) == "text" else "new.arff"
+    def report(folder: Path) -> str:
+        said = written(folder)
+        judged = None
+        if found.predicted:
+            split = "eval" if labels is None else "test"
+            p, gold = found.predicted[split]
+            assert gold is not None, "as predict_multilabel says"
+            judged = Judged(split, p, gold, decided_of(split))
+        trainer.report_facts["labels"] = label_facts(trainer, data, decisions, found.curve, judged)
+        return said
+
+    read = {"text": "new.csv", "images": "new_images"}.get(getattr(data, "kind", ""), "new.arff")
     files = None if card_facts is None else (read, "predictions.csv")
     return close_run(trainer, metrics, report, card_facts, files=files)
-
-
-def rows_of_test(data: Any) -> Iterator[dict[str, Any]]:
-    """The source of each test row, and its text, if it has one."""
-    texts = {name: data.test[name] for name in PAIR if name in data.test.column_names}
-    for row in range(len(data.test)):
-        yield {**row_origin(data, "test", row), **{name: column[row] for name, column in texts.items()}}
 
 
 def write_predictions(
@@ -315,12 +350,7 @@ def closing_table(metrics: Mapping[str, float], decisions: LabelDecisions | None
     """The closing table: a line per figure of `evaluate_multilabel` in `metrics`, validation and test side by side.
     With `decisions`, the saved decoder is marked, `folded` into the bias or not."""
     chosen = None if decisions is None else DECODER_FIGURES[decisions.decoder]
-    rows: list[dict[str, Any]] = []
-    for key, name in FIGURES.items():
-        found = {"validation": metrics.get(f"eval_{key}"), "test": metrics.get(f"test_{key}")}
-        if any(value is not None for value in found.values()):
-            rows.append({"figure": f"{name} *" if key == chosen else name, **found})
-    table = results_table(rows)
+    table = results_table(figure_rows(metrics, FIGURES, chosen))
     if decisions is not None:
         table += f"\n\n{chosen_line(decisions.decoder, folded)}"
     if "threshold" in metrics:

@@ -41,6 +41,6 @@ def draw_layers(
             axis.set_xticks([])
             axis.set_yticks([])
     if legend:
-        patches = [Patch(facecolor=colour, edgecolor="black", label=name) for name, colour in legend.items()]
+        patches = [Patch(facecolor=tuple(colour), edgecolor="black", label=name) for name, colour in legend.items()]
         figure.legend(handles=patches, loc="outside lower center", ncols=max(2, count), fontsize="small")
     figure.savefig(path, dpi=150)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,18 @@ from datasets import Dataset
 
 from ..data.tensors.words import WordRows
 from ..metrics.tags import Tags, tag_metrics, tag_report
-from ..spaces.tags import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, VITERBI
+from ..spaces.tags import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, UNIQUE_ROLES, VITERBI
 from ..training.decisions import fit_tags, predicted_tags, store
 from ..utils.files import whole_file
-from .common import chosen_line, close_run, results_table
+from .common import SHOWN, chosen_line, close_run, figure_rows, results_table, row_origin
+from .page.tags import tag_energies, tag_facts
 
 DECODED = {  # decoder -> how it decides
     INDEPENDENT: "each tag by itself",
     CONSTRAINED: "within the tags' scheme",
     VITERBI: "best sequence of the CRF",
     CONSTRAINED_VITERBI: "best sequence of the CRF within the tags' scheme",
+    UNIQUE_ROLES: "best sequence within the scheme that repeats no core role",
 }
 # key in the result files, without `eval_` or `test_` -> its name for readers
 FIGURES = {
@@ -34,8 +37,6 @@ FIGURES = {
     **{f"f1_{decoder}": f"F1 of spans, {how}" for decoder, how in DECODED.items()},
     **{f"accuracy_{decoder}": f"accuracy of tags, {how}" for decoder, how in DECODED.items()},
 }
-
-SHOWN = {"eval": "validation"}  # key of a split in the result files -> its name for readers
 
 
 def predict_tags(trainer: Any, rows: WordRows, decoders: Sequence[str]) -> dict[str, list[list[str]]]:
@@ -114,6 +115,7 @@ def close_tags(
     metrics, predicted = evaluate_tags(trainer, splits, label_names, kind)
 
     decoder = trainer.space.decoder
+    trainer.report_facts = {"figures": {"names": FIGURES, "chosen": decoder_figure(kind, decoder)}}
 
     def report(folder: Path) -> str:
         for split, tags in predicted.items():
@@ -122,7 +124,13 @@ def close_tags(
                 path, dataset, tags, label_names, origins.get("validation" if split == "eval" else split)
             )
         last = "test" if "test" in splits else "eval"
-        return tag_tables(metrics, predicted[last], gold_tags(splits[last][1], label_names), kind, decoder)
+        gold = gold_tags(splits[last][1], label_names)
+        rows, dataset = splits[last]
+        origin = partial(row_origin, data, "test" if last == "test" else "validation")
+        energies = partial(tag_energies, trainer, rows, predicted[last])
+        found = tag_facts(predicted[last], gold, dataset, kind, label_names, origin, energies)
+        trainer.report_facts["tags"] = {"split": SHOWN.get(last, last), **found}
+        return tag_tables(metrics, predicted[last], gold, kind, decoder)
 
     read = "new.srl" if kind == "srl" else "new.txt"
     facts = {"rows": {split: len(dataset) for split, (_, dataset) in splits.items()}, **card_facts}
@@ -132,12 +140,6 @@ def close_tags(
 def gold_tags(dataset: Dataset, label_names: Sequence[str]) -> list[list[str]]:
     """The names of a data set's tags."""
     return [[label_names[tag] for tag in tags] for tags in dataset["tags"][:]]
-
-
-def _splits_of(metrics: Mapping[str, float]) -> list[str]:
-    """The splits in keys `{split}_{figure}`, in order. A split's name, such as `daily_547.conll`, may contain `_`."""
-    ends = [(key, f"_{figure}") for key in metrics for figure in FIGURES]
-    return list(dict.fromkeys(key.removesuffix(end) for key, end in ends if key.endswith(end)))
 
 
 def write_tag_predictions(
@@ -160,6 +162,11 @@ def write_tag_predictions(
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
+def decoder_figure(kind: str, decoder: str | None) -> str:
+    """The key of the main figure under a decoder; the results have it if several decoders were compared."""
+    return f"{'accuracy' if kind == 'plain' else 'f1'}_{decoder}"
+
+
 def tag_tables(
     metrics: Mapping[str, float],
     predicted: Tags | None = None,
@@ -169,16 +176,9 @@ def tag_tables(
 ) -> str:
     """The closing tables: a line per figure, and, with predictions, a line per span type or tag. If several decoders
     are compared, the figure of `decoder` is marked."""
-    splits = _splits_of(metrics)
-    marked = f"{'accuracy' if kind == 'plain' else 'f1'}_{decoder}"
-    rows = [
-        {"figure": f"{name} *" if figure == marked else name}
-        | {SHOWN.get(split, split): metrics.get(f"{split}_{figure}") for split in splits}
-        for figure, name in FIGURES.items()
-        if any(f"{split}_{figure}" in metrics for split in splits)
-    ]
-    table = results_table(rows)
-    if any(f"{split}_{marked}" in metrics for split in splits):
+    marked = decoder_figure(kind, decoder)
+    table = results_table(figure_rows(metrics, FIGURES, marked))
+    if any(key.endswith(f"_{marked}") for key in metrics):
         table += f"\n\n{chosen_line(str(decoder))}"
     if predicted is None or gold is None:
         return table

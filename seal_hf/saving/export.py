@@ -15,6 +15,7 @@ from transformers import PreTrainedModel
 from transformers.utils import cached_file
 
 from ..adapters import LIBRARIES, AdapterLibrary, LossAdapter, check_adapters, library_of
+from ..adapters.quantised import as_json, quantization_of
 from ..nets.encoders import encoder_options, without_pooler
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet
 from ..utils.files import json_object
@@ -28,8 +29,10 @@ ADAPTER_FILES = (
     *("adapter_config.json", "adapter_model.safetensors", "adapter.safetensors"),
     *("head_config.json", "model_head.safetensors", DECISIONS_FILE),
 )
-# keys of a task-net's config about its predictions; `threshold`: of nets saved before there were decoders
-DECISIONS = ("decisions", "label_hierarchy", "inputs", "constrained_decoding", "threshold")
+# keys of a task-net's config about its predictions; `threshold`: of nets saved before there were decoders;
+# `pad_token_id`: a decoder's, by which its head finds the last token
+DECISIONS = ("decisions", "label_hierarchy", "inputs", "constrained_decoding", "threshold", "pad_token_id")
+QUANTIZATION = "quantization_config"  # beside them: how the base of an adapter was quantised
 
 ADAPTER_IS_NOT_FOLDED = (
     "`fold_decision` is True, but the task-net is saved as an adapter, whose library loads its own classifier. "
@@ -47,9 +50,11 @@ def saves_merged(task_net: nn.Module, adapter_export: str) -> bool:
     if library is None or adapter_export == "adapter":
         return library is None
     if adapter_export == "merged" and not library.mergeable(task_net):
+        bits = quantization_of(task_net)
+        why = f": their base is quantised, and the sum would be rounded to {bits} again" if bits else ""
         raise ValueError(
             f"`adapter_export` is 'merged', but the task-net's adapters ({library.mode}) cannot be merged into plain "
-            "weights. Use 'adapter', or 'auto'."
+            f"weights{why}. Use 'adapter', or 'auto'."
         )
     return library.mergeable(task_net)
 
@@ -105,6 +110,8 @@ def _write_decisions(task_net: PreTrainedModel, folder: str | Path) -> None:
     would make the folder a plain model."""
     config = task_net.config
     said = {name: value for name in DECISIONS if (value := getattr(config, name, None)) is not None}
+    if quantization_of(task_net) is not None:
+        said[QUANTIZATION] = as_json(task_net)
     text = json.dumps({"id2label": config.id2label, **said}, indent=1, ensure_ascii=False)
     Path(folder, DECISIONS_FILE).write_text(text + "\n", encoding="utf-8")
 

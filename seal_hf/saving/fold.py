@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from ..inference.decisions import FOLDABLE, LabelDecisions, MaskDecisions
+from ..nets.image_features import blank_images, reads_images
 from ..structures.masks import log_odds
 
-PROBE_SIZE = 64  # pixels per side, for a net whose config does not state a size
 SEVERAL_CLASSES_ARE_NOT_FOLDED = (
     "`fold_decision` is True, but masks of several classes are decided by the likeliest class, without a threshold. "
     "Leave it out."
@@ -142,10 +142,8 @@ def _scores(task_net: PreTrainedModel) -> Tensor:
     config: Any = task_net.config
     if task_net.main_input_name == "features":
         inputs = {"features": torch.zeros(1, config.input_size)}
-    elif task_net.main_input_name == "pixel_values":
-        size = getattr(config, "image_size", None) or PROBE_SIZE
-        sides = (size, size) if isinstance(size, int) else tuple(size)
-        inputs = {"pixel_values": torch.zeros(1, getattr(config, "num_channels", 3), *sides)}
+    elif reads_images(task_net):
+        inputs = blank_images(task_net)
     else:
         inputs = {"input_ids": torch.arange(2, 10).unsqueeze(0), "attention_mask": torch.ones(1, 8, dtype=torch.long)}
     inputs = {name: value.to(task_net.device) for name, value in inputs.items()}

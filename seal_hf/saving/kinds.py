@@ -18,6 +18,7 @@ HEADS = {  # end of a task-net's class name -> kind of output
     "ForTokenClassification": TAG_SEQUENCE,
     "ForSemanticSegmentation": BINARY_MASK,
 }
+CLASSIFIERS = ("ForSequenceClassification", "ForImageClassification")  # of label sets, if the problem type says so
 TASK_TYPES = {"SEQ_CLS": "AdapterForSequenceClassification", "TOKEN_CLS": "AdapterForTokenClassification"}  # PEFT's
 WANTED = "which predicts neither label sets nor tags nor masks. Give a task-net that was saved by this package."
 
@@ -37,15 +38,17 @@ def kind_of_model(name: str, hub: dict[str, Any]) -> str:
     if saved is None:
         saved, adapter = saved_config(name, hub), _read(name, ADAPTER_CONFIG, hub) or {}
     if adapter:  # of the `adapters` library, or of PEFT
-        architecture = adapter.get("model_class") or TASK_TYPES.get(adapter.get("task_type", ""), "an adapter")
+        by_peft = (adapter.get("auto_mapping") or {}).get("base_model_class")  # of an adapter without a task type
+        by_task = TASK_TYPES.get(adapter.get("task_type") or "", by_peft)
+        architecture = adapter.get("model_class") or by_task or "an adapter"
     else:
-        architecture = next(iter(saved.get("architectures") or ()), f"a model of type {saved.get('model_type')!r}")
+        architecture = _architecture(saved)
     kind = next((kind for head, kind in HEADS.items() if architecture.endswith(head)), None)
     if kind == BINARY_MASK and len(saved.get("id2label") or ()) > 2:
         return MASKS
     if kind is not None:
         return kind
-    if not architecture.endswith("ForSequenceClassification"):
+    if not architecture.endswith(CLASSIFIERS):
         raise ValueError(f"{name} holds another kind of model, {architecture}, {WANTED}")
     problem = saved.get("problem_type")
     if problem == "multi_label_classification" or (adapter and saved):  # only ours is saved beside an adapter
@@ -54,6 +57,17 @@ def kind_of_model(name: str, hub: dict[str, Any]) -> str:
         f"{name} holds another kind of model, {architecture} with problem_type {problem!r}: a classifier of one label "
         f"per row, {WANTED}"
     )
+
+
+def _architecture(config: dict[str, Any]) -> str:
+    """The class of a task-net, by its `config.json`."""
+    return next(iter(config.get("architectures") or ()), f"a model of type {config.get('model_type')!r}")
+
+
+def holds_image_classifier(config: dict[str, Any]) -> bool:
+    """True if the task-net with this [`saved_config`] reads images and predicts label sets."""
+    inputs = config.get("inputs") or {}  # all that is known of an adapter
+    return _architecture(config).endswith("ForImageClassification") or "image_size" in inputs
 
 
 def saved_config(name: str, hub: dict[str, Any]) -> dict[str, Any]:

@@ -13,14 +13,16 @@ from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedMode
 
 from ..adapters import LIBRARIES, LossAdapter
 from ..energies import ENERGIES, Energy, check_energy_options
-from ..nets.encoders import ENCODER_MODES, MLPEncoder, pool, without_pooler
+from ..nets.cnn import CNNEncoder
+from ..nets.encoders import ENCODER_MODES, MLPEncoder, vector, without_pooler
+from ..nets.heads import MEAN, POOLINGS
 from ..nets.recurrent import BiLSTMEncoder
 from ..structures.label_sets import LabelSets
 from ..structures.sequences import at_least_float32
 from ..utils.modules import Net, second_order
 from ..utils.options import check_value
 
-FROM_SCRATCH = (MLPEncoder, BiLSTMEncoder)
+FROM_SCRATCH = (MLPEncoder, BiLSTMEncoder, CNNEncoder)
 LOSS_NET_FOLDER = "_loss_net"  # beside a task-net; the Trainer's push to the Hub skips names that begin with `_`
 
 
@@ -37,6 +39,8 @@ class LossNetConfig(PretrainedConfig):
         head_layers: layers of linear -> softplus between those features and the energy.
         hidden_size: width of these layers.
         global_size: width of the global term (rows of M in SEAL Eq. 2).
+        pooling: how the features of tokens become one vector per input, if the energy reads one: `mean`, or those of
+            the `first` or `last` token.
         energy_options: further arguments of the energy network, or None.
     """
 
@@ -52,11 +56,13 @@ class LossNetConfig(PretrainedConfig):
         head_layers: int = 0,
         hidden_size: int = 400,
         global_size: int = 200,
+        pooling: str = MEAN,
         energy_options: dict | None = None,
         **kwargs: Any,
     ):
         check_value("encoder_mode", encoder_mode, (*ENCODER_MODES, *LIBRARIES))
         check_value("energy", energy, ENERGIES)
+        check_value("pooling", pooling, POOLINGS)
         if global_size < 0:
             raise ValueError(f"`global_size` is {global_size}; it must be a width, or 0 for no global term.")
         self.space = space
@@ -67,6 +73,7 @@ class LossNetConfig(PretrainedConfig):
         self.head_layers = head_layers
         self.hidden_size = hidden_size
         self.global_size = global_size
+        self.pooling = pooling
         self.energy_options = energy_options
         super().__init__(**kwargs)
 
@@ -170,14 +177,18 @@ class LossNet(PreTrainedModel):
             return inputs[name]
         if features is None:
             assert self.encoder is not None, "a shared loss-net is given the features"
-            features = cast(Tensor, self.encoder(**inputs).last_hidden_state)
-            features = pool(features, inputs.get("attention_mask")) if self.pooled else features
+            outputs = self.encoder(**inputs)
+            features = cast(Tensor, outputs.last_hidden_state)
+            if self.pooling is not None:
+                encoder = self.encoder.encoder if isinstance(self.encoder, LossAdapter) else self.encoder
+                pooled = getattr(outputs, "pooler_output", None)
+                features = vector(features, inputs, self.pooling, encoder.config, pooled)
         return self.head(features)
 
     @property
-    def pooled(self) -> bool:
-        """True if the energy reads one vector per input, False if one per token."""
-        return self.energy.pooled
+    def pooling(self) -> str | None:
+        """How the features of tokens become one vector per input; None: the energy reads one per token."""
+        return self.config.pooling if self.energy.pooled else None
 
     def forward(
         self,
@@ -243,7 +254,8 @@ def aligned(net: Net) -> Net:
     they give the same bits as before they were saved.
     """
     for tensor in (*net.parameters(), *net.buffers()):
-        tensor.data = tensor.data.clone()
+        if tensor.is_floating_point():  # quantised weights become floats when they are multiplied
+            tensor.data = tensor.data.clone()
     return net
 
 

@@ -110,6 +110,11 @@ class OutputSpace(ABC):
     sample_weight: Tensor | None = None
 
     @property
+    def parameters(self) -> list[Tensor]:
+        """The trainable parameters of the task-net that `relax` reads beside the logits, such as a CRF's."""
+        return []
+
+    @property
     def samples_from_inputs(self) -> bool:
         """True if `sample` needs the task-net's outputs at perturbed inputs, see `proposing`."""
         return False
@@ -270,11 +275,11 @@ class OutputSpace(ABC):
 
     @abstractmethod
     def log_prob(self, logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """log P(y | logits) under the task-net's factorised distribution, closed form: (B, S), in (-inf, 0]."""
+        """log P(y | logits) under the task-net's own distribution, exact: (B, S), at most 0; -inf if it excludes y."""
 
     def log_noise(self, logits: Tensor, y: Tensor, mask: Tensor | None = None, *, normalized: bool = False) -> Tensor:
-        """log P(y | logits) of the distribution that `sample` draws from: (B, S). Unless `normalized`, it is up to a
-        constant per input, which suffices for losses that compare candidates of one input."""
+        """log P(y | logits) of the distribution that `sample` draws from, finite: (B, S). Unless `normalized`, it is up
+        to a constant per input, which suffices for losses that compare candidates of one input."""
         return self.log_prob(logits, y, mask)
 
     @abstractmethod

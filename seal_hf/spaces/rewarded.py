@@ -82,7 +82,7 @@ class Rewarded(OutputSpace):
 
     def gold(self, labels: Tensor) -> tuple[Tensor, Tensor]:
         """As without a reward, and also zero where gold is missing; mask of what counts."""
-        return super().gold(labels)[0], labels != self.uncounted_label
+        return self._plain.gold(labels)[0], labels != self.uncounted_label
 
     def best(self, gold: Tensor, samples: Tensor | None, mask: Tensor | None = None) -> Tensor:
         """The gold, or for rows without gold the sample with the highest reward: (B, ...)."""
@@ -100,7 +100,7 @@ class Rewarded(OutputSpace):
     def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
         """As without a reward; rows without gold stay as they are. Raises ValueError as `rewards` does."""
         _, without = self._rewarded()
-        mixed = super().mix(logits, gold, share)
+        mixed = self._plain.mix(logits, gold, share)
         return torch.where(_wide(without, mixed), self.log_probabilities(logits, gold), mixed)
 
     @abstractmethod
@@ -126,25 +126,30 @@ class Rewarded(OutputSpace):
             )
         return self.codes, self.without
 
+    @property
+    def _plain(self) -> Any:
+        """This space without its reward."""
+        return super()
+
     def _without(self, labels: Tensor) -> Tensor:
         return (labels == self.unlabelled).flatten(1).any(1)
 
     def score(self, y_hat: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """The score against the gold `y` (B, ...), or for rows without gold the reward: (B, S)."""
         _, without = self._rewarded()
-        return torch.where(without.unsqueeze(1), self.rewards(y_hat, mask), super().score(y_hat, y, mask))
+        return torch.where(without.unsqueeze(1), self.rewards(y_hat, mask), self._plain.score(y_hat, y, mask))
 
     def cost(self, y_hat: Tensor, y: Tensor, kind: str = "f1", mask: Tensor | None = None) -> Tensor:
         """Δ to the gold, or for rows without gold how much more reward `y` has: (B, S)."""
         more = (self.rewards(y.unsqueeze(1), mask) - self.rewards(y_hat, mask)).clamp_min(0)
         _, without = self._rewarded()
-        return torch.where(without.unsqueeze(1), more, super().cost(y_hat, y, kind, mask))
+        return torch.where(without.unsqueeze(1), more, self._plain.cost(y_hat, y, kind, mask))
 
     def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The mean over all rows; rows without gold add 0. So it does not depend on how a batch is divided among
         micro-batches and processes."""
         without = _wide(self._without(labels), labels)
-        return super().task_loss(logits, labels.masked_fill(without, self.uncounted_label), generator)
+        return self._plain.task_loss(logits, labels.masked_fill(without, self.uncounted_label), generator)
 
 
 class RewardSpace(Rewarded, TagSequenceSpace):

@@ -2,6 +2,11 @@
 
 `labels` is -100 where a position does not count: padding, special tokens, the sub-words after a word's first. The
 counted positions may have holes; the others affect no value and no gradient here.
+
+The task-net's own distribution P, from which candidates come, is the one that it decodes by. If each tag is decided by
+itself, P is the softmax of the logits at every position. With a CRF, P is its chain. If decoding stays within the tags'
+scheme, P is restricted to the valid sequences, with a sum of 1 again: a chain with forbidden transitions. A chain runs
+over the positions that count, which it knows from the batch (`of`, `counting`); without them all count.
 """
 
 from __future__ import annotations
@@ -16,9 +21,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from ..structures.crf import viterbi
-from ..structures.sequences import IGNORED, at_least_float32
-from ..structures.tag_schemes import allowed_transitions, given_types, scheme_of
+from ..structures.crf import LOWEST, log_probability, marginals, sample, sequence_score, viterbi
+from ..structures.sequences import IGNORED, at_least_float32, inverse_transform, uniform
+from ..structures.tag_schemes import allowed_transitions, core_roles, given_types, scheme_of
+from ..structures.unique_spans import FREE, unique_viterbi
 from ..task_losses.tags import CRFLoss, TagCrossEntropy, TagTaskLoss
 from ..utils.messages import did_you_mean
 from ..utils.options import check_value
@@ -28,10 +34,12 @@ from .soft_spans import SoftSpanF1
 TAG_SCORES = ("accuracy", "span_f1")
 INDEPENDENT, CONSTRAINED = "independent", "constrained"
 VITERBI, CONSTRAINED_VITERBI = "viterbi", "constrained_viterbi"  # with a CRF
+UNIQUE_ROLES = "unique_roles"  # for semantic roles
+WITHIN_SCHEME = (CONSTRAINED, CONSTRAINED_VITERBI, UNIQUE_ROLES)
 
 
 class TagSequenceSpace(OutputSpace):
-    """Tag sequences: y in {1..C}^T, one-hot, independent categorical outputs.
+    """Tag sequences: y in {1..C}^T, one-hot. Outputs are independent categorical variables or a chain, see the module.
 
     Args:
         label_names: the C tags.
@@ -42,6 +50,7 @@ class TagSequenceSpace(OutputSpace):
     Attributes:
         decoder: how outputs are decided, one of `decoders`; see [`TagDecisions`].
         decoders: the decoders available for these tags and this loss, simplest first.
+        counted: (B, T) bool, the positions of one batch that count, which a chain runs over; None: all.
     """
 
     name = "tag_sequence"
@@ -51,6 +60,7 @@ class TagSequenceSpace(OutputSpace):
     structure_dims = 2
     weights = ("class_weight",)
     uncounted: tuple[int, ...] = (IGNORED,)  # label values that are not tag ids
+    counted: Tensor | None = None
 
     def __init__(
         self,
@@ -67,7 +77,11 @@ class TagSequenceSpace(OutputSpace):
         self.constraints = [torch.zeros(table.shape).masked_fill(~table, -math.inf) for table in allowed]
         has_scheme, has_crf = scheme_of(self.label_names) != "plain", self.loss.crf is not None
         free, within = (VITERBI, CONSTRAINED_VITERBI) if has_crf else (INDEPENDENT, CONSTRAINED)
-        self.decoders = (free, *[within] * has_scheme, *[INDEPENDENT] * has_crf)
+        roles = list(core_roles(self.label_names).values()) if has_scheme else []
+        self.begun = torch.full((len(self.label_names),), FREE)  # the core role that a tag begins
+        for role, tags in enumerate(roles):
+            self.begun[tags] = role
+        self.decoders = (free, *[within] * has_scheme, *[INDEPENDENT] * has_crf, *[UNIQUE_ROLES] * bool(roles))
         self.decoder = within if constrained else free
 
     @classmethod
@@ -113,7 +127,36 @@ class TagSequenceSpace(OutputSpace):
         return cls(_names(task_net), loss, args.tag_score, args.constrained_decoding)
 
     def decoding_options(self) -> dict[str, Any]:
-        return {"constrained_decoding": self.decoder in (CONSTRAINED, CONSTRAINED_VITERBI)}
+        return {"constrained_decoding": self.decoder in WITHIN_SCHEME}
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        """The CRF's, if it decodes."""
+        decodes = self.loss.crf is not None and self.decoder != INDEPENDENT
+        return [p for p in self.loss.crf.parameters() if p.requires_grad] if decodes else []
+
+    def of(self, batch: dict[str, Tensor]) -> Any:
+        """The space with what it needs from this batch: a chain, the positions that count."""
+        given: Any = super().of(batch)
+        return given if self.decoder == INDEPENDENT else given.counting(batch["labels"] != IGNORED)
+
+    def counting(self, mask: Tensor | None) -> TagSequenceSpace:
+        """The space of a batch in which the positions of `mask` (B, T) count; None: all."""
+        space = copy(self)
+        space.counted = mask
+        return space
+
+    def _chain(self, logits: Tensor, mask: Tensor | None) -> dict[str, Tensor]:
+        """P as arguments of the functions in `structures/crf.py`: `transitions`, `start`, `end` and `mask`."""
+        if self.constraints[0].device != logits.device:  # moved once, also for copies of the space
+            self.constraints[:] = [table.to(logits.device) for table in self.constraints]
+        chain = dict(zip(("transitions", "start", "end"), self.constraints, strict=True))
+        if self.loss.crf is not None:
+            learned, within = dict(self.loss.crf.named_parameters()), self.decoder in WITHIN_SCHEME
+            chain = {name: learned[name] + table if within else learned[name] for name, table in chain.items()}
+        if mask is None:
+            mask = torch.ones(logits.shape[:2], dtype=torch.bool, device=logits.device)
+        return {**chain, "mask": mask}
 
     def check(self, logits: Tensor, labels: Tensor) -> None:
         """Logits must be (B, T, C) and labels (B, T).
@@ -150,8 +193,12 @@ class TagSequenceSpace(OutputSpace):
         return y * mask.unsqueeze(-1), mask
 
     def relax(self, logits: Tensor) -> Tensor:
-        """ŷ = softmax(logits) at every position, in float32 (float64 stays)."""
-        return torch.softmax(at_least_float32(logits), dim=-1)
+        """ŷ, the probability of each tag at each position: (B, T, C), in float32 (float64 stays). For independent tags
+        it is softmax(logits). For a chain it is its marginals P(y_t = c), which are 0 where a position does not count.
+        """
+        if self.decoder == INDEPENDENT:
+            return torch.softmax(at_least_float32(logits), dim=-1)
+        return marginals(logits, **self._chain(logits, self.counted))
 
     def logits(self, y: Tensor) -> Tensor:
         """log y, y clipped to at least 1e-6."""
@@ -159,28 +206,32 @@ class TagSequenceSpace(OutputSpace):
 
     @torch.no_grad()
     def sample(self, logits: Tensor, num_samples: int, generator: torch.Generator) -> Tensor:
-        """One-hot tags y_t ~ softmax(logits_t), independent, by inverse transform sampling: float32 (B, K, T, C)."""
-        cumulative = self.relax(logits).cumsum(-1)  # (B, T, C)
-        batch, length, _ = logits.shape
-        shape = (length, batch, num_samples)  # T first: more padding does not change the other positions' draws
-        noise = torch.rand(shape, device=logits.device, dtype=cumulative.dtype, generator=generator).transpose(0, 1)
-        noise = noise.contiguous().clamp_min_(torch.finfo(noise.dtype).eps / 2)  # 0 would draw a first tag of any p
-        noise *= cumulative[..., -1:]  # the last value may differ slightly from 1
-        tags = torch.searchsorted(cumulative, noise, right=True).clamp_max(logits.shape[-1] - 1)  # (B, T, K)
-        return F.one_hot(tags.transpose(1, 2), logits.shape[-1]).to(cumulative.dtype)
+        """One-hot sequences y ~ P: float32 (B, K, T, C). Positions that do not count are 0 if P is a chain. The noise
+        of a position draws its tag, so that a chain without transitions gives the samples of independent tags."""
+        logits = at_least_float32(logits)
+        batch, length, number = logits.shape
+        noise = uniform((batch, length, num_samples), logits, generator)
+        if self.decoder == INDEPENDENT:
+            tags = inverse_transform(self.relax(logits), noise).transpose(1, 2)  # (B, K, T)
+        else:
+            tags = sample(logits, noise=noise, **self._chain(logits, self.counted))
+        return F.one_hot(tags.clamp_min(0), number).to(logits.dtype) * (tags >= 0).unsqueeze(-1)
 
     @torch.no_grad()
     def perturb(self, logits: Tensor, num_samples: int, std: float, generator: torch.Generator) -> Tensor:
-        """softmax(logits + N(0, std²)): float32 (B, K, T, C)."""
+        """ŷ of logits + N(0, std²): float32 (B, K, T, C)."""
         batch, length, tags = logits.shape
         size = length * batch * num_samples * tags
         whole = size + -size % 16  # torch would draw a remainder of fewer than 16 in another way
         noise = torch.randn(whole, device=logits.device, generator=generator)[:size]
         noise = noise.view(length, batch, num_samples, tags).permute(1, 2, 0, 3)  # drawn T first, like samples
-        return torch.softmax(at_least_float32(logits).unsqueeze(1) + std * noise, dim=-1)
+        moved = at_least_float32(logits).unsqueeze(1) + std * noise
+        mask = None if self.counted is None else self.counted.repeat_interleave(num_samples, 0)
+        return self.counting(mask).relax(moved.flatten(0, 1)).unflatten(0, (batch, num_samples))
 
     def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
-        """The log-probabilities of (1 - m) softmax(z) + m y*, m = `share` in (0, 1): (B, T, C)."""
+        """The log-probabilities of (1 - m) softmax(z) + m y*, m = `share` in (0, 1): (B, T, C). A chain takes them as
+        its emissions: its samples then lie nearer the gold, and stay valid."""
         own = F.log_softmax(at_least_float32(logits), dim=-1)
         mixed = torch.logaddexp(own + math.log1p(-share), torch.full_like(own, math.log(share)))
         return torch.where(gold > 0, mixed, own + math.log1p(-share))
@@ -194,9 +245,20 @@ class TagSequenceSpace(OutputSpace):
         return equal.tril(-1).any(-1)
 
     def log_prob(self, logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Σ_t Σ_c y_tc log softmax(logits_t)_c over the positions that count: (B, S)."""
+        """log P(y) over the positions that count: (B, S). For independent tags Σ_t Σ_c y_tc log softmax(logits_t)_c.
+        -inf if y breaks the scheme that decoding stays within."""
+        if self.decoder != INDEPENDENT:
+            return log_probability(logits, y=y, **self._chain(logits, mask))
         log_p = self._counted(F.log_softmax(at_least_float32(logits), dim=-1), mask)
         return torch.einsum("bstc,btc->bs", y, log_p)
+
+    def log_noise(self, logits: Tensor, y: Tensor, mask: Tensor | None = None, *, normalized: bool = False) -> Tensor:
+        """log P(y), of a chain without log Z unless `normalized`: (B, S). A low number stands for the -inf of a gold
+        that breaks the scheme. No sample equals such a gold: NCE tells it from them with certainty and learns nothing.
+        """
+        if self.decoder == INDEPENDENT or normalized:
+            return self.log_prob(logits, y, mask).clamp_min(LOWEST)
+        return sequence_score(logits, y=y, **self._chain(logits, mask)).clamp_min(LOWEST)
 
     def score(self, y_hat: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """The agreement with the gold: (B, S)."""
@@ -254,17 +316,14 @@ class TagSequenceSpace(OutputSpace):
 
     def decode(self, logits: Tensor, threshold: float = 0.5, mask: Tensor | None = None) -> Tensor:
         """Tags, int64 (B, T): the likeliest at every position. With a CRF or constraints: the likeliest sequence over
-        the positions that count, by Viterbi's algorithm, and -100 elsewhere."""
+        the positions that count, by Viterbi's algorithm, and -100 elsewhere. By `unique_roles`: the likeliest within
+        the scheme that repeats no core role, see [`unique_viterbi`]."""
         if self.decoder == INDEPENDENT:
             return logits.argmax(-1)
-        if mask is None:
-            mask = torch.ones(logits.shape[:2], dtype=torch.bool, device=logits.device)
-        kept = self.constraints if self.decoder in (CONSTRAINED, CONSTRAINED_VITERBI) else []
-        constraints = [table.to(logits.device) for table in kept]
-        if self.loss.crf is not None and self.decoder != CONSTRAINED:
-            return self.loss.crf.decode(at_least_float32(logits), mask, *constraints)
-        transitions, start, end = constraints
-        return viterbi(at_least_float32(logits), transitions, mask, start, end)
+        chain = self._chain(logits, mask)
+        if self.decoder == UNIQUE_ROLES:
+            return unique_viterbi(logits, roles=self.begun.to(logits.device), **chain)
+        return viterbi(logits, **chain)
 
     @staticmethod
     def _counted(values: Tensor, mask: Tensor | None) -> Tensor:

@@ -1,4 +1,5 @@
-"""Linear chains: exact sums and maxima over all C^T tag sequences of a conditional random field (Lafferty et al. 2001).
+"""Linear chains: exact sums, maxima and samples over all C^T tag sequences of a conditional random field (Lafferty et
+al. 2001).
 
 The score of a tag sequence y_1 .. y_n with emissions e (T, C) and transitions A (C, C) from row to column is
 
@@ -17,7 +18,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from .sequences import IGNORED, at_least_float32, pack, unpack
+from .sequences import IGNORED, at_least_float32, inverse_transform, pack, take, unpack
+
+LOWEST = -1e30  # stands for -inf in sums, since the gradient of a sum of -inf alone would be NaN
 
 
 def _prepare(
@@ -30,10 +33,32 @@ def _prepare(
     return mask, emissions.masked_fill(~mask.unsqueeze(2), 0), *weights
 
 
-def _logsumexp(x: Tensor, dim: int) -> Tensor:
-    """log Σ exp x; if all x are -inf, -inf without a gradient (torch's gradient is NaN there)."""
-    empty = x.isneginf().all(dim)
-    return x.masked_fill(empty.unsqueeze(dim), 0).logsumexp(dim).masked_fill(empty, float("-inf"))
+def _messages(emissions: Tensor, transitions: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+    """The recursion of the forward algorithm.
+
+    Args:
+        emissions: (..., T, C).
+        transitions, start: (..., C, C) and (..., C), which broadcast.
+
+    Returns:
+        for each position and tag, log Σ exp of the scores of all tags before it, with the transition to it but without
+        its own emission: (..., T, C). Their largest value is subtracted at each position, so that they stay small. What
+        was subtracted there: (..., T).
+    """
+    message, messages, scales = start.expand_as(emissions[..., 0, :]), [], []
+    for e in emissions.unbind(-2):
+        scale = message.detach().amax(-1, keepdim=True)
+        messages.append(message - scale)
+        scales.append(scale)
+        message = torch.logsumexp((messages[-1] + e).unsqueeze(-1) + transitions, dim=-2)
+    return torch.stack(messages, dim=-2), torch.cat(scales, dim=-1)
+
+
+def _log_z(messages: Tensor, scales: Tensor, emissions: Tensor, end: Tensor, mask: Tensor) -> Tensor:
+    """log Z from what [`_messages`] found of packed rows: (B,), below `LOWEST` / 2 if every sequence is forbidden."""
+    last = (mask.sum(1, keepdim=True) - 1).clamp_min(0)  # (B, 1)
+    ending = take(messages + emissions, last).squeeze(1) + end
+    return torch.logsumexp(ending, dim=1) + scales.masked_fill(~mask, 0).sum(1)
 
 
 def log_partition(
@@ -52,29 +77,72 @@ def log_partition(
     """
     if emissions.shape[1] == 0:
         return emissions.sum((1, 2))
-    mask, emissions, transitions, start, end = _prepare(emissions, transitions, mask, start, end)
-    alpha = start + emissions[:, 0]  # (B, C): all sequences up to t that end in a tag
-    for t in range(1, emissions.shape[1]):
-        longer = _logsumexp(alpha.unsqueeze(2) + transitions, dim=1) + emissions[:, t]
-        alpha = torch.where(mask[:, t, None], longer, alpha)
-    return _logsumexp(alpha + end, dim=1).masked_fill(~mask[:, 0], 0)
+    mask, *values = _prepare(emissions, transitions, mask, start, end)
+    emissions, transitions, start, end = (w.clamp_min(LOWEST) for w in values)
+    log_z = _log_z(*_messages(emissions, transitions, start), emissions, end, mask)
+    return log_z.masked_fill(log_z < LOWEST / 2, float("-inf")).masked_fill(~mask[:, 0], 0)
 
 
 def marginals(
     emissions: Tensor, transitions: Tensor, mask: Tensor, start: Tensor | None = None, end: Tensor | None = None
 ) -> Tensor:
-    """P(y_t = c), the gradient of log Z in the emissions: (B, T, C), 0 at positions that do not count.
+    """P(y_t = c), the gradient of log Z in the emissions, by the forward-backward algorithm; differentiable.
 
-    Differentiable if gradients are enabled and an argument requires one. Arguments as for `log_partition`.
+    Arguments as for `log_partition`.
+
+    Returns:
+        (B, T, C), 0 at positions that do not count, and in a row whose sequences are all forbidden.
     """
-    arguments = [x for x in (emissions, transitions, start, end) if x is not None]
-    differentiable = torch.is_grad_enabled() and any(x.requires_grad for x in arguments)
-    with torch.enable_grad():
-        e = at_least_float32(emissions)
-        e = e if e.requires_grad else e.detach().requires_grad_()
-        log_z = log_partition(e, transitions, mask, start, end).sum()
-        (p,) = torch.autograd.grad(log_z, e, create_graph=differentiable)
-    return p
+    if emissions.shape[1] == 0:
+        return at_least_float32(emissions)
+    packed, *values = _prepare(emissions, transitions, mask, start, end)
+    emissions, transitions, start, end = (w.clamp_min(LOWEST) for w in values)
+    places = torch.arange(emissions.shape[1], device=emissions.device)
+    back = (packed.sum(1, keepdim=True) - 1 - places).clamp_min(0)  # (B, T): counted positions from the last
+    messages, scales = _messages(  # of both directions at once: half as many steps
+        torch.stack([emissions, take(emissions, back)]),
+        torch.stack([transitions, transitions.T]).unsqueeze(1),
+        torch.stack([start, end]).unsqueeze(1),
+    )
+    p = torch.softmax(messages[0] + emissions + take(messages[1], back), dim=-1)
+    allowed = _log_z(messages[0], scales[0], emissions, end, packed) > LOWEST / 2
+    return unpack(mask, p.masked_fill(~allowed[:, None, None], 0))
+
+
+@torch.no_grad()
+def sample(
+    emissions: Tensor,
+    transitions: Tensor,
+    mask: Tensor,
+    noise: Tensor,
+    start: Tensor | None = None,
+    end: Tensor | None = None,
+) -> Tensor:
+    """K independent tag sequences y ~ P, exact: forward filtering, backward sampling.
+
+    From the last position to the first, a tag is drawn from P(y_t | y_{t+1}), by the noise of its own position.
+
+    Args:
+        emissions, transitions, mask, start, end: as for `log_partition`.
+        noise: (B, T, K), uniform in (0, 1).
+
+    Returns:
+        (B, K, T) int64, -100 at positions that do not count. Meaningless if every sequence of a row is forbidden.
+    """
+    if emissions.shape[1] == 0:
+        return noise.long().transpose(1, 2)
+    packed, *values = _prepare(emissions, transitions, mask, start, end)
+    emissions, transitions, start, end = (w.clamp_min(LOWEST) for w in values)
+    _, noise = pack(mask, noise)
+    messages, _ = _messages(emissions, transitions, start)
+    ending = packed & ~torch.cat([packed[:, 1:], packed.new_zeros(len(packed), 1)], dim=1)  # (B, T): the last position
+    before, tags, drawn = transitions.T.contiguous(), noise.new_zeros(noise[:, 0].shape, dtype=torch.long), []
+    for here, u, is_last in zip(*(x.unbind(1)[::-1] for x in (messages + emissions, noise, ending)), strict=True):
+        after = torch.where(is_last[:, None, None], end, before[tags])  # (B, K, C)
+        p = torch.softmax(here.unsqueeze(1) + after, dim=-1)
+        tags = inverse_transform(p, u.unsqueeze(-1)).squeeze(-1)
+        drawn.append(tags)
+    return unpack(mask, torch.stack(drawn[::-1], dim=2), dim=2, fill=IGNORED)
 
 
 def sequence_score(
@@ -122,6 +190,21 @@ def sequence_score(
     return score.masked_fill(forbidden, float("-inf"))
 
 
+def log_probability(
+    emissions: Tensor,
+    transitions: Tensor,
+    y: Tensor,
+    mask: Tensor,
+    start: Tensor | None = None,
+    end: Tensor | None = None,
+) -> Tensor:
+    """log P(y) = s(y) - log Z, with arguments and shapes of `sequence_score`; -inf for a forbidden sequence."""
+    log_z = log_partition(emissions, transitions, mask, start, end)
+    log_z = log_z.masked_fill(log_z.isneginf(), 0)  # every s(y) is -inf then
+    score = sequence_score(emissions, transitions, y, mask, start, end)
+    return score - (log_z if score.dim() == 1 else log_z.unsqueeze(1))
+
+
 @torch.no_grad()
 def viterbi(
     emissions: Tensor, transitions: Tensor, mask: Tensor, start: Tensor | None = None, end: Tensor | None = None
@@ -163,22 +246,4 @@ class CRF(nn.Module):
 
     def forward(self, emissions: Tensor, labels: Tensor) -> Tensor:
         """-log P(labels) for logits (B, T, C) and labels (B, T), -100 where a position does not count: (B,), >= 0."""
-        mask = labels != IGNORED
-        log_z = log_partition(emissions, self.transitions, mask, self.start, self.end)
-        return log_z - sequence_score(emissions, self.transitions, labels, mask, self.start, self.end)
-
-    def decode(
-        self,
-        emissions: Tensor,
-        mask: Tensor,
-        transitions: Tensor | float = 0.0,
-        start: Tensor | float = 0.0,
-        end: Tensor | float = 0.0,
-    ) -> Tensor:
-        """The likeliest tags (B, T), -100 where a position does not count. `transitions` (C, C), `start` and `end` (C,)
-        are added to the learned ones, such as 0 and -inf for constrained decoding."""
-        return viterbi(emissions, self.transitions + transitions, mask, self.start + start, self.end + end)
-
-    def marginals(self, emissions: Tensor, mask: Tensor) -> Tensor:
-        """P(y_t = c): (B, T, C), 0 at positions that do not count; differentiable."""
-        return marginals(emissions, self.transitions, mask, self.start, self.end)
+        return -log_probability(emissions, self.transitions, labels, labels != IGNORED, self.start, self.end)

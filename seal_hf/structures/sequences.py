@@ -1,4 +1,4 @@
-"""Tag sequences in a batch: which positions count, and how to pack the counted ones side by side."""
+"""Tag sequences in a batch: which positions count, how to pack the counted ones side by side, how to draw tags."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def pack(mask: Tensor, *tensors: Tensor, dim: int = 1) -> tuple[Tensor, ...]:
         The packed mask (B, T), then every tensor in its shape.
     """
     order = torch.argsort(~mask, dim=1, stable=True)
-    return mask.gather(1, order), *(_take(x, order, dim) for x in tensors)
+    return mask.gather(1, order), *(take(x, order, dim) for x in tensors)
 
 
 def unpack(mask: Tensor, packed: Tensor, dim: int = 1, fill: float = 0) -> Tensor:
     """The inverse of `pack`; `mask` is the mask before packing. Positions that do not count get the value `fill`."""
     place = (mask.long().cumsum(1) - 1).clamp_min(0)
-    return _take(packed, place, dim).masked_fill(~_beside(mask, packed, dim), fill)
+    return take(packed, place, dim).masked_fill(~_beside(mask, packed, dim), fill)
 
 
 def _beside(index: Tensor, x: Tensor, dim: int) -> Tensor:
@@ -33,11 +33,30 @@ def _beside(index: Tensor, x: Tensor, dim: int) -> Tensor:
     return index.view(index.shape[0], *[1] * (dim - 1), index.shape[1], *[1] * (x.dim() - dim - 1))
 
 
-def _take(x: Tensor, index: Tensor, dim: int) -> Tensor:
-    """x[..., index[b, t], ...] at dimension `dim`."""
-    return x.gather(dim, _beside(index, x, dim).expand_as(x))
+def take(x: Tensor, index: Tensor, dim: int = 1) -> Tensor:
+    """x[..., index[b, i], ...] at dimension `dim`, for an index (B, n)."""
+    return x.gather(dim, _beside(index, x, dim).expand(*x.shape[:dim], index.shape[1], *x.shape[dim + 1 :]))
 
 
 def at_least_float32(x: Tensor) -> Tensor:
     """Half precision is cast to float32; float32 and float64 stay."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def uniform(shape: tuple[int, int, int], like: Tensor, generator: torch.Generator) -> Tensor:
+    """Uniform noise in (0, 1) of shape (B, T, K), with the device and dtype of `like`.
+
+    It is drawn T first, so that more padding does not change the noise of the other positions. It is never 0, which
+    would draw a first tag of any probability.
+    """
+    batch, length, number = shape
+    noise = torch.rand((length, batch, number), device=like.device, dtype=like.dtype, generator=generator)
+    return noise.transpose(0, 1).contiguous().clamp_min_(torch.finfo(noise.dtype).eps / 2)
+
+
+def inverse_transform(p: Tensor, noise: Tensor) -> Tensor:
+    """Draws from categorical distributions p (..., C) by uniform noise (..., K): indices (..., K), int64. An index of
+    probability 0 is never drawn."""
+    cumulative = p.cumsum(-1)
+    noise = noise * cumulative[..., -1:]  # the last value may differ slightly from 1
+    return torch.searchsorted(cumulative, noise, right=True).clamp_max(p.shape[-1] - 1)

@@ -22,6 +22,7 @@ import numpy as np
 SCHEMES = ("plain", "bio", "bioes")
 CORE_ROLE = re.compile(r"(?:ARG|A)[0-5A]")  # PropBank: ARG0 .. ARG5 and ARGA; CoNLL-2005: A0 .. A5 and AA
 PREDICATE = "V"  # in semantic roles the predicate is given, not predicted, so that its spans do not count
+BEGINS = ("B", "S", "U")  # prefixes of a span's first word
 _BILOU = {"L": "E", "U": "S"}  # BILOU is BIOES in other letters
 
 
@@ -71,6 +72,16 @@ def given_types(tag_names: Iterable[str]) -> set[str]:
     return {PREDICATE} & kinds if any(map(CORE_ROLE.fullmatch, kinds)) else set()
 
 
+def core_roles(tag_names: Sequence[str]) -> dict[str, list[int]]:
+    """Core role -> the numbers of the tags that begin its spans: of `B-X`, and of `S-X` or `U-X` if there is one."""
+    found: dict[str, list[int]] = {}
+    for number, tag in enumerate(tag_names):
+        prefix, role = split_tag(tag)
+        if prefix in BEGINS and CORE_ROLE.fullmatch(role):
+            found.setdefault(role, []).append(number)
+    return found
+
+
 def spans(tags: Sequence[str], scheme: str, *, strict: bool = True) -> list[Span]:
     """Spans of a tag sequence, from left to right.
 
@@ -99,6 +110,33 @@ def spans(tags: Sequence[str], scheme: str, *, strict: bool = True) -> list[Span
             begin, inside = i, kind
         previous = prefix
     return found
+
+
+def spans_of_ids(ids: np.ndarray, tag_names: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The strict spans of long sequences at once, as [`spans`] finds them in each.
+
+    Args:
+        ids: (M,) int64, the tags of sequences one after the other, as indices of `tag_names`, with -1 between two
+            sequences.
+        tag_names: C names in `bio` or `bioes`.
+
+    Returns:
+        three (S,) int64, in order: the id of the tag that begins each span, the index of its first word in `ids`, and
+        the index after its last word.
+    """
+    prefixes, kinds = (np.array([*parts, ""]) for parts in zip(*map(split_tag, tag_names), strict=True))  # -1: the last
+    prefixes = np.array([_BILOU.get(prefix, prefix) for prefix in prefixes])
+    types = np.unique(kinds, return_inverse=True)[1]
+    may_follow, may_precede = np.isin(prefixes, ["I", "E"])[ids], np.isin(prefixes, ["B", "I"])[ids]
+    goes_on = np.zeros(len(ids), dtype=bool)
+    goes_on[1:] = may_follow[1:] & may_precede[:-1] & (types[ids[1:]] == types[ids[:-1]])
+    begin = np.flatnonzero(~goes_on)
+    end = np.append(begin[1:], len(ids))[: len(begin)]
+    last = prefixes[ids[end - 1]]
+    whole = np.isin(prefixes[ids[begin]], ["B", "S"])
+    if scheme_of(tag_names) == "bioes":
+        whole &= np.isin(last, ["E", "S"])
+    return ids[begin[whole]], begin[whole], end[whole]
 
 
 def encode(found: Iterable[Span], length: int, scheme: str) -> list[str]:

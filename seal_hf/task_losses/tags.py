@@ -17,11 +17,10 @@ from torch import Tensor
 
 from ..structures.crf import CRF
 from ..structures.sequences import IGNORED, at_least_float32
-from ..structures.tag_schemes import CORE_ROLE, split_tag
+from ..structures.tag_schemes import core_roles
 from ..utils.options import Options, option
 from .own import mean, refuse
 
-BEGINS = ("B", "S", "U")  # prefixes of a span's first word
 LEAST = 1e-6  # the authors' lower bound of 1 - B_X(j) before the log
 
 
@@ -136,11 +135,7 @@ class UniqueRoles(TagCrossEntropy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        found: dict[str, list[int]] = {}
-        for number, tag in enumerate(self.tags):
-            prefix, role = split_tag(tag)
-            if prefix in BEGINS and CORE_ROLE.fullmatch(role):
-                found.setdefault(role, []).append(number)
+        found = core_roles(self.tags)
         if not found:
             raise ValueError(
                 "task_loss='unique_roles' needs tags that begin a core role, such as B-ARG0 or B-A0; found only "

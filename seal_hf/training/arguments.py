@@ -112,7 +112,8 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             Gimpel & Smith 2010).
         distinct_samples (`bool`, default False): leave out a sample that equals the gold or an earlier sample.
         gold_mix (`float`, default 0.0): m in [0, 1): each entry of a sample is the gold's with probability m; their
-            log-probability is that of the mixture. A heuristic, see `Ranking`.
+            log-probability is that of the mixture. A CRF has the gold mixed into its emissions. A heuristic, see
+            `Ranking`.
 
     Parameters that control the task loss, with a loss-net or, under `energy_loss="ce"`, alone:
         task_loss (`str`, default `"cross_entropy"`): the task-net's own loss: `cross_entropy`, `focal`, `asymmetric`,
@@ -130,7 +131,8 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
         tag_score (`str`, default `"accuracy"`): s(ŷ, y) of `regression` and of the cost `f1`: soft `accuracy`, or
             soft `span_f1` (spaces/soft_spans.py).
         constrained_decoding (`bool`, default False): evaluate the likeliest sequence that the tags' scheme (BIO,
-            BIOES) allows, by Viterbi's algorithm, instead of the likeliest tag at every position.
+            BIOES) allows, by Viterbi's algorithm, instead of the likeliest tag at every position. In training ŷ and
+            samples then also keep to the scheme.
 
     Parameters that control large label sets:
         sparse_labels_from (`int`, default 2000): from this number of labels on, candidates are lists of labels. Samples
@@ -190,7 +192,8 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
     Parameters that control the decisions that are saved with the task-net, and its card:
         decoder (`str`, optional): for label sets `fixed` (0.5), `threshold`, `thresholds`, `expected_f1`,
             `calibrated_f1` or, with a hierarchy, `closed_f1`, `calibrated_closed_f1`; each may end in `+never_empty`.
-            For masks `fixed` or `threshold`; for tags `independent`, `constrained`, `viterbi` or `constrained_viterbi`.
+            For masks `fixed` or `threshold`; for tags `independent`, `constrained`, `viterbi`, `constrained_viterbi`
+            or, for semantic roles, `unique_roles`.
             Default: a program chooses it at its end, or `fit_decisions` does, by cross-fitting on the validation rows.
         fold_decision (`bool`, default False): the model saved at the end holds the decision in its classifier's bias:
             any code that cuts at 0.5 then decides as validation chose. The choice is among thresholds only.

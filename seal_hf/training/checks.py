@@ -17,6 +17,7 @@ from transformers.utils import logging
 
 from ..adapters import LossAdapter, check_adapters, library_of
 from ..data.tensors.collators import TensorRows
+from ..data.tensors.images import ImageRows
 from ..implicit.hypergradient import FINITE_DIFFERENCES
 from ..implicit.task_function import FUSED_ATTENTION, select_parameters
 from ..nets.encoders import MLPEncoder
@@ -28,6 +29,7 @@ from .arguments import CROSS_ENTROPY, SealTrainingArguments
 from .batch_repeats import NewEpoch
 from .decisions import check_decoder
 from .launchers import check_crf, check_launcher
+from .quantised import check_quantised_run
 from .task_nets import check_feature_size, given_loss_net
 
 logger = logging.get_logger(__name__)
@@ -56,6 +58,7 @@ def check_run(trainer: Any) -> None:
     check_given_space(trainer._given_space, trainer.model_init)
     check_crf(args, trainer.accelerator, model)
     check_task_net(model, space)
+    check_quantised_run(args, model, trainer.accelerator)
     check_loss_net(trainer.loss_net, args, model)
     check_export(model, args)
     check_decoder(model, space, args)
@@ -297,11 +300,15 @@ def check_feature_cache(loss_net: LossNet, model_init: Callable | None, **datase
             f"({loss_net.config.encoder_mode}, {encoder}) lacks one. Leave it out, or build the "
             "nets from a Hugging Face encoder with loss_net_encoder='separate'."
         )
-    if not loss_net.pooled:
+    if loss_net.pooling is None:
         raise ValueError(
             "`loss_net_feature_cache` keeps one vector per row, but this loss-net reads one per token. Leave it out."
         )
     for name, dataset in datasets.items():
+        if isinstance(dataset, ImageRows):
+            raise ValueError(
+                f"`loss_net_feature_cache` keeps the features of texts, but `{name}` holds images. Leave it out."
+            )
         if dataset is not None and not isinstance(dataset, TensorRows):
             raise ValueError(
                 f"`loss_net_feature_cache` needs TensorRows, but `{name}` is a {type(dataset).__name__}: wrap it, or "

@@ -31,7 +31,7 @@ from ..metrics.tags import Tags
 from ..saving.export import ADAPTER_IS_NOT_FOLDED, saves_merged
 from ..saving.fold import SEVERAL_CLASSES_ARE_NOT_FOLDED, check_foldable
 from ..spaces import BinaryMaskSpace, MaskSpace, MultiLabelSpace, OutputSpace, TagSequenceSpace
-from ..spaces.tags import CONSTRAINED, CONSTRAINED_VITERBI
+from ..spaces.tags import WITHIN_SCHEME
 from ..structures.hierarchy import hierarchy_of
 from ..structures.sequences import IGNORED
 from ..structures.tag_schemes import given_types, scheme_of
@@ -133,7 +133,7 @@ def fit_tags(
     """
     decoder = args.decoder if decoder is None else decoder
     if decoder is None and args.constrained_decoding:
-        predicted = {name: tags for name, tags in predicted.items() if name in (CONSTRAINED, CONSTRAINED_VITERBI)}
+        predicted = {name: tags for name, tags in predicted.items() if name in WITHIN_SCHEME}
     return TagDecisions.fit(predicted, gold, kind, decoder=decoder)
 
 

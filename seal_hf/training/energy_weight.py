@@ -3,7 +3,7 @@ task loss."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -63,7 +63,11 @@ def is_ruled(args: Any, space: Any) -> bool:
 
 
 def balanced(
-    term: Tensor, task_loss: Tensor, logits: Tensor, reduce: Callable[[Tensor], Tensor]
+    term: Tensor,
+    task_loss: Tensor,
+    logits: Tensor,
+    reduce: Callable[[Tensor], Tensor],
+    beside: Sequence[Tensor] = (),
 ) -> tuple[Tensor, Tensor]:
     """Scale the energy term to pull at the logits as hard as the task loss does, after gradient normalisation in
     multi-task learning (Chen et al. 2018):
@@ -73,23 +77,26 @@ def balanced(
     A term with a dead pull (at most a millionth of the task loss's, as for a saturated σ(-E)) is left out, not revived.
 
     The two gradients at the logits cost one backward through the loss-net. It is not run again: the result has the
-    value of r · term and its gradient in `logits`.
+    value of r · term and its gradient in `logits` and `beside`.
 
     Args:
-        term: scalar, depends on the task-net through `logits` alone.
+        term: scalar, depends on the task-net through `logits` and `beside` alone.
         task_loss: scalar.
         logits: (B, ...) of the task-net, with gradient.
         reduce: sums a tensor over the processes; the norms cover the micro-batch on all of them.
+        beside: parameters that `term` reads directly, such as a CRF's. They count in no norm.
 
     Returns:
         the scaled term and r, both scalars; r is 0 if the term hardly depends on the logits.
     """
     (of_task,) = torch.autograd.grad(task_loss, logits, retain_graph=True)
-    (of_term,) = torch.autograd.grad(term, logits)
+    read = [logits, *beside]
+    of_term, *others = torch.autograd.grad(term, read, materialize_grads=True)
     exact = torch.float32 if logits.device.type == "mps" else torch.float64  # squares are small; MPS has no float64
     task, pull = reduce(torch.stack([g.to(exact).square().sum() for g in (of_task, of_term)])).sqrt()
     ratio = torch.where(pull > DEAD * task, task / pull, torch.zeros_like(task)).float()
-    linear = ((logits - logits.detach()) * of_term).sum()  # 0, with the gradient of the term
+    pairs = zip(read, [of_term, *others], strict=True)
+    linear = sum(((x - x.detach()) * g).sum() for x, g in pairs)  # 0, with the gradient of the term
     return ratio * (term.detach() + linear), ratio
 
 
@@ -118,9 +125,11 @@ class EnergyWeight:
         """Called after an evaluation: the share is computed anew."""
         self._share = None
 
-    def weigh(self, weight: float, term: Tensor, task_loss: Tensor, logits: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """The energy term times `weight`, λ1 of this step; and figures for the log."""
+    def weigh(
+        self, weight: float, term: Tensor, task_loss: Tensor, logits: Tensor, beside: Sequence[Tensor] = ()
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The energy term times `weight`, λ1 of this step; and figures for the log. Arguments as for [`balanced`]."""
         if not self.ruled and not self.args.energy_weight_balance:
             return weight * term, {}
-        term, ratio = balanced(term, task_loss, logits, self.reduce)
+        term, ratio = balanced(term, task_loss, logits, self.reduce, beside)
         return weight * term, {"energy_weight": weight * ratio}

@@ -14,6 +14,7 @@ from ..extensions import MicroBatch
 from ..nets.encoders import task_features
 from ..nets.feature_cache import FEATURES
 from ..nets.frozen_encoder import OUTPUTS
+from ..nets.image_features import with_features
 from ..second_net.learner import Learner
 from ..utils.modules import keeping_statistics
 from ..utils.noise import stateless_noise
@@ -49,7 +50,7 @@ class TwoNets:
             if OUTPUTS in inputs:  # a frozen encoder's outputs replace its inputs
                 stack.enter_context(trainer.frozen_encoder.giving(inputs[OUTPUTS]))
                 given = trainer.frozen_encoder.stand_ins(inputs[OUTPUTS])
-            outputs = model(**given, **({"output_hidden_states": True} if states else {}))
+            outputs = with_features(trainer.model, given, run=model) if states else model(**given)
         trainer.space.check(outputs.logits, inputs["labels"])
         outputs.logits = trainer.space.fit(outputs.logits, inputs["labels"])
         return outputs
@@ -133,7 +134,7 @@ class TwoNets:
         """Features for a loss-net that does not compute them: the rows' cached ones, or the task-net's; else None."""
         if self._shares_features:
             trainer = self.trainer
-            return task_features(outputs, inputs, type(trainer.model).__name__, trainer.loss_net.pooled)
+            return task_features(outputs, inputs, trainer.model, trainer.loss_net.pooling)
         return inputs.get(FEATURES)
 
     @property

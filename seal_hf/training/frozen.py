@@ -9,6 +9,7 @@ from ..adapters import library_of
 from ..data.tensors.collators import TensorRows
 from ..nets.feature_cache import with_features
 from ..nets.frozen_encoder import FrozenEncoder
+from ..nets.heads import MEAN
 from .checks import check_feature_cache
 
 FEATURE_FOLDER = "_features"  # in the output folder; the Trainer's push to the Hub skips names that begin with `_`
@@ -24,7 +25,8 @@ def cache_features(trainer: Any) -> None:
     of_loss_net = loss_net is not None and (args.loss_net_feature_cache or args.freeze_encoder)
     if args.freeze_encoder and rows:
         check_freezing(trainer, **rows)
-        trainer.frozen_encoder = FrozenEncoder(trainer.model, next(iter(rows.values())))
+        pooling = loss_net.pooling if loss_net is not None else None
+        trainer.frozen_encoder = FrozenEncoder(trainer.model, next(iter(rows.values())), pooling or MEAN)
         of_loss_net = of_loss_net and loss_net.config.encoder_mode != "shared"
     if of_loss_net:
         check_feature_cache(loss_net, trainer.model_init, **rows)
@@ -33,7 +35,7 @@ def cache_features(trainer: Any) -> None:
         return
     with args.main_process_first(desc="what frozen encoders give"):
         for name, dataset in rows.items():
-            kept = with_features(loss_net.encoder, dataset, folder) if of_loss_net else dataset
+            kept = with_features(loss_net.encoder, dataset, folder, loss_net.pooling) if of_loss_net else dataset
             if trainer.frozen_encoder is not None:
                 kept = trainer.frozen_encoder.rows(dataset, folder, kept)
             setattr(trainer, name, kept)

@@ -1,13 +1,18 @@
-"""Checks of a trainer's rows: values that are not labels, and lengths that nothing pads."""
+"""Checks of a trainer's rows: values that are not labels, lengths that nothing pads, images that the net does not
+read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from datasets import Dataset
 from transformers import DataCollatorWithPadding, DefaultDataCollator, default_data_collator
 
+from ..data.tensors.images import ImageRows
+from ..models.images import reading
+from ..nets.image_features import PIXELS
 from .checks import LOOKED_AT, check_label_values, each_dataset
 
 REMEDIES = {
@@ -17,10 +22,11 @@ REMEDIES = {
 
 
 def check_rows(trainer: Any) -> None:
-    """Raises ValueError for labels outside the trainer's space, and for rows of different lengths that its collator
-    does not pad."""
+    """Raises ValueError for labels outside the trainer's space, for rows of different lengths that its collator does
+    not pad, and for images that its task-net does not read."""
     check_label_values(trainer.space, train_dataset=trainer.train_dataset, eval_dataset=trainer.eval_dataset)
     check_padding(trainer)
+    check_images(trainer)
 
 
 def check_padding(trainer: Any) -> None:
@@ -60,3 +66,18 @@ def _lengths(dataset: Any, column: str) -> Iterator[int]:
     elif isinstance(dataset, (list, tuple)):
         rows = [row.get(column) for row in dataset[:LOOKED_AT]]
     yield from (len(row) for row in rows if hasattr(row, "__len__"))
+
+
+def check_images(trainer: Any) -> None:
+    """Raises ValueError if the task-net does not read the first of its images; sharded nets are not checked."""
+    rows, model = trainer.train_dataset, trainer.model
+    if not isinstance(rows, ImageRows) or trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
+        return
+    batch = {PIXELS: rows.batch([0])[PIXELS].to(model.device, model.dtype)}
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad(), reading(model, batch):
+            model(**batch)
+    finally:
+        model.train(was_training)

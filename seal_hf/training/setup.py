@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakMethod
 
+from transformers import PreTrainedModel
+
 from ..energy_losses import EnergyLoss
 from ..extensions import EXTENSIONS, Extension, Run
 from ..second_net.learner import Learner, reduces_sparse
@@ -12,9 +14,10 @@ from ..spaces import SPACES, OutputSpace
 from ..task_losses.own import OwnBatchLoss, OwnTaskLoss
 from ..utils.compat import enable_gradient_checkpointing
 from .arguments import SealTrainingArguments
-from .checks import check_run, tell_problem_type
+from .checks import check_run, check_task_net, tell_problem_type
 from .launchers import spare_crf
 from .loss_weights import weigh_classes
+from .padding import settle_padding
 
 
 def own_loss(task_loss: Any, compute_loss_func: Any, space: OutputSpace | None) -> OwnTaskLoss | None:
@@ -65,7 +68,19 @@ def prepare_run(trainer: Any) -> None:
     """
     tell_problem_type(trainer.model, trainer.space)
     check_run(trainer)
+    settle_padding(trainer, trainer.model)
     spare_crf(trainer.args, trainer.accelerator, trainer.model)
+
+
+def prepare_net(trainer: Any, task_net: PreTrainedModel) -> None:
+    """Set up a net that `model_init` made for a run.
+
+    Raises:
+        ValueError: the run cannot train it.
+    """
+    tell_problem_type(task_net, trainer.space)
+    check_task_net(task_net, trainer.space)
+    settle_padding(trainer, task_net)
 
 
 def wanted_extensions(

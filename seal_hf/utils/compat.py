@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import transformers
@@ -38,16 +40,20 @@ def enable_gradient_checkpointing(net: PreTrainedModel) -> None:
         net.gradient_checkpointing_enable({"use_reentrant": False})
 
 
-def image_processor_class() -> type:
-    """The image processor for masks that works without torchvision.
+def image_processor_class(family: str = "Segformer") -> type:
+    """The image processor of a family of models, by its name in the class, that works without torchvision.
 
     transformers 5 gives it a separate name and warns if it falls back to it; remove with transformers 4. Both classes
     are saved under the name that both lines read.
     """
     try:
-        from transformers.models.segformer.image_processing_pil_segformer import SegformerImageProcessorPil
+        module = import_module(f"transformers.models.{family.lower()}.image_processing_pil_{family.lower()}")
     except ImportError:
-        from transformers import SegformerImageProcessor
+        return getattr(transformers, f"{family}ImageProcessor")
+    return getattr(module, f"{family}ImageProcessorPil")
 
-        return SegformerImageProcessor
-    return SegformerImageProcessorPil
+
+def without_torchvision() -> dict[str, Any]:
+    """The option of `AutoImageProcessor.from_pretrained` for a processor that works without torchvision. transformers 5
+    has backends, 4.57 has slow and fast classes; remove with transformers 4."""
+    return {"backend": "pil"} if find_spec("transformers.image_processing_backends") else {"use_fast": False}

@@ -40,6 +40,7 @@ class OutputKind(ABC):
 
     Args:
         options: of the command line, see `flags.py`.
+        like: an object of this class for the same model, whose configuration and nets are shared.
 
     Attributes:
         formats: suffixes of files that can hold its predictions; an empty one is a folder.
@@ -51,14 +52,20 @@ class OutputKind(ABC):
     rows_per_chunk: int = 2048
     default_probabilities: ClassVar[str] = "top"
 
-    def __init__(self, options: Namespace):
+    def __init__(self, options: Namespace, like: OutputKind | None = None):
         self.options = options
         self.hub = {} if options.revision is None else {"revision": options.revision}
+        if like is not None:
+            vars(self).update(config=like.config, model=like.model)  # both are cached
 
     @property
     @abstractmethod
     def model_class(self) -> type[SealModel]:
         """The class that loads the model."""
+
+    @abstractmethod
+    def check_decoder(self) -> None:
+        """Raises ValueError for `options.decoder` if the task-net lacks it, before any weights are loaded."""
 
     @abstractmethod
     def open_input(self, gold: bool) -> Reader:

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
-from torch import Tensor
 
 from ...data.inputs.base import Reader
 from ...inference.decisions import ClassMaskDecisions
@@ -33,16 +32,16 @@ class ClassMaskOutput(MaskOutput):
                 "Leave it out."
             )
 
-    def of_decided(self, probabilities: Tensor) -> Tensor:
-        return probabilities.amax(0)
+    def of_decided(self, probabilities: np.ndarray) -> np.ndarray:
+        return probabilities.max(0)
 
     def evaluate(self, reader: Reader) -> Evaluation:
-        options, config = self.options, self.model.config
-        names = [config.id2label[i] for i in range(len(config.id2label))]
+        options, named = self.options, dict(self.model.config.id2label or {})
+        names = [named[i] for i in sorted(named)]
         counts, images = MaskCounts(len(names)), 0
         for chunk in with_progress(reader, self.rows_per_chunk):
-            for (_, mask), gold in zip(self._predicted(chunk.inputs), chunk.gold, strict=True):
-                counts.add(mask.numpy(), gold)
+            for (_, mask), gold in zip(self.predicted(chunk.inputs), chunk.gold, strict=True):
+                counts.add(mask, gold)
                 images += 1
         figures, iou = counts.figures(), counts.iou()
         by_class = {name: None if np.isnan(value) else float(value) for name, value in zip(names, iou, strict=True)}
@@ -55,4 +54,4 @@ class ClassMaskOutput(MaskOutput):
             "iou": by_class,
         }
         said = ", ".join(f"{name} {value:.4f}" for name, value in figures.items())
-        return Evaluation(results, f"{images} images: {said}\n\n{iou_table(names, {'IoU': iou})}")
+        return Evaluation(results, f"{images} images: {said}\n\n{iou_table(names, {'IoU': iou.tolist()})}")

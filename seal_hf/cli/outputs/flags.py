@@ -1,4 +1,4 @@
-"""Flags of `seal-hf predict` and `seal-hf evaluate`. A flag for another kind of output is an error."""
+"""Flags of `seal-hf predict`, `evaluate` and `demo`. A flag for another kind of output is an error."""
 
 from __future__ import annotations
 
@@ -58,15 +58,23 @@ class Flags(ArgumentParser):
 
 
 def add_common(flags: Flags) -> None:
-    """Flags of both commands."""
+    """Flags of `predict` and `evaluate`."""
     flags.flag("model", required=True, metavar="FOLDER_OR_HUB_ID", help="a saved task-net")
     flags.flag("input", required=True, metavar="FILE", help="file or folder; for label sets, also a Hub id")
     flags.flag("output", metavar="FILE", help="its suffix names the format; default: the terminal")
+    add_reading(flags)
+    flags.flag("overwrite", type=bool, help="replace an existing output")
+    flags.flag("split", LABELS, help="split of a Hub data set or a folder; default: test, or the only one")
+    flags.flag("tag_column", TAGS, help="column of the gold tags; default for evaluate: the last, `tags` or `ner_tags`")
+
+
+def add_reading(flags: Flags) -> None:
+    """How a model is loaded, reads its inputs and decides."""
     flags.flag("revision", help="branch, tag or commit of a Hub id")
     flags.flag(
         "decoder", help="decoder in place of the stored one; for label sets and masks of two classes, also a threshold"
     )
-    flags.flag("batch_size", type=_at_least_one, default=BATCH_SIZE, help="texts or images read at once (default 32)")
+    flags.flag("batch_size", type=at_least_one, default=BATCH_SIZE, help="texts or images read at once (default 32)")
     flags.flag("device", default="auto", help="cpu, cuda, cuda:1, ... (default auto: an accelerator, if any)")
     flags.flag(
         "dtype",
@@ -74,18 +82,18 @@ def add_common(flags: Flags) -> None:
         default="float32",
         help="type of the weights (default float32)",
     )
-    flags.flag("max_length", LABELS, TAGS, type=_at_least_one, help="tokens read at once; default: as in training")
-    flags.flag("overwrite", type=bool, help="replace an existing output")
-    flags.flag("split", LABELS, help="split of a Hub data set or a folder; default: test, or the only one")
+    flags.flag("max_length", LABELS, TAGS, type=at_least_one, help="tokens read at once; default: as in training")
     flags.flag(
         "text_column",
         LABELS,
         help="column of the texts; default: as in training, else `text`, or the only string column",
     )
     flags.flag(
+        "image_column", LABELS, help="column of images or of names of their files; default: as in training, or found"
+    )
+    flags.flag(
         "word_column", TAGS, help="column of the words, counted from 0, or JSON field; makes a .txt a file of columns"
     )
-    flags.flag("tag_column", TAGS, help="column of the gold tags; default for evaluate: the last, `tags` or `ner_tags`")
 
 
 def add_predict(flags: Flags) -> None:
@@ -120,7 +128,8 @@ def _bool(text: str) -> bool:
     raise ArgumentTypeError(f"{text!r} is neither true nor false")
 
 
-def _at_least_one(text: str) -> int:
+def at_least_one(text: str) -> int:
+    """The type of a flag that takes a whole number of at least 1."""
     try:
         value = int(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Label sets in `seal-hf predict` and `seal-hf evaluate`: for texts and for features."""
+"""Label sets in `seal-hf predict` and `seal-hf evaluate`: for texts, features and images."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ from ...data.column_choice import need_column
 from ...data.common import DataError
 from ...data.inputs.base import Chunk
 from ...data.inputs.features import ArffReader, FeatureTable, find_arff, is_arff
+from ...data.inputs.label_images import ImageFiles, ImageTable, image_column_of, image_files
 from ...data.inputs.tables import Table, TextReader, open_table, text_column_of
 from ...data.inputs.writers import Writer, table_writer
 from ...data.label_cells import cell_writer, gold_labels
 from ...inference.decisions import LabelDecisions, as_threshold
 from ...models import SealForMultiLabel
-from ...models.batches import in_batches, text_rows
+from ...saving.kinds import holds_image_classifier
 from ...structures.hierarchy import hierarchy_of
 from ...utils.messages import check_owner
 from .base import Evaluation, OutputKind, with_progress
 from .flags import BATCH_SIZE
 from .label_figures import label_figures
 
-Reader = TextReader | ArffReader
+Reader = TextReader | ArffReader | ImageFiles
+IMAGES_PER_CHUNK = 256
 DIGITS = 6  # decimals of probabilities and energies
 
 
@@ -43,11 +45,14 @@ class LabelOutput(OutputKind):
 
     model: SealForMultiLabel
 
-    def __init__(self, options: Namespace):
-        super().__init__(options)
+    def __init__(self, options: Namespace, like: OutputKind | None = None):
+        super().__init__(options, like)
         names = self.config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}  # transformers leaves these out
         self.labels = [names[key] for key in sorted(names, key=int)]
         self.format = ".jsonl" if getattr(options, "output", None) is None else Path(options.output).suffix
+        self.reads_images = holds_image_classifier(self.config)
+        if self.reads_images:
+            self.rows_per_chunk = IMAGES_PER_CHUNK
 
     @property
     def model_class(self) -> type[SealForMultiLabel]:
@@ -56,15 +61,17 @@ class LabelOutput(OutputKind):
     # --- input -------------------------------------------------------------------------------------------------------
 
     def open_input(self, gold: bool) -> Reader:
-        self._check_decoder()
-        self.reader = self._features(gold) if "input_size" in self.config else self._texts(gold)
+        self.check_decoder()
+        if "input_size" in self.config:
+            self.reader = self._features(gold)
+        else:
+            self.reader = self._images(gold) if self.reads_images else self._texts(gold)
         for name, ours in () if gold else self.names.items():
             if name != ours:
                 self.reader.notes.append(f"the input has a column {name!r}: ours is called {ours!r}.")
         return self.reader
 
-    def _check_decoder(self) -> None:
-        """Raises ValueError for a decoder that the task-net lacks, or that cannot be fitted."""
+    def check_decoder(self) -> None:
         if getattr(self.options, "refit", False):
             LabelDecisions.check_name(self.options.decoder, SimpleNamespace(**self.config))
             return
@@ -74,6 +81,7 @@ class LabelOutput(OutputKind):
 
     def _texts(self, gold: bool) -> TextReader:
         options, column = self.options, self._label_column
+        check_owner({"image_column": options.image_column}, "images", f"{options.model} reads texts")
         if is_arff(options.input):
             raise DataError(f"{options.input} is ARFF, a format for features, but {options.model} reads texts.")
         table = open_table(options.input, options.split, column)
@@ -82,8 +90,24 @@ class LabelOutput(OutputKind):
         text_column = text_column_of(table, options.text_column, trained.get("text_column"), column, pairs)
         return TextReader(table, text_column, **(self._gold_columns(table) if gold else {}))
 
+    def _images(self, gold: bool) -> Reader:
+        options = self.options
+        texts = {"text_column": options.text_column, "max_length": options.max_length}
+        check_owner(texts, "texts", f"{options.model} reads images")
+        files = image_files(options.input)
+        if files is not None and gold:
+            raise DataError(
+                f"{options.input} holds images without labels. Give a table of image files and labels, or its folder."
+            )
+        if files is not None:
+            return files
+        table = open_table(options.input, options.split, self._label_column)
+        column = image_column_of(table, options.image_column, (self.config.get("inputs") or {}).get("image_column"))
+        return ImageTable(table, column, **(self._gold_columns(table) if gold else {}))
+
     def _features(self, gold: bool) -> Reader:
         options, size = self.options, self.config["input_size"]
+        check_owner({"image_column": options.image_column}, "images", f"{options.model} reads features")
         texts = {"text_column": options.text_column, "max_length": options.max_length}
         texts |= {} if options.batch_size == BATCH_SIZE else {"batch_size": options.batch_size}
         check_owner(texts, "texts", f"{options.model} reads features")
@@ -142,7 +166,7 @@ class LabelOutput(OutputKind):
         elif self.probabilities != "none":
             found["probabilities"] = self._probability_cells(probabilities, decided)
         if self.options.energy:
-            found["energy"] = self._energies(chunk.inputs, decided)
+            found["energy"] = self.energies(chunk.inputs, decided)
         named = [self.names[name] for name in found]
         values = zip(*found.values(), strict=True)
         return [row | dict(zip(named, ours, strict=True)) for row, ours in zip(chunk.rows, values, strict=True)]
@@ -157,11 +181,11 @@ class LabelOutput(OutputKind):
 
     def _predicted(self, inputs: Any) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities (N, L), rounded, and decisions (N, L) bool."""
-        probabilities, decided = self._decided(inputs)
+        probabilities, decided = self.decided(inputs)
         return probabilities.double().numpy().round(DIGITS), decided.numpy().astype(bool)
 
-    def _decided(self, inputs: Any) -> tuple[Tensor, Tensor]:
-        """Probabilities and decisions (N, L)."""
+    def decided(self, inputs: Any) -> tuple[Tensor, Tensor]:
+        """Probabilities and decisions (N, L) of N texts, pairs of texts, or features (N, F)."""
         decoder = self.options.decoder
         if not isinstance(inputs, np.ndarray):
             return self.model.predict(inputs, decoder=decoder, batch_size=self.options.batch_size)
@@ -185,15 +209,14 @@ class LabelOutput(OutputKind):
         return [{self.labels[i]: float(p[i]) for i in row} for p, row in zip(probabilities, places, strict=True)]
 
     @torch.no_grad()
-    def _energies(self, inputs: Any, decided: np.ndarray) -> list[float]:
-        """Energies of N decided sets."""
-        y = self._on_device(decided)
+    def energies(self, inputs: Any, sets: np.ndarray) -> list[float]:
+        """Energies of N label sets (N, L), rounded, one for each of N inputs as in `decided`."""
+        y = self._on_device(sets)
         if isinstance(inputs, np.ndarray):
             found = self.model.energy(y, features=self._on_device(inputs))
         else:
             found = torch.empty(len(y))
-            rows = text_rows(inputs, self.model.processor, self.model.config)
-            for chosen, batch in in_batches(rows, self.options.batch_size, y.device):
+            for chosen, batch in self.model.batches(inputs, self.options.batch_size):
                 found[chosen] = self.model.energy(y[chosen], **batch).cpu()
         return found.double().cpu().numpy().round(DIGITS).tolist()
 
@@ -201,7 +224,7 @@ class LabelOutput(OutputKind):
 
     def evaluate(self, reader: Reader) -> Evaluation:  # type: ignore[override]  # its own readers
         gold = self._gold(reader)  # first: an unknown label is an error before the model is loaded
-        parts = [self._decided(chunk.inputs)[0] for chunk in with_progress(reader, self.rows_per_chunk)]
+        parts = [self.decided(chunk.inputs)[0] for chunk in with_progress(reader, self.rows_per_chunk)]
         decisions = LabelDecisions.from_config(self.model.config)
         return label_figures(torch.cat(parts).double().numpy(), gold, self.labels, decisions, self.options)
 

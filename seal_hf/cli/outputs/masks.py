@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from argparse import Namespace
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from ...data.inputs.base import Chunk, Reader
 from ...data.inputs.images import pictures_of
@@ -51,8 +51,8 @@ class MaskOutput(OutputKind):
     colours: ClassVar[np.ndarray | None] = None
     model: SealForSegmentation
 
-    def __init__(self, options: Namespace):
-        super().__init__(options)
+    def __init__(self, options: Namespace, like: OutputKind | None = None):
+        super().__init__(options, like)
         self.rows_per_chunk = options.batch_size  # images are large
         if self.probabilities not in ("none", self.written_probabilities):
             raise ValueError(
@@ -88,25 +88,27 @@ class MaskOutput(OutputKind):
 
     def predict(self, chunk: Chunk) -> list[dict[str, Any]]:
         rows = []
-        for row, (p, mask) in zip(chunk.rows, self._predicted(chunk.inputs), strict=True):
-            row = row | {"mask": mask.byte().numpy()}
+        for row, (p, mask) in zip(chunk.rows, self.predicted(chunk.inputs), strict=True):
+            row = row | {"mask": mask}
             if self.probabilities != "none":
-                row["probability"] = self.of_decided(p).numpy()
+                row["probability"] = self.of_decided(p)
             rows.append(row)
         if self.options.energy:
-            rows = [row | {"energy": energy} for row, energy in zip(rows, self._energies(chunk.inputs), strict=True)]
+            rows = [row | {"energy": energy} for row, energy in zip(rows, self.energies(chunk.inputs), strict=True)]
         return rows
 
     @abstractmethod
-    def of_decided(self, probabilities: Tensor) -> Tensor:
+    def of_decided(self, probabilities: np.ndarray) -> np.ndarray:
         """The probabilities that are written, (H, W)."""
 
-    def _predicted(self, images: list[np.ndarray]) -> Any:
-        """Probabilities and mask of each image, one at a time."""
-        return self.model.predict_each(images, decoder=self.options.decoder, batch_size=self.options.batch_size)
+    def predicted(self, images: list[np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Probabilities and mask (H, W) of each image, one at a time."""
+        decoder, size = self.options.decoder, self.options.batch_size
+        for probabilities, mask in self.model.predict_each(images, decoder=decoder, batch_size=size):
+            yield probabilities.numpy(), mask.byte().numpy()
 
-    def _energies(self, images: list[np.ndarray]) -> list[float]:
-        """The energy of each mask at the nets' input size."""
+    def energies(self, images: list[np.ndarray]) -> list[float]:
+        """The energy of each decided mask at the nets' input size, rounded."""
         found: list[float] = []
         net, space = self.model.task_net, self.model.space
         for pixel_values, _ in image_batches(images, self.model.processor, self.options.batch_size):
@@ -129,7 +131,7 @@ class BinaryMaskOutput(MaskOutput):
         else:
             MaskDecisions.from_config(SimpleNamespace(**self.config)).cut(self.options.decoder)
 
-    def of_decided(self, probabilities: Tensor) -> Tensor:
+    def of_decided(self, probabilities: np.ndarray) -> np.ndarray:
         return probabilities
 
     def evaluate(self, reader: Reader) -> Evaluation:
@@ -142,8 +144,8 @@ class BinaryMaskOutput(MaskOutput):
         ious: list[np.ndarray] = []
         right, counted = np.zeros(len(places)), 0
         for chunk in with_progress(reader, self.rows_per_chunk):
-            for (p, _), gold in zip(self._predicted(chunk.inputs), chunk.gold, strict=True):
-                figures = [mask_metrics(p[None].numpy(), gold[None], cut) for cut in places]
+            for (p, _), gold in zip(self.predicted(chunk.inputs), chunk.gold, strict=True):
+                figures = [mask_metrics(p[None], gold[None], cut) for cut in places]
                 pixels = int((gold != IGNORE).sum())
                 ious.append(np.array([each["mean_iou"] for each in figures]))
                 right += pixels * np.array([each["pixel_accuracy"] for each in figures])

@@ -56,8 +56,8 @@ class TagOutput(OutputKind):
     default_probabilities: ClassVar[str] = "none"
     model: SealForTokenClassification
 
-    def __init__(self, options: Namespace):
-        super().__init__(options)
+    def __init__(self, options: Namespace, like: OutputKind | None = None):
+        super().__init__(options, like)
         self.as_columns = Path(getattr(options, "output", None) or "").suffix in COLUMNS
         if self.as_columns and (options.energy or self.probabilities == "all"):
             option = "energy" if options.energy else "probabilities"
@@ -86,9 +86,12 @@ class TagOutput(OutputKind):
         inputs = self.config.get("inputs")  # for older folders, the tags tell it
         return Needs(predicate="predicate_marker" in inputs if inputs else bool(given_types(self.tags)))
 
-    def open_input(self, gold: bool) -> Reader:
+    def check_decoder(self) -> None:
         crf = CRFLoss(self.tags, CRF(len(self.tags))) if self.config.get("crf") else None
-        TagSequenceSpace(self.tags, crf).decided_by(self.options.decoder)  # ValueError for an unknown decoder
+        TagSequenceSpace(self.tags, crf).decided_by(self.options.decoder)
+
+    def open_input(self, gold: bool) -> Reader:
+        self.check_decoder()
         columns = self.options.word_column, self.options.tag_column
         needs = self.needs._replace(tags=self.tags if gold else ())
         self.reader = SentenceFile(Path(self.options.input), needs, *columns)
@@ -129,7 +132,7 @@ class TagOutput(OutputKind):
 
     def _object(self, row: dict[str, Any], sentence: Sentence, tagged: Tagged) -> dict[str, Any]:
         found: dict[str, Any] = {"text": sentence.text, "words": sentence.words, "tags": tagged.tags}
-        found["entities"] = self._entities(sentence, tagged)
+        found["entities"] = self.entities(sentence, tagged)
         if sentence.predicate is not None and "predicate" not in row:
             found["predicate"] = sentence.predicate
         if self.probabilities == "top":
@@ -150,7 +153,8 @@ class TagOutput(OutputKind):
         ids = [self.tagger.numbers[tag] for tag in tagged.tags]
         return [round(float(word[i]), DIGITS) for word, i in zip(tagged.probabilities, ids, strict=True)]
 
-    def _entities(self, sentence: Sentence, tagged: Tagged) -> list[dict[str, Any]]:
+    def entities(self, sentence: Sentence, tagged: Tagged) -> list[dict[str, Any]]:
+        """The spans of a sentence's tags: `label`, `score`, `text`, `start`, `end`, as in the output."""
         scheme, scores = scheme_of(self.tags), self._scores(tagged)
         if scheme == "plain":
             found: Any = [(tag, i, i + 1) for i, tag in enumerate(tagged.tags)]

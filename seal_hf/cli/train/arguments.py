@@ -13,13 +13,14 @@ from ..programs import early_stopping
 
 @dataclass
 class RunArguments:
-    """When a run stops, and whether its settings are searched."""
+    """When a run stops, whether its settings are searched, and what is written at its end."""
 
     patience: int = field(default=0, metadata={"help": "Stop after this many evaluations without gain; 0: never."})
     tune: int = field(
         default=0,
         metadata={"help": "First search rates, dropout and λ1 in this many trials, then train the best; 0: no search."},
     )
+    report: bool = field(default=True, metadata={"help": "Write report.html, a page on the run (matplotlib)."})
 
 
 class Arguments(NamedTuple):
@@ -28,7 +29,7 @@ class Arguments(NamedTuple):
     Attributes:
         data: the loader's arguments.
         nets: arguments of the nets and their inputs.
-        run: when it stops, and whether its settings are searched.
+        run: when it stops, whether its settings are searched, whether its page is written.
         training: the trainer's arguments.
         given: names of the flags on the command line.
     """

@@ -95,6 +95,11 @@ def build(data: MultiLabelData, nets: ModelArguments) -> SealForMultiLabel:
 def make_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
     """The trainer of this network."""
     nets = arguments.nets
+    if data.kind == "images":
+        raise ValueError(
+            f"{data.name!r} holds images, but an energy network on its own reads features or texts. Train it beside a "
+            "task-net: seal-hf train mlc."
+        )
     check_read_as(data, "features" if reads_features(arguments.data) else "text")
     model = build(data, nets)
     tokenizer: Any = None

@@ -7,14 +7,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...adapters import METHODS
+from ...adapters import METHODS, QUANTIZATIONS
 from ...data import DataArguments, MultiLabelData, kind_of, load_multilabel
 from ...data.tensors.collators import TensorRows
+from ...data.tensors.crops import NewCrops
+from ...data.tensors.images import AUGMENTATIONS
 from ...data.tensors.words import load_tokenizer
 from ...energies import energies_of
 from ...metrics import HierarchicalComputeMetrics, multilabel_compute_metrics
 from ...models import SealForMultiLabel
-from ...models.multilabel import DROPOUT
+from ...models.images import DROPOUT as CNN_DROPOUT
+from ...models.images import is_of_images
+from ...models.multilabel import DROPOUT, NOUNS
 from ...reports import close_multilabel
 from ...saving import take_loss_net
 from ...trainer import SealTrainer
@@ -22,8 +26,10 @@ from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
 from ...training.frozen import FEATURE_FOLDER
 from ...utils.messages import check_owner
+from ...utils.options import check_value
 from ..tuning.ranges import DROPOUT_RANGE, RATE, TEXT_RATE, Space
 from .arguments import Arguments, RunArguments
+from .images import image_rows_of, processor_of
 from .program import Prepared, Program, card_facts
 from .texts import MAX_LENGTH, check_read_as, say_what_is_longer, text_rows_of
 
@@ -32,20 +38,33 @@ from .texts import MAX_LENGTH, check_read_as, say_what_is_longer, text_rows_of
 class ModelArguments:
     """The two nets."""
 
-    model_name_or_path: str | None = field(default=None, metadata={"help": "Encoder or classifier, for text."})
+    model_name_or_path: str | None = field(
+        default=None, metadata={"help": "Encoder or classifier, for texts and images; default for images: a small CNN."}
+    )
     adapter: str | None = field(default=None, metadata={"help": f"Train only an adapter: {', '.join(METHODS)}."})
     adapter_rank: int | None = field(default=None, metadata={"help": "Rank of a LoRA, width of a bottleneck."})
     adapter_targets: str | None = field(default=None, metadata={"help": "Modules of a LoRA: a name or all-linear."})
+    quantization: str | None = field(
+        default=None, metadata={"help": f"Base of the adapter in: {', '.join(QUANTIZATIONS)}."}
+    )
     max_length: int | None = field(default=None, metadata={"help": "Longest text, in tokens; default: 128."})
     long_texts: str | None = field(
         default=None,
         metadata={"help": "Texts longer than --max_length: cut (default), or read whole in windows of that length."},
     )
+    image_size: int | None = field(
+        default=None, metadata={"help": "Images: resize to this square; default: as the model's image processor says."}
+    )
+    augmentation: str | None = field(
+        default=None, metadata={"help": f"Of training images: {', '.join(AUGMENTATIONS)}; default: flip_crop."}
+    )
     hidden_size: int | None = field(
-        default=None, metadata={"help": "Width of the MLPs, for feature data; default: 400, or as saved."}
+        default=None, metadata={"help": "Width of the MLPs, for features; default: 400, of a CNN 128, or as saved."}
     )
     num_layers: int | None = field(default=None, metadata={"help": "Layers of the MLPs; default: 2, or as saved."})
-    dropout: float | None = field(default=None, metadata={"help": "Dropout of the MLPs; default: 0.5, or as saved."})
+    dropout: float | None = field(
+        default=None, metadata={"help": "Dropout of the MLPs; default: 0.5, of a CNN 0.2, or as saved."}
+    )
     energy: str = field(
         default="multilabel", metadata={"help": f"Energy of the loss-net: {', '.join(energies_of('multi_label'))}."}
     )
@@ -56,42 +75,66 @@ class ModelArguments:
 
 
 ARGUMENTS = (DataArguments, ModelArguments, RunArguments, SealTrainingArguments)
-NETS = "adapter adapter_rank adapter_targets energy global_size hidden_size num_layers dropout".split()
+NETS = "adapter adapter_rank adapter_targets quantization energy global_size hidden_size num_layers dropout".split()
+IMAGE_FLAGS = ("image_size", "augmentation")
+SMALL_NETS = {"features": DROPOUT, "images": CNN_DROPOUT}  # kind of data -> dropout of the net without a pretrained one
 
 
-def kind(given: Namespace | DataArguments) -> str:
-    """`features` or `text`."""
-    return kind_of(given.dataset, given.data_dir, given.text_column)
+def kind(data: Namespace | DataArguments, model_name_or_path: str | None) -> str:
+    """`features`, `text` or `images`. What a Hub id holds is judged by the model."""
+    found = kind_of(data.dataset, data.data_dir, data.text_column, data.image_column)
+    if found == "text" and data.text_column is None and model_name_or_path is not None and is_hub_id(data):
+        return "images" if is_of_images(model_name_or_path, {}) else found
+    return found
+
+
+def is_hub_id(data: Namespace | DataArguments) -> bool:
+    """True if the data is neither embedded nor on disk."""
+    return data.dataset is not None and "/" in data.dataset and not Path(data.dataset).exists()
+
+
+def kind_of_run(arguments: Arguments) -> str:
+    """As [`kind`], of parsed arguments."""
+    return kind(arguments.data, arguments.nets.model_name_or_path)
 
 
 def recipe(given: Namespace) -> str:
-    """The packaged recipe for features, for texts, or for texts with a frozen encoder."""
-    return "text_frozen" if given.freeze_encoder and kind(given) == "text" else kind(given)
+    """The packaged recipe for features, for texts, also with a frozen encoder, or for images, by a small CNN or a
+    pretrained model."""
+    found = kind(given, given.model_name_or_path)
+    if found == "text" and given.freeze_encoder:
+        return "text_frozen"
+    return "images_pretrained" if found == "images" and given.model_name_or_path is not None else found
 
 
 def settle(arguments: Arguments) -> None:
-    """Set the dropout of a fresh MLP, and let the trials of a search share the features of a frozen encoder."""
+    """Set the dropout of a fresh net, and let the trials of a search share the features of a frozen encoder."""
     nets, training = arguments.nets, arguments.training
     if training.freeze_encoder and training.loss_net_feature_cache is None:
         training.loss_net_feature_cache = str(Path(training.output_dir, FEATURE_FOLDER))
-    if kind(arguments.data) == "features" and nets.model_name_or_path is None and nets.dropout is None:
-        nets.dropout = DROPOUT
+    if (own := SMALL_NETS.get(kind_of_run(arguments))) and nets.model_name_or_path is None and nets.dropout is None:
+        nets.dropout = own
+    if nets.augmentation is not None:
+        check_value("augmentation", nets.augmentation, AUGMENTATIONS)
 
 
 def ranges(arguments: Arguments) -> Space:
-    """The searched settings: the rate and, for MLPs, the dropout. A pretrained encoder keeps its own dropout."""
-    if kind(arguments.data) == "text":
+    """The searched settings: the rate and, for small nets, the dropout. A pretrained encoder keeps its own dropout."""
+    nets, kind = arguments.nets, kind_of_run(arguments)
+    if kind == "text" or (kind == "images" and nets.model_name_or_path is not None):
         return {"learning_rate": RATE if arguments.training.freeze_encoder else TEXT_RATE}
-    return {"learning_rate": RATE} | ({} if arguments.nets.dropout is None else {"dropout": DROPOUT_RANGE})
+    return {"learning_rate": RATE} | ({} if nets.dropout is None else {"dropout": DROPOUT_RANGE})
 
 
 def build(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabel:
     """Both nets."""
     nets, training = arguments.nets, arguments.training
-    check_read_as(data, kind(arguments.data))
-    if data.kind == "features":
-        given = {"max_length": nets.max_length, "long_texts": nets.long_texts}
-        check_owner(given, "texts", f"{data.name!r} is feature data")
+    check_read_as(data, kind_of_run(arguments))
+    found = f"{data.name!r} is {NOUNS[data.kind]}"
+    if data.kind != "text":
+        check_owner({"max_length": nets.max_length, "long_texts": nets.long_texts}, "texts", found)
+    if data.kind != "images":
+        check_owner({name: getattr(nets, name) for name in IMAGE_FLAGS}, "images", found)
     options = {name: getattr(nets, name) for name in NETS} | {"loss_net_encoder": training.loss_net_encoder}
     if nets.long_texts == "windows":
         options["window_size"] = MAX_LENGTH if nets.max_length is None else nets.max_length
@@ -104,18 +147,27 @@ def build(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabel:
 def make_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
     """The trainer of both nets."""
     model, nets = build(data, arguments), arguments.nets
-    tokenizer: Any = None
+    processor: Any = None
     prepare: Any = TensorRows
+    prepare_train: Any = None
+    callbacks = arguments.callbacks
     if data.kind == "text":
         assert nets.model_name_or_path is not None  # else texts are refused above
-        tokenizer = load_tokenizer(nets.model_name_or_path)
-        prepare = text_rows_of(tokenizer, model.config, nets.max_length, arguments.say)
-    splits = {"train": data.train, "eval": data.validation, "test": data.test}
+        processor = load_tokenizer(nets.model_name_or_path)
+        prepare = text_rows_of(processor, model.config, nets.max_length, arguments.say)
+    elif data.kind == "images":
+        processor = processor_of(data, nets.model_name_or_path, nets.image_size)
+        seed = arguments.training.data_seed
+        seed = arguments.training.seed if seed is None else seed
+        prepare_train, prepare = image_rows_of(processor, nets.augmentation or "flip_crop", seed)
+    train_rows = (prepare_train or prepare)(data.train)
+    splits = {"eval": data.validation, "test": data.test}
     rows = {split: prepare(dataset) for split, dataset in splits.items() if dataset is not None}
-    train_rows = rows.pop("train")
     if data.kind == "text":
         say_what_is_longer(data, train_rows, model.config, arguments.say)
-    chosen = {name: getattr(arguments.data, name) for name in ("text_column", "sample_weight")}
+    if data.kind == "images":
+        callbacks = [NewCrops(train_rows), *callbacks]
+    chosen = {name: getattr(arguments.data, name) for name in ("text_column", "image_column", "sample_weight")}
     if chosen := {name: column for name, column in chosen.items() if column is not None}:
         train_rows.inputs = {**(train_rows.inputs or {}), **chosen}
     trainer: Any = SealTrainer(
@@ -123,9 +175,9 @@ def make_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
         arguments.training,
         train_dataset=train_rows,
         eval_dataset=rows["eval"],
-        processing_class=tokenizer,
+        processing_class=processor,
         compute_metrics=HierarchicalComputeMetrics(data.hierarchy) if data.hierarchy else multilabel_compute_metrics,
-        callbacks=arguments.callbacks,
+        callbacks=callbacks,
     )
     trainer.test_dataset = rows.get("test")
     return Prepared(trainer, rows)
@@ -140,7 +192,7 @@ PROGRAM = Program(
     ARGUMENTS,
     output="multi_label",
     metric="f1_example_tuned",
-    recipes={name: name for name in ("features", "text", "text_frozen")},
+    recipes={name: name for name in ("features", "text", "text_frozen", "images", "images_pretrained")},
     kind=recipe,
     loader=load_multilabel,
     ranges=ranges,

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 from transformers import set_seed
 from transformers.utils.logging import disable_progress_bar
 
+from ...reports.common import SHOWN
+from ...reports.page.collect import command_of, reported
 from ...saving.earlier_run import check_output_dir, remove_checkpoints
 from ..flags import check_flags, given_flags, of_other_outputs
 from ..help import FULL, SHORT, Help, asked_for, recipes_that_hold
@@ -93,7 +95,7 @@ class Program:
         words = list(sys.argv[1:] if argv is None else argv)
 
         def default(given: Namespace) -> Path | Mapping[str, Any] | None:
-            name = self.recipes[self._kind(given)] if recipe is None else None
+            name = self.recipes[self.kind_of(given)] if recipe is None else None
             return recipe if name is None else packaged_recipe(name)
 
         data, nets, run, training = parse_recipe(self.arguments, words, default_recipe=default)
@@ -101,8 +103,8 @@ class Program:
         self.settle(arguments)
         return arguments
 
-    def _kind(self, given: Namespace) -> str:
-        """The kind of data or net of a command line."""
+    def kind_of(self, given: Namespace) -> str:
+        """The kind of data or net of a command line, a key of `recipes`."""
         return next(iter(self.recipes)) if self.kind is None else self.kind(given)
 
     def help(self, words: Sequence[str]) -> Help:
@@ -113,7 +115,7 @@ class Program:
         else:
             rest = [word for word in words if word not in ("-h", SHORT, FULL)]
             parser = recipe_parser(self.arguments)
-            found = recipes_that_hold(rest, self.recipes, lambda: self._kind(command_line_alone(parser, rest)))
+            found = recipes_that_hold(rest, self.recipes, lambda: self.kind_of(command_line_alone(parser, rest)))
             files = {kind: None if name is None else packaged_recipe(name) for kind, name in found.items()}
             values = {kind: values_under(self.arguments, file) for kind, file in files.items()}
             note = f" Defaults are those for {', '.join(values)}." if len(values) < len(self.recipes) else ""
@@ -149,8 +151,9 @@ class Program:
             arguments = tuning.best(data)
             set_seed(arguments.training.seed)
         prepared = self.make_trainer(data, arguments)
-        self._train(prepared.trainer, data, arguments)
-        return self.close(prepared, data, arguments)
+        with reported(prepared.trainer, run_facts(prepared, data, arguments, words), arguments.run.report):
+            self._train(prepared.trainer, data, arguments)
+            return self.close(prepared, data, arguments)
 
     def _train(self, trainer: Any, data: Any, arguments: Arguments) -> None:
         """Train, and write the figures of the training; those of an earlier start stay if nothing is left to train. If
@@ -162,6 +165,22 @@ class Program:
         result = trainer.train(resume_from_checkpoint=training.resume_from_checkpoint)
         if result.global_step > trainer.resumed_step:
             trainer.save_metrics("train", result.metrics)
+
+
+def run_facts(prepared: Prepared, data: Any, arguments: Arguments, words: Sequence[str]) -> dict[str, Any]:
+    """What the page of a run says of it, beside what its trainer knows."""
+    rows = {"train": prepared.trainer.train_dataset, **prepared.splits}
+    return {
+        "command": command_of(words, arguments.training.world_size),
+        "dataset": data.name,
+        "tuned": arguments.run.tune > 0,
+        "rows": {SHOWN.get(split, split): _count(found) for split, found in rows.items()},
+    }
+
+
+def _count(rows: Any) -> int:
+    """The number of rows of a split, which may stand first of several parts."""
+    return len(rows[0] if isinstance(rows, tuple) else rows)
 
 
 def run_settings(data: Any, arguments: Arguments) -> dict[str, Any]:

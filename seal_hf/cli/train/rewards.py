@@ -10,13 +10,15 @@ from datasets import concatenate_datasets
 from ...data import TagDataArguments, TagSequenceData, load_tags
 from ...data.tensors.semi_supervised import reward_rows
 from ...data.tensors.vocabulary import Vocabulary
+from ...reports.page.rewards import reward_facts
 from ...spaces import RewardSpace
 from ...spaces.rewards import FunctionReward, Reward, RuleReward, read_function
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
+from . import taggers
 from .arguments import Arguments, RunArguments
 from .program import Prepared, Program
-from .taggers import close, prepared, ranges, rows_of_splits, tagger
+from .taggers import prepared, ranges, rows_of_splits, tagger
 
 
 @dataclass
@@ -79,6 +81,14 @@ def make_trainer(data: TagSequenceData, arguments: Arguments) -> Prepared:
     arguments.training.task_weight /= rows.gold_share  # λ2 of a mean over tagged rows only
     splits = rows_of_splits(both, eval=data.validation, test=data.test)
     return prepared(data, arguments, both, rows, splits, space=space)
+
+
+def close(prepared: Prepared, data: TagSequenceData, arguments: Arguments) -> dict[str, float]:
+    """Evaluate, save and report, also on the reward."""
+    figures = taggers.close(prepared, data, arguments)
+    rows, _ = prepared.splits["eval"]
+    prepared.trainer.report_facts["rewards"] = reward_facts(prepared.trainer, data, rows)
+    return figures
 
 
 PROGRAM = Program(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...adapters import METHODS
+from ...adapters import METHODS, QUANTIZATIONS
 from ...data import TagSequenceData, load_srl
 from ...data.tensors.words import PREDICATE_MARKERS
 from ...energies import energies_of
@@ -39,6 +39,9 @@ class RoleArguments:
         default=None, metadata={"help": "Validate on this many first rows while training."}
     )
     adapter: str | None = field(default=None, metadata={"help": f"Train only an adapter: {', '.join(METHODS)}."})
+    quantization: str | None = field(
+        default=None, metadata={"help": f"Base of the adapter in: {', '.join(QUANTIZATIONS)}."}
+    )
     predicate_marker: str = field(default="token_type", metadata={"help": f"One of {', '.join(PREDICATE_MARKERS)}."})
     max_length: int | None = field(default=None, metadata={"help": "Longest sentence, in sub-words."})
     truncation: bool = field(default=False, metadata={"help": "Cut longer ones; cut words get the first tag (O)."})
@@ -65,7 +68,7 @@ def make_trainer(data: TagSequenceData, arguments: Arguments) -> Prepared:
     """The trainer of both nets."""
     nets = arguments.nets
     reads: dict[str, Any] = {name: getattr(nets, name) for name in ("max_length", "truncation", "predicate_marker")}
-    tagger = encoder_tagger(data, arguments, ("adapter", "energy", "global_size"), reads)
+    tagger = encoder_tagger(data, arguments, ("adapter", "quantization", "energy", "global_size"), reads)
     check_was_trained(tagger.model.loss_net, arguments.training)
     splits = rows_of_splits(tagger, eval=data.validation, test=data.test)
     train_rows, watched = tagger.rows_of(data.train), None

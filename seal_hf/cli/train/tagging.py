@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...adapters import METHODS
+from ...adapters import METHODS, QUANTIZATIONS
 from ...data import TagDataArguments, TagSequenceData, load_tags
 from ...data.tensors.vocabulary import Vocabulary
 from ...energies import energies_of
@@ -24,6 +24,9 @@ class TaggerArguments:
 
     model_name_or_path: str | None = field(default=None, metadata={"help": "Hugging Face encoder; default: a BiLSTM."})
     adapter: str | None = field(default=None, metadata={"help": f"Train only an adapter: {', '.join(METHODS)}."})
+    quantization: str | None = field(
+        default=None, metadata={"help": f"Base of the adapter in: {', '.join(QUANTIZATIONS)}."}
+    )
     max_length: int | None = field(default=None, metadata={"help": "Longest sentence, in sub-words."})
     truncation: bool = field(default=False, metadata={"help": "Cut longer ones; cut words get the first tag (O)."})
     energy: str = field(
@@ -48,7 +51,7 @@ class TaggerArguments:
 
 
 ARGUMENTS = (TagDataArguments, TaggerArguments, RunArguments, SealTrainingArguments)
-OPTIONS = ("adapter", "energy", "global_size", "hidden_size", "num_layers", "dropout", "train_word_embeddings")
+OPTIONS = "adapter quantization energy global_size hidden_size num_layers dropout train_word_embeddings".split()
 
 
 def make_trainer(data: TagSequenceData, arguments: Arguments) -> Prepared:

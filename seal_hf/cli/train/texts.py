@@ -18,12 +18,24 @@ WHOLE = 10**30  # saved in the tokenizer of a net that reads whole texts, which 
 
 
 def check_read_as(data: MultiLabelData, kind: str) -> None:
-    """Raise ValueError where a run that was set up for texts gets features, as a Hub id does not say what it holds."""
-    if data.kind != kind == "text":
+    """Raise ValueError where a run that was set up for texts or images gets something else, as a Hub id does not say
+    what it holds."""
+    if data.kind == kind:
+        return
+    if data.kind == "features":
         raise ValueError(
             f"{data.name!r} holds features, which programs read from files only. Save it with `save_to_disk` or as "
             "parquet, and name that by --dataset."
         )
+    if data.kind == "images":
+        raise ValueError(
+            f"{data.name!r} holds images. Name their column by --image_column, and by --model_name_or_path a model "
+            "that reads images, such as facebook/dinov2-small."
+        )
+    raise ValueError(
+        f"{data.name!r} holds texts, but --model_name_or_path names a model that reads images. Name one that reads "
+        "texts, such as distilbert-base-uncased."
+    )
 
 
 def text_rows_of(

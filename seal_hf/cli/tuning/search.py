@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -43,9 +43,6 @@ class Goal:
         """The value of a trial whose loss became non-finite."""
         return 0.0 if self.larger else float("inf")
 
-    def best(self, values: Iterable[float]) -> float:
-        return max(values) if self.larger else min(values)
-
     def rank(self, value: float) -> float:
         """A number that is larger for a better value."""
         return value if self.larger else -value
@@ -55,8 +52,12 @@ class Goal:
         return f"{100 * value:.2f}" if self.larger else f"{value:.4f}"
 
     def reached(self, trainer: Any) -> float:
-        """The value that a finished run reached: its best evaluation, not its last, since the best checkpoint is used.
-        A run without evaluations is evaluated now.
+        """The value that a finished run reached, that of its best evaluation."""
+        return float(self.best_evaluation(trainer)[f"eval_{self.metric}"])
+
+    def best_evaluation(self, trainer: Any) -> Mapping[str, float]:
+        """The figures of a finished run's best evaluation, not its last, since the best checkpoint is used. A run
+        without evaluations is evaluated now.
 
         Raises:
             ValueError: the evaluations lack the figure.
@@ -70,7 +71,7 @@ class Goal:
                 f"`metric_for_best_model` is {self.metric!r}, but no evaluation of this run has it. It must be one of "
                 f"{', '.join(known)}."
             )
-        return float(self.best(log[key] for log in evaluations))
+        return max(evaluations, key=lambda log: self.rank(log[key]))  # of equal ones the first, as a Trainer keeps it
 
 
 def search(

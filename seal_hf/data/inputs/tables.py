@@ -21,7 +21,7 @@ from ..common import DataError
 from ..given import is_stored, stored
 from ..label_cells import is_number, label_cell
 from ..line_files import SUFFIXES, read_lines
-from ..text import SPLIT_NAMES, read_label_list, split_file
+from ..text import SPLIT_NAMES, read_label_list, table_files
 from .base import Chunk
 
 FILES = (*SUFFIXES, ".parquet")
@@ -39,12 +39,14 @@ class Table(ABC):
         columns: their names.
         types: the columns' Arrow types; None if unknown before the rows are read.
         note: tells what was chosen for the user, or is empty.
+        folder: the place of files that the table names.
     """
 
     source: str
     columns: list[str]
     types: pa.Schema | None = None
     note = ""
+    folder = Path()
     known_total: int | None = None
 
     @abstractmethod
@@ -73,6 +75,7 @@ class LineTable(Table):
 
     def __init__(self, path: Path, label_column: str):
         self.path, self.source, self._labels = path, str(path), path.with_name("labels.txt")
+        self.folder = path.parent
         self._without_header = ("text", label_column, "id") if self._labels.is_file() else ()
         self.columns, _ = read_lines(path, self._without_header)
 
@@ -95,7 +98,7 @@ class ParquetTable(Table):
     """A parquet file."""
 
     def __init__(self, path: Path):
-        self.path, self.source = path, str(path)
+        self.path, self.source, self.folder = path, str(path), path.parent
         with self._opened() as file:
             self.types, self.known_total = file.schema_arrow, file.metadata.num_rows
         self.columns = self.types.names
@@ -114,7 +117,18 @@ class ParquetTable(Table):
             raise DataError(f"{self.path}: not readable as parquet: {error}. The file may end early.") from error
 
 
-class HubTable(Table):
+class DataTable(Table):
+    """A split that `datasets` reads, in `data`."""
+
+    data: Any
+
+    def keep_stored(self, column: str) -> None:
+        """From now on, give the images of a column as they are stored, as bytes and path."""
+        if isinstance((self.data.features or {}).get(column), datasets.Image):
+            self.data = self.data.cast_column(column, datasets.Image(decode=False))
+
+
+class HubTable(DataTable):
     """A split of a data set on the Hub, by `owner/name` or `owner/name:configuration`. No code of the repo runs, and
     only the requested rows are fetched."""
 
@@ -145,7 +159,7 @@ class HubTable(Table):
             raise DataError(f"{self.source}: its rows could not be read: {error}") from error
 
 
-class StoredTable(Table):
+class StoredTable(DataTable):
     """A split of a folder that `save_to_disk` wrote, or of one whose parquet files say their splits."""
 
     def __init__(self, folder: Path, split: str | None):
@@ -228,13 +242,13 @@ def open_table(name: str, split: str | None = None, label_column: str = "labels"
         raise DataError(f"{name}: no such file or folder, and not a Hub id (owner/name).")
     note = ""
     if path.is_dir():
-        files = {split: split_file(path, split, words, FILES) for split, words in SPLIT_NAMES.items()}
-        found = {split: file for split, file in files.items() if file is not None}
+        found = table_files(path, FILES)
         if not found and is_stored(path):
             return StoredTable(path, split)
         chosen = chosen_split(list(found), split, str(path))
         path = found[chosen]
-        note = f"{name} is a folder: the rows of {path.name}, its {chosen} split."
+        which = "" if chosen == ALL else f", its {chosen} split"
+        note = f"{name} is a folder: the rows of {path.name}{which}."
     elif split is not None:
         raise DataError(f"`split` is {split!r}, but {name} is one file. Leave it out: all rows are read.")
     if path.suffix not in FILES:

@@ -1,9 +1,10 @@
 """Sentences to tag, and sentences with gold tags for evaluation, read one at a time.
 
-Five kinds of files:
+Six kinds of files:
 * `.jsonl`, an object per line: a list of strings in `words` or `tokens`, or a string in `text`, which is split as in
   `raw_text.py`; perhaps `predicate`, the place of a word, lists of features, and gold tags;
 * `.parquet` and folders of `save_to_disk`, whose columns are the same fields;
+* `.csv`, with a string in `text` or in the column that is named;
 * `.txt`, a text per line, split likewise; empty lines are left out;
 * bracket columns of semantic roles (`srl.py`) for a model that reads predicates, with or without the roles;
 * else columns (`columns.py`), which are also read from a `.txt` where the column of the words is named.
@@ -31,7 +32,8 @@ from .base import Chunk
 from .raw_text import split_words
 from .tables import open_table
 
-OTHERS = (".csv", ".json", ".npz")
+OTHERS = (".json", ".npz")
+TABLES = (".parquet", ".csv")
 
 
 class Needs(NamedTuple):
@@ -112,11 +114,11 @@ class SentenceFile:
     ):
         if not path.exists():
             raise DataError(f"{path}: no such file.")
-        self.table = open_table(str(path)) if path.is_dir() or path.suffix == ".parquet" else None
+        self.table = open_table(str(path)) if path.is_dir() or path.suffix in TABLES else None
         if self.table is None and (path.suffix in OTHERS or is_references(path)):
             found = f"references with {MARK}" if path.suffix not in OTHERS else f"files of type {path.suffix}"
             raise DataError(
-                f"{path}: {found} are not read here. Give columns, .txt with a text per line, .jsonl or .parquet."
+                f"{path}: {found} are not read here. Give columns, .txt with a text per line, .jsonl, .csv or .parquet."
             )
         if path.suffix == ".srl" and not needs.predicate and word_column is None:
             raise DataError(
@@ -194,7 +196,7 @@ class SentenceFile:
             if not text.strip():
                 empty += 1
                 continue
-            yield _of_text(text, f"{self.path}, line {number}", {"line": number})
+            yield sentence_of_text(text, f"{self.path}, line {number}", {"line": number})
         self._left_out = [f"{self.path.name}: {empty} empty lines left out."] if empty else []
 
     def _refuse_needs(self, why: str) -> None:
@@ -275,7 +277,7 @@ class SentenceFile:
         if isinstance(value, str):
             if self.needs.features or self.needs.predicate or self.needs.tags:
                 raise DataError(f"{where}: `{name}` is a string, but other fields have a value per word. Split it.")
-            sentence = _of_text(value, where, row)
+            sentence = sentence_of_text(value, where, row)
         else:
             words = _strings(value, name, where)
             sentence = Sentence.of_words(words, where, row, words)
@@ -322,7 +324,8 @@ def _column(given: int | str | None) -> int | str | None:
     return int(given) if re.fullmatch(r"-?\d+", str(given)) else given  # type: ignore[arg-type]
 
 
-def _of_text(text: str, where: str, kept: dict[str, Any]) -> Sentence:
+def sentence_of_text(text: str, where: str, kept: dict[str, Any]) -> Sentence:
+    """The sentence of a raw text; `where` and `kept` as in [`Sentence`]."""
     places = split_words(text)
     words = [text[start:end] for start, end in places]
     return Sentence(words, text, places, where, kept, words)

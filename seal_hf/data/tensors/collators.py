@@ -155,6 +155,12 @@ def collate_rows(features: list[dict[str, Any]]) -> dict[str, Tensor]:
     return features[0]
 
 
+def padding_id(tokenizer: PreTrainedTokenizerBase) -> int:
+    """The id that pads rows of tokens: of the tokenizer's padding token, or else of its token for the end of a text."""
+    known = (tokenizer.pad_token_id, tokenizer.eos_token_id)
+    return next((value for value in known if value is not None), 0)
+
+
 def tokenize(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int | None) -> TensorRows:
     """Column `text` -> padded token ids per batch; `labels` and `sample_weight` are kept. With a column `text_pair`,
     the tokenizer reads both texts of a row as a pair.
@@ -188,7 +194,7 @@ def tokenize(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: i
     dropped = [name for name in dataset.column_names if name not in ("labels", "sample_weight")]
     encoded = dataset.map(encode, batched=True, remove_columns=dropped)
     num_cut, encoded = sum(encoded["cut"][:]), encoded.remove_columns("cut")
-    padding = {"input_ids": tokenizer.pad_token_id or 0, "attention_mask": 0, "token_type_ids": 0}
+    padding = {"input_ids": padding_id(tokenizer), "attention_mask": 0, "token_type_ids": 0}
     rows = TensorRows(encoded, {name: value for name, value in padding.items() if name in encoded.column_names})
     rows.inputs, rows.num_cut = {"max_length": max_length, **({"pairs": True} if len(columns) == 2 else {})}, num_cut
     return rows

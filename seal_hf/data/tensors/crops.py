@@ -19,6 +19,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from ...spaces.rewarded import REWARD_CODES
 from ...structures.masks import IGNORE
 from .collators import TensorRows
+from .images import ImageRows
 
 Processor = TypeVar("Processor")  # an image processor, of transformers or one that is like it
 
@@ -176,10 +177,11 @@ class NewCrops(TrainerCallback):
     takes the call.)
 
     Args:
-        rows: [`MaskRows`] with crops. Do not use persistent dataloader workers: they keep copies of the rows.
+        rows: [`MaskRows`] with crops, or [`ImageRows`] with an augmentation. Do not use persistent dataloader workers:
+            they keep copies of the rows.
     """
 
-    def __init__(self, rows: MaskRows):
+    def __init__(self, rows: MaskRows | ImageRows):
         self.rows = rows
 
     def on_epoch_begin(

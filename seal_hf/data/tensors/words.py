@@ -18,7 +18,7 @@ from transformers import AutoTokenizer, BatchEncoding, PretrainedConfig, PreTrai
 from ...structures.sequences import IGNORED
 from ...utils.options import check_value
 from .. import DataError
-from .collators import TensorRows
+from .collators import TensorRows, padding_id
 from .vocabulary import Vocabulary
 
 STRINGS, INTEGERS = ("string", "large_string"), ("int64", "int32", "int16", "int8")
@@ -189,7 +189,7 @@ def tokenize_words(
         )
     counts = {f"num_{name}": sum(encoded[f"num_{name}"][:]) for name in ("cut", "unknown")}
     encoded = encoded.remove_columns([name for name in encoded.column_names if name.startswith("num_")])
-    padding = {**PADDING, "input_ids": tokenizer.pad_token_id or 0}
+    padding = {**PADDING, "input_ids": padding_id(tokenizer)}
     rows = WordRows(encoded, {name: padding[name] for name in encoded.column_names}, _lengths(dataset), **counts)
     rows.inputs = {"predicate_marker": marker} if marker else None
     return rows

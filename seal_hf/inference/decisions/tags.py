@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...metrics.tags import Tags, span_counts
+from ...metrics.tags import Tags, span_counts, token_counts
 from .base import Decisions, checked, ratio_scores, simplest_of_the_best
 
 
@@ -17,7 +17,8 @@ class TagDecisions(Decisions):
     """Decisions of tag sequences. Only the decoder is chosen; no numbers are fitted.
 
     Decoders: `independent` takes the likeliest tag of each position, `constrained` the likeliest sequence that the
-    tags' scheme allows. With a CRF, `viterbi` takes its best sequence, `constrained_viterbi` its best allowed one.
+    tags' scheme allows. With a CRF, `viterbi` takes its best sequence, `constrained_viterbi` its best allowed one. For
+    semantic roles, `unique_roles` takes the best allowed one that repeats no core role.
 
     Attributes:
         offered: the decoders of a task-net, see `TagSequenceSpace.decoders`; the first is the default.
@@ -59,7 +60,6 @@ class TagDecisions(Decisions):
 
 def _tag_scores(predicted: Tags, gold: Tags, kind: str) -> np.ndarray:
     if kind == "plain":
-        right = [sum(map(str.__eq__, ours, theirs)) for ours, theirs in zip(predicted, gold, strict=True)]
-        return ratio_scores(np.array(right), np.array([len(tags) for tags in gold]))
+        return ratio_scores(*token_counts(predicted, gold).T)
     right, found, there = span_counts(predicted, gold, kind).T
     return ratio_scores(2 * right, found + there)

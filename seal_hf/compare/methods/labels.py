@@ -1,7 +1,4 @@
-"""The methods of the papers' multi-label tables, their ablations, ours, and the baselines: settings and search spaces.
-
-A method is a program's settings over those of the data set (a recipe's keys), and a search space. A new method is a
-line in `METHODS`.
+"""The methods of label sets: those of the papers' multi-label tables, their ablations, ours, and the baselines.
 
 There is no `static_infnet`: in InfNet the task-net looks for structures of high cost, from which the loss-net learns.
 With a loss-net that no longer learns, only the pull towards a high cost would remain.
@@ -9,45 +6,25 @@ With a loss-net that no longer learns, only the pull towards a high cost would r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
 from typing import Any
 
-from ..cli.tuning.ranges import DROPOUT_RANGE, ENERGY_RATES, RATE, TEXT_RATE, Choice, LogUniform, Range
+from ...cli.tuning.ranges import DROPOUT_RANGE, ENERGY_RATES, Choice, LogUniform
+from .base import (
+    ABLATION,
+    BASELINE,
+    CONSTANT,
+    ENERGY,
+    ENERGY_NETWORK,
+    LOSS_NET_RATE,
+    NET,
+    SEAL,
+    SHARE,
+    WEIGHT,
+    Method,
+)
 
-BASELINE, SEAL, ENERGY, ABLATION = "baseline", "SEAL", "energy network", "ablation"  # groups, by their table names
-CONSTANT = "constant"
-
-
-@dataclass(frozen=True)
-class Method:
-    """One row of a comparison.
-
-    Attributes:
-        group: the others are tested against `BASELINE` rows.
-        about: a few words for the table's legend.
-        settings: keys of a recipe, over those of the data set.
-        space: key -> searched range.
-        first: values of the first trial, and of a run without search, over those of the data set's recipe.
-        program: `mlc` or `energy` (`cli/train/mlc.py`, `cli/train/energy.py`), or `constant`, which trains
-            nothing.
-        takes: setting -> another method, which is run before and whose net of the same seed is used.
-    """
-
-    group: str
-    about: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    space: Mapping[str, Range] = field(default_factory=dict)
-    first: Mapping[str, Any] = field(default_factory=dict)
-    program: str = "mlc"
-    takes: Mapping[str, str] = field(default_factory=dict)
-
-
-WEIGHT, SHARE = LogUniform(0.03, 10.0), LogUniform(0.03, 3.0)  # λ1, and λ1 of a balanced energy
-TEXT = {"learning_rate": TEXT_RATE, "loss_net_learning_rate": LogUniform(3e-5, 1e-3)}  # pretrained nets
-COMMON = {"num_samples", "global_size", "dropout", "energy_weight", "inference_learning_rate", *TEXT}
-NET: dict[str, Range] = {"learning_rate": RATE, "dropout": DROPOUT_RANGE}
-BESIDE = {**NET, "energy_weight": WEIGHT, "loss_net_learning_rate": LogUniform(2e-4, 5e-3)}
+BESIDE = {**NET, "energy_weight": WEIGHT, "loss_net_learning_rate": LOSS_NET_RATE}
 STATIC = {**NET, "energy_weight": WEIGHT}
 PERTURBED = {"perturbation_std": LogUniform(0.05, 5.0)}
 CHEAP: dict[str, Any] = {"num_samples": 5, "global_size": 50, "loss_net_every": 2}
@@ -87,7 +64,7 @@ def network(about: str, method: str, step: float, space: Mapping | None = None, 
     settings = {"energy_method": method, "num_samples": 100}  # samples cost little beside inference
     space = {**ENERGY_RATES, **({} if takes else {"dropout": DROPOUT_RANGE}), **(space or {})}
     first = {"learning_rate": 3e-4, "inference_learning_rate": step}
-    return Method(ENERGY, about, settings, space, first, program="energy", takes=takes)
+    return Method(ENERGY, about, settings, space, first, program=ENERGY_NETWORK, takes=takes)
 
 
 METHODS: dict[str, Method] = {
@@ -164,68 +141,3 @@ METHODS: dict[str, Method] = {
         regression_samples="discrete",
     ),
 }
-
-
-def of_recipe(settings: Mapping[str, Any]) -> Method:
-    """An unchanged recipe as a method; without a loss-net it is a baseline."""
-    loss = settings.get("energy_loss", settings.get("loss", "nce"))
-    return Method(BASELINE if loss == "ce" else SEAL, f"({loss})", settings)
-
-
-def space_of(method: Method, kind: str) -> dict[str, Range]:
-    """The search space of a method on `features` or `text`: a pretrained encoder needs small rates, and has its own
-    dropout."""
-    if kind == "features":
-        return dict(method.space)
-    return {key: TEXT.get(key, values) for key, values in method.space.items() if key != "dropout"}
-
-
-def first_of(method: Method, kind: str) -> dict[str, Any]:
-    """The first values of a method on `features` or `text`; a pretrained encoder has its recipe's rates."""
-    return {key: value for key, value in method.first.items() if kind == "features" or key not in TEXT}
-
-
-def hold(keys: Collection[str], methods: Mapping[str, Method] = METHODS) -> dict[str, Method]:
-    """The methods without a search of these keys, which then keep a method's first values.
-
-    Raises:
-        ValueError: a key that no method searches.
-    """
-    searched = {key for method in methods.values() for key in method.space}
-    for key in keys:
-        if key not in searched:
-            raise ValueError(
-                f"`hold` has {key!r}, which no method searches; they search {', '.join(sorted(searched))}."
-            )
-    free = {
-        name: {key: method.space[key] for key in method.space if key not in keys} for name, method in methods.items()
-    }
-    return {name: replace(method, space=free[name]) for name, method in methods.items()}
-
-
-def own_keys(methods: Mapping[str, Method] = METHODS) -> set[str]:
-    """The recipe keys that define methods: all that methods name, except sizes, rates and λ1. A data set's recipe
-    cannot set them for all methods."""
-    return {key for method in methods.values() for key in (*method.settings, *method.space, *method.first)} - COMMON
-
-
-def with_requirements(names: list[str], methods: Mapping[str, Method] = METHODS) -> list[str]:
-    """The named methods and those whose nets they take, which come before them.
-
-    Raises:
-        ValueError: an unknown name.
-    """
-    unknown = [name for name in names if name not in methods]
-    if unknown:
-        raise ValueError(f"unknown method {unknown[0]!r}; it must be one of {', '.join(methods)}, or all.")
-    ordered: list[str] = []
-
-    def add(name: str) -> None:
-        for needed in methods[name].takes.values():
-            add(needed)
-        if name not in ordered:
-            ordered.append(name)
-
-    for name in names:
-        add(name)
-    return ordered

@@ -1,0 +1,32 @@
+"""`seal-hf report`: write the page of a run from the files of its folder."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from ..reports.page.plots import has_matplotlib
+from ..reports.page.run import write_page
+from .programs import program_name
+
+DESCRIPTION = "Write report.html into the output folder of a run: finished, interrupted, or still running."
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Write the page, and print where it is.
+
+    Args:
+        argv: the command line without the program's name; default `sys.argv[1:]`.
+
+    Raises:
+        ValueError: the folder holds no run, or matplotlib is missing.
+    """
+    parser = argparse.ArgumentParser(program_name(), description=DESCRIPTION, allow_abbrev=False)
+    parser.add_argument("folder", help="output folder of a run")
+    parser.add_argument(
+        "--beside", metavar="FOLDER", help="another run on the same data, such as cross-entropy's: its figures, too"
+    )
+    options = parser.parse_args(argv)
+    if not has_matplotlib():
+        raise ValueError("the page needs matplotlib: pip install 'seal_hf[plot]'.")
+    print(write_page(options.folder, options.beside))

@@ -1,0 +1,89 @@
+"""Label sets, as a comparison sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...cli.train import energy, mlc
+from ...data import MultiLabelData, kind_of
+from ...inference.decoders import constant_probabilities
+from ...reports.multilabel import predict_multilabel, score_decoders
+from ..methods.base import ENERGY_NETWORK, TASK_NET
+from ..methods.labels import METHODS
+from ..rows import Rows
+from .base import Figures, Kind, Scored
+
+Predicted = tuple[np.ndarray, np.ndarray | None]  # probabilities and labels, (N, L) each
+
+METRIC = "f1_example_tuned"  # on validation, it chooses epochs and trials by default
+METRICS = (METRIC, "f1_example", "f1_micro", "f1_macro", "map")  # all choices
+DECODERS = {
+    "f1_example": "at 0.5",
+    "f1_example_tuned": "tuned",
+    "f1_example_per_label": "per label",
+    "f1_example_expected": "expected F1",
+    "f1_example_calibrated": "calibrated",
+    "f1_example_closed": "closed sets",  # only for labels with a hierarchy
+    "f1_example_closed_calibrated": "closed sets, calibrated",
+}
+COMPARED = {
+    METRIC: "one tuned threshold",
+    "f1_example_calibrated": "calibrated expected F1",
+}  # decoders that are tested
+FIGURES = Figures(
+    columns={key: f"F1 {name}" for key, name in DECODERS.items()},
+    tested={key: f"example F1, {name}" for key, name in COMPARED.items()},
+    legend="Test example F1 in percent, mean ± deviation over seeds, under five decoders: 0.5, one threshold and one "
+    "per label tuned on validation, the highest expected F1, and the same with calibrated probabilities.",
+    notes={
+        "f1_example_closed": "Closed sets are those of highest expected F1 that hold all ancestors of their labels."
+    },
+)
+
+
+class LabelSets(Kind):
+    """See [`Kind`]."""
+
+    def recipe(self, given: Mapping[str, Any]) -> str:
+        return kind_of(*(given.get(key) for key in ("dataset", "data_dir", "text_column")))
+
+    def pretrained(self, data: MultiLabelData, settings: Mapping[str, Any]) -> bool:
+        return data.kind == "text"
+
+    def metrics(self, data: MultiLabelData) -> Sequence[str]:
+        return METRICS
+
+    def score(self, trainer: Any, splits: Mapping[str, Any], data: MultiLabelData) -> Scored:
+        predicted = predict_multilabel(trainer, splits["eval"], splits["test"])
+        return self._scored(data, predicted["eval"], predicted["test"])
+
+    def constant(self, data: MultiLabelData) -> Scored:
+        assert data.test is not None, "as `is_labelled` says"
+        found = [rows.with_format("numpy")["labels"][:] for rows in (data.validation, data.test)]
+        both = [(constant_probabilities(data.label_rates, len(labels)), labels) for labels in found]
+        return self._scored(data, *both)
+
+    def is_labelled(self, split: Any) -> bool:
+        return split is not None and "labels" in split.column_names
+
+    def unsaid(self, data: MultiLabelData) -> dict[str, str]:
+        return {"normalize": "auto"} if data.kind == "features" else {}
+
+    def _scored(self, data: MultiLabelData, validation: Predicted, test: Predicted) -> Scored:
+        probabilities, labels = validation
+        assert labels is not None, "as predict_multilabel says"
+        metrics, rows = score_decoders(probabilities, labels, *test, hierarchy=data.hierarchy)
+        return Scored(metrics, {key: Rows.of_mean(values) for key, values in rows.items()})
+
+
+LABEL_SETS = LabelSets(
+    word="mlc",
+    programs={TASK_NET: mlc.PROGRAM, ENERGY_NETWORK: energy.PROGRAM},
+    methods=METHODS,
+    usual=("constant", "ce", "asymmetric", "zlpr", "nce"),
+    figures=FIGURES,
+    known_metrics=METRICS,
+)

@@ -1,0 +1,135 @@
+"""Images with label sets in tables: a column of images, or of names of image files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Any
+
+import datasets
+import pyarrow as pa
+from datasets import Dataset
+
+from ..utils.messages import did_you_mean
+from .column_choice import TEXTS, need_column
+from .common import IMAGE, DataError
+from .image_files import IMAGE_SUFFIXES
+
+USUAL = ("image", "images", "file_name", "filename", "file", "image_path", "path")  # names of the column
+FOLDER = "images"  # where files may be, beside the table that names them
+LOOKED_AT = 100  # rows
+FEATURE = datasets.Image()
+
+
+def is_image(feature: Any) -> bool:
+    """True for a column of images: a `datasets.Image`, or the bytes and path that one is stored as."""
+    return isinstance(feature, datasets.Image) or (isinstance(feature, dict) and feature.keys() == {"bytes", "path"})
+
+
+def image_column(
+    features: Mapping[str, Any], values: Mapping[str, Sequence[Any]], asked: str | None, text_column: str | None
+) -> str | None:
+    """The column of images, or of names of image files; None for a table without one, and for one with texts.
+
+    Args:
+        features: column -> its feature in a `datasets.Dataset`; empty for a file of lines.
+        values: column -> values, at least of the columns that may name files.
+        asked, text_column: the columns that the user names.
+
+    Raises:
+        DataError: several columns may hold the images.
+    """
+    if asked is not None or text_column is not None:
+        return asked
+    stored = [name for name, feature in features.items() if is_image(feature)]
+    found = stored or [name for name, column in values.items() if names_images(column)]
+    if any(name in TEXTS and name not in found for name in (*features, *values)):
+        return None
+    usual = [name for name in USUAL if name in found]
+    if len(found) > 1 and not usual:
+        raise DataError(
+            f"{len(found)} columns hold images or names of image files: {', '.join(found)}. Name the one to classify "
+            "with --image_column."
+        )
+    return next(iter((*usual, *found)), None)
+
+
+def names_images(values: Sequence[Any]) -> bool:
+    """True if the first values of a column are names of image files."""
+    shown = [value for value in values[:LOOKED_AT] if value not in (None, "")]
+    return bool(shown) and all(
+        isinstance(value, str) and PurePath(value).suffix.lower() in IMAGE_SUFFIXES for value in shown
+    )
+
+
+def table_image_column(table: Dataset, asked: str | None, text_column: str | None) -> str | None:
+    """As [`image_column`], for a table."""
+    names = [name for name, feature in table.features.items() if getattr(feature, "dtype", None) == "string"]
+    head = table.select_columns(names).with_format(None)[:LOOKED_AT] if names else {}
+    return image_column(table.features, head, asked, text_column)
+
+
+def stored_images(table: Dataset, column: str, folder: Path, source: str, place: Callable[[int], str]) -> Dataset:
+    """The images of a table, as a data set with the column `image`.
+
+    Args:
+        column: holds images, or names of files.
+        folder: the place of files whose names are relative.
+        source, place: describe the table, and one of its rows, in messages.
+
+    Raises:
+        DataError: the column is missing or holds something else; or as [`image_paths`].
+    """
+    need_column(column, dict.fromkeys(table.column_names), "image_column", source)
+    feature = table.features[column]
+    if getattr(feature, "dtype", None) == "string":
+        return named_images(table[column][:], folder, place)
+    if not is_image(feature):
+        raise DataError(
+            f"{source}: the column {column!r} holds {feature}, expected images or names of image files. Name another "
+            "one with --image_column, or cast it: dataset.cast_column(name, datasets.Image())."
+        )
+    return table.select_columns([column]).rename_column(column, IMAGE).cast_column(IMAGE, FEATURE)
+
+
+def named_images(names: Sequence[Any], folder: Path, place: Callable[[int], str]) -> Dataset:
+    """Images by the names of their files, as a data set with the column `image`. No file is read yet. Arguments and
+    errors as for [`image_paths`]."""
+    files = image_paths(names, folder, place)
+    storage = pa.StructArray.from_arrays(
+        [pa.nulls(len(files), pa.binary()), pa.array(files, pa.string())], ["bytes", "path"]
+    )
+    info = datasets.DatasetInfo(features=datasets.Features({IMAGE: FEATURE}))
+    return Dataset(pa.table({IMAGE: storage}), info=info)
+
+
+def image_paths(names: Sequence[Any], folder: Path, place: Callable[[int], str]) -> list[str]:
+    """Paths of image files by their names.
+
+    Args:
+        names: relative to `folder`, or to `images` in it.
+        folder: of the table with the names.
+        place: describes a row in messages.
+
+    Raises:
+        DataError: a file does not exist; names the row.
+    """
+    files = [_path(name, folder) for name in names]
+    missing = [row for row, file in enumerate(files) if file is None]
+    if missing:
+        name, folders = names[missing[0]], (folder, folder / FOLDER)
+        known = [file.name for place in folders if place.is_dir() for file in place.iterdir()]
+        others = f", nor for {len(missing) - 1} other rows" if len(missing) > 1 else ""
+        raise DataError(
+            f"{place(missing[0])}: no image file {name!r} in {folder} or its folder {FOLDER}/{others}."
+            f"{did_you_mean(str(name), known)} Write the names as they are from the folder of the table on."
+        )
+    return [file for file in files if file is not None]
+
+
+def _path(name: Any, folder: Path) -> str | None:
+    """The path of a file; None if it does not exist."""
+    if not isinstance(name, str) or not name:
+        return None
+    return next((str(path) for path in (folder / name, folder / FOLDER / name) if os.path.isfile(path)), None)

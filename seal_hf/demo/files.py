@@ -1,0 +1,94 @@
+"""Predictions for all rows of a file, or for several images: what `seal-hf predict` writes, and its first rows."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .views import View
+
+Report = Callable[[int, int | None], None]  # rows that are done, and all of them, if known
+
+
+@dataclass
+class FilePredictions:
+    """The predictions for a file.
+
+    Attributes:
+        file: their file, or a zip of masks.
+        count: number of rows.
+        rows: what was written for the first ones.
+        inputs: what the task-net read for these, as [`View.answer`] takes it.
+        notes: what was chosen or left out.
+    """
+
+    file: Path
+    count: int = 0
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    inputs: list[Any] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def predict_file(
+    view: View, files: Sequence[Path], decoder: str, energy: bool, folder: Path, report: Report
+) -> FilePredictions:
+    """Write the predictions of a file into a new folder under `folder`.
+
+    Args:
+        files: a file of rows; or several images.
+        energy: write energies too.
+        report: is called after each part of the rows.
+
+    Raises:
+        ValueError: the file is damaged or of another kind, and is named without its folder; two images share a name.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    place = Path(tempfile.mkdtemp(dir=folder))
+    source = gathered(files, place / "images") if view.several and files[0].suffix != ".npz" else files[0]
+    name, suffix = f"{files[0].stem}_predictions" if len(files) == 1 else "predictions", view.output_suffix(files[0])
+    output = place / f"{name}{suffix}"
+    try:
+        found = _written(view, view.under(decoder, input=str(source), output=str(output), energy=energy), report)
+    except ValueError as error:
+        raise ValueError(str(error).replace(f"{source.parent}/", "")) from error
+    finally:
+        shutil.rmtree(place / "images", ignore_errors=True)
+    if not suffix:
+        found.file = Path(shutil.make_archive(str(output), "zip", output))
+        shutil.rmtree(output)
+    return found
+
+
+def _written(view: View, kind: Any, report: Report) -> FilePredictions:
+    """Write the predictions of a kind's input into its output."""
+    reader, found = kind.open_input(gold=False), FilePredictions(Path(kind.options.output))
+    total, size = reader.total, min(kind.rows_per_chunk, 4 * kind.options.batch_size)
+    with kind.writer(found.file) as writer:
+        for chunk in reader.chunks(size):
+            rows = kind.predict(chunk)
+            writer.write(rows)
+            left = view.shown - len(found.rows)
+            found.count += len(rows)
+            found.rows += rows[:left]
+            found.inputs += view.kept(chunk.inputs[:left])
+            report(found.count, total)
+    found.notes = list(reader.notes)
+    return found
+
+
+def gathered(files: Sequence[Path], folder: Path) -> Path:
+    """A folder with copies of these images.
+
+    Raises:
+        ValueError: two of them have the same name.
+    """
+    folder.mkdir()
+    for file in files:
+        if (folder / file.name).exists():
+            raise ValueError(f"Two images are called {file.name}. Rename one of them.")
+        shutil.copyfile(file, folder / file.name)
+    return folder

@@ -1,0 +1,81 @@
+"""The page of a view: its head, the decoder and the threshold, and two tabs."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import markup
+from .tabs import file_tab, one_tab
+from .views import OWN, View
+
+if TYPE_CHECKING:
+    import gradio as gr
+
+KEPT = 3600  # seconds that uploads and results are kept
+
+
+def check_extra() -> None:
+    """Raises ImportError, a line that says what to install, without Gradio."""
+    if importlib.util.find_spec("gradio") is None:
+        raise ImportError('the page needs Gradio: pip install "seal_hf[demo]"')
+
+
+def page_of(view: View) -> gr.Blocks:
+    """The page of a view, without a server."""
+    import gradio as gr
+
+    name = Path(view.kind.options.model).name
+    with gr.Blocks(title=f"{name} · seal_hf", analytics_enabled=False, delete_cache=(KEPT, KEPT)) as page:
+        gr.HTML(head(view, name), apply_default_css=False)
+        with gr.Row(equal_height=True):
+            fields = decision_fields(view)
+        with gr.Tabs():
+            with gr.Tab(view.one):
+                one_tab(view, *fields)
+            with gr.Tab(view.many):
+                file_tab(view, *fields)
+    return page
+
+
+def head(view: View, name: str) -> markup.Html:
+    """The model's name and what it predicts."""
+    energies = ", with energies of its loss-net" if view.has_energies else ""
+    lines = markup.fill("<h1>{name}</h1><p>{what}{energies}</p>", name=name, what=view.what, energies=energies)
+    return markup.fill('<div class="seal head">{lines}</div>', lines=lines)
+
+
+def decision_fields(view: View) -> tuple[gr.Dropdown, gr.Slider]:
+    """The decoder and the threshold; each follows the other."""
+    import gradio as gr
+
+    given = view.kind.options.decoder or view.stored
+    is_own, cut = given not in view.decoders, view.threshold_of(given)
+    decoder = gr.Dropdown(
+        [*view.decoders, *[OWN] * view.cuts],
+        value=OWN if is_own else given,
+        label="Decoder",
+        info=f"stored with the model: {view.stored}",
+        filterable=False,
+        min_width=240,
+    )
+    threshold = gr.Slider(
+        0,
+        1,
+        value=0.5 if cut is None else cut,
+        step=0.01,
+        label="Threshold",
+        info="move it to decide by a threshold of your own",
+        visible=view.cuts,
+        min_width=240,
+    )
+
+    def follow(name: str, now: float) -> float:
+        cut = None if name == OWN else view.threshold_of(name)
+        return now if cut is None else cut
+
+    quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+    decoder.input(follow, [decoder, threshold], threshold, **quiet)
+    threshold.input(lambda: OWN, None, decoder, **quiet)
+    return decoder, threshold

@@ -1,0 +1,110 @@
+"""`seal-hf demo`: a page in the browser that shows what a saved task-net predicts.
+
+The page is on this machine alone unless --share is given. Nothing is sent anywhere. The same program serves a Space.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..cli.outputs import open_kind
+from ..cli.outputs.flags import Flags, add_reading, at_least_one
+from .page import check_extra, page_of
+from .server import check_port, start, without_telemetry
+from .views import View
+
+if TYPE_CHECKING:
+    from gradio import Blocks
+
+DESCRIPTION = "Show in the browser what a saved task-net predicts: label sets, tags or masks."
+UNREAD = ("input", "output", "split", "tag_column", "probabilities")  # flags of `predict` that a page sets later
+MAX_UPLOAD = 25
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Serve the page until Ctrl-C.
+
+    Args:
+        argv: the command line without the program's name; default `sys.argv[1:]`.
+
+    Raises:
+        ValueError, OSError, ImportError: one line tells what is wrong and what to do.
+    """
+    options = demo_flags().parsed(argv)
+    check_port(options.port)
+    with tempfile.TemporaryDirectory(prefix="seal_hf_demo_") as folder:
+        without_telemetry(folder)
+        page = page_of(view_of(argv))
+        url = start(page, share=options.share, port=options.port, max_upload=options.max_upload)
+        print(f"seal-hf demo: {options.model} at {url} (Ctrl-C ends it)", flush=True)
+        page.block_thread()
+
+
+def launch(model: str, **options: Any) -> None:
+    """The same in Python, for the `app.py` of a Space.
+
+    Args:
+        model: folder or Hub id.
+        options: flags of `seal-hf demo`, such as `decoder="threshold"`.
+
+    Raises:
+        ValueError, OSError, ImportError: as `main`.
+    """
+    main(words_of(model, options))
+
+
+def build(model: str, **options: Any) -> Blocks:
+    """The page without a server, to be part of another one; arguments and errors as in [`launch`]."""
+    return page_of(view_of(words_of(model, options)))
+
+
+def words_of(model: str, options: Mapping[str, Any]) -> list[str]:
+    """Options as a command line."""
+    given = {"model": model, **options}
+    return [word for name, value in given.items() if value is not None for word in (f"--{name}", str(value))]
+
+
+def demo_flags() -> Flags:
+    """The flags of this program."""
+    flags = Flags("seal-hf demo", DESCRIPTION)
+    flags.flag("model", required=True, metavar="FOLDER_OR_HUB_ID", help="a saved task-net")
+    add_reading(flags)
+    flags.flag("port", type=at_least_one, help="of this machine; default: the first free one from 7860 on")
+    flags.flag("max_upload", type=at_least_one, default=MAX_UPLOAD, help=f"largest file, in MB (default {MAX_UPLOAD})")
+    flags.flag("share", type=bool, help="also at a public address for a week, through a server of Gradio")
+    return flags
+
+
+def view_of(argv: Sequence[str] | None) -> View:
+    """The view of the model that a command line names, with its loss-net if there is one.
+
+    Raises:
+        ImportError: Gradio is missing.
+        OSError: the folder or repo does not exist.
+        ValueError: it holds no task-net, or an option is unknown or wrong.
+    """
+    from ..saving.kinds import has_loss_net
+
+    flags = demo_flags()
+    options = flags.parsed(argv)
+    check_extra()
+    vars(options).update(dict.fromkeys(UNREAD), energy=False)
+    kind = open_kind(flags, options)
+    kind.check_decoder()
+    options.energy = options.dtype == "float32" and has_loss_net(options.model, kind.hub)
+    _ = kind.model
+    return views()[type(kind)](kind)
+
+
+def views() -> dict[type, type[View]]:
+    """Kind of output -> what the page shows of it. Imported late, so that `--help` is quick."""
+    from ..cli.outputs.labels import LabelOutput
+    from ..cli.outputs.masks import MaskOutput
+    from ..cli.outputs.tags import TagOutput
+    from .labels import LabelView
+    from .masks import MaskView
+    from .tags import TagView
+
+    return {LabelOutput: LabelView, TagOutput: TagView, MaskOutput: MaskView}

@@ -1,0 +1,66 @@
+"""A task-net from a folder or repo: plain, as an adapter on its base, or on a quantised base."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from huggingface_hub import snapshot_download
+from transformers import PreTrainedModel
+from transformers.utils import find_adapter_config_file
+
+from ..adapters import LIBRARIES, not_installed
+from ..adapters.quantised import from_json, quantized
+from ..saving.export import ADAPTER_FILES, DECISIONS, QUANTIZATION, read_decisions
+from .labels import label_maps
+
+if TYPE_CHECKING:
+    from transformers.models.auto.auto_factory import _BaseAutoModelClass
+
+
+def load_task_net(
+    auto_class: type[_BaseAutoModelClass], name: str, kwargs: dict[str, Any], hub: dict[str, Any]
+) -> tuple[PreTrainedModel, dict]:
+    """The task-net, and transformers' loading info.
+
+    Args:
+        kwargs: of `from_pretrained`, and perhaps `quantization`, `4bit` or `8bit`; a saved adapter's base is quantised
+            as it was in training.
+
+    Raises:
+        ValueError: a library is missing.
+        OSError: the folder or repo holds no task-net.
+    """
+    kwargs = dict(kwargs)
+    quantization = kwargs.pop("quantization", None)
+    if find_adapter_config_file(name, **hub) is None:
+        if quantization is not None:
+            kwargs["quantization_config"] = quantized(quantization, auto_class, name, kwargs["dtype"], **hub)
+        return auto_class.from_pretrained(name, **kwargs, output_loading_info=True)
+    said = read_decisions(name, hub)
+    if quantization is not None:
+        raise ValueError(
+            f"`quantization` is {quantization!r}, but {name} is an adapter, whose base is loaded as it was in "
+            "training. Leave it out."
+        )
+    if QUANTIZATION in said:
+        kwargs.setdefault(QUANTIZATION, from_json(said[QUANTIZATION], name))
+    if names := said.get("id2label"):
+        kwargs = {**label_maps([names[key] for key in sorted(names, key=int)]), **kwargs}
+    decisions = {name: said[name] for name in DECISIONS if name in said}
+    folder = Path(name)
+    if not folder.is_dir():
+        folder = Path(snapshot_download(name, allow_patterns=list(ADAPTER_FILES), **hub))
+    options = {key: value for key, value in kwargs.items() if key not in ("revision", "token")}  # of the folder
+    for library in LIBRARIES.values():
+        try:
+            task_net = library.from_folder(folder, auto_class, **options)
+        except ModuleNotFoundError as error:
+            raise ValueError(
+                f"{name} holds an adapter of the library {library.mode!r}, {not_installed(library.mode)}"
+            ) from error
+        if task_net is not None:
+            names = kwargs.get("id2label") or task_net.config.id2label or {}  # `adapters` orders them otherwise
+            task_net.config.update({**decisions, **label_maps([names[i] for i in sorted(names)])})
+            return task_net, {"missing_keys": [], "mismatched_keys": []}
+    raise OSError(f"{name} has an adapter_config.json, but lacks the adapter's weights as safetensors.")

@@ -1,0 +1,84 @@
+"""What a shared network reads of a task-net: its last hidden state, or of images the vector that its head reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+PIXELS = "pixel_values"
+ANY_SIZE = 64  # side in pixels, for nets that do not state one
+
+
+def reads_images(net: nn.Module) -> bool:
+    """True for a net of images."""
+    return getattr(net, "main_input_name", None) == PIXELS
+
+
+def with_features(net: Any, inputs: dict[str, Tensor], run: Callable[..., Any] | None = None) -> Any:
+    """The outputs of a task-net with `hidden_states`, of which a shared network reads the last.
+
+    Hidden states of image nets differ: feature maps, or tokens before the last normalisation. So of a net that reads
+    images the only one is the input of its head (B, F): of a ViT the first token, of DINOv2 that and the mean of the
+    others, of a ConvNeXt or a ResNet the mean over the image.
+
+    Args:
+        net: the raw task-net.
+        inputs: without labels.
+        run: what is called in place of `net`, such as a launcher's wrapper of it.
+
+    Raises:
+        ValueError: no linear layer of an image net gives the labels.
+    """
+    run = net if run is None else run
+    if not reads_images(net):
+        return run(**inputs, output_hidden_states=True)
+    with _watched(net) as seen:
+        outputs = run(**inputs)
+    if not seen:
+        raise ValueError(
+            f"A shared network (loss_net_encoder or cost_augmented_network) reads what the head of the task-net reads, "
+            f"but no linear layer of {type(net).__name__} was seen to give its {net.config.num_labels} labels. Use "
+            "loss_net_encoder='separate', cost_augmented_network='stacked'."
+        )
+    outputs.hidden_states = (seen[-1],)
+    return outputs
+
+
+def shared_size(net: Any) -> int | None:
+    """Width of the features that a shared network reads; None if the config does not say."""
+    if not reads_images(net):
+        return getattr(net.config, "hidden_size", None)
+    return next((layer.in_features for layer in reversed(_heads(net))), None)
+
+
+def _heads(net: Any) -> list[nn.Linear]:
+    """Layers that may give the logits, in their order."""
+    labels = net.config.num_labels
+    return [layer for layer in net.modules() if isinstance(layer, nn.Linear) and layer.out_features == labels]
+
+
+@contextmanager
+def _watched(net: Any) -> Iterator[list[Tensor]]:
+    """A list that takes what each of these layers reads, in the order in which they run."""
+    seen: list[Tensor] = []
+    handles = [layer.register_forward_pre_hook(lambda _, given: seen.append(given[0])) for layer in _heads(net)]
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def blank_images(net: PreTrainedModel) -> dict[str, Tensor]:
+    """One black image of the size that an image net states, as its inputs."""
+    config: Any = net.config
+    vision = getattr(config, "vision_config", config)
+    size = getattr(vision, "image_size", None) or ANY_SIZE
+    shape = [getattr(vision, "num_channels", 3), *([size, size] if isinstance(size, int) else size)]
+    of_timm = getattr(config, "pretrained_cfg", None) or {}
+    return {PIXELS: torch.zeros(1, *of_timm.get("input_size", shape))}

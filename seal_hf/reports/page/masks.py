@@ -1,0 +1,241 @@
+"""Masks in the page of a run: IoU by image and by threshold, images with truth, decision and difference."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from ...data.mask_reader import SegmentationSplit
+from ...metrics.masks import mask_iou
+from ...metrics.multilabel import DEFAULT_GRID
+from ...structures.masks import IGNORE
+from ..common import place
+from .page import MAX_ROWS, Plot, Section, Table
+from .plots import colour, lines, points, svg
+
+GROUP = 8  # images that are shown of the worst, of the middle and of the best
+MOST_PIXELS = 128  # side of a shown image
+BINS = 20
+BACKGROUND, FOREGROUND, UNCOUNTED = (28, 32, 38), (236, 238, 241), (120, 126, 134)
+FALSE_POSITIVE, FALSE_NEGATIVE = (230, 159, 0), (86, 180, 233)  # orange and sky blue: clear to the colour-blind too
+LEGEND = Markup(
+    "From left to right: image, truth, decision, difference. In the difference, white is right foreground, "
+    '<span class="swatch" style="--of: rgb{}"></span> orange is decided but not true (false positive), '
+    '<span class="swatch" style="--of: rgb{}"></span> blue is true but not decided (false negative), and grey does '
+    "not count."
+).format(FALSE_POSITIVE, FALSE_NEGATIVE)
+
+
+# --- facts -----------------------------------------------------------------------------------------------------------
+
+
+def mask_facts(
+    probabilities: np.ndarray,
+    split: SegmentationSplit,
+    threshold: float,
+    origin: Callable[[int], Mapping[str, Any]] = lambda row: {"row": row},
+) -> dict[str, Any]:
+    """What the page shows of the decisions on a split, for `_report.json`. It keeps few images, so it stays small.
+
+    Args:
+        probabilities: (N, H, W) of foreground.
+        split: the N images and masks.
+        threshold: of the decisions.
+        origin: the number of an image -> where it came from.
+    """
+    counts, gold = split.masks != IGNORE, split.masks == 1
+    decided = (probabilities.astype(np.float64) >= threshold) & counts
+    iou = mask_iou(probabilities, split.masks, threshold)
+    pixels = {
+        "gold": gold.sum((1, 2)),
+        "decided": decided.sum((1, 2)),
+        "false positive": (decided & ~gold).sum((1, 2)),
+        "false negative": (gold & ~decided).sum((1, 2)),
+    }
+    wrong = pixels["false positive"] + pixels["false negative"]
+    order = np.lexsort((pixels["gold"], -wrong, iou))  # worst first; of equals, the one with most wrong pixels
+    groups = {"worst": order[:GROUP], "middle": _middle(order), "best": order[-GROUP:][::-1]}
+    if len(order) <= 3 * GROUP:
+        groups = {"all, the worst first": order}
+    return {
+        "threshold": threshold,
+        "mean_iou": float(iou.mean()),
+        "pixels": {"counted": int(counts.sum()), **{name: int(found.sum()) for name, found in pixels.items()}},
+        "histogram": np.histogram(iou, bins=BINS, range=(0, 1))[0].tolist(),
+        "images": [
+            {"origin": origin(int(row)), "iou": float(iou[row]), "size": int(counts[row].sum())}
+            | {name: int(found[row]) for name, found in pixels.items()}
+            for row in order[:MAX_ROWS]
+        ],
+        "left_out": max(len(order) - MAX_ROWS, 0),
+        "shown": {
+            name: [
+                {"origin": origin(int(row)), "iou": float(iou[row])}
+                | pictures(split.images[row], gold[row], decided[row], counts[row])
+                for row in rows
+            ]
+            for name, rows in groups.items()
+        },
+    }
+
+
+def _middle(order: np.ndarray) -> np.ndarray:
+    begin = (len(order) - GROUP) // 2
+    return order[begin : begin + GROUP]
+
+
+def threshold_facts(probabilities: np.ndarray, masks: np.ndarray) -> dict[str, list[float]]:
+    """The mean IoU of validation images at each threshold that was tried."""
+    found = [float(mask_iou(probabilities, masks, threshold).mean()) for threshold in DEFAULT_GRID]
+    return {"thresholds": [float(threshold) for threshold in DEFAULT_GRID], "mean_iou": found}
+
+
+def pictures(image: np.ndarray, gold: np.ndarray, decided: np.ndarray, counts: np.ndarray) -> dict[str, str]:
+    """`image`, `truth`, `decision` and `difference` as small pictures, see [`data_uri`].
+
+    Args:
+        image: (H, W, 3) uint8.
+        gold, decided, counts: (H, W) bool; the first two are False where a pixel does not count.
+    """
+    step = -(-max(gold.shape) // MOST_PIXELS)
+    image, gold, decided, counts = (
+        array[step // 2 :: step, step // 2 :: step] for array in (image, gold, decided, counts)
+    )
+    layers = {"truth": [(gold, FOREGROUND)], "decision": [(decided, FOREGROUND)]}
+    layers["difference"] = [
+        (gold & decided, FOREGROUND),
+        (decided & ~gold, FALSE_POSITIVE),
+        (gold & ~decided, FALSE_NEGATIVE),
+    ]
+    found = {"image": data_uri(image)}
+    for name, parts in layers.items():
+        drawn = np.where(counts[..., None], BACKGROUND, UNCOUNTED).astype(np.uint8)
+        for where, of in parts:
+            drawn[where] = of
+        found[name] = data_uri(drawn)
+    return found
+
+
+def data_uri(pixels: np.ndarray) -> str:
+    """(H, W, 3) uint8 as a PNG in a data URI."""
+    differences = pixels.copy()
+    differences[:, 1:] -= pixels[:, :-1]  # PNG's filter 1: to the pixel at the left; it compresses better
+    rows = np.insert(differences.reshape(len(pixels), -1), 0, 1, axis=1)
+    chunks = {
+        b"IHDR": struct.pack(">2I5B", pixels.shape[1], pixels.shape[0], 8, 2, 0, 0, 0),  # 8 bits, RGB
+        b"IDAT": zlib.compress(rows.tobytes(), 9),
+        b"IEND": b"",
+    }
+    file = b"\x89PNG\r\n\x1a\n"
+    for name, data in chunks.items():
+        file += struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+    return "data:image/png;base64," + base64.b64encode(file).decode("ascii")
+
+
+# --- sections --------------------------------------------------------------------------------------------------------
+
+
+def mask_sections(facts: Mapping[str, Any], folder: Path) -> list[Section]:
+    """The sections of [`mask_facts`] with `split`, its name for readers, and `curve`, the [`threshold_facts`]."""
+    return [images_section(facts), iou_section(facts)]
+
+
+def iou_section(facts: Mapping[str, Any]) -> Section:
+    """IoU by image, by size of the object and by threshold."""
+    pixels, images, curve = facts["pixels"], facts["images"], facts["curve"]
+    too_many, too_few = pixels["false positive"], pixels["false negative"]
+    text = (
+        f"The mean IoU is {facts['mean_iou']:.4f} at the threshold {facts['threshold']:g}. Of {pixels['counted']:,} "
+        f"pixels, {pixels['gold']:,} are foreground and {pixels['decided']:,} are decided as foreground: "
+        f"{too_many:,} wrongly, and {too_few:,} of the foreground are missing."
+    )
+    edges = [(i / BINS, (i + 1) / BINS) for i in range(BINS)]
+    bins = [
+        {"IoU from": low, "to": high, "images": n} for (low, high), n in zip(edges, facts["histogram"], strict=True)
+    ]
+    parts: list[Any] = [
+        text,
+        Plot(
+            histogram_plot(facts["histogram"]),
+            "Images by their IoU. A peak at 0 is objects that are missed as a whole; a broad hill is blurred outlines.",
+            Table(bins),
+        ),
+    ]
+    with_object = [image for image in images if image["gold"]]
+    if with_object and not facts["left_out"]:
+        share = [image["gold"] / image["size"] for image in with_object]
+        is_wide = max(share) > 10 * min(share)
+        parts.append(
+            Plot(
+                points(
+                    share, [image["iou"] for image in with_object], "share of the image", "IoU", logarithmic_x=is_wide
+                ),
+                "IoU by the size of the object, which is a share of the image. The numbers are in the table of images. "
+                "Small objects lose most IoU by a wrong outline.",
+            )
+        )
+    at = {"validation": (curve["thresholds"], curve["mean_iou"])}
+    parts.append(
+        Plot(
+            lines(at, "threshold", "mean IoU", marked={"chosen": facts["threshold"]}),
+            "Mean IoU of validation at each threshold. A flat top: the choice hardly matters. A top far from 0.5: the "
+            "probabilities are too high or too low.",
+            Table([{"threshold": t, "mean IoU": iou} for t, iou in zip(*at["validation"], strict=True)]),
+        )
+    )
+    rows = [
+        {
+            "image": place(image["origin"]),
+            "IoU": image["iou"],
+            "object, share of the image": image["gold"] / max(image["size"], 1),
+        }
+        | {"decided, share": image["decided"] / max(image["size"], 1)}
+        | {f"{name} pixels": image[name] for name in ("false positive", "false negative")}
+        for image in images
+    ]
+    parts.append(Table(rows, "All images, the worst first. Click a column to sort.", more=facts["left_out"]))
+    return Section(f"IoU by image, {facts['split']}", parts)
+
+
+def histogram_plot(counts: Sequence[int]) -> Markup:
+    """Bars over bins of equal width from 0 to 1."""
+
+    def draw(axes: Any) -> None:
+        axes.bar(np.arange(len(counts)) / len(counts), counts, width=0.9 / len(counts), align="edge", color=colour(0))
+        axes.set(xlabel="IoU", ylabel="images", xlim=(0, 1))
+        axes.grid(axis="x", visible=False)
+        axes.yaxis.get_major_locator().set_params(integer=True)
+
+    return svg(draw)
+
+
+def images_section(facts: Mapping[str, Any]) -> Section:
+    """Images with truth, decision and difference."""
+    parts: list[Any] = [LEGEND]
+    for name, found in facts["shown"].items():
+        parts += [
+            Markup("<strong>{}</strong>").format(f"{name.capitalize()}, by IoU"),
+            Plot(grid(found), "", wide=True),
+        ]
+    return Section(f"Images, {facts['split']}", parts)
+
+
+def grid(found: Sequence[Mapping[str, Any]]) -> Markup:
+    """Images side by side."""
+    picture = Markup('<img src="{}" alt="{}">')
+    one = Markup('<div class="masks">{}<p>{} · IoU {:.3f}</p></div>')
+    names = ("image", "truth", "decision", "difference")
+    shown = [
+        one.format(
+            Markup("").join(picture.format(image[name], name) for name in names), place(image["origin"]), image["iou"]
+        )
+        for image in found
+    ]
+    return Markup('<div class="grid">{}</div>').format(Markup("\n").join(shown))

@@ -1,0 +1,164 @@
+"""The page of a run, `report.html`, from the JSON files of its folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from ...saving.checkpoints import last_complete_checkpoint, step_of
+from ...saving.run_record import read_record
+from ...utils.files import json_object, whole_file
+from ..common import PAGE, REPORT, figure_rows, results_of
+from .curves import training_section
+from .labels import label_sections
+from .masks import mask_sections
+from .page import Page, Section, Table, render
+from .rewards import reward_sections
+from .tags import tag_sections
+from .tuning import tuning_parts
+
+# Key of `facts` in _report.json -> (those facts, the folder) -> sections.
+SECTIONS: dict[str, Callable[[Mapping[str, Any], Path], list[Section]]] = {
+    "labels": label_sections,
+    "tags": tag_sections,
+    "masks": mask_sections,
+    "rewards": reward_sections,
+}
+NEEDED = {"ended", "step", "steps", "log"}  # of _report.json
+REMEDY = "Remove it, and train again to write it anew."
+EXPECTED = "Expected the output folder of a run, with _report.json or a checkpoint."
+
+
+def write_page(folder: str | Path, beside: str | Path | None = None) -> Path:
+    """Write `report.html` into the output folder of a run, whether it is finished, interrupted or still running.
+
+    Args:
+        beside: the output folder of another run on the same data, usually cross-entropy's, whose figures are shown
+            beside.
+
+    Returns:
+        the page.
+
+    Raises:
+        ValueError: a folder holds no run, or matplotlib is missing.
+    """
+    folder = Path(folder)
+    text = render(run_page(folder, None if beside is None else Path(beside)))
+    with whole_file(folder / PAGE) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
+    return folder / PAGE
+
+
+def run_page(folder: Path, beside: Path | None = None) -> Page:
+    """The page of a run; arguments and errors as for [`write_page`]."""
+    report = read_report(folder)
+    facts = report.get("facts", {})
+    figures = figures_section(facts.get("figures"), folder, beside)
+    if report.get("tuned"):
+        figures.parts += tuning_parts(folder)
+    loss = report.get("loss")
+    training = training_section(report["log"], report.get("best_step"), energy_alone=loss is None)
+    sections = [run_section(report), figures, training]
+    for name, make in SECTIONS.items():
+        try:
+            sections += make(facts[name], folder) if name in facts else []
+        except (KeyError, TypeError) as error:
+            raise ValueError(
+                f"{folder / REPORT}: its facts on {name} are not those of this version of seal_hf ({error!r}). "
+                "Use the version that trained the run, or train again."
+            ) from error
+    title = f"{report.get('dataset') or folder.resolve().name}: {loss or 'energy network'}"
+    return Page(title, sections, ended(report), "Written by seal_hf from the JSON files beside it.")
+
+
+def read_report(folder: Path) -> dict[str, Any]:
+    """The facts of a run: `_report.json`, or those of its last checkpoint if that is newer.
+
+    Raises:
+        ValueError: the folder has neither.
+    """
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is no folder. {EXPECTED}")
+    last = last_complete_checkpoint(folder)
+    file = folder / REPORT
+    report = json_object(file, REMEDY) if file.is_file() else {}
+    if missing := NEEDED - report.keys() if file.is_file() else ():
+        raise ValueError(f"{file} lacks {', '.join(sorted(missing))}, which every report of a run has. {REMEDY}")
+    if last is not None and (not report or report["step"] < step_of(last)):
+        state = json.loads((last / "trainer_state.json").read_text(encoding="utf-8"))
+        settings = read_record(last) or {}
+        report = {"ended": "", "settings": settings, "step": state["global_step"], "steps": state["max_steps"]}
+        report |= {"log": state["log_history"], "best_step": state.get("best_global_step")}
+        report |= {"dataset": settings.get("dataset"), "loss": settings.get("energy_loss")}
+    if not report:
+        raise ValueError(f"{folder} holds no run. {EXPECTED}")
+    return report
+
+
+def ended(report: Mapping[str, Any]) -> str:
+    """How far a run came, in a sentence."""
+    steps = f"{report['step']:,} of {report['steps']:,} steps"
+    if report["ended"] == "complete":
+        return f"The run is complete: {report['step']:,} steps."
+    if report["ended"]:
+        return f"The run was {report['ended']}. It made {steps}."
+    return f"The run is not finished: its last checkpoint is that of {steps}."
+
+
+def run_section(report: Mapping[str, Any]) -> Section:
+    """What was run."""
+    rows, own = report.get("rows") or {}, report.get("settings", {})
+    facts = {
+        "data": report.get("dataset"),
+        "loss": report.get("loss") or own.get("energy_method"),
+        "rows": ", ".join(f"{name} {count:,}" for name, count in rows.items()),
+        "labels": report.get("num_labels"),
+        "versions": ", ".join(f"{name} {found}" for name, found in (report.get("versions") or {}).items()),
+    }
+    parts: list[Any] = [Table([{"fact": name, "value": str(value)} for name, value in facts.items() if value])]
+    if command := report.get("command"):
+        parts = [*parts, "The command that repeats it:", Markup("<pre>{}</pre>").format(command)]
+    settings = [{"setting": name, "value": json.dumps(value)} for name, value in own.items()]
+    return Section("What was run", [*parts, Table(settings, "All settings", folded=True)])
+
+
+def figures_section(figures: Mapping[str, Any] | None, folder: Path, beside: Path | None) -> Section:
+    """The figures in the run's `all_results.json`, and those of another run beside.
+
+    Args:
+        figures: `names`, figure -> its name for readers, and `chosen`, the figure of the stored decisions, or None.
+    """
+    if figures is None:
+        return Section("Figures")
+    rows = figure_rows(results_of(folder), figures["names"])
+    chosen = figures["names"].get(figures["chosen"])
+    marked = [number for number, row in enumerate(rows) if row["figure"] == chosen]
+    caption = "The marked row is the decision that is saved with the model. " if marked else ""
+    caption += "Validation rows have fitted and chosen, so their column flatters."
+    if beside is not None:
+        caption += _add_beside(rows, figures["names"], folder, beside)
+    return Section("Figures", [Table(rows, caption, marked)])
+
+
+def _add_beside(rows: list[dict[str, Any]], names: Mapping[str, str], folder: Path, beside: Path) -> str:
+    """Add columns with the figures of another run; return what the caption says of them."""
+    others = {row["figure"]: row for row in figure_rows(results_of(beside), names)}
+    if not others:
+        raise ValueError(f"{beside} has no all_results.json with such figures. Give the folder of a finished run.")
+    name = beside.resolve().name
+    for row in rows:
+        other = others.get(row["figure"], {})
+        row |= {f"{split}, {name}": value for split, value in other.items() if split != "figure"}
+    known = {_validation_rows(folder), _validation_rows(beside)} - {None}
+    warning = " That run has other validation rows, so the figures do not compare." if len(known) > 1 else ""
+    return f" Columns with {name} are those of the run in {beside}.{warning}"
+
+
+def _validation_rows(folder: Path) -> Any:
+    """What identifies the validation rows of a run: their number and a hash; None if its report does not say."""
+    file = folder / REPORT
+    return json_object(file, REMEDY).get("settings", {}).get("eval_data") if file.is_file() else None

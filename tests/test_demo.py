@@ -1,0 +1,329 @@
+"""What the page of `seal-hf demo` answers. Oracles: `seal-hf predict` on the same rows, the energies of the nets
+themselves, brute force over all label sets, an HTML parser on what is written."""
+
+import itertools
+import json
+import zipfile
+from html.parser import HTMLParser
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tiny_images
+import tiny_masks
+import torch
+from datasets import Dataset
+from predicting import trained_on_features, trained_on_texts, write
+from test_cli_predict_tags import ROLES, TAGS, made, sharpen
+from tiny_models import LABELS, tiny_config, tiny_tokenizer
+from transformers import AutoModel
+
+from seal_hf import SealForMultiLabel, SealForSegmentation, SealForTokenClassification, fcn_image_processor
+from seal_hf.cli.predict import main as predict
+from seal_hf.data.tensors.crops import resize_to
+from seal_hf.demo import markup
+from seal_hf.demo.files import predict_file
+from seal_hf.demo.masks import CUTS, enlarged, overlaid
+from seal_hf.demo.program import view_of
+from seal_hf.inference.decisions import MaskDecisions
+from seal_hf.models.batches import text_rows
+
+pytest.importorskip("gradio", reason="the page needs the extra demo")
+EVIL = "<script>good()</script> & film <img src=x onerror='bad()'>"
+DECODERS = ("fixed", "threshold", "thresholds", "expected_f1", "0.3")
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """The view of a net of texts, its folder, and texts."""
+    _, folder, rows = trained_on_texts(tmp_path_factory.mktemp("texts"))
+    return SimpleNamespace(view=view_of(["--model", str(folder)]), folder=folder, rows=rows["text"][:12])
+
+
+@pytest.fixture(scope="module")
+def masks(tmp_path_factory):
+    """The view of a net of masks, its folder, and images."""
+    folder = tmp_path_factory.mktemp("masks")
+    torch.manual_seed(0)
+    nets = tiny_masks.model()
+    for score in nets.task_net.scores:
+        score.weight.data *= 20
+    MaskDecisions("threshold", threshold=0.4).store(nets.config)
+    nets.save_pretrained(folder)
+    resize_to(fcn_image_processor(), (16, 16)).save_pretrained(folder)
+    return SimpleNamespace(view=view_of(["--model", str(folder)]), folder=folder, rows=tiny_masks.squares(5).images)
+
+
+@pytest.fixture(scope="module")
+def tags(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tags")
+    made(folder, "bert")
+    return SimpleNamespace(view=view_of(["--model", str(folder / "model")]), folder=folder / "model")
+
+
+def by_command(folder, source, output, *flags):
+    """What `seal-hf predict` writes."""
+    predict(["--model", str(folder), "--input", str(source), "--output", str(output), *flags])
+    return output
+
+
+def rows_of(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def elements(text):
+    """The names of the elements of an answer, and its text."""
+    found = SimpleNamespace(names=[], text="")
+    parser = HTMLParser(convert_charrefs=True)
+    parser.handle_starttag = lambda name, attributes: found.names.append((name, dict(attributes)))
+    parser.handle_data = lambda data: setattr(found, "text", found.text + data)
+    parser.feed(text)
+    return found
+
+
+# --- label sets ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_a_text_is_decided_as_by_the_command(texts, tmp_path, decoder):
+    source = write(tmp_path / "new.jsonl", [{"text": text} for text in texts.rows])
+    flags = ["--decoder", decoder, "--energy", "true", "--probabilities", "all"]
+    expected = rows_of(by_command(texts.folder, source, tmp_path / "out.jsonl", *flags))
+    asked = texts.view.under(decoder)
+    for text, row in zip(texts.rows, expected, strict=True):
+        p, chosen = texts.view.decide(text, asked)
+        assert [LABELS[i] for i in np.flatnonzero(chosen)] == row["labels"]
+        np.testing.assert_allclose(p, [*row["probabilities"].values()], atol=2e-6)
+        first, *others = texts.view.alternatives(text, asked, p, chosen)
+        assert first.decided and not any(other.decided for other in others)
+        assert first.what == (", ".join(row["labels"]) or "no label")
+        assert first.energy == pytest.approx(row["energy"], abs=1e-4)
+        bars = {bar.name: bar for bar in texts.view.bars(p, chosen, decoder)}
+        assert [name for name in LABELS if bars[name].chosen] == row["labels"]
+        if decoder != "expected_f1":  # a mark is where the decision changes
+            assert all((bar.value >= bar.mark) == bar.chosen for bar in bars.values())
+        assert (bars["joy"].mark is None) == (decoder == "expected_f1")
+
+
+def test_the_alternatives_are_the_likeliest_of_all_sets_with_the_energies_of_the_loss_net(texts):
+    nets = SealForMultiLabel.from_pretrained(texts.folder)
+    every = np.array(list(itertools.product([0, 1], repeat=len(LABELS))))
+    for text in texts.rows[:4]:
+        p, chosen = texts.view.decide(text, texts.view.under("threshold"))
+        shares = np.where(every, p, 1 - p).prod(1)
+        order = [i for i in np.argsort(-shares) if (every[i] != chosen).any()][:5]
+        batch = text_rows([text], tiny_tokenizer(), nets.config).batch([0])
+        with torch.no_grad():
+            energies = nets.energy(torch.from_numpy(every[order]).float()[None], **batch)[0]
+        found = texts.view.alternatives(text, texts.view.under("threshold"), p, chosen)[1:]
+        names = [", ".join(label for label, y in zip(LABELS, every[i], strict=True) if y) or "no label" for i in order]
+        assert [row.what for row in found] == names
+        np.testing.assert_allclose([row.share for row in found], shares[order], rtol=1e-6)
+        np.testing.assert_allclose([row.energy for row in found], energies, atol=1e-4)
+
+
+def test_features_are_typed_in_as_numbers(tmp_path):
+    _, folder, rows = trained_on_features(tmp_path)
+    view, row = view_of(["--model", str(folder)]), rows["features"][0]
+    given = view.read(", ".join(map(str, row)))
+    np.testing.assert_array_equal(given, np.float32(row))
+    np.testing.assert_array_equal(view.read(f"[{' '.join(map(str, row))}]"), given)
+    source = write(tmp_path / "new.jsonl", [{"features": row}])
+    (expected,) = rows_of(by_command(folder, source, tmp_path / "out.jsonl"))
+    _, chosen = view.decide(given, view.under(None))
+    assert [LABELS[i] for i in np.flatnonzero(chosen)] == expected["labels"]
+    assert "Energies" in view.answer(given, "fixed")[0]
+    for text, message in (("1 2", "reads 6 finite numbers; found 2"), ("a", "Features are numbers"), ("", "found 0")):
+        with pytest.raises(ValueError, match=message):
+            view.read(text)
+
+
+# --- tags ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_sentence_is_tagged_as_by_the_command(tags, tmp_path):
+    lines = ["good film book.", "A song</b> plot", "bad film"]
+    nets = SealForTokenClassification.from_pretrained(tags.folder)
+    (tmp_path / "new.txt").write_text("\n".join(lines))
+    for decoder in ("independent", "constrained"):
+        flags = ["--decoder", decoder, "--energy", "true", "--probabilities", "all"]
+        expected = rows_of(by_command(tags.folder, tmp_path / "new.txt", tmp_path / f"{decoder}.jsonl", *flags))
+        asked = tags.view.under(decoder)
+        for line, row in zip(lines, expected, strict=True):
+            given = tags.view.read(line)
+            (tagged,) = asked.tagger([given])
+            spans = [{**span, "score": pytest.approx(span["score"], abs=1e-5)} for span in row["entities"]]
+            assert tagged.tags == row["tags"] and asked.entities(given, tagged) == spans
+            first, *others = tags.view.alternatives(given, asked, tagged)
+            assert first.energy == pytest.approx(row["energy"], abs=1e-4) and len(others) == 5
+            (p,), _ = nets.predict([given.words], decoder=decoder)
+            every = list(itertools.product(range(p.shape[1]), repeat=len(p)))
+            shares = np.array([p.double()[range(len(p)), tags].prod().item() for tags in every])
+            order = [i for i in np.argsort(-shares) if [TAGS[tag] for tag in every[i]] != row["tags"]][:5]
+            np.testing.assert_allclose([row.share for row in others], shares[order], rtol=1e-4)
+            page = elements(tags.view.answer(given, decoder)[0])
+            assert [name for name, _ in page.names].count("mark") == len(row["entities"]) and "b" not in page.names
+            assert all(span["text"] in page.text for span in row["entities"])
+
+
+def test_roles_need_a_predicate(tmp_path):
+    torch.manual_seed(1)
+    AutoModel.from_config(tiny_config("bert")).save_pretrained(tmp_path / "bert")
+    words = ["good", "film", "plot", "song"]
+    train = Dataset.from_dict({"words": [words], "tags": [[1, 2, 3, 0]], "predicate": [2]})
+    data = SimpleNamespace(name="tiny", kind="srl", label_names=ROLES, train=train)
+    nets = SealForTokenClassification.for_data(data, tmp_path / "bert", global_size=8)
+    sharpen(nets.task_net)
+    nets.config.inputs = {"predicate_marker": "token_type"}
+    nets.save_pretrained(tmp_path / "model")
+    tiny_tokenizer().save_pretrained(tmp_path / "model")
+    view = view_of(["--model", str(tmp_path / "model")])
+    source = write(tmp_path / "new.jsonl", [{"words": words, "predicate": place} for place in (2, 3)])
+    expected = rows_of(by_command(tmp_path / "model", source, tmp_path / "out.jsonl"))
+    assert expected[0]["tags"] != expected[1]["tags"]
+    for row in expected:
+        given = view.read(" ".join(words), row["predicate"])
+        assert view.under(None).tagger([given])[0].tags == row["tags"]
+        assert f"<u>{words[row['predicate']]}</u>" in view.answer(given, view.stored)[0]
+    for place in (None, 4):
+        with pytest.raises(ValueError, match="choose one of the words"):
+            view.read(" ".join(words), place)
+    assert ".csv" not in view.files and ".srl" in view.files
+
+
+# --- masks -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_image_is_cut_as_by_the_model_and_the_command_gives_its_energy(masks, tmp_path):
+    image_file = pytest.importorskip("PIL.Image")
+    image_file.fromarray(masks.rows[0]).save(tmp_path / "one.png")
+    given = masks.view.read(str(tmp_path / "one.png"))
+    np.testing.assert_array_equal(given, masks.rows[0])
+    probabilities, decided = SealForSegmentation.from_pretrained(masks.folder).predict([given])
+    over, grey, said = masks.view.answer(given, "threshold")
+    np.testing.assert_array_equal(over, enlarged(overlaid(given, decided[0].numpy())))
+    np.testing.assert_array_equal(grey, enlarged((255 * probabilities[0].numpy()).round().astype(np.uint8)))
+    assert "256 pixels are foreground, at a threshold of 0.4" in said
+    found = masks.view.alternatives(given, "threshold", probabilities[0].numpy())
+    assert [row.what for row in found] == [f"threshold {cut}" for cut in (0.4, *CUTS)] and found[0].decided
+    for row, cut in zip(found, (0.4, *CUTS), strict=True):
+        assert row.share == pytest.approx(float((probabilities[0] >= cut).double().mean()))
+        output = tmp_path / f"out{100 * cut:.0f}"
+        by_command(masks.folder, tmp_path / "one.png", output, "--energy", "true", "--decoder", str(cut))
+        assert json.loads((output / "energies.json").read_text()) == {"one": row.energy}
+
+
+def test_a_mask_colours_its_pixels_and_no_others():
+    image = np.full((2, 3, 3), 100, dtype=np.uint8)
+    mask = np.array([[1, 0, 0], [0, 0, 1]])
+    over = overlaid(image, mask)
+    assert ((over != image).any(2) == (mask == 1)).all() and over.dtype == np.uint8
+    assert enlarged(over).shape == (212, 318, 3)
+    np.testing.assert_array_equal(enlarged(over)[::106, ::106], over)
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("energy", [True, False])
+def test_the_predictions_of_a_file_are_those_of_the_command_to_the_byte(texts, tmp_path, energy):
+    source = write(tmp_path / "new.csv", [{"id": i, "text": text} for i, text in enumerate([*texts.rows, EVIL])])
+    said = []
+    found = predict_file(texts.view, [source], "threshold", energy, tmp_path, lambda *done: said.append(done))
+    flags = ["--decoder", "threshold", "--energy", str(energy)]
+    expected = by_command(texts.folder, source, tmp_path / "out.csv", *flags)
+    assert found.file.read_bytes() == expected.read_bytes() and found.file.name == "new_predictions.csv"
+    assert (found.count, said) == (13, [(13, 13)]) and found.inputs == [*texts.rows, EVIL]
+    page = elements(texts.view.previewed(found.rows, found.inputs))
+    assert {name for name, _ in page.names} == {"div", "table", "thead", "tbody", "tr", "th", "td"}
+    assert EVIL in page.text and "energy" in page.text or not energy
+
+
+def test_texts_of_a_csv_are_tagged(tags, tmp_path):
+    source = write(tmp_path / "new.csv", [{"id": "a", "text": "good film book."}, {"id": "b", "text": EVIL}])
+    found = predict_file(tags.view, [source], "constrained", True, tmp_path, lambda *done: None)
+    flags = ["--decoder", "constrained", "--energy", "true"]
+    expected = by_command(tags.folder, source, tmp_path / "out.jsonl", *flags)
+    assert found.file.read_bytes() == expected.read_bytes() and found.file.suffix == ".jsonl"
+    assert EVIL in elements(tags.view.previewed(found.rows, found.inputs)).text
+
+
+def test_masks_of_several_images_are_a_zip(masks, tmp_path):
+    image_file = pytest.importorskip("PIL.Image")
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+    files = [tmp_path / f"{'ab'[i % 2]}/{name}.png" for i, name in enumerate(("x", "y", "z"))]
+    for file, image in zip(files, masks.rows, strict=False):
+        image_file.fromarray(image).save(file)
+    found = predict_file(masks.view, files, "0.5", False, tmp_path, lambda *done: None)
+    decided = SealForSegmentation.from_pretrained(masks.folder).predict(list(masks.rows[:3]), decoder=0.5)[1]
+    with zipfile.ZipFile(found.file) as archive:
+        assert sorted(archive.namelist()) == ["x.png", "y.png", "z.png"]
+        for name, mask in zip("xyz", decided, strict=True):
+            with archive.open(f"{name}.png") as file:
+                np.testing.assert_array_equal(np.asarray(image_file.open(file)), 255 * mask.numpy())
+    assert [name for _, name in masks.view.previewed(found.rows, found.inputs)] == ["x", "y", "z"]
+    (tmp_path / "damaged.png").write_text("no image")
+    with pytest.raises(ValueError, match="^images/damaged.png: "):
+        predict_file(masks.view, [files[0], tmp_path / "damaged.png"], "0.5", False, tmp_path, lambda *done: None)
+    files[1].rename(tmp_path / "b/x.png")
+    with pytest.raises(ValueError, match="Two images are called x.png"):
+        predict_file(masks.view, [files[0], tmp_path / "b/x.png"], "0.5", False, tmp_path, lambda *done: None)
+
+
+# --- HTML ------------------------------------------------------------------------------------------------------------
+
+
+def test_text_of_data_is_escaped_wherever_it_stands():
+    spans = [{"label": EVIL, "score": 0.5, "start": 9, "end": 20}]
+    row = markup.Alternative(EVIL, 0.5, -1.0)
+    parts = [
+        markup.chips(EVIL, [EVIL], EVIL),
+        markup.chips("", [], EVIL),
+        markup.bars(EVIL, [markup.Bar(EVIL, 0.5, mark=0.2)]),
+        markup.energies([row, row], EVIL, EVIL),
+        markup.marked(EVIL, spans, {EVIL: 3}, (12, 14)),
+        markup.table([EVIL], [[EVIL]]),
+        markup.note(EVIL),
+    ]
+    page = elements(markup.answer(*parts))
+    assert not {"script", "img"} & {name for name, _ in page.names}
+    assert page.text.count("<script>") >= 10
+    assert all("<" not in value.replace(EVIL, "") for _, attributes in page.names for value in attributes.values())
+
+
+def test_a_text_keeps_its_characters_and_each_span_its_own():
+    text = "In New York, & not in Rome."
+    spans = [
+        {"label": "LOC", "score": 0.9, "start": 3, "end": 11},
+        {"label": "LOC", "score": 0.8, "start": 22, "end": 26},
+    ]
+    page = elements(markup.marked(text, spans, {"LOC": 7}, (22, 26)))
+    assert page.text == "In New YorkLOC, & not in RomeLOC."
+    assert [name for name, _ in page.names] == ["p", "mark", "span", "mark", "u", "span"]
+
+
+# --- label sets of images --------------------------------------------------------------------------------------------
+
+
+def test_images_get_label_sets_one_by_one_and_together(tmp_path):
+    """What `seal-hf predict` writes for a folder of the same images, and `predict` of the nets for one."""
+    torch.manual_seed(0)
+    seal = SealForMultiLabel.from_pretrained(tiny_images.saved_encoder(tmp_path / "net", "vit"), **tiny_images.LABELLED)
+    seal.save_pretrained(tmp_path / "net")
+    images, _ = tiny_images.squares(5)
+    names = tiny_images.write_files(tmp_path / "new", images)
+    view = view_of(["--model", str(tmp_path / "net")])
+    assert view.one == "One image" and view.has_energies and ".png" in view.files
+    given = view.read(str(tmp_path / "new" / names[0]))
+    np.testing.assert_array_equal(given, images[0])
+    (answer,) = view.answer(given, "fixed")
+    p = seal.predict(list(images))[0][0]
+    assert f"{100 * p.max():.1f}" in elements(answer).text or f"{p.max():.2f}" in elements(answer).text
+    with pytest.raises(ValueError, match="There is no image"):
+        view.read(None)
+    files = [tmp_path / "new" / name for name in names]
+    found = predict_file(view, files, "fixed", True, tmp_path, lambda *_: None)
+    expected = by_command(tmp_path / "net", tmp_path / "new", tmp_path / "out.csv", "--energy", "true")
+    assert found.file.read_text() == expected.read_text() and found.count == 5
+    np.testing.assert_array_equal(found.inputs[3], images[3])

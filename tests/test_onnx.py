@@ -1,0 +1,171 @@
+"""Task-nets as ONNX files. Oracles: the saved nets themselves, and the decisions that they predict."""
+
+import importlib.util
+import json
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import LABELLED, LABELS, tiny_config, tiny_features, tiny_texts, tiny_tokenizer
+from transformers import AutoModelForImageClassification, AutoModelForSequenceClassification, ViTConfig
+
+from seal_hf import SealForMultiLabel, SealForTokenClassification, Vocabulary, load_tags
+from seal_hf.cli.export import main
+from seal_hf.nets.fcn import FCNConfig, FCNForSemanticSegmentation
+from seal_hf.saving import onnx as exporter
+
+SMALL = {"num_hidden_layers": 1}
+TEXTS = tiny_texts(5, seed=1)["text"][:]
+
+
+@pytest.fixture
+def runtime():
+    for name in exporter.NEEDED:
+        found = pytest.importorskip(name, reason=f"the extra onnx is not installed: no {name}")
+    return found
+
+
+def logits_of(file, inputs):
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    assert {given.name for given in session.get_inputs()} == set(inputs)
+    (found,) = session.run(None, {name: np.asarray(value) for name, value in inputs.items()})
+    return torch.from_numpy(found), session
+
+
+def check_equal(file, net, inputs):
+    with torch.no_grad():
+        expected = net.eval()(**inputs).logits
+    found, session = logits_of(file, {name: value.numpy() for name, value in inputs.items()})
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    return session
+
+
+def test_features_with_the_decision_in_the_graph(runtime, tmp_path, capsys):
+    """The folded bias decides at 0 as the saved thresholds do; unfolded, they stand in the metadata."""
+    torch.manual_seed(0)
+    net = AutoModelForSequenceClassification.from_config(tiny_config("mlp"))
+    net.config.decisions = {"decoder": "thresholds", "thresholds": [0.3, 0.45, 0.6, 0.52]}
+    net.config.label_bias = True
+    net = type(net)(net.config)
+    net.save_pretrained(tmp_path / "saved")
+    features = torch.tensor(tiny_features(40)["features"][:])
+    _, decided = SealForMultiLabel.from_pretrained(tmp_path / "saved", with_loss_net=False).predict(features=features)
+    main(["--model", str(tmp_path / "saved"), "--output", str(tmp_path / "folded.onnx"), "--fold_decision"])
+    main(["--model", str(tmp_path / "saved"), "--output", str(tmp_path / "plain.onnx"), "--format", "onnx"])
+    found, session = logits_of(tmp_path / "folded.onnx", {"features": features.numpy()})
+    assert torch.equal((found >= 0).long(), decided) and 0 < decided.float().mean() < 1
+    assert json.loads(session.get_modelmeta().custom_metadata_map["decisions"])["folded"] == "thresholds"
+    session = check_equal(tmp_path / "plain.onnx", net, {"features": features})
+    said = session.get_modelmeta().custom_metadata_map
+    assert json.loads(said["decisions"]) == net.config.decisions
+    assert json.loads(said["id2label"]) == {str(i): name for i, name in enumerate(LABELS)}
+    assert not torch.equal((check_logits(tmp_path / "plain.onnx", features) >= 0).long(), decided)
+    first, second = capsys.readouterr().err.strip().splitlines()
+    assert "gives the logits of" in first and "decoder" not in first
+    assert second.endswith("Its decoder, 'thresholds', is not in the graph; its numbers are in the metadata.")
+
+
+def check_logits(file, features):
+    return logits_of(file, {"features": features.numpy()})[0]
+
+
+def test_texts_of_any_number_and_length(runtime, tmp_path):
+    torch.manual_seed(0)
+    net = AutoModelForSequenceClassification.from_config(tiny_config("bert", **SMALL))
+    net.save_pretrained(tmp_path / "saved")
+    tiny_tokenizer().save_pretrained(tmp_path / "saved")
+    main(["--model", str(tmp_path / "saved"), "--output", str(tmp_path / "net.onnx")])
+    for texts in (TEXTS, TEXTS[:1]):
+        check_equal(tmp_path / "net.onnx", net, dict(tiny_tokenizer()(texts, padding=True, return_tensors="pt")))
+
+
+def test_a_decoder_that_is_saved_as_an_adapter(runtime, tmp_path):
+    """It is merged; padding on either side changes nothing."""
+    pytest.importorskip("peft")
+    torch.manual_seed(0)
+    AutoModelForSequenceClassification.from_config(tiny_config("qwen2", **SMALL)).save_pretrained(tmp_path / "base")
+    model = SealForMultiLabel.from_pretrained(tmp_path / "base", loss_net_encoder="shared", adapter="lora", **LABELLED)
+    for parameter in model.task_net.parameters():
+        parameter.data += 0.1 if parameter.requires_grad else 0
+    model.save_pretrained(tmp_path / "saved", adapter_export="adapter")
+    main(["--model", str(tmp_path / "saved"), "--output", str(tmp_path / "net.onnx")])
+    for side in ("left", "right"):
+        tokenizer = tiny_tokenizer()
+        tokenizer.padding_side = side
+        given = tokenizer(TEXTS, padding=True, return_tensors="pt")
+        check_equal(tmp_path / "net.onnx", model.task_net, {k: given[k] for k in ("input_ids", "attention_mask")})
+
+
+def test_images(runtime, tmp_path):
+    config = ViTConfig(image_size=8, patch_size=4, hidden_size=8, num_attention_heads=1, intermediate_size=8, **SMALL)
+    config.num_labels = 3
+    net = AutoModelForImageClassification.from_config(config).eval()
+    assert exporter.export_onnx(net, tmp_path / "net.onnx") < 1e-5
+    check_equal(tmp_path / "net.onnx", net, {"pixel_values": torch.rand(5, 3, 8, 8)})
+
+
+@pytest.mark.parametrize("crop_size", [None, 8])
+def test_masks_whole_and_averaged_over_crops(runtime, crop_size, tmp_path):
+    """Whole images may have any size; the number of crops depends on it."""
+    torch.manual_seed(0)
+    net = FCNForSemanticSegmentation(FCNConfig(crop_size=crop_size, crop_offsets=2 if crop_size else None)).eval()
+    if crop_size is None:
+        exporter.export_onnx(net, tmp_path / "net.onnx")
+        check_equal(tmp_path / "net.onnx", net, {"pixel_values": torch.rand(1, 3, 9, 14)})
+        return
+    with pytest.raises(ValueError, match="The net averages over crops.* resize_to"):
+        exporter.export_onnx(net, tmp_path / "net.onnx")
+    sized = type("Processor", (), {"do_resize": True, "size": {"height": 12, "width": 10}})
+    exporter.export_onnx(net, tmp_path / "net.onnx", sized)
+    check_equal(tmp_path / "net.onnx", net, {"pixel_values": torch.rand(5, 3, 12, 10)})
+
+
+def test_a_bilstm_with_a_crf_gives_the_scores_of_single_tags(runtime, tmp_path, capsys):
+    data = load_tags("toy_tags")
+    vocabulary = Vocabulary.from_data(data.train, data.other_splits, characters=True)
+    sizes = {"hidden_size": 8, "word_size": 8}
+    model = SealForTokenClassification.for_data(data, vocabulary=vocabulary, crf=True, **sizes)
+    model.save_pretrained(tmp_path / "saved")
+    vocabulary.save_pretrained(tmp_path / "saved")
+    main(["--model", str(tmp_path / "saved"), "--output", str(tmp_path / "net.onnx")])
+    assert "Its CRF is not in the graph" in capsys.readouterr().err
+    from seal_hf import encode_words
+
+    batch = encode_words(data.validation, vocabulary).batch(range(7))
+    check_equal(tmp_path / "net.onnx", model.task_net, {k: v for k, v in batch.items() if k != "labels"})
+
+
+def test_what_cannot_be_exported_leaves_nothing(tmp_path, monkeypatch):
+    torch.manual_seed(0)
+    AutoModelForSequenceClassification.from_config(tiny_config("mlp")).save_pretrained(tmp_path / "saved")
+    command = ["--model", str(tmp_path / "saved"), "--output", str(tmp_path / "out" / "net.onnx")]
+    with pytest.raises(ValueError, match="`output` is .*net.pt'; expected a name that ends in .onnx"):
+        main([*command[:3], str(tmp_path / "net.pt")])
+    with pytest.raises(ValueError, match="`fold_decision` is True, but no decision is stored"):
+        monkeypatch.setattr(exporter, "check_installed", lambda: None)
+        main([*command, "--fold_decision"])
+
+    def fails(*args, **kwargs):
+        raise RuntimeError("no such operator\nand a long report")
+
+    monkeypatch.setattr(torch.onnx, "export", fails)
+    with pytest.raises(ValueError, match=r"torch .* cannot export MLPForMultiLabel to ONNX: no such operator$"):
+        main(command)
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_file_with_other_logits_is_not_written(runtime, tmp_path, monkeypatch):
+    net = AutoModelForSequenceClassification.from_config(tiny_config("mlp")).eval()
+    monkeypatch.setattr(exporter, "_difference", lambda *_: 0.5)
+    with pytest.raises(ValueError, match="The logits of MLPForMultiLabel in ONNX differ by 0.5 from its own"):
+        exporter.export_onnx(net, tmp_path / "out" / "net.onnx")
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_without_the_extra_there_is_one_clear_line(tmp_path, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(exporter, "find_spec", lambda name: None if name in exporter.NEEDED else find(name))
+    with pytest.raises(ValueError, match=r"^The export to ONNX needs onnx, onnxscript, onnxruntime: pip"):
+        main(["--model", str(tmp_path), "--output", str(tmp_path / "net.onnx")])
