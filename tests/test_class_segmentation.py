@@ -198,7 +198,7 @@ def test_an_upernet_trains(tmp_path):
 def test_a_model_without_a_logit_map_is_refused_by_name(tmp_path):
     config = Mask2FormerConfig(
         backbone_config=SwinConfig(**SWIN, out_features=["stage1", "stage2", "stage3", "stage4"]),
-        hidden_dim=8, feature_size=8, mask_feature_size=8, encoder_layers=1, decoder_layers=2, num_queries=3,
+        hidden_dim=32, feature_size=32, mask_feature_size=32, encoder_layers=1, decoder_layers=2, num_queries=3,
         num_attention_heads=1, encoder_feedforward_dim=8, dim_feedforward=8, num_labels=3,
     )  # fmt: skip
     net = Mask2FormerForUniversalSegmentation(config)

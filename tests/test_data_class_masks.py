@@ -117,7 +117,7 @@ def test_a_value_that_does_not_count_and_reduced_labels(tmp_path):
 
 def test_255_stays_ignored_where_a_value_is_named_that_does_not_count(tmp_path):
     images, masks = pictures(classes=2)
-    np.savez(tmp_path / "all.npz", images=images, masks=masks * np.uint8(255))
+    np.savez(tmp_path / "all.npz", images=images, masks=np.where(masks == 1, 255, 0))
     assert load_masks(str(tmp_path / "all.npz")).train.masks.max() == 1
     assert set(np.unique(load_masks(str(tmp_path / "all.npz"), ignore_index=255).train.masks)) == {0, 255}
 
@@ -180,7 +180,7 @@ def test_gold_masks_of_a_model_are_those_of_the_training_reader(tmp_path):
     for picture in pictures_of(tmp_path / "all.npz", gold=True, values=values, num_classes=C):
         assert np.array_equal(found[picture.image.tobytes()], picture.mask)
     with pytest.raises(
-        DataError, match=r"all.npz, row 3: the mask holds the class 3, but the model has 3 classes, 0 to 2"
+        DataError, match=r"all.npz, row \d+: the mask holds the class 3, but the model has 3 classes, 0 to 2"
     ):
         list(pictures_of(tmp_path / "all.npz", gold=True, values=values, num_classes=3))
 

@@ -322,7 +322,7 @@ def losses_of_class_masks(logits, energy, labels, args, samples):
     "product, options",
     [(product, {}) for product in EXACT]
     + [
-        ("double_backward", dict(NEUMANN, energy_loss="contrastive_divergence")),
+        ("double_backward", dict(NEUMANN, energy_loss="contrastive_divergence", energy_weight=5.0)),
         ("double_backward", dict(energy_loss="regression_s", energy_weight=5.0)),
         ("double_backward", dict(BY_ITSELF, energy_loss="regression", energy_weight=5.0)),
     ],

@@ -53,13 +53,15 @@ def test_several_classes_have_their_colours_and_a_legend(tmp_path, monkeypatch, 
     for split in ("train", "val", "test"):
         np.savez(tmp_path / f"shapes_{split}.npz", images=shapes(4).images, masks=masks)
     decided = np.where(masks == 255, 0, masks)
-    np.savez_compressed(tmp_path / "_predictions_test.npz", masks=decided)
+    run = tmp_path / "run"
+    run.mkdir()
+    np.savez_compressed(run / "_predictions_test.npz", masks=decided)
     drawn, legends = [], []
     monkeypatch.setattr(Axes, "imshow", lambda axis, x, **kwargs: drawn.append(x))
     monkeypatch.setattr(Figure, "legend", lambda figure, handles, **kwargs: legends.extend(handles))
     program = runpy.run_path(str(PROGRAM))
     flags = ["--dataset", str(tmp_path), "--class_names", "a", "b", "c", "--images", "3", "0"]
-    program["main"]([f"mine={tmp_path}", *flags, "--output", str(tmp_path / "masks.png")])
+    program["main"]([f"mine={run}", *flags, "--output", str(tmp_path / "masks.png")])
     layers = [shapes(4).images, palette()[masks], palette()[decided]]
     expected = [layer[i] for layer in layers for i in (3, 0)]
     assert all(np.array_equal(a, b) for a, b in zip(drawn, expected, strict=True))
@@ -67,7 +69,7 @@ def test_several_classes_have_their_colours_and_a_legend(tmp_path, monkeypatch, 
     assert np.allclose(legends[1].get_facecolor()[:3], palette()[1] / 255)
     assert "mine, IoU 1.000" in capsys.readouterr().out
     with pytest.raises(ValueError, match="holds masks of several classes, unlike the data"):
-        program["main"]([f"mine={tmp_path}"])
+        program["main"]([f"mine={run}"])
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ class ClassMaskOutput(MaskOutput):
         return probabilities.max(0)
 
     def evaluate(self, reader: Reader) -> Evaluation:
-        options, named = self.options, dict(self.model.config.id2label or {})
+        options, named = self.options, self.model.config.id2label
         names = [named[i] for i in sorted(named)]
         counts, images = MaskCounts(len(names)), 0
         for chunk in with_progress(reader, self.rows_per_chunk):
