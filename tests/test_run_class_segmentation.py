@@ -104,7 +104,11 @@ def test_a_hugging_face_model_keeps_its_reading_of_labels(tmp_path, data):
             ["--class_names", "a", "b"],
             r"masks.\d+.png: the mask holds the class 2, but there are 2 classes",
         ),
-        (segmentation, ["--decoder", "threshold", "--image_size", "32"], "`decoder` is 'threshold'; this task-net has fixed"),
+        (
+            segmentation,
+            ["--decoder", "threshold", "--image_size", "32"],
+            "`decoder` is 'threshold'; this task-net has fixed",
+        ),
         (segmentation, ["--tag_score", "span_f1"], "`tag_score` is for another kind of output, tag_sequence"),
         (mask_energy, ["--image_size", "32"], "The energy network is for 'masks' outputs.*masks of two classes"),
     ],

@@ -40,10 +40,14 @@ class MaskCounts:
                 raise ValueError(f"{name} hold {wrong}, expected class ids from 0 to {size - 1}, or {IGNORE} in labels")
         self.confusion += np.bincount(labels * size + decided, minlength=size**2).reshape(size, size)
 
+    def pixels(self) -> tuple[np.ndarray, np.ndarray]:
+        """Pixels of the intersection and of the union of each class, (C,) each."""
+        both = self.confusion.diagonal()
+        return both, self.confusion.sum(0) + self.confusion.sum(1) - both
+
     def iou(self) -> np.ndarray:
         """IoU of each class over all pixels, (C,): NaN for a class that is neither gold nor decided anywhere."""
-        both = self.confusion.diagonal()
-        union = self.confusion.sum(0) + self.confusion.sum(1) - both
+        both, union = self.pixels()
         return np.where(union > 0, both / np.maximum(union, 1), np.nan)
 
     def figures(self) -> dict[str, float]:
