@@ -1,5 +1,4 @@
-"""A figure of a test set row by row: a ratio of sums over its rows, or a mean of such ratios; and as text of a few bytes
-per row."""
+"""A figure of a test set row by row: a ratio of sums over its rows, or a mean of such ratios; and as a short text."""
 
 from __future__ import annotations
 

@@ -90,12 +90,10 @@ def paired_bootstrap(
 
 
 def _by_seed(name: str, part: np.ndarray, whole: np.ndarray | float) -> np.ndarray:
-    """Parts and wholes of a method: (2, seeds, N, C). Seeds with the same wholes are averaged, which changes no figure."""
+    """Parts and wholes of a method: (2, seeds, N, C). Seeds with the same wholes are averaged, with the same result."""
     part, whole = _finite(name, part), _finite(f"the whole of {name}", whole)
     if part.ndim not in (1, 2, 3):
-        raise ValueError(
-            f"{name} is {part.shape}; expected (examples,), (seeds, examples) or (seeds, examples, classes)"
-        )
+        raise ValueError(f"{name} is {part.shape}; expected (examples,), (seeds, examples), or with classes last")
     part, whole = np.broadcast_arrays(np.atleast_2d(part), whole)
     if part.ndim == 2:
         part, whole = part[..., None], whole[..., None]

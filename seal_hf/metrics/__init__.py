@@ -7,7 +7,7 @@ There are functions, and thin `evaluate.Metric` subclasses for the same metrics 
 from typing import Any
 
 from .by_batch import MultiLabelByBatch
-from .class_masks import MaskCounts, class_iou, class_mask_metrics, class_masks
+from .class_masks import MaskCounts, class_iou, class_mask_metrics, class_masks, class_overlaps
 from .classes import CLASSES, metric_class
 from .hierarchical import HierarchicalComputeMetrics, hierarchical_metrics
 from .mask_shapes import band_width, boundary_counts, further_components
@@ -32,6 +32,7 @@ __all__ = [
     "class_iou",
     "class_mask_metrics",
     "class_masks",
+    "class_overlaps",
     "core_role_violations",
     "example_f1",
     "first_output",

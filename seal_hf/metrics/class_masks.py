@@ -84,6 +84,16 @@ def class_iou(decided: np.ndarray, labels: np.ndarray, num_classes: int | None =
     return _counted(decided, labels, num_classes).iou()
 
 
+def class_overlaps(decided: np.ndarray, labels: np.ndarray, num_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pixels of the intersection and of the union of each image and class, (N, C) each; as [`class_mask_metrics`]."""
+    both, either = (np.zeros((len(labels), num_classes), dtype=np.int64) for _ in range(2))
+    for row, (ours, gold) in enumerate(zip(decided, labels, strict=True)):
+        counts = MaskCounts(num_classes)
+        counts.add(ours, gold)
+        both[row], either[row] = counts.pixels()
+    return both, either
+
+
 def class_masks(predictions: np.ndarray, size: tuple[int, int] | None = None) -> np.ndarray:
     """Decided masks (N, H, W) from logits (N, C, h, w): the likeliest class, after resizing to `size`. Class ids
     (integers) stay as they are."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from ..metrics.multilabel import first_output
 from ..structures.masks import IGNORE, palette
 from ..training.decisions import store
 from .common import close_run, results_table, row_origin
+from .page.class_masks import class_mask_facts
 from .pictures import draw_layers
 
 CLASS_FIGURES = {
@@ -111,12 +113,34 @@ def close_class_masks(
     """Close a run on several classes, as [`close_masks`] does."""
     metrics, masks = evaluate_class_masks(trainer, splits, data.label_names, data.train)
 
+    trainer.report_facts = {"figures": {"names": CLASS_FIGURES, "chosen": "mean_iou"}}
+
     def report(folder: Path) -> str:
+        trainer.report_facts["class_masks"] = class_page_facts(data, masks)
         write_class_masks(folder, data, masks, picture)
         return class_tables(metrics, data.label_names)
 
     facts = {"rows": {split: len(rows) for split, rows in splits.items()}, **(card_facts or {})}
     return close_run(trainer, metrics, report, facts, files=("images", "masks"))
+
+
+def class_page_facts(data: SegmentationData, masks: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """What the page of a run shows: the decisions on `test`, or else on validation.
+
+    Args:
+        data, masks: as for [`write_class_masks`].
+    """
+    shown, last, split = last_split(data, masks)
+    origin = partial(row_origin, data, split)
+    return {"split": split, **class_mask_facts(masks[last], shown, data.label_names, origin)}
+
+
+def last_split(data: SegmentationData, found: Mapping[str, Any]) -> tuple[SegmentationSplit, str, str]:
+    """The split that a report shows, its name among the predictions, and its name in the data."""
+    if "test" in found:
+        assert data.test is not None, "it has predictions"
+        return data.test, "test", "test"
+    return data.validation, "eval", "validation"
 
 
 def write_class_masks(
@@ -133,8 +157,7 @@ def write_class_masks(
         origins = [json.dumps(row_origin(data, loaded, row)) for row in range(len(values))]
         np.savez_compressed(Path(folder) / f"_predictions_{split}.npz", masks=values, origins=np.array(origins))
     if picture:
-        shown, last = (data.test, "test") if "test" in masks else (data.validation, "eval")
-        assert shown is not None, "it has predictions"
+        shown, last, _ = last_split(data, masks)
         save_class_picture(Path(folder) / "picture.png", shown, {"prediction": masks[last]}, data.label_names, picture)
 
 

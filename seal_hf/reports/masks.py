@@ -20,7 +20,7 @@ from ..metrics.multilabel import first_output
 from ..spaces import MaskSpace
 from ..structures.masks import IGNORE
 from ..training.decisions import store
-from .class_masks import close_class_masks
+from .class_masks import close_class_masks, last_split
 from .common import chosen_line, close_run, figure_rows, results_table, row_origin
 from .page.masks import mask_facts, threshold_facts
 from .pictures import draw_layers
@@ -147,18 +147,10 @@ def page_facts(data: SegmentationData, probabilities: Mapping[str, np.ndarray], 
     Args:
         data, probabilities, threshold: as for [`write_masks`].
     """
-    shown, last, split = _last_split(data, probabilities)
+    shown, last, split = last_split(data, probabilities)
     found = mask_facts(probabilities[last], shown, threshold, partial(row_origin, data, split))
     curve = threshold_facts(probabilities["eval"], data.validation.masks)
     return {"split": split, **found, "curve": curve}
-
-
-def _last_split(data: SegmentationData, probabilities: Mapping[str, np.ndarray]) -> tuple[SegmentationSplit, str, str]:
-    """The split that a report shows, its name among the predictions, and its name in the data."""
-    if "test" in probabilities:
-        assert data.test is not None, "it has predictions"
-        return data.test, "test", "test"
-    return data.validation, "eval", "validation"
 
 
 def write_masks(
@@ -189,7 +181,7 @@ def write_masks(
         }
         np.savez_compressed(Path(folder) / f"_predictions_{split}.npz", **arrays)
     if picture:
-        shown, last, _ = _last_split(data, probabilities)
+        shown, last, _ = last_split(data, probabilities)
         save_picture(Path(folder) / "picture.png", shown, {"prediction": probabilities[last]}, picture)
 
 

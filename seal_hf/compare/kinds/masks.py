@@ -10,7 +10,7 @@ import numpy as np
 
 from ...cli.train import mask_energy, segmentation
 from ...data import SegmentationData
-from ...metrics import MaskCounts, boundary_counts, further_components
+from ...metrics import MaskCounts, boundary_counts, class_overlaps, further_components
 from ...metrics.masks import mask_iou
 from ...reports.class_masks import constant_class_mask, evaluate_class_masks
 from ...reports.masks import constant_mask, evaluate_masks, mask_figures
@@ -22,7 +22,7 @@ from .base import Figures, Kind, Scored
 METRICS = ("mean_iou",)
 BOUNDARY, PIECES = "boundary_iou", "further_components"
 NOTES = {
-    BOUNDARY: "*Boundary IoU* is that of the pixels near an outline (Cheng et al. 2021): a band of 2 % of the diagonal.",
+    BOUNDARY: "*Boundary IoU* is that of the pixels near an outline (Cheng et al. 2021), 2 % of the diagonal at most.",
     PIECES: "*Pieces / 100* is the number of connected components beyond those of the truth, of 100 images: less is "
     "better.",
 }
@@ -106,7 +106,7 @@ class ClassMasks(Masks):
     ) -> Scored:
         found, rows, classes = dict(metrics), {}, len(data.label_names)
         for split, masks in _gold(data).items():
-            rows["mean_iou"] = Rows(*_overlaps(decided[split], masks, classes))
+            rows["mean_iou"] = Rows(*class_overlaps(decided[split], masks, classes))
             rows[BOUNDARY] = Rows(*boundary_counts(decided[split], masks, classes))
             found[f"{split}_{BOUNDARY}"] = rows[BOUNDARY].figure
             found[f"{split}_{PIECES}"] = float(further_components(decided[split], masks, classes).sum(1).mean())
@@ -117,16 +117,6 @@ def _gold(data: SegmentationData) -> dict[str, np.ndarray]:
     """The gold masks by split; the test split comes last."""
     assert data.test is not None, "as `is_labelled` says"
     return {"eval": data.validation.masks, "test": data.test.masks}
-
-
-def _overlaps(decided: np.ndarray, masks: np.ndarray, num_classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Pixels of the intersection and of the union of each image and class, (N, C) each."""
-    both, either = (np.zeros((len(masks), num_classes), dtype=np.int64) for _ in range(2))
-    for row, (ours, gold) in enumerate(zip(decided, masks, strict=True)):
-        counts = MaskCounts(num_classes)
-        counts.add(ours, gold)
-        both[row], either[row] = counts.pixels()
-    return both, either
 
 
 MASKS = Masks(
