@@ -104,15 +104,20 @@ def check_names(names: Sequence[str], kind: Kind, data: Any) -> None:
             raise ValueError(f"method {name!r} needs {kind.methods[name].needs}, which {data.name} lacks.")
 
 
-def pairs(flags: Sequence[str]) -> dict[str, str]:
-    """The flags of a program, `--name value` or `--name=value`, as name -> value."""
+def pairs(flags: Sequence[str]) -> dict[str, Any]:
+    """The flags of a program, `--name value` or `--name=value`, as name -> value; of several values, as a list."""
     words = [word for flag in flags for word in (flag.split("=", 1) if flag.startswith("--") else [flag])]
-    names, values = words[::2], words[1::2]
-    if len(names) != len(values) or not all(name.startswith("--") for name in names):
+    found: dict[str, list[str]] = {}
+    for word in words:
+        if word.startswith("--"):
+            found[word[2:].replace("-", "_")] = last = []
+        elif found:
+            last.append(word)
+    if not all(found.values()) or (words and not words[0].startswith("--")):
         raise ValueError(
             f"other flags are pairs of --name value, as of the program that trains; found {' '.join(flags)}"
         )
-    return {name[2:].replace("-", "_"): value for name, value in zip(names, values, strict=True)}
+    return {name: values if len(values) > 1 else values[0] for name, values in found.items()}
 
 
 def settings_of(folder: Path, given: Mapping[str, str], methods: Methods) -> dict[str, str]:
