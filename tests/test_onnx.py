@@ -11,7 +11,7 @@ import torch
 from tiny_models import LABELLED, LABELS, tiny_config, tiny_features, tiny_texts, tiny_tokenizer
 from transformers import AutoModelForImageClassification, AutoModelForSequenceClassification, ViTConfig
 
-from seal_hf import SealForMultiLabel, SealForTokenClassification, Vocabulary, fcn_image_processor, load_tags
+from seal_hf import SealForMultiLabel, SealForTokenClassification, Vocabulary, load_tags
 from seal_hf.cli.export import main
 from seal_hf.inference.decisions import ClassMaskDecisions, MaskDecisions
 from seal_hf.nets.fcn import FCNConfig, FCNForSemanticSegmentation
@@ -119,7 +119,6 @@ def test_masks_of_several_classes_and_a_folded_decision_of_two(runtime, tmp_path
     found = {}
     for name, nets, flags in (("classes", classes, []), ("two", two, ["--fold_decision"])):
         nets.save_pretrained(tmp_path / name)
-        fcn_image_processor().save_pretrained(tmp_path / name)
         file = tmp_path / f"{name}.onnx"
         main(["--model", str(tmp_path / name), "--output", str(file), *flags])
         logits, session = logits_of(file, {"pixel_values": pixels["pixel_values"].numpy()})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class ClassMaskOutput(MaskOutput):
         return probabilities.max(0)
 
     def evaluate(self, reader: Reader) -> Evaluation:
-        options, named = self.options, self.model.config.id2label
+        options, named = self.options, cast(dict[int, str], self.model.config.id2label)
         names = [named[i] for i in sorted(named)]
         counts, images = MaskCounts(len(names)), 0
         for chunk in with_progress(reader, self.rows_per_chunk):

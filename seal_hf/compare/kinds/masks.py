@@ -93,7 +93,8 @@ class ClassMasks(Masks):
         return self._scored(*evaluate_class_masks(trainer, splits, data.label_names), data)
 
     def constant(self, data: SegmentationData) -> Scored:
-        mask, classes, metrics = constant_class_mask(data.train, len(data.label_names)), len(data.label_names), {}
+        classes, metrics = len(data.label_names), dict[str, float]()
+        mask = constant_class_mask(data.train, classes)
         same = {split: np.broadcast_to(mask, masks.shape) for split, masks in _gold(data).items()}
         for split, masks in _gold(data).items():
             counts = MaskCounts(classes)

@@ -81,7 +81,7 @@ def class_pictures(image: np.ndarray, gold: np.ndarray, decided: np.ndarray) -> 
     image, gold, decided = (thinned(array) for array in (image, gold, decided))
     colours, counts = palette(), gold != IGNORE
     decided = np.where(counts, decided, IGNORE)
-    mistakes = np.where((counts & (gold == decided))[..., None], np.uint8(RIGHT), colours[gold])
+    mistakes = np.where((counts & (gold == decided))[..., None], np.array(RIGHT, dtype=np.uint8), colours[gold])
     layers = {"image": image, "truth": colours[gold], "decision": colours[decided], "mistakes": mistakes}
     return {name: data_uri(layer) for name, layer in layers.items()}
 
@@ -143,7 +143,7 @@ def _by_image(facts: Mapping[str, Any]) -> Section:
         | {"wrong, share": image["wrong"] / max(image["size"], 1)}
         for image in facts["images"]
     ]
-    parts = [
+    parts: list[Any] = [
         "The IoU of an image is the mean over the classes that are true or decided in it.",
         Plot(
             histogram_plot(facts["histogram"]),
