@@ -77,7 +77,8 @@ def arguments_page() -> str:
     lines = ["# Arguments of the training", ""]
     for kind in (seal_hf.api.SealTrainingArguments, seal_hf.api.EnergyTrainingArguments):
         lines += [f"## {kind.__name__}", ""]
-        for title, entries in sections(getdoc(kind) or ""):
+        docs = [getdoc(base) or "" for base in kind.__mro__ if base.__module__.startswith("seal_hf.")]
+        for title, entries in (section for doc in docs for section in sections(doc)):
             lines += [f"### {title}", "", "| argument | type and default | meaning |", "|---|---|---|"]
             lines += [f"| {names} | {cell(kind)} | {cell(text)} |" for names, kind, text in entries]
             lines.append("")

@@ -1,6 +1,7 @@
-"""Binary masks of images with a small FCN or a Hugging Face model, and an energy. A script to copy and change.
+"""Masks of images with a small FCN or a Hugging Face model, and an energy. A script to copy and change.
 
 python examples/image_segmentation.py                                     # embedded digits among clutter, an FCN
+python examples/image_segmentation.py digit_classes                       # a class for each digit
 python examples/image_segmentation.py path/to/folder nvidia/mit-b0        # images/ and masks/, a segmentation model
 """
 
@@ -52,9 +53,10 @@ def main() -> None:
         compute_metrics=mask_compute_metrics,
         callbacks=[NewCrops(train)],  # new crops in every epoch
         processing_class=processor,
+        decode_predictions=len(data.label_names) > 2,  # of several classes: an id for each pixel, not the logits
     )
     trainer.train()
-    trainer.fit_decisions()  # the threshold of a pixel
+    trainer.fit_decisions()  # of two classes: the threshold of a pixel
     trainer.save_model(f"{OUTPUT}/final")
     print(trainer.evaluate())
 

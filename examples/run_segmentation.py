@@ -1,6 +1,7 @@
-"""Binary segmentation with an energy network as a loss function.
+"""Segmentation with an energy network as a loss function.
 
 python examples/run_segmentation.py                                # embedded digits with clutter, under a minute
+python examples/run_segmentation.py --dataset digit_classes        # a class for each digit
 python examples/run_segmentation.py --loss ce                      # the baseline: the same trainer, no loss-net
 python examples/run_segmentation.py --loss ranking --sample_coherence field --coherence_size 4
 python examples/run_segmentation.py --loss ranking --sample_coherence inputs --input_noise_std 0.2

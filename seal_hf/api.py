@@ -17,7 +17,7 @@ from .data.tensors.semi_supervised import reward_rows
 from .data.tensors.vocabulary import Vocabulary
 from .data.tensors.word_vectors import WordVectors, load_word_vectors
 from .data.tensors.words import WordRows, encode_words, tokenize_words
-from .energies import ENERGIES, GridEnergy, MultiLabelEnergy
+from .energies import ENERGIES, ClassGridEnergy, GridEnergy, MultiLabelEnergy
 from .energy_losses import ENERGY_LOSSES, Candidates, EnergyLoss
 from .implicit.hypergradient import Hypergradient
 from .implicit.task_function import select_parameters
@@ -36,7 +36,16 @@ from .nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
 from .nets.text_windows import WindowedConfig, WindowedForSequenceClassification
 from .second_net.learner import Learner
 from .second_net.loss_net import LossNet, LossNetConfig
-from .spaces import SPACES, BinaryMaskSpace, MultiLabelSpace, OutputSpace, RewardSpace, TagSequenceSpace
+from .spaces import (
+    SPACES,
+    BinaryMaskSpace,
+    MaskSpace,
+    MultiLabelSpace,
+    OutputSpace,
+    RewardMaskSpace,
+    RewardSpace,
+    TagSequenceSpace,
+)
 from .spaces.rewards import FunctionReward, Reward, Rule, RuleReward, read_rules
 from .structures.label_sets import LabelSets
 from .task_losses.labels import TASK_LOSSES, TaskLoss
@@ -59,6 +68,7 @@ __all__ = [
     "CNNConfig",
     "CNNForImageClassification",
     "Candidates",
+    "ClassGridEnergy",
     "DataError",
     "EnergyLoss",
     "EnergyTrainer",
@@ -79,6 +89,7 @@ __all__ = [
     "MLPForMultiLabel",
     "MaskEnergyTrainer",
     "MaskRows",
+    "MaskSpace",
     "MultiLabelData",
     "MultiLabelEnergy",
     "MultiLabelSpace",
@@ -86,6 +97,7 @@ __all__ = [
     "NonFiniteLossError",
     "OutputSpace",
     "Reward",
+    "RewardMaskSpace",
     "RewardSpace",
     "Rule",
     "RuleReward",

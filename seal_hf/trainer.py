@@ -278,7 +278,7 @@ class SealTrainer(StructuredTrainer):
         """Return the task-net. Keep the loss-net of a [`SealModel`] unless one was given."""
         model = with_loss_net(model, args, self._given_loss_net, self._given_space)
         if (kind := kind_of(model)) is not None:
-            self._space_class = kind.space_class
+            self._space_class = kind.space_of(model.task_net if isinstance(model, SealModel) else model)
         if isinstance(model, SealModel):
             self.loss_net = self._given_loss_net or model.loss_net
             model = model.task_net

@@ -13,7 +13,7 @@ from seal_hf import (
     MultiLabelSpace,
     SealTrainingArguments,
 )
-from seal_hf.cli.flags import OUTPUTS, check_flags, readers
+from seal_hf.cli.flags import OUTPUTS, PROGRAMS, check_flags, readers
 
 
 def check(words, output="multi_label", **options):
@@ -46,7 +46,7 @@ def check(words, output="multi_label", **options):
         (
             "--pixel_loss mean",
             {"pixel_loss": "mean"},
-            "`pixel_loss` is for another kind of output, binary_mask .run_segmentation.py.",
+            "`pixel_loss` is for another kind of output, masks .run_segmentation.py.",
         ),
     ],
 )
@@ -197,7 +197,7 @@ def test_a_flag_that_is_read_or_waits_for_an_energy_loss_is_taken():
     given = dict(gold_mix=0.3, perturbation_std=3.0, margin_type="slack")
     check("--gold_mix 0.3 --perturbation_std 3 --margin_type slack", energy_loss="ce", **given)
     check("--distinct_samples false", energy_loss="margin")  # its default
-    check("--coherence_size 3", "binary_mask", sample_coherence="field", coherence_size=3)
+    check("--coherence_size 3", "masks", sample_coherence="field", coherence_size=3)
 
 
 def test_a_loss_of_ones_own_reads_what_its_class_reads(monkeypatch):
@@ -209,5 +209,5 @@ def test_the_tables_name_arguments_and_outputs_that_there_are():
     arguments = {field.name for field in fields(SealTrainingArguments)}
     read_by = readers(SealTrainingArguments("runs", use_cpu=True))
     assert {name for names in OUTPUTS for name in names.split()} | set(read_by) <= arguments
-    assert {kind for kind, _ in OUTPUTS.values()} == set(SPACES)
+    assert {kind for kinds in OUTPUTS.values() for kind in kinds} == set(PROGRAMS) <= set(SPACES)
     assert {switch for switches in read_by.values() for switch in switches} <= arguments

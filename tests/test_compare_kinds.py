@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -163,8 +164,42 @@ def test_masks_are_compared(program, tmp_path):
             assert Rows.of_text(text).figure == pytest.approx(run[f"test_{key}"], abs=6e-4), name
     assert 0 <= found["ranking_field"][0]["eval_energy_auc"] <= 1
     tables = json.loads((tmp_path / "results.json").read_text())
-    assert list(tables) == ["mean_iou", "mean_iou_tuned"]
-    assert "| IoU at 0.5 | IoU tuned |" in (tmp_path / "table.md").read_text()
+    assert list(tables) == ["mean_iou", "mean_iou_tuned", "boundary_iou"]
+    assert "| IoU at 0.5 | IoU tuned | boundary IoU | pieces / 100 |" in (tmp_path / "table.md").read_text()
+
+
+def test_masks_of_several_classes_are_compared_by_every_loss(program, tmp_path):
+    names = ["constant", "ce", "soft_iou", "dice", "lovasz", "regression", "nce", "ranking_field"]
+    few = "--num_train_epochs 1 --per_device_train_batch_size 4 --crop_size 16 --test_crop_size 0 --num_samples 2"
+    words = ["segmentation", "--dataset", "digit_classes", *few.split()]
+    words += ["--class_weight", *"1111111111", "2"]
+    runs = program.main([*words, "--losses", *names, "--output_dir", str(tmp_path)])
+    assert set(runs.all()) == set(names)
+    for name, (run,) in runs.all().items():
+        assert set(run["test_rows"]) == {"mean_iou", "boundary_iou"}
+        for key, text in run["test_rows"].items():
+            assert Rows.of_text(text).figure == pytest.approx(run[f"test_{key}"], abs=1e-9), name
+    assert list(json.loads((tmp_path / "results.json").read_text())) == ["mean_iou", "boundary_iou"]
+    assert "| IoU | pixel accuracy | boundary IoU | pieces / 100 |" in (tmp_path / "table.md").read_text()
+    with pytest.raises(ValueError, match="'gbi_dvn'"):
+        program.main([*words, "--losses", "gbi_dvn", "--output_dir", str(tmp_path / "other")])
+
+
+def test_outlines_and_pieces_of_masks_against_the_metrics_of_one_image():
+    """A square whose decision lacks a row and has two spots beside it."""
+    gold = np.zeros((2, 20, 20), dtype=np.uint8)
+    gold[:, 5:15, 5:15] = 1
+    decided = gold.copy()
+    decided[0, 5], decided[0, 0, 0], decided[0, 18, 3] = 0, 1, 1
+    kept, ring = 9 * 10 - 7 * 8, 10 * 10 - 8 * 8  # pixels of both outlines, of the decision and the gold
+    both = ring - 10  # of the gold's outline, the decision lacks the upper row, and has the rest
+    split = SimpleNamespace(masks=gold)
+    data = SimpleNamespace(validation=split, test=split, label_names=["ground", "square"])
+    values = {"eval": decided.astype(float), "test": decided.astype(float)}
+    scored = KINDS["segmentation"]._scored({"threshold": 0.5}, values, data)
+    found = both / (ring + kept + 2 - both)
+    assert scored.metrics["test_boundary_iou"] == pytest.approx((found + 1) / 2)
+    assert scored.metrics["test_further_components"] == 1
 
 
 # --- mistakes --------------------------------------------------------------------------------------------------------

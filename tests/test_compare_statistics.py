@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from seal_hf.compare import Rows
 from seal_hf.compare import statistics as statistics_module
 from seal_hf.compare.statistics import PairedDifference, mean_std, paired_bootstrap, paired_test
 
@@ -64,6 +65,33 @@ def test_a_ratio_of_counts_is_resampled_by_its_rows(seeds):
     assert result.difference == pytest.approx(observed)
     assert [result.low, result.high] == pytest.approx(np.quantile(resampled, [0.025, 0.975]), abs=1e-12)
     assert result.p_value == np.mean(np.abs(resampled - observed) >= abs(observed) - 1e-12)
+
+
+def test_a_mean_over_classes_is_resampled_by_its_rows():
+    """Mean IoU over classes, without those that no drawn image has: by a loop, with the same draws."""
+    rng = np.random.default_rng(2)
+    wholes = rng.integers(0, 4, (2, 3, 20, 4))
+    wholes[..., 3] *= np.arange(20) < 1  # a class in one image
+    parts = rng.integers(0, wholes + 1)
+    differences = []
+    for drawn in [np.arange(20), *np.random.default_rng(7).integers(20, size=(200, 20))]:
+        figures = []
+        for part, whole in zip(parts, wholes, strict=True):
+            sums = [(part[seed][drawn].sum(0), whole[seed][drawn].sum(0)) for seed in range(3)]
+            figures.append(np.mean([np.mean((part / whole)[whole > 0]) for part, whole in map(_kept, sums)]))
+        differences.append(figures[0] - figures[1])
+    result = paired_bootstrap(*parts, 200, 7, wholes=tuple(wholes))
+    assert result.difference == pytest.approx(differences[0])
+    assert [result.low, result.high] == pytest.approx(np.quantile(differences[1:], [0.025, 0.975]), abs=1e-12)
+    rows = Rows(parts[0, 0], wholes[0, 0])
+    again = Rows.of_text(rows.as_text())
+    assert np.array_equal(again.part, rows.part) and np.array_equal(again.whole, rows.whole)
+    assert rows.figure == pytest.approx((rows.part.sum(0) / rows.whole.sum(0)).mean())
+
+
+def _kept(sums):
+    part, whole = sums
+    return part[whole > 0], whole[whole > 0]
 
 
 def test_a_mean_is_a_ratio_whose_wholes_are_1_and_nothing_of_nothing_is_0():
@@ -143,7 +171,7 @@ def test_mean_and_deviation():
         (lambda: paired_bootstrap(np.zeros(3), np.zeros(4)), "a has 3 examples and b has 4"),
         (lambda: paired_bootstrap(np.zeros(0), np.zeros(0)), "a is empty"),
         (lambda: paired_bootstrap(np.zeros(2), np.array([0, np.nan])), r"b has a value that is not finite, at \[1\]"),
-        (lambda: paired_bootstrap(np.zeros((1, 1, 2)), np.zeros(2)), r"a is \(1, 1, 2\); expected"),
+        (lambda: paired_bootstrap(np.zeros((1, 1, 1, 2)), np.zeros(2)), r"a is \(1, 1, 1, 2\); expected"),
         (lambda: paired_bootstrap(np.zeros(2), np.zeros(2), 0), "num_resamples is 0"),
         (lambda: paired_test(np.zeros(2), np.zeros(3)), r"a is \(2,\) and b is \(3,\)"),
         (lambda: mean_std([]), "values is empty"),

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import tiny_class_masks
 import tiny_images
 import tiny_masks
 import torch
@@ -22,10 +23,11 @@ from seal_hf import SealForMultiLabel, SealForSegmentation, SealForTokenClassifi
 from seal_hf.cli.predict import main as predict
 from seal_hf.data.tensors.crops import resize_to
 from seal_hf.demo import markup
+from seal_hf.demo.class_masks import coloured, shares
 from seal_hf.demo.files import predict_file
 from seal_hf.demo.masks import CUTS, enlarged, overlaid
 from seal_hf.demo.program import view_of
-from seal_hf.inference.decisions import MaskDecisions
+from seal_hf.inference.decisions import ClassMaskDecisions, MaskDecisions
 from seal_hf.models.batches import text_rows
 
 pytest.importorskip("gradio", reason="the page needs the extra demo")
@@ -220,6 +222,28 @@ def test_a_mask_colours_its_pixels_and_no_others():
     assert ((over != image).any(2) == (mask == 1)).all() and over.dtype == np.uint8
     assert enlarged(over).shape == (212, 318, 3)
     np.testing.assert_array_equal(enlarged(over)[::106, ::106], over)
+
+
+def test_classes_are_in_colour_with_a_legend_and_energies(tmp_path):
+    image_file = pytest.importorskip("PIL.Image")
+    nets, image = tiny_class_masks.model(), tiny_class_masks.shapes(1).images[0]
+    nets.config.id2label = dict(enumerate(["ground", "square", EVIL]))
+    ClassMaskDecisions().store(nets.config)
+    nets.save_pretrained(tmp_path / "model")
+    resize_to(fcn_image_processor(), (16, 16)).save_pretrained(tmp_path / "model")
+    view, seal = view_of(["--model", str(tmp_path / "model")]), SealForSegmentation.from_pretrained(tmp_path / "model")
+    assert not view.cuts and view.decoders == ("fixed",) and view.threshold_of("fixed") is None
+    image_file.fromarray(image).save(tmp_path / "one.png")
+    over, grey, said = view.answer(view.read(str(tmp_path / "one.png")), "fixed")
+    (p,), (mask,) = seal.predict([image])
+    np.testing.assert_array_equal(over, enlarged(coloured(image, mask.numpy())))
+    np.testing.assert_array_equal(grey, enlarged((255 * p.amax(0).numpy()).round().astype(np.uint8)))
+    counts = mask.flatten().bincount(minlength=3).tolist()
+    assert all(markup.percent(count / 256) in said for count in counts if count) and "<script>" not in said
+    first, *others = view.given_up(image, list(shares(mask.numpy())))
+    by_command(tmp_path / "model", tmp_path / "one.png", tmp_path / "out", "--energy", "true")
+    assert round(first.energy, 6) == json.loads((tmp_path / "out" / "energies.json").read_text())["one"]
+    assert [1 - row.share for row in others] == pytest.approx([count / 256 for count in sorted(counts)[::-1] if count])
 
 
 # --- files -----------------------------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from seal_hf.energies import ENERGIES, GridEnergy
+from seal_hf import LossNet, LossNetConfig
+from seal_hf.energies import ENERGIES, ClassGridEnergy, GridEnergy
 
 
 def generator(seed=0):
@@ -116,3 +117,47 @@ def test_masks_of_another_size_than_the_images_are_refused_with_both_shapes(ener
     with pytest.raises(ValueError, match="expected .*batch, candidates, height, width") as error:
         energy(batch[0], torch.zeros(shape))
     assert "(2, 3, 24, 24)" in str(error.value) and str(shape) in str(error.value)
+
+
+# --- several classes -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def class_energy():
+    torch.manual_seed(0)
+    return ClassGridEnergy(width=8, mask_channels=4).eval()
+
+
+def test_a_mask_of_several_classes_is_a_channel_for_each(class_energy, batch):
+    x, y = batch[0], torch.rand(2, 3, 4, 24, 24, generator=generator(2))
+    found = class_energy(x, y)
+    stack = lambda k: torch.cat([x, y[:, k]], dim=1)  # noqa: E731
+    for k in range(3):
+        weight = torch.cat([class_energy.from_image.weight, class_energy.from_mask.weight], dim=1)
+        hidden = F.relu(F.conv2d(stack(k), weight, class_energy.from_image.bias, padding=2))
+        expected = -class_energy.linear(class_energy.convolutions(hidden).flatten(1)).squeeze(1)
+        torch.testing.assert_close(found[:, k], expected)
+    assert class_energy.from_mask.weight.abs().max() <= 1 / (7 * 25) ** 0.5  # as one convolution over 3 + 4 channels
+    torch.testing.assert_close(class_energy.at(x)(y), found)
+
+
+def test_pixels_that_do_not_count_are_no_class(class_energy, batch):
+    x, y = batch[0], torch.rand(2, 3, 4, 24, 24, generator=generator(2))
+    mask = torch.ones(2, 24, 24, dtype=torch.bool)
+    mask[:, 5:9, 3:] = False
+    other = torch.where(mask[:, None, None], y, 1 - y)
+    assert torch.equal(class_energy(x, other, mask), class_energy(x, y, mask))
+    assert torch.equal(class_energy(x, y * mask[:, None, None]), class_energy(x, y, mask))
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 24, 24), (2, 3, 5, 24, 24), (2, 3, 4, 24, 20), (1, 3, 4, 24, 24)])
+def test_masks_of_other_classes_are_refused_with_both_shapes(class_energy, batch, shape):
+    with pytest.raises(ValueError, match="expected .*batch, candidates, 4 classes, height, width") as error:
+        class_energy(batch[0], torch.zeros(shape))
+    assert "(2, 3, 24, 24)" in str(error.value) and str(shape) in str(error.value)
+
+
+def test_a_loss_net_sets_the_classes():
+    config = LossNetConfig(space="masks", energy="class_grid", num_labels=5, energy_options={"width": 4})
+    assert LossNet(config).energy.from_mask.weight.shape == (4, 5, 5, 5)
+    assert ENERGIES["class_grid"] is ClassGridEnergy

@@ -6,6 +6,7 @@ import copy
 from functools import partial
 
 import pytest
+import tiny_class_masks
 import tiny_masks
 import tiny_tags
 import torch
@@ -297,3 +298,40 @@ def test_batch_normalisation_is_by_the_batch(product, tmp_path):
     plain.scores[0][0] = ByBatch(plain.scores[0][0])
     check_masks(tmp_path, nets, plain, product)
     assert norm.num_batches_tracked == 1 and norm.track_running_stats and norm.training
+
+
+# --- masks of several classes ----------------------------------------------------------------------------------------
+
+
+def losses_of_class_masks(logits, energy, labels, args, samples):
+    """Mean cross-entropy of the pixels that count; the cost is l1, the score the mean soft IoU of the classes there."""
+    mask = labels != 255
+    task_loss = F.cross_entropy(logits, labels, ignore_index=255)
+    gold = F.one_hot(labels.masked_fill(~mask, 0), 3).movedim(-1, 1).double() * mask.unsqueeze(1)
+    row = torch.cat([logits.softmax(1).unsqueeze(1), gold.unsqueeze(1), samples], 1)
+    least, most = (
+        (f(row, gold.unsqueeze(1)) * mask[:, None, None]).sum((3, 4)) for f in (torch.minimum, torch.maximum)
+    )
+    there = gold.flatten(2).any(2).unsqueeze(1)
+    score = (least / most * there).sum(2) / there.sum(2)
+    term, outer = of_loss(args.energy_loss, energy(row, mask), (most - least).sum(2), score)
+    return task_loss + args.energy_weight * term, outer
+
+
+@pytest.mark.parametrize(
+    "product, options",
+    [(product, {}) for product in EXACT]
+    + [
+        ("double_backward", dict(NEUMANN, energy_loss="contrastive_divergence", energy_weight=5.0)),
+        ("double_backward", dict(energy_loss="regression_s", energy_weight=5.0)),
+        ("double_backward", dict(BY_ITSELF, energy_loss="regression", energy_weight=5.0)),
+    ],
+)
+def test_of_masks_of_several_classes(product, options, tmp_path):
+    nets, rows = tiny_class_masks.model(width=64), MaskRows(tiny_class_masks.shapes(3, size=8))
+    with torch.no_grad():
+        for p in nets.loss_net.energy.parameters():
+            p.mul_(2)
+    options = dict(OPTIONS, hypergradient_product=product, hypergradient_parameters="scores.0") | options
+    trainer, _ = tiny_class_masks.make(tmp_path, nets, rows, loss=options.pop("energy_loss"), **options)
+    check(trainer, nets.task_net, ("scores.0.weight", "scores.0.bias"), losses_of_class_masks)

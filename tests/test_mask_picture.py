@@ -5,7 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tiny_class_masks import shapes
 from tiny_masks import squares
+
+from seal_hf.structures.masks import palette
 
 PROGRAM = Path(__file__).resolve().parents[1] / "benchmarks" / "mask_picture.py"
 
@@ -39,6 +42,34 @@ def test_images_truth_and_runs_are_drawn_row_by_row(runs, monkeypatch, capsys):
     assert "cross-entropy, IoU 0.000, SEAL, IoU 1.000" in capsys.readouterr().out
     picture = image.imread(output)
     assert picture.ndim == 3 and picture.std() > 0.1
+
+
+def test_several_classes_have_their_colours_and_a_legend(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib")
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    masks = shapes(4).masks
+    for split in ("train", "val", "test"):
+        np.savez(tmp_path / f"shapes_{split}.npz", images=shapes(4).images, masks=masks)
+    decided = np.where(masks == 255, 0, masks)
+    run = tmp_path / "run"
+    run.mkdir()
+    np.savez_compressed(run / "_predictions_test.npz", masks=decided)
+    drawn, legends = [], []
+    monkeypatch.setattr(Axes, "imshow", lambda axis, x, **kwargs: drawn.append(x))
+    monkeypatch.setattr(Figure, "legend", lambda figure, handles, **kwargs: legends.extend(handles))
+    program = runpy.run_path(str(PROGRAM))
+    flags = ["--dataset", str(tmp_path), "--class_names", "a", "b", "c", "--images", "3", "0"]
+    program["main"]([f"mine={run}", *flags, "--output", str(tmp_path / "masks.png")])
+    layers = [shapes(4).images, palette()[masks], palette()[decided]]
+    expected = [layer[i] for layer in layers for i in (3, 0)]
+    assert all(np.array_equal(a, b) for a, b in zip(drawn, expected, strict=True))
+    assert [patch.get_label() for patch in legends] == ["a", "b", "c", "does not count"]
+    assert np.allclose(legends[1].get_facecolor()[:3], palette()[1] / 255)
+    assert "mine, IoU 1.000" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="holds masks of several classes, unlike the data"):
+        program["main"]([f"mine={run}"])
 
 
 @pytest.mark.parametrize(

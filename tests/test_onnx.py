@@ -5,14 +5,18 @@ import json
 
 import numpy as np
 import pytest
+import tiny_class_masks
+import tiny_masks
 import torch
 from tiny_models import LABELLED, LABELS, tiny_config, tiny_features, tiny_texts, tiny_tokenizer
 from transformers import AutoModelForImageClassification, AutoModelForSequenceClassification, ViTConfig
 
 from seal_hf import SealForMultiLabel, SealForTokenClassification, Vocabulary, load_tags
 from seal_hf.cli.export import main
+from seal_hf.inference.decisions import ClassMaskDecisions, MaskDecisions
 from seal_hf.nets.fcn import FCNConfig, FCNForSemanticSegmentation
 from seal_hf.saving import onnx as exporter
+from seal_hf.structures.masks import log_odds, resized_logits
 
 SMALL = {"num_hidden_layers": 1}
 TEXTS = tiny_texts(5, seed=1)["text"][:]
@@ -106,6 +110,29 @@ def test_images(runtime, tmp_path):
     check_equal(tmp_path / "net.onnx", net, {"pixel_values": torch.rand(5, 3, 8, 8)})
 
 
+def test_masks_of_several_classes_and_a_folded_decision_of_two(runtime, tmp_path):
+    """Images of any size. The file names the classes, and the threshold of two classes is in its bias."""
+    pixels = {"pixel_values": torch.rand(3, 3, 20, 13, generator=torch.Generator().manual_seed(0))}
+    classes, two = tiny_class_masks.model(), tiny_masks.model()
+    ClassMaskDecisions().store(classes.config)
+    MaskDecisions("threshold", threshold=0.4).store(two.config)
+    found = {}
+    for name, nets, flags in (("classes", classes, []), ("two", two, ["--fold_decision"])):
+        nets.save_pretrained(tmp_path / name)
+        file = tmp_path / f"{name}.onnx"
+        main(["--model", str(tmp_path / name), "--output", str(file), *flags])
+        logits, session = logits_of(file, {"pixel_values": pixels["pixel_values"].numpy()})
+        found[name] = resized_logits(logits, (20, 13)), session.get_modelmeta().custom_metadata_map
+    logits, described = found["classes"]
+    assert torch.equal(logits.argmax(1), classes.predict(**pixels)[1])
+    assert json.loads(described["id2label"]) == {str(i): name for i, name in enumerate(tiny_class_masks.NAMES)}
+    assert json.loads(described["decisions"]) == {"decoder": "fixed"}
+    logits, described = found["two"]
+    p, decided = two.predict(**pixels)
+    assert (((log_odds(logits) >= 0) == (decided == 1)) | ((p - 0.4).abs() < 1e-5)).all()
+    assert ((p >= 0.4) != (p >= 0.5)).any() and json.loads(described["decisions"])["folded"] == "threshold"
+
+
 @pytest.mark.parametrize("crop_size", [None, 8])
 def test_masks_whole_and_averaged_over_crops(runtime, crop_size, tmp_path):
     """Whole images may have any size; the number of crops depends on it."""
@@ -115,7 +142,7 @@ def test_masks_whole_and_averaged_over_crops(runtime, crop_size, tmp_path):
         exporter.export_onnx(net, tmp_path / "net.onnx")
         check_equal(tmp_path / "net.onnx", net, {"pixel_values": torch.rand(1, 3, 9, 14)})
         return
-    with pytest.raises(ValueError, match="The net averages over crops.* resize_to"):
+    with pytest.raises(ValueError, match="The net averages over crops.*resize_to"):
         exporter.export_onnx(net, tmp_path / "net.onnx")
     sized = type("Processor", (), {"do_resize": True, "size": {"height": 12, "width": 10}})
     exporter.export_onnx(net, tmp_path / "net.onnx", sized)

@@ -11,7 +11,7 @@ from transformers import SegformerConfig, SegformerForSemanticSegmentation
 
 from seal_hf.energy_losses import NCE, Ranking
 from seal_hf.spaces import SPACES, BinaryMaskSpace
-from seal_hf.spaces.masks import smoothing
+from seal_hf.spaces.pixels import smoothing
 from seal_hf.structures.masks import log_odds
 
 SPACE = BinaryMaskSpace()

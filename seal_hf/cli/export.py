@@ -65,8 +65,9 @@ def export(kind: str, name: str, output: Path, fold_decision: bool, hub: dict[st
     from ..models import KINDS
     from ..saving.fold import folded
     from ..saving.onnx import export_onnx
+    from ..spaces import SPACES
 
-    loaded = next(each for each in KINDS if each.space_class.name == kind)
+    loaded = next(each for each in KINDS if issubclass(SPACES[kind], each.space_class))
     model: Any = loaded.from_pretrained(name, with_loss_net=False, **hub)
     task_net, library = model.task_net, library_of(model.task_net)
     if library is not None:

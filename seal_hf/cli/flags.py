@@ -12,20 +12,20 @@ from typing import Any
 
 from ..energy_losses import ENERGY_LOSSES
 from ..implicit.hypergradient import METHODS
-from ..spaces.masks import COHERENCE, MASK_TASK_LOSSES
-from ..task_losses import TAG_TASK_LOSSES, TASK_LOSSES
+from ..spaces.pixels import COHERENCE
+from ..task_losses import MASK_TASK_LOSSES, TAG_TASK_LOSSES, TASK_LOSSES
 from ..training.arguments import CROSS_ENTROPY, SealTrainingArguments
 from ..training.energy_arguments import EnergyTrainingArguments
 from ..training.energy_methods import ENERGY_METHODS
 
 OF_ENERGY_LOSSES = {"energy_loss", "hypergradient", "sample_coherence"}
-OUTPUTS = {  # flags of one kind of output -> (the kind, its program)
-    "crf_learning_rate tag_score constrained_decoding class_weight": ("tag_sequence", "run_tagging.py"),
-    "pixel_loss sample_coherence": ("binary_mask", "run_segmentation.py"),
-    "sparse_labels_from relaxed_mass relaxed_width pos_weight label_weight freeze_encoder": (
-        "multi_label",
-        "run_mlc.py",
-    ),
+LABELS, TAGS, MASKS = "multi_label", "tag_sequence", "masks"
+PROGRAMS = {LABELS: "run_mlc.py", TAGS: "run_tagging.py", MASKS: "run_segmentation.py"}
+OUTPUTS = {  # flags of some kinds of output -> the kinds
+    "crf_learning_rate tag_score constrained_decoding": (TAGS,),
+    "class_weight": (TAGS, MASKS),
+    "pixel_loss sample_coherence": (MASKS,),
+    "sparse_labels_from relaxed_mass relaxed_width pos_weight label_weight freeze_encoder": (LABELS,),
 }
 Readers = dict[str, dict[str, list[str]]]  # flag -> argument -> the values with which the flag is read
 
@@ -44,9 +44,10 @@ def check_flags(args: SealTrainingArguments | EnergyTrainingArguments, argv: Seq
     read_by = readers(args)
     if getattr(args, "energy_loss", None) == CROSS_ENTROPY:
         given -= {name for name, switches in read_by.items() if switches.keys() & OF_ENERGY_LOSSES}
-    for names, (kind, program) in OUTPUTS.items():
-        for name in given.intersection(names.split()) if output != kind else ():
-            raise ValueError(f"`{name}` is for another kind of output, {kind} ({program}). Leave it out.")
+    for names, kinds in OUTPUTS.items():
+        for name in given.intersection(names.split()) if output not in kinds else ():
+            others = " or ".join(f"{kind} ({PROGRAMS[kind]})" for kind in kinds)
+            raise ValueError(f"`{name}` is for another kind of output, {others}. Leave it out.")
     for name, other in idle(args).items():
         if name in given and other in vars(args):
             found = getattr(args, other)
@@ -97,11 +98,12 @@ def _switches(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str
 
 def of_other_outputs(kind: type, output: str) -> set[str]:
     """The arguments of a class that only other kinds of output read."""
-    losses: dict[str, Mapping[str, Any]] = {"multi_label": TASK_LOSSES, "tag_sequence": TAG_TASK_LOSSES}
+    losses: dict[str, Mapping[str, Any]] = {LABELS: TASK_LOSSES, TAGS: TAG_TASK_LOSSES}
     read = {name: {each for loss in table.values() for each in loss.read(kind)} for name, table in losses.items()}
-    read["binary_mask"] = set().union(*MASK_TASK_LOSSES.values(), *COHERENCE.values())
-    for names, (name, _) in OUTPUTS.items():
-        read[name] |= set(names.split())
+    read[MASKS] = set().union(*MASK_TASK_LOSSES.values(), *COHERENCE.values())
+    for names, kinds in OUTPUTS.items():
+        for name in kinds:
+            read[name] |= set(names.split())
     return set().union(*(names for name, names in read.items() if name != output)) - read[output] - _of_energies(kind)
 
 

@@ -40,7 +40,7 @@ from .kinds import KINDS, Figures, Kind
 from .methods.base import CONSTANT, Method, Methods, of_recipe, own_keys
 from .page import write_page
 from .runner import Comparison
-from .runs import METHOD, Runs, origin, read_identity, read_settings, write_json
+from .runs import LOST, METHOD, Runs, origin, read_identity, read_settings, write_json
 from .table import comparison, markdown, plot
 
 NAMES_HERE = {"metric_for_best_model": "metric", "seed": "seeds", "tune": "budget"}
@@ -104,15 +104,20 @@ def check_names(names: Sequence[str], kind: Kind, data: Any) -> None:
             raise ValueError(f"method {name!r} needs {kind.methods[name].needs}, which {data.name} lacks.")
 
 
-def pairs(flags: Sequence[str]) -> dict[str, str]:
-    """The flags of a program, `--name value` or `--name=value`, as name -> value."""
+def pairs(flags: Sequence[str]) -> dict[str, Any]:
+    """The flags of a program, `--name value` or `--name=value`, as name -> value; of several values, as a list."""
     words = [word for flag in flags for word in (flag.split("=", 1) if flag.startswith("--") else [flag])]
-    names, values = words[::2], words[1::2]
-    if len(names) != len(values) or not all(name.startswith("--") for name in names):
+    found: dict[str, list[str]] = {}
+    for word in words:
+        if word.startswith("--"):
+            found[word[2:].replace("-", "_")] = last = []
+        elif found:
+            last.append(word)
+    if not all(found.values()) or (words and not words[0].startswith("--")):
         raise ValueError(
             f"other flags are pairs of --name value, as of the program that trains; found {' '.join(flags)}"
         )
-    return {name[2:].replace("-", "_"): value for name, value in zip(names, values, strict=True)}
+    return {name: values if len(values) > 1 else values[0] for name, values in found.items()}
 
 
 def settings_of(folder: Path, given: Mapping[str, str], methods: Methods) -> dict[str, str]:
@@ -180,7 +185,11 @@ def write_table(runs: Runs, figures: Figures, methods: Methods, title: str, metr
         return
     recipes = {name: of_recipe(results[0][METHOD]) for name, results in found.items() if METHOD in results[0]}
     methods = {**recipes, **methods}  # also those of an earlier command
-    tables = [comparison(found, figures, methods, decoder, metric) for decoder in figures.tested_with(metric)]
+    every = [run for results in found.values() for run in results if LOST not in run]
+    tested = [
+        key for key in figures.tested_with(metric) if all(f"test_{key}" in run for run in every)
+    ]  # not in old ones
+    tables = [comparison(found, figures, methods, decoder, metric) for decoder in tested]
     write_json(runs.folder / "results.json", {table["decoder"]: table for table in tables})
     text = f"# {title}\n\n" + "\n".join(map(markdown, tables))
     (runs.folder / "table.md").write_text(text, encoding="utf-8")
@@ -258,6 +267,7 @@ def main(argv: list[str] | None = None) -> Runs:
         recipes[name] = replace(method, settings={**method.settings, **given})
     first = next(({**method.settings, **EVERY_RUN} for method in recipes.values()), shared)  # may name a net, too
     data = kind.program.load(kind.program.parse([*flags, "--output_dir", "runs"], first))
+    kind = kind.of(data)
     methods = recipes or kind.methods_for(data)
     losses = options.losses or [name for name in kind.usual if name in methods]
     names = list(methods) if recipes or "all" in losses else losses

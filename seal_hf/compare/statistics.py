@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import ttest_rel
 
+from .rows import ratio
+
 _BLOCK = 1 << 19  # elements per batch
 
 
@@ -52,54 +54,60 @@ def paired_bootstrap(
         num_resamples: number R of resamples. Memory does not grow with R x N.
         seed: seed of the resampling. The same seed draws the same examples for every pair of methods with N examples.
         wholes: of a and of b, in the same shapes, for a ratio of counts: for the F1 of spans, parts are twice the right
-            spans, and wholes are the predicted and gold spans together. A figure with wholes of 0 alone is 0.
+            spans, and wholes are the predicted and gold spans together. A figure with wholes of 0 alone is 0. Counts of
+            C classes are (seeds, N, C): the figure is then the mean over classes, without those whose whole is 0.
 
     Raises:
         ValueError: there are no examples or no resamples, the numbers of examples differ, or a value is not finite.
     """
     sides = [_by_seed(name, part, whole) for name, part, whole in zip("ab", (a, b), wholes, strict=True)]
-    (one, other), number = sides, sides[0].shape[-1]
-    if number != other.shape[-1]:
+    (one, other), number = sides, sides[0].shape[2]
+    if number != other.shape[2]:
         raise ValueError(
-            f"a has {number} examples and b has {other.shape[-1]}: a paired test needs the same ones in both"
+            f"a has {number} examples and b has {other.shape[2]}: a paired test needs the same ones in both"
         )
     if num_resamples < 1:
         raise ValueError(f"num_resamples is {num_resamples}, expected at least 1")
-    table = np.concatenate([side.reshape(-1, number) for side in sides]).T  # (N, 2 seeds of a + 2 seeds of b)
-    found = float(_difference(table.sum(0), len(one[0])))
+    by_row = [np.moveaxis(side, 2, 0).reshape(number, -1) for side in sides]
+    table = np.concatenate(by_row, axis=1)  # (N, 2 seeds C of a + 2 seeds C of b)
+    shape = (len(one[0]), one.shape[-1])  # seeds of a, C
+    found = float(_difference(table.sum(0), *shape))
     resampled, rng, batch = np.empty(num_resamples), np.random.default_rng(seed), max(1, _BLOCK // number)
     for start in range(0, num_resamples, batch):
         some = resampled[start : start + batch]
         drawn = rng.integers(number, size=(len(some), number))
         drawn += number * np.arange(len(some))[:, None]
         times = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)  # how often each example
-        some[:] = _difference(times.astype(np.float64) @ table, len(one[0]))
+        some[:] = _difference(times.astype(np.float64) @ table, *shape)
     low, high = np.quantile(resampled, [0.025, 0.975])
     # up to rounding: the sums of equal resamples may differ in the last digit
     p_value = (np.abs(resampled - found) >= np.abs(found) - 1e-12).mean() if abs(found) > 1e-12 else 1.0
-    apart = np.abs(one.mean(1) - other.mean(1)) > 1e-12  # (2, N): parts and wholes
-    least = _least(int(np.count_nonzero(apart.any(0))))
+    apart = np.abs(one.mean(1) - other.mean(1)) > 1e-12  # (2, N, C): parts and wholes
+    least = _least(int(np.count_nonzero(apart.any((0, 2)))))
     if least >= 1 / num_resamples:
         p_value = max(p_value, least)
     return PairedDifference(found, float(low), float(high), float(p_value), num_resamples)
 
 
 def _by_seed(name: str, part: np.ndarray, whole: np.ndarray | float) -> np.ndarray:
-    """Parts and wholes of a method: (2, seeds, N). Seeds with the same wholes are averaged, which changes no figure."""
-    part = _finite(name, part)
-    if part.ndim not in (1, 2):
-        raise ValueError(f"{name} is {part.shape}; expected (examples,) or (seeds, examples)")
-    part, whole = np.broadcast_arrays(np.atleast_2d(part), _finite(f"the whole of {name}", whole))
+    """Parts and wholes of a method: (2, seeds, N, C). Seeds with the same wholes are averaged, with the same result."""
+    part, whole = _finite(name, part), _finite(f"the whole of {name}", whole)
+    if part.ndim not in (1, 2, 3):
+        raise ValueError(f"{name} is {part.shape}; expected (examples,), (seeds, examples), or with classes last")
+    part, whole = np.broadcast_arrays(np.atleast_2d(part), whole)
+    if part.ndim == 2:
+        part, whole = part[..., None], whole[..., None]
     if (whole == whole[0]).all():
         part, whole = part.mean(0, keepdims=True), whole[:1]
     return np.stack([part, whole])
 
 
-def _difference(sums: np.ndarray, seeds: int) -> np.ndarray:
-    """The figure of a less that of b, from the sums (..., 2 seeds of a + 2 seeds of b) of parts and wholes."""
+def _difference(sums: np.ndarray, seeds: int, classes: int) -> np.ndarray:
+    """The figure of a less that of b, from the sums (..., 2 seeds C of a + 2 seeds C of b) of parts and wholes."""
     figures = []
-    for part, whole in (np.split(side, 2, axis=-1) for side in np.split(sums, [2 * seeds], axis=-1)):
-        figures.append(np.divide(part, whole, out=np.zeros_like(part), where=whole > 0).mean(-1))
+    for side in np.split(sums, [2 * seeds * classes], axis=-1):
+        part, whole = np.moveaxis(side.reshape(*sums.shape[:-1], 2, -1, classes), -3, 0)
+        figures.append(ratio(part, whole).mean(-1))
     return figures[0] - figures[1]
 
 

@@ -62,10 +62,18 @@ class MaskDataArguments:
     """What to segment: the arguments of [`load_masks`], as flags of a program and keys of a recipe."""
 
     dataset: str | None = field(
-        default=None, metadata={"help": "Name, folder, file or Hub id; default: embedded digits."}
+        default=None,
+        metadata={"help": "Name, folder, file or Hub id; default: embedded digits; digit_classes: with classes."},
     )
     data_dir: str | None = field(default=None, metadata={"help": "Folder of named data sets; default: $SEAL_HF_DATA."})
     image_size: int | None = field(default=None, metadata={"help": "Resize images and masks to this square."})
     image_column: str | None = field(default=None, metadata={"help": "Hub: column of the images; default: found."})
     mask_column: str | None = field(default=None, metadata={"help": "Hub: column of the masks; default: found."})
+    class_names: list[str] | None = field(
+        default=None, metadata={"help": "Classes: names, or a file of them; default: classes.txt, or numbers."}
+    )
+    ignore_index: int | None = field(default=None, metadata={"help": "Value of pixels that do not count, beside 255."})
+    reduce_labels: bool = field(
+        default=False, metadata={"help": "0 does not count, and other values are one more than their class."}
+    )
     max_train_rows: int | None = field(default=None, metadata={"help": "Train on the first rows only."})

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..structures.masks import IGNORE
 from .common import DataError
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
@@ -85,29 +84,6 @@ def as_rgb(image: np.ndarray, where: str) -> np.ndarray:
     if image.ndim == 2 or image.shape[2] == 1:
         image = np.repeat(image.reshape(*image.shape[:2], 1), 3, 2)
     return image[..., :3]
-
-
-def as_mask(mask: np.ndarray, where: str) -> np.ndarray:
-    """(H, W), or with equal channels, of whole numbers -> (H, W) uint8, of 0, 1 and 255.
-
-    Raises:
-        DataError: another shape or value; names the place `where`.
-    """
-    if mask.ndim == 3 and (mask == mask[..., :1]).all():
-        mask = mask[..., 0]
-    if mask.ndim != 2:
-        raise DataError(
-            f"{where}: the mask has shape {mask.shape} with different channels; expected one channel (H, W) of "
-            "0, 1 and 255. Turn colours into 0 and 1 first."
-        )
-    wrong = mask[~np.isin(mask, (0, 1, IGNORE))]
-    if wrong.size:
-        raise DataError(
-            f"{where}: {wrong.size} of {mask.size} values of the mask, such as {wrong.flat[0]}, are not 0 "
-            "(background), 1 (foreground) or 255 (does not count). Threshold a mask that JPEG or resizing blurred (and "
-            "save it as PNG); reduce several classes to one."
-        )
-    return mask.astype(np.uint8)
 
 
 def opened(file: Path, content: bytes | None = None) -> Any:

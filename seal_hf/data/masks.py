@@ -1,66 +1,45 @@
-"""Images with binary masks: `.npz` files, folders of images and masks, tables in memory, on disk and on the Hub, and
-the embedded digits.
+"""Images with masks: `.npz` files, folders of images and masks, tables in memory, on disk and on the Hub, and the
+embedded digits.
 
-Masks hold 0 (background), 1 (foreground) and 255 (does not count). Image files often have 255 for the foreground: if no
-mask of a data set holds a 1, 255 means foreground, and a note tells so.
+Masks hold class ids from 0 on, and 255 (does not count). Two classes are 0 (background) and 1 (foreground). Image files
+often have 255 for the foreground: if no mask of such a data set holds a 1, 255 means foreground, and a note tells so.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..structures.masks import IGNORE
 from ..utils.messages import did_you_mean
 from .common import DataError, Origins, check_splits, find_data
-from .digit_masks import draw_digit_masks
+from .digit_masks import DIGITS, draw_digit_masks
 from .given import Tables, from_hub, in_memory, is_stored, stored
 from .hygiene import keys_of, repeat_notes
-from .image_files import IMAGE_SUFFIXES, as_mask, as_rgb, files_by_stem, mask_values, pixels, resized, size_of
+from .image_files import IMAGE_SUFFIXES, files_by_stem, mask_values, pixels
+from .mask_reader import MaskReader, SegmentationSplit
+from .mask_values import BINARY, MaskValues, given_names, names_beside, names_on_hub
 from .stratified import complete_splits
 
 SPLIT_WORDS = {"train": ("train",), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
+EMBEDDED = {"digits": list(BINARY), "digit_classes": ["background", *DIGITS]}  # name -> names of its classes
 IMAGE_NAMES, MASK_NAMES = ("image", "images", "pixel_values"), ("mask", "masks", "label", "labels", "annotation")
 
 
 @dataclass
-class SegmentationSplit:
-    """Images of one size and their masks.
-
-    Attributes:
-        images: (N, H, W, 3) uint8.
-        masks: (N, H, W) uint8 of 0, 1 and 255.
-        origins: where they were read; None for a user's arrays.
-    """
-
-    images: np.ndarray
-    masks: np.ndarray
-    origins: Origins | None = None
-
-    def __len__(self) -> int:
-        return len(self.images)
-
-    def take(self, rows: np.ndarray | slice) -> SegmentationSplit:
-        """A split of some rows."""
-        origins = None if self.origins is None else self.origins.take(rows)
-        return SegmentationSplit(self.images[rows], self.masks[rows], origins)
-
-
-@dataclass
 class SegmentationData:
-    """A data set of images with binary masks.
+    """A data set of images with masks.
 
     Attributes:
         name: short name, for logs and the model card.
         kind: `masks`.
         train, validation, test: splits; `test` may be None. All images have one size.
-        label_names: of background and foreground.
+        label_names: of the C classes; of two, background first.
         notes: what the loader did to the data, with counts.
     """
 
@@ -68,7 +47,7 @@ class SegmentationData:
     train: SegmentationSplit
     validation: SegmentationSplit
     test: SegmentationSplit | None
-    label_names: list[str] = field(default_factory=lambda: ["background", "foreground"])
+    label_names: list[str] = field(default_factory=lambda: list(BINARY))
     notes: list[str] = field(default_factory=list)
     kind = "masks"
 
@@ -91,13 +70,19 @@ def load_masks(
     image_size: int | None = None,
     image_column: str | None = None,
     mask_column: str | None = None,
+    class_names: str | Sequence[str] | None = None,
+    ignore_index: int | None = None,
+    reduce_labels: bool = False,
     max_train_rows: int | None = None,
     seed: int = 0,
 ) -> SegmentationData:
-    """Images with binary masks, by name, folder, file or Hub id, or in a table.
+    """Images with masks, by name, folder, file or Hub id, or in a table.
+
+    Masks are index or palette images, or arrays, of class ids and 255, which does not count.
 
     Args:
-        dataset: `digits` (default), drawn from scikit-learn's; a folder of `.npz` files, one per split, each with
+        dataset: `digits` (default), drawn from scikit-learn's, with one class of objects; `digit_classes`, the same
+            images with a class for each digit; a folder of `.npz` files, one per split, each with
             arrays `images` (N, H, W, 3) and `masks` (N, H, W); one such file; a folder with `images` and `masks`, files
             of equal stems, or with these below `train`, `validation` and `test`; the name of a folder below `data_dir`;
             or data with a column of images and one of masks: parquet, a folder of `save_to_disk`, `owner/name` on the
@@ -106,9 +91,15 @@ def load_masks(
         image_size: resize to this side in pixels, images bilinearly, masks to the nearest pixel; needed if image sizes
             differ.
         image_column, mask_column: of tables; default: the first of the usual names.
+        class_names: names of the classes, or a file with a name in each line, or a JSON file of names by id. Default:
+            `classes.txt` or `id2label.json` beside the data, in its folder or Hub repo; or else numbers, if every class
+            up to the largest occurs. Two classes are background and foreground.
+        ignore_index: a value of pixels that do not count, beside 255.
+        reduce_labels: 0 does not count, and every other value v is the class v - 1, as `do_reduce_labels` of image
+            processors.
         max_train_rows: keep only this many first rows of the train split.
         seed: for the embedded data, and for splits that the data does not fix: 80/10/10, or a tenth of train for a
-            missing validation split; each part has its share of masks without an object.
+            missing validation split; each part has its share of masks with each class but the first.
 
     Raises:
         DataError: tells what is wrong, where, and what to do.
@@ -116,140 +107,72 @@ def load_masks(
     for name, value in (("max_train_rows", max_train_rows), ("image_size", image_size)):
         if value is not None and value < 1:
             raise DataError(f"`{name}` is {value}; it must be at least 1.")
-    reader = _Reader(image_size)
-    name, source, splits = _read(dataset, data_dir, reader, (image_column, mask_column), seed)
-    reader.settle(splits, source)
-    splits = _complete(splits, reader.notes, seed)
+    given = None if class_names is None else given_names(class_names)
+    reader = MaskReader(MaskValues(ignore_index, reduce_labels), image_size)
+    found = _read(dataset, data_dir, reader, (image_column, mask_column), seed)
+    name, source, splits = found.name, found.source, found.splits
+    label_names = reader.settle(splits, source, found.find_names if given is None else lambda: given)
+    splits = _complete(splits, len(label_names), reader.notes, seed)
     if max_train_rows is not None:
         splits["train"] = splits["train"].take(slice(max_train_rows))
     check_splits({split: len(rows) for split, rows in splits.items()}, source)
     notes = reader.notes + repeat_notes({split: keys_of(rows.images) for split, rows in splits.items()})
-    return SegmentationData(name, splits["train"], splits["validation"], splits.get("test"), notes=notes)
+    return SegmentationData(name, splits["train"], splits["validation"], splits.get("test"), label_names, notes)
+
+
+class _Found(NamedTuple):
+    """A data set that was read: its name, what messages call it, its splits, and how to find names of its classes."""
+
+    name: str
+    source: str
+    splits: dict[str, SegmentationSplit]
+    find_names: Callable[[], list[str] | None]
 
 
 def _read(
-    dataset: Any, data_dir: str | None, reader: _Reader, columns: tuple[str | None, str | None], seed: int
-) -> tuple[str, str, dict[str, SegmentationSplit]]:
-    """The name of a data set, its description for messages, and its splits."""
+    dataset: Any, data_dir: str | None, reader: MaskReader, columns: tuple[str | None, str | None], seed: int
+) -> _Found:
     dataset = fspath(dataset) if isinstance(dataset, PathLike) else dataset
-    if dataset is None or (isinstance(dataset, str) and dataset == "digits"):
-        drawn = draw_digit_masks(seed).items()
-        return (
-            "digits",
-            "embedded digits",
-            {split: reader.rows(rows, f"digits, {split} split") for split, rows in drawn},
-        )
+    name = "digits" if dataset is None else dataset
+    if isinstance(name, str) and name in EMBEDDED:
+        drawn = draw_digit_masks(seed, classes=name == "digit_classes").items()
+        splits = {split: reader.rows(rows, f"{name}, {split} split") for split, rows in drawn}
+        return _Found(name, f"embedded {name}", splits, lambda: EMBEDDED[name])
     path = find_data(dataset, data_dir, (".npz", ".parquet"), "digits") if isinstance(dataset, str) else None
     if path is not None and not is_stored(path):
-        return path.stem if path.is_file() else path.name, dataset, _read_path(path, reader)
+        splits = _read_path(path, reader)
+        return _Found(path.stem if path.is_file() else path.name, dataset, splits, lambda: names_beside(path))
     tables = stored(path) if path else from_hub(dataset) if isinstance(dataset, str) else in_memory(dataset)
-    return tables.name, tables.source, _read_tables(tables, reader, *columns)
+
+    def find_names() -> list[str] | None:
+        if path is not None:
+            return names_beside(path)
+        return names_on_hub(dataset.partition(":")[0]) if isinstance(dataset, str) else None
+
+    return _Found(tables.name, tables.source, _read_tables(tables, reader, *columns), find_names)
 
 
-class _Reader:
-    """Checks and converts images and masks, and counts what it did.
-
-    Attributes:
-        image_size: the side to which all are resized, or None.
-        one_channel: number of images with one channel.
-        notes: for [`SegmentationData`].
-    """
-
-    def __init__(self, image_size: int | None):
-        self.image_size = image_size
-        self.one_channel = 0
-        self.notes: list[str] = []
-
-    def rows(
-        self,
-        pairs: Iterable[tuple[np.ndarray, np.ndarray]],
-        source: str,
-        files: Sequence[tuple[Path, Path]] | None = None,
-        ids: np.ndarray | None = None,
-    ) -> SegmentationSplit:
-        """Pairs of arrays -> a split. `files` are the image and mask file of each pair; else pairs are the rows of
-        `source` with these ids."""
-        images: list[np.ndarray] = []
-        masks: list[np.ndarray] = []
-        for i, (image, mask) in enumerate(pairs):
-            drawn, where = map(str, files[i]) if files else [f"{source}, row {i}"] * 2
-            image, mask = self.image(np.asarray(image), drawn), as_mask(np.asarray(mask), where)
-            if image.shape[:2] != mask.shape:
-                raise DataError(
-                    f"{where}: the image is {size_of(image)} pixels and its mask {size_of(mask)}; both must have the "
-                    "same size. Resize the mask (nearest neighbour) or check that it belongs to this image."
-                )
-            if self.image_size is not None and mask.shape != (self.image_size, self.image_size):
-                image, mask = (resized(array, self.image_size) for array in (image, mask))
-            if images and mask.shape != masks[0].shape:
-                raise DataError(
-                    f"{drawn}: {size_of(mask)} pixels, but {size_of(masks[0])} before. Give `image_size` "
-                    "(--image_size), the side to which all are resized."
-                )
-            images.append(image)
-            masks.append(mask)
-        if not images:
-            raise DataError(f"{source}: no images. Give at least one image with its mask.")
-        origins = Origins(source, rows=np.arange(len(images)), ids=ids)
-        if files:
-            origins = Origins(str(files[0][0].parent), files=np.array([image.name for image, _ in files]))
-        return SegmentationSplit(np.stack(images), np.stack(masks), origins)
-
-    def image(self, image: np.ndarray, where: str) -> np.ndarray:
-        """As [`as_rgb`]; counts images with one channel."""
-        found = as_rgb(image, where)
-        self.one_channel += image.ndim == 2 or image.shape[2] == 1
-        return found
-
-    def settle(self, splits: dict[str, SegmentationSplit], source: str) -> None:
-        """Settle what needs all splits: their size, the meaning of 255, and counts."""
-        shapes = {split: size_of(rows.masks[0]) for split, rows in splits.items()}
-        if len(set(shapes.values())) > 1:
-            raise DataError(f"{source}: the splits have images of different sizes, {shapes}. Give `image_size`.")
-        masks = [rows.masks for rows in splits.values()]
-        total = sum(len(part) for part in masks)
-        if not any((part == 1).any() for part in masks) and any((part == IGNORE).any() for part in masks):
-            for part in masks:
-                part[part == IGNORE] = 1
-            self.notes.append("masks hold only 0 and 255: 255 is read as foreground.")
-        else:
-            self._notice_mixed(masks)
-        ignored = sum(int((part == IGNORE).sum()) for part in masks)
-        empty = sum(int((~(part == 1).any((1, 2))).sum()) for part in masks)
-        if ignored:
-            self.notes.append(f"{ignored} pixels do not count (255).")
-        if empty:
-            self.notes.append(
-                f"{empty} of {total} masks are all background (kept): their IoU is 1 if nothing is predicted, else 0."
-            )
-        if self.one_channel:
-            self.notes.append(f"{self.one_channel} of {total} images have one channel: repeated as three.")
-
-    def _notice_mixed(self, masks: list[np.ndarray]) -> None:
-        """Note if some masks hold 255 but no 1, as if 255 were their object, and others hold a 1."""
-        objects = sum(int((part == 1).any((1, 2)).sum()) for part in masks)
-        others = sum(int(((part == IGNORE).any((1, 2)) & ~(part == 1).any((1, 2))).sum()) for part in masks)
-        if objects and others:
-            self.notes.append(
-                f"{others} masks hold 255 but no 1, while {objects} hold a 1: their 255 does not count either. If it "
-                "is their object, write it as 1."
-            )
-
-
-def _complete(splits: dict[str, SegmentationSplit], notes: list[str], seed: int) -> dict[str, SegmentationSplit]:
+def _complete(
+    splits: dict[str, SegmentationSplit], num_classes: int, notes: list[str], seed: int
+) -> dict[str, SegmentationSplit]:
     """Add a missing validation split: a single table is split 80/10/10; else it is a tenth of train."""
-    objects = {split: (rows.masks == 1).any((1, 2))[:, None] for split, rows in splits.items()}
-    parts = complete_splits(objects, seed, notes)
+    present = {split: _classes_in(rows.masks, num_classes)[:, 1:] for split, rows in splits.items()}
+    parts = complete_splits(present, seed, notes)
     return {
         split: splits[key] if len(ids) == len(splits[key]) else splits[key].take(ids)
         for split, (key, ids) in parts.items()
     }
 
 
+def _classes_in(masks: np.ndarray, num_classes: int) -> np.ndarray:
+    """Which classes each mask has: (N, C) bool."""
+    return np.array([np.bincount(mask.ravel(), minlength=num_classes)[:num_classes] > 0 for mask in masks])
+
+
 # --- where the data is -----------------------------------------------------------------------------------------------
 
 
-def _read_path(path: Path, reader: _Reader) -> dict[str, SegmentationSplit]:
+def _read_path(path: Path, reader: MaskReader) -> dict[str, SegmentationSplit]:
     if path.is_file():
         return {_split_of(path.stem) or "all": _read_npz(path, reader)}
     files = sorted(path.glob("*.npz"))
@@ -290,7 +213,7 @@ def _split_of(name: str) -> str | None:
     return next((split for split, known in SPLIT_WORDS.items() if set(words) & set(known)), None)
 
 
-def _read_npz(file: Path, reader: _Reader) -> SegmentationSplit:
+def _read_npz(file: Path, reader: MaskReader) -> SegmentationSplit:
     try:
         with np.load(file, allow_pickle=False) as stored:
             missing = [name for name in ("images", "masks") if name not in stored.files]
@@ -315,7 +238,7 @@ def _read_npz(file: Path, reader: _Reader) -> SegmentationSplit:
     return reader.rows(zip(images, masks, strict=True), str(file))
 
 
-def _read_folder(folder: Path, reader: _Reader) -> SegmentationSplit:
+def _read_folder(folder: Path, reader: MaskReader) -> SegmentationSplit:
     files = paired_files(folder)
     return reader.rows(((pixels(image), mask_values(mask)) for image, mask in files), str(folder), files)
 
@@ -340,7 +263,7 @@ def paired_files(folder: Path) -> list[tuple[Path, Path]]:
 
 
 def _read_tables(
-    tables: Tables, reader: _Reader, image_column: str | None, mask_column: str | None
+    tables: Tables, reader: MaskReader, image_column: str | None, mask_column: str | None
 ) -> dict[str, SegmentationSplit]:
     reader.notes += tables.notes
     splits = {}

@@ -88,6 +88,13 @@ def _bar(row: Bar) -> Html:
     )
 
 
+def legend(rows: Iterable[tuple[str, str, float]]) -> Html:
+    """Classes with their colours, six hexadecimal digits, and their shares."""
+    one = '<li><span class="swatch" style="background:#{colour}"></span> {name} <span class="share">{share}</span></li>'
+    listed = (fill(one, name=name, colour=colour, share=percent(share)) for name, colour, share in rows)
+    return fill('<h4>Classes</h4><ul class="legend">{rows}</ul>', rows=joined(listed))
+
+
 def energies(rows: Sequence[Alternative], share: str, caption: str) -> Html:
     """A table of energies, the lowest in bold; `share` is the heading of the numbers beside them."""
     low, high = min(row.energy for row in rows), max(row.energy for row in rows)

@@ -1,4 +1,4 @@
-"""Masks of images on the page."""
+"""Masks of images on the page; here those of two classes, in `class_masks.py` those of several."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class MaskView(View):
     def stored(self) -> str:
         return self.decisions.decoder
 
-    def threshold_of(self, decoder: str) -> float:
+    def threshold_of(self, decoder: str) -> float | None:
         return self.decisions.cut(decoder)
 
     def inputs(self) -> list[Component]:
@@ -68,17 +68,17 @@ class MaskView(View):
         return as_rgb(pixels(Path(values[0])), "the image")
 
     def answer(self, given: np.ndarray, decoder: str) -> list[Any]:
-        (probability,), (mask,) = self.under(decoder).predicted([given])
+        ((probability, mask),) = self.under(decoder).predicted([given])
         grey = (255 * probability).round().astype(np.uint8)
         said = f"{markup.percent(mask.mean())} of {mask.size:,} pixels are foreground, at a threshold of "
-        parts = [markup.note(f"{said}{self.threshold_of(decoder):g}.")]
+        parts = [markup.note(f"{said}{self.decisions.cut(decoder):g}.")]
         if self.has_energies:
             parts.append(markup.energies(self.alternatives(given, decoder, probability), "foreground", CAPTION))
         return [enlarged(overlaid(given, mask)), enlarged(grey), markup.answer(*parts)]
 
     def alternatives(self, given: np.ndarray, decoder: str, probability: np.ndarray) -> list[markup.Alternative]:
         """The decided mask, then those at other thresholds, with the share of foreground pixels."""
-        decided = self.threshold_of(decoder)
+        decided = self.decisions.cut(decoder)
         return [
             markup.Alternative(
                 f"threshold {cut:g}",

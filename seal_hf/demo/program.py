@@ -100,11 +100,18 @@ def view_of(argv: Sequence[str] | None) -> View:
 
 def views() -> dict[type, type[View]]:
     """Kind of output -> what the page shows of it. Imported late, so that `--help` is quick."""
+    from ..cli.outputs.class_masks import ClassMaskOutput
     from ..cli.outputs.labels import LabelOutput
-    from ..cli.outputs.masks import MaskOutput
+    from ..cli.outputs.masks import BinaryMaskOutput
     from ..cli.outputs.tags import TagOutput
+    from .class_masks import ClassMaskView
     from .labels import LabelView
     from .masks import MaskView
     from .tags import TagView
 
-    return {LabelOutput: LabelView, TagOutput: TagView, MaskOutput: MaskView}
+    return {
+        LabelOutput: LabelView,
+        TagOutput: TagView,
+        BinaryMaskOutput: MaskView,
+        ClassMaskOutput: ClassMaskView,
+    }

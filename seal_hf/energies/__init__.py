@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterable
 
 from .base import Energy
-from .grid import GridEnergy
+from .grid import ClassGridEnergy, GridEnergy
 from .multilabel import MultiLabelEnergy, PairwiseEnergy
 from .tags import ChainBothEnergy, ChainEnergy, ChainForwardEnergy, ChainWordsEnergy, TagAttentionEnergy
 
@@ -14,13 +14,14 @@ ENERGIES: dict[str, type[Energy]] = {
     "multilabel": MultiLabelEnergy,
     "pairwise": PairwiseEnergy,
     "grid": GridEnergy,
+    "class_grid": ClassGridEnergy,
     "chain": ChainEnergy,
     "chain_ge_a": ChainForwardEnergy,
     "chain_ge_b": ChainBothEnergy,
     "chain_ge_c": ChainWordsEnergy,
     "tag_attention": TagAttentionEnergy,
 }
-SIZES = ("num_labels", "feature_size", "global_size")  # arguments set by the loss-net's own config
+SIZES = ("num_labels", "feature_size", "global_size", "mask_channels")  # arguments set by the loss-net's own config
 
 
 def energies_of(space: str) -> dict[str, type[Energy]]:
@@ -33,6 +34,13 @@ def check_energy(space: str, energy: str) -> None:
     known = energies_of(space)
     if energy not in known:
         raise ValueError(f"`energy` is {energy!r}; for {space} outputs it must be one of {', '.join(known)}.")
+
+
+def energy_of(space: str, energy: str | None = None) -> str:
+    """The name of an energy for the output space, checked by [`check_energy`]; default: the first of `energies_of`."""
+    energy = energy or next(iter(energies_of(space)))
+    check_energy(space, energy)
+    return energy
 
 
 def check_energy_options(energy: str, options: Iterable[str]) -> None:
@@ -50,6 +58,7 @@ __all__ = [
     "ChainEnergy",
     "ChainForwardEnergy",
     "ChainWordsEnergy",
+    "ClassGridEnergy",
     "Energy",
     "GridEnergy",
     "MultiLabelEnergy",
@@ -58,4 +67,5 @@ __all__ = [
     "check_energy",
     "check_energy_options",
     "energies_of",
+    "energy_of",
 ]

@@ -33,6 +33,7 @@ class GridEnergy(Energy):
         channels: number of the image's channels.
         dropout: rate in [0, 1).
         width: channels of the first convolution, >= 1; the others have twice as many.
+        mask_channels: 1, or C for masks of C classes, see [`ClassGridEnergy`].
     """
 
     space = "binary_mask"
@@ -44,10 +45,11 @@ class GridEnergy(Energy):
         """The energy of a [`LossNetConfig`]; `feature_size` is not used, as it computes its own features."""
         return cls(**(config.energy_options or {}))
 
-    def __init__(self, channels: int = 3, dropout: float = 0.25, width: int = 64):
+    def __init__(self, channels: int = 3, dropout: float = 0.25, width: int = 64, mask_channels: int = 1):
         super().__init__()
+        self.mask_channels = mask_channels
         self.from_image = nn.Conv2d(channels, width, 5, padding=2)
-        self.from_mask = nn.Conv2d(1, width, 5, padding=2, bias=False)
+        self.from_mask = nn.Conv2d(mask_channels, width, 5, padding=2, bias=False)
         self.convolutions = nn.Sequential(
             nn.Conv2d(width, 2 * width, 5, stride=2, padding=2),
             nn.ReLU(),
@@ -67,7 +69,7 @@ class GridEnergy(Energy):
     def reset_parameters(self) -> None:
         """PyTorch's defaults, the authors' choice; the two parts of the first layer are initialised as one
         convolution."""
-        bound = 1 / math.sqrt((self.from_image.in_channels + 1) * 5 * 5)
+        bound = 1 / math.sqrt((self.from_image.in_channels + self.mask_channels) * 5 * 5)
         assert self.from_image.bias is not None
         for parameter in (self.from_image.weight, self.from_image.bias, self.from_mask.weight):
             nn.init.uniform_(parameter, -bound, bound)
@@ -76,13 +78,13 @@ class GridEnergy(Energy):
                 layer.reset_parameters()
 
     def forward(self, features: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Images `features` (B, C, H, W), masks y (B, S, H, W) in [0, 1] -> energies (B, S). Pixels outside `mask`
-        (B, H, W) are background in every candidate.
+        """Images `features` (B, 3, H, W), masks y (B, S, H, W), or of several classes (B, S, C, H, W), in [0, 1] ->
+        energies (B, S). Pixels outside `mask` (B, H, W) are 0 in every candidate.
 
         Raises:
             ValueError: images or masks have other shapes.
         """
-        _check_shapes(features, y)
+        self._check_shapes(features, y)
         return self._energies(self.from_image(features), y, mask)
 
     def at(self, features: Tensor, mask: Tensor | None = None) -> Callable[[Tensor], Tensor]:
@@ -91,16 +93,17 @@ class GridEnergy(Energy):
             seen = self.from_image(features)
 
         def energies(y: Tensor) -> Tensor:
-            _check_shapes(features, y)
+            self._check_shapes(features, y)
             return self._energies(seen, y, mask)
 
         return energies
 
     def _energies(self, seen: Tensor, y: Tensor, mask: Tensor | None) -> Tensor:
         """The energies, given `seen`, the image's part of the first layer, (B, width, H, W)."""
+        size = y.shape[-2:]
         if mask is not None:
-            y = y.masked_fill(~mask.unsqueeze(1), 0)
-        drawn = self.from_mask(y.flatten(0, 1).unsqueeze(1))  # (B S, width, H, W)
+            y = y.masked_fill(~mask.view(len(mask), *[1] * (y.dim() - 3), *size), 0)
+        drawn = self.from_mask(y.reshape(-1, self.mask_channels, *size))  # (B S, width, H, W)
         hidden = seen.unsqueeze(1) + drawn.unflatten(0, y.shape[:2])  # (B, S, width, H, W)
         hidden = F.relu(hidden).flatten(0, 1).contiguous(memory_format=torch.channels_last)  # faster convolutions
         hidden = self.convolutions(hidden)  # (B S, 2 width, H/4, W/4)
@@ -108,10 +111,27 @@ class GridEnergy(Energy):
             hidden = F.adaptive_avg_pool2d(hidden, CELLS)
         return -self.linear(hidden.flatten(1)).view(y.shape[:2])
 
+    def _check_shapes(self, images: Tensor, y: Tensor) -> None:
+        _check_shapes(images, y)
 
-def _check_shapes(images: Tensor, y: Tensor) -> None:
-    if images.dim() != 4 or y.dim() != 4 or (len(y), *y.shape[2:]) != (len(images), *images.shape[2:]):
+
+class ClassGridEnergy(GridEnergy):
+    """The [`GridEnergy`] of masks of C classes: the mask is C channels beside the image's, one for each class."""
+
+    space = "masks"
+
+    @classmethod
+    def from_config(cls, config: Any, feature_size: int) -> ClassGridEnergy:
+        return cls(mask_channels=config.num_labels, **(config.energy_options or {}))
+
+    def _check_shapes(self, images: Tensor, y: Tensor) -> None:
+        _check_shapes(images, y, self.mask_channels)
+
+
+def _check_shapes(images: Tensor, y: Tensor, *classes: int) -> None:
+    if images.dim() != 4 or (*y.shape[:1], *y.shape[2:]) != (len(images), *classes, *images.shape[2:]):
         raise ValueError(
             f"The images have shape {tuple(images.shape)} and the candidates {tuple(y.shape)}; expected (batch, "
-            "channels, height, width) and (batch, candidates, height, width): masks have the size of their images."
+            f"channels, height, width) and (batch, candidates, {''.join(f'{size} classes, ' for size in classes)}"
+            "height, width): masks have the size of their images."
         )

@@ -41,18 +41,17 @@ class CostAugmentedNetwork(nn.Module):
 
     F gives logits. The space relaxes them, by a softmax as in the paper or by the chain of A's CRF.
 
-    These are logits; a CRF of the task-net makes marginals of them, in place of the softmax.
-
     Args:
         kind: one of `PARAMETERIZATIONS`.
         task_net: A.
         feature_size: H, width of the features of A; only for `shared`.
         num_labels: C.
+        label_dim: the dimension of outputs that runs over the labels.
     """
 
-    def __init__(self, kind: str, task_net: nn.Module, feature_size: int, num_labels: int):
+    def __init__(self, kind: str, task_net: nn.Module, feature_size: int, num_labels: int, label_dim: int = -1):
         super().__init__()
-        self.kind = kind
+        self.kind, self.label_dim = kind, label_dim
         if kind == "separated":
             net: Any = copy.deepcopy(task_net)
             net.crf = None  # the task-net's CRF also reads F's logits, and F does not train it
@@ -68,14 +67,15 @@ class CostAugmentedNetwork(nn.Module):
         Args:
             inputs: the task-net's, for `separated`.
             features: A's, (B, H) or for tokens (B, T, H), for `shared`.
-            output, gold: A's relaxed output without gradient, and y*, (B, ..., C) each, for `stacked`.
+            output, gold: A's relaxed output without gradient, and y*, with C labels each, for `stacked`.
         """
         if self.kind == "separated":
             return self.net(**inputs).logits
         if self.kind == "shared":
             return self.layer(features)
         assert output is not None
-        return self.layer(torch.cat([output, gold], dim=-1))
+        both = torch.cat([output, gold], dim=self.label_dim)
+        return self.layer(both.movedim(self.label_dim, -1)).movedim(-1, self.label_dim)
 
 
 class CostAugmentedInference(Extension):
@@ -118,9 +118,14 @@ class CostAugmentedInference(Extension):
         """A fresh F for this task-net, trained at the task-net's rate."""
         args: Any = run.args
         task_net: Any = run.task_net
-        kind, config = args.cost_augmented_network, task_net.config
+        kind, config, label_dim = args.cost_augmented_network, task_net.config, run.space.label_dim
+        if kind == "shared" and label_dim != -1:
+            raise ValueError(
+                "`cost_augmented_network` is 'shared', which reads one vector per input or token: a net of masks has "
+                "none. Use 'stacked', or 'separated'."
+            )
         feature_size = shared_size(task_net) or 0 if kind == "shared" else 0
-        net = CostAugmentedNetwork(kind, task_net, feature_size, config.num_labels)
+        net = CostAugmentedNetwork(kind, task_net, feature_size, config.num_labels, label_dim)
         net.train()  # whatever the copied task-net's mode: the first step must equal later ones, as after a resume
         group = {
             "params": [p for p in net.parameters() if p.requires_grad],
@@ -144,7 +149,7 @@ class CostAugmentedInference(Extension):
         with torch.no_grad(), self.learner.accelerator.autocast():
             features = self._features(outputs, batch)
             found = self.net(batch.inputs, features, self._output(batch), gold)
-        return replace(batch, augmented=found)
+        return replace(batch, augmented=batch.space.fit(found, batch.labels))
 
     def task_net_term(
         self,
@@ -167,7 +172,7 @@ class CostAugmentedInference(Extension):
             self.learner.zero_grad()
         self._begins = is_last
         with self.learner.accumulate(synchronise=is_last):
-            found = self.learner(batch.inputs, leaf, self._output(batch), gold)
+            found = space.fit(self.learner(batch.inputs, leaf, self._output(batch), gold), batch.labels)
             with frozen(self.task_net):  # its CRF may be part of F's output and of this loss
                 y: Any = space.join([space.output(found), space.candidate(gold)])
                 cost = space.cost(y[:, :1], gold, self.energy_loss.margin_cost, mask)

@@ -7,8 +7,10 @@ There are functions, and thin `evaluate.Metric` subclasses for the same metrics 
 from typing import Any
 
 from .by_batch import MultiLabelByBatch
+from .class_masks import MaskCounts, class_iou, class_mask_metrics, class_masks, class_overlaps
 from .classes import CLASSES, metric_class
 from .hierarchical import HierarchicalComputeMetrics, hierarchical_metrics
+from .mask_shapes import band_width, boundary_counts, further_components
 from .masks import mask_compute_metrics, mask_iou, mask_metrics, mask_probabilities, tune_mask_threshold
 from .multilabel import (
     example_f1,
@@ -23,10 +25,18 @@ from .tags import core_role_violations, span_counts, tag_metrics, tag_report, ta
 
 __all__ = [
     "HierarchicalComputeMetrics",
+    "MaskCounts",
     "MultiLabelByBatch",
+    "band_width",
+    "boundary_counts",
+    "class_iou",
+    "class_mask_metrics",
+    "class_masks",
+    "class_overlaps",
     "core_role_violations",
     "example_f1",
     "first_output",
+    "further_components",
     "hierarchical_metrics",
     "label_report",
     "mask_compute_metrics",

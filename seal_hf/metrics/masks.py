@@ -1,4 +1,5 @@
-"""Metrics of binary masks on numpy arrays: mean IoU per image and pixel accuracy."""
+"""Metrics of binary masks on numpy arrays: mean IoU per image and pixel accuracy; and the metrics of masks for a
+Trainer."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import numpy as np
 import torch
 
 from ..structures.masks import IGNORE, log_odds
+from .class_masks import class_mask_metrics, class_masks
 from .multilabel import DEFAULT_GRID, first_output
 
 
@@ -54,17 +56,22 @@ def tune_mask_threshold(
 
 
 def mask_compute_metrics(eval_prediction: Any) -> dict[str, float]:
-    """`Trainer(compute_metrics=mask_compute_metrics)`: the metrics of [`mask_metrics`] at 0.5.
+    """`Trainer(compute_metrics=mask_compute_metrics)`: for two classes the metrics of [`mask_metrics`] at 0.5, for
+    several those of [`class_mask_metrics`].
 
     Args:
-        eval_prediction: has `.predictions`, logits (N, 2, h, w), (N, 1, h, w) or log-odds (N, H, W), or a tuple that
-            starts with them, and `.label_ids` (N, H, W). Logits of another size are resized bilinearly.
+        eval_prediction: has `.predictions` and `.label_ids` (N, H, W). Predictions are logits (N, 2, h, w), (N, 1, h,
+            w) or log-odds (N, H, W) of two classes; or of several classes logits (N, C, h, w), or decided class ids
+            (N, H, W), integers, as with `SealTrainer(decode_predictions=True)`; or a tuple that starts with one of
+            these. Logits of another size are resized bilinearly.
 
     Raises:
-        ValueError: as `mask_metrics`.
+        ValueError: as these metrics.
     """
-    labels = first_output(eval_prediction.label_ids)
-    return mask_metrics(mask_probabilities(first_output(eval_prediction.predictions), labels.shape[1:]), labels)
+    labels, predictions = first_output(eval_prediction.label_ids), first_output(eval_prediction.predictions)
+    if predictions.dtype.kind in "iu" or (predictions.ndim == 4 and predictions.shape[1] > 2):
+        return class_mask_metrics(class_masks(predictions, labels.shape[1:]), labels)
+    return mask_metrics(mask_probabilities(predictions, labels.shape[1:]), labels)
 
 
 mask_compute_metrics.figures = ("mean_iou", "pixel_accuracy")  # type: ignore[attr-defined]  # as for label sets

@@ -18,7 +18,7 @@ from transformers import AutoModel, PretrainedConfig, PreTrainedModel
 from transformers.utils import ModelOutput, logging
 
 from ..adapters import LIBRARIES, check_adapters, library_of, with_adapter
-from ..energies import ENERGIES, check_energy
+from ..energies import ENERGIES, energy_of
 from ..nets.encoders import encoder_options, task_features, without_pooler
 from ..nets.heads import MEAN, pooling_for
 from ..nets.image_features import with_features
@@ -49,14 +49,13 @@ class SealModel(nn.Module):
         processor: reads raw inputs: a tokenizer, a [`Vocabulary`] or an image processor. It can be set; otherwise the
             first use loads it from the task-net's folder or repo.
         auto_class: the Auto class that loads a plain task-net of this kind.
-        space_class: the kind of output.
-        default_energy, default_global_size: the energy of a fresh loss-net, and the width of its global term.
+        space_class: the kind of output; `space_of` gives the class for one task-net.
+        default_global_size: width of the global term of a fresh loss-net.
         labels_dim: the dimension of the logits that runs over the labels.
     """
 
     auto_class: type[_BaseAutoModelClass]
     space_class: type[OutputSpace]
-    default_energy: str
     default_global_size = 200
     labels_dim = -1
 
@@ -64,7 +63,7 @@ class SealModel(nn.Module):
         super().__init__()
         self.task_net = task_net
         self.loss_net: Any = loss_net
-        self.space = self.space_class.for_model(task_net)
+        self.space = self.space_of(task_net).for_model(task_net)
         self.source: tuple[str, dict[str, Any]] | None = None  # folder or repo, and the Hub's options
         self._processor: Any = None
 
@@ -119,6 +118,11 @@ class SealModel(nn.Module):
         single = y.dim() == 1 + self.space.structure_dims
         energies = self.loss_net(y.unsqueeze(1) if single else y, mask, inputs, features)
         return energies.squeeze(1) if single else energies
+
+    @classmethod
+    def space_of(cls, task_net: PreTrainedModel) -> type[OutputSpace]:
+        """The class of this task-net's output space."""
+        return cls.space_class
 
     # --- building ----------------------------------------------------------------------------------------------------
 
@@ -252,8 +256,7 @@ class SealModel(nn.Module):
                 feature size is unknown.
         """
         check_task_net(task_net, f"{cls.__name__}.from_task_net")
-        mode, energy = loss_net_encoder or "separate", energy or cls.default_energy
-        check_energy(cls.space_class.name, energy)
+        mode, energy = loss_net_encoder or "separate", energy_of(cls.space_of(task_net).name, energy)
         check_num_labels(task_net, inputs, cls.labels_dim)
         encoder, size = None, None
         if ENERGIES[energy].reads is None:
@@ -298,10 +301,8 @@ class SealModel(nn.Module):
     ) -> LossNet:
         """A loss-net for this task-net. Its separate encoder is loaded from the folder or repo `pretrained`, or is the
         given encoder itself."""
-        mode = mode or "separate"
-        energy = energy or cls.default_energy
+        mode, energy = mode or "separate", energy_of(cls.space_of(task_net).name, energy)
         global_size = cls.default_global_size if global_size is None else global_size
-        check_energy(cls.space_class.name, energy)
         encoder: Any = None
         config = task_net.config
         if mode == "separate" and pretrained is not None:
@@ -312,7 +313,7 @@ class SealModel(nn.Module):
         feature_size = feature_size or config.hidden_size
         loss_net = LossNet(
             LossNetConfig(
-                space=cls.space_class.name,
+                space=ENERGIES[energy].space,
                 energy=energy,
                 energy_options=energy_options,
                 encoder_mode=mode,

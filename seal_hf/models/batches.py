@@ -152,10 +152,12 @@ def image_batches(
 
 
 def at_size(probabilities: Tensor, size: tuple[int, int]) -> Tensor:
-    """Probabilities (h, w), resized bilinearly to the size (H, W) of the image."""
-    if tuple(probabilities.shape) == size:
+    """Probabilities (..., h, w), resized bilinearly to the size (H, W) of the image."""
+    if tuple(probabilities.shape[-2:]) == size:
         return probabilities
-    return F.interpolate(probabilities[None, None], size=size, mode="bilinear", align_corners=False)[0, 0].clamp(0, 1)
+    planes = probabilities.reshape(1, -1, *probabilities.shape[-2:])
+    resized = F.interpolate(planes, size=size, mode="bilinear", align_corners=False).clamp(0, 1)
+    return resized.view(*probabilities.shape[:-2], *size)
 
 
 def check_one_kind(name: str, raw: Any, inputs: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from ..spaces import OutputSpace
 from .base import SealModel
-from .masks import SealForSegmentation
+from .masks import SealForSegmentation, check_logit_map
 from .multilabel import SealForMultiLabel
 from .tokens import SealForTokenClassification
 
@@ -26,6 +26,7 @@ def kind_of(model: SealModel | PreTrainedModel, space: OutputSpace | None = None
         return next((kind for kind in KINDS if isinstance(space, kind.space_class)), None)
     base: Any = getattr(model, "get_base_model", lambda: model)()  # PEFT's wrapper has another name
     name = type(base).__name__
+    check_logit_map("`model`", name)
     named = (kind for kind in KINDS if name.endswith(kind.space_class.head or LABEL_SET_HEADS))
     problem_type = getattr(getattr(model, "config", None), "problem_type", None)
     typed = (kind for kind in KINDS if problem_type and kind.space_class.problem_type == problem_type)

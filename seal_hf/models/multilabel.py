@@ -78,7 +78,6 @@ class SealForMultiLabel(SealModel):
 
     auto_class = AutoModelForSequenceClassification
     space_class = MultiLabelSpace
-    default_energy = "multilabel"
 
     @torch.no_grad()
     def predict(

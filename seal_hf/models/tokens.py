@@ -44,7 +44,6 @@ class SealForTokenClassification(SealModel):
 
     auto_class = AutoModelForTokenClassification
     space_class = TagSequenceSpace
-    default_energy = "chain"
     default_global_size = 128
 
     @torch.no_grad()

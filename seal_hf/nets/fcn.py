@@ -14,7 +14,7 @@ from transformers.modeling_outputs import SemanticSegmenterOutput
 from transformers.utils import is_vision_available
 
 from ..data.tensors.crops import check_crop_size, crop_averaged, crop_offsets
-from ..spaces import BinaryMaskSpace
+from ..spaces import mask_space
 from ..utils.compat import image_processor_class
 
 if TYPE_CHECKING:  # not with the package, which does without pillow
@@ -91,16 +91,17 @@ class FCNForSemanticSegmentation(PreTrainedModel):
         output_hidden_states: bool | None = None,
         **kwargs: Any,
     ) -> SemanticSegmenterOutput:
-        """pixel_values (B, 3, H, W) -> logits (B, num_labels, H, W). With `labels` (B, H, W) of 0, 1 and 255, also the
-        loss for two classes, cross-entropy summed over pixels. `hidden_states`: the three feature maps of the whole
-        image."""
+        """pixel_values (B, 3, H, W) -> logits (B, num_labels, H, W). With `labels` (B, H, W) of class ids and 255, also
+        cross-entropy, summed over pixels. `hidden_states`: the three feature maps of the whole image."""
         size, hidden_states = self.config.crop_size, None
         averaged = size is not None and not self.training and max(pixel_values.shape[2:]) > size
         if output_hidden_states or not averaged:
             logits, hidden_states = self._scores(pixel_values)
         if averaged:
             logits = crop_averaged(lambda crops: self._scores(crops)[0], pixel_values, size, self.config.crop_offsets)
-        loss = BinaryMaskSpace().task_loss(logits, labels) if labels is not None else None
+        loss = None
+        if labels is not None:
+            loss = mask_space(self.config).for_model(self).task_loss(logits, labels)
         return SemanticSegmenterOutput(
             loss=loss, logits=logits, hidden_states=hidden_states if output_hidden_states else None
         )

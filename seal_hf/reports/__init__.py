@@ -1,8 +1,9 @@
 """The reports of a run: predictions, result files, the closing table, pictures, the model card."""
 
 from .card_facts import run_card
+from .class_masks import class_tables, evaluate_class_masks, save_class_picture, write_class_masks
 from .common import close_run, remove_results, results_table, write_results
-from .masks import check_picture, close_masks, evaluate_masks, mask_table, save_picture, write_masks
+from .masks import close_masks, evaluate_masks, mask_table, save_picture, write_masks
 from .model_card import model_card
 from .multilabel import (
     close_multilabel,
@@ -12,15 +13,18 @@ from .multilabel import (
     score_decoders,
     write_predictions,
 )
+from .pictures import check_picture
 from .tags import close_tags, evaluate_tags, predict_tags, print_notes, tag_tables, write_tag_predictions
 
 __all__ = [
     "check_picture",
+    "class_tables",
     "close_masks",
     "close_multilabel",
     "close_run",
     "close_tags",
     "closing_table",
+    "evaluate_class_masks",
     "evaluate_masks",
     "evaluate_multilabel",
     "evaluate_tags",
@@ -32,9 +36,11 @@ __all__ = [
     "remove_results",
     "results_table",
     "run_card",
+    "save_class_picture",
     "save_picture",
     "score_decoders",
     "tag_tables",
+    "write_class_masks",
     "write_masks",
     "write_predictions",
     "write_results",

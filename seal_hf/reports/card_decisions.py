@@ -8,7 +8,16 @@ from collections.abc import Mapping, Sequence
 from string import Template
 from typing import Any
 
-from ..inference.decisions import CALIBRATED_CLOSED, CLOSED, FIXED, NEVER_EMPTY, THRESHOLD, MaskDecisions, TagDecisions
+from ..inference.decisions import (
+    CALIBRATED_CLOSED,
+    CLOSED,
+    FIXED,
+    NEVER_EMPTY,
+    THRESHOLD,
+    ClassMaskDecisions,
+    MaskDecisions,
+    TagDecisions,
+)
 from ..spaces.tags import CONSTRAINED, CONSTRAINED_VITERBI, INDEPENDENT, UNIQUE_ROLES, VITERBI
 from .card_kinds import CardKind
 from .common import predict_command
@@ -131,7 +140,9 @@ def _is_folded(decisions: Mapping[str, Any]) -> bool:
 def _in_words(kind: CardKind, name: str, decisions: Mapping[str, Any]) -> str:
     """How a decoder decides."""
     plain = name.removesuffix(NEVER_EMPTY)
-    if plain in (FIXED, THRESHOLD):
+    if kind.decisions is ClassMaskDecisions:
+        said = "A pixel gets its likeliest class."
+    elif plain in (FIXED, THRESHOLD):
         tuned = plain == THRESHOLD
         threshold = f"**{number(decisions['threshold'])}**, tuned on validation" if tuned else "0.5"
         begin = "A pixel is foreground" if kind.decisions is MaskDecisions else "A label is decided"

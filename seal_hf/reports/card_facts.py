@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -19,12 +20,14 @@ from ..nets.image_features import reads_images
 from ..nets.recurrent import BiLSTMConfig
 from ..nets.text_windows import reads_whole
 from ..saving.export import saves_merged
-from ..spaces import BinaryMaskSpace, OutputSpace, TagSequenceSpace
+from ..spaces import MaskSpace, OutputSpace, PixelSpace, TagSequenceSpace
+from ..structures.masks import palette
 from ..task_losses.labels import TASK_LOSSES
 from ..task_losses.tags import TAG_TASK_LOSSES
 from ..training.arguments import CROSS_ENTROPY
 from ..training.loss_weights import WEIGHTS
 from .card_origin import is_local, last_part
+from .class_masks import class_ious
 from .common import SHOWN
 from .model_card import model_card
 
@@ -58,7 +61,7 @@ def run_card(
     args, model = trainer.args, trainer.accelerator.unwrap_model(trainer.model)
     dataset = dataset or facts.get("dataset_tags")
     names, config = model.config.id2label, model.config
-    name = model_name or args.output_dir
+    name, shown = model_name or args.output_dir, _last_evaluation(trainer) if metrics is None else metrics
     return model_card(
         model_name=trainer.hub_model_id or args.hub_model_id or (last_part(name) if is_local(name) else name),
         base_model=finetuned_from or config._name_or_path or None,
@@ -67,11 +70,12 @@ def run_card(
         loss=args.energy_loss,
         task_loss=_task_loss(trainer),
         loss_net_encoder=trainer.loss_net.config.encoder_mode if trainer.loss_net else None,
-        metrics=_last_evaluation(trainer) if metrics is None else metrics,
+        metrics=shown,
         decisions=_decisions(config, trainer.space, args.fold_decision),
         chosen=_was_chosen(trainer, config),
         label_names=[names[i] for i in sorted(names)],
-        unseen_labels=_unseen_labels(trainer.train_dataset, [names[i] for i in sorted(names)]),
+        label_columns=_label_columns(trainer.space, shown, [names[i] for i in sorted(names)]),
+        unseen_labels=_unseen_labels(trainer.train_dataset, [names[i] for i in sorted(names)], trainer.space),
         library_snippet=_library_snippet(model, args.adapter_export, trainer.space),
         inputs=getattr(config, "inputs", None),
         columns=_columns(config),
@@ -101,11 +105,26 @@ def _rows(trainer: Any) -> dict[str, int]:
     return {split: len(rows) for split, rows in splits.items() if hasattr(rows, "__len__")}
 
 
-def _unseen_labels(rows: Any, names: Sequence[str]) -> list[str]:
+def _label_columns(space: OutputSpace, metrics: Mapping[str, float], names: Sequence[str]) -> dict[str, list[str]]:
+    """Further columns of the table of labels: for masks of several classes the colour of each, and its IoU."""
+    if not isinstance(space, MaskSpace):
+        return {}
+    colours = ["#" + bytes(colour).hex() for colour in palette()[: len(names)]]
+    columns = {"colour": [f'<span style="color:{colour}">&#9632;</span> `{colour}`' for colour in colours]}
+    for title, split in (("IoU, validation", "eval"), ("IoU, test", "test")):
+        ious = class_ious(metrics, split, names)
+        if not all(map(math.isnan, ious)):
+            columns[title] = ["-" if math.isnan(value) else f"{value:.4f}" for value in ious]
+    return columns
+
+
+def _unseen_labels(rows: Any, names: Sequence[str], space: OutputSpace) -> list[str]:
     """The labels that no training row has; empty (unknown) unless the rows are tensors."""
     if not isinstance(rows, TensorRows):
         return []
-    if "labels" in rows.ragged:
+    if isinstance(space, PixelSpace):
+        present = set(rows.dense["labels"].unique().tolist())
+    elif "labels" in rows.ragged:
         present = set(rows.ragged["labels"][0].unique().tolist())
     else:
         present = set((rows.dense["labels"] > 0).any(0).nonzero()[:, 0].tolist())
@@ -131,6 +150,8 @@ def _decisions(config: Any, space: OutputSpace, folded: bool) -> dict[str, Any] 
 def _was_chosen(trainer: Any, config: Any) -> bool:
     """True if validation chose the decoder among several."""
     if getattr(config, "decisions", None) is None or (trainer.given_decoder or trainer.args.decoder) is not None:
+        return False
+    if isinstance(trainer.space, MaskSpace):
         return False
     is_tags = isinstance(trainer.space, TagSequenceSpace)
     return not is_tags or (len(trainer.space.decoders) > 1 and not trainer.args.constrained_decoding)
@@ -191,8 +212,9 @@ def versions(model: PreTrainedModel) -> dict[str, str]:
 
 def _library_snippet(model: PreTrainedModel, adapter_export: str, space: OutputSpace) -> str:
     tags = isinstance(space, TagSequenceSpace)
-    if isinstance(space, BinaryMaskSpace):
-        return "images_fcn" if model.config.model_type == FCNConfig.model_type else "images"
+    if isinstance(space, PixelSpace):
+        of_classes = "class_" if isinstance(space, MaskSpace) else ""
+        return of_classes + ("images_fcn" if model.config.model_type == FCNConfig.model_type else "images")
     library, images = library_of(model), reads_images(model)
     if library is not None and not saves_merged(model, adapter_export):
         return f"tokens_{library.mode}" if tags else f"image_labels_{library.mode}" if images else library.mode

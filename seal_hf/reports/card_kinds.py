@@ -11,8 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
-from ..inference.decisions import FIXED, THRESHOLD, Decisions, LabelDecisions, MaskDecisions, TagDecisions
+from ..inference.decisions import (
+    FIXED,
+    THRESHOLD,
+    ClassMaskDecisions,
+    Decisions,
+    LabelDecisions,
+    MaskDecisions,
+    TagDecisions,
+)
 from ..spaces.tags import INDEPENDENT
+from .class_masks import CLASS_FIGURES
 from .masks import BASELINES as MASK_BASELINES
 from .masks import FIGURES as MASK_FIGURES
 from .multilabel import FIGURES
@@ -175,6 +184,10 @@ def _of_mask_decisions(decoder: str) -> list[str]:
     return tuned if decoder == THRESHOLD else [key.removesuffix("_tuned") for key in tuned]
 
 
+def _of_class_decisions(decoder: str) -> list[str]:
+    return ["mean_iou", "pixel_accuracy"]
+
+
 def _of_tag_decisions(decoder: str) -> list[str]:
     return [f"f1_{decoder}", f"accuracy_{decoder}"]
 
@@ -240,6 +253,13 @@ MASKS: dict[str, Any] = {
     "unit": "image",
     "files": ("images", "masks"),
 }
+CLASS_MASKS: dict[str, Any] = MASKS | {
+    "plainly": "",
+    "task": "semantic segmentation",
+    "figures": CLASS_FIGURES,
+    "decided": _of_class_decisions,
+    "decisions": ClassMaskDecisions,
+}
 OURS: dict[str, Any] = {"plain": {}, "plainly": "", "is_ours": True}
 PEFT_LIBRARY: dict[str, Any] = {"library_name": "peft"}
 ADAPTERS_LIBRARY: dict[str, Any] = {"library_name": "adapter-transformers"}
@@ -287,4 +307,6 @@ KINDS = {
     "words": CardKind(**TAGS | OURS),
     "images": CardKind({FIXED: IMAGES}, **MASKS),
     "images_fcn": CardKind({FIXED: IMAGES_FCN}, is_ours=True, **MASKS),
+    "class_images": CardKind({FIXED: IMAGES}, **CLASS_MASKS),
+    "class_images_fcn": CardKind({FIXED: IMAGES_FCN}, is_ours=True, **CLASS_MASKS),
 }

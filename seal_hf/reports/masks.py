@@ -1,8 +1,8 @@
-"""Reports on a trained segmentation net: figures, a table, a picture."""
+"""Reports on a trained segmentation net of two classes: figures, a table, a picture. `class_masks.py` has those of
+several."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Mapping
 from functools import partial
@@ -12,14 +12,18 @@ from typing import Any
 import numpy as np
 from transformers import Trainer
 
-from ..data.masks import SegmentationData, SegmentationSplit
+from ..data.mask_reader import SegmentationSplit
+from ..data.masks import SegmentationData
 from ..inference.decisions import FIXED, THRESHOLD, MaskDecisions
 from ..metrics.masks import mask_metrics, mask_probabilities, tune_mask_threshold
 from ..metrics.multilabel import first_output
+from ..spaces import MaskSpace
 from ..structures.masks import IGNORE
 from ..training.decisions import store
+from .class_masks import close_class_masks, last_split
 from .common import chosen_line, close_run, figure_rows, results_table, row_origin
 from .page.masks import mask_facts, threshold_facts
+from .pictures import draw_layers
 
 FIGURES = {
     "mean_iou": "mean IoU at 0.5",
@@ -109,7 +113,7 @@ def close_masks(
     picture: int = 0,
 ) -> dict[str, float]:
     """Close a segmentation run: evaluate, save, write results, the card and the files of [`write_masks`], print the
-    table, push if the arguments ask for it.
+    table, push if the arguments ask for it. For several classes, see `class_masks.py`.
 
     Args:
         splits, data: as for [`evaluate_masks`] and [`write_masks`].
@@ -117,8 +121,10 @@ def close_masks(
         picture: number of test images to draw.
 
     Returns:
-        the figures of [`evaluate_masks`].
+        the figures of [`evaluate_masks`] or [`evaluate_class_masks`].
     """
+    if isinstance(trainer.space, MaskSpace):
+        return close_class_masks(trainer, splits, data, card_facts, picture=picture)
     metrics, probabilities = evaluate_masks(trainer, splits, data.train)
     decisions = MaskDecisions.from_config(trainer.accelerator.unwrap_model(trainer.model).config)
 
@@ -141,18 +147,10 @@ def page_facts(data: SegmentationData, probabilities: Mapping[str, np.ndarray], 
     Args:
         data, probabilities, threshold: as for [`write_masks`].
     """
-    shown, last, split = _last_split(data, probabilities)
+    shown, last, split = last_split(data, probabilities)
     found = mask_facts(probabilities[last], shown, threshold, partial(row_origin, data, split))
     curve = threshold_facts(probabilities["eval"], data.validation.masks)
     return {"split": split, **found, "curve": curve}
-
-
-def _last_split(data: SegmentationData, probabilities: Mapping[str, np.ndarray]) -> tuple[SegmentationSplit, str, str]:
-    """The split that a report shows, its name among the predictions, and its name in the data."""
-    if "test" in probabilities:
-        assert data.test is not None, "it has predictions"
-        return data.test, "test", "test"
-    return data.validation, "eval", "validation"
 
 
 def write_masks(
@@ -183,14 +181,8 @@ def write_masks(
         }
         np.savez_compressed(Path(folder) / f"_predictions_{split}.npz", **arrays)
     if picture:
-        shown, last, _ = _last_split(data, probabilities)
+        shown, last, _ = last_split(data, probabilities)
         save_picture(Path(folder) / "picture.png", shown, {"prediction": probabilities[last]}, picture)
-
-
-def check_picture(count: int) -> None:
-    """Raises ValueError if pictures are asked for, but matplotlib is missing."""
-    if count and importlib.util.find_spec("matplotlib") is None:
-        raise ValueError("`picture` needs matplotlib: pip install 'seal_hf[plot]'.")
 
 
 def save_picture(
@@ -201,17 +193,5 @@ def save_picture(
     Raises:
         ValueError: matplotlib is missing.
     """
-    check_picture(count)
-    from matplotlib.figure import Figure
-
-    count = min(count, len(split.images))
     layers = {"image": split.images, "truth": split.masks == 1, **predictions}
-    figure = Figure(figsize=(1.2 * count + 1, 1.2 * len(layers)), layout="constrained")
-    axes = figure.subplots(len(layers), count, squeeze=False)
-    for row, (name, layer) in zip(axes, layers.items(), strict=True):
-        row[0].set_ylabel(name)
-        for axis, picture in zip(row, layer[:count], strict=True):
-            axis.imshow(picture, cmap="gray", vmin=0, vmax=1 if picture.ndim == 2 else None)
-            axis.set_xticks([])
-            axis.set_yticks([])
-    figure.savefig(path, dpi=150)
+    draw_layers(path, {name: layer[:count] for name, layer in layers.items()})

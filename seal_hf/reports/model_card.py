@@ -39,6 +39,7 @@ def model_card(
     task_loss: str = "cross_entropy",
     crf: bool = False,
     chosen: bool = True,
+    label_columns: Mapping[str, Sequence[str]] | None = None,
     unseen_labels: Sequence[str] = (),
     inputs: Mapping[str, Any] | None = None,
     columns: Sequence[str] = (),
@@ -66,12 +67,14 @@ def model_card(
             needs the number of labels to load); of images "image_labels" (pipeline), "image_labels_cnn" (the small
             convolutional net, needs `seal_hf` imported) and "image_labels_peft". For tags: "tokens", "tokens_peft",
             "tokens_adapters", and "words" (the BiLSTM, needs `seal_hf`). For masks: "images" (pipeline), and
-            "images_fcn" (the FCN, where the pipeline needs `seal_hf` imported).
+            "images_fcn" (the FCN, where the pipeline needs `seal_hf` imported); for several classes "class_images" and
+            "class_images_fcn".
         hyperparameters: shown in a table; names that end in "token" are left out.
         rows: split -> number of rows.
         task_loss: the task-net's own loss, see `TASK_LOSSES` and `TAG_TASK_LOSSES`.
         crf: True if the task-net has a CRF.
         chosen: True if validation chose the decoder, False if the user did.
+        label_columns: title -> L cells in Markdown, further columns of the table of labels.
         unseen_labels: labels without a training row.
         inputs: as `config.inputs`; `max_length`, in tokens, is where texts were cut; `pairs` means two texts per row;
             `image_size` is the height and width in pixels at which images are read.
@@ -131,7 +134,7 @@ def model_card(
             columns=columns,
             pairs="pairs" in inputs,
         ),
-        "labels": _labels(label_names, decisions),
+        "labels": _labels(label_names, {**_thresholds(decisions), **(label_columns or {})}),
         "training": _training(hyperparameters, versions or {}),
         "limits": limits_section(
             kind,
@@ -215,16 +218,22 @@ def _figures(figures: Mapping[str, float], kind: CardKind, decisions: Mapping[st
     return "\n".join(["", "## Figures", "", "| | validation | test |", "|---|---|---|", *lines, ""]) if lines else ""
 
 
-def _labels(label_names: Sequence[str], decisions: Mapping[str, Any]) -> str:
-    """The table of ids and labels; with a column of thresholds if each label has its own."""
-    by_label = decisions.get("decoder", "").startswith("thresholds")
-    thresholds = [f" {number(value)} |" for value in decisions["thresholds"]] if by_label else [""] * len(label_names)
-    rows = list(zip(label_names, thresholds, strict=True))
-    lines = [f"| {i} | {_escape(name)} |{threshold}" for i, (name, threshold) in enumerate(rows[:MAX_LABELS])]
+def _thresholds(decisions: Mapping[str, Any]) -> dict[str, list[str]]:
+    """A column of thresholds, if each label has its own."""
+    if not decisions.get("decoder", "").startswith("thresholds"):
+        return {}
+    return {"threshold": [number(value) for value in decisions["thresholds"]]}
+
+
+def _labels(label_names: Sequence[str], columns: Mapping[str, Sequence[str]]) -> str:
+    """The table of ids and labels, with further columns of Markdown."""
+    ids, names = map(str, range(len(label_names))), map(_escape, label_names)
+    rows = list(zip(ids, names, *columns.values(), strict=True))
+    head = ("id", "label", *columns)
+    lines = [f"| {' | '.join(row)} |" for row in (head, *rows[:MAX_LABELS])]
     more = len(label_names) - MAX_LABELS
     rest = f"\nand {more} more: see `id2label` in `config.json`.\n" if more > 0 else ""
-    head = ["| id | label | threshold |", "|---|---|---|"] if by_label else ["| id | label |", "|---|---|"]
-    return "\n".join([*head, *lines, rest])
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:], rest])
 
 
 def _training(hyperparameters: Mapping[str, Any], versions: Mapping[str, str]) -> str:

@@ -18,15 +18,23 @@ from ..inference.decisions import FOLDABLE, LabelDecisions, MaskDecisions
 from ..nets.image_features import blank_images, reads_images
 from ..structures.masks import log_odds
 
+SEVERAL_CLASSES_ARE_NOT_FOLDED = (
+    "`fold_decision` is True, but masks of several classes are decided by the likeliest class, without a threshold. "
+    "Leave it out."
+)
+
 
 @contextmanager
 def folded(task_net: PreTrainedModel) -> Iterator[PreTrainedModel]:
     """The task-net with its stored decision in the bias, and a config that says so; restored when the block ends.
 
     Raises:
-        ValueError: no decision is stored, it is not a threshold, or no bias can hold it, see [`check_foldable`].
+        ValueError: no decision is stored, it is not a threshold, masks have several classes, or no bias can hold the
+            decision, see [`check_foldable`].
     """
     config: Any = task_net.config
+    if not _of_labels(task_net) and config.num_labels > 2:
+        raise ValueError(SEVERAL_CLASSES_ARE_NOT_FOLDED)
     decisions = (LabelDecisions if _of_labels(task_net) else MaskDecisions).from_config(config)
     saved = getattr(config, "decisions", None)
     if saved is None and getattr(config, "threshold", None) is None:

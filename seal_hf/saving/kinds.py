@@ -12,7 +12,7 @@ from ..utils.files import json_object
 
 CONFIG, ADAPTER_CONFIG, DECISIONS = "config.json", "adapter_config.json", "seal_decisions.json"
 LOSS_NET_CONFIG = "_loss_net/config.json"
-MULTI_LABEL, TAG_SEQUENCE, BINARY_MASK = "multi_label", "tag_sequence", "binary_mask"
+MULTI_LABEL, TAG_SEQUENCE, BINARY_MASK, MASKS = "multi_label", "tag_sequence", "binary_mask", "masks"
 HEADS = {  # end of a task-net's class name -> kind of output
     "ForMultiLabel": MULTI_LABEL,
     "ForTokenClassification": TAG_SEQUENCE,
@@ -24,7 +24,7 @@ WANTED = "which predicts neither label sets nor tags nor masks. Give a task-net 
 
 
 def kind_of_model(name: str, hub: dict[str, Any]) -> str:
-    """`multi_label`, `tag_sequence` or `binary_mask`.
+    """`multi_label`, `tag_sequence`, `binary_mask`, or `masks` of several classes.
 
     Args:
         name: folder or Hub id.
@@ -44,6 +44,8 @@ def kind_of_model(name: str, hub: dict[str, Any]) -> str:
     else:
         architecture = _architecture(saved)
     kind = next((kind for head, kind in HEADS.items() if architecture.endswith(head)), None)
+    if kind == BINARY_MASK and len(saved.get("id2label") or ()) > 2:
+        return MASKS
     if kind is not None:
         return kind
     if not architecture.endswith(CLASSIFIERS):

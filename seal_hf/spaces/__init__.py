@@ -12,13 +12,14 @@ it has its own rooms: figures (`metrics/`), files and the model card (`reports/`
 from __future__ import annotations
 
 from .base import SAMPLE_WEIGHT, OutputSpace
-from .masks import BinaryMaskSpace
+from .masks import BinaryMaskSpace, MaskSpace, mask_space
 from .multilabel import SPARSE_FROM, UNKNOWN, MultiLabelSpace
-from .rewarded import REWARD_CODES, RewardSpace
+from .pixels import PixelSpace
+from .rewarded import REWARD_CODES, RewardMaskSpace, RewardSpace
 from .tags import TAG_SCORES, TagSequenceSpace
 
 SPACES: dict[str, type[OutputSpace]] = {
-    space.name: space for space in (MultiLabelSpace, TagSequenceSpace, BinaryMaskSpace)
+    space.name: space for space in (MultiLabelSpace, TagSequenceSpace, BinaryMaskSpace, MaskSpace)
 }
 COSTS = tuple(dict.fromkeys(cost for space in SPACES.values() for cost in space.costs))  # of any space
 
@@ -31,8 +32,12 @@ __all__ = [
     "TAG_SCORES",
     "UNKNOWN",
     "BinaryMaskSpace",
+    "MaskSpace",
     "MultiLabelSpace",
     "OutputSpace",
+    "PixelSpace",
+    "RewardMaskSpace",
     "RewardSpace",
     "TagSequenceSpace",
+    "mask_space",
 ]

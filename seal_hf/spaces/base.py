@@ -78,6 +78,7 @@ class OutputSpace(ABC):
         energy_program: The program that trains an energy network on its own.
         structure_dims: Number of dimensions of one structure, without the batch: 1 for a label set, 2 for a tag
             sequence.
+        label_dim: The dimension of a batch of logits and structures that runs over the labels.
         fills_box: True if every point of [0, 1]^n is a relaxed structure, so that gradient-based inference can move
             each entry independently.
         costs: The kinds of Δ that `cost` supports.
@@ -97,6 +98,7 @@ class OutputSpace(ABC):
     head = ""
     energy_program = "run_energy.py"
     structure_dims: int
+    label_dim = -1
     fills_box = False
     costs: tuple[str, ...] = ("f1", "l1", "l1_mean")
     weights: tuple[str, ...] = ()

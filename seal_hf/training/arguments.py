@@ -14,14 +14,16 @@ from ..implicit.hypergradient import METHODS, PRODUCTS, Hypergradient
 from ..nets.encoders import ENCODER_MODES
 from ..saving.export import ADAPTER_EXPORTS
 from ..spaces import COSTS, SPARSE_FROM, TAG_SCORES
-from ..spaces.masks import COHERENCE, MASK_TASK_LOSSES, PIXEL_LOSSES
+from ..spaces.pixels import COHERENCE
 from ..task_losses.labels import TASK_LOSSES
+from ..task_losses.masks import MASK_TASK_LOSSES, PIXEL_LOSSES
 from ..task_losses.tags import TAG_TASK_LOSSES
 from ..utils.options import check_value
 from .argument_checks import CROSS_ENTROPY as CROSS_ENTROPY
 from .argument_checks import check_coherence, check_hypergradient
 from .energy_weight import SCHEDULES
 from .loss_weights import LossWeightArguments
+from .mask_arguments import MaskArguments
 from .run_arguments import GuardedArguments
 
 LOSS_NET_ENCODERS = (*ENCODER_MODES, *LIBRARIES)
@@ -52,16 +54,18 @@ CHOICES: dict[str, Any] = {
 }
 AT_LEAST_0 = (
     "loss_net_steps energy_weight task_weight loss_net_learning_rate loss_net_encoder_learning_rate input_noise_std "
-    "crf_learning_rate soft_iou_weight independent_share cost_augmented_task_weight relaxed_mass "
-    "loss_net_weight_decay loss_net_warmup_steps loss_net_max_grad_norm hypergradient_scale hypergradient_damping"
+    "crf_learning_rate soft_iou_weight dice_weight lovasz_weight independent_share cost_augmented_task_weight "
+    "relaxed_mass loss_net_weight_decay loss_net_warmup_steps loss_net_max_grad_norm hypergradient_scale "
+    "hypergradient_damping"
 )
 AT_LEAST_1 = "batch_repeats loss_net_every coherence_size sparse_labels_from relaxed_width hypergradient_terms"
 LEAST = {**dict.fromkeys(AT_LEAST_0.split(), 0), **dict.fromkeys(AT_LEAST_1.split(), 1)}
 
 
 @dataclass
-class SealTrainingArguments(LossWeightArguments, GuardedArguments):
-    """[`~transformers.TrainingArguments`], [`GuardedArguments`], and the arguments of the method.
+class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments):
+    """[`~transformers.TrainingArguments`], [`GuardedArguments`], and the arguments of the method. Those of masks alone
+    are in [`MaskArguments`].
 
     Sources: SEAL = Lee et al. 2022.
 
@@ -116,11 +120,10 @@ class SealTrainingArguments(LossWeightArguments, GuardedArguments):
             `zlpr`, or `ranking` on `num_samples` label sets drawn from the task-net (equations: task_losses/). The
             evaluation loss is the same; for `ranking`, which needs samples, it is cross-entropy. For tag sequences:
             `cross_entropy`, `crf`, or `unique_roles`, cross-entropy and the unique-core-role constraint
-            (task_losses/tags.py). For masks: `cross_entropy`, or `soft_iou`, cross-entropy and 1 - soft IoU
-            (spaces/masks.py).
+            (task_losses/tags.py). For masks: `cross_entropy`, or with a term of the whole mask `soft_iou`, `dice` or
+            `lovasz` (spaces/pixels.py).
         unique_roles_weight (`float`, default 1.0): weight of that constraint.
-        soft_iou_weight (`float`, default 1.0): weight of 1 - soft IoU.
-        pos_weight, label_weight, class_weight: weights of labels and tags, see [`LossWeightArguments`].
+        pos_weight, label_weight, class_weight: weights of labels, tags and classes, see [`LossWeightArguments`].
         crf_learning_rate (`float`, optional): rate of the CRF's transitions; default: `learning_rate`. The small rate
             of a pretrained encoder hardly moves them.
 
@@ -130,17 +133,6 @@ class SealTrainingArguments(LossWeightArguments, GuardedArguments):
         constrained_decoding (`bool`, default False): evaluate the likeliest sequence that the tags' scheme (BIO,
             BIOES) allows, by Viterbi's algorithm, instead of the likeliest tag at every position. In training ŷ and
             samples then also keep to the scheme.
-
-    Parameters that control masks (spaces/masks.py):
-        pixel_loss (`str`, default `"sum"`): cross-entropy over pixels: `sum`, as over labels, or `mean`. Choose λ1 anew
-            when you change it.
-        sample_coherence (`str`, default `"none"`): dependence between the pixels of a sample: `none`; `field`, a smooth
-            random field; `patches`, one draw for all pixels of a patch. Each pixel keeps its probability. `inputs`:
-            samples are the task-net's own masks for noisy copies of the image, with new dropout; nothing is drawn.
-        coherence_size (`int`, default 4): scale of the field, or side of a patch, in pixels.
-        independent_share (`float`, default 0.1): share of patches whose pixels are independent.
-        input_noise_std (`float`, default 0.1): standard deviation of the noise of `inputs`, in the pixel units of the
-            task-net; the FCN's range is 0 to 1.
 
     Parameters that control large label sets:
         sparse_labels_from (`int`, default 2000): from this number of labels on, candidates are lists of labels. Samples
@@ -262,15 +254,6 @@ class SealTrainingArguments(LossWeightArguments, GuardedArguments):
     crf_learning_rate: float | None = field(default=None, metadata={"help": "Learning rate of the CRF's transitions."})
     tag_score: str = field(default="accuracy", metadata={"help": f"Score of tags: {', '.join(TAG_SCORES)}."})
     constrained_decoding: bool = field(default=False, metadata={"help": "Decode within the tags' scheme."})
-
-    soft_iou_weight: float = field(default=1.0, metadata={"help": "Weight of 1 - soft IoU in the loss soft_iou."})
-    pixel_loss: str = field(default="sum", metadata={"help": f"Over the pixels of a mask: {', '.join(PIXEL_LOSSES)}."})
-    sample_coherence: str = field(default="none", metadata={"help": f"Samples of masks: {', '.join(COHERENCE)}."})
-    coherence_size: int = field(default=4, metadata={"help": "Scale of the field or side of a patch, in pixels."})
-    independent_share: float = field(default=0.1, metadata={"help": "Share of patches with independent pixels."})
-    input_noise_std: float = field(
-        default=0.1, metadata={"help": "Standard deviation of noise on inputs, in pixel units."}
-    )
 
     sparse_labels_from: int = field(
         default=SPARSE_FROM, metadata={"help": "Number of labels from which candidates are sparse."}

@@ -18,6 +18,7 @@ from ..inference.decisions import (
     FOLDABLE,
     NEVER_EMPTY,
     THRESHOLD,
+    ClassMaskDecisions,
     Decisions,
     LabelDecisions,
     MaskDecisions,
@@ -28,8 +29,8 @@ from ..metrics.masks import mask_probabilities
 from ..metrics.multilabel import first_output, sigmoid
 from ..metrics.tags import Tags
 from ..saving.export import ADAPTER_IS_NOT_FOLDED, saves_merged
-from ..saving.fold import check_foldable
-from ..spaces import BinaryMaskSpace, MultiLabelSpace, OutputSpace, TagSequenceSpace
+from ..saving.fold import SEVERAL_CLASSES_ARE_NOT_FOLDED, check_foldable
+from ..spaces import BinaryMaskSpace, MaskSpace, MultiLabelSpace, OutputSpace, TagSequenceSpace
 from ..spaces.tags import WITHIN_SCHEME
 from ..structures.hierarchy import hierarchy_of
 from ..structures.sequences import IGNORED
@@ -59,6 +60,9 @@ def fit_decisions(trainer: Any, dataset: Any, decoder: str | None = None) -> Dec
         predicted, gold = predicted_tags(trainer, dataset, trainer.space.decoders)
         kind = "srl" if given_types(trainer.space.label_names) else scheme_of(trainer.space.label_names)
         decisions: Decisions = fit_tags(predicted, gold, kind, trainer.args, decoder)
+    elif isinstance(trainer.space, MaskSpace):
+        decisions = ClassMaskDecisions()
+        decisions.named(decoder)
     elif isinstance(trainer.space, MultiLabelSpace) and is_fitted_by_batch(trainer, len(dataset), decoder):
         decisions = fit_threshold(trainer, dataset, decoder)
     else:
@@ -183,6 +187,8 @@ def check_decoder(model: PreTrainedModel, space: OutputSpace, args: Any) -> None
         return
     kind: Any = DECISIONS[space.name]
     kind.check_name(decoder, model.config)
+    if args.fold_decision and isinstance(space, MaskSpace):
+        raise ValueError(SEVERAL_CLASSES_ARE_NOT_FOLDED)
     if args.fold_decision and decoder not in (None, *FOLDABLE):
         raise ValueError(
             f"`fold_decision` is True, but a bias can only hold a threshold, not decoder={decoder!r}. Use one of "

@@ -288,8 +288,8 @@ def check_energy_network(model: nn.Module) -> None:
     if not SPACES[model.config.space].fills_box:
         raise ValueError(
             f"The energy network is for {model.config.space!r} outputs, but gradient-based inference moves each entry "
-            "of a structure independently in [0, 1]: it fits label sets and masks. Train this network beside a "
-            "task-net, by SealTrainer."
+            "of a structure independently in [0, 1]: it fits label sets and masks of two classes. Train this network "
+            "beside a task-net, by SealTrainer."
         )
 
 

@@ -64,7 +64,7 @@ def check_no_weights(dataset: Any) -> None:
 
 
 def label_parts(dataset: Any) -> Iterator[Tensor]:
-    """All labels of a data set, in parts: label sets (n, L), or the tags (m,) of a part's rows.
+    """All labels of a data set, in parts: label sets (n, L), the tags (m,) of a part's rows, or whole masks (n, H, W).
 
     Raises:
         ValueError: rows of the data set cannot be read by index.
@@ -76,7 +76,9 @@ def label_parts(dataset: Any) -> Iterator[Tensor]:
         )
     for start in range(0, len(dataset), AT_ONCE):
         rows = range(start, min(start + AT_ONCE, len(dataset)))
-        if isinstance(dataset, TensorRows):
+        if isinstance(dataset, TensorRows) and "labels" in dataset.dense:
+            yield dataset.dense["labels"][start : rows.stop]
+        elif isinstance(dataset, TensorRows):
             yield dataset.batch(rows)["labels"]
         else:
             labels = [np.asarray(row) for row in dataset.select(rows).with_format(None)["labels"][:]]

@@ -1,4 +1,4 @@
-"""Weights of labels and tags in the task loss, and their arguments."""
+"""Weights of labels, tags and classes of pixels in the task loss, and their arguments."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class LossWeightArguments:
         as `pos_weight` of torch's `BCEWithLogitsLoss`. `balanced`: the number of training rows without the label,
         divided by the number with it; `sqrt`: its square root.
     label_weight (`str`, `dict` or `list`, optional): w of labels, present or not, as `weight` there.
-    class_weight (`str`, `dict` or `list`, optional): weights of tags in `cross_entropy` and `unique_roles`, as `weight`
-        of torch's `CrossEntropyLoss`. `balanced`: N / (C n_c) for a tag with n_c of N positions and C tags, as in
-        scikit-learn; `sqrt`: its square root.
+    class_weight (`str`, `dict` or `list`, optional): weights of tags in `cross_entropy` and `unique_roles`, or of the
+        classes of pixels in the cross-entropy of masks, as `weight` of torch's `CrossEntropyLoss`. `balanced`:
+        N / (C n_c) for a class with n_c of N tags or pixels, as in scikit-learn; `sqrt`: its square root.
     """
 
     pos_weight: dict[str, float] | str | None = field(
@@ -40,7 +40,8 @@ class LossWeightArguments:
         default=None, metadata={"help": "Weights of labels: a JSON or csv file of label and weight."}
     )
     class_weight: dict[str, float] | str | None = field(
-        default=None, metadata={"help": "Weights of tags: balanced, sqrt, or a file of tag and weight."}
+        default=None,
+        metadata={"help": "Weights of tags, or of pixels by class: balanced, sqrt, or a file of name and weight."},
     )
 
 

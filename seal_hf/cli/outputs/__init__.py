@@ -26,8 +26,14 @@ def open_kind(flags: Flags, options: Namespace) -> OutputKind:
 
 def output_kinds() -> dict[str, type[OutputKind]]:
     """Kind of model (`saving/kinds.py`) -> its class. Imported late, so that `--help` is quick."""
+    from .class_masks import ClassMaskOutput
     from .labels import LabelOutput
-    from .masks import MaskOutput
+    from .masks import BinaryMaskOutput
     from .tags import TagOutput
 
-    return {"multi_label": LabelOutput, "tag_sequence": TagOutput, "binary_mask": MaskOutput}
+    return {
+        "multi_label": LabelOutput,
+        "tag_sequence": TagOutput,
+        "binary_mask": BinaryMaskOutput,
+        "masks": ClassMaskOutput,
+    }

@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 
 from ...utils.messages import did_you_mean
 
-LABELS, TAGS, MASKS = "multi_label", "tag_sequence", "binary_mask"
+LABELS, TAGS = "multi_label", "tag_sequence"
 BATCH_SIZE = 32
-KINDS = {LABELS: "label sets", TAGS: "tag sequences", MASKS: "masks"}
+KINDS = {LABELS: "label sets", TAGS: "tag sequences", "binary_mask": "masks", "masks": "masks of several classes"}
 
 
 class Flags(ArgumentParser):
@@ -71,7 +71,9 @@ def add_common(flags: Flags) -> None:
 def add_reading(flags: Flags) -> None:
     """How a model is loaded, reads its inputs and decides."""
     flags.flag("revision", help="branch, tag or commit of a Hub id")
-    flags.flag("decoder", help="decoder in place of the stored one; for label sets and masks, also a threshold")
+    flags.flag(
+        "decoder", help="decoder in place of the stored one; for label sets and masks of two classes, also a threshold"
+    )
     flags.flag("batch_size", type=at_least_one, default=BATCH_SIZE, help="texts or images read at once (default 32)")
     flags.flag("device", default="auto", help="cpu, cuda, cuda:1, ... (default auto: an accelerator, if any)")
     flags.flag(

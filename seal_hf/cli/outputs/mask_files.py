@@ -54,18 +54,21 @@ def check_mask_output(output: Path, names: Sequence[str], source: Path, alone: b
 
 
 class MaskWriter(Writer):
-    """A `.png` file per row: `mask` (H, W) of 0 and 1 as 0 and 255; beside it, `probability` (H, W) in [0, 1], if
-    given, as grey values. All `energy` values go to `energies.json`, by name."""
+    """A `.png` file per row: `mask` (H, W) of 0 and 1 as 0 and 255, or with `colours` (256, 3) class ids in a palette;
+    beside it, `probability` (H, W) in [0, 1], if given, as grey values. All `energy` values go to `energies.json`, by
+    name."""
 
-    def __init__(self, place: Path, file: Path | None = None):
-        self.place, self.file = place, file
+    def __init__(self, place: Path, file: Path | None = None, colours: np.ndarray | None = None):
+        self.place, self.file, self.colours = place, file, colours
         self.energies: IO[str] | None = None
 
     def write(self, rows: Rows) -> None:
         for row in rows:
-            self._save(row["mask"].astype(bool), self.file or self.place / f"{row['name']}.png")
+            mask = row["mask"] if self.colours is not None else 255 * row["mask"]
+            self._save(mask, self.file or self.place / f"{row['name']}.png", self.colours)
             if "probability" in row:
-                self._save(row["probability"], self.place / f"{row['name']}{PROBABILITY}.png")
+                grey = (row["probability"] * 255.0).round().astype(np.uint8)
+                self._save(grey, self.place / f"{row['name']}{PROBABILITY}.png")
             if "energy" in row:
                 self._add(row["name"], row["energy"])
 
@@ -74,10 +77,13 @@ class MaskWriter(Writer):
             self.energies.write("\n}\n")
             self.energies.close()
 
-    def _save(self, values: np.ndarray, file: Path) -> None:
+    def _save(self, values: np.ndarray, file: Path, colours: np.ndarray | None = None) -> None:
         from PIL import Image  # pillow is optional
 
-        Image.fromarray((values * 255.0).round().astype(np.uint8)).save(file, format="PNG")
+        image = Image.fromarray(values)
+        if colours is not None:
+            image.putpalette(colours.tobytes())
+        image.save(file, format="PNG")
 
     def _add(self, name: str, energy: float) -> None:
         first = self.energies is None
@@ -87,16 +93,20 @@ class MaskWriter(Writer):
 
 
 @contextmanager
-def mask_writer(output: Path) -> Iterator[MaskWriter]:
-    """A writer for a `.png` file or a folder, which appears, and replaces an earlier one, when the block ends."""
+def mask_writer(output: Path, colours: np.ndarray | None = None) -> Iterator[MaskWriter]:
+    """A writer for a `.png` file or a folder, which appears, and replaces an earlier one, when the block ends.
+
+    Args:
+        colours: as for [`MaskWriter`].
+    """
     if output.suffix == ".png":
         with whole_file(output) as unfinished:
-            yield MaskWriter(unfinished.parent, unfinished)
+            yield MaskWriter(unfinished.parent, unfinished, colours)
         return
     unfinished, replaced = (output.with_name(f"{output.name}.{what}") for what in ("unfinished", "replaced"))
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
-    writer = MaskWriter(unfinished)
+    writer = MaskWriter(unfinished, colours=colours)
     try:
         try:
             yield writer

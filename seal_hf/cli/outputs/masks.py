@@ -1,14 +1,17 @@
-"""Masks in `seal-hf predict` and `seal-hf evaluate`.
+"""Masks in `seal-hf predict` and `seal-hf evaluate`; here those of two classes, in `class_masks.py` those of several.
 
-An image is resized for the net if the image processor asks for it; the probabilities are resized back and cut at the
-image's own size. Masks are `.png` files of 0 and 255, named like the images, or by the row of an `.npz`.
-`--probabilities all` adds `NAME_probability.png`, grey values 255 p, rounded; `--energy true` adds `energies.json`, the
-energy of each mask at the size that the net reads.
+An image is resized for the net if the image processor asks for it; the probabilities are resized back and decided at
+the image's own size. Masks are `.png` files, named like the images, or by the row of an `.npz`: of two classes with 0
+and 255, of several with class ids and a palette. `--probabilities all`, for several classes `top`, adds
+`NAME_probability.png`, grey values 255 p, rounded; `--energy true` adds `energies.json`, the energy of each mask at the
+size that the net reads.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from argparse import Namespace
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -18,6 +21,7 @@ import torch
 
 from ...data.inputs.base import Chunk, Reader
 from ...data.inputs.images import pictures_of
+from ...data.mask_values import MaskValues
 from ...inference.decisions import MaskDecisions
 from ...metrics.masks import mask_metrics
 from ...metrics.multilabel import DEFAULT_GRID
@@ -32,32 +36,45 @@ DIGITS = 6  # decimals of energies
 
 
 class MaskOutput(OutputKind):
-    """Masks of images of any sizes."""
+    """Masks of images of any sizes.
+
+    Attributes:
+        written_probabilities: the choice of `--probabilities` that is written, beside `none`.
+        why: why the other choice is not.
+        colours: (256, 3) for palette files; None for files of 0 and 255.
+    """
 
     formats: ClassVar[tuple[str, ...]] = ("", ".png")
     default_probabilities: ClassVar[str] = "none"
+    written_probabilities: ClassVar[str]
+    why: ClassVar[str]
+    colours: ClassVar[np.ndarray | None] = None
     model: SealForSegmentation
 
     def __init__(self, options: Namespace, like: OutputKind | None = None):
         super().__init__(options, like)
         self.rows_per_chunk = options.batch_size  # images are large
-        if self.probabilities == "top":
-            raise ValueError("`probabilities` is 'top', but a pixel has a single probability. Use all, or none.")
+        if self.probabilities not in ("none", self.written_probabilities):
+            raise ValueError(
+                f"`probabilities` is {self.probabilities!r}, but {self.why}. Use {self.written_probabilities}, or none."
+            )
 
     @property
     def model_class(self) -> type[SealForSegmentation]:
         return SealForSegmentation
 
+    @abstractmethod
     def check_decoder(self) -> None:
-        if getattr(self.options, "refit", False):
-            MaskDecisions.check_name(self.options.decoder)
-        else:
-            MaskDecisions.from_config(SimpleNamespace(**self.config)).cut(self.options.decoder)
+        """Raises ValueError for a decoder that the model lacks, or a refit that is impossible."""
 
     def open_input(self, gold: bool) -> Reader:
         self.check_decoder()
         source = Path(self.options.input)
-        pictures = pictures_of(source, gold)
+        values, classes = (
+            MaskValues.of_inputs(self.config.get("inputs") or {}),
+            len(self.config.get("id2label") or "01"),
+        )
+        pictures = pictures_of(source, gold, values, max(classes, 2))
         if not gold:
             alone = self.probabilities == "none" and not self.options.energy
             check_mask_output(Path(self.options.output), pictures.names, source, alone)
@@ -67,35 +84,55 @@ class MaskOutput(OutputKind):
 
     def writer(self, path: Path | None) -> Any:
         assert path is not None, "refused before, as `formats` lacks lines of JSON"
-        return mask_writer(path)
+        return mask_writer(path, self.colours)
 
     def predict(self, chunk: Chunk) -> list[dict[str, Any]]:
-        probabilities, masks = self.predicted(chunk.inputs)
-        rows = [row | {"mask": mask} for row, mask in zip(chunk.rows, masks, strict=True)]
-        if self.probabilities == "all":
-            rows = [row | {"probability": p} for row, p in zip(rows, probabilities, strict=True)]
+        rows = []
+        for row, (p, mask) in zip(chunk.rows, self.predicted(chunk.inputs), strict=True):
+            row = row | {"mask": mask}
+            if self.probabilities != "none":
+                row["probability"] = self.of_decided(p)
+            rows.append(row)
         if self.options.energy:
             rows = [row | {"energy": energy} for row, energy in zip(rows, self.energies(chunk.inputs), strict=True)]
         return rows
 
-    def predicted(self, images: list[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Probabilities and masks (H, W) of each image."""
+    @abstractmethod
+    def of_decided(self, probabilities: np.ndarray) -> np.ndarray:
+        """The probabilities that are written, (H, W)."""
+
+    def predicted(self, images: list[np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Probabilities and mask (H, W) of each image, one at a time."""
         decoder, size = self.options.decoder, self.options.batch_size
-        probabilities, masks = self.model.predict(images, decoder=decoder, batch_size=size)
-        return [p.numpy() for p in probabilities], [mask.numpy() for mask in masks]
+        for probabilities, mask in self.model.predict_each(images, decoder=decoder, batch_size=size):
+            yield probabilities.numpy(), mask.byte().numpy()
 
     def energies(self, images: list[np.ndarray]) -> list[float]:
         """The energy of each decided mask at the nets' input size, rounded."""
         found: list[float] = []
-        net = self.model.task_net
+        net, space = self.model.task_net, self.model.space
         for pixel_values, _ in image_batches(images, self.model.processor, self.options.batch_size):
             pixel_values = pixel_values.to(net.device)
             masks = self.model.predict(decoder=self.options.decoder, pixel_values=pixel_values)[1]
             with torch.no_grad():
-                found += self.model.energy(masks.float(), pixel_values=pixel_values).tolist()
+                found += self.model.energy(space.gold(masks)[0], pixel_values=pixel_values).tolist()
         return [round(energy, DIGITS) for energy in found]
 
-    # --- evaluate ----------------------------------------------------------------------------------------------------
+
+class BinaryMaskOutput(MaskOutput):
+    """Masks of two classes."""
+
+    written_probabilities: ClassVar[str] = "all"
+    why: ClassVar[str] = "a pixel of two classes has a single probability"
+
+    def check_decoder(self) -> None:
+        if getattr(self.options, "refit", False):
+            MaskDecisions.check_name(self.options.decoder)
+        else:
+            MaskDecisions.from_config(SimpleNamespace(**self.config)).cut(self.options.decoder)
+
+    def of_decided(self, probabilities: np.ndarray) -> np.ndarray:
+        return probabilities
 
     def evaluate(self, reader: Reader) -> Evaluation:
         decisions, options = MaskDecisions.from_config(self.model.config), self.options
@@ -107,7 +144,7 @@ class MaskOutput(OutputKind):
         ious: list[np.ndarray] = []
         right, counted = np.zeros(len(places)), 0
         for chunk in with_progress(reader, self.rows_per_chunk):
-            for p, gold in zip(self.predicted(chunk.inputs)[0], chunk.gold, strict=True):
+            for (p, _), gold in zip(self.predicted(chunk.inputs), chunk.gold, strict=True):
                 figures = [mask_metrics(p[None], gold[None], cut) for cut in places]
                 pixels = int((gold != IGNORE).sum())
                 ious.append(np.array([each["mean_iou"] for each in figures]))

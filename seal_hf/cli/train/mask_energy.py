@@ -76,7 +76,7 @@ def close(prepared: Prepared, data: SegmentationData, arguments: Arguments) -> d
 
 PROGRAM = Program(
     ARGUMENTS,
-    output="binary_mask",
+    output="masks",
     metric="mean_iou",
     recipes={"masks": "mask_energy"},
     loader=load_masks,

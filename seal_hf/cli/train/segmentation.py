@@ -1,4 +1,4 @@
-"""Binary segmentation with an energy network as a loss function."""
+"""Segmentation into two or more classes with an energy network as a loss function."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ...models import SealForSegmentation
 from ...nets.fcn import fcn_image_processor, set_test_crops
 from ...reports import check_picture, close_masks
 from ...saving import take_loss_net
+from ...spaces import MaskSpace
 from ...trainer import SealTrainer
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
@@ -61,6 +62,8 @@ def build(data: SegmentationData, arguments: Arguments) -> tuple[SealForSegmenta
     model = SealForSegmentation.for_data(data, name, loss_net_encoder=training.loss_net_encoder, crop_size=crop)
     processor = fcn_image_processor() if name is None else AutoImageProcessor.from_pretrained(name)
     resize_to(processor, data.image_size)
+    if hasattr(processor, "do_reduce_labels"):
+        processor.do_reduce_labels = arguments.data.reduce_labels
     take_loss_net(model, nets.loss_net_path, training)
     check_was_trained(model.loss_net, training)
     if nets.loss_net_path is not None:
@@ -87,6 +90,7 @@ def make_trainer(data: SegmentationData, arguments: Arguments) -> Prepared:
         compute_metrics=mask_compute_metrics,
         callbacks=[NewCrops(rows), *arguments.callbacks],
         processing_class=processor,
+        decode_predictions=isinstance(model.space, MaskSpace),  # an id for each pixel, not C logits
     )
     return Prepared(trainer, splits)
 
@@ -99,9 +103,10 @@ def close(prepared: Prepared, data: SegmentationData, arguments: Arguments) -> d
 
 PROGRAM = Program(
     ARGUMENTS,
-    output="binary_mask",
+    output="masks",
     metric="mean_iou",
-    recipes={"masks": "segmentation"},
+    recipes={"masks": "segmentation", "digit_classes": "segmentation_classes"},
+    kind=lambda given: "digit_classes" if getattr(given, "dataset", None) == "digit_classes" else "masks",
     loader=load_masks,
     ranges=ranges,
     make_trainer=make_trainer,

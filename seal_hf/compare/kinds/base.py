@@ -18,8 +18,8 @@ class Figures:
     """The figures of a table.
 
     Attributes:
-        columns: key of a figure in a run, without `eval_` or `test_` -> the head of its column. All are in [0, 1]. A
-            table leaves out columns that a run lacks.
+        columns: key of a figure in a run, without `eval_` or `test_` -> the head of its column. All are shown in
+            percent. A table leaves out columns that a run lacks.
         tested: those whose differences are tested, beside the metric -> their names in words.
         legend: how to read the columns.
         notes: key of a column -> a sentence in the legend of a table that has it.
@@ -83,6 +83,10 @@ class Kind(ABC):
     def net(self, settings: Mapping[str, Any]) -> str:
         """The kind of data or net that these settings name, a key of the recipes of `program`."""
         return self.program.kind_of(Namespace(**{"model_name_or_path": None, **settings}))
+
+    def of(self, data: Any) -> Kind:
+        """The kind for these data."""
+        return self
 
     @abstractmethod
     def pretrained(self, data: Any, settings: Mapping[str, Any]) -> bool:

@@ -1,32 +1,60 @@
-"""Binary masks, as a comparison sees them."""
+"""Masks, as a comparison sees them: those of two classes, and those of several."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ...cli.train import mask_energy, segmentation
 from ...data import SegmentationData
+from ...metrics import MaskCounts, boundary_counts, class_overlaps, further_components
 from ...metrics.masks import mask_iou
+from ...reports.class_masks import constant_class_mask, evaluate_class_masks
 from ...reports.masks import constant_mask, evaluate_masks, mask_figures
 from ..methods.base import ENERGY_NETWORK, TASK_NET
-from ..methods.masks import METHODS
+from ..methods.masks import METHODS, OF_TWO_CLASSES
 from ..rows import Rows
 from .base import Figures, Kind, Scored
 
 METRICS = ("mean_iou",)
+BOUNDARY, PIECES = "boundary_iou", "further_components"
+NOTES = {
+    BOUNDARY: "*Boundary IoU* is that of the pixels near an outline (Cheng et al. 2021), 2 % of the diagonal at most.",
+    PIECES: "*Pieces / 100* is the number of connected components beyond those of the truth, of 100 images: less is "
+    "better.",
+}
 FIGURES = Figures(
-    columns={"mean_iou": "IoU at 0.5", "mean_iou_tuned": "IoU tuned"},
-    tested={"mean_iou": "mean IoU at 0.5", "mean_iou_tuned": "mean IoU at the tuned threshold"},
+    columns={
+        "mean_iou": "IoU at 0.5",
+        "mean_iou_tuned": "IoU tuned",
+        BOUNDARY: "boundary IoU",
+        PIECES: "pieces / 100",
+    },
+    tested={
+        "mean_iou": "mean IoU at 0.5",
+        "mean_iou_tuned": "mean IoU at the tuned threshold",
+        BOUNDARY: "boundary IoU at 0.5",
+    },
     legend="Test IoU, the mean over images, in percent, mean ± deviation over seeds, at 0.5 and at the threshold tuned "
     "on validation.",
+    notes=NOTES,
+)
+CLASS_FIGURES = Figures(
+    columns={"mean_iou": "IoU", "pixel_accuracy": "pixel accuracy", BOUNDARY: "boundary IoU", PIECES: "pieces / 100"},
+    tested={"mean_iou": "mean IoU over classes", BOUNDARY: "boundary IoU, mean over classes"},
+    legend="Test IoU, of each class over all images, the mean over classes, in percent, mean ± deviation over seeds.",
+    notes=NOTES,
 )
 
 
 class Masks(Kind):
     """See [`Kind`]."""
+
+    def of(self, data: SegmentationData) -> Kind:
+        return CLASS_MASKS if len(data.label_names) > 2 else self
 
     def pretrained(self, data: SegmentationData, settings: Mapping[str, Any]) -> bool:
         return settings.get("model_name_or_path") is not None
@@ -35,20 +63,61 @@ class Masks(Kind):
         return METRICS
 
     def score(self, trainer: Any, splits: Mapping[str, Any], data: SegmentationData) -> Scored:
-        metrics, probabilities = evaluate_masks(trainer, splits)
-        return self._scored(metrics, probabilities["test"], data)
+        return self._scored(*evaluate_masks(trainer, splits), data)
 
     def constant(self, data: SegmentationData) -> Scored:
-        assert data.test is not None, "as `is_labelled` says"
-        gold, mask = {"eval": data.validation.masks, "test": data.test.masks}, constant_mask(data.train)
+        gold, mask = _gold(data), constant_mask(data.train)
         same = {split: np.broadcast_to(mask, masks.shape).astype(float) for split, masks in gold.items()}
-        return self._scored(mask_figures(same, gold, 0.5), same["test"], data)
+        return self._scored(mask_figures(same, gold, 0.5), same, data)
 
-    def _scored(self, metrics: dict[str, float], probabilities: np.ndarray, data: SegmentationData) -> Scored:
-        cuts = {"mean_iou": 0.5, "mean_iou_tuned": metrics["threshold"]}
-        assert data.test is not None, "as `is_labelled` says"
-        masks = data.test.masks
-        return Scored(metrics, {key: Rows.of_mean(mask_iou(probabilities, masks, cut)) for key, cut in cuts.items()})
+    def _scored(
+        self, metrics: Mapping[str, float], probabilities: Mapping[str, np.ndarray], data: SegmentationData
+    ) -> Scored:
+        """Boundaries and pieces are those of the foreground at 0.5."""
+        found, rows, gold = dict(metrics), {}, _gold(data)
+        for split, masks in gold.items():
+            decided = (probabilities[split].astype(np.float64) >= 0.5).astype(np.uint8)
+            both, either = (pixels[:, 1] for pixels in boundary_counts(decided, masks, 2))
+            rows[BOUNDARY] = Rows.of_mean(np.where(either > 0, both / np.maximum(either, 1), 1.0))
+            found[f"{split}_{BOUNDARY}"] = rows[BOUNDARY].figure
+            found[f"{split}_{PIECES}"] = float(further_components(decided, masks, 2)[:, 1].mean())
+        for key, cut in {"mean_iou": 0.5, "mean_iou_tuned": metrics["threshold"]}.items():
+            rows[key] = Rows.of_mean(mask_iou(probabilities["test"], gold["test"], cut))
+        return Scored(found, rows)
+
+
+class ClassMasks(Masks):
+    """Masks of several classes. Each figure of classes is a mean of ratios of pixels over all images."""
+
+    def score(self, trainer: Any, splits: Mapping[str, Any], data: SegmentationData) -> Scored:
+        return self._scored(*evaluate_class_masks(trainer, splits, data.label_names), data)
+
+    def constant(self, data: SegmentationData) -> Scored:
+        classes, metrics = len(data.label_names), dict[str, float]()
+        mask = constant_class_mask(data.train, classes)
+        same = {split: np.broadcast_to(mask, masks.shape) for split, masks in _gold(data).items()}
+        for split, masks in _gold(data).items():
+            counts = MaskCounts(classes)
+            counts.add(same[split], masks)
+            metrics |= {f"{split}_{key}": value for key, value in counts.figures().items()}
+        return self._scored(metrics, same, data)
+
+    def _scored(
+        self, metrics: Mapping[str, float], decided: Mapping[str, np.ndarray], data: SegmentationData
+    ) -> Scored:
+        found, rows, classes = dict(metrics), {}, len(data.label_names)
+        for split, masks in _gold(data).items():
+            rows["mean_iou"] = Rows(*class_overlaps(decided[split], masks, classes))
+            rows[BOUNDARY] = Rows(*boundary_counts(decided[split], masks, classes))
+            found[f"{split}_{BOUNDARY}"] = rows[BOUNDARY].figure
+            found[f"{split}_{PIECES}"] = float(further_components(decided[split], masks, classes).sum(1).mean())
+        return Scored(found, rows)
+
+
+def _gold(data: SegmentationData) -> dict[str, np.ndarray]:
+    """The gold masks by split; the test split comes last."""
+    assert data.test is not None, "as `is_labelled` says"
+    return {"eval": data.validation.masks, "test": data.test.masks}
 
 
 MASKS = Masks(
@@ -59,4 +128,9 @@ MASKS = Masks(
     figures=FIGURES,
     known_metrics=METRICS,
     identity={"kind": "segmentation"},
+)
+CLASS_MASKS = replace(
+    ClassMasks(**vars(MASKS)),
+    methods={name: method for name, method in METHODS.items() if name not in OF_TWO_CLASSES},
+    figures=CLASS_FIGURES,
 )

@@ -14,6 +14,7 @@ STATIC = {**BY_RATE, "energy_weight": SHARE}
 BESIDE = {**STATIC, "loss_net_learning_rate": LOSS_NET_RATE}
 FIELD = {"sample_coherence": "field"}
 FEW_SAMPLES = {"num_samples": 4}  # each is an image for the energy's convolutions
+OF_TWO_CLASSES = {"gbi_dvn", "static_regression"}  # an energy network alone predicts no others
 
 
 def dynamic(about: str, loss: str, first: Mapping[str, Any] | None = None, **settings: Any) -> Method:
@@ -30,6 +31,20 @@ METHODS: dict[str, Method] = {
         {"energy_loss": "ce", "task_loss": "soft_iou"},
         {**BY_RATE, "soft_iou_weight": LogUniform(0.1, 10.0)},
         {"soft_iou_weight": 1.0},
+    ),
+    "dice": Method(
+        BASELINE,
+        "cross-entropy and Dice",
+        {"energy_loss": "ce", "task_loss": "dice"},
+        {**BY_RATE, "dice_weight": LogUniform(0.1, 10.0)},
+        {"dice_weight": 1.0},
+    ),
+    "lovasz": Method(
+        BASELINE,
+        "cross-entropy and the Lovász extension of IoU",
+        {"energy_loss": "ce", "task_loss": "lovasz"},
+        {**BY_RATE, "lovasz_weight": LogUniform(0.1, 10.0)},
+        {"lovasz_weight": 1.0},
     ),
     "gbi_dvn": Method(
         ENERGY,

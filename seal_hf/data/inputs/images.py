@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...structures.masks import IGNORE
 from ..common import DataError
-from ..image_files import IMAGE_SUFFIXES, as_mask, as_rgb, files_by_stem, mask_values, pixels, size_of
+from ..image_files import IMAGE_SUFFIXES, as_rgb, files_by_stem, mask_values, pixels, size_of
+from ..mask_values import MaskValues
 from ..masks import paired_files
 from .base import Chunk
 from .stored_arrays import StoredArray
@@ -31,7 +32,7 @@ class Picture(NamedTuple):
     Attributes:
         name: of its outputs: the file's name without suffix, or the row number.
         image: (H, W, 3) uint8.
-        mask: (H, W) uint8 of 0, 1 and 255 (does not count); None without gold.
+        mask: (H, W) uint8 of class ids and 255 (does not count); None without gold.
     """
 
     name: str
@@ -41,18 +42,22 @@ class Picture(NamedTuple):
 
 @dataclass
 class Pictures:
-    """A [`Reader`] of N images of any sizes: `inputs` are (H, W, 3) uint8, `gold` are masks (H, W) uint8 of 0, 1 and
-    255.
+    """A [`Reader`] of N images of any sizes: `inputs` are (H, W, 3) uint8, `gold` are masks (H, W) uint8 of class ids
+    and 255.
 
     Attributes:
         names: of the N images.
         images, masks: return the stored arrays; `masks` is None without gold.
+        values: what the stored values of masks mean.
+        num_classes: of the masks.
         columns, notes: as in [`Reader`].
     """
 
     names: list[str]
     images: Arrays
     masks: Arrays | None = None
+    values: MaskValues = field(default_factory=MaskValues)
+    num_classes: int = 2
     columns: Sequence[str] = ()
     notes: list[str] = field(default_factory=list)
 
@@ -79,36 +84,48 @@ class Pictures:
                 )
             yield Picture(name, image, mask)
 
-    @cached_property
-    def _hold_one(self) -> bool:
-        """True if some mask holds a 1. Otherwise 255 is the foreground, as in black-and-white files."""
-        assert self.masks is not None
-        found = any((mask == 1).any() for _, mask in self.masks())
-        if not found:
-            self.notes.append("no mask holds a 1: 255 is read as foreground.")
-        return found
-
-    def _settled(self) -> Iterator[tuple[str, np.ndarray]]:
+    def _read(self) -> Iterator[tuple[str, np.ndarray]]:
         assert self.masks is not None
         for where, mask in self.masks():
-            mask = as_mask(mask, where)
-            yield where, mask if self._hold_one else np.where(mask == IGNORE, 1, mask)
+            mask = self.values.read(mask, where)
+            wrong = mask[(mask >= self.num_classes) & (mask != IGNORE)]
+            if wrong.size:
+                raise DataError(
+                    f"{where}: the mask holds the class {wrong[0]}, but the model has {self.num_classes} classes, 0 to "
+                    f"{self.num_classes - 1}, and {IGNORE} does not count. Map the masks' values as in training."
+                )
+            yield where, mask
+
+    @cached_property
+    def _marks_objects(self) -> bool:
+        """True if 255 is the foreground: in masks of two classes none of which holds a 1, as in black-and-white
+        files."""
+        may = self.num_classes == 2 and self.values.ignore_index is None
+        if not may or any((mask == 1).any() for _, mask in self._read()):
+            return False
+        self.notes.append("no mask holds a 1: 255 is read as foreground.")
+        return True
+
+    def _settled(self) -> Iterator[tuple[str, np.ndarray]]:
+        for where, mask in self._read():
+            yield where, np.where(mask == IGNORE, 1, mask) if self._marks_objects else mask
 
 
-def pictures_of(path: Path, gold: bool = False) -> Pictures:
-    """The images of a file or folder; `gold`: with their masks.
+def pictures_of(path: Path, gold: bool = False, values: MaskValues | None = None, num_classes: int = 2) -> Pictures:
+    """The images of a file or folder; `gold`: with their masks, whose values and classes are those of a model.
 
     Raises:
         DataError: the file does not exist, there is no image, an image's type is not supported, or masks are missing.
     """
+    meaning: dict[str, Any] = {"values": values or MaskValues(), "num_classes": num_classes}
     if path.suffix == ".npz":
-        return _of_arrays(path, gold)
+        return _of_arrays(path, gold, meaning)
     if gold:
         if not (path / "images").is_dir():
             raise DataError(f"{path}: expected a folder with images/ and masks/, or an .npz file with both.")
         pairs = paired_files(path)
         files, masks = [image for image, _ in pairs], [mask for _, mask in pairs]
-        return Pictures([file.stem for file in files], _files(files, pixels), _files(masks, mask_values))
+        return Pictures([file.stem for file in files], _files(files, pixels), _files(masks, mask_values), **meaning)
     if path.is_dir():
         files = list(files_by_stem(path / "images" if (path / "images").is_dir() else path).values())
     elif not path.is_file():
@@ -127,7 +144,7 @@ def _files(files: list[Path], read: Callable[[Path], np.ndarray]) -> Arrays:
     return lambda: ((str(file), read(file)) for file in files)
 
 
-def _of_arrays(path: Path, gold: bool) -> Pictures:
+def _of_arrays(path: Path, gold: bool, meaning: dict[str, Any]) -> Pictures:
     images, masks = StoredArray(path, "images"), StoredArray(path, "masks") if gold else None
     if not len(images):
         raise DataError(f"{path}: no images. Give at least one.")
@@ -138,4 +155,4 @@ def _of_arrays(path: Path, gold: bool) -> Pictures:
         return lambda: ((f"{path}, row {i}", row) for i, row in enumerate(array))
 
     names = [str(i) for i in range(len(images))]
-    return Pictures(names, rows(images), None if masks is None else rows(masks))
+    return Pictures(names, rows(images), None if masks is None else rows(masks), **meaning)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from ...spaces.rewarded import REWARD_CODES
 from ...structures.masks import IGNORE
 from .collators import TensorRows
 from .images import ImageRows
@@ -34,13 +35,15 @@ class MaskRows(TensorRows):
 
     Args:
         split: a [`SegmentationSplit`], or the like: `images` uint8 (N, H, W, 3) and `masks` (N, H, W) of whole numbers:
-            0 (background), 1 (foreground) and 255 (does not count).
+            class ids from 0 on, of two classes 0 (background) and 1 (foreground), and 255 (does not count).
         crop_size: side in pixels of the random crops in a batch; None: whole images.
         seed: of the crops. The crop of a row depends only on (seed, epoch, row): a resumed run sees the same crops with
             any number of processes, and all repeats of a batch (`batch_repeats`) are the same.
         mean, std: pixels are (value / 255 - mean) / std, with numbers or one per channel; a pretrained task-net has its
             own in its image processor, see [`pixel_scaling`].
         flip_channels: put blue first, not red.
+        reward_codes: (N, ...), a column of batches: what a [`RewardMaskSpace`] must know about each image. Masks of 254
+            then have no gold, but a reward.
 
     Raises:
         ValueError: images or masks of another shape, type or values; crops larger than the images.
@@ -54,11 +57,14 @@ class MaskRows(TensorRows):
         mean: float | Sequence[float] = 0.0,
         std: float | Sequence[float] = 1.0,
         flip_channels: bool = False,
+        reward_codes: np.ndarray | None = None,
     ):
         _check_split(split)
         arrays = split.images, split.masks.astype(np.uint8, copy=False)
         images, masks = (torch.from_numpy(np.ascontiguousarray(array)) for array in arrays)
         self.dense, self.ragged, self.length = {"pixel_values": images, "labels": masks}, {}, len(images)
+        if reward_codes is not None:
+            self.dense[REWARD_CODES] = torch.as_tensor(reward_codes)
         height, width = masks.shape[1:]
         if crop_size is not None and not 1 <= crop_size <= min(height, width):
             raise ValueError(
@@ -66,6 +72,7 @@ class MaskRows(TensorRows):
                 "None (--crop_size 0) for whole images."
             )
         self.crop_size, self.seed = crop_size, seed
+        self.inputs = getattr(split, "inputs", None)
         self.set_epoch(0)
         self.flip_channels = flip_channels
         self.mean, self.std = (torch.as_tensor(value, dtype=torch.float32).view(-1, 1, 1) for value in (mean, std))
@@ -88,7 +95,8 @@ class MaskRows(TensorRows):
         pixel_values = (images.float() / 255 - self.mean) / self.std
         if self.flip_channels:
             pixel_values = pixel_values.flip(1)
-        return {"pixel_values": pixel_values, "labels": self.dense["labels"][at].long()}
+        others = {name: self.dense[name][rows] for name in self.dense if name not in ("pixel_values", "labels")}
+        return {"pixel_values": pixel_values, "labels": self.dense["labels"][at].long(), **others}
 
 
 def _check_split(split: Any) -> None:
@@ -103,11 +111,11 @@ def _check_split(split: Any) -> None:
             f"`masks` has shape {masks.shape} and type {masks.dtype}; expected whole numbers {images.shape[:3]}, one "
             "mask per image, of its size. Resize them together (load_masks does, with image_size)."
         )
-    wrong = (masks != 0) & (masks != 1) & (masks != IGNORE)
+    wrong = (masks < 0) | (masks > IGNORE)
     if wrong.any():
         row = int(wrong.reshape(len(masks), -1).any(1).argmax())
         raise ValueError(
-            f"`masks` holds {masks[row][wrong[row]][0]} in row {row}; expected 0 (background), 1 (foreground) and "
+            f"`masks` holds {masks[row][wrong[row]][0]} in row {row}; expected class ids from 0 to {IGNORE - 1}, and "
             f"{IGNORE} (does not count; not -100). Map your values to these."
         )
 

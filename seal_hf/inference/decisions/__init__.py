@@ -2,13 +2,14 @@
 
 from .base import FIXED, FOLDABLE, THRESHOLD, Decisions, as_threshold
 from .labels import CALIBRATED_CLOSED, CLOSED, NEVER_EMPTY, LabelDecisions
-from .masks import MaskDecisions
+from .masks import ClassMaskDecisions, MaskDecisions
 from .tags import TagDecisions
 
 DECISIONS: dict[str, type[Decisions]] = {  # by the name of the output space
     "multi_label": LabelDecisions,
     "tag_sequence": TagDecisions,
     "binary_mask": MaskDecisions,
+    "masks": ClassMaskDecisions,
 }
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "FOLDABLE",
     "NEVER_EMPTY",
     "THRESHOLD",
+    "ClassMaskDecisions",
     "Decisions",
     "LabelDecisions",
     "MaskDecisions",

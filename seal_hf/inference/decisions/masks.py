@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from ...metrics.masks import mask_iou
 from ...metrics.multilabel import DEFAULT_GRID
@@ -15,7 +16,7 @@ from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, log
 
 @dataclass
 class MaskDecisions(Decisions):
-    """Decisions of masks: `fixed` cuts at 0.5, `threshold` at a threshold tuned for the mean IoU.
+    """Decisions of masks of two classes: `fixed` cuts at 0.5, `threshold` at a threshold tuned for the mean IoU.
 
     Attributes:
         threshold: in [0, 1], or None.
@@ -49,6 +50,15 @@ class MaskDecisions(Decisions):
             return given
         stored = self.named(decoder) == THRESHOLD  # type: ignore[arg-type]
         return self.threshold if stored and self.threshold is not None else 0.5
+
+    def decider(self, decoder: str | float | None = None) -> Callable[[Tensor], Tensor]:
+        """Foreground probabilities -> int64 of the same shape, 1 where they are at least `cut`.
+
+        Raises:
+            ValueError: an unknown decoder.
+        """
+        cut = self.cut(decoder)
+        return lambda probabilities: (probabilities.double() >= cut).long()  # the threshold was tuned in float64
 
     @classmethod
     def fit(cls, probabilities: np.ndarray, labels: np.ndarray, *, decoder: str | None = None) -> MaskDecisions:
@@ -87,6 +97,35 @@ class MaskDecisions(Decisions):
     def after_folding(self) -> MaskDecisions:
         """The decisions saved with a classifier whose bias holds the threshold."""
         return MaskDecisions(folded=self.decoder, threshold=0.5)
+
+
+class ClassMaskDecisions(Decisions):
+    """Decisions of masks of several classes: `fixed`, the likeliest class of each pixel. Nothing is fitted."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (FIXED,)
+
+    def numbers(self) -> dict[str, Any]:
+        return {}
+
+    @classmethod
+    def of_saved(cls, saved: Mapping[str, Any]) -> ClassMaskDecisions:
+        return cls(**checked(saved, "decoder"))
+
+    @classmethod
+    def check_name(cls, decoder: str | None, config: Any = None) -> None:
+        """Raises ValueError for another decoder than `fixed`."""
+        cls().named(decoder)
+
+    def decider(self, decoder: str | float | None = None) -> Callable[[Tensor], Tensor]:
+        """Probabilities (..., C, H, W) -> the likeliest classes, int64 (..., H, W).
+
+        Raises:
+            ValueError: another decoder than `fixed`.
+        """
+        self.named(None if decoder is None else str(decoder))
+        return lambda probabilities: probabilities.argmax(-3)
 
 
 def _best(figures: np.ndarray) -> int:

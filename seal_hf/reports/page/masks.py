@@ -1,4 +1,4 @@
-"""Masks in the page of a run: IoU by image and by threshold, images with truth, decision and difference."""
+"""Masks of two classes in the page of a run: IoU by image and threshold, images with truth, decision, difference."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from ...data.masks import SegmentationSplit
+from ...data.mask_reader import SegmentationSplit
 from ...metrics.masks import mask_iou
 from ...metrics.multilabel import DEFAULT_GRID
 from ...structures.masks import IGNORE
@@ -61,9 +61,6 @@ def mask_facts(
     }
     wrong = pixels["false positive"] + pixels["false negative"]
     order = np.lexsort((pixels["gold"], -wrong, iou))  # worst first; of equals, the one with most wrong pixels
-    groups = {"worst": order[:GROUP], "middle": _middle(order), "best": order[-GROUP:][::-1]}
-    if len(order) <= 3 * GROUP:
-        groups = {"all, the worst first": order}
     return {
         "threshold": threshold,
         "mean_iou": float(iou.mean()),
@@ -81,14 +78,17 @@ def mask_facts(
                 | pictures(split.images[row], gold[row], decided[row], counts[row])
                 for row in rows
             ]
-            for name, rows in groups.items()
+            for name, rows in groups(order).items()
         },
     }
 
 
-def _middle(order: np.ndarray) -> np.ndarray:
+def groups(order: np.ndarray) -> dict[str, np.ndarray]:
+    """The numbers of the images that are shown, by the name of their group, from those of all, the worst first."""
+    if len(order) <= 3 * GROUP:
+        return {"all, the worst first": order}
     begin = (len(order) - GROUP) // 2
-    return order[begin : begin + GROUP]
+    return {"worst": order[:GROUP], "middle": order[begin : begin + GROUP], "best": order[-GROUP:][::-1]}
 
 
 def threshold_facts(probabilities: np.ndarray, masks: np.ndarray) -> dict[str, list[float]]:
@@ -104,10 +104,7 @@ def pictures(image: np.ndarray, gold: np.ndarray, decided: np.ndarray, counts: n
         image: (H, W, 3) uint8.
         gold, decided, counts: (H, W) bool; the first two are False where a pixel does not count.
     """
-    step = -(-max(gold.shape) // MOST_PIXELS)
-    image, gold, decided, counts = (
-        array[step // 2 :: step, step // 2 :: step] for array in (image, gold, decided, counts)
-    )
+    image, gold, decided, counts = (thinned(array) for array in (image, gold, decided, counts))
     layers = {"truth": [(gold, FOREGROUND)], "decision": [(decided, FOREGROUND)]}
     layers["difference"] = [
         (gold & decided, FOREGROUND),
@@ -121,6 +118,12 @@ def pictures(image: np.ndarray, gold: np.ndarray, decided: np.ndarray, counts: n
             drawn[where] = of
         found[name] = data_uri(drawn)
     return found
+
+
+def thinned(array: np.ndarray) -> np.ndarray:
+    """Every so many rows and columns of (H, W, ...), so that neither side is above `MOST_PIXELS`."""
+    step = -(-max(array.shape[:2]) // MOST_PIXELS)
+    return array[step // 2 :: step, step // 2 :: step]
 
 
 def data_uri(pixels: np.ndarray) -> str:
@@ -227,11 +230,12 @@ def images_section(facts: Mapping[str, Any]) -> Section:
     return Section(f"Images, {facts['split']}", parts)
 
 
-def grid(found: Sequence[Mapping[str, Any]]) -> Markup:
-    """Images side by side."""
+def grid(
+    found: Sequence[Mapping[str, Any]], names: Sequence[str] = ("image", "truth", "decision", "difference")
+) -> Markup:
+    """Images side by side, each with its pictures of these names."""
     picture = Markup('<img src="{}" alt="{}">')
     one = Markup('<div class="masks">{}<p>{} · IoU {:.3f}</p></div>')
-    names = ("image", "truth", "decision", "difference")
     shown = [
         one.format(
             Markup("").join(picture.format(image[name], name) for name in names), place(image["origin"]), image["iou"]

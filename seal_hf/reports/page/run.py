@@ -13,6 +13,7 @@ from ...saving.checkpoints import last_complete_checkpoint, step_of
 from ...saving.run_record import read_record
 from ...utils.files import json_object, whole_file
 from ..common import PAGE, REPORT, figure_rows, results_of
+from .class_masks import class_mask_sections
 from .curves import training_section
 from .labels import label_sections
 from .masks import mask_sections
@@ -26,6 +27,7 @@ SECTIONS: dict[str, Callable[[Mapping[str, Any], Path], list[Section]]] = {
     "labels": label_sections,
     "tags": tag_sections,
     "masks": mask_sections,
+    "class_masks": class_mask_sections,
     "rewards": reward_sections,
 }
 NEEDED = {"ended", "step", "steps", "log"}  # of _report.json

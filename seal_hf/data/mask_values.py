@@ -1,0 +1,190 @@
+"""What the values of a stored mask mean: pixels that do not count, and classes and their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import HFValidationError
+
+from ..structures.masks import IGNORE, MOST_CLASSES
+from ..utils.files import json_object
+from .common import DataError
+
+TEXT, MAP = "classes.txt", "id2label.json"  # files of names, in a data set's folder or repo
+BINARY = ("background", "foreground")
+MOST_UNNAMED = 64  # classes that masks may have without names: a blurred mask has more values
+
+
+@dataclass(frozen=True)
+class MaskValues:
+    """How stored values become class ids, 0 to C - 1, and 255 for a pixel that does not count.
+
+    Attributes:
+        ignore_index: a value that does not count, beside 255. If it is None, masks of 0 and 255 alone may mean an
+            object by 255.
+        reduce_labels: 0 does not count, and every other value v is the class v - 1, as `do_reduce_labels` of image
+            processors.
+    """
+
+    ignore_index: int | None = None
+    reduce_labels: bool = False
+
+    @classmethod
+    def of_inputs(cls, inputs: Mapping[str, Any]) -> MaskValues:
+        """From a saved `config.inputs`.
+
+        Raises:
+            ValueError: a value is of the wrong kind; configs may come from anyone.
+        """
+        ignored, reduced = inputs.get("ignore_index"), inputs.get("reduce_labels", False)
+        if not isinstance(ignored, int | None) or not isinstance(reduced, bool):
+            raise ValueError(
+                f"`config.inputs` has ignore_index {ignored!r} and reduce_labels {reduced!r}; expected a whole number "
+                "and true or false."
+            )
+        return cls(ignored, reduced)
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """For `config.inputs`: the values that are not the defaults."""
+        return {name: value for name, value in asdict(self).items() if value not in (None, False)}
+
+    def read(self, mask: np.ndarray, where: str) -> np.ndarray:
+        """(H, W), or with equal channels, of whole numbers -> (H, W) uint8.
+
+        Raises:
+            DataError: another shape or value; names the place `where`.
+        """
+        if mask.ndim == 3 and (mask == mask[..., :1]).all():
+            mask = mask[..., 0]
+        if mask.ndim != 2:
+            raise DataError(
+                f"{where}: the mask has shape {mask.shape} with different channels; expected one channel (H, W) of "
+                "class ids. Turn colours into ids, in an index or palette PNG."
+            )
+        counts = ~np.isin(mask, (IGNORE,) if self.ignore_index is None else (IGNORE, self.ignore_index))
+        known = mask[counts]
+        wrong = known[(known < 0) | (known > IGNORE) | (known != np.floor(known))]
+        if wrong.size:
+            raise DataError(
+                f"{where}: {wrong.size} of {mask.size} values of the mask, such as {wrong.flat[0]}, are not class ids: "
+                f"whole numbers from 0 to {MOST_CLASSES - 1}, or {IGNORE} (does not count). Name another value that "
+                "does not count by `ignore_index` (--ignore_index)."
+            )
+        if self.reduce_labels:
+            counts &= mask != 0
+        ids = np.where(counts, mask, 0).astype(np.uint8) - np.uint8(self.reduce_labels)
+        return np.where(counts, ids, np.uint8(IGNORE))
+
+
+class Seen:
+    """The values of all masks of a data set, after [`MaskValues.read`].
+
+    Attributes:
+        pixels: (256,), how many pixels have each value.
+    """
+
+    def __init__(self) -> None:
+        self.pixels = np.zeros(256, dtype=np.int64)
+        self.first: dict[int, str] = {}  # value -> where it was seen first
+
+    def add(self, mask: np.ndarray, where: str) -> None:
+        counts = np.bincount(mask.ravel(), minlength=256)
+        self.pixels += counts
+        for value in np.flatnonzero(counts).tolist():
+            self.first.setdefault(value, where)
+
+    @property
+    def largest(self) -> int:
+        """The largest class id; -1 without a pixel that counts."""
+        return int(np.flatnonzero(self.pixels[:IGNORE]).max(initial=-1))
+
+    def check(self, names: Sequence[str]) -> None:
+        """Raises DataError for a value beyond these classes; names its place."""
+        if self.largest >= len(names):
+            raise DataError(
+                f"{self.first[self.largest]}: the mask holds the class {self.largest}, but there are {len(names)} "
+                f"classes, 0 to {len(names) - 1}: {shown(names)}. Name all of them ({TEXT} or --class_names), or give "
+                "the value of pixels that do not count by `ignore_index` (--ignore_index)."
+            )
+
+    def numbered(self) -> list[str]:
+        """The names of classes that have none: background and foreground, or numbers.
+
+        Raises:
+            DataError: a class between others occurs nowhere, or there are too many: the values may be no classes.
+        """
+        if self.largest <= 1:
+            return list(BINARY)
+        missing = np.flatnonzero(self.pixels[: self.largest] == 0).tolist()
+        if missing or self.largest >= MOST_UNNAMED:
+            found = f"but no mask holds {missing[0]}" if missing else f"and there are {self.largest + 1} values in all"
+            raise DataError(
+                f"{self.first[self.largest]}: the mask holds the value {self.largest}, {found}: these may be no class "
+                f"ids. Name all classes ({TEXT} beside the data, or --class_names). Threshold a mask that JPEG or "
+                "resizing blurred, and save it as PNG. Give the value of pixels that do not count by `ignore_index` "
+                "(--ignore_index)."
+            )
+        return [str(i) for i in range(self.largest + 1)]
+
+
+def shown(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+
+
+def given_names(given: str | Sequence[str]) -> list[str]:
+    """The names of classes that a user gave: a file, or names, also several in one text, separated by commas.
+
+    Raises:
+        DataError: a file that cannot be read, a name twice, or fewer than two.
+    """
+    words = [given] if isinstance(given, str) else list(given)
+    if len(words) == 1 and Path(words[0]).suffix in (".txt", ".json"):
+        file = Path(words[0])
+        if not file.is_file():
+            raise DataError(f"`class_names` is {words[0]!r}, but there is no such file.")
+        return names_of_file(file)
+    return _checked([name.strip() for word in words for name in word.split(",") if name.strip()], "`class_names`")
+
+
+def names_beside(path: Path) -> list[str] | None:
+    """The names of classes in a folder, or beside a file: `classes.txt`, a name in each line, or `id2label.json`, as in
+    Hub data sets; None without such a file."""
+    folder = path if path.is_dir() else path.parent
+    file = next((folder / name for name in (TEXT, MAP) if (folder / name).is_file()), None)
+    return None if file is None else names_of_file(file)
+
+
+def names_on_hub(repo: str) -> list[str] | None:
+    """As [`names_beside`], in a data set's repo on the Hub; None if neither file can be read from it."""
+    for name in (MAP, TEXT):
+        try:
+            return names_of_file(Path(hf_hub_download(repo, name, repo_type="dataset")))
+        except (OSError, HFValidationError):  # no such file or repo, or no network
+            continue
+    return None
+
+
+def names_of_file(file: Path) -> list[str]:
+    """Raises DataError for a file of another form."""
+    if file.suffix != ".json":
+        return _checked([line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()], file)
+    names = json_object(file, "Give it names by class id, as in the `id2label` of a model.")
+    ids = [str(i) for i in range(len(names))]
+    if names.keys() != set(ids) or not all(isinstance(name, str) for name in names.values()):
+        raise DataError(f"{file}: expected the names of class ids from 0 on, found {shown(list(names))}.")
+    return _checked([names[i] for i in ids], file)
+
+
+def _checked(names: list[str], source: Any) -> list[str]:
+    if not 2 <= len(names) <= MOST_CLASSES:
+        raise DataError(f"{source}: {len(names)} names of classes; expected from 2 to {MOST_CLASSES}.")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"{source}: names the class {twice!r} twice. Give each class its own name.")
+    return names

@@ -1,0 +1,247 @@
+"""Masks of several classes in files and tables: what was written is read back, with its names; every mistake is named
+with its file."""
+
+import json
+
+import datasets
+import numpy as np
+import pytest
+
+from seal_hf import MaskRows
+from seal_hf.data.common import DataError
+from seal_hf.data.inputs.images import pictures_of
+from seal_hf.data.mask_values import MaskValues
+from seal_hf.data.masks import load_masks
+from seal_hf.structures.masks import palette
+
+C = 4
+NAMES = ["sky", "road", "car", "tree"]
+
+
+def pictures(count=20, size=(6, 5), classes=C):
+    rng = np.random.default_rng(0)
+    masks = rng.integers(0, classes, (count, *size), np.uint8)
+    masks[:, 0, 0], masks[:, 1, 1] = np.arange(count) % classes, 255
+    return rng.integers(0, 256, (count, *size, 3), np.uint8), masks
+
+
+def write(folder, images, masks, mode="L"):
+    """A folder of images and masks, index or palette PNG."""
+    Image = pytest.importorskip("PIL.Image", reason="image files need pillow")
+    for part, arrays in (("images", images), ("masks", masks)):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+        for i, array in enumerate(arrays):
+            image = Image.fromarray(array)
+            if part == "masks" and mode == "P":
+                image.putpalette(palette().tobytes())
+            image.save(folder / part / f"{i:03d}.png")
+    return folder
+
+
+def by_image(data):
+    """Image as bytes -> its mask, over all splits."""
+    splits = [split for split in (data.train, data.validation, data.test) if split is not None]
+    pairs = ((image.tobytes(), mask) for split in splits for image, mask in zip(split.images, split.masks, strict=True))
+    return dict(pairs)
+
+
+def assert_read(data, images, expected):
+    found = by_image(data)
+    assert len(found) == len(images)
+    assert all(np.array_equal(found[i.tobytes()], m) for i, m in zip(images, expected, strict=True))
+
+
+# --- classes and their names -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["L", "P"])
+def test_index_and_palette_masks_are_class_ids(tmp_path, mode):
+    images, masks = pictures()
+    data = load_masks(str(write(tmp_path, images, masks, mode)))
+    assert data.label_names == ["0", "1", "2", "3"] and data.kind == "masks"
+    assert_read(data, images, masks)
+    said = " ".join(data.notes)
+    assert "4 classes without names: name them in classes.txt" in said and "20 pixels do not count" in said
+
+
+def names_in(file):
+    """Write the names as the file's suffix says."""
+    file.write_text(json.dumps(dict(enumerate(NAMES))) if file.suffix == ".json" else "\n".join([*NAMES, "", ""]))
+    return str(file)
+
+
+@pytest.mark.parametrize("kind", ["folder", "npz"])
+@pytest.mark.parametrize("file", ["classes.txt", "id2label.json"])
+def test_names_come_from_a_file_beside_the_data(tmp_path, kind, file):
+    images, masks = pictures()
+    names_in(tmp_path / file)
+    if kind == "npz":
+        np.savez(tmp_path / "all.npz", images=images, masks=masks)
+    data = load_masks(str(tmp_path / "all.npz" if kind == "npz" else write(tmp_path, images, masks)))
+    assert data.label_names == NAMES and not any("names" in note for note in data.notes)
+
+
+@pytest.mark.parametrize("given", [NAMES, "sky, road,car,tree", ["names.txt"], "names.json"])
+def test_given_names_replace_those_beside_the_data(tmp_path, monkeypatch, given):
+    monkeypatch.chdir(tmp_path)
+    images, masks = pictures()
+    write(tmp_path / "data", images, masks)
+    (tmp_path / "data/classes.txt").write_text("a\nb\nc\nd")
+    for name in ("names.txt", "names.json"):
+        names_in(tmp_path / name)
+    assert load_masks("./data", class_names=given).label_names == NAMES
+
+
+def test_two_names_are_binary_and_a_class_may_not_occur(tmp_path):
+    images, masks = pictures(classes=2)
+    write(tmp_path, images, masks)
+    assert load_masks(str(tmp_path), class_names=["ground", "building"]).label_names == ["ground", "building"]
+    data = load_masks(str(tmp_path), class_names=NAMES)
+    assert data.label_names == NAMES
+    assert "2 of 4 classes have no pixel in train: car, tree." in data.notes
+
+
+def test_a_value_that_does_not_count_and_reduced_labels(tmp_path):
+    images, masks = pictures()
+    np.savez(tmp_path / "all.npz", images=images, masks=np.where(masks == 255, -1, masks))
+    data = load_masks(str(tmp_path / "all.npz"), ignore_index=-1)
+    assert_read(data, images, masks)
+    assert data.train.inputs == {"ignore_index": -1} == MaskRows(data.train).inputs
+    np.savez(tmp_path / "all.npz", images=images, masks=masks)
+    data = load_masks(str(tmp_path / "all.npz"), reduce_labels=True, class_names=NAMES[1:])
+    assert_read(data, images, np.where((masks == 255) | (masks == 0), 255, masks - 1))
+    assert data.train.inputs == {"reduce_labels": True} and data.label_names == NAMES[1:]
+    data = load_masks(str(tmp_path / "all.npz"), ignore_index=3)
+    assert data.label_names == ["0", "1", "2"] and (by_image(data)[images[3].tobytes()][0, 0]) == 255
+
+
+def test_255_stays_ignored_where_a_value_is_named_that_does_not_count(tmp_path):
+    images, masks = pictures(classes=2)
+    np.savez(tmp_path / "all.npz", images=images, masks=np.where(masks == 1, 255, 0))
+    assert load_masks(str(tmp_path / "all.npz")).train.masks.max() == 1
+    assert set(np.unique(load_masks(str(tmp_path / "all.npz"), ignore_index=255).train.masks)) == {0, 255}
+
+
+def test_splits_have_their_share_of_each_class(tmp_path):
+    images, masks = pictures(40)
+    masks[:] = 0
+    masks[:20, 0, 0] = 1 + np.arange(20) % 2  # ten images with each of two classes
+    np.savez(tmp_path / "all.npz", images=images, masks=masks)
+    data = load_masks(str(tmp_path / "all.npz"))
+    assert [sum((mask == c).any() for mask in data.train.masks) for c in (1, 2)] == [8, 8]
+
+
+def test_the_embedded_digits_have_a_class_each():
+    binary, data = load_masks(), load_masks("digit_classes")
+    assert data.label_names == ["background", *map(str, range(10))] and data.notes == []
+    for a, b in ((binary.train, data.train), (binary.test, data.test)):
+        assert np.array_equal(a.images, b.images) and np.array_equal(a.masks, b.masks > 0)
+        assert all(len(np.unique(mask)) == 2 for mask in b.masks)
+
+
+# --- tables and the Hub ----------------------------------------------------------------------------------------------
+
+
+def test_names_of_hub_data_come_from_its_repo(tmp_path, monkeypatch):
+    Image = pytest.importorskip("PIL.Image", reason="image columns need pillow")
+    images, masks = pictures()
+    columns = {"pixel_values": list(map(Image.fromarray, images)), "label": list(map(Image.fromarray, masks))}
+    features = datasets.Features({"pixel_values": datasets.Image(), "label": datasets.Image()})
+    table = datasets.Dataset.from_dict(columns, features=features)
+    monkeypatch.setattr(datasets, "load_dataset", lambda repo, configuration: datasets.DatasetDict({"train": table}))
+    (tmp_path / "id2label.json").write_text(json.dumps(dict(enumerate(NAMES))))
+    asked = []
+
+    def download(repo, name, repo_type):
+        asked.append((repo, name, repo_type))
+        if not (tmp_path / name).is_file():
+            raise FileNotFoundError(name)
+        return str(tmp_path / name)
+
+    monkeypatch.setattr("seal_hf.data.mask_values.hf_hub_download", download)
+    data = load_masks("someone/streets:small")
+    assert data.label_names == NAMES and asked == [("someone/streets", "id2label.json", "dataset")]
+    assert_read(data, images, masks)
+    (tmp_path / "id2label.json").unlink()
+    assert load_masks("someone/streets").label_names == ["0", "1", "2", "3"]
+    monkeypatch.undo()
+    assert load_masks(table, class_names=NAMES).label_names == NAMES
+
+
+# --- for predict and evaluate ----------------------------------------------------------------------------------------
+
+
+def test_gold_masks_of_a_model_are_those_of_the_training_reader(tmp_path):
+    images, masks = pictures()
+    np.savez(tmp_path / "all.npz", images=images, masks=np.where(masks == 255, 9, masks))
+    data = load_masks(str(tmp_path / "all.npz"), ignore_index=9)
+    found = by_image(data)
+    values = MaskValues.of_inputs(data.train.inputs)
+    for picture in pictures_of(tmp_path / "all.npz", gold=True, values=values, num_classes=C):
+        assert np.array_equal(found[picture.image.tobytes()], picture.mask)
+    with pytest.raises(
+        DataError, match=r"all.npz, row \d+: the mask holds the class 3, but the model has 3 classes, 0 to 2"
+    ):
+        list(pictures_of(tmp_path / "all.npz", gold=True, values=values, num_classes=3))
+
+
+@pytest.mark.parametrize("inputs", [{"ignore_index": "11"}, {"reduce_labels": 3}])
+def test_damaged_saved_values_are_refused(inputs):
+    with pytest.raises(ValueError, match="`config.inputs` has ignore_index"):
+        MaskValues.of_inputs(inputs)
+
+
+# --- mistakes --------------------------------------------------------------------------------------------------------
+
+
+def test_mistakes_in_masks_are_named_with_the_file(tmp_path):
+    images, masks = pictures()
+
+    def refused(message, changed, mode="L", **options):
+        folder = write(tmp_path / str(len(list(tmp_path.iterdir()))), images, changed, mode)
+        with pytest.raises(DataError, match=message) as caught:
+            load_masks(str(folder), **options)
+        assert "\n" not in str(caught.value)
+
+    at = lambda value: [*masks[:7], np.where(masks[7] == 3, value, masks[7]).astype(np.uint8), *masks[8:]]  # noqa: E731
+    beyond = r"masks.007.png: the mask holds the class 9, but there are 4 classes, 0 to 3: sky, road, car, tree. Name"
+    refused(beyond, at(9), class_names=NAMES)
+    refused(r"masks.007.png: the mask holds the value 9, but no mask holds 4: .* Threshold a mask", at(9))
+    refused(r"masks.003.png: the image is 6 x 5 pixels and its mask 4 x 5", [*masks[:3], masks[3, :4], *masks[4:]])
+    colour = palette()[masks[5]]
+    refused(r"masks.005.png: the mask has shape \(6, 5, 3\) with different channels.*palette PNG",
+            [*masks[:5], colour, *masks[6:]])  # fmt: skip
+    blurred = np.random.default_rng(0).integers(0, 255, (20, 6, 5), np.uint8)
+    refused(
+        r"masks.\d+.png: the mask holds the value 25\d, (but no mask holds|and there are 25\d values).*Threshold",
+        blurred,
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["sky"], "`class_names`: 1 names of classes; expected from 2 to 255"),
+        (["sky", "road", "sky"], "`class_names`: names the class 'sky' twice"),
+        ("nowhere.txt", "`class_names` is 'nowhere.txt', but there is no such file"),
+    ],
+)
+def test_wrong_names_are_refused(names, message):
+    with pytest.raises(DataError, match=message):
+        load_masks("digit_classes", class_names=names)
+
+
+@pytest.mark.parametrize("content", ['{"0": "sky", "2": "road"}', '{"0": "sky", "1": 3}', "[]", "{"])
+def test_damaged_files_of_names_are_refused(tmp_path, content):
+    images, masks = pictures()
+    np.savez(tmp_path / "all.npz", images=images, masks=masks)
+    (tmp_path / "id2label.json").write_text(content)
+    with pytest.raises(ValueError, match="id2label.json"):
+        load_masks(str(tmp_path))
+
+
+def test_grey_images_are_noted_with_the_first_file(tmp_path):
+    images, masks = pictures()
+    folder = write(tmp_path, [*images[:4], images[4, ..., 0], *images[5:]], masks)
+    assert any("1 of 20 images have one channel, the first" in note and "004.png" in note
+               for note in load_masks(str(folder)).notes)  # fmt: skip
