@@ -104,9 +104,9 @@ def test_a_function_gets_words_and_tags():
     y = F.one_hot(torch.tensor([[[0, 0, 1], [0, 1, 1]]]), 2)
     assert reward(codes, y, torch.tensor([[False, True, True]])).tolist() == [[1.0, 0.0]]
     for function, found in (
-        (lambda words, tags: 2, "<lambda> gave 2 for the words"),
-        (lambda words, tags: None, "gave None for the words"),
-        (lambda words, tags: 1 / 0, "failed .ZeroDivisionError: division by zero. for the words"),
+        (lambda words, tags: 2, "<lambda> gave 2 for row 0 of the batch, the words"),
+        (lambda words, tags: None, "gave None for row 0 of the batch, the words"),
+        (lambda words, tags: 1 / 0, "failed .ZeroDivisionError: division by zero. for row 0 of the batch, the words"),
         (lambda words: 1, "failed .TypeError: .*takes 1 positional argument"),
     ):
         wrong = FunctionReward(function, ["x", "y"])
@@ -128,7 +128,7 @@ def test_a_file_of_rules(tmp_path):
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        ("{word: x}", "rule 1: .* has 0 of the keys words"),
+        ("{word: x}", "line 2: .* has 0 of the keys words"),
         ("{first: a, last: a}", "has 2 of the keys"),
         ("{first: a, are: d}", "unknown key 'are' in a rule of the kind 'first'"),
         ("{first: a, weight: -1}", "`weight` is -1; it must be a positive number"),

@@ -14,7 +14,7 @@ from __future__ import annotations
 from .base import SAMPLE_WEIGHT, OutputSpace
 from .masks import BinaryMaskSpace
 from .multilabel import SPARSE_FROM, UNKNOWN, MultiLabelSpace
-from .rewarded import REWARD_CODES, RewardSpace
+from .rewarded import REWARD_CODES, RewardBinaryMaskSpace, RewardLabelSpace, RewardSpace, reward_space
 from .tags import TAG_SCORES, TagSequenceSpace
 
 SPACES: dict[str, type[OutputSpace]] = {
@@ -33,6 +33,9 @@ __all__ = [
     "BinaryMaskSpace",
     "MultiLabelSpace",
     "OutputSpace",
+    "RewardBinaryMaskSpace",
+    "RewardLabelSpace",
     "RewardSpace",
     "TagSequenceSpace",
+    "reward_space",
 ]

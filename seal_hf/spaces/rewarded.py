@@ -1,63 +1,70 @@
-"""Tag sequences of which some rows have gold tags and the others a reward.
+"""Label sets, tag sequences and masks of which some rows have gold and the others a reward.
 
-A row without gold has the label -1 (`UNLABELLED`) at each position that counts. The batch also holds the codes of its
-words (`REWARD_CODES`, (B, T)), which the reward reads. For such a row
+A row without gold has the label `UNLABELLED` (-1) at each position of a tag sequence that counts, `UNLABELLED_SET` (-2)
+at each label of a set, or `UNLABELLED_PIXEL` (254) at each pixel that counts. The batch also holds codes
+(`REWARD_CODES`), what the reward must know about each row.
+For a row without gold
 
 * the task loss is 0;
-* the score s(y) is the reward; for rows with gold it stays the agreement with the gold tags.
+* the score s(y) is the reward; for rows with gold it stays the agreement with the gold.
 
 So `regression` teaches the loss-net both, and its energy teaches the task-net on all rows. For losses that contrast
 candidates with the gold, such as `contrastive_divergence` (Shankar & Piratla's), the sample with the highest reward
 replaces the missing gold y*, and the cost of another candidate is Δ(y, y*) = [reward(y*) - reward(y)]_+. Losses without
 samples (`margin`, `infnet`) lack such a y* and are refused. In the log, `energy_gold` of rows without gold is the
-energy of that sample, or of no tags at all.
+energy of that sample, or of no labels, tags or classes at all.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from ..structures.masks import IGNORE, log_odds
 from ..structures.sequences import IGNORED, at_least_float32
-from .base import LossTraits
+from .base import LossTraits, OutputSpace
+from .masks import BinaryMaskSpace
+from .multilabel import ABSENT, UNKNOWN, MultiLabelSpace
 from .tags import TagSequenceSpace
 
 UNLABELLED = -1  # the label of a position that counts but lacks a gold tag
-REWARD_CODES = "reward_codes"  # the column with the words' codes
+UNLABELLED_SET = -2  # the label of a set without gold; -1 is an unknown label
+UNLABELLED_PIXEL = IGNORE - 1  # the label of a pixel that counts but lacks a gold class
+REWARD_CODES = "reward_codes"  # the column with what the reward must know
+BINARY_OPTIONS = ("pixel_loss", "sample_coherence", "coherence_size", "independent_share", "soft_iou_weight")
+Reward = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-class RewardSpace(TagSequenceSpace):
-    """Tag sequences with a reward in place of missing gold tags.
+class Rewarded(OutputSpace):
+    """What spaces with a reward in place of missing gold share; it comes before the space without one in their bases.
 
     Args:
-        reward: a function of codes (B, T), candidates (B, S, T, C) and mask (B, T): (B, S) in [0, 1], such as a
-            [`RuleReward`].
-        label_names, options: as for [`TagSequenceSpace`].
+        reward: a function of codes (B, ...), candidates (B, S, ...) and mask: (B, S) in [0, 1]. Positions of rows with
+            gold are masked: the value of such a row is not read.
+        args, options: as for the space without a reward.
+
+    Attributes:
+        unlabelled: the label of a position that counts but lacks gold.
+        uncounted_label: the label of a position that does not count.
+        codes: of one batch, see `of`.
+        without: which rows of that batch lack gold, (B,).
     """
 
-    uncounted = (IGNORED, UNLABELLED)
     has_all_gold = False
+    unlabelled: int
+    uncounted_label: int
 
-    def __init__(self, reward: Callable[[Tensor, Tensor, Tensor], Tensor], label_names: Sequence[str], **options: Any):
-        super().__init__(label_names, **options)
+    def __init__(self, reward: Reward, *args: Any, **options: Any):
+        super().__init__(*args, **options)
         self.reward = reward
-        self.codes: Tensor | None = None  # (B, T), and the rows without gold, (B, 1), of one batch; see `of`
+        self.codes: Tensor | None = None
         self.without: Tensor | None = None
-
-    @classmethod
-    def from_arguments(  # type: ignore[override]  # the caller also passes a reward
-        cls, args: Any, task_net: PreTrainedModel, reward: Callable[[Tensor, Tensor, Tensor], Tensor]
-    ) -> RewardSpace:
-        """As for tag sequences, with this reward."""
-        plain = TagSequenceSpace.from_arguments(args, task_net)
-        options = {"loss": plain.loss, "score": args.tag_score, "constrained": args.constrained_decoding}
-        return cls(reward, plain.label_names, **options)
 
     def of(self, batch: dict[str, Tensor]) -> Any:
         """The space with the codes of this batch, if it has them."""
@@ -65,8 +72,7 @@ class RewardSpace(TagSequenceSpace):
         if REWARD_CODES not in batch:
             return given
         space: Any = copy(given)
-        space.codes = batch[REWARD_CODES]  # (B, T)
-        space.without = (batch["labels"] == UNLABELLED).any(1, keepdim=True)  # (B, 1): rows without gold
+        space.codes, space.without = batch[REWARD_CODES], self._without(batch["labels"])
         return space
 
     def check_loss(self, loss: LossTraits, num_labels: int) -> None:
@@ -78,37 +84,44 @@ class RewardSpace(TagSequenceSpace):
             )
 
     def gold(self, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """As for tag sequences, and also zero where a gold tag is missing: (B, T, C); mask (B, T)."""
-        return super().gold(labels)[0], labels != IGNORED
+        """As without a reward, and also zero where gold is missing; mask of what counts."""
+        return super().gold(labels)[0], labels != self.uncounted_label
 
     def best(self, gold: Tensor, samples: Tensor | None, mask: Tensor | None = None) -> Tensor:
-        """The gold, or for rows without gold the sample with the highest reward: (B, T, C)."""
+        """The gold, or for rows without gold the sample with the highest reward: (B, ...)."""
         if samples is None:
             return gold
         _, without = self._rewarded()
-        assert mask is not None, "tag sequences have one"
         place = self.rewards(samples, mask).argmax(1)  # (B,)
-        found = samples[torch.arange(len(samples), device=samples.device), place] * mask.unsqueeze(-1)
-        return torch.where(without.unsqueeze(2), found, gold)
+        found = self.of_counted(samples[torch.arange(len(samples), device=samples.device), place], mask)
+        return torch.where(_wide(without, gold), found, gold)
+
+    @abstractmethod
+    def of_counted(self, y: Tensor, mask: Tensor | None) -> Tensor:
+        """One structure per row, (B, ...), 0 where it does not count."""
 
     def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
-        """As for tag sequences; rows without gold stay as they are. Raises ValueError as `rewards` does."""
+        """As without a reward; rows without gold stay as they are. Raises ValueError as `rewards` does."""
         _, without = self._rewarded()
-        own = F.log_softmax(at_least_float32(logits), dim=-1)
-        return torch.where(without.unsqueeze(2), own, super().mix(logits, gold, share))
+        mixed = super().mix(logits, gold, share)
+        return torch.where(_wide(without, mixed), self.unmixed(logits, gold), mixed)
+
+    @abstractmethod
+    def unmixed(self, logits: Tensor, gold: Tensor) -> Tensor:
+        """Logits as `mix` gives them, but without a share of the gold."""
 
     def rewards(self, y: Tensor, mask: Tensor | None) -> Tensor:
-        """(B, S, T, C) -> (B, S). For rows with gold all positions are masked, and the value is meaningless.
+        """(B, S, ...) -> (B, S). For rows with gold all positions are masked, and the value is meaningless.
 
         Raises:
             ValueError: the batch lacks codes for the reward.
         """
         codes, without = self._rewarded()
-        assert mask is not None, "tag sequences have one"
-        return self.reward(codes, y, mask & without).to(y.dtype)
+        assert mask is not None, "these structures have one"
+        return self.reward(codes, y, mask & _wide(without, mask)).to(y.dtype)
 
     def _rewarded(self) -> tuple[Tensor, Tensor]:
-        """What `of` found in the batch: the codes (B, T), and which rows lack gold (B, 1)."""
+        """What `of` found in the batch: the codes, and which rows lack gold (B,)."""
         if self.codes is None or self.without is None:
             raise ValueError(
                 f"The batch has no column `{REWARD_CODES}`, which the reward reads. Make the training rows with "
@@ -116,19 +129,167 @@ class RewardSpace(TagSequenceSpace):
             )
         return self.codes, self.without
 
+    def _without(self, labels: Tensor) -> Tensor:
+        return (labels == self.unlabelled).flatten(1).any(1)
+
     def score(self, y_hat: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The score against the gold `y` (B, T, C), or for rows without gold the reward: (B, S)."""
+        """The score against the gold `y` (B, ...), or for rows without gold the reward: (B, S)."""
         _, without = self._rewarded()
-        return torch.where(without, self.rewards(y_hat, mask), self.agreement(y_hat, y, mask))
+        return torch.where(without.unsqueeze(1), self.rewards(y_hat, mask), super().score(y_hat, y, mask))
 
     def cost(self, y_hat: Tensor, y: Tensor, kind: str = "f1", mask: Tensor | None = None) -> Tensor:
         """Δ to the gold, or for rows without gold how much more reward `y` has: (B, S)."""
-        more = (self.rewards(y.unsqueeze(1), mask) - self.rewards(y_hat, mask)).clamp_min(0)
+        rewards = self.rewards(torch.cat([y.unsqueeze(1), y_hat.detach()], dim=1), mask)  # of one batch of candidates
+        more = (rewards[:, :1] - rewards[:, 1:]).clamp_min(0)
         _, without = self._rewarded()
-        return torch.where(without, more, super().cost(y_hat, y, kind, mask))
+        return torch.where(without.unsqueeze(1), more, super().cost(y_hat, y, kind, mask))
 
     def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The mean over all rows; rows without gold add 0. So it does not depend on how a batch is divided among
-        micro-batches and processes. `reward_rows` says how to weigh it."""
-        without = (labels == UNLABELLED).any(1)  # (B,)
-        return super().task_loss(logits, labels.masked_fill(without.unsqueeze(1), IGNORED), generator)
+        micro-batches and processes."""
+        without = _wide(self._without(labels), labels)
+        return super().task_loss(logits, labels.masked_fill(without, self.uncounted_label), generator)
+
+
+class RewardSpace(Rewarded, TagSequenceSpace):
+    """Tag sequences with a reward in place of missing gold tags; `reward_rows` makes such rows, and says how to weigh
+    the task loss.
+
+    Args:
+        reward: a function of codes (B, T), candidates (B, S, T, C) and mask (B, T): (B, S) in [0, 1], such as a
+            [`RuleReward`].
+        label_names, options: as for [`TagSequenceSpace`].
+    """
+
+    uncounted = (IGNORED, UNLABELLED)
+    unlabelled, uncounted_label = UNLABELLED, IGNORED
+
+    def __init__(self, reward: Reward, label_names: Sequence[str], **options: Any):
+        super().__init__(reward, label_names, **options)
+
+    @classmethod
+    def from_arguments(  # type: ignore[override]  # the caller also passes a reward
+        cls, args: Any, task_net: PreTrainedModel, reward: Reward
+    ) -> RewardSpace:
+        """As for tag sequences, with this reward."""
+        plain = TagSequenceSpace.from_arguments(args, task_net)
+        options = {"loss": plain.loss, "score": args.tag_score, "constrained": args.constrained_decoding}
+        return cls(reward, plain.label_names, **options)
+
+    def of_counted(self, y: Tensor, mask: Tensor | None) -> Tensor:
+        return self._counted(y, mask)
+
+    def unmixed(self, logits: Tensor, gold: Tensor) -> Tensor:
+        return at_least_float32(logits).log_softmax(-1)
+
+
+class RewardLabelSpace(Rewarded, MultiLabelSpace):
+    """Label sets with a reward in place of missing gold sets; `reward_rows` makes such rows.
+
+    Args:
+        reward: a function of codes (B, ...), candidates (B, S, L) and mask (B, L): (B, S) in [0, 1], such as a
+            [`LabelRuleReward`].
+        options: as for [`MultiLabelSpace`].
+    """
+
+    unlabelled, uncounted_label = UNLABELLED_SET, UNKNOWN
+
+    @classmethod
+    def from_arguments(  # type: ignore[override]  # the caller also passes a reward
+        cls, args: Any, task_net: PreTrainedModel, reward: Reward
+    ) -> RewardLabelSpace:
+        """As for label sets, with this reward."""
+        plain = MultiLabelSpace.from_arguments(args, task_net)
+        return cls(reward, plain.sparse_from, plain.relaxed_mass, plain.relaxed_width, plain.loss)
+
+    def check_loss(self, loss: LossTraits, num_labels: int) -> None:
+        super().check_loss(loss, num_labels)
+        if self.is_sparse(num_labels):
+            raise ValueError(
+                f"A reward reads all {num_labels} labels of a set, but label sets are sparse from {self.sparse_from} "
+                "labels on. Set `sparse_labels_from` above the number of labels."
+            )
+
+    def check_values(self, labels: Tensor, where: str) -> None:
+        super().check_values(self._with_gold(labels), where)
+
+    def see(self, labels: Tensor | None) -> None:
+        super().see(None if labels is None else self._with_gold(labels))
+
+    def _with_gold(self, labels: Tensor) -> Tensor:
+        """The labels with empty sets where gold is missing."""
+        return labels.masked_fill(labels == UNLABELLED_SET, 0)
+
+    def _known(self, labels: Tensor) -> Tensor | None:
+        return super()._known(self._with_gold(labels))
+
+    def gold(self, labels: Tensor) -> tuple[Tensor, Tensor | None]:  # type: ignore[override]  # None: all are known
+        """As without a reward, and empty where gold is missing."""
+        return MultiLabelSpace.gold(self, self._with_gold(labels))
+
+    def rewards(self, y: Tensor, mask: Tensor | None) -> Tensor:
+        """As of the base; all labels of a row without gold count."""
+        return super().rewards(y, torch.ones_like(y[:, 0], dtype=torch.bool))
+
+    def of_counted(self, y: Tensor, mask: Tensor | None) -> Tensor:
+        return y
+
+    def unmixed(self, logits: Tensor, gold: Tensor) -> Tensor:
+        return self._held(logits.float())
+
+    def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """The mean over all rows; rows without gold add 0, as sets whose labels are all certainly absent."""
+        without = self._without(labels).unsqueeze(1)
+        logits = logits.masked_fill(without, ABSENT)
+        return MultiLabelSpace.task_loss(self, logits, self._with_gold(labels), generator)
+
+
+class RewardBinaryMaskSpace(Rewarded, BinaryMaskSpace):
+    """Binary masks with a reward in place of missing gold masks; `reward_rows` makes such rows.
+
+    Args:
+        reward: a function of codes (B, ...), candidates (B, S, H, W) and mask (B, H, W): (B, S) in [0, 1], such as a
+            [`MaskRuleReward`].
+        options: as for [`BinaryMaskSpace`].
+    """
+
+    unlabelled, uncounted_label = UNLABELLED_PIXEL, IGNORE
+
+    @classmethod
+    def from_arguments(  # type: ignore[override]  # the caller also passes a reward
+        cls, args: Any, task_net: PreTrainedModel, reward: Reward
+    ) -> RewardBinaryMaskSpace:
+        """As for binary masks, with this reward."""
+        plain = BinaryMaskSpace.from_arguments(args, task_net)
+        options = {name: getattr(plain, name) for name in BINARY_OPTIONS}
+        return cls(reward, **options)
+
+    def of_counted(self, y: Tensor, mask: Tensor | None) -> Tensor:
+        return y if mask is None else y * mask
+
+    def unmixed(self, logits: Tensor, gold: Tensor) -> Tensor:
+        return log_odds(logits, gold.shape[-2:])
+
+    def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """As of the base; a mean over pixels is one over the pixels with gold, times the share of rows with gold."""
+        loss = super().task_loss(logits, labels, generator)
+        if self.pixel_loss == "sum" or self.loss is not None:
+            return loss
+        return loss * (1 - self._without(labels).float().mean())
+
+
+def reward_space(args: Any, task_net: PreTrainedModel, reward: Reward, plain: type[OutputSpace]) -> Any:
+    """The space with a reward of the outputs whose space without one is `plain`.
+
+    Raises:
+        ValueError: there is none for these outputs.
+    """
+    for space in (RewardSpace, RewardLabelSpace, RewardBinaryMaskSpace):
+        if issubclass(space, plain):
+            return space.from_arguments(args, task_net, reward)
+    raise ValueError(f"There is no reward for {plain.name} outputs. Give label sets, tag sequences or binary masks.")
+
+
+def _wide(rows: Tensor, values: Tensor) -> Tensor:
+    """(B,) -> (B, 1, ...), to go with values (B, ...)."""
+    return rows.view(-1, *[1] * (values.dim() - 1))
