@@ -22,8 +22,9 @@ from .common import DataError, Origins, check_splits, find_data
 from .digit_masks import draw_digit_masks
 from .given import Tables, from_hub, in_memory, is_stored, stored
 from .hygiene import keys_of, repeat_notes
-from .image_files import IMAGE_SUFFIXES, as_mask, as_rgb, files_by_stem, mask_values, pixels, resized, size_of
+from .image_files import as_mask, as_rgb, mask_values, paired_files, pixels, resized, size_of
 from .stratified import complete_splits
+from .unlabelled import check_number, parted, pictures_without_masks
 
 SPLIT_WORDS = {"train": ("train",), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
 IMAGE_NAMES, MASK_NAMES = ("image", "images", "pixel_values"), ("mask", "masks", "label", "labels", "annotation")
@@ -62,6 +63,7 @@ class SegmentationData:
         train, validation, test: splits; `test` may be None. All images have one size.
         label_names: of background and foreground.
         notes: what the loader did to the data, with counts.
+        unlabelled: with `num_labelled` or `unlabelled`, training images without masks, (N, H, W, 3) uint8.
     """
 
     name: str
@@ -70,6 +72,7 @@ class SegmentationData:
     test: SegmentationSplit | None
     label_names: list[str] = field(default_factory=lambda: ["background", "foreground"])
     notes: list[str] = field(default_factory=list)
+    unlabelled: np.ndarray | None = None
     kind = "masks"
 
     @property
@@ -92,6 +95,8 @@ def load_masks(
     image_column: str | None = None,
     mask_column: str | None = None,
     max_train_rows: int | None = None,
+    num_labelled: int | None = None,
+    unlabelled: str | PathLike[str] | None = None,
     seed: int = 0,
 ) -> SegmentationData:
     """Images with binary masks, by name, folder, file or Hub id, or in a table.
@@ -107,6 +112,9 @@ def load_masks(
             differ.
         image_column, mask_column: of tables; default: the first of the usual names.
         max_train_rows: keep only this many first rows of the train split.
+        num_labelled: this many of these rows, drawn with `seed`, stay `train`; the images of the others become
+            `unlabelled`.
+        unlabelled: a file or folder of further training images without masks, which become `unlabelled`, too.
         seed: for the embedded data, and for splits that the data does not fix: 80/10/10, or a tenth of train for a
             missing validation split; each part has its share of masks without an object.
 
@@ -116,6 +124,7 @@ def load_masks(
     for name, value in (("max_train_rows", max_train_rows), ("image_size", image_size)):
         if value is not None and value < 1:
             raise DataError(f"`{name}` is {value}; it must be at least 1.")
+    check_number(num_labelled)
     reader = _Reader(image_size)
     name, source, splits = _read(dataset, data_dir, reader, (image_column, mask_column), seed)
     reader.settle(splits, source)
@@ -124,7 +133,15 @@ def load_masks(
         splits["train"] = splits["train"].take(slice(max_train_rows))
     check_splits({split: len(rows) for split, rows in splits.items()}, source)
     notes = reader.notes + repeat_notes({split: keys_of(rows.images) for split, rows in splits.items()})
-    return SegmentationData(name, splits["train"], splits["validation"], splits.get("test"), notes=notes)
+    data = SegmentationData(name, splits["train"], splits["validation"], splits.get("test"), notes=notes)
+    if num_labelled is not None:
+        kept, others = parted(len(data.train), num_labelled, seed, source, data.notes)
+        data.train, data.unlabelled = data.train.take(kept), data.train.images[others] if len(others) else None
+    if unlabelled is not None:
+        images = pictures_without_masks(fspath(unlabelled), data.image_size, image_size)
+        data.notes.append(f"{len(images)} images without masks from {unlabelled}.")
+        data.unlabelled = images if data.unlabelled is None else np.concatenate([data.unlabelled, images])
+    return data
 
 
 def _read(
@@ -318,25 +335,6 @@ def _read_npz(file: Path, reader: _Reader) -> SegmentationSplit:
 def _read_folder(folder: Path, reader: _Reader) -> SegmentationSplit:
     files = paired_files(folder)
     return reader.rows(((pixels(image), mask_values(mask)) for image, mask in files), str(folder), files)
-
-
-def paired_files(folder: Path) -> list[tuple[Path, Path]]:
-    """The files in `folder`/images, sorted by name, each with its mask in `folder`/masks.
-
-    Raises:
-        DataError: no masks/, an image without a mask or a mask without an image; or as [`files_by_stem`].
-    """
-    if not (folder / "masks").is_dir():
-        raise DataError(f"{folder}: has images/ but no masks/ beside it. Put the masks there, under the same names.")
-    images, masks = (files_by_stem(folder / part) for part in ("images", "masks"))
-    for have, lack, part in ((images, masks, "masks"), (masks, images, "images")):
-        alone = sorted(set(have) - set(lack))
-        if alone:
-            raise DataError(
-                f"{have[alone[0]]}: no file of this name in {folder / part}, nor for {len(alone) - 1} others. Give "
-                f"each image one mask of its name ({', '.join(IMAGE_SUFFIXES)}), or remove it."
-            )
-    return [(images[stem], masks[stem]) for stem in images]
 
 
 def _read_tables(

@@ -17,8 +17,7 @@ import numpy as np
 
 from ...structures.masks import IGNORE
 from ..common import DataError
-from ..image_files import IMAGE_SUFFIXES, as_mask, as_rgb, files_by_stem, mask_values, pixels, size_of
-from ..masks import paired_files
+from ..image_files import IMAGE_SUFFIXES, as_mask, as_rgb, files_by_stem, mask_values, paired_files, pixels, size_of
 from .base import Chunk
 from .stored_arrays import StoredArray
 
