@@ -39,7 +39,7 @@ from .training import checks
 from .training.alignment import Alignment
 from .training.arguments import CROSS_ENTROPY, SealTrainingArguments
 from .training.base import StructuredTrainer
-from .training.batch_repeats import NewEpoch, WindowRepeatSampler
+from .training.batch_repeats import EvenSampler, NewEpoch, WindowRepeatSampler
 from .training.checkpoints import TwoNetCheckpoints
 from .training.decisions import fit_decisions
 from .training.decoding import PredictionDecoder, check_undecoded
@@ -351,9 +351,11 @@ class SealTrainer(StructuredTrainer):
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
         train_dataset = train_dataset if train_dataset is not None else self.train_dataset
-        if self.args.batch_repeats == 1:
+        mixed = getattr(train_dataset, "num_labelled", None) is not None
+        if self.args.batch_repeats == 1 and not mixed:
             return super()._get_train_sampler(train_dataset)
-        sampler = WindowRepeatSampler.of_trainer(self, train_dataset)
+        kind: Any = EvenSampler if self.args.batch_repeats == 1 else WindowRepeatSampler
+        sampler = kind.of_trainer(self, train_dataset)
         self.remove_callback(NewEpoch)
         self.add_callback(NewEpoch(sampler))
         return sampler

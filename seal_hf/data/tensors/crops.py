@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from ...spaces.rewarded import UNLABELLED_PIXEL
 from ...structures.masks import IGNORE
 from .collators import TensorRows
 from .images import ImageRows
@@ -34,7 +35,7 @@ class MaskRows(TensorRows):
 
     Args:
         split: a [`SegmentationSplit`], or the like: `images` uint8 (N, H, W, 3) and `masks` (N, H, W) of whole numbers:
-            0 (background), 1 (foreground) and 255 (does not count).
+            0 (background), 1 (foreground) and 255 (does not count), or 254 (no gold, see [`reward_rows`]).
         crop_size: side in pixels of the random crops in a batch; None: whole images.
         seed: of the crops. The crop of a row depends only on (seed, epoch, row): a resumed run sees the same crops with
             any number of processes, and all repeats of a batch (`batch_repeats`) are the same.
@@ -88,7 +89,8 @@ class MaskRows(TensorRows):
         pixel_values = (images.float() / 255 - self.mean) / self.std
         if self.flip_channels:
             pixel_values = pixel_values.flip(1)
-        return {"pixel_values": pixel_values, "labels": self.dense["labels"][at].long()}
+        others = {name: self.dense[name][rows] for name in self.dense if name not in ("pixel_values", "labels")}
+        return {"pixel_values": pixel_values, "labels": self.dense["labels"][at].long(), **others}
 
 
 def _check_split(split: Any) -> None:
@@ -103,7 +105,7 @@ def _check_split(split: Any) -> None:
             f"`masks` has shape {masks.shape} and type {masks.dtype}; expected whole numbers {images.shape[:3]}, one "
             "mask per image, of its size. Resize them together (load_masks does, with image_size)."
         )
-    wrong = (masks != 0) & (masks != 1) & (masks != IGNORE)
+    wrong = (masks != 0) & (masks != 1) & (masks != IGNORE) & (masks != UNLABELLED_PIXEL)
     if wrong.any():
         row = int(wrong.reshape(len(masks), -1).any(1).argmax())
         raise ValueError(
