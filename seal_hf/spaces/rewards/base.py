@@ -105,5 +105,9 @@ class Rules(Reward):
         """The value of each rule: s (B, S, R) and a (B, R), both float32, in the order of `ordered`."""
 
     @abstractmethod
+    def coverage(self, codes: Sequence[Any]) -> list[float]:
+        """The share of the N inputs with these codes to which each rule applies, in the order of `ordered`."""
+
+    @abstractmethod
     def conflicts(self, codes: Sequence[Any]) -> list[Conflict]:
         """The contradictions among the rules, of which `codes` are those of N inputs."""

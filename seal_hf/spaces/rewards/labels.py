@@ -206,6 +206,10 @@ class LabelRuleReward(Rules):
         over, under = (rate - limits[1]).clamp_min(0), (limits[0] - rate).clamp_min(0)
         return 1 - (over * y + under * (1 - y)).mean(-1)
 
+    def coverage(self, codes: Sequence[Any]) -> list[float]:
+        held = np.array(codes, dtype=np.float64).reshape(len(codes), len(self.patterns)).mean(0)
+        return [*held.tolist(), *[1.0] * (len(self.ordered) - len(self.patterns))]
+
     # --- contradictions ----------------------------------------------------------------------------------------------
 
     def conflicts(self, codes: Sequence[Any]) -> list[Conflict]:

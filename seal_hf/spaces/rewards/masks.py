@@ -121,6 +121,9 @@ class MaskRuleReward(Rules):
         there = mask.flatten(1).any(1, keepdim=True).float()
         return torch.stack(found, dim=-1), there.expand(-1, len(found))
 
+    def coverage(self, codes: Sequence[Any]) -> list[float]:
+        return [1.0] * len(self.ordered)
+
     def conflicts(self, codes: Sequence[Any]) -> list[Conflict]:
         """Pairs of rules about one class that no mask follows together."""
         found = []

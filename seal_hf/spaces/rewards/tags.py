@@ -236,6 +236,17 @@ class RuleReward(Rules):
         }
         return torch.cat([kept[kind] for kind in KINDS[4:]], dim=-1)
 
+    def coverage(self, codes: Sequence[Sequence[int]]) -> list[float]:
+        applies = torch.zeros(len(self.ordered))
+        for row in codes:
+            matched = (
+                torch.tensor(row, dtype=torch.long).unsqueeze(1) >> torch.arange(len(self.matchers))
+            ) & 1  # (T, P)
+            of_words, changes = matched[:, : self.num_words], matched[:-1, self.num_words :]
+            others = torch.full((len(self.ordered) - len(self.matchers),), bool(row))
+            applies += torch.cat([of_words.any(0), (changes == 0).any(0), others]).float()
+        return (applies / max(len(codes), 1)).tolist()
+
     def conflicts(self, codes: Sequence[Sequence[int]]) -> list[Conflict]:
         """Pairs of rules about words that ask the same word to be in different fields; first or last words in different
         fields; fields that must be present, each before the other; and fields that must be present but not have a
