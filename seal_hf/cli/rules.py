@@ -61,7 +61,7 @@ def check(file: str | Path, data: Any) -> str:
         rows.append(
             {
                 "line": rule.line,
-                "weight": facts["weight"],
+                "weight": f"{facts['weight']:g}",
                 "applies": f"{100 * share:.1f} %",
                 "gold follows": "-" if facts["gold"] is None else f"{100 * facts['gold']:.1f} %",
                 "labelled rows": round(facts["applies"] * len(inputs)),
@@ -70,7 +70,7 @@ def check(file: str | Path, data: Any) -> str:
         )
     without = len(everything) - len(inputs)
     head = f"{file}: {len(rows)} rules on {data.name}, {len(inputs):,} labelled and {without:,} unlabelled rows"
-    said = [head, "", results_table(rows), ""]
+    said = [head, "", results_table(sorted(rows, key=lambda row: row["line"])), ""]
     said.append(
         "applies: to this share of all these rows. Gold follows: the mean value on labelled rows it applies to."
     )

@@ -46,10 +46,16 @@ def part_label_sets(data: MultiLabelData, num_labelled: int, seed: int) -> None:
     """Put aside the gold of all but so many training rows, in place."""
     kept, others = parted(len(data.train), num_labelled, seed, data.name, data.notes)
     columns = [name for name in data.train.column_names if name not in GOLD]
-    rows = data.train.select_columns(columns).select(others).flatten_indices()
-    data.unlabelled, data.train = (rows if len(rows) else None), data.train.select(kept).flatten_indices()
+    data.unlabelled = _taken(data.train.select_columns(columns), others) if len(others) else None
+    data.train = _taken(data.train, kept)
     if "train" in data.origins:
         data.origins["train"] = data.origins["train"].take(kept)
+
+
+def _taken(rows: Dataset, ids: np.ndarray) -> Dataset:
+    """These rows, copied: without a map of indices, which `datasets` would resolve again and again."""
+    whole = rows.flatten_indices() if rows._indices is not None else rows
+    return Dataset(whole.data.table.take(pa.array(ids)), info=rows.info)
 
 
 def add_label_sets(data: MultiLabelData, file: str, text_column: str | None, image_column: str | None) -> None:

@@ -75,6 +75,11 @@ class Rewarded(OutputSpace):
         space.codes, space.without = batch[REWARD_CODES], self._without(batch["labels"])
         return space
 
+    @property
+    def _plain(self) -> Any:
+        """The methods of the space without a reward."""
+        return super()
+
     def check_loss(self, loss: LossTraits, num_labels: int) -> None:
         super().check_loss(loss, num_labels)
         if loss.needs_gold:
@@ -85,7 +90,7 @@ class Rewarded(OutputSpace):
 
     def gold(self, labels: Tensor) -> tuple[Tensor, Tensor]:
         """As without a reward, and also zero where gold is missing; mask of what counts."""
-        return super().gold(labels)[0], labels != self.uncounted_label
+        return self._plain.gold(labels)[0], labels != self.uncounted_label
 
     def best(self, gold: Tensor, samples: Tensor | None, mask: Tensor | None = None) -> Tensor:
         """The gold, or for rows without gold the sample with the highest reward: (B, ...)."""
@@ -103,7 +108,7 @@ class Rewarded(OutputSpace):
     def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
         """As without a reward; rows without gold stay as they are. Raises ValueError as `rewards` does."""
         _, without = self._rewarded()
-        mixed = super().mix(logits, gold, share)
+        mixed = self._plain.mix(logits, gold, share)
         return torch.where(_wide(without, mixed), self.unmixed(logits, gold), mixed)
 
     @abstractmethod
@@ -135,20 +140,20 @@ class Rewarded(OutputSpace):
     def score(self, y_hat: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """The score against the gold `y` (B, ...), or for rows without gold the reward: (B, S)."""
         _, without = self._rewarded()
-        return torch.where(without.unsqueeze(1), self.rewards(y_hat, mask), super().score(y_hat, y, mask))
+        return torch.where(without.unsqueeze(1), self.rewards(y_hat, mask), self._plain.score(y_hat, y, mask))
 
     def cost(self, y_hat: Tensor, y: Tensor, kind: str = "f1", mask: Tensor | None = None) -> Tensor:
         """Δ to the gold, or for rows without gold how much more reward `y` has: (B, S)."""
         rewards = self.rewards(torch.cat([y.unsqueeze(1), y_hat.detach()], dim=1), mask)  # of one batch of candidates
         more = (rewards[:, :1] - rewards[:, 1:]).clamp_min(0)
         _, without = self._rewarded()
-        return torch.where(without.unsqueeze(1), more, super().cost(y_hat, y, kind, mask))
+        return torch.where(without.unsqueeze(1), more, self._plain.cost(y_hat, y, kind, mask))
 
     def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The mean over all rows; rows without gold add 0. So it does not depend on how a batch is divided among
         micro-batches and processes."""
         without = _wide(self._without(labels), labels)
-        return super().task_loss(logits, labels.masked_fill(without, self.uncounted_label), generator)
+        return self._plain.task_loss(logits, labels.masked_fill(without, self.uncounted_label), generator)
 
 
 class RewardSpace(Rewarded, TagSequenceSpace):
@@ -183,7 +188,7 @@ class RewardSpace(Rewarded, TagSequenceSpace):
         return at_least_float32(logits).log_softmax(-1)
 
 
-class RewardLabelSpace(Rewarded, MultiLabelSpace):
+class RewardLabelSpace(Rewarded, MultiLabelSpace):  # type: ignore[misc]  # sparse sets are refused
     """Label sets with a reward in place of missing gold sets; `reward_rows` makes such rows.
 
     Args:

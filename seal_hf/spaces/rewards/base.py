@@ -74,7 +74,9 @@ class Rules(Reward):
 
     def __init__(self, rules: str | Path | Sequence[Rule], names: Sequence[str], what: str):
         is_file = isinstance(rules, (str, Path))
-        self.rules = parse_rules(rules, self.kinds, self.others) if is_file else list(rules)  # type: ignore[arg-type]
+        self.rules: list[Rule] = (
+            parse_rules(rules, self.kinds, self.others) if isinstance(rules, (str, Path)) else list(rules)
+        )
         if not self.rules:
             raise ValueError("There are no rules; give at least one.")
         for rule in self.rules:
@@ -85,7 +87,7 @@ class Rules(Reward):
                         f"{where}A rule ({rule.kind}) names the {self.noun} {name!r}; {what} are {', '.join(names)}."
                         f"{did_you_mean(name, names)}"
                     )
-        self.ordered = list(self.rules)
+        self.ordered: list[Rule] = list(self.rules)
         self.tables: dict[str, Tensor] = {}
 
     def on(self, device: torch.device) -> dict[str, Tensor]:

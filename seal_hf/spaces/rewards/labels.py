@@ -276,7 +276,7 @@ class LabelRuleReward(Rules):
         if rule.kind == "implies":
             return [(eye[place[rule.fields[1]]] - eye[place[rule.fields[0]]], 0, 1)]
         if rule.kind in COUNTS:
-            return [(sum(eye[place[name]] for name in rule.fields or self.label_names), *rule.values)]  # type: ignore[list-item]
+            return [(sum(eye[place[name]] for name in rule.fields or self.label_names), *rule.values)]
         if rule.kind == "hierarchy":
             number = sum(other.kind == "hierarchy" for other in self.ordered[:index])
             pairs = self.parents[number].nonzero().tolist()
