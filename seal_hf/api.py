@@ -36,8 +36,27 @@ from .nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification
 from .nets.text_windows import WindowedConfig, WindowedForSequenceClassification
 from .second_net.learner import Learner
 from .second_net.loss_net import LossNet, LossNetConfig
-from .spaces import SPACES, BinaryMaskSpace, MultiLabelSpace, OutputSpace, RewardSpace, TagSequenceSpace
-from .spaces.rewards import FunctionReward, Reward, Rule, RuleReward, read_rules
+from .spaces import (
+    SPACES,
+    BinaryMaskSpace,
+    MultiLabelSpace,
+    OutputSpace,
+    RewardBinaryMaskSpace,
+    RewardLabelSpace,
+    RewardSpace,
+    TagSequenceSpace,
+)
+from .spaces.rewards import (
+    FunctionReward,
+    LabelFunctionReward,
+    LabelRuleReward,
+    MaskFunctionReward,
+    MaskRuleReward,
+    Reward,
+    Rule,
+    RuleReward,
+    read_rules,
+)
 from .structures.label_sets import LabelSets
 from .task_losses.labels import TASK_LOSSES, TaskLoss
 from .trainer import SealTrainer
@@ -86,9 +105,15 @@ __all__ = [
     "NonFiniteLossError",
     "OutputSpace",
     "Reward",
+    "RewardBinaryMaskSpace",
+    "RewardLabelSpace",
     "RewardSpace",
     "Rule",
     "RuleReward",
+    "LabelFunctionReward",
+    "LabelRuleReward",
+    "MaskFunctionReward",
+    "MaskRuleReward",
     "SealForMultiLabel",
     "SealForSegmentation",
     "SealForTokenClassification",

@@ -34,6 +34,7 @@ SUBCOMMANDS = [
     "predict",
     "evaluate",
     *(f"train {name}" for name in TRAINED),
+    "rules",
     "report",
     "demo",
     "export",
