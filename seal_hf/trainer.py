@@ -350,11 +350,11 @@ class SealTrainer(StructuredTrainer):
             self.create_model_card(output_dir=output_dir, model_name=Path(output_dir).name if output_dir else None)
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
-        train_dataset = train_dataset if train_dataset is not None else self.train_dataset
-        mixed = getattr(train_dataset, "num_labelled", None) is not None
-        if self.args.batch_repeats == 1 and not mixed:
+        train_dataset = self.train_dataset if train_dataset is None else train_dataset
+        repeats = self.args.batch_repeats > 1
+        if not repeats and getattr(train_dataset, "num_labelled", None) is None:
             return super()._get_train_sampler(train_dataset)
-        kind: Any = EvenSampler if self.args.batch_repeats == 1 else WindowRepeatSampler
+        kind: Any = WindowRepeatSampler if repeats else EvenSampler
         sampler = kind.of_trainer(self, train_dataset)
         self.remove_callback(NewEpoch)
         self.add_callback(NewEpoch(sampler))

@@ -1,5 +1,5 @@
-"""Oracles: the plain space on rows with gold, the reward itself on rows without; the same run with other gold in rows whose
-gold is put aside; the few labelled rows alone, and all of them."""
+"""Oracles: the plain space on rows with gold, the reward itself on rows without; the same run with other gold in rows
+whose gold is put aside; the few labelled rows alone, and all of them."""
 
 import json
 
