@@ -142,21 +142,24 @@ def test_rules_alone_teach_label_sets(tmp_path):
 
 
 def test_rules_alone_teach_masks(tmp_path):
-    """They want little foreground, and that in the middle."""
+    """They want little foreground, where the untrained net sees it everywhere."""
     set_seed(0)
     data = load_masks(image_size=16, max_train_rows=24, num_labelled=4)
-    reward = MaskRuleReward([Rule("area", values=(0.0, 0.05)), Rule("inside", values=(0.2, 0.2, 0.8, 0.8))])
-    rows = reward_rows(data, MaskRows, reward, repeat_labelled=2)
-    assert (rows.dense["labels"][8:] == UNLABELLED_PIXEL).all()
+    reward = MaskRuleReward([Rule("area", values=(0.0, 0.05))])
+    rows = reward_rows(data, MaskRows, reward)
+    assert (rows.dense["labels"][4:] == UNLABELLED_PIXEL).all()
     model = SealForSegmentation.for_data(data, crop_size=None)
+    space = RewardBinaryMaskSpace(reward, sample_coherence="field", coherence_size=8)
+    batch = rows.batch(range(4, 24))
+
+    def earned(net):
+        with torch.no_grad():
+            y = space.decode(net.eval()(pixel_values=batch["pixel_values"]).logits).unsqueeze(1).float()
+        return reward(batch[REWARD_CODES], y, torch.ones_like(y[:, 0]).bool()).mean()
+
+    assert earned(model.task_net) < 0.1
     options = {"task_weight": 0.0, "energy_weight": 20.0, "energy_loss": "ranking", "max_grad_norm": 10.0}
-    space = RewardBinaryMaskSpace(reward, sample_coherence="field")
-    trainer = trained(model, rows, tmp_path, space, steps=25, **options)
-    batch = rows.batch(range(8, 28))
-    with torch.no_grad():
-        logits = trainer.model.eval()(pixel_values=batch["pixel_values"]).logits
-    y = space.decode(logits).unsqueeze(1).float()
-    assert reward(batch[REWARD_CODES], y, torch.ones_like(y[:, 0]).bool()).mean() > 0.9
+    assert earned(trained(model, rows, tmp_path, space, steps=25, **options).model) > 0.7
 
 
 # --- how much a reward is worth --------------------------------------------------------------------------------------
