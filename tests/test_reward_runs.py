@@ -289,6 +289,11 @@ def test_a_function_of_a_batch_by_name(tmp_path, monkeypatch):
         rewards.main([*words, "--rules", "x.yaml", *nets, *COMMAND, "--output_dir", str(tmp_path / "other")])
 
 
+def test_a_mistyped_kind_of_output_is_named():
+    with pytest.raises(ValueError, match="no kind of output 'mcl'. Did you mean 'mlc'. All of them: mlc, tagging"):
+        rewards.main(["mcl", "--num_labelled", "5"])
+
+
 def test_tagging_rules_are_refused_for_label_sets(tmp_path):
     (tmp_path / "rules.yaml").write_text("rules:\n- {first: a}\n")
     words = ["mlc", "--rules", str(tmp_path / "rules.yaml"), "--num_labelled", "20", "--max_train_rows", "60"]

@@ -17,6 +17,7 @@ from ...data.tensors.vocabulary import Vocabulary
 from ...spaces.rewards import output_of_rules
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
+from ...utils.messages import did_you_mean
 from ..recipes import read_recipe, recipe_named
 from . import label_rewards, mask_rewards, taggers
 from .arguments import Arguments, RunArguments
@@ -91,7 +92,14 @@ WORDS = {"label sets": "mlc", "tags": "tagging", "masks": "segmentation"}  # out
 
 def program_of(words: Sequence[str]) -> tuple[Program, list[str]]:
     """The program that a command line asks for, and its flags: by the first word; else by the rules that `--rules` or
-    the recipe names; else for tags."""
+    the recipe names; else for tags.
+
+    Raises:
+        ValueError: another first word, or as [`output_of_rules`].
+    """
+    if words and not words[0].startswith("-") and words[0] not in PROGRAMS:
+        hint = did_you_mean(words[0], PROGRAMS)
+        raise ValueError(f"no kind of output {words[0]!r}.{hint} All of them: {', '.join(PROGRAMS)}.")
     if words and words[0] in PROGRAMS:
         return PROGRAMS[words[0]], list(words[1:])
     joined = [part for word in words for part in (word.split("=", 1) if word.startswith("--rules=") else [word])]
