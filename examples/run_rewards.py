@@ -7,7 +7,7 @@ python examples/run_rewards.py ... --model_name_or_path distilbert-base-uncased
 
 Rules for label sets or masks train these; the page docs/how-to/rules.md has their kinds:
 
-python examples/run_rewards.py --dataset mine.csv --rules rules.yaml --num_labelled 50 --model_name_or_path distilbert-base-uncased
+python examples/run_rewards.py --dataset mine.csv --rules rules.yaml --num_labelled 50 --model_name_or_path ENCODER
 
 Your own function, (words, tags) -> [0, 1], can replace the rules. Its module must be on Python's path:
 
