@@ -18,15 +18,25 @@ COMMANDS = {  # subcommand -> (module:function of a command line, what it does)
     "train tagging": ("seal_hf.cli.train.tagging:main", "tags: parts of speech, entities, citation fields"),
     "train srl": ("seal_hf.cli.train.srl:main", "semantic roles of a given predicate"),
     "train segmentation": ("seal_hf.cli.train.segmentation:main", "binary masks of images"),
-    "train rewards": ("seal_hf.cli.train.rewards:main", "tags, from few tagged rows and a reward for the others"),
+    "train rewards": (
+        "seal_hf.cli.train.rewards:main",
+        "any of these, from few labelled rows and rules for the others",
+    ),
     "train energy": ("seal_hf.cli.train.energy:main", "an energy network of label sets on its own"),
     "train mask-energy": ("seal_hf.cli.train.mask_energy:main", "an energy network of masks on its own"),
+    "rules": ("seal_hf.cli.rules:main", "rules check FILE: what each rule does on a data set, before training"),
     "report": ("seal_hf.cli.report:main", "a page on a run: figures, curves, errors"),
     "demo": ("seal_hf.demo.program:main", "show in the browser what a saved model predicts"),
     "compare": ("seal_hf.compare.program:command", "methods on one data set, each tuned with the same budget"),
     "analyse": ("seal_hf.analysis.__main__:main", "what a trained energy has learned"),
 }
 COMPARED = ("mlc", "tagging", "srl", "segmentation")  # `compare KIND` also takes the flags of `train KIND`
+REWARDED = "train rewards"
+OF_REWARDS = {  # first word of `train rewards`, which the rules also tell -> the module with its flags
+    "mlc": "seal_hf.cli.train.label_rewards",
+    "tagging": "seal_hf.cli.train.rewards",
+    "segmentation": "seal_hf.cli.train.mask_rewards",
+}
 CHECKED = ("train", "compare")  # their flags are checked before they are imported
 HELP = ("-h", "--help")
 
@@ -36,7 +46,7 @@ def main() -> None:
     name, words = subcommand(sys.argv[1:])
     module, function = COMMANDS[name][0].split(":")
     kind = kind_compared(words) if name == "compare" else None
-    given = words[:1] if kind is not None and words[:1] == [kind] else []
+    given = words[:1] if words[:1] == [kind] or (name == REWARDED and words and words[0] in OF_REWARDS) else []
     sys.argv = [" ".join(["seal-hf", name, *given]), *words[len(given) :]]  # what messages and --help call the program
     if name.startswith(CHECKED) and (mistake := mistyped_flag(modules_of_flags(name, kind), sys.argv[1:])):
         refuse(mistake)
@@ -74,6 +84,8 @@ def kind_compared(words: list[str]) -> str:
 
 def modules_of_flags(name: str, kind: str | None = None) -> list[str]:
     """The modules whose flags a subcommand takes: its own, and for a kind of output those of its training."""
+    if name == REWARDED:
+        return list(OF_REWARDS.values())
     names = [name] if kind is None else [name, f"train {kind}"]
     return [COMMANDS[each][0].split(":")[0] for each in names]
 

@@ -42,11 +42,23 @@ from .spaces import (
     MaskSpace,
     MultiLabelSpace,
     OutputSpace,
+    RewardBinaryMaskSpace,
+    RewardLabelSpace,
     RewardMaskSpace,
     RewardSpace,
     TagSequenceSpace,
 )
-from .spaces.rewards import FunctionReward, Reward, Rule, RuleReward, read_rules
+from .spaces.rewards import (
+    FunctionReward,
+    LabelFunctionReward,
+    LabelRuleReward,
+    MaskFunctionReward,
+    MaskRuleReward,
+    Reward,
+    Rule,
+    RuleReward,
+    read_rules,
+)
 from .structures.label_sets import LabelSets
 from .task_losses.labels import TASK_LOSSES, TaskLoss
 from .trainer import SealTrainer
@@ -97,10 +109,16 @@ __all__ = [
     "NonFiniteLossError",
     "OutputSpace",
     "Reward",
+    "RewardBinaryMaskSpace",
+    "RewardLabelSpace",
     "RewardMaskSpace",
     "RewardSpace",
     "Rule",
     "RuleReward",
+    "LabelFunctionReward",
+    "LabelRuleReward",
+    "MaskFunctionReward",
+    "MaskRuleReward",
     "SealForMultiLabel",
     "SealForSegmentation",
     "SealForTokenClassification",

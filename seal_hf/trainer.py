@@ -39,7 +39,7 @@ from .training import checks
 from .training.alignment import Alignment
 from .training.arguments import CROSS_ENTROPY, SealTrainingArguments
 from .training.base import StructuredTrainer
-from .training.batch_repeats import NewEpoch, WindowRepeatSampler
+from .training.batch_repeats import EvenSampler, NewEpoch, WindowRepeatSampler
 from .training.checkpoints import TwoNetCheckpoints
 from .training.decisions import fit_decisions
 from .training.decoding import PredictionDecoder, check_undecoded
@@ -350,10 +350,12 @@ class SealTrainer(StructuredTrainer):
             self.create_model_card(output_dir=output_dir, model_name=Path(output_dir).name if output_dir else None)
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
-        train_dataset = train_dataset if train_dataset is not None else self.train_dataset
-        if self.args.batch_repeats == 1:
+        train_dataset = self.train_dataset if train_dataset is None else train_dataset
+        repeats = self.args.batch_repeats > 1
+        if not repeats and getattr(train_dataset, "num_labelled", None) is None:
             return super()._get_train_sampler(train_dataset)
-        sampler = WindowRepeatSampler.of_trainer(self, train_dataset)
+        kind: Any = WindowRepeatSampler if repeats else EvenSampler
+        sampler = kind.of_trainer(self, train_dataset)
         self.remove_callback(NewEpoch)
         self.add_callback(NewEpoch(sampler))
         return sampler

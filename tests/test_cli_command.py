@@ -33,10 +33,11 @@ TRAINED = "mlc tagging srl segmentation rewards energy mask-energy".split()
 SUBCOMMANDS = [
     "predict",
     "evaluate",
+    "export",
     *(f"train {name}" for name in TRAINED),
+    "rules",
     "report",
     "demo",
-    "export",
     "compare",
     "analyse",
 ]

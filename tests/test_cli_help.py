@@ -79,7 +79,7 @@ def test_the_values_are_those_that_hold(help_of, tmp_path):
 
 
 def test_a_data_set_that_is_not_there_is_no_obstacle(help_of):
-    assert values(help_of(mlc, "--dataset", "/nowhere/at.all"))["num_train_epochs"] == "60|5|30"
+    assert values(help_of(mlc, "--dataset", "/nowhere/at.all"))["num_train_epochs"] == "60|5|30|15|5"
 
 
 def test_sections_of_the_docstring_make_groups():

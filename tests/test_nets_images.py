@@ -3,7 +3,6 @@ the classifier applied to what was read."""
 
 import logging
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -112,4 +111,4 @@ def test_a_blank_image_has_the_size_that_the_net_states():
     assert blank_images(cnn())["pixel_values"].shape == (1, 3, 64, 64)
     net = AutoModelForImageClassification.from_config(tiny_config("vit"))
     assert blank_images(net)["pixel_values"].shape == (1, 3, SIZE, SIZE)
-    assert np.prod(blank_images(net)["pixel_values"].unique()) == 0
+    assert not blank_images(net)["pixel_values"].any()

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SETUP = ast.parse((ROOT / "setup.py").read_text(encoding="utf-8"))
 RECIPES = sorted(
     str(file.relative_to(ROOT)) for file in (ROOT / "recipes").rglob("*.y*ml") if file.parent.name != "rules"
-)  # files of rules are read by seal_hf/spaces/rewards.py
+)  # files of rules are read by seal_hf/spaces/rewards/tags.py
 # A pickle runs code when it is read; weights are safetensors; data sets have licences of their own and stay outside.
 # Checkpoints of an earlier release have states of optimizers and generators, which test_fixtures.py looks into.
 STATES = re.compile(r"tests/fixtures/.*\.(pt|pth)")

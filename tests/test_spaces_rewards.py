@@ -26,7 +26,15 @@ ALL = [
     Rule("once", ("O",)),
     Rule("order", ("a", "d"), None, 1.5),
     Rule("present", ("d",)),
+    Rule("gazetteer", ("a",), "places.txt", 2.0, phrases=("may 1992", "IN", "pp 4")),
+    Rule("shape", ("d", "a"), "digits"),
+    Rule("shape", ("O",), "capital", 0.5),
+    Rule("never_follows", ("a", "d")),
+    Rule("never_follows", ("O", "O"), None, 0.5),
+    Rule("spans_at_most", ("a",), values=(1.0,)),
+    Rule("spans_at_most", values=(0.0,)),
 ]
+LOOK = {"digits": str.isdigit, "capital": lambda word: word[0].isupper()}
 
 
 def share(rule, words, tags):
@@ -34,10 +42,18 @@ def share(rule, words, tags):
     fields = [FIELD[tag] for tag in tags]
     text, found = " ".join(words), set()
     places = [i for i, word in enumerate(words) for _ in word + " "]  # of each character
-    if rule.pattern:
+    if rule.pattern and rule.kind in ("words", "changes_after"):
         for match in re.finditer(rule.pattern, text, re.IGNORECASE):
             found |= set(places[match.start() : match.end()])
-    if rule.kind == "words":
+    bare = [word.strip(".,") for word in words]
+    if rule.kind == "shape":
+        found = {i for i, word in enumerate(bare) if LOOK[rule.pattern](word)}
+    for phrase in rule.phrases:
+        size = len(phrase.split())
+        for i in range(len(words) - size + 1):
+            if " ".join(bare[i : i + size]).lower() == phrase.lower():
+                found |= set(range(i, i + size))
+    if rule.kind in ("words", "gazetteer", "shape"):
         kept = [fields[i] in rule.fields for i in found]
         return sum(kept) / len(kept) if kept else None
     if rule.kind == "changes_after":
@@ -47,6 +63,13 @@ def share(rule, words, tags):
         return float(fields[0 if rule.kind == "first" else -1] in rule.fields)
     if rule.kind == "once":
         return float(sum(name == rule.fields[0] for name, _ in itertools.groupby(fields)) <= 1)
+    if rule.kind == "never_follows":
+        a, b = rule.fields
+        return float(all(pair != (b, a) for pair in itertools.pairwise(fields)))
+    if rule.kind == "spans_at_most":
+        begins = [t[0] == "B" or FIELD[t] != before for before, t in zip([None, *fields], tags, strict=False)]
+        counted = [begin and f in (rule.fields or "ad") for begin, f in zip(begins, fields, strict=True)]
+        return 1 / (1 + max(0, sum(counted) - rule.values[0]))
     if rule.kind == "order":
         a, b = rule.fields
         return float(a not in fields or b not in fields or fields.index(a) < fields.index(b))
@@ -104,9 +127,9 @@ def test_a_function_gets_words_and_tags():
     y = F.one_hot(torch.tensor([[[0, 0, 1], [0, 1, 1]]]), 2)
     assert reward(codes, y, torch.tensor([[False, True, True]])).tolist() == [[1.0, 0.0]]
     for function, found in (
-        (lambda words, tags: 2, "<lambda> gave 2 for the words"),
-        (lambda words, tags: None, "gave None for the words"),
-        (lambda words, tags: 1 / 0, "failed .ZeroDivisionError: division by zero. for the words"),
+        (lambda words, tags: 2, "<lambda> gave 2 for row 0 of the batch, the words"),
+        (lambda words, tags: None, "gave None for row 0 of the batch, the words"),
+        (lambda words, tags: 1 / 0, "failed .ZeroDivisionError: division by zero. for row 0 of the batch, the words"),
         (lambda words: 1, "failed .TypeError: .*takes 1 positional argument"),
     ):
         wrong = FunctionReward(function, ["x", "y"])
@@ -128,7 +151,7 @@ def test_a_file_of_rules(tmp_path):
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        ("{word: x}", "rule 1: .* has 0 of the keys words"),
+        ("{word: x}", "line 2: .* has 0 of the keys words"),
         ("{first: a, last: a}", "has 2 of the keys"),
         ("{first: a, are: d}", "unknown key 'are' in a rule of the kind 'first'"),
         ("{first: a, weight: -1}", "`weight` is -1; it must be a positive number"),
@@ -139,6 +162,9 @@ def test_a_file_of_rules(tmp_path):
         ("{words: x}", "`are` is None"),
         ("{order: [a, b, c]}", "has 3 fields; expected two"),
         ("{present: dd}", "names the field 'dd'; the tags' fields are O, a, d. Did you mean 'd'?"),
+        ("{gazetteer: none.txt, are: a}", "`gazetteer` is 'none.txt', which is not readable"),
+        ("{shape: round, are: a}", "`shape` is 'round'; it must be one of capital"),
+        ("{spans_at_most: -1}", "it must be a whole number of at least 0"),
         ("!!python/object/apply:os.getcwd []", "is not YAML"),
     ],
 )
@@ -183,3 +209,33 @@ def test_a_space_belongs_to_no_word():
     rules = [Rule("words", ["A"], pattern=pattern) for pattern in (r"\s\d+", r"\w+\s", r"in 1", r"\s", r"\b")]
     reward = RuleReward(rules, ["A"])
     assert [f"{code:05b}"[::-1] for code in reward.codes([["in", "1999", "x"]])[0]] == ["01100", "11100", "00000"]
+
+
+def test_contradictory_rules_are_found():
+    rules = [
+        *(Rule("words", ("a",), "may"), Rule("words", ("d",), "y 1992"), Rule("words", ("a", "d"), "may")),
+        *(Rule("first", ("a",)), Rule("first", ("d", "O")), Rule("order", ("a", "d")), Rule("order", ("d", "a"))),
+        *(Rule("present", ("a",)), Rule("present", ("d",)), Rule("spans_at_most", ("d",), values=(0.0,))),
+    ]
+    reward = RuleReward(rules, TAGS)
+    found = {
+        tuple(str(reward.ordered[i].kind) for i in conflict.rules): conflict.rows
+        for conflict in reward.conflicts(reward.codes([WORDS, ["may"], WORDS]))
+    }
+    assert found == {
+        **{("words", "words"): 2, ("first", "first"): None},
+        **{("order", "order"): None, ("present", "spans_at_most"): None},
+    }
+
+
+def test_a_function_of_a_batch_gets_words_and_padded_tags():
+    def mine(sentences, tags):
+        assert sentences == [["a", "b"], ["c"]]
+        assert tags[1].tolist() == [[1, -1], [0, -1]]
+        return (tags == 0).sum(-1) / 2
+
+    reward = FunctionReward(mine, ["x", "y"], batched=True)
+    codes = torch.tensor([[*row, *[0] * (2 - len(row))] for row in reward.codes([["a", "b"], ["c"]])])
+    y = F.one_hot(torch.tensor([[[0, 0], [0, 1]], [[1, 0], [0, 0]]]), 2)
+    found = reward(codes, y, torch.tensor([[True, True], [True, False]]))
+    assert found.tolist() == [[1.0, 0.5], [0.0, 0.5]]

@@ -94,7 +94,7 @@ def recipe_named(argv: Sequence[str]) -> str | None:
     return before.parse_known_args(argv)[0].recipe
 
 
-def values_under(dataclass_types: Any, recipe: str | Path | None) -> dict[str, Any]:
+def values_under(dataclass_types: Any, recipe: str | Path | Mapping[str, Any] | None) -> dict[str, Any]:
     """Field -> its default under a recipe or without one; MISSING if it is required."""
     parser = recipe_parser(dataclass_types)
     if recipe is not None:

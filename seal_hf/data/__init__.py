@@ -31,6 +31,7 @@ from .masks import SegmentationData, load_masks
 from .mulan import load_arff_folder
 from .tags import TagSequenceData, load_srl, load_tags
 from .text import holds_images, load_tables, load_text
+from .unlabelled import add_label_sets, check_number, part_label_sets
 
 __all__ = [
     "DataArguments",
@@ -69,6 +70,8 @@ def load_multilabel(
     max_train_rows: int | None = None,
     seed: int = 0,
     sample_weight: str | None = None,
+    num_labelled: int | None = None,
+    unlabelled: str | PathLike[str] | None = None,
 ) -> MultiLabelData:
     """Load a multi-label data set of features, of texts or of images.
 
@@ -105,12 +108,15 @@ def load_multilabel(
         seed: seed of splits that the data does not fix.
         sample_weight: column or ARFF attribute with numbers of at least 0: weights of the training rows in the task
             loss. Divided by their mean, they become the column `sample_weight` of `train`.
+        num_labelled: this many of the training rows, drawn with `seed`, stay `train`; the others become `unlabelled`.
+        unlabelled: a file or folder of further training rows without labels, which become `unlabelled`, too.
 
     Raises:
         DataError: the message says what is wrong, where, and what to do.
     """
     if max_train_rows is not None and max_train_rows < 1:
         raise DataError(f"`max_train_rows` is {max_train_rows}; it must be at least 1.")
+    check_number(num_labelled)
     if normalize is not None and normalize not in NORMALIZE:
         raise DataError(f"`normalize` is {normalize!r}; it must be one of {', '.join(NORMALIZE)}.")
     common: dict[str, Any] = {"max_train_rows": max_train_rows, "seed": seed}
@@ -140,7 +146,12 @@ def load_multilabel(
     else:
         assert path is not None
         data = load_text(path, columns, **common)
-    return data if hierarchy is None else with_hierarchy(data, hierarchy)
+    data = data if hierarchy is None else with_hierarchy(data, hierarchy)
+    if num_labelled is not None:
+        part_label_sets(data, num_labelled, seed)
+    if unlabelled is not None:
+        add_label_sets(data, fspath(unlabelled), text_column, image_column)
+    return data
 
 
 def _tables(dataset: Any, path: Path | None) -> Tables | None:

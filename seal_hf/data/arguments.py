@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+NUM_LABELLED = "Keep the gold of this many train rows, drawn by the seed; the rest: unlabelled."
+UNLABELLED = "File or folder of further train rows without gold, for `train rewards`."
+
 
 @dataclass
 class DataArguments:
@@ -34,6 +37,8 @@ class DataArguments:
         default=None, metadata={"help": "Labels' hierarchy: a csv or tsv, child and parent per line; closes sets."}
     )
     max_train_rows: int | None = field(default=None, metadata={"help": "Train on the first rows only."})
+    num_labelled: int | None = field(default=None, metadata={"help": NUM_LABELLED})
+    unlabelled: str | None = field(default=None, metadata={"help": UNLABELLED})
 
 
 @dataclass
@@ -51,10 +56,8 @@ class TagDataArguments:
     train_subset: str = field(
         default="first", metadata={"help": "Which rows max_train_rows keeps: first, or random (seeded)."}
     )
-    num_labelled: int | None = field(
-        default=None,
-        metadata={"help": "Keep the tags of this many train rows, drawn by the seed; the rest: unlabelled."},
-    )
+    num_labelled: int | None = field(default=None, metadata={"help": NUM_LABELLED})
+    unlabelled: str | None = field(default=None, metadata={"help": UNLABELLED})
 
 
 @dataclass
@@ -77,3 +80,5 @@ class MaskDataArguments:
         default=False, metadata={"help": "0 does not count, and other values are one more than their class."}
     )
     max_train_rows: int | None = field(default=None, metadata={"help": "Train on the first rows only."})
+    num_labelled: int | None = field(default=None, metadata={"help": NUM_LABELLED})
+    unlabelled: str | None = field(default=None, metadata={"help": UNLABELLED})

@@ -91,6 +91,7 @@ class MultiLabelData:
         scaling: normalisation of the features, fitted on train; the data sets hold the features without it.
         origins: the places of the rows, by split.
         hierarchy: hierarchy of the L labels, under which every label set is closed; None if there is none.
+        unlabelled: with `num_labelled` or `unlabelled`, training rows without `labels`.
     """
 
     name: str
@@ -104,6 +105,7 @@ class MultiLabelData:
     scaling: Scaling | None = None
     origins: dict[str, Origins] = field(default_factory=dict)
     hierarchy: Hierarchy | None = None
+    unlabelled: Dataset | None = None
 
     @property
     def num_features(self) -> int:

@@ -111,3 +111,22 @@ def resized(array: np.ndarray, size: int | tuple[int, int]) -> np.ndarray:
 
 def size_of(array: np.ndarray) -> str:
     return f"{array.shape[0]} x {array.shape[1]}"
+
+
+def paired_files(folder: Path) -> list[tuple[Path, Path]]:
+    """The files in `folder`/images, sorted by name, each with its mask in `folder`/masks.
+
+    Raises:
+        DataError: no masks/, an image without a mask or a mask without an image; or as [`files_by_stem`].
+    """
+    if not (folder / "masks").is_dir():
+        raise DataError(f"{folder}: has images/ but no masks/ beside it. Put the masks there, under the same names.")
+    images, masks = (files_by_stem(folder / part) for part in ("images", "masks"))
+    for have, lack, part in ((images, masks, "masks"), (masks, images, "images")):
+        alone = sorted(set(have) - set(lack))
+        if alone:
+            raise DataError(
+                f"{have[alone[0]]}: no file of this name in {folder / part}, nor for {len(alone) - 1} others. Give "
+                f"each image one mask of its name ({', '.join(IMAGE_SUFFIXES)}), or remove it."
+            )
+    return [(images[stem], masks[stem]) for stem in images]

@@ -15,6 +15,7 @@ from ..utils.messages import did_you_mean
 from .column_choice import TEXTS, need_column
 from .common import IMAGE, DataError
 from .image_files import IMAGE_SUFFIXES
+from .tables import STRINGS
 
 USUAL = ("image", "images", "file_name", "filename", "file", "image_path", "path")  # names of the column
 FOLDER = "images"  # where files may be, beside the table that names them
@@ -65,7 +66,7 @@ def names_images(values: Sequence[Any]) -> bool:
 
 def table_image_column(table: Dataset, asked: str | None, text_column: str | None) -> str | None:
     """As [`image_column`], for a table."""
-    names = [name for name, feature in table.features.items() if getattr(feature, "dtype", None) == "string"]
+    names = [name for name, feature in table.features.items() if getattr(feature, "dtype", None) in STRINGS]
     head = table.select_columns(names).with_format(None)[:LOOKED_AT] if names else {}
     return image_column(table.features, head, asked, text_column)
 
@@ -83,7 +84,7 @@ def stored_images(table: Dataset, column: str, folder: Path, source: str, place:
     """
     need_column(column, dict.fromkeys(table.column_names), "image_column", source)
     feature = table.features[column]
-    if getattr(feature, "dtype", None) == "string":
+    if getattr(feature, "dtype", None) in STRINGS:
         return named_images(table[column][:], folder, place)
     if not is_image(feature):
         raise DataError(

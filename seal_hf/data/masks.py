@@ -21,10 +21,11 @@ from .common import DataError, Origins, check_splits, find_data
 from .digit_masks import DIGITS, draw_digit_masks
 from .given import Tables, from_hub, in_memory, is_stored, stored
 from .hygiene import keys_of, repeat_notes
-from .image_files import IMAGE_SUFFIXES, files_by_stem, mask_values, pixels
+from .image_files import mask_values, paired_files, pixels
 from .mask_reader import MaskReader, SegmentationSplit
 from .mask_values import BINARY, MaskValues, given_names, names_beside, names_on_hub
 from .stratified import complete_splits
+from .unlabelled import check_number, parted, pictures_without_masks
 
 SPLIT_WORDS = {"train": ("train",), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
 EMBEDDED = {"digits": list(BINARY), "digit_classes": ["background", *DIGITS]}  # name -> names of its classes
@@ -41,6 +42,7 @@ class SegmentationData:
         train, validation, test: splits; `test` may be None. All images have one size.
         label_names: of the C classes; of two, background first.
         notes: what the loader did to the data, with counts.
+        unlabelled: with `num_labelled` or `unlabelled`, training images without masks, (N, H, W, 3) uint8.
     """
 
     name: str
@@ -49,6 +51,7 @@ class SegmentationData:
     test: SegmentationSplit | None
     label_names: list[str] = field(default_factory=lambda: list(BINARY))
     notes: list[str] = field(default_factory=list)
+    unlabelled: np.ndarray | None = None
     kind = "masks"
 
     @property
@@ -74,6 +77,8 @@ def load_masks(
     ignore_index: int | None = None,
     reduce_labels: bool = False,
     max_train_rows: int | None = None,
+    num_labelled: int | None = None,
+    unlabelled: str | PathLike[str] | None = None,
     seed: int = 0,
 ) -> SegmentationData:
     """Images with masks, by name, folder, file or Hub id, or in a table.
@@ -98,6 +103,9 @@ def load_masks(
         reduce_labels: 0 does not count, and every other value v is the class v - 1, as `do_reduce_labels` of image
             processors.
         max_train_rows: keep only this many first rows of the train split.
+        num_labelled: this many of these rows, drawn with `seed`, stay `train`; the images of the others become
+            `unlabelled`.
+        unlabelled: a file or folder of further training images without masks, which become `unlabelled`, too.
         seed: for the embedded data, and for splits that the data does not fix: 80/10/10, or a tenth of train for a
             missing validation split; each part has its share of masks with each class but the first.
 
@@ -107,6 +115,7 @@ def load_masks(
     for name, value in (("max_train_rows", max_train_rows), ("image_size", image_size)):
         if value is not None and value < 1:
             raise DataError(f"`{name}` is {value}; it must be at least 1.")
+    check_number(num_labelled)
     given = None if class_names is None else given_names(class_names)
     reader = MaskReader(MaskValues(ignore_index, reduce_labels), image_size)
     found = _read(dataset, data_dir, reader, (image_column, mask_column), seed)
@@ -117,7 +126,15 @@ def load_masks(
         splits["train"] = splits["train"].take(slice(max_train_rows))
     check_splits({split: len(rows) for split, rows in splits.items()}, source)
     notes = reader.notes + repeat_notes({split: keys_of(rows.images) for split, rows in splits.items()})
-    return SegmentationData(name, splits["train"], splits["validation"], splits.get("test"), label_names, notes)
+    data = SegmentationData(name, splits["train"], splits["validation"], splits.get("test"), label_names, notes)
+    if num_labelled is not None:
+        kept, others = parted(len(data.train), num_labelled, seed, source, data.notes)
+        data.train, data.unlabelled = data.train.take(kept), data.train.images[others] if len(others) else None
+    if unlabelled is not None:
+        images = pictures_without_masks(fspath(unlabelled), data.image_size, image_size)
+        data.notes.append(f"{len(images)} images without masks from {unlabelled}.")
+        data.unlabelled = images if data.unlabelled is None else np.concatenate([data.unlabelled, images])
+    return data
 
 
 class _Found(NamedTuple):
@@ -241,25 +258,6 @@ def _read_npz(file: Path, reader: MaskReader) -> SegmentationSplit:
 def _read_folder(folder: Path, reader: MaskReader) -> SegmentationSplit:
     files = paired_files(folder)
     return reader.rows(((pixels(image), mask_values(mask)) for image, mask in files), str(folder), files)
-
-
-def paired_files(folder: Path) -> list[tuple[Path, Path]]:
-    """The files in `folder`/images, sorted by name, each with its mask in `folder`/masks.
-
-    Raises:
-        DataError: no masks/, an image without a mask or a mask without an image; or as [`files_by_stem`].
-    """
-    if not (folder / "masks").is_dir():
-        raise DataError(f"{folder}: has images/ but no masks/ beside it. Put the masks there, under the same names.")
-    images, masks = (files_by_stem(folder / part) for part in ("images", "masks"))
-    for have, lack, part in ((images, masks, "masks"), (masks, images, "images")):
-        alone = sorted(set(have) - set(lack))
-        if alone:
-            raise DataError(
-                f"{have[alone[0]]}: no file of this name in {folder / part}, nor for {len(alone) - 1} others. Give "
-                f"each image one mask of its name ({', '.join(IMAGE_SUFFIXES)}), or remove it."
-            )
-    return [(images[stem], masks[stem]) for stem in images]
 
 
 def _read_tables(

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from datasets import Dataset
+from datasets import Dataset, concatenate_datasets
 
 from ..structures.tag_schemes import SCHEMES, convert, scheme_of, split_tag
 from ..utils.messages import did_you_mean, few
@@ -24,6 +25,7 @@ from .hygiene import repeat_notes
 from .tables import PREDICATE
 from .tag_files import Reading, read_splits
 from .toy_tags import toy_rows
+from .unlabelled import check_number, parted, sentences_of
 
 
 @dataclass
@@ -39,7 +41,7 @@ class TagSequenceData:
         scheme: `plain`, `bio` or `bioes`.
         notes: what the loader did to the data, with counts.
         extra_tests: further test sets of the folder, by file name.
-        unlabelled: with `num_labelled`, the other training rows, without `tags`.
+        unlabelled: with `num_labelled` or `unlabelled`, training rows without `tags`.
         origins: split or further test set -> where its rows were read; a line is that of the first word.
     """
 
@@ -80,6 +82,7 @@ def load_tags(
     max_train_rows: int | None = None,
     train_subset: str = "first",
     num_labelled: int | None = None,
+    unlabelled: str | PathLike[str] | None = None,
     seed: int = 0,
 ) -> TagSequenceData:
     """Load a data set of tag sequences by name, folder, file or Hub id.
@@ -103,6 +106,7 @@ def load_tags(
         max_train_rows: train on only this many rows.
         train_subset: `first`, or `random`, drawn with `seed`; a smaller subset is part of a larger one.
         num_labelled: this many of these rows, drawn with `seed`, stay `train`; the others become `unlabelled`.
+        unlabelled: a file of further training sentences without tags, which become `unlabelled`, too.
         seed: for all that the data does not fix.
 
     Raises:
@@ -115,7 +119,9 @@ def load_tags(
     else:
         reading = Reading(_column(word_column), _column(tag_column), scheme == "plain")
         name, source, splits = read_splits(dataset, data_dir, reading, seed, notes)
-    return _build(name, splits, source, scheme, max_train_rows, train_subset, num_labelled, seed, notes)
+    column = None if word_column == 0 or word_column == "0" else word_column
+    data = _build(name, splits, source, scheme, max_train_rows, train_subset, num_labelled, seed, notes)
+    return _with_sentences(data, unlabelled, column)
 
 
 def load_srl(
@@ -126,6 +132,7 @@ def load_srl(
     max_train_rows: int | None = None,
     train_subset: str = "first",
     num_labelled: int | None = None,
+    unlabelled: str | PathLike[str] | None = None,
     seed: int = 0,
 ) -> TagSequenceData:
     """Load semantic roles from bracket columns (`srl.py`), in files with any suffix, or from tables with a column
@@ -136,7 +143,22 @@ def load_srl(
     _check_options(scheme, max_train_rows, train_subset, num_labelled)
     notes: list[str] = []
     name, source, splits = read_splits(dataset, data_dir, Reading(roles=True), seed, notes)
-    return _build(name, splits, source, scheme, max_train_rows, train_subset, num_labelled, seed, notes)
+    data = _build(name, splits, source, scheme, max_train_rows, train_subset, num_labelled, seed, notes)
+    return _with_sentences(data, unlabelled, None)
+
+
+def _with_sentences(
+    data: TagSequenceData, file: str | PathLike[str] | None, word_column: int | str | None
+) -> TagSequenceData:
+    """The data with the sentences of a file among its rows without tags, in place."""
+    if file is not None:
+        rows = sentences_of(fspath(file), data.feature_columns, PREDICATE in data.train.column_names, word_column)
+        more, known = _dataset(rows, {}), data.unlabelled
+        data.unlabelled = (
+            more if known is None else concatenate_datasets([known, more.select_columns(known.column_names)])
+        )
+        data.notes.append(f"{len(more)} sentences without tags from {file}.")
+    return data
 
 
 def _check_options(scheme: str, max_train_rows: int | None, train_subset: str, num_labelled: int | None) -> None:
@@ -146,9 +168,9 @@ def _check_options(scheme: str, max_train_rows: int | None, train_subset: str, n
     ):
         if value not in known:
             raise DataError(f"`{name}` is {value!r}; it must be one of {', '.join(known)}.{did_you_mean(value, known)}")
-    for name, number in (("max_train_rows", max_train_rows), ("num_labelled", num_labelled)):
-        if number is not None and number < 1:
-            raise DataError(f"`{name}` is {number}; it must be at least 1.")
+    check_number(num_labelled)
+    if max_train_rows is not None and max_train_rows < 1:
+        raise DataError(f"`max_train_rows` is {max_train_rows}; it must be at least 1.")
 
 
 def _column(value: int | str) -> int | str:
@@ -185,13 +207,10 @@ def _build(
     unlabelled = None
     if num_labelled is not None:
         size = len(splits["train"]["words"])
-        if num_labelled > size:
-            raise DataError(f"`num_labelled` is {num_labelled}, but {source} has {size} training rows.")
-        order = np.random.default_rng(seed).permutation(size)
-        unlabelled = take(splits["train"], np.sort(order[num_labelled:]))
+        kept, others = parted(size, num_labelled, seed, source, notes)
+        unlabelled = take(splits["train"], others)
         del unlabelled["tags"]
-        splits["train"] = take(splits["train"], np.sort(order[:num_labelled]))
-        notes.append(f"train: {num_labelled} labelled rows, {size - num_labelled} unlabelled (seed {seed}).")
+        splits["train"] = take(splits["train"], kept)
     seen = {tag for row in splits["train"]["tags"] for tag in row}
     unseen = [tag for tag in label_names if tag not in seen]
     if unseen:

@@ -15,7 +15,14 @@ from .base import SAMPLE_WEIGHT, OutputSpace
 from .masks import BinaryMaskSpace, MaskSpace, mask_space
 from .multilabel import SPARSE_FROM, UNKNOWN, MultiLabelSpace
 from .pixels import PixelSpace
-from .rewarded import REWARD_CODES, RewardMaskSpace, RewardSpace
+from .rewarded import (
+    REWARD_CODES,
+    RewardBinaryMaskSpace,
+    RewardLabelSpace,
+    RewardMaskSpace,
+    RewardSpace,
+    reward_space,
+)
 from .tags import TAG_SCORES, TagSequenceSpace
 
 SPACES: dict[str, type[OutputSpace]] = {
@@ -36,8 +43,11 @@ __all__ = [
     "MultiLabelSpace",
     "OutputSpace",
     "PixelSpace",
+    "RewardBinaryMaskSpace",
+    "RewardLabelSpace",
     "RewardMaskSpace",
     "RewardSpace",
     "TagSequenceSpace",
     "mask_space",
+    "reward_space",
 ]

@@ -262,6 +262,10 @@ class MultiLabelSpace(OutputSpace):
         return self.log_prob(logits, y, mask)
 
     def score(self, y_hat: Tensor | LabelSets, y: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The agreement with the gold: (B, S)."""
+        return self.agreement(y_hat, y, mask)
+
+    def agreement(self, y_hat: Tensor | LabelSets, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """Soft F1 = 2 I / (I + U), I = Σ min(ŷ, y), U = Σ max(ŷ, y) (Gygli et al. 2017; SEAL, footnote 2): (B, S).
 
         For y in {0, 1}, I = ŷ·y and I + U = Σ ŷ + Σ y; the code computes these. Two empty label sets score 1.
@@ -273,7 +277,7 @@ class MultiLabelSpace(OutputSpace):
         """Δ: `f1` = 1 - soft F1 (SPEN), `l1` = Σ|ŷ - y| (InfNet+), `l1_mean` = `l1` per label that counts. (B, S)."""
         self.check_cost(kind)
         if kind == "f1":
-            return 1 - self.score(y_hat, y, mask)
+            return 1 - self.agreement(y_hat, y, mask)
         y = _counted(y, mask)
         distance = _size(y_hat, mask) + y.sum(-1, keepdim=True) - 2 * dot(y_hat, y)  # ŷ + y - 2 ŷ y for y in {0, 1}
         if kind == "l1":

@@ -1,7 +1,8 @@
-"""Tag sequences and masks of which some rows have gold and the others a reward.
+"""Label sets, tag sequences and masks of which some rows have gold and the others a reward.
 
-A row without gold has the label `UNLABELLED` (-1) at each position of a tag sequence that counts, or `UNLABELLED_PIXEL`
-(254) at each pixel that counts. The batch also holds codes (`REWARD_CODES`), what the reward must know about each row.
+A row without gold has the label `UNLABELLED` (-1) at each position of a tag sequence that counts, `UNLABELLED_SET` (-2)
+at each label of a set, or `UNLABELLED_PIXEL` (254) at each pixel that counts. The batch also holds codes
+(`REWARD_CODES`), what the reward must know about each row.
 For a row without gold
 
 * the task loss is 0;
@@ -11,7 +12,7 @@ So `regression` teaches the loss-net both, and its energy teaches the task-net o
 candidates with the gold, such as `contrastive_divergence` (Shankar & Piratla's), the sample with the highest reward
 replaces the missing gold y*, and the cost of another candidate is Δ(y, y*) = [reward(y*) - reward(y)]_+. Losses without
 samples (`margin`, `infnet`) lack such a y* and are refused. In the log, `energy_gold` of rows without gold is the
-energy of that sample, or of no tags and no classes at all.
+energy of that sample, or of no labels, tags or classes at all.
 """
 
 from __future__ import annotations
@@ -25,16 +26,19 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from ..structures.masks import IGNORE
+from ..structures.masks import IGNORE, log_odds
 from ..structures.sequences import IGNORED, at_least_float32
 from .base import LossTraits, OutputSpace
-from .masks import MaskSpace
+from .masks import BinaryMaskSpace, MaskSpace
+from .multilabel import ABSENT, UNKNOWN, MultiLabelSpace
 from .pixels import counted
 from .tags import TagSequenceSpace
 
 UNLABELLED = -1  # the label of a position that counts but lacks a gold tag
+UNLABELLED_SET = -2  # the label of a set without gold; -1 is an unknown label
 UNLABELLED_PIXEL = IGNORE - 1  # the label of a pixel that counts but lacks a gold class
 REWARD_CODES = "reward_codes"  # the column with what the reward must know
+BINARY_OPTIONS = ("pixel_loss", "sample_coherence", "coherence_size", "independent_share", "soft_iou_weight")
 Reward = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
@@ -72,6 +76,11 @@ class Rewarded(OutputSpace):
         space.codes, space.without = batch[REWARD_CODES], self._without(batch["labels"])
         return space
 
+    @property
+    def _plain(self) -> Any:
+        """The methods of the space without a reward."""
+        return super()
+
     def check_loss(self, loss: LossTraits, num_labels: int) -> None:
         super().check_loss(loss, num_labels)
         if loss.needs_gold:
@@ -101,11 +110,11 @@ class Rewarded(OutputSpace):
         """As without a reward; rows without gold stay as they are. Raises ValueError as `rewards` does."""
         _, without = self._rewarded()
         mixed = self._plain.mix(logits, gold, share)
-        return torch.where(_wide(without, mixed), self.log_probabilities(logits, gold), mixed)
+        return torch.where(_wide(without, mixed), self.unmixed(logits, gold), mixed)
 
     @abstractmethod
-    def log_probabilities(self, logits: Tensor, gold: Tensor) -> Tensor:
-        """Logits -> log-probabilities, in the shape of the gold."""
+    def unmixed(self, logits: Tensor, gold: Tensor) -> Tensor:
+        """Logits as `mix` gives them, but without a share of the gold."""
 
     def rewards(self, y: Tensor, mask: Tensor | None) -> Tensor:
         """(B, S, ...) -> (B, S). For rows with gold all positions are masked, and the value is meaningless.
@@ -126,11 +135,6 @@ class Rewarded(OutputSpace):
             )
         return self.codes, self.without
 
-    @property
-    def _plain(self) -> Any:
-        """This space without its reward."""
-        return super()
-
     def _without(self, labels: Tensor) -> Tensor:
         return (labels == self.unlabelled).flatten(1).any(1)
 
@@ -141,7 +145,8 @@ class Rewarded(OutputSpace):
 
     def cost(self, y_hat: Tensor, y: Tensor, kind: str = "f1", mask: Tensor | None = None) -> Tensor:
         """Δ to the gold, or for rows without gold how much more reward `y` has: (B, S)."""
-        more = (self.rewards(y.unsqueeze(1), mask) - self.rewards(y_hat, mask)).clamp_min(0)
+        rewards = self.rewards(torch.cat([y.unsqueeze(1), y_hat.detach()], dim=1), mask)  # of one batch of candidates
+        more = (rewards[:, :1] - rewards[:, 1:]).clamp_min(0)
         _, without = self._rewarded()
         return torch.where(without.unsqueeze(1), more, self._plain.cost(y_hat, y, kind, mask))
 
@@ -180,17 +185,111 @@ class RewardSpace(Rewarded, TagSequenceSpace):
     def of_counted(self, y: Tensor, mask: Tensor | None) -> Tensor:
         return self._counted(y, mask)
 
-    def log_probabilities(self, logits: Tensor, gold: Tensor) -> Tensor:
+    def unmixed(self, logits: Tensor, gold: Tensor) -> Tensor:
         return at_least_float32(logits).log_softmax(-1)
 
 
-class RewardMaskSpace(Rewarded, MaskSpace):
-    """Masks of several classes with a reward in place of missing gold masks; `MaskRows(..., reward_codes=...)` makes
-    such rows.
+class RewardLabelSpace(Rewarded, MultiLabelSpace):  # type: ignore[misc]  # sparse sets are refused
+    """Label sets with a reward in place of missing gold sets; `reward_rows` makes such rows.
 
     Args:
-        reward: a function of codes (B, ...), such as the classes that an image is known to have, candidates (B, S, C,
-            H, W) and mask (B, H, W): (B, S) in [0, 1].
+        reward: a function of codes (B, ...), candidates (B, S, L) and mask (B, L): (B, S) in [0, 1], such as a
+            [`LabelRuleReward`].
+        options: as for [`MultiLabelSpace`].
+    """
+
+    unlabelled, uncounted_label = UNLABELLED_SET, UNKNOWN
+
+    @classmethod
+    def from_arguments(  # type: ignore[override]  # the caller also passes a reward
+        cls, args: Any, task_net: PreTrainedModel, reward: Reward
+    ) -> RewardLabelSpace:
+        """As for label sets, with this reward."""
+        plain = MultiLabelSpace.from_arguments(args, task_net)
+        return cls(reward, plain.sparse_from, plain.relaxed_mass, plain.relaxed_width, plain.loss)
+
+    def check_loss(self, loss: LossTraits, num_labels: int) -> None:
+        super().check_loss(loss, num_labels)
+        if self.is_sparse(num_labels):
+            raise ValueError(
+                f"A reward reads all {num_labels} labels of a set, but label sets are sparse from {self.sparse_from} "
+                "labels on. Set `sparse_labels_from` above the number of labels."
+            )
+
+    def check_values(self, labels: Tensor, where: str) -> None:
+        super().check_values(self._with_gold(labels), where)
+
+    def see(self, labels: Tensor | None) -> None:
+        super().see(None if labels is None else self._with_gold(labels))
+
+    def _with_gold(self, labels: Tensor) -> Tensor:
+        """The labels with empty sets where gold is missing."""
+        return labels.masked_fill(labels == UNLABELLED_SET, 0)
+
+    def _known(self, labels: Tensor) -> Tensor | None:
+        return super()._known(self._with_gold(labels))
+
+    def gold(self, labels: Tensor) -> tuple[Tensor, Tensor | None]:  # type: ignore[override]  # None: all are known
+        """As without a reward, and empty where gold is missing."""
+        return MultiLabelSpace.gold(self, self._with_gold(labels))
+
+    def rewards(self, y: Tensor, mask: Tensor | None) -> Tensor:
+        """As of the base; all labels of a row without gold count."""
+        return super().rewards(y, torch.ones_like(y[:, 0], dtype=torch.bool))
+
+    def of_counted(self, y: Tensor, mask: Tensor | None) -> Tensor:
+        return y
+
+    def unmixed(self, logits: Tensor, gold: Tensor) -> Tensor:
+        return self._held(logits.float())
+
+    def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """The mean over all rows; rows without gold add 0, as sets whose labels are all certainly absent."""
+        without = self._without(labels).unsqueeze(1)
+        logits = logits.masked_fill(without, ABSENT)
+        return MultiLabelSpace.task_loss(self, logits, self._with_gold(labels), generator)
+
+
+class RewardBinaryMaskSpace(Rewarded, BinaryMaskSpace):
+    """Binary masks with a reward in place of missing gold masks; `reward_rows` makes such rows.
+
+    Args:
+        reward: a function of codes (B, ...), candidates (B, S, H, W) and mask (B, H, W): (B, S) in [0, 1], such as a
+            [`MaskRuleReward`].
+        options: as for [`BinaryMaskSpace`].
+    """
+
+    unlabelled, uncounted_label = UNLABELLED_PIXEL, IGNORE
+
+    @classmethod
+    def from_arguments(  # type: ignore[override]  # the caller also passes a reward
+        cls, args: Any, task_net: PreTrainedModel, reward: Reward
+    ) -> RewardBinaryMaskSpace:
+        """As for binary masks, with this reward."""
+        plain = BinaryMaskSpace.from_arguments(args, task_net)
+        options = {name: getattr(plain, name) for name in BINARY_OPTIONS}
+        return cls(reward, **options)
+
+    def of_counted(self, y: Tensor, mask: Tensor | None) -> Tensor:
+        return y if mask is None else y * mask
+
+    def unmixed(self, logits: Tensor, gold: Tensor) -> Tensor:
+        return log_odds(logits, gold.shape[-2:])
+
+    def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """As of the base; a mean over pixels is one over the pixels with gold, times the share of rows with gold."""
+        loss = super().task_loss(logits, labels, generator)
+        if self.pixel_loss == "sum" or self.loss is not None:
+            return loss
+        return loss * (1 - self._without(labels).float().mean())
+
+
+class RewardMaskSpace(Rewarded, MaskSpace):
+    """Masks of several classes with a reward in place of missing gold masks; `reward_rows` makes such rows.
+
+    Args:
+        reward: a function of codes (B, ...), candidates (B, S, C, H, W) and mask (B, H, W): (B, S) in [0, 1], such as a
+            [`MaskRuleReward`].
         num_classes: C, at most 254.
         options: as for [`MaskSpace`].
     """
@@ -214,8 +313,20 @@ class RewardMaskSpace(Rewarded, MaskSpace):
     def of_counted(self, y: Tensor, mask: Tensor | None) -> Tensor:
         return counted(y, mask)
 
-    def log_probabilities(self, logits: Tensor, gold: Tensor) -> Tensor:
+    def unmixed(self, logits: Tensor, gold: Tensor) -> Tensor:
         return self.fit(logits, gold).log_softmax(1)
+
+
+def reward_space(args: Any, task_net: PreTrainedModel, reward: Reward, plain: type[OutputSpace]) -> Any:
+    """The space with a reward of the outputs whose space without one is `plain`.
+
+    Raises:
+        ValueError: there is none for these outputs.
+    """
+    for space in (RewardSpace, RewardLabelSpace, RewardBinaryMaskSpace, RewardMaskSpace):
+        if issubclass(space, plain):
+            return space.from_arguments(args, task_net, reward)
+    raise ValueError(f"There is no reward for {plain.name} outputs. Give label sets, tag sequences or masks.")
 
 
 def _wide(rows: Tensor, values: Tensor) -> Tensor:

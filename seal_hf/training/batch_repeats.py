@@ -1,4 +1,4 @@
-"""Batch repeats: a sampler for the paper's n_F task-net updates on the same batch."""
+"""Samplers: for batch repeats, the paper's n_F task-net updates on one batch; and for rows of which some have gold."""
 
 from __future__ import annotations
 
@@ -50,11 +50,48 @@ class WindowRepeatSampler(torch.utils.data.Sampler[int]):
         yield from repeated.reshape(-1).tolist()
 
 
+class EvenSampler(torch.utils.data.Sampler[int]):
+    """A shuffled epoch in which labelled rows are spread evenly among the others.
+
+    Of any n rows in a row, n times the labelled share are labelled, up to one.
+
+    Args:
+        num_labelled: the first rows, which are labelled.
+        num_rows: all rows.
+        seed: the order of epoch e depends on `seed + e` alone.
+    """
+
+    def __init__(self, num_labelled: int, num_rows: int, seed: int):
+        self.num_labelled, self.num_rows, self.seed, self.epoch = num_labelled, num_rows, seed, 0
+
+    @classmethod
+    def of_trainer(cls, trainer: Any, dataset: Any) -> EvenSampler:
+        """For the rows and the seed of a trainer."""
+        args = trainer.args
+        return cls(dataset.num_labelled, len(dataset), args.data_seed if args.data_seed is not None else args.seed)
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return self.num_rows
+
+    def __iter__(self) -> Iterator[int]:
+        generator = torch.Generator().manual_seed(self.seed + self.epoch)
+        steps = torch.arange(self.num_rows + 1) * self.num_labelled // self.num_rows
+        is_labelled = steps.diff() > 0  # (N,)
+        order = torch.empty(self.num_rows, dtype=torch.long)
+        order[is_labelled] = torch.randperm(self.num_labelled, generator=generator)
+        others = self.num_rows - self.num_labelled
+        order[~is_labelled] = self.num_labelled + torch.randperm(others, generator=generator)
+        yield from order.tolist()
+
+
 class NewEpoch(TrainerCallback):
     """Tells the sampler of the training rows the current epoch. (Not all of accelerate's loaders do so with several
     processes, or in a resumed epoch.)"""
 
-    def __init__(self, sampler: WindowRepeatSampler):
+    def __init__(self, sampler: WindowRepeatSampler | EvenSampler):
         self.sampler = sampler
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

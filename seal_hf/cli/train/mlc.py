@@ -30,7 +30,7 @@ from ...utils.options import check_value
 from ..tuning.ranges import DROPOUT_RANGE, RATE, TEXT_RATE, Space
 from .arguments import Arguments, RunArguments
 from .images import image_rows_of, processor_of
-from .program import Prepared, Program, card_facts
+from .program import Prepared, Program, card_facts, labelled_rows
 from .texts import MAX_LENGTH, check_read_as, say_what_is_longer, text_rows_of
 
 
@@ -144,8 +144,8 @@ def build(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabel:
     return model
 
 
-def make_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
-    """The trainer of both nets."""
+def make_trainer(data: MultiLabelData, arguments: Arguments, train_on: Any = labelled_rows) -> Prepared:
+    """The trainer of both nets. `train_on` makes the training rows, as [`labelled_rows`]."""
     model, nets = build(data, arguments), arguments.nets
     processor: Any = None
     prepare: Any = TensorRows
@@ -160,7 +160,7 @@ def make_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
         seed = arguments.training.data_seed
         seed = arguments.training.seed if seed is None else seed
         prepare_train, prepare = image_rows_of(processor, nets.augmentation or "flip_crop", seed)
-    train_rows = (prepare_train or prepare)(data.train)
+    train_rows, options = train_on(data, arguments, model, prepare_train or prepare)
     splits = {"eval": data.validation, "test": data.test}
     rows = {split: prepare(dataset) for split, dataset in splits.items() if dataset is not None}
     if data.kind == "text":
@@ -178,6 +178,7 @@ def make_trainer(data: MultiLabelData, arguments: Arguments) -> Prepared:
         processing_class=processor,
         compute_metrics=HierarchicalComputeMetrics(data.hierarchy) if data.hierarchy else multilabel_compute_metrics,
         callbacks=callbacks,
+        **options,
     )
     trainer.test_dataset = rows.get("test")
     return Prepared(trainer, rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ from ..recipes import (
     command_line_alone,
     packaged_recipe,
     parse_recipe,
+    read_recipe,
     recipe_keys,
     recipe_named,
     recipe_parser,
@@ -64,6 +65,7 @@ class Program:
         kind: (command line) -> the kind, a key of `recipes`; default: the only one.
         shares: True if λ1 may be a share of the task loss's pull, which needs gold labels for all rows.
         settle: sets arguments that depend on others; ValueError for impossible ones.
+        over: key -> value of every default recipe, over that of the packaged one.
     """
 
     arguments: tuple[type, type, type, type]
@@ -77,6 +79,7 @@ class Program:
     kind: Callable[[Namespace], str] | None = None
     shares: bool = True
     settle: Callable[[Arguments], None] = lambda arguments: None
+    over: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def keys(self) -> set[str]:
@@ -96,12 +99,17 @@ class Program:
 
         def default(given: Namespace) -> Path | Mapping[str, Any] | None:
             name = self.recipes[self.kind_of(given)] if recipe is None else None
-            return recipe if name is None else packaged_recipe(name)
+            return recipe if name is None else self._default_recipe(name)
 
         data, nets, run, training = parse_recipe(self.arguments, words, default_recipe=default)
         arguments = Arguments(data, nets, run, training, given_flags(words))
         self.settle(arguments)
         return arguments
+
+    def _default_recipe(self, name: str) -> Path | Mapping[str, Any]:
+        """A packaged recipe, with the values of `over`."""
+        file = packaged_recipe(name)
+        return {**read_recipe(file), **self.over} if self.over else file
 
     def kind_of(self, given: Namespace) -> str:
         """The kind of data or net of a command line, a key of `recipes`."""
@@ -116,7 +124,7 @@ class Program:
             rest = [word for word in words if word not in ("-h", SHORT, FULL)]
             parser = recipe_parser(self.arguments)
             found = recipes_that_hold(rest, self.recipes, lambda: self.kind_of(command_line_alone(parser, rest)))
-            files = {kind: None if name is None else packaged_recipe(name) for kind, name in found.items()}
+            files = {kind: None if name is None else self._default_recipe(name) for kind, name in found.items()}
             values = {kind: values_under(self.arguments, file) for kind, file in files.items()}
             note = f" Defaults are those for {', '.join(values)}." if len(values) < len(self.recipes) else ""
         unread = of_other_outputs(self.arguments[-1], self.output)
@@ -165,6 +173,19 @@ class Program:
         result = trainer.train(resume_from_checkpoint=training.resume_from_checkpoint)
         if result.global_step > trainer.resumed_step:
             trainer.save_metrics("train", result.metrics)
+
+
+def labelled_rows(data: Any, arguments: Arguments, model: Any, encode: Callable[[Any], Any]) -> tuple[Any, dict]:
+    """The training rows of a program that needs gold, and no options of the trainer.
+
+    Args:
+        encode: split -> rows.
+    """
+    if data.unlabelled is not None:
+        arguments.say(
+            f"{data.name}: {len(data.unlabelled)} rows without labels are left out; seal-hf train rewards uses them."
+        )
+    return encode(data.train), {}
 
 
 def run_facts(prepared: Prepared, data: Any, arguments: Arguments, words: Sequence[str]) -> dict[str, Any]:

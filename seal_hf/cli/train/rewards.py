@@ -1,36 +1,35 @@
-"""Tagging with few tags and a reward: citation fields from 5, 10 or 50 tagged references, and rules for the others."""
+"""Few rows with gold and a reward for the others: label sets, tags or masks, as the rules or the first word say.
+
+This module has the program for tags: citation fields from 5, 10 or 50 tagged references, and rules for the others.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from datasets import concatenate_datasets
 
 from ...data import TagDataArguments, TagSequenceData, load_tags
-from ...data.tensors.semi_supervised import reward_rows
 from ...data.tensors.vocabulary import Vocabulary
-from ...reports.page.rewards import reward_facts
-from ...spaces import RewardSpace
-from ...spaces.rewards import FunctionReward, Reward, RuleReward, read_function
+from ...spaces.rewards import output_of_rules
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
-from . import taggers
+from ...utils.messages import did_you_mean
+from ..recipes import read_recipe, recipe_named
+from . import label_rewards, mask_rewards, taggers
 from .arguments import Arguments, RunArguments
 from .program import Prepared, Program
+from .rules import RuleArguments, report_reward, rewarded_rows
 from .taggers import prepared, ranges, rows_of_splits, tagger
 
 
 @dataclass
-class RewardArguments:
-    """The rules and the nets."""
+class RewardArguments(RuleArguments):
+    """The reward, and the two nets."""
 
-    rules: str | None = field(default=None, metadata={"help": "YAML file of rules, see seal_hf/spaces/rewards.py."})
-    reward: str | None = field(
-        default=None,
-        metadata={"help": "MODULE:FUNCTION in place of rules: (words, tags) -> [0, 1]; not in recipes."},
-    )
-    repeat_labelled: int = field(default=1, metadata={"help": "How often each tagged row occurs among the rows."})
     model_name_or_path: str | None = field(default=None, metadata={"help": "Hugging Face encoder; default: a BiLSTM."})
     energy: str = field(default="chain", metadata={"help": "Energy of the loss-net."})
     word_vectors: str | None = field(default=None, metadata={"help": "BiLSTM: a file of vectors, or a package's name."})
@@ -43,25 +42,9 @@ class RewardArguments:
 ARGUMENTS = (TagDataArguments, RewardArguments, RunArguments, SealTrainingArguments)
 
 
-def make_reward(arguments: Arguments, label_names: list[str]) -> Reward:
-    """The given function, or else the rules."""
-    if arguments.nets.reward is not None:
-        if "reward" not in arguments.given:
-            raise ValueError(
-                "`reward` is in the recipe, but it names code that runs: give --reward on the command line."
-            )
-        return FunctionReward(read_function(arguments.nets.reward), label_names)
-    if arguments.nets.rules is None:
-        raise ValueError("`rules` is missing: give a YAML file of rules (--rules FILE), or --reward MODULE:FUNCTION.")
-    return RuleReward(arguments.nets.rules, label_names)
-
-
 def make_trainer(data: TagSequenceData, arguments: Arguments) -> Prepared:
     """The trainer of both nets, on rows with tags and rows with a reward."""
-    if data.unlabelled is None:
-        raise ValueError(f"{data.name} has no unlabelled rows; load it with `num_labelled` (--num_labelled 10).")
-    seen = [rows.select_columns("words") for rows in (data.train, data.unlabelled)]
-    reward = make_reward(arguments, data.label_names)
+    seen = [rows.select_columns("words") for rows in (data.train, data.unlabelled) if rows is not None]
 
     def fresh_vocabulary(vectors: Any) -> Vocabulary:
         return Vocabulary.from_data(
@@ -76,18 +59,15 @@ def make_trainer(data: TagSequenceData, arguments: Arguments) -> Prepared:
     words = {"word_vectors": arguments.nets.word_vectors}
     both = tagger(data, arguments, ("energy", "hidden_size", "dropout"), {}, words, fresh_vocabulary)
     check_was_trained(both.model.loss_net, arguments.training)
-    space = RewardSpace.from_arguments(arguments.training, both.model.task_net, reward)
-    rows = reward_rows(data, both.rows_of, reward, repeat_labelled=arguments.nets.repeat_labelled)
-    arguments.training.task_weight /= rows.gold_share  # λ2 of a mean over tagged rows only
+    rows, options = rewarded_rows(data, arguments, both.model, both.rows_of)
     splits = rows_of_splits(both, eval=data.validation, test=data.test)
-    return prepared(data, arguments, both, rows, splits, space=space)
+    return prepared(data, arguments, both, rows, splits, **options)
 
 
 def close(prepared: Prepared, data: TagSequenceData, arguments: Arguments) -> dict[str, float]:
     """Evaluate, save and report, also on the reward."""
     figures = taggers.close(prepared, data, arguments)
-    rows, _ = prepared.splits["eval"]
-    prepared.trainer.report_facts["rewards"] = reward_facts(prepared.trainer, data, rows)
+    report_reward(prepared, data)
     return figures
 
 
@@ -102,4 +82,34 @@ PROGRAM = Program(
     close=close,
     shares=False,
 )
-main = PROGRAM.main
+PROGRAMS: Mapping[str, Program] = {  # first word of the command line -> program
+    "mlc": label_rewards.PROGRAM,
+    "tagging": PROGRAM,
+    "segmentation": mask_rewards.PROGRAM,
+}
+WORDS = {"label sets": "mlc", "tags": "tagging", "masks": "segmentation"}  # outputs of rules -> that word
+
+
+def program_of(words: Sequence[str]) -> tuple[Program, list[str]]:
+    """The program that a command line asks for, and its flags: by the first word; else by the rules that `--rules` or
+    the recipe names; else for tags.
+
+    Raises:
+        ValueError: another first word, or as [`output_of_rules`].
+    """
+    if words and not words[0].startswith("-") and words[0] not in PROGRAMS:
+        hint = did_you_mean(words[0], PROGRAMS)
+        raise ValueError(f"no kind of output {words[0]!r}.{hint} All of them: {', '.join(PROGRAMS)}.")
+    if words and words[0] in PROGRAMS:
+        return PROGRAMS[words[0]], list(words[1:])
+    joined = [part for word in words for part in (word.split("=", 1) if word.startswith("--rules=") else [word])]
+    file = next((b for a, b in zip(joined, joined[1:], strict=False) if a == "--rules"), None)
+    if file is None and (recipe := recipe_named(words)) is not None:
+        file = read_recipe(recipe).get("rules")
+    return PROGRAMS["tagging" if file is None else WORDS[output_of_rules(file)]], list(words)
+
+
+def main(argv: Sequence[str] | None = None) -> dict[str, float]:
+    """Run a command line."""
+    program, words = program_of(sys.argv[1:] if argv is None else argv)
+    return program.main(words)

@@ -20,7 +20,7 @@ from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
 from ..tuning.ranges import RATE, TEXT_RATE, Space
 from .arguments import Arguments, RunArguments
-from .program import Prepared, Program, card_facts
+from .program import Prepared, Program, card_facts, labelled_rows
 
 
 @dataclass
@@ -71,13 +71,14 @@ def build(data: SegmentationData, arguments: Arguments) -> tuple[SealForSegmenta
     return model, processor
 
 
-def make_trainer(data: SegmentationData, arguments: Arguments) -> Prepared:
-    """The trainer of both nets, on random crops."""
+def make_trainer(data: SegmentationData, arguments: Arguments, train_on: Any = labelled_rows) -> Prepared:
+    """The trainer of both nets, on random crops. `train_on` makes the training rows, as [`labelled_rows`]."""
     model, processor = build(data, arguments)
     nets, training, scaling = arguments.nets, arguments.training, pixel_scaling(processor)
     given, own = nets.crop_size, getattr(model.config, "crop_size", None)
     seed = training.seed if training.data_seed is None else training.data_seed
-    rows = MaskRows(data.train, own if given is None else given or None, seed, **scaling)
+    crop = own if given is None else given or None
+    rows, options = train_on(data, arguments, model, lambda split: MaskRows(split, crop, seed, **scaling))
     set_test_crops(model.config, data.image_size, given, nets.test_crop_size, nets.crop_offsets)
     splits = {"eval": MaskRows(data.validation, **scaling)}
     if data.test is not None:
@@ -91,6 +92,7 @@ def make_trainer(data: SegmentationData, arguments: Arguments) -> Prepared:
         callbacks=[NewCrops(rows), *arguments.callbacks],
         processing_class=processor,
         decode_predictions=isinstance(model.space, MaskSpace),  # an id for each pixel, not C logits
+        **options,
     )
     return Prepared(trainer, splits)
 

@@ -15,7 +15,7 @@ from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
 from ..tuning.ranges import TEXT_RATE
 from .arguments import Arguments, RunArguments
-from .program import Prepared, Program
+from .program import Prepared, Program, labelled_rows
 from .taggers import close, encoder_tagger, prepared, rows_of_splits
 
 
@@ -71,7 +71,7 @@ def make_trainer(data: TagSequenceData, arguments: Arguments) -> Prepared:
     tagger = encoder_tagger(data, arguments, ("adapter", "quantization", "energy", "global_size"), reads)
     check_was_trained(tagger.model.loss_net, arguments.training)
     splits = rows_of_splits(tagger, eval=data.validation, test=data.test)
-    train_rows, watched = tagger.rows_of(data.train), None
+    (train_rows, _), watched = labelled_rows(data, arguments, tagger.model, tagger.rows_of), None
     print_notes(data.name, train_rows, splits)
     if nets.max_eval_rows is not None:
         watched = tagger.rows_of(data.validation.select(range(min(nets.max_eval_rows, len(data.validation)))))

@@ -14,7 +14,7 @@ from ...saving import take_loss_net
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
 from .arguments import Arguments, RunArguments
-from .program import Prepared, Program
+from .program import Prepared, Program, labelled_rows
 from .taggers import close, kind, prepared, ranges, rows_of_splits, tagger
 
 
@@ -69,7 +69,7 @@ def make_trainer(data: TagSequenceData, arguments: Arguments) -> Prepared:
     take_loss_net(both.model, nets.loss_net_path, training)
     check_was_trained(both.model.loss_net, training)
     splits = rows_of_splits(both, eval=data.validation, test=data.test, **data.extra_tests)
-    train_rows = both.rows_of(data.train)
+    train_rows, _ = labelled_rows(data, arguments, both.model, both.rows_of)
     print_notes(data.name, train_rows, splits)
     return prepared(data, arguments, both, train_rows, splits)
 

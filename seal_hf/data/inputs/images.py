@@ -17,9 +17,8 @@ import numpy as np
 
 from ...structures.masks import IGNORE
 from ..common import DataError
-from ..image_files import IMAGE_SUFFIXES, as_rgb, files_by_stem, mask_values, pixels, size_of
+from ..image_files import IMAGE_SUFFIXES, as_rgb, files_by_stem, mask_values, paired_files, pixels, size_of
 from ..mask_values import MaskValues
-from ..masks import paired_files
 from .base import Chunk
 from .stored_arrays import StoredArray
 

@@ -32,6 +32,7 @@ class TensorRows(torch.utils.data.Dataset):
         inputs: how the rows were read, which the trainer stores as `config.inputs`: `max_length` of texts, and `pairs`
             if a row has two texts.
         num_cut: number of texts cut at that length.
+        num_labelled: the number of rows with gold, if the first rows have gold and the others a reward; else None.
 
     Raises:
         ValueError: a column is not numeric, or is ragged and has no padding value.
@@ -39,6 +40,7 @@ class TensorRows(torch.utils.data.Dataset):
 
     inputs: dict[str, Any] | None = None
     num_cut: int = 0
+    num_labelled: int | None = None
 
     def __init__(
         self, dataset: Dataset, padding: dict[str, int] | None = None, multi_hot: dict[str, int] | None = None
@@ -129,6 +131,11 @@ class TensorRows(torch.utils.data.Dataset):
         for name, size in self.multi_hot.items():
             batch[name] = torch.zeros(len(rows), size + 1).scatter_(1, batch[name], 1.0)[:, :size]
         return batch
+
+    @property
+    def gold_share(self) -> float:
+        """Share of the rows that have gold."""
+        return 1.0 if self.num_labelled is None else self.num_labelled / self.length
 
     @property
     def column_names(self) -> list[str]:

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from ...spaces.rewarded import REWARD_CODES
 from ...structures.masks import IGNORE
 from .collators import TensorRows
 from .images import ImageRows
@@ -35,15 +34,14 @@ class MaskRows(TensorRows):
 
     Args:
         split: a [`SegmentationSplit`], or the like: `images` uint8 (N, H, W, 3) and `masks` (N, H, W) of whole numbers:
-            class ids from 0 on, of two classes 0 (background) and 1 (foreground), and 255 (does not count).
+            class ids from 0 on, of two classes 0 (background) and 1 (foreground), 255 (does not count) and 254 (no
+            gold, see [`reward_rows`]).
         crop_size: side in pixels of the random crops in a batch; None: whole images.
         seed: of the crops. The crop of a row depends only on (seed, epoch, row): a resumed run sees the same crops with
             any number of processes, and all repeats of a batch (`batch_repeats`) are the same.
         mean, std: pixels are (value / 255 - mean) / std, with numbers or one per channel; a pretrained task-net has its
             own in its image processor, see [`pixel_scaling`].
         flip_channels: put blue first, not red.
-        reward_codes: (N, ...), a column of batches: what a [`RewardMaskSpace`] must know about each image. Masks of 254
-            then have no gold, but a reward.
 
     Raises:
         ValueError: images or masks of another shape, type or values; crops larger than the images.
@@ -57,14 +55,11 @@ class MaskRows(TensorRows):
         mean: float | Sequence[float] = 0.0,
         std: float | Sequence[float] = 1.0,
         flip_channels: bool = False,
-        reward_codes: np.ndarray | None = None,
     ):
         _check_split(split)
         arrays = split.images, split.masks.astype(np.uint8, copy=False)
         images, masks = (torch.from_numpy(np.ascontiguousarray(array)) for array in arrays)
         self.dense, self.ragged, self.length = {"pixel_values": images, "labels": masks}, {}, len(images)
-        if reward_codes is not None:
-            self.dense[REWARD_CODES] = torch.as_tensor(reward_codes)
         height, width = masks.shape[1:]
         if crop_size is not None and not 1 <= crop_size <= min(height, width):
             raise ValueError(

@@ -73,10 +73,7 @@ class WordRows(TensorRows):
         num_words: number of words in each row before cutting, (N,) int64: metrics count cut words too.
         num_cut: number of cut words in all rows.
         num_unknown: number of words that became the unknown token, since the tokenizer gave nothing for them.
-        gold_share: share of rows with gold tags.
     """
-
-    gold_share: float = 1.0
 
     def __init__(
         self, dataset: Dataset, padding: dict[str, int], num_words: ArrayLike, num_cut: int = 0, num_unknown: int = 0

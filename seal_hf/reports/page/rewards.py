@@ -6,16 +6,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from datasets import Dataset
 from markupsafe import Markup
 from torch.nn.functional import one_hot
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Subset
 
-from ...data import TagSequenceData
-from ...data.tensors.words import WordRows
-from ...metrics.tags import Tags
-from ...spaces.rewards import Reward, Rule, RuleReward
+from ...data.tensors.semi_supervised import inputs_of
+from ...inference.decisions import LabelDecisions, MaskDecisions
+from ...metrics.masks import mask_probabilities
+from ...metrics.multilabel import first_output, sigmoid
+from ...spaces import BinaryMaskSpace, TagSequenceSpace
+from ...spaces.rewards import Reward, Rules
+from ...spaces.rewards.in_words import in_words
+from ...structures.masks import IGNORE
 from ...training.decisions import predicted_tags
 from .page import Plot, Section, Table
 from .plots import FAINT, colour, svg
@@ -23,93 +29,123 @@ from .plots import FAINT, colour, svg
 MOST_ROWS = 2000  # of a split
 MOST_GAPS = 40  # rules in the plot
 AT_ONCE = 256  # rows
-KINDS = {  # of rules -> in words
-    "words": "{pattern} is in {fields}",
-    "changes_after": "the field changes only after {pattern}",
-    "first": "the first word is in {fields}",
-    "last": "the last word is in {fields}",
-    "once": "{fields} is in one piece",
-    "order": "{fields}, in this order",
-    "present": "there is {fields}",
-}
 
 
-def reward_facts(trainer: Any, data: TagSequenceData, validation: WordRows) -> dict[str, Any]:
+def reward_facts(trainer: Any, data: Any, validation: Any) -> dict[str, Any]:
     """What the page shows of a reward, for `_report.json`: [`followed`] on rows without gold and on validation rows.
     All processes must call it, since it predicts.
 
     Args:
-        trainer: a [`SealTrainer`] with a [`RewardSpace`] whose decoder is chosen, and rows from [`reward_rows`].
+        trainer: a [`SealTrainer`] with a space of rewards whose decisions are fitted, and rows from [`reward_rows`].
         data: with unlabelled rows.
         validation: the rows of `data.validation`, as the nets read them.
     """
-    assert data.unlabelled is not None, "as `reward_rows` says"
-    own, names = trainer.train_dataset, trainer.space.label_names
+    own = trainer.train_dataset
     parts = {"unlabelled": (data.unlabelled, own), "validation": (data.validation, validation)}
     found = {}
     for part, (dataset, rows) in parts.items():
         count, first = min(len(dataset), MOST_ROWS), len(rows) - len(dataset)  # unlabelled rows follow the labelled
-        by_decoder, _ = predicted_tags(trainer, Subset(rows, range(first, first + count)), [trainer.space.decoder])
-        shown = dataset[:count]
-        (decided,) = by_decoder.values()
-        padded = [[*t, *[names[0]] * (len(w) - len(t))] for t, w in zip(decided, shown["words"], strict=True)]  # cut
-        tags = {"decided": padded}
+        shown = first_rows(dataset, count)
+        inputs = inputs_of(shown)
+        outputs = {"decided": _decided(trainer, Subset(rows, range(first, first + count)), inputs)}
         if part == "validation":
-            tags["gold"] = [[names[tag] for tag in row] for row in shown["tags"]]
-        found[part] = {"rows": count, "of": len(dataset), **followed(trainer.space.reward, shown["words"], tags, names)}
+            outputs["gold"] = gold_of(shown, data.label_names)
+        reward = trainer.space.reward
+        found[part] = {"rows": count, "of": len(dataset), **followed(reward, inputs, outputs, data.label_names)}
     return found
 
 
+def _decided(trainer: Any, rows: Subset, inputs: Sequence[Any]) -> Any:
+    """The decisions of the task-net: N tag sequences, or arrays of label sets or masks."""
+    if isinstance(trainer.space, TagSequenceSpace):
+        by_decoder, _ = predicted_tags(trainer, rows, [trainer.space.decoder])
+        (decided,) = by_decoder.values()
+        first = trainer.space.label_names[0]
+        return [[*t, *[first] * (len(w) - len(t))] for t, w in zip(decided, inputs, strict=True)]  # cut words
+    metrics, trainer.compute_metrics = trainer.compute_metrics, None
+    try:
+        logits = first_output(trainer.predict(rows).predictions)
+    finally:
+        trainer.compute_metrics = metrics
+    config = trainer.accelerator.unwrap_model(trainer.model).config
+    if isinstance(trainer.space, BinaryMaskSpace):
+        return (mask_probabilities(logits) >= MaskDecisions.from_config(config).cut()).astype(np.int64)
+    return LabelDecisions.from_config(config).decide(sigmoid(logits))
+
+
+def first_rows(rows: Any, count: int) -> Any:
+    """The first rows of a split, or of an array."""
+    if isinstance(rows, Dataset):
+        return rows.select(range(count))
+    return rows[:count] if isinstance(rows, np.ndarray) else rows.take(slice(count))
+
+
+def gold_of(rows: Any, label_names: Sequence[str]) -> Any:
+    """The gold of a split: N tag sequences by names, or arrays of label sets (N, L) or masks (N, H, W)."""
+    if not isinstance(rows, Dataset):
+        return rows.masks
+    if "tags" in rows.column_names:
+        return [[label_names[tag] for tag in row] for row in rows["tags"]]
+    return np.asarray(rows.with_format("numpy")["labels"][:])
+
+
 def followed(
-    reward: Reward, words: Sequence[Sequence[str]], tags: Mapping[str, Tags], label_names: Sequence[str]
+    reward: Reward, inputs: Sequence[Any], outputs: Mapping[str, Any], label_names: Sequence[str]
 ) -> dict[str, Any]:
-    """The reward of N sentences under each of S sets of tags.
+    """The reward of N inputs under each of S sets of outputs.
 
     Args:
-        words: N sentences.
-        tags: name of a set -> N tag sequences.
-        label_names: all tags.
+        inputs: N sentences, texts or images.
+        outputs: name of a set -> N tag sequences; or an array, label sets (N, L) or masks (N, H, W). Labels below 0
+            and pixels of 255 count as absent.
+        label_names: all tags, labels or classes.
 
     Returns:
-        `reward`: name of a set -> mean reward, in [0, 1]; `rules`, of a [`RuleReward`]: for each rule its `rule` in
-        words and `weight`, `applies`, the share of the sentences to which it applies, and name of a set -> mean value
-        over these sentences, in [0, 1], or None if there are none.
+        `reward`: name of a set -> mean reward, in [0, 1]; `rules`, of [`Rules`]: for each rule its `rule` in words and
+        `weight`, `applies`, the share of the inputs to which it applies, and name of a set -> mean value over these
+        inputs, in [0, 1], or None if there are none.
     """
-    place = {name: i for i, name in enumerate(label_names)}
-    codes = [torch.tensor(row) for row in reward.codes(words)]
-    ids = [
-        torch.tensor([[place[tag] for tag in rows[i]] for rows in tags.values()]) for i in range(len(words))
-    ]  # (S, T)
+    codes = [torch.tensor(row, dtype=torch.long) for row in reward.codes(inputs)]
+    are_tags = not isinstance(next(iter(outputs.values())), np.ndarray)
     rewards, values, applies = [], [], []
-    for begin in range(0, len(words), AT_ONCE):
+    for begin in range(0, len(inputs), AT_ONCE):
         part = slice(begin, begin + AT_ONCE)
-        padded = pad_sequence([row.T for row in ids[part]], batch_first=True, padding_value=-1).transpose(1, 2)
-        mask, y = padded[:, 0] >= 0, one_hot(padded.clamp_min(0), len(label_names)).float()  # (B, T), (B, S, T, C)
-        given = pad_sequence(codes[part], batch_first=True), y, mask
+        sides = {name: rows[part] for name, rows in outputs.items()}
+        if are_tags:
+            y, mask = _one_hot(sides, label_names)
+            given = pad_sequence(codes[part], batch_first=True), y, mask
+        else:
+            arrays = [np.where((rows > 0) & (rows != IGNORE), 1, 0) for rows in sides.values()]
+            y = torch.from_numpy(np.stack(arrays, axis=1)).float()
+            given = torch.stack(codes[part]), y, torch.ones_like(y[:, 0], dtype=torch.bool)
         rewards.append(reward(*given))
-        if isinstance(reward, RuleReward):
+        if isinstance(reward, Rules):
             value, applied = reward.parts(*given)  # (B, S, R), (B, R)
             values.append((value * applied.unsqueeze(1)).sum(0))
             applies.append(applied.sum(0))
-    found: dict[str, Any] = {"reward": dict(zip(tags, torch.cat(rewards).mean(0).tolist(), strict=True))}
-    if isinstance(reward, RuleReward):
+    found: dict[str, Any] = {"reward": dict(zip(outputs, torch.cat(rewards).mean(0).tolist(), strict=True))}
+    if isinstance(reward, Rules):
         times = torch.stack(applies).sum(0)  # (R,)
         means = (torch.stack(values).sum(0) / times).tolist()  # (S, R)
         found["rules"] = [
             {
                 "rule": in_words(rule),
                 "weight": int(rule.weight) if rule.weight % 1 == 0 else rule.weight,
-                "applies": int(n) / len(words),
+                "applies": int(n) / len(inputs),
             }
-            | {name: row[r] if n else None for name, row in zip(tags, means, strict=True)}
+            | {name: row[r] if n else None for name, row in zip(outputs, means, strict=True)}
             for r, (rule, n) in enumerate(zip(reward.ordered, times.tolist(), strict=True))
         ]
     return found
 
 
-def in_words(rule: Rule) -> str:
-    """A rule for readers."""
-    return KINDS[rule.kind].format(pattern=rule.pattern, fields=", ".join(rule.fields))
+def _one_hot(sides: Mapping[str, Any], label_names: Sequence[str]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Tag sequences by names, of S sets -> candidates (B, S, T, C) and the mask of words (B, T)."""
+    place = {name: i for i, name in enumerate(label_names)}
+    sentences = zip(*sides.values(), strict=True)
+    ids = [torch.tensor([[place[tag] for tag in row] for row in rows]) for rows in sentences]  # (S, T)
+    padded = pad_sequence([row.T for row in ids], batch_first=True, padding_value=-1).transpose(1, 2)
+    return one_hot(padded.clamp_min(0), len(label_names)).float(), padded[:, 0] >= 0
 
 
 # --- sections --------------------------------------------------------------------------------------------------------

@@ -1,0 +1,63 @@
+"""Rewards: how well outputs suit their inputs, without gold. By rules of a file, or by a function of the user's own.
+
+A reward maps candidates y (B, S, ...) to (B, S) in [0, 1], 1 is best. It is the score s(y) of rows without gold (the
+indirect supervision of Rooshenas et al. 2019, in Shankar & Piratla's citation fields). What it must know about the
+inputs is computed once, as whole numbers, their codes. The spaces of `rewarded.py` train with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .base import Conflict, Reward, Rules
+from .functions import FunctionReward, LabelFunctionReward, MaskFunctionReward, read_function
+from .labels import LABEL_KINDS, LabelRuleReward
+from .masks import MASK_KINDS, MaskRuleReward
+from .rule import Kinds, Rule, load_items, parse_rules
+from .tags import TAG_KINDS, RuleReward
+
+OF_OUTPUT: dict[str, Kinds] = {"label sets": LABEL_KINDS, "tags": TAG_KINDS, "masks": MASK_KINDS}
+for _reward in (LabelRuleReward, RuleReward, MaskRuleReward):
+    _reward.others = OF_OUTPUT
+
+__all__ = [
+    "Conflict",
+    "FunctionReward",
+    "LabelFunctionReward",
+    "LabelRuleReward",
+    "MaskFunctionReward",
+    "MaskRuleReward",
+    "Reward",
+    "Rule",
+    "RuleReward",
+    "Rules",
+    "output_of_rules",
+    "read_function",
+    "read_rules",
+]
+
+
+def read_rules(file: str | Path) -> list[Rule]:
+    """The rules of a YAML file, which are for one kind of output. Nothing in it is executed.
+
+    Raises:
+        ValueError: the file is wrong; the message names file and line.
+    """
+    return parse_rules(file, OF_OUTPUT[output_of_rules(file)], OF_OUTPUT)
+
+
+def output_of_rules(file: str | Path) -> str:
+    """The outputs that a file of rules is for, `label sets`, `tags` or `masks`, by the first rule whose kind is known;
+    `tags` if none is.
+
+    Raises:
+        ValueError: as [`read_rules`].
+    """
+    for item, _ in load_items(file):
+        keys: Sequence[Any] = list(item) if isinstance(item, dict) else []
+        for output, kinds in OF_OUTPUT.items():
+            if any(key in kinds for key in keys):
+                return output
+    return "tags"

@@ -1,0 +1,115 @@
+"""What rewards of all outputs share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ...utils.messages import did_you_mean
+from .rule import Kinds, Rule, parse_rules
+
+
+class Conflict(NamedTuple):
+    """Rules that no output follows together.
+
+    Attributes:
+        rules: their places in `ordered`.
+        rows: the number of rows with which they meet; None: they contradict each other for every row.
+        why: in words.
+    """
+
+    rules: tuple[int, ...]
+    rows: int | None
+    why: str
+
+
+class Reward(ABC):
+    """How well outputs suit inputs, without gold.
+
+    Attributes:
+        label_names: the C tags, the L labels or the classes of pixels.
+    """
+
+    label_names: list[str]
+
+    @abstractmethod
+    def codes(self, inputs: Sequence[Any]) -> list[Any]:
+        """What the reward must know about each input, as whole numbers of at least 0: for each word of a sentence, one;
+        for texts, features and images, a list of one length."""
+
+    @abstractmethod
+    def __call__(self, codes: Tensor, y: Tensor, mask: Tensor) -> Tensor:
+        """Codes (B, ...), candidates y (B, S, ...) and the mask of what counts, (B, ...), -> (B, S) in [0, 1]. Relaxed
+        candidates are rounded to their likeliest values; there is no gradient."""
+
+
+class Rules(Reward):
+    """A reward by rules r, each with a value s_r(x, y) in [0, 1] and a weight w_r:
+
+        reward(x, y) = Σ_r w_r a_r(x) s_r(x, y) / Σ_r w_r a_r(x),     a_r(x): whether rule r applies to x, 0 or 1
+
+    Whether a rule applies depends on the input alone, so that no candidate can evade it. Without such a rule the reward
+    is 1.
+
+    Args:
+        rules: a YAML file, or a list of [`Rule`].
+        names: the fields, labels or classes that rules may name.
+        what: how messages call these names, such as `the tags' fields`.
+
+    Attributes:
+        ordered: the rules as `parts` gives them.
+
+    Raises:
+        ValueError: no rules, or an unknown name.
+    """
+
+    kinds: Kinds
+    noun: str  # of a name, in messages
+    others: dict[str, Kinds] = {}
+
+    def __init__(self, rules: str | Path | Sequence[Rule], names: Sequence[str], what: str):
+        is_file = isinstance(rules, (str, Path))
+        self.rules: list[Rule] = (
+            parse_rules(rules, self.kinds, self.others) if isinstance(rules, (str, Path)) else list(rules)
+        )
+        if not self.rules:
+            raise ValueError("There are no rules; give at least one.")
+        for rule in self.rules:
+            for name in rule.fields:
+                if name not in names:
+                    where = "" if rule.line is None or not is_file else f"{rules}, line {rule.line}: "
+                    raise ValueError(
+                        f"{where}A rule ({rule.kind}) names the {self.noun} {name!r}; {what} are {', '.join(names)}."
+                        f"{did_you_mean(name, names)}"
+                    )
+        self.ordered: list[Rule] = list(self.rules)
+        self.tables: dict[str, Tensor] = {}
+
+    def on(self, device: torch.device) -> dict[str, Tensor]:
+        """The tables, moved to a device once."""
+        if any(table.device != device for table in self.tables.values()):
+            self.tables = {name: table.to(device) for name, table in self.tables.items()}
+        return self.tables
+
+    def __call__(self, codes: Tensor, y: Tensor, mask: Tensor) -> Tensor:
+        shares, applies = self.parts(codes, y, mask)
+        weight = self.tables["weight"] * applies.unsqueeze(1)  # (B, 1, R)
+        total = weight.sum(-1)
+        return torch.where(total > 0, (weight * shares).sum(-1) / total.clamp_min(1e-12), torch.ones_like(total))
+
+    @abstractmethod
+    def parts(self, codes: Tensor, y: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """The value of each rule: s (B, S, R) and a (B, R), both float32, in the order of `ordered`."""
+
+    @abstractmethod
+    def coverage(self, codes: Sequence[Any]) -> list[float]:
+        """The share of the N inputs with these codes to which each rule applies, in the order of `ordered`."""
+
+    @abstractmethod
+    def conflicts(self, codes: Sequence[Any]) -> list[Conflict]:
+        """The contradictions among the rules, of which `codes` are those of N inputs."""

@@ -1,0 +1,167 @@
+"""A rule of a reward, and the YAML files of rules. Nothing in such a file is executed.
+
+A file is a list under the key `rules`. Each rule has one key that says its kind, those that belong to the kind, and
+perhaps a `weight`, a positive number, by default 1. The kinds stand in `tags.py`, `labels.py` and `masks.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule.
+
+    Attributes:
+        kind: the key that says its kind.
+        fields: the fields, labels or classes that it names, in order.
+        pattern: a regular expression, or the name of a shape or of a gazetteer's file.
+        weight: positive.
+        values: its numbers.
+        phrases: of a gazetteer.
+        line: in its file, counted from 1.
+    """
+
+    kind: str
+    fields: tuple[str, ...] = ()
+    pattern: str | None = None
+    weight: float = 1.0
+    values: tuple[float, ...] = ()
+    phrases: tuple[str, ...] = field(default=(), repr=False)
+    line: int | None = field(default=None, compare=False)
+
+
+class Item:
+    """A rule as its file has it.
+
+    Args:
+        values: its keys and values.
+        kind: the key that says its kind.
+        where: file and line, for messages.
+        line: the line.
+        folder: of the file.
+    """
+
+    def __init__(self, values: Mapping[str, Any], kind: str, where: str, line: int | None, folder: Path):
+        self.values, self.kind, self.where, self.line, self.folder = values, kind, where, line, folder
+
+    def error(self, message: str) -> ValueError:
+        """An error that names the file and the line."""
+        return ValueError(f"{self.where}: {message}")
+
+    def only(self, *keys: str) -> None:
+        """Raises ValueError for a key that is not one of these, the kind or `weight`."""
+        unknown = sorted(map(str, set(self.values) - {self.kind, "weight", *keys}))
+        if unknown:
+            raise self.error(f"unknown key {unknown[0]!r} in a rule of the kind {self.kind!r}.")
+
+    def names(self, key: str, least: int = 1) -> tuple[str, ...]:
+        """One name or a list of names."""
+        found = self.values.get(key)
+        names = [found] if isinstance(found, str) else found
+        if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+            raise self.error(f"`{key}` is {found!r}; it must be a name, or a list of names.")
+        if len(names) < least:
+            raise self.error(f"`{key}` has {len(names)} name; expected at least {least}.")
+        return tuple(names)
+
+    def pattern(self, key: str) -> str:
+        """A regular expression that does not match the empty text."""
+        pattern = self.values[key]
+        try:
+            empty = re.search(pattern, "") is not None
+        except (re.error, TypeError) as error:
+            raise self.error(f"{pattern!r} is not a regular expression: {error}") from error
+        if empty:
+            raise self.error(f"{pattern!r} matches the empty text, so it selects nothing. Change it.")
+        return pattern
+
+    def number(self, key: str, low: float = 0, high: float = float("inf"), whole: bool = False) -> float:
+        """A number from `low` to `high`."""
+        return self._number(self.values[key], key, low, high, whole)
+
+    def numbers(self, key: str, count: int, low: float, high: float) -> tuple[float, ...]:
+        """A list of so many numbers from `low` to `high`."""
+        found = self.values[key]
+        if not isinstance(found, list) or len(found) != count:
+            raise self.error(f"`{key}` is {found!r}; it must be a list of {count} numbers from {low:g} to {high:g}.")
+        return tuple(self._number(value, key, low, high) for value in found)
+
+    def interval(self, value: Any, what: str) -> tuple[float, float]:
+        """A share, or a list of the lowest and the highest one."""
+        pair = value if isinstance(value, list) else [value, value]
+        if len(pair) != 2:
+            raise self.error(f"`{what}` is {value!r}; it must be a share, or a list of the lowest and the highest.")
+        low, high = (self._number(share, what, 0, 1) for share in pair)
+        if low > high:
+            raise self.error(f"`{what}` is {value!r}: the lowest share, {low:g}, is above the highest, {high:g}.")
+        return low, high
+
+    def _number(self, value: Any, key: str, low: float, high: float, whole: bool = False) -> float:
+        kinds = (int,) if whole else (int, float)
+        if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
+            limits = f"from {low:g} to {high:g}" if high < float("inf") else f"of at least {low:g}"
+            raise self.error(f"`{key}` is {value!r}; it must be a {'whole ' if whole else ''}number {limits}.")
+        return float(value)
+
+    def rule(self, fields: Sequence[str] = (), pattern: str | None = None, **more: Any) -> Rule:
+        """The rule, with its weight."""
+        weight = self.values.get("weight", 1)
+        if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 < weight < float("inf"):
+            raise self.error(f"`weight` is {weight!r}; it must be a positive number.")
+        return Rule(more.pop("kind", self.kind), tuple(fields), pattern, float(weight), line=self.line, **more)
+
+
+Kinds = Mapping[str, Callable[[Item], list[Rule]]]  # key of a kind -> what reads such a rule
+
+
+def load_items(file: str | Path) -> list[tuple[Any, int]]:
+    """The items under `rules` of a file, each with its line.
+
+    Raises:
+        ValueError: there is no such file, it is not YAML, or it is not a list under the key `rules`.
+    """
+    try:
+        text = Path(file).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{file}: not readable as UTF-8 text: {error}. Give a YAML file of rules.") from error
+    try:
+        found, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        raise ValueError(f"{file} is not YAML: {error}") from error
+    if not isinstance(found, dict) or list(found) != ["rules"] or not isinstance(found["rules"], list):
+        raise ValueError(f"{file}: expected a list of rules under the key `rules`, and no other key.")
+    nodes: Any = root
+    lines = [node.start_mark.line + 1 for node in nodes.value[0][1].value]
+    return list(zip(found["rules"], lines, strict=True))
+
+
+def parse_rules(file: str | Path, kinds: Kinds, others: Mapping[str, Kinds] | None = None) -> list[Rule]:
+    """The rules of a YAML file.
+
+    Args:
+        kinds: those of the outputs at hand.
+        others: output in words -> its kinds, for the message about a rule for other outputs.
+
+    Raises:
+        ValueError: the file is wrong; the message names file and line.
+    """
+    rules = []
+    for item, line in load_items(file):
+        where = f"{file}, line {line}"
+        own = [key for key in item if key in kinds] if isinstance(item, dict) else []
+        if len(own) != 1:
+            of = [word for word, known in (others or {}).items() if isinstance(item, dict) and set(item) & set(known)]
+            hint = f" Its keys belong to rules for {of[0]}." if of and not own else ""
+            raise ValueError(
+                f"{where}: {item!r} has {len(own)} of the keys {', '.join(kinds)}; expected exactly one.{hint}"
+            )
+        rules += kinds[own[0]](Item(item, own[0], where, line, Path(file).parent))
+    return rules
