@@ -36,8 +36,8 @@ from ...nets.recurrent import BiLSTMConfig
 from ...reports.common import results_table
 from ...reports.tags import tag_tables
 from ...spaces import TagSequenceSpace
-from ...structures.crf import CRF
 from ...structures.tag_schemes import given_types, scheme_of, spans
+from ...structures.tied_tags import tied_crf
 from ...task_losses.tags import CRFLoss
 from ...utils.files import whole_file
 from ...utils.messages import check_owner
@@ -87,7 +87,7 @@ class TagOutput(OutputKind):
         return Needs(predicate="predicate_marker" in inputs if inputs else bool(given_types(self.tags)))
 
     def check_decoder(self) -> None:
-        crf = CRFLoss(self.tags, CRF(len(self.tags))) if self.config.get("crf") else None
+        crf = CRFLoss(self.tags, tied_crf(self.tags)) if self.config.get("crf") else None
         TagSequenceSpace(self.tags, crf).decided_by(self.options.decoder)
 
     def open_input(self, gold: bool) -> Reader:
