@@ -53,8 +53,7 @@ class Tree(NamedTuple):
             closed[end - 1] += 1
         leaves = (f"({pos} {_escaped(word)})" for word, pos in zip(self.words, self.pos, strict=True))
         return " ".join(
-            "".join(before) + leaf + ")" * after
-            for before, leaf, after in zip(opened, leaves, closed, strict=True)
+            "".join(before) + leaf + ")" * after for before, leaf, after in zip(opened, leaves, closed, strict=True)
         )
 
 

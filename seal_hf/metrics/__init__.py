@@ -20,10 +20,12 @@ from .multilabel import (
     tune_threshold,
 )
 from .tags import core_role_violations, span_counts, tag_metrics, tag_report, tagging_compute_metrics
+from .trees import bracket_counts, tree_compute_metrics, tree_metrics
 
 __all__ = [
     "HierarchicalComputeMetrics",
     "MultiLabelByBatch",
+    "bracket_counts",
     "core_role_violations",
     "example_f1",
     "first_output",
@@ -40,6 +42,8 @@ __all__ = [
     "tag_metrics",
     "tag_report",
     "tagging_compute_metrics",
+    "tree_compute_metrics",
+    "tree_metrics",
     "tune_mask_threshold",
     "tune_threshold",
 ]

@@ -13,6 +13,7 @@ from .multilabel import (
     write_predictions,
 )
 from .tags import close_tags, evaluate_tags, predict_tags, print_notes, tag_tables, write_tag_predictions
+from .trees import close_trees, evaluate_trees
 
 __all__ = [
     "check_picture",
@@ -20,10 +21,12 @@ __all__ = [
     "close_multilabel",
     "close_run",
     "close_tags",
+    "close_trees",
     "closing_table",
     "evaluate_masks",
     "evaluate_multilabel",
     "evaluate_tags",
+    "evaluate_trees",
     "mask_table",
     "model_card",
     "predict_multilabel",
