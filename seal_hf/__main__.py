@@ -17,6 +17,7 @@ COMMANDS = {  # subcommand -> (module:function of a command line, what it does)
     "train mlc": ("seal_hf.cli.train.mlc:main", "label sets, with a loss-net or without"),
     "train tagging": ("seal_hf.cli.train.tagging:main", "tags: parts of speech, entities, citation fields"),
     "train srl": ("seal_hf.cli.train.srl:main", "semantic roles of a given predicate"),
+    "train parsing": ("seal_hf.cli.train.parsing:main", "constituency trees, by one tag per word"),
     "train segmentation": ("seal_hf.cli.train.segmentation:main", "binary masks of images"),
     "train rewards": ("seal_hf.cli.train.rewards:main", "tags, from few tagged rows and a reward for the others"),
     "train energy": ("seal_hf.cli.train.energy:main", "an energy network of label sets on its own"),
@@ -26,7 +27,7 @@ COMMANDS = {  # subcommand -> (module:function of a command line, what it does)
     "compare": ("seal_hf.compare.program:command", "methods on one data set, each tuned with the same budget"),
     "analyse": ("seal_hf.analysis.__main__:main", "what a trained energy has learned"),
 }
-COMPARED = ("mlc", "tagging", "srl", "segmentation")  # `compare KIND` also takes the flags of `train KIND`
+COMPARED = ("mlc", "tagging", "srl", "parsing", "segmentation")  # `compare KIND` also takes the flags of `train KIND`
 CHECKED = ("train", "compare")  # their flags are checked before they are imported
 HELP = ("-h", "--help")
 

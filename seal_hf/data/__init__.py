@@ -32,8 +32,8 @@ from .line_files import SUFFIXES
 from .masks import SegmentationData, load_masks
 from .mulan import load_arff_folder
 from .tags import TagSequenceData, load_srl, load_tags
-from .trees import load_trees
 from .text import holds_images, load_tables, load_text
+from .trees import load_trees
 
 __all__ = [
     "DataArguments",

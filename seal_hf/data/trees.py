@@ -83,6 +83,8 @@ def tree_files(path: Path) -> Iterator[TreeFile]:
     Raises:
         DataError: there are none, or an archive cannot be read.
     """
+    if not path.exists():
+        raise DataError(f"{path}: no such file or folder.")
     if path.is_file() and not is_zipfile(path):
         if path.suffix == ".zip":
             raise DataError(f"{path}: not a readable .zip. Is it whole?")

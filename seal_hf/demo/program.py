@@ -103,8 +103,9 @@ def views() -> dict[type, type[View]]:
     from ..cli.outputs.labels import LabelOutput
     from ..cli.outputs.masks import MaskOutput
     from ..cli.outputs.tags import TagOutput
+    from ..cli.outputs.trees import TreeOutput
     from .labels import LabelView
     from .masks import MaskView
     from .tags import TagView
 
-    return {LabelOutput: LabelView, TagOutput: TagView, MaskOutput: MaskView}
+    return {LabelOutput: LabelView, TagOutput: TagView, TreeOutput: TagView, MaskOutput: MaskView}

@@ -65,8 +65,8 @@ def model_card(
             imported), "features" (the MLP, needs `seal_hf`), "peft" and "adapters" (a repo with an adapter alone, which
             needs the number of labels to load); of images "image_labels" (pipeline), "image_labels_cnn" (the small
             convolutional net, needs `seal_hf` imported) and "image_labels_peft". For tags: "tokens", "tokens_peft",
-            "tokens_adapters", and "words" (the BiLSTM, needs `seal_hf`); with "trees_" before these for trees. For masks: "images" (pipeline), and
-            "images_fcn" (the FCN, where the pipeline needs `seal_hf` imported).
+            "tokens_adapters", and "words" (the BiLSTM, needs `seal_hf`); with "trees_" before these for trees. For
+            masks: "images" (pipeline), and "images_fcn" (the FCN, where the pipeline needs `seal_hf` imported).
         hyperparameters: shown in a table; names that end in "token" are left out.
         rows: split -> number of rows.
         task_loss: the task-net's own loss, see `TASK_LOSSES` and `TAG_TASK_LOSSES`.

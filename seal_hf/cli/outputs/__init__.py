@@ -21,7 +21,7 @@ def open_kind(flags: Flags, options: Namespace) -> OutputKind:
 
     kind = kind_of_model(options.model, {} if options.revision is None else {"revision": options.revision})
     flags.check_kind(options, kind)
-    return output_kinds()[kind](options)
+    return output_kinds()[kind].of(options)
 
 
 def output_kinds() -> dict[str, type[OutputKind]]:

@@ -35,7 +35,9 @@ def tree_facts(
         origin: the number of a row -> where it came from.
     """
     trees = [(tree_spans(true), tree_spans(decided)) for true, decided in zip(gold, predicted, strict=True)]
-    errors = [((Counter(true) - Counter(decided)) + (Counter(decided) - Counter(true))).total() for true, decided in trees]
+    errors = [
+        ((Counter(true) - Counter(decided)) + (Counter(decided) - Counter(true))).total() for true, decided in trees
+    ]
     wrong = sorted((row for row, count in enumerate(errors) if count), key=lambda row: -errors[row])
     short = [row for row in wrong if len(gold[row]) <= MOST_WORDS] or wrong
     shown = [short[i * len(short) // MOST_TREES] for i in range(MOST_TREES)] if len(short) > MOST_TREES else short
@@ -63,7 +65,9 @@ def _outline(words: Sequence[str], spans: Sequence[Span], others: Sequence[Span]
         text = " ".join(words[span.start : span.end])
         right = left[span] > 0
         left[span] -= right
-        lines.append([len(ends), span.type, text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 1]}…", right])
+        lines.append(
+            [len(ends), span.type, text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 1]}…", right]
+        )
         ends.append(span.end)
     return lines
 
@@ -72,7 +76,7 @@ def _outline(words: Sequence[str], spans: Sequence[Span], others: Sequence[Span]
 
 
 def tree_sections(facts: Mapping[str, Any], folder: Path) -> list[Section]:
-    """The sections of [`tree_facts`], of which `split` is the name for readers and `notes` tell how files were split."""
+    """The sections of [`tree_facts`], with `split`, its name for readers, and `notes` on how files were split."""
     names = {"f1": "F1", "support": "in gold"}
     rows = [{names.get(name, name): value for name, value in row.items()} for row in facts["labels"]]
     caption = "Labelled brackets without punctuation and root, as evalb counts them. Click a column to sort."
@@ -85,8 +89,8 @@ def _sentences(facts: Mapping[str, Any]) -> Section:
     if not found:
         return Section(title, ["Every decided tree is that of gold."])
     text = (
-        f"{facts['with_errors']:,} of {facts['trees']:,} trees have an error. Shown are {len(found)} of them, from many "
-        "errors to few. Each line is a constituent and its words; ✗ marks one that the other tree lacks."
+        f"{facts['with_errors']:,} of {facts['trees']:,} trees have an error. Shown are {len(found)} of them, from "
+        "many errors to few. Each line is a constituent and its words; ✗ marks one that the other tree lacks."
     )
     one = Markup('<div class="sentence"><p class="more">{}</p>{}</div>')
     parts = [
