@@ -117,8 +117,8 @@ def read_brackets(data: bytes, source: str) -> Iterator[Tree]:
                 opened[-1].read(token, where)
     if opened:
         raise DataError(
-            f"{source}, line {opened[0].line}: the tree that begins here is not closed when the file ends: "
-            f"{len(opened)} brackets are open."
+            f"{source}, line {opened[0].line}: the tree that begins here is not closed when the file ends; "
+            f"{len(opened)} closing bracket{'s are' if len(opened) > 1 else ' is'} missing."
         )
 
 

@@ -115,7 +115,9 @@ def model_card(
             tags=[tags] if isinstance(tags, str) else list(tags or ()),
         ),
         "title": _escape(model_name),
-        "task": kind.task.replace("classification", "classifier").replace("segmentation", "segmentation net"),
+        "task": kind.task.replace("classification", "classifier")
+        .replace("segmentation", "segmentation net")
+        .replace("parsing", "parser"),
         "loss": f"the {_escape(loss)} energy loss" if with_loss_net else _escape(task_loss),
         "method": " (SEAL: a loss-net trained beside the task-net scores its output)" if with_loss_net else "",
         "facts": _table(facts),

@@ -90,7 +90,8 @@ def _sentences(facts: Mapping[str, Any]) -> Section:
         return Section(title, ["Every decided tree is that of gold."])
     text = (
         f"{facts['with_errors']:,} of {facts['trees']:,} trees have an error. Shown are {len(found)} of them, from "
-        "many errors to few. Each line is a constituent and its words; ✗ marks one that the other tree lacks."
+        "many errors to few. Each line is a constituent and its words, with punctuation; ✗ marks one that the other "
+        "tree lacks."
     )
     one = Markup('<div class="sentence"><p class="more">{}</p>{}</div>')
     parts = [
