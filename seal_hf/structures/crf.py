@@ -15,15 +15,12 @@ computed in float32, or in float64 if the emissions are. Nothing here synchronis
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from .sequences import IGNORED, at_least_float32, inverse_transform, pack, take, unpack
-
-if TYPE_CHECKING:
-    from .tied_tags import TiedTags
 
 LOWEST = -1e30  # stands for -inf in sums, since the gradient of a sum of -inf alone would be NaN
 
@@ -241,10 +238,10 @@ class CRF(nn.Module):
 
     Args:
         num_tags: C.
-        tied: the transitions are then between groups of tags; default: between tags.
+        tied: a `TiedTags`, if transitions are between groups of tags; default: between tags.
     """
 
-    def __init__(self, num_tags: int, tied: TiedTags | None = None):
+    def __init__(self, num_tags: int, tied: Any = None):
         super().__init__()
         self.num_tags, self.tied = num_tags, tied
         size = num_tags if tied is None else tied.num_groups

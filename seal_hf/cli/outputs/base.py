@@ -58,11 +58,6 @@ class OutputKind(ABC):
         if like is not None:
             vars(self).update(config=like.config, model=like.model)  # both are cached
 
-    @classmethod
-    def of(cls, options: Namespace) -> OutputKind:
-        """An object of this class, or of one for more special outputs, if the model's are."""
-        return cls(options)
-
     @property
     @abstractmethod
     def model_class(self) -> type[SealModel]:

@@ -39,7 +39,6 @@ from ...reports.tags import tag_tables
 from ...spaces import TagSequenceSpace
 from ...structures.tag_schemes import given_types, scheme_of, spans
 from ...structures.tied_tags import tied_crf
-from ...structures.trees import has_trees
 from ...task_losses.tags import CRFLoss
 from ...utils.files import whole_file
 from ...utils.messages import check_owner
@@ -73,15 +72,6 @@ class TagOutput(OutputKind):
                 f"`{option}` is {getattr(self.options, option)!r}, but {what}, as in the output "
                 f"{self.options.output!r}, hold only {held}. Give an output of type .jsonl, or leave the option out."
             )
-
-    @classmethod
-    def of(cls, options: Namespace) -> TagOutput:
-        found = cls(options)
-        if not has_trees(found.tags):
-            return found
-        from .trees import TreeOutput  # made of this module
-
-        return TreeOutput(options)
 
     @property
     def model_class(self) -> type[SealForTokenClassification]:

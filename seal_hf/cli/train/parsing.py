@@ -8,10 +8,11 @@ from ...data import TagSequenceData, load_trees
 from ...metrics import tree_compute_metrics
 from ...reports import close_trees
 from ...training.arguments import SealTrainingArguments
-from . import tagging
 from .arguments import Arguments, RunArguments
 from .program import Prepared, Program, card_facts
 from .taggers import kind, ranges
+from .tagging import TaggerArguments
+from .tagging import make_trainer as make_tagger
 
 
 @dataclass
@@ -28,13 +29,13 @@ class TreeDataArguments:
     )
 
 
-ARGUMENTS = (TreeDataArguments, tagging.TaggerArguments, RunArguments, SealTrainingArguments)
+ARGUMENTS = (TreeDataArguments, TaggerArguments, RunArguments, SealTrainingArguments)
 
 
 def make_trainer(data: TagSequenceData, arguments: Arguments) -> Prepared:
     """The trainer of both nets."""
     metrics = tree_compute_metrics(data.label_names, data.validation["pos"][:])
-    return tagging.make_trainer(data, arguments, compute_metrics=metrics)
+    return make_tagger(data, arguments, compute_metrics=metrics)
 
 
 def close(prepared: Prepared, data: TagSequenceData, arguments: Arguments) -> dict[str, float]:
