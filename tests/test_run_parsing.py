@@ -6,16 +6,28 @@ import re
 
 import numpy as np
 import pytest
+import torch
 from huggingface_hub import ModelCard
 from tiny_models import tiny_config, tiny_tokenizer
 from transformers import AutoModel
 
-from seal_hf import DataError, SealForTokenClassification, load_trees, tags_to_tree
+from seal_hf import (
+    DataError,
+    SealForTokenClassification,
+    SealTrainer,
+    SealTrainingArguments,
+    Vocabulary,
+    encode_words,
+    load_trees,
+    tags_to_tree,
+)
 from seal_hf.cli import evaluate, predict
 from seal_hf.cli.train import parsing
 from seal_hf.data import toy_trees
 from seal_hf.data.brackets import read_brackets
+from seal_hf.inference.decisions import TagDecisions
 from seal_hf.metrics import tree_metrics
+from seal_hf.reports.tags import gold_tags, predict_tags
 
 SMALL = "--num_train_epochs 2 --use_cpu true --disable_tqdm true --global_size 8".split()
 
@@ -148,3 +160,19 @@ def test_tuning_chooses_by_the_f1_of_brackets(tmp_path):
     assert found["metric"] == "f1"
     values = [trial["value"] for trial in found["trials"]]
     assert metrics["eval_f1"] == pytest.approx(np.nanmax(values))
+
+
+def test_a_trainer_chooses_the_decoder_by_brackets_of_all_words(tmp_path):
+    """Without parts of speech, no word is punctuation."""
+    data = load_trees()
+    vocabulary = Vocabulary.from_data(data.train)
+    seal = SealForTokenClassification.for_data(data, vocabulary=vocabulary, crf=True, hidden_size=8, dropout=0.0)
+    torch.nn.init.normal_(seal.task_net.crf.transitions)
+    args = SealTrainingArguments(str(tmp_path), energy_loss="ce", task_loss="crf", use_cpu=True, report_to="none")
+    trainer = SealTrainer(seal, args, train_dataset=encode_words(data.train, vocabulary))
+    rows = encode_words(data.validation, vocabulary)
+    found = predict_tags(trainer, rows, trainer.space.decoders)
+    gold = gold_tags(data.validation, data.label_names)
+    pos = [["NN"] * len(tags) for tags in gold]
+    expected = TagDecisions.fit(found, gold, "plain", pos=pos).decoder
+    assert trainer.fit_decisions(rows).decoder == expected == seal.config.decisions["decoder"]
