@@ -175,7 +175,8 @@ def test_masks_are_compared(program, tmp_path):
     [
         (
             "taging",
-            "no kind of output 'taging'. Did you mean 'tagging'. All of them: mlc, tagging, srl, parsing, segmentation.",
+            "no kind of output 'taging'. Did you mean 'tagging'. All of them: mlc, tagging, srl, parsing, "
+            "segmentation.",
         ),
         ("tagging --losses gbi_spen", "method 'gbi_spen' is of `compare mlc`; that of `compare tagging` must be one"),
         ("segmentation --losses infnet_plus", "method 'infnet_plus' is of `compare tagging`; that of `compare segm"),
