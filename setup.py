@@ -61,6 +61,7 @@ EXTRAS_REQUIRE = {
         "pytest-xdist>=3.8",  # the tests on two cores: they are single-threaded, for bits that do not change
         "ruff>=0.17",  # lint and format
         "evaluate>=0.4.6",  # the tests of that extra
+        "nltk>=3.9",  # reads trees in brackets, which the tests compare ours with; older ones were not tried
         "seqeval>=1.2.2",  # span F1 of tag sequences, which the tests compare ours with
     ],
 }

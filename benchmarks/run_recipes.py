@@ -40,6 +40,10 @@ KINDS = {  # folder of the recipes -> program, and the figures of its runs by th
     ),
     "tagging": ("run_tagging.py", {**TAGS, "accuracy on daily547": "daily547.conll_accuracy"}),
     "srl": ("run_srl.py", {"F1": "test_f1", "violations": "test_core_role_violations", "malformed": "test_malformed"}),
+    "parsing": (
+        "run_parsing.py",
+        {"bracket F1": "test_f1", "exact match": "test_exact_match", "tags": "test_accuracy"},
+    ),
     "segmentation": ("run_segmentation.py", MASKS),
     "mask_energy": ("run_mask_energy.py", MASKS),
     "rewards": ("run_rewards.py", {"accuracy": "test_accuracy"}),

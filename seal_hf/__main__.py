@@ -17,7 +17,8 @@ COMMANDS = {  # subcommand -> (module:function of a command line, what it does)
     "train mlc": ("seal_hf.cli.train.mlc:main", "label sets, with a loss-net or without"),
     "train tagging": ("seal_hf.cli.train.tagging:main", "tags: parts of speech, entities, citation fields"),
     "train srl": ("seal_hf.cli.train.srl:main", "semantic roles of a given predicate"),
-    "train segmentation": ("seal_hf.cli.train.segmentation:main", "binary masks of images"),
+    "train parsing": ("seal_hf.cli.train.parsing:main", "constituency trees, by one tag per word"),
+    "train segmentation": ("seal_hf.cli.train.segmentation:main", "masks of images"),
     "train rewards": (
         "seal_hf.cli.train.rewards:main",
         "any of these, from few labelled rows and rules for the others",
@@ -30,7 +31,7 @@ COMMANDS = {  # subcommand -> (module:function of a command line, what it does)
     "compare": ("seal_hf.compare.program:command", "methods on one data set, each tuned with the same budget"),
     "analyse": ("seal_hf.analysis.__main__:main", "what a trained energy has learned"),
 }
-COMPARED = ("mlc", "tagging", "srl", "segmentation")  # `compare KIND` also takes the flags of `train KIND`
+COMPARED = ("mlc", "tagging", "srl", "parsing", "segmentation")  # `compare KIND` also takes the flags of `train KIND`
 REWARDED = "train rewards"
 OF_REWARDS = {  # first word of `train rewards`, which the rules also tell -> the module with its flags
     "mlc": "seal_hf.cli.train.label_rewards",

@@ -9,6 +9,8 @@ from .data import (
     load_multilabel,
     load_srl,
     load_tags,
+    load_trees,
+    tags_to_tree,
 )
 from .data.tensors.collators import TensorRows, collate_rows, tokenize
 from .data.tensors.crops import MaskRows, NewCrops, crop_averaged, pixel_scaling, resize_to
@@ -145,12 +147,14 @@ __all__ = [
     "load_multilabel",
     "load_srl",
     "load_tags",
+    "load_trees",
     "load_word_vectors",
     "pixel_scaling",
     "read_rules",
     "resize_to",
     "reward_rows",
     "select_parameters",
+    "tags_to_tree",
     "tokenize",
     "tokenize_words",
 ]

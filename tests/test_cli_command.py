@@ -29,7 +29,7 @@ from seal_hf.compare import KINDS
 from seal_hf.compare.program import own_parser
 
 ROOT = Path(__file__).resolve().parents[1]
-TRAINED = "mlc tagging srl segmentation rewards energy mask-energy".split()
+TRAINED = "mlc tagging srl parsing segmentation rewards energy mask-energy".split()
 SUBCOMMANDS = [
     "predict",
     "evaluate",
@@ -123,7 +123,7 @@ def test_an_example_starts_the_same_program(name):
         (
             "compare taging --budget 3",
             "seal-hf compare: no kind of output 'taging'. Did you mean 'tagging'? All of them: mlc, tagging, srl, "
-            "segmentation.",
+            "parsing, segmentation.",
         ),
     ],
 )

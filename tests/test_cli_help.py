@@ -9,9 +9,9 @@ from transformers import TrainingArguments
 
 from seal_hf.cli.help import GROUPS, declared_by_us
 from seal_hf.cli.recipes import recipe_parser
-from seal_hf.cli.train import energy, mask_energy, mlc, rewards, segmentation, srl, tagging
+from seal_hf.cli.train import energy, mask_energy, mlc, parsing, rewards, segmentation, srl, tagging
 
-PROGRAMS = [mlc, tagging, srl, segmentation, rewards, energy, mask_energy]
+PROGRAMS = [mlc, tagging, srl, parsing, segmentation, rewards, energy, mask_energy]
 OF_THE_TRAINER = {field.name for field in fields(TrainingArguments) if field.init}
 
 

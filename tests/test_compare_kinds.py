@@ -208,7 +208,11 @@ def test_outlines_and_pieces_of_masks_against_the_metrics_of_one_image():
 @pytest.mark.parametrize(
     "words, message",
     [
-        ("taging", "no kind of output 'taging'. Did you mean 'tagging'. All of them: mlc, tagging, srl, segmentation."),
+        (
+            "taging",
+            "no kind of output 'taging'. Did you mean 'tagging'. All of them: mlc, tagging, srl, parsing, "
+            "segmentation.",
+        ),
         ("tagging --losses gbi_spen", "method 'gbi_spen' is of `compare mlc`; that of `compare tagging` must be one"),
         ("segmentation --losses infnet_plus", "method 'infnet_plus' is of `compare tagging`; that of `compare segm"),
         ("tagging --losses nec", "unknown method 'nec'; it must be one of constant, ce, constrained, crf, nce"),

@@ -19,7 +19,7 @@ from seal_hf import (
     tokenize,
 )
 from seal_hf.cli.recipes import DEFAULT_RECIPES
-from seal_hf.cli.train import energy, mask_energy, mlc, rewards, segmentation, srl, tagging
+from seal_hf.cli.train import energy, mask_energy, mlc, parsing, rewards, segmentation, srl, tagging
 from seal_hf.training.energy_weight import BLIND_SHARE, LARGEST_SHARE, LARGEST_STEP
 
 ROOT = Path(__file__).parents[1]
@@ -31,6 +31,8 @@ PROGRAMS = {  # packaged recipe -> the programs that take it
     "images_pretrained": [mlc],
     "tagging": [tagging],
     "tagging_text": [tagging, srl],
+    "parsing": [parsing],
+    "parsing_text": [parsing],
     "segmentation": [segmentation],
     "rewards": [rewards],
     "energy": [energy],
@@ -87,7 +89,7 @@ def test_the_help_of_the_nets_says_what_the_api_builds():
         assert said(known[name]) == getattr(config, name), name
     data = load_tags("toy_tags")
     config = SealForTokenClassification.for_data(data, vocabulary=Vocabulary.from_data(data.train)).config
-    for program in (tagging, rewards):
+    for program in (tagging, parsing, rewards):
         known = fields(program)
         for name in {"hidden_size", "num_layers", "dropout"} & known.keys():
             assert said(known[name]) == getattr(config, name), name

@@ -180,7 +180,7 @@ def tags(folder: str, data_args: TagDataArguments, args: AnalysisArguments) -> d
     bigrams = d.tag_bigrams(data.train["tags"][:], len(data.label_names))
     references = {"log_bigrams": np.log(bigrams + 1.0), "pmi": d.tag_pmi(bigrams)}
     learned = {"minus_hessian": -(total / max(count, 1)).numpy()}
-    if isinstance(crf := getattr(seal.task_net, "crf", None), CRF):
+    if isinstance(crf := getattr(seal.task_net, "crf", None), CRF) and crf.tied is None:
         learned["crf_transitions"] = crf.transitions.detach().numpy()
     if args.figure:
         titles = {"minus_hessian": "-∂²E/∂y_t∂y_t+1", "crf_transitions": "transitions of the CRF"}

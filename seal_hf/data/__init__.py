@@ -4,7 +4,8 @@ with masks. This room knows no model.
 Dispatch of [`load_multilabel`]: nothing, `digits` or `digit_images` -> the embedded data; a folder or file with .arff
 -> `mulan.py`; csv, tsv, jsonl -> `text.py`, also with names of image files; a plain name -> that folder under
 `data_dir`; tables in memory, parquet, folders of `save_to_disk` and `owner/name` on the Hub -> `given.py`.
-[`load_tags`] and [`load_srl`] do the same for tag sequences, see `tags.py`, and [`load_masks`] for images with masks.
+[`load_tags`], [`load_srl`] and [`load_trees`] do the same for tag sequences, see `tags.py` and `trees.py`, and
+[`load_masks`] for images with masks.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import datasets
 
 from .arguments import DataArguments, MaskDataArguments, TagDataArguments
+from .brackets import tags_to_tree
 from .column_choice import Columns
 from .common import NORMALIZE, DataError, MultiLabelData, Origins, find_data
 from .digit_images import load_digit_images
@@ -31,6 +33,7 @@ from .masks import SegmentationData, load_masks
 from .mulan import load_arff_folder
 from .tags import TagSequenceData, load_srl, load_tags
 from .text import holds_images, load_tables, load_text
+from .trees import load_trees
 from .unlabelled import add_label_sets, check_number, part_label_sets
 
 __all__ = [
@@ -47,6 +50,8 @@ __all__ = [
     "load_multilabel",
     "load_srl",
     "load_tags",
+    "load_trees",
+    "tags_to_tree",
 ]
 
 EMBEDDED = {"digits": "features", "digit_images": "images"}  # name -> kind

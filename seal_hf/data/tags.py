@@ -112,7 +112,7 @@ def load_tags(
     Raises:
         DataError: tells what is wrong, where, and what to do.
     """
-    _check_options(scheme, max_train_rows, train_subset, num_labelled)
+    check_options(scheme, max_train_rows, train_subset, num_labelled)
     notes: list[str] = []
     if dataset is None or (isinstance(dataset, str) and dataset == "toy_tags"):
         name, source, splits = "toy_tags", "toy_tags", toy_rows(seed)
@@ -120,7 +120,7 @@ def load_tags(
         reading = Reading(_column(word_column), _column(tag_column), scheme == "plain")
         name, source, splits = read_splits(dataset, data_dir, reading, seed, notes)
     column = None if word_column == 0 or word_column == "0" else word_column
-    data = _build(name, splits, source, scheme, max_train_rows, train_subset, num_labelled, seed, notes)
+    data = build(name, splits, source, scheme, max_train_rows, train_subset, num_labelled, seed, notes)
     return _with_sentences(data, unlabelled, column)
 
 
@@ -140,10 +140,10 @@ def load_srl(
 
     A row is a proposition: `max_train_rows=8000, train_subset="random"` is a fixed sample of propositions.
     """
-    _check_options(scheme, max_train_rows, train_subset, num_labelled)
+    check_options(scheme, max_train_rows, train_subset, num_labelled)
     notes: list[str] = []
     name, source, splits = read_splits(dataset, data_dir, Reading(roles=True), seed, notes)
-    data = _build(name, splits, source, scheme, max_train_rows, train_subset, num_labelled, seed, notes)
+    data = build(name, splits, source, scheme, max_train_rows, train_subset, num_labelled, seed, notes)
     return _with_sentences(data, unlabelled, None)
 
 
@@ -161,7 +161,8 @@ def _with_sentences(
     return data
 
 
-def _check_options(scheme: str, max_train_rows: int | None, train_subset: str, num_labelled: int | None) -> None:
+def check_options(scheme: str, max_train_rows: int | None, train_subset: str, num_labelled: int | None) -> None:
+    """Raises DataError for an option of [`load_tags`] with an impossible value."""
     for name, value, known in (
         ("scheme", scheme, ("auto", *SCHEMES)),
         ("train_subset", train_subset, ("first", "random")),
@@ -178,7 +179,7 @@ def _column(value: int | str) -> int | str:
     return int(value) if re.fullmatch(r"-?\d+", str(value)) else value
 
 
-def _build(
+def build(
     name: str,
     splits: dict[str, Rows],
     source: str,
@@ -189,6 +190,7 @@ def _build(
     seed: int,
     notes: list[str],
 ) -> TagSequenceData:
+    """The data set of a loader, from the splits that it read; arguments and errors as for [`load_tags`]."""
     for split, rows in splits.items():
         if set(rows) != set(splits["train"]):
             raise DataError(

@@ -104,6 +104,7 @@ def views() -> dict[type, type[View]]:
     from ..cli.outputs.labels import LabelOutput
     from ..cli.outputs.masks import BinaryMaskOutput
     from ..cli.outputs.tags import TagOutput
+    from ..cli.outputs.trees import TreeOutput
     from .class_masks import ClassMaskView
     from .labels import LabelView
     from .masks import MaskView
@@ -112,6 +113,7 @@ def views() -> dict[type, type[View]]:
     return {
         LabelOutput: LabelView,
         TagOutput: TagView,
+        TreeOutput: TagView,
         BinaryMaskOutput: MaskView,
         ClassMaskOutput: ClassMaskView,
     }

@@ -22,6 +22,7 @@ from .multilabel import (
     tune_threshold,
 )
 from .tags import core_role_violations, span_counts, tag_metrics, tag_report, tagging_compute_metrics
+from .trees import bracket_counts, tree_compute_metrics, tree_metrics
 
 __all__ = [
     "HierarchicalComputeMetrics",
@@ -29,6 +30,7 @@ __all__ = [
     "MultiLabelByBatch",
     "band_width",
     "boundary_counts",
+    "bracket_counts",
     "class_iou",
     "class_mask_metrics",
     "class_masks",
@@ -50,6 +52,8 @@ __all__ = [
     "tag_metrics",
     "tag_report",
     "tagging_compute_metrics",
+    "tree_compute_metrics",
+    "tree_metrics",
     "tune_mask_threshold",
     "tune_threshold",
 ]

@@ -44,7 +44,7 @@ def tag_metrics(predicted: Tags, gold: Tags, kind: str, *, scheme: str | None = 
     figures = {"accuracy": sum(one == other for one, other in pairs) / len(pairs)}
     if scheme == "plain":
         return figures
-    figures |= _figures(*_span_counts(predicted, gold, kind, scheme).sum(0).tolist())
+    figures |= figures_of(*_span_counts(predicted, gold, kind, scheme).sum(0).tolist())
     figures["malformed"] = float(np.mean([not is_well_formed(tags, scheme) for tags in predicted]))
     if kind == "srl":
         figures["core_role_violations"] = core_role_violations(predicted, scheme)
@@ -108,7 +108,7 @@ def tag_report(predicted: Tags, gold: Tags, kind: str, *, scheme: str | None = N
         for counter, items in ((right, ours & theirs), (found, ours), (there, theirs)):
             counter.update(item[0] for item in items)
     return {
-        name: {**_figures(right[name], found[name], there[name]), "support": there[name]}
+        name: {**figures_of(right[name], found[name], there[name]), "support": there[name]}
         for name in sorted(found | there)
     }
 
@@ -128,31 +128,42 @@ def tagging_compute_metrics(label_names: Sequence[str], kind: str) -> Callable[[
         raise ValueError(f"`kind` is {kind!r}, expected one of {', '.join(KINDS)}; the {len(names)} tags are {scheme}")
 
     def compute_metrics(eval_prediction: Any) -> dict[str, float]:
-        predictions, labels = (
-            np.asarray(array[0] if isinstance(array, (tuple, list)) else array)
-            for array in (eval_prediction.predictions, eval_prediction.label_ids)
-        )
-        if labels.ndim != 2 or predictions.shape[:2] != labels.shape or predictions.shape[2:] not in ((), names.shape):
-            raise ValueError(
-                f"expected logits (N, T, {len(names)}) or ids (N, T), and labels (N, T); found {predictions.shape} and "
-                f"{labels.shape}"
-            )
-        counts = labels != -100  # (N, T)
-        chosen, labels = predictions[counts], labels[counts]  # (M, C) or (M,); (M,)
-        if chosen.ndim == 2 and np.isnan(chosen).any():
-            raise ValueError(f"{int(np.isnan(chosen).any(1).sum())} of {len(chosen)} tokens have a logit that is NaN")
-        chosen = chosen.argmax(-1) if chosen.ndim == 2 else chosen
-        for array in (chosen, labels):
-            if array.size and not (0 <= array.min() and array.max() < len(names)):
-                raise ValueError(f"tag ids {array.min()} .. {array.max()}, expected 0 .. {len(names) - 1}, or -100")
-        ends = counts.sum(1).cumsum()[:-1]
-        found, gold = ([row.tolist() for row in np.split(names[array], ends)] for array in (chosen, labels))
+        found, gold = named_tags(eval_prediction, names)
         return tag_metrics(found, gold, kind, scheme=scheme if kind == "srl" else None)
 
     figures = ("accuracy",) if kind == "plain" else ("accuracy", "precision", "recall", "f1", "malformed")
     own = ("core_role_violations",) if kind == "srl" else ()
     compute_metrics.figures = figures + own  # type: ignore[attr-defined]  # as for label sets
     return compute_metrics
+
+
+def named_tags(eval_prediction: Any, names: np.ndarray) -> tuple[Tags, Tags]:
+    """The predicted and the gold tags of what a Trainer gives its `compute_metrics`.
+
+    Args:
+        eval_prediction: see [`tagging_compute_metrics`], also for the errors.
+        names: (C,) objects, the tags.
+    """
+    predictions, labels = (
+        np.asarray(array[0] if isinstance(array, (tuple, list)) else array)
+        for array in (eval_prediction.predictions, eval_prediction.label_ids)
+    )
+    if labels.ndim != 2 or predictions.shape[:2] != labels.shape or predictions.shape[2:] not in ((), names.shape):
+        raise ValueError(
+            f"expected logits (N, T, {len(names)}) or ids (N, T), and labels (N, T); found {predictions.shape} and "
+            f"{labels.shape}"
+        )
+    counts = labels != -100  # (N, T)
+    chosen, labels = predictions[counts], labels[counts]  # (M, C) or (M,); (M,)
+    if chosen.ndim == 2 and np.isnan(chosen).any():
+        raise ValueError(f"{int(np.isnan(chosen).any(1).sum())} of {len(chosen)} tokens have a logit that is NaN")
+    chosen = chosen.argmax(-1) if chosen.ndim == 2 else chosen
+    for array in (chosen, labels):
+        if array.size and not (0 <= array.min() and array.max() < len(names)):
+            raise ValueError(f"tag ids {array.min()} .. {array.max()}, expected 0 .. {len(names) - 1}, or -100")
+    ends = counts.sum(1).cumsum()[:-1]
+    found, gold = ([row.tolist() for row in np.split(names[array], ends)] for array in (chosen, labels))
+    return found, gold
 
 
 def _checked(predicted: Tags, gold: Tags, kind: str, scheme: str | None) -> str:
@@ -181,6 +192,7 @@ def _span_counts(predicted: Tags, gold: Tags, kind: str, scheme: str) -> np.ndar
     return np.array(counts, dtype=np.int64).reshape(-1, 3)
 
 
-def _figures(right: int, found: int, there: int) -> dict[str, float]:
+def figures_of(right: int, found: int, there: int) -> dict[str, float]:
+    """`precision`, `recall` and `f1` of these numbers of right, predicted and gold spans; 0/0 is 0."""
     precision, recall = right / max(found, 1), right / max(there, 1)
     return {"precision": precision, "recall": recall, "f1": 2 * right / max(found + there, 1)}

@@ -23,6 +23,7 @@ from ..data.tensors.words import saved_tokenizer
 from ..nets.recurrent import BiLSTMConfig, BiLSTMForTokenClassification, BiLSTMPreTrainedModel
 from ..spaces import TagSequenceSpace
 from ..structures.crf import CRF
+from ..structures.tied_tags import tied_crf
 from ..utils.messages import check_unread
 from .base import SealModel, SealModelT
 from .batches import check_one_kind
@@ -230,8 +231,8 @@ def with_crf(task_net: PreTrainedModel) -> PreTrainedModel:
     """
     if library_of(task_net) is not None:
         raise ValueError("`crf` is True, but the task-net has adapters, and a CRF is not saved with them. Use one.")
-    assert task_net.config.num_labels is not None
-    task_net.crf = CRF(task_net.config.num_labels)
+    names: dict = task_net.config.id2label or {}
+    task_net.crf = tied_crf([names[i] for i in range(len(names))])
     task_net.config.crf = True
     return task_net
 
@@ -242,7 +243,7 @@ def _load_crf(crf: CRF, saved: dict[str, Tensor], name: str) -> None:
     if {key: value.shape for key, value in saved.items()} == {k: v.shape for k, v in crf.state_dict().items()}:
         crf.load_state_dict(saved)
     else:
-        logger.warning(f"The CRF in {name} does not have {len(crf.transitions)} tags: it gets fresh weights.")
+        logger.warning(f"The CRF in {name} does not have {crf.num_tags} tags: it gets fresh weights.")
 
 
 def _saved_crf(name: str, kwargs: dict) -> dict[str, Tensor]:

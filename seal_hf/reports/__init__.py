@@ -15,6 +15,7 @@ from .multilabel import (
 )
 from .pictures import check_picture
 from .tags import close_tags, evaluate_tags, predict_tags, print_notes, tag_tables, write_tag_predictions
+from .trees import close_trees, evaluate_trees
 
 __all__ = [
     "check_picture",
@@ -23,11 +24,13 @@ __all__ = [
     "close_multilabel",
     "close_run",
     "close_tags",
+    "close_trees",
     "closing_table",
     "evaluate_class_masks",
     "evaluate_masks",
     "evaluate_multilabel",
     "evaluate_tags",
+    "evaluate_trees",
     "mask_table",
     "model_card",
     "predict_multilabel",

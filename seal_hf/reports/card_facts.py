@@ -22,6 +22,7 @@ from ..nets.text_windows import reads_whole
 from ..saving.export import saves_merged
 from ..spaces import MaskSpace, OutputSpace, PixelSpace, TagSequenceSpace
 from ..structures.masks import palette
+from ..structures.trees import has_trees
 from ..task_losses.labels import TASK_LOSSES
 from ..task_losses.tags import TAG_TASK_LOSSES
 from ..training.arguments import CROSS_ENTROPY
@@ -212,14 +213,15 @@ def versions(model: PreTrainedModel) -> dict[str, str]:
 
 def _library_snippet(model: PreTrainedModel, adapter_export: str, space: OutputSpace) -> str:
     tags = isinstance(space, TagSequenceSpace)
+    trees = "trees_" if isinstance(space, TagSequenceSpace) and has_trees(space.label_names) else ""
     if isinstance(space, PixelSpace):
         of_classes = "class_" if isinstance(space, MaskSpace) else ""
         return of_classes + ("images_fcn" if model.config.model_type == FCNConfig.model_type else "images")
     library, images = library_of(model), reads_images(model)
     if library is not None and not saves_merged(model, adapter_export):
-        return f"tokens_{library.mode}" if tags else f"image_labels_{library.mode}" if images else library.mode
+        return f"{trees}tokens_{library.mode}" if tags else f"image_labels_{library.mode}" if images else library.mode
     if tags:
-        return "words" if model.config.model_type == BiLSTMConfig.model_type else "tokens"
+        return trees + ("words" if model.config.model_type == BiLSTMConfig.model_type else "tokens")
     if images:
         return "image_labels_cnn" if model.config.model_type == CNNConfig.model_type else "image_labels"
     if reads_whole(model.config):

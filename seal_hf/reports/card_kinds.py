@@ -26,6 +26,7 @@ from .masks import BASELINES as MASK_BASELINES
 from .masks import FIGURES as MASK_FIGURES
 from .multilabel import FIGURES
 from .tags import FIGURES as TAG_FIGURES
+from .trees import FIGURES as TREE_FIGURES
 
 TEXT = """\
 from transformers import pipeline
@@ -120,6 +121,14 @@ from seal_hf import SealForTokenClassification
 model = SealForTokenClassification.from_pretrained($name, with_loss_net=False)
 words = "a sentence to tag".split()
 probabilities, tags = model.predict([words]$columns)  # for each sentence: (words, tags), and a tag for each word
+"""
+SEAL_TREES = """\
+from seal_hf import SealForTokenClassification, tags_to_tree
+
+model = SealForTokenClassification.from_pretrained($name, with_loss_net=False)
+words = "a sentence to parse".split()
+probabilities, tags = model.predict([words]$columns)
+tree = tags_to_tree(words, tags[0])  # in brackets
 """
 IMAGES = """\
 from transformers import pipeline
@@ -241,6 +250,15 @@ TAGS: dict[str, Any] = {
     "unit": "sentence",
     "files": ("new.txt", "predictions.jsonl"),
 }
+TREES: dict[str, Any] = {
+    **TAGS,
+    "plain": {},
+    "seal": SEAL_TREES,
+    "plainly": "Without `seal_hf`, each token gets its own likeliest tag, and no tree is made.",
+    "task": "constituency parsing",
+    "figures": TREE_FIGURES,
+    "files": ("new.txt", "trees.mrg"),
+}
 MASKS: dict[str, Any] = {
     "seal": SEAL_IMAGES,
     "plainly": "A `transformers` pipeline gives each pixel its likelier class: a threshold of 0.5.",
@@ -305,6 +323,10 @@ KINDS = {
     "tokens_peft": CardKind({INDEPENDENT: TOKENS_PEFT}, **PEFT_LIBRARY, **TAGS),
     "tokens_adapters": CardKind({INDEPENDENT: TOKENS_ADAPTERS}, **ADAPTERS_LIBRARY, **TAGS),
     "words": CardKind(**TAGS | OURS),
+    "trees_tokens": CardKind(**TREES),
+    "trees_tokens_peft": CardKind(**TREES | PEFT_LIBRARY),
+    "trees_tokens_adapters": CardKind(**TREES | ADAPTERS_LIBRARY),
+    "trees_words": CardKind(**TREES | OURS),
     "images": CardKind({FIXED: IMAGES}, **MASKS),
     "images_fcn": CardKind({FIXED: IMAGES_FCN}, is_ours=True, **MASKS),
     "class_images": CardKind({FIXED: IMAGES}, **CLASS_MASKS),

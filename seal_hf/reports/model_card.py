@@ -66,9 +66,9 @@ def model_card(
             imported), "features" (the MLP, needs `seal_hf`), "peft" and "adapters" (a repo with an adapter alone, which
             needs the number of labels to load); of images "image_labels" (pipeline), "image_labels_cnn" (the small
             convolutional net, needs `seal_hf` imported) and "image_labels_peft". For tags: "tokens", "tokens_peft",
-            "tokens_adapters", and "words" (the BiLSTM, needs `seal_hf`). For masks: "images" (pipeline), and
-            "images_fcn" (the FCN, where the pipeline needs `seal_hf` imported); for several classes "class_images" and
-            "class_images_fcn".
+            "tokens_adapters", and "words" (the BiLSTM, needs `seal_hf`); with "trees_" before these for trees. For
+            masks: "images" (pipeline), and "images_fcn" (the FCN, where the pipeline needs `seal_hf` imported); for
+            several classes "class_images" and "class_images_fcn".
         hyperparameters: shown in a table; names that end in "token" are left out.
         rows: split -> number of rows.
         task_loss: the task-net's own loss, see `TASK_LOSSES` and `TAG_TASK_LOSSES`.
@@ -118,7 +118,9 @@ def model_card(
             tags=[tags] if isinstance(tags, str) else list(tags or ()),
         ),
         "title": _escape(model_name),
-        "task": kind.task.replace("classification", "classifier").replace("segmentation", "segmentation net"),
+        "task": kind.task.replace("classification", "classifier")
+        .replace("segmentation", "segmentation net")
+        .replace("parsing", "parser"),
         "loss": f"the {_escape(loss)} energy loss" if with_loss_net else _escape(task_loss),
         "method": " (SEAL: a loss-net trained beside the task-net scores its output)" if with_loss_net else "",
         "facts": _table(facts),

@@ -38,7 +38,6 @@ UNLABELLED = -1  # the label of a position that counts but lacks a gold tag
 UNLABELLED_SET = -2  # the label of a set without gold; -1 is an unknown label
 UNLABELLED_PIXEL = IGNORE - 1  # the label of a pixel that counts but lacks a gold class
 REWARD_CODES = "reward_codes"  # the column with what the reward must know
-BINARY_OPTIONS = ("pixel_loss", "sample_coherence", "coherence_size", "independent_share", "soft_iou_weight")
 Reward = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
@@ -250,7 +249,16 @@ class RewardLabelSpace(Rewarded, MultiLabelSpace):  # type: ignore[misc]  # spar
         return MultiLabelSpace.task_loss(self, logits, self._with_gold(labels), generator)
 
 
-class RewardBinaryMaskSpace(Rewarded, BinaryMaskSpace):
+class RewardedPixels(Rewarded):
+    """What masks of two and of several classes share."""
+
+    unlabelled, uncounted_label = UNLABELLED_PIXEL, IGNORE
+
+    def check_values(self, labels: Tensor, where: str) -> None:
+        super().check_values(labels.masked_fill(labels == UNLABELLED_PIXEL, IGNORE), where)
+
+
+class RewardBinaryMaskSpace(RewardedPixels, BinaryMaskSpace):
     """Binary masks with a reward in place of missing gold masks; `reward_rows` makes such rows.
 
     Args:
@@ -259,16 +267,12 @@ class RewardBinaryMaskSpace(Rewarded, BinaryMaskSpace):
         options: as for [`BinaryMaskSpace`].
     """
 
-    unlabelled, uncounted_label = UNLABELLED_PIXEL, IGNORE
-
     @classmethod
     def from_arguments(  # type: ignore[override]  # the caller also passes a reward
         cls, args: Any, task_net: PreTrainedModel, reward: Reward
     ) -> RewardBinaryMaskSpace:
         """As for binary masks, with this reward."""
-        plain = BinaryMaskSpace.from_arguments(args, task_net)
-        options = {name: getattr(plain, name) for name in BINARY_OPTIONS}
-        return cls(reward, **options)
+        return cls(reward, **cls.options_from(args))
 
     def of_counted(self, y: Tensor, mask: Tensor | None) -> Tensor:
         return y if mask is None else y * mask
@@ -284,7 +288,7 @@ class RewardBinaryMaskSpace(Rewarded, BinaryMaskSpace):
         return loss * (1 - self._without(labels).float().mean())
 
 
-class RewardMaskSpace(Rewarded, MaskSpace):
+class RewardMaskSpace(RewardedPixels, MaskSpace):
     """Masks of several classes with a reward in place of missing gold masks; `reward_rows` makes such rows.
 
     Args:
@@ -293,8 +297,6 @@ class RewardMaskSpace(Rewarded, MaskSpace):
         num_classes: C, at most 254.
         options: as for [`MaskSpace`].
     """
-
-    unlabelled, uncounted_label = UNLABELLED_PIXEL, IGNORE
 
     def __init__(self, reward: Reward, num_classes: int, **options: Any):
         super().__init__(reward, num_classes, **options)
@@ -306,9 +308,6 @@ class RewardMaskSpace(Rewarded, MaskSpace):
         """As for masks, with this reward."""
         config: Any = task_net.config
         return cls(reward, config.num_labels, **cls.options_from(args))
-
-    def check_values(self, labels: Tensor, where: str) -> None:
-        super().check_values(labels.masked_fill(labels == UNLABELLED_PIXEL, IGNORE), where)
 
     def of_counted(self, y: Tensor, mask: Tensor | None) -> Tensor:
         return counted(y, mask)

@@ -21,7 +21,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from ..structures.crf import LOWEST, log_probability, marginals, sample, sequence_score, viterbi
+from ..structures import crf
+from ..structures.crf import LOWEST
 from ..structures.sequences import IGNORED, at_least_float32, inverse_transform, uniform
 from ..structures.tag_schemes import allowed_transitions, core_roles, given_types, scheme_of
 from ..structures.unique_spans import FREE, unique_viterbi
@@ -86,8 +87,8 @@ class TagSequenceSpace(OutputSpace):
 
     @classmethod
     def for_model(cls, task_net: PreTrainedModel) -> TagSequenceSpace:
-        crf, config = getattr(task_net, "crf", None), task_net.config
-        loss = None if crf is None else CRFLoss(_names(task_net), crf)
+        own_crf, config = getattr(task_net, "crf", None), task_net.config
+        loss = None if own_crf is None else CRFLoss(_names(task_net), own_crf)
         space = cls(_names(task_net), loss, constrained=getattr(config, "constrained_decoding", False))
         decisions = getattr(config, "decisions", None) or {}
         if not isinstance(decisions, Mapping):
@@ -146,8 +147,13 @@ class TagSequenceSpace(OutputSpace):
         space.counted = mask
         return space
 
+    @property
+    def _chains(self) -> Any:
+        """The functions of a chain: those of `structures/crf.py`, or with tied transitions of `tied_tags.py`."""
+        return crf if self.loss.crf is None or self.loss.crf.tied is None else self.loss.crf.tied
+
     def _chain(self, logits: Tensor, mask: Tensor | None) -> dict[str, Tensor]:
-        """P as arguments of the functions in `structures/crf.py`: `transitions`, `start`, `end` and `mask`."""
+        """P as arguments of these functions: `transitions`, `start`, `end` and `mask`."""
         if self.constraints[0].device != logits.device:  # moved once, also for copies of the space
             self.constraints[:] = [table.to(logits.device) for table in self.constraints]
         chain = dict(zip(("transitions", "start", "end"), self.constraints, strict=True))
@@ -198,7 +204,7 @@ class TagSequenceSpace(OutputSpace):
         """
         if self.decoder == INDEPENDENT:
             return torch.softmax(at_least_float32(logits), dim=-1)
-        return marginals(logits, **self._chain(logits, self.counted))
+        return self._chains.marginals(logits, **self._chain(logits, self.counted))
 
     def logits(self, y: Tensor) -> Tensor:
         """log y, y clipped to at least 1e-6."""
@@ -210,11 +216,12 @@ class TagSequenceSpace(OutputSpace):
         of a position draws its tag, so that a chain without transitions gives the samples of independent tags."""
         logits = at_least_float32(logits)
         batch, length, number = logits.shape
-        noise = uniform((batch, length, num_samples), logits, generator)
+        tied = self.decoder != INDEPENDENT and self._chains is not crf  # which draws a group, then a tag
+        noise = uniform((batch, length, num_samples * (1 + tied)), logits, generator)
         if self.decoder == INDEPENDENT:
             tags = inverse_transform(self.relax(logits), noise).transpose(1, 2)  # (B, K, T)
         else:
-            tags = sample(logits, noise=noise, **self._chain(logits, self.counted))
+            tags = self._chains.sample(logits, noise=noise, **self._chain(logits, self.counted))
         return F.one_hot(tags.clamp_min(0), number).to(logits.dtype) * (tags >= 0).unsqueeze(-1)
 
     @torch.no_grad()
@@ -248,7 +255,7 @@ class TagSequenceSpace(OutputSpace):
         """log P(y) over the positions that count: (B, S). For independent tags Σ_t Σ_c y_tc log softmax(logits_t)_c.
         -inf if y breaks the scheme that decoding stays within."""
         if self.decoder != INDEPENDENT:
-            return log_probability(logits, y=y, **self._chain(logits, mask))
+            return self._chains.log_probability(logits, y=y, **self._chain(logits, mask))
         log_p = self._counted(F.log_softmax(at_least_float32(logits), dim=-1), mask)
         return torch.einsum("bstc,btc->bs", y, log_p)
 
@@ -258,7 +265,7 @@ class TagSequenceSpace(OutputSpace):
         """
         if self.decoder == INDEPENDENT or normalized:
             return self.log_prob(logits, y, mask).clamp_min(LOWEST)
-        return sequence_score(logits, y=y, **self._chain(logits, mask)).clamp_min(LOWEST)
+        return self._chains.sequence_score(logits, y=y, **self._chain(logits, mask)).clamp_min(LOWEST)
 
     def score(self, y_hat: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """The agreement with the gold: (B, S)."""
@@ -323,7 +330,7 @@ class TagSequenceSpace(OutputSpace):
         chain = self._chain(logits, mask)
         if self.decoder == UNIQUE_ROLES:
             return unique_viterbi(logits, roles=self.begun.to(logits.device), **chain)
-        return viterbi(logits, **chain)
+        return self._chains.viterbi(logits, **chain)
 
     @staticmethod
     def _counted(values: Tensor, mask: Tensor | None) -> Tensor:

@@ -15,6 +15,8 @@ computed in float32, or in float64 if the emissions are. Nothing here synchronis
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -236,14 +238,19 @@ class CRF(nn.Module):
 
     Args:
         num_tags: C.
+        tied: a `TiedTags`, if transitions are between groups of tags; default: between tags.
     """
 
-    def __init__(self, num_tags: int):
+    def __init__(self, num_tags: int, tied: Any = None):
         super().__init__()
-        self.transitions = nn.Parameter(torch.zeros(num_tags, num_tags))  # from row to column
-        self.start = nn.Parameter(torch.zeros(num_tags))
-        self.end = nn.Parameter(torch.zeros(num_tags))
+        self.num_tags, self.tied = num_tags, tied
+        size = num_tags if tied is None else tied.num_groups
+        self.transitions = nn.Parameter(torch.zeros(size, size))  # from row to column
+        self.start = nn.Parameter(torch.zeros(size))
+        self.end = nn.Parameter(torch.zeros(size))
 
     def forward(self, emissions: Tensor, labels: Tensor) -> Tensor:
         """-log P(labels) for logits (B, T, C) and labels (B, T), -100 where a position does not count: (B,), >= 0."""
-        return -log_probability(emissions, self.transitions, labels, labels != IGNORED, self.start, self.end)
+        weights = {"transitions": self.transitions, "start": self.start, "end": self.end}
+        function = log_probability if self.tied is None else self.tied.log_probability
+        return -function(emissions, y=labels, mask=labels != IGNORED, **weights)

@@ -107,8 +107,8 @@ class CRFLoss(TagTaskLoss):
                 "task_loss='crf' trains transitions between tags, but this task-net lacks a CRF. Use a task-net with "
                 "one, or choose cross_entropy."
             )
-        if self.tags and len(self.tags) != len(self.crf.start):
-            given, needed = len(self.crf.start), len(self.tags)
+        if self.tags and len(self.tags) != self.crf.num_tags:
+            given, needed = self.crf.num_tags, len(self.tags)
             raise ValueError(f"The CRF has {given} tags and the task-net {needed}; make it `CRF({needed})`.")
 
     def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:

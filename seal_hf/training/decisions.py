@@ -35,6 +35,7 @@ from ..spaces.tags import WITHIN_SCHEME
 from ..structures.hierarchy import hierarchy_of
 from ..structures.sequences import IGNORED
 from ..structures.tag_schemes import given_types, scheme_of
+from ..structures.trees import has_trees
 from .decoding import PredictionDecoder
 from .evaluation import are_too_many, give_by_batch
 
@@ -59,7 +60,9 @@ def fit_decisions(trainer: Any, dataset: Any, decoder: str | None = None) -> Dec
     if isinstance(trainer.space, TagSequenceSpace):
         predicted, gold = predicted_tags(trainer, dataset, trainer.space.decoders)
         kind = "srl" if given_types(trainer.space.label_names) else scheme_of(trainer.space.label_names)
-        decisions: Decisions = fit_tags(predicted, gold, kind, trainer.args, decoder)
+        trees = has_trees(trainer.space.label_names)
+        pos = [[""] * len(tags) for tags in gold] if trees else None  # unknown here: all words of a tree count
+        decisions: Decisions = fit_tags(predicted, gold, kind, trainer.args, decoder, pos)
     elif isinstance(trainer.space, MaskSpace):
         decisions = ClassMaskDecisions()
         decisions.named(decoder)
@@ -122,7 +125,12 @@ def fit_threshold(trainer: Any, dataset: Any, decoder: str | None = None) -> Lab
 
 
 def fit_tags(
-    predicted: Mapping[str, Tags], gold: Tags, kind: str, args: Any, decoder: str | None = None
+    predicted: Mapping[str, Tags],
+    gold: Tags,
+    kind: str,
+    args: Any,
+    decoder: str | None = None,
+    pos: Sequence[Sequence[str]] | None = None,
 ) -> TagDecisions:
     """Fit decisions of tag sequences. With `constrained_decoding`, only decoders that follow the scheme are compared.
 
@@ -130,11 +138,12 @@ def fit_tags(
         predicted: the predictions of each decoder.
         kind: as in `tag_metrics`.
         decoder: default: `args.decoder`.
+        pos: as for `TagDecisions.fit`.
     """
     decoder = args.decoder if decoder is None else decoder
     if decoder is None and args.constrained_decoding:
         predicted = {name: tags for name, tags in predicted.items() if name in WITHIN_SCHEME}
-    return TagDecisions.fit(predicted, gold, kind, decoder=decoder)
+    return TagDecisions.fit(predicted, gold, kind, decoder=decoder, pos=pos)
 
 
 def predicted_tags(trainer: Any, dataset: Any, decoders: Sequence[str]) -> tuple[dict[str, Tags], Tags]:

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from .flags import Flags
 
 
+TREES = "trees"
+
+
 def open_kind(flags: Flags, options: Namespace) -> OutputKind:
     """The [`OutputKind`] for `options.model`, without loading its weights.
 
@@ -17,23 +20,29 @@ def open_kind(flags: Flags, options: Namespace) -> OutputKind:
         OSError: the folder or repo does not exist.
         ValueError: another kind of model, or a flag for another kind of output.
     """
-    from ...saving.kinds import kind_of_model
+    from ...saving.kinds import TAG_SEQUENCE, kind_of_model, saved_config
+    from ...structures.trees import has_trees
 
-    kind = kind_of_model(options.model, {} if options.revision is None else {"revision": options.revision})
+    hub = {} if options.revision is None else {"revision": options.revision}
+    kind = kind_of_model(options.model, hub)
     flags.check_kind(options, kind)
+    if kind == TAG_SEQUENCE and has_trees((saved_config(options.model, hub).get("id2label") or {}).values()):
+        kind = TREES
     return output_kinds()[kind](options)
 
 
 def output_kinds() -> dict[str, type[OutputKind]]:
-    """Kind of model (`saving/kinds.py`) -> its class. Imported late, so that `--help` is quick."""
+    """Kind of model (`saving/kinds.py`), or TREES -> its class. Imported late, so that `--help` is quick."""
     from .class_masks import ClassMaskOutput
     from .labels import LabelOutput
     from .masks import BinaryMaskOutput
     from .tags import TagOutput
+    from .trees import TreeOutput
 
     return {
         "multi_label": LabelOutput,
         "tag_sequence": TagOutput,
+        TREES: TreeOutput,
         "binary_mask": BinaryMaskOutput,
         "masks": ClassMaskOutput,
     }

@@ -16,6 +16,7 @@ A field of the input with one of these names keeps it; ours then begins with `pr
 from __future__ import annotations
 
 import re
+import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -36,8 +37,8 @@ from ...nets.recurrent import BiLSTMConfig
 from ...reports.common import results_table
 from ...reports.tags import tag_tables
 from ...spaces import TagSequenceSpace
-from ...structures.crf import CRF
 from ...structures.tag_schemes import given_types, scheme_of, spans
+from ...structures.tied_tags import tied_crf
 from ...task_losses.tags import CRFLoss
 from ...utils.files import whole_file
 from ...utils.messages import check_owner
@@ -59,11 +60,17 @@ class TagOutput(OutputKind):
     def __init__(self, options: Namespace, like: OutputKind | None = None):
         super().__init__(options, like)
         self.as_columns = Path(getattr(options, "output", None) or "").suffix in COLUMNS
-        if self.as_columns and (options.energy or self.probabilities == "all"):
-            option = "energy" if options.energy else "probabilities"
+        if self.as_columns:
+            self.refuse_numbers("columns", "a tag per word", "all")
+
+    def refuse_numbers(self, what: str, held: str, *kinds: str) -> None:
+        """Raises ValueError if energies or these kinds of probabilities are asked for in an output that cannot hold
+        them."""
+        if self.options.energy or self.probabilities in kinds:
+            option = "energy" if self.options.energy else "probabilities"
             raise ValueError(
-                f"`{option}` is {getattr(options, option)!r}, but columns, as in the output {options.output!r}, hold "
-                "only a tag per word. Give an output of type .jsonl, or leave the option out."
+                f"`{option}` is {getattr(self.options, option)!r}, but {what}, as in the output "
+                f"{self.options.output!r}, hold only {held}. Give an output of type .jsonl, or leave the option out."
             )
 
     @property
@@ -87,7 +94,7 @@ class TagOutput(OutputKind):
         return Needs(predicate="predicate_marker" in inputs if inputs else bool(given_types(self.tags)))
 
     def check_decoder(self) -> None:
-        crf = CRFLoss(self.tags, CRF(len(self.tags))) if self.config.get("crf") else None
+        crf = CRFLoss(self.tags, tied_crf(self.tags)) if self.config.get("crf") else None
         TagSequenceSpace(self.tags, crf).decided_by(self.options.decoder)
 
     def open_input(self, gold: bool) -> Reader:
@@ -109,7 +116,7 @@ class TagOutput(OutputKind):
     # --- predict -----------------------------------------------------------------------------------------------------
 
     def writer(self, path: Path | None) -> Any:
-        return column_writer(path) if path is not None and self.as_columns else table_writer(path)
+        return line_writer(path, "\n") if path is not None and self.as_columns else table_writer(path)
 
     def predict(self, chunk: Chunk) -> list[dict[str, Any]]:
         sentences: Sequence[Sentence] = chunk.inputs
@@ -203,20 +210,27 @@ class TagOutput(OutputKind):
         return Evaluation(results, "\n\n".join([*tables, tag_tables(shown, predicted[chosen], gold, kind)]))
 
 
-class ColumnWriter(Writer):
-    """Lines of columns, with an empty line after each sentence."""
+class LineWriter(Writer):
+    """The `lines` of each row.
 
-    def __init__(self, file: Any):
-        self.file = file
+    Args:
+        after: follows the lines of a row, such as an empty line.
+    """
+
+    def __init__(self, file: Any, after: str = ""):
+        self.file, self.after = file, after
 
     def write(self, rows: Rows) -> None:
         for row in rows:
             self.file.writelines(line + "\n" for line in row["lines"])
-            self.file.write("\n")
+            self.file.write(self.after)
 
 
 @contextmanager
-def column_writer(path: Path) -> Iterator[ColumnWriter]:
-    """A writer to a file, which is written completely or not at all."""
+def line_writer(path: Path | None, after: str = "") -> Iterator[LineWriter]:
+    """A writer to a file, which is written completely or not at all; None: the standard output."""
+    if path is None:
+        yield LineWriter(sys.stdout, after)
+        return
     with whole_file(path) as unfinished, open(unfinished, "w", encoding="utf-8", newline="") as file:
-        yield ColumnWriter(file)
+        yield LineWriter(file, after)

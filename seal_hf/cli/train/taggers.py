@@ -141,14 +141,14 @@ def prepared(
 
     Args:
         watched: rows for evaluations during training; default: all of validation.
-        options: of the trainer.
+        options: of the trainer; by default the metrics are those of tags.
     """
+    options = {"compute_metrics": tagging_compute_metrics(data.label_names, data.kind), **options}
     trainer = SealTrainer(
         tagger.model,
         arguments.training,
         train_dataset=train_rows,
         eval_dataset=splits["eval"][0] if watched is None else watched,
-        compute_metrics=tagging_compute_metrics(data.label_names, data.kind),
         decode_predictions=True,
         callbacks=arguments.callbacks,
         processing_class=tagger.words,

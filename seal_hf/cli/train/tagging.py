@@ -54,16 +54,16 @@ ARGUMENTS = (TagDataArguments, TaggerArguments, RunArguments, SealTrainingArgume
 OPTIONS = "adapter quantization energy global_size hidden_size num_layers dropout train_word_embeddings".split()
 
 
-def make_trainer(data: TagSequenceData, arguments: Arguments) -> Prepared:
-    """The trainer of both nets."""
+def make_trainer(data: TagSequenceData, arguments: Arguments, **options: Any) -> Prepared:
+    """The trainer of both nets; `options` are further ones of the trainer."""
     nets, training = arguments.nets, arguments.training
     features = [feature for feature in nets.word_features.split(",") if feature]
     words = {"word_vectors": nets.word_vectors, "word_features": features, "characters": nets.characters}
     cuts = {"max_length": nets.max_length, "truncation": nets.truncation}
 
     def fresh_vocabulary(vectors: Any) -> Vocabulary:
-        options = {"vectors": vectors, "features": features, "characters": nets.characters}
-        return Vocabulary.from_data(data.train, data.other_splits, **options)
+        read = {"vectors": vectors, "features": features, "characters": nets.characters}
+        return Vocabulary.from_data(data.train, data.other_splits, **read)
 
     both = tagger(data, arguments, OPTIONS, cuts, words, fresh_vocabulary)
     take_loss_net(both.model, nets.loss_net_path, training)
@@ -71,7 +71,7 @@ def make_trainer(data: TagSequenceData, arguments: Arguments) -> Prepared:
     splits = rows_of_splits(both, eval=data.validation, test=data.test, **data.extra_tests)
     train_rows, _ = labelled_rows(data, arguments, both.model, both.rows_of)
     print_notes(data.name, train_rows, splits)
-    return prepared(data, arguments, both, train_rows, splits)
+    return prepared(data, arguments, both, train_rows, splits, **options)
 
 
 PROGRAM = Program(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from ...metrics.tags import Tags, span_counts, token_counts
+from ...metrics.trees import bracket_counts
 from .base import Decisions, checked, ratio_scores, simplest_of_the_best
 
 
@@ -40,25 +41,38 @@ class TagDecisions(Decisions):
         return cls(decoder=decoder, offered=(decoder,))
 
     @classmethod
-    def fit(cls, predicted: Mapping[str, Tags], gold: Tags, kind: str, *, decoder: str | None = None) -> TagDecisions:
-        """Choose a decoder by the F1 of spans, or the accuracy of plain tags, on validation rows.
+    def fit(
+        cls,
+        predicted: Mapping[str, Tags],
+        gold: Tags,
+        kind: str,
+        *,
+        decoder: str | None = None,
+        pos: Sequence[Sequence[str]] | None = None,
+    ) -> TagDecisions:
+        """Choose a decoder by the F1 of spans, of the brackets of trees, or the accuracy of plain tags, on validation
+        rows.
 
         Args:
             predicted: N tag sequences by each decoder, simplest first.
             gold: N tag sequences.
             kind: as in `tag_metrics`.
             decoder: used instead of the choice.
+            pos: parts of speech, if the tags are those of trees.
 
         Raises:
             ValueError: as `tag_metrics`, and if the decoder is unknown.
         """
         numbers = cls(decoder=next(iter(predicted)), offered=tuple(predicted))
         if decoder is None:
-            decoder = simplest_of_the_best({name: _tag_scores(tags, gold, kind) for name, tags in predicted.items()})
+            decoder = simplest_of_the_best({name: _scores(tags, gold, kind, pos) for name, tags in predicted.items()})
         return replace(numbers, decoder=numbers.named(decoder))
 
 
-def _tag_scores(predicted: Tags, gold: Tags, kind: str) -> np.ndarray:
+def _scores(predicted: Tags, gold: Tags, kind: str, pos: Sequence[Sequence[str]] | None) -> np.ndarray:
+    if pos is not None:
+        right, found, there = bracket_counts(predicted, gold, pos).T
+        return ratio_scores(2 * right, found + there)
     if kind == "plain":
         return ratio_scores(*token_counts(predicted, gold).T)
     right, found, there = span_counts(predicted, gold, kind).T

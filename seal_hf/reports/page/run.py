@@ -20,12 +20,14 @@ from .masks import mask_sections
 from .page import Page, Section, Table, render
 from .rewards import reward_sections
 from .tags import tag_sections
+from .trees import tree_sections
 from .tuning import tuning_parts
 
 # Key of `facts` in _report.json -> (those facts, the folder) -> sections.
 SECTIONS: dict[str, Callable[[Mapping[str, Any], Path], list[Section]]] = {
     "labels": label_sections,
     "tags": tag_sections,
+    "trees": tree_sections,
     "masks": mask_sections,
     "class_masks": class_mask_sections,
     "rewards": reward_sections,

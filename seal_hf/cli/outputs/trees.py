@@ -1,0 +1,112 @@
+"""Constituency trees in `seal-hf predict` and `seal-hf evaluate`, for models whose tags are those of trees.
+
+The input is what tags are predicted for, or trees in brackets, whose words and parts of speech are read. Predictions
+are trees in brackets, one per line, or lines of JSON, by the suffix of the output; lines of JSON have the fields of the
+input or its `line`, and
+
+* `words` and `tags`: lists of T strings; `tree`: in brackets. A word whose part of speech the input does not give in a
+  field `pos` has XX;
+* `probabilities` and `energy`, if asked for, as for tags.
+
+An evaluation needs trees. Its figures are those of `metrics/trees.py`.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ...data.brackets import tags_to_tree
+from ...data.inputs.base import Chunk, Reader
+from ...data.inputs.trees import TreeSentences, holds_brackets
+from ...data.inputs.words import Sentence
+from ...data.inputs.writers import table_writer
+from ...data.trees import TREE_FILES
+from ...inference.decisions import TagDecisions
+from ...metrics.trees import label_report, tree_metrics
+from ...models.tagger import Tagged
+from ...reports.common import results_table
+from ...reports.trees import tree_tables
+from .base import Evaluation, OutputKind, origin_of, with_progress
+from .tags import TagOutput, line_writer
+
+
+class TreeOutput(TagOutput):
+    """See the module."""
+
+    formats: ClassVar[tuple[str, ...]] = (".jsonl", ".txt", *TREE_FILES)
+
+    def __init__(self, options: Namespace, like: OutputKind | None = None):
+        OutputKind.__init__(self, options, like)
+        output = getattr(options, "output", None)
+        numbers = getattr(options, "energy", False) or self.probabilities != "none"
+        self.as_brackets = not numbers if output is None else Path(output).suffix != ".jsonl"
+        self.as_columns = False
+        if self.as_brackets and hasattr(options, "energy"):
+            self.refuse_numbers("brackets", "a tree per line", "top", "all")
+
+    def open_input(self, gold: bool) -> Reader:
+        path = Path(self.options.input)
+        if not gold and not holds_brackets(path):
+            return super().open_input(gold=False)
+        self.check_decoder()
+        for name in ("word_column", "tag_column"):
+            if getattr(self.options, name, None) is not None:
+                raise ValueError(f"`{name}` is given, but {path} holds trees in brackets. Leave it out.")
+        self.reader: Any = TreeSentences(path, self.needs.features, gold)
+        return self.reader
+
+    def writer(self, path: Path | None) -> Any:
+        return line_writer(path) if self.as_brackets else table_writer(path)
+
+    def predict(self, chunk: Chunk) -> list[dict[str, Any]]:
+        tagged = self.tagger(chunk.inputs, energy=self.options.energy)
+        if self.as_brackets:
+            return [{"lines": [_tree(*pair)]} for pair in zip(chunk.inputs, tagged, strict=True)]
+        return [self._object(*row) for row in zip(chunk.rows, chunk.inputs, tagged, strict=True)]
+
+    def _object(self, row: dict[str, Any], sentence: Sentence, tagged: Tagged) -> dict[str, Any]:
+        found = super()._object(row, sentence, tagged)
+        del found[self._name("entities")]
+        return found | {self._name("tree"): _tree(sentence, tagged)}
+
+    def evaluate(self, reader: Reader) -> Evaluation:
+        space, options = self.tagger.space, self.options
+        predicted: dict[str, list[list[str]]] = {name: [] for name in space.decoders}
+        gold: list[list[str]] = []
+        pos: list[list[str]] = []
+        for chunk in with_progress(reader, self.rows_per_chunk):
+            logits = self.tagger.logits(self.tagger.read(chunk.inputs))
+            for name, rows in predicted.items():
+                rows += self.tagger.decide(logits, name)
+            gold += chunk.gold
+            pos += [row["pos"] for row in chunk.rows]
+        chosen = space.decoder
+        if options.refit:
+            chosen = TagDecisions.fit(predicted, gold, "plain", decoder=options.decoder, pos=pos).decoder
+        by_decoder = {name: tree_metrics(rows, gold, pos) for name, rows in predicted.items()}
+        results = {
+            "model": options.model,
+            "input": options.input,
+            "rows": len(gold),
+            "words": sum(map(len, gold)),
+            "decoder": chosen,
+            "decisions": {"origin": origin_of(options.refit), "decoder": chosen},
+            "figures": by_decoder[chosen],
+            "decoders": by_decoder,
+            "labels": label_report(predicted[chosen], gold, pos),
+        }
+        shown = {f"{Path(options.input).name}_{figure}": value for figure, value in by_decoder[chosen].items()}
+        tables = [f"{len(gold)} trees, decoder {chosen} (*), {origin_of(options.refit)}"]
+        if len(by_decoder) > 1:
+            marked = {f"{name} *" if name == chosen else name: figures for name, figures in by_decoder.items()}
+            tables.append(results_table([{"decoder": name, **figures} for name, figures in marked.items()]))
+        return Evaluation(results, "\n\n".join([*tables, tree_tables(shown, predicted[chosen], gold, pos)]))
+
+
+def _tree(sentence: Sentence, tagged: Tagged) -> str:
+    """The decided tree, with the parts of speech that the input gives."""
+    pos = sentence.kept.get("pos")
+    known = isinstance(pos, list) and len(pos) == len(sentence.words) and all(isinstance(part, str) for part in pos)
+    return tags_to_tree(sentence.words, tagged.tags, pos if known else None)

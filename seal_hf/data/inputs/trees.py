@@ -1,0 +1,75 @@
+"""Bracketed trees as sentences: to parse anew, and with their gold tags for evaluation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+
+from ..common import DataError
+from ..trees import TREE_FILES, TreeFile, tree_files
+from .base import Chunk
+from .words import Sentence
+
+
+def holds_brackets(path: Path) -> bool:
+    """True for trees, not sentences: a file named like [`TREE_FILES`] or with a bracket in a bracket at its beginning,
+    a .zip, or a folder without stored tables."""
+    if path.is_dir():
+        return not any(path.glob("*.arrow"))
+    if path.suffix in (".zip", *TREE_FILES) or not path.is_file():
+        return path.suffix in (".zip", *TREE_FILES)
+    with open(path, "rb") as file:
+        return re.match(rb"(?:\xef\xbb\xbf)?\s*\(\s*[^\s()]*\s*\(", file.read(1000)) is not None
+
+
+class TreeSentences:
+    """A [`Reader`] of the sentences of bracketed trees: `inputs` are [`Sentence`]s, `gold` their lists of tags. The
+    field `pos` of a row holds the parts of speech.
+
+    Args:
+        path: see [`tree_files`].
+        features: the columns that the task-net reads beside words: `pos` or nothing.
+        gold: True if gold tags are read.
+
+    Raises:
+        DataError: as [`tree_files`] and [`read_brackets`]; trees lack a column that the task-net reads.
+    """
+
+    columns: Sequence[str] = ()
+
+    def __init__(self, path: Path, features: Sequence[str], gold: bool):
+        missing = [name for name in features if name != "pos"]
+        if missing:
+            raise DataError(f"{path}: the model reads the column `{missing[0]}` beside the words, and trees lack it.")
+        self.path, self.features, self.gold = path, features, gold
+        self.notes: list[str] = []
+
+    @cached_property
+    def total(self) -> int:
+        return sum(1 for _ in self)
+
+    def chunks(self, size: int) -> Iterator[Chunk]:
+        """All sentences, `size` at a time."""
+        sentences = iter(self)
+        while part := list(islice(sentences, size)):
+            yield Chunk([one.kept for one in part], part, [one.gold for one in part] if self.gold else None)
+
+    def __iter__(self) -> Iterator[Sentence]:
+        found = False
+        for file in tree_files(self.path):
+            for sentence in self._sentences(file):
+                found = True
+                yield sentence
+        if not found:
+            raise DataError(f"{self.path}: no tree. Give at least one.")
+
+    def _sentences(self, file: TreeFile) -> Iterator[Sentence]:
+        for tree in file.trees():
+            place = ({"file": file.name} if file.source else {}) | {"line": tree.line, "pos": tree.pos}
+            features = {name: tree.pos for name in self.features}
+            gold = tree.tags if self.gold else None
+            where = f"{file.name}, line {tree.line}"
+            yield Sentence.of_words(tree.words, where, place, tree.words, features=features, gold=gold)

@@ -1,0 +1,182 @@
+"""Constituency trees: load files, folders and archives of bracketed trees as splits of words and tags.
+
+[`load_trees`] reads nothing or `toy_trees` -> the embedded grammar; a file of trees; a folder or a .zip of them, whose
+files are those named like TREE_FILES, in it and in its folders and archives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import BadZipFile, ZipFile, is_zipfile
+
+import numpy as np
+
+from .brackets import Tree, read_brackets
+from .columns import ORIGINS, Rows, take
+from .common import SPLITS, DataError, Origins, find_data, random_split
+from .given import SPLIT_WORDS
+from .tags import TagSequenceData, build, check_options
+from .toy_trees import toy_trees
+
+TREE_FILES = (".mrg", ".ptb", ".trees", ".tree", ".brackets", ".parse")
+PARTS = (0.8, 0.1, 0.1)  # of the files by number, or of the trees of a single file
+
+
+class TreeFile(NamedTuple):
+    """A file of trees: its folder or archive, its name there, and its content."""
+
+    source: str
+    name: str
+    data: bytes
+
+    def trees(self) -> Iterator[Tree]:
+        """See [`read_brackets`]."""
+        return read_brackets(self.data, f"{self.source}/{self.name}" if self.source else self.name)
+
+
+def load_trees(
+    dataset: str | None = None,
+    *,
+    data_dir: str | None = None,
+    max_train_rows: int | None = None,
+    train_subset: str = "first",
+    seed: int = 0,
+) -> TagSequenceData:
+    """Load bracketed trees as tag sequences, one tag per word, see `structures/trees.py`; what reading removes tells
+    `brackets.py`. The rows have the columns `words`, `tags` and `pos`, the parts of speech, which no tag holds.
+
+    Files whose names contain train, dev and test are these splits. A single file is split 80/10/10 at random, with
+    `seed`. Other files are ordered by the numbers in their names and split 80/10/10, so that a document is in one
+    split; `notes` has the first and the last file of each.
+
+    Args:
+        dataset: `toy_trees` (default), a file, folder or .zip, or a name under `data_dir`.
+        data_dir: folder of named data sets, searched two levels deep; default: the environment variable SEAL_HF_DATA.
+        max_train_rows, train_subset, seed: as for [`load_tags`].
+
+    Raises:
+        DataError: tells what is wrong, where, and what to do; of a tree, the file and the line.
+    """
+    check_options("plain", max_train_rows, train_subset, None)
+    notes: list[str] = []
+    if dataset in (None, "toy_trees"):
+        name = source = "toy_trees"
+        splits = {split: _embedded(split, trees) for split, trees in toy_trees(seed).items()}
+    else:
+        source = str(dataset)
+        path = find_data(source, data_dir, (), "toy_trees")
+        if path is None:
+            raise DataError(f"{source}: trees are not read from the Hub. Give a file, a folder or a .zip of them.")
+        name, files = path.stem, list(tree_files(path))
+        splits = {split: _rows(part) for split, part in _by_name(files, source, notes).items()}
+        if set(splits) == {"all"}:
+            splits = _parts(splits["all"], seed, notes)
+    return build(name, splits, source, "plain", max_train_rows, train_subset, None, seed, notes)
+
+
+def tree_files(path: Path) -> Iterator[TreeFile]:
+    """The files of trees of a path.
+
+    Raises:
+        DataError: there are none, or an archive cannot be read.
+    """
+    if not path.exists():
+        raise DataError(f"{path}: no such file or folder.")
+    if path.is_file() and not is_zipfile(path):
+        if path.suffix == ".zip":
+            raise DataError(f"{path}: not a readable .zip. Is it whole?")
+        yield TreeFile("", str(path), path.read_bytes())
+        return
+    found = 0
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if file.suffix in TREE_FILES and file.is_file():
+            found += 1
+            yield TreeFile(str(path), file.relative_to(path).as_posix(), file.read_bytes())
+        elif file.is_file() and is_zipfile(file):
+            for inner in _archived(file):
+                found += 1
+                yield inner
+    if not found:
+        raise DataError(f"{path}: no file of trees in it; expected names that end in {', '.join(TREE_FILES)}.")
+
+
+def _archived(path: Path) -> Iterator[TreeFile]:
+    try:
+        with ZipFile(path) as archive:
+            for name in archive.namelist():
+                if Path(name).suffix in TREE_FILES:
+                    yield TreeFile(str(path), name, archive.read(name))
+    except (BadZipFile, RuntimeError, OSError) as error:
+        raise DataError(f"{path}: not a readable .zip ({error}). Is it whole?") from error
+
+
+def _by_name(files: Sequence[TreeFile], source: str, notes: list[str]) -> dict[str, list[TreeFile]]:
+    """Split -> files; `all` for a single one."""
+    if len(files) == 1:
+        return {"all": list(files)}
+    named: dict[str, list[TreeFile]] = {}
+    for file in files:
+        words = set(re.findall(r"[a-z]+", Path(file.name).name.lower()))
+        for split, names in SPLIT_WORDS.items():
+            if words & set(names):
+                named.setdefault(split, []).append(file)
+    if named:
+        missing = [split for split in ("train", "validation") if split not in named]
+        if missing or sum(map(len, named.values())) != len(files):
+            raise DataError(
+                f"{source}: {len(files)} files of trees, of which {sum(map(len, named.values()))} name a split "
+                f"({', '.join(named)}). Give a file each for train and validation, and perhaps test, or files with "
+                "numbers alone, which are split 80/10/10."
+            )
+        return named
+    numbers = {file: [int(digits) for digits in re.findall(r"\d+", file.name)] for file in files}
+    bare = next((file for file in files if not numbers[file]), None)
+    if bare is not None:
+        raise DataError(
+            f"{source}: the name of {bare.name} contains neither a split nor a number. Rename or remove it."
+        )
+    ordered = sorted(files, key=lambda file: (numbers[file], file.name))
+    ends = np.cumsum([round(part * len(files)) for part in PARTS[:-1]])
+    parts = dict(zip(SPLITS, ([file for file in part] for part in np.split(np.arange(len(files)), ends)), strict=True))
+    found = {split: [ordered[i] for i in places] for split, places in parts.items()}
+    ranges = (
+        f"{split} {len(part)} ({Path(part[0].name).stem} to {Path(part[-1].name).stem})"
+        for split, part in found.items()
+        if part
+    )
+    notes.append(f"{len(files)} files split 80/10/10 by number: {', '.join(ranges)}.")
+    return found
+
+
+def _parts(rows: Rows, seed: int, notes: list[str]) -> dict[str, Rows]:
+    """The splits of a single file."""
+    parts = random_split(len(rows["words"]), PARTS, seed)
+    sizes = " / ".join(str(len(part)) for part in parts)
+    notes.append(f"one file: {sizes} trees for train, validation and test, at random (seed {seed}).")
+    return {split: take(rows, ids) for split, ids in zip(SPLITS, parts, strict=True)}
+
+
+def _rows(files: Sequence[TreeFile]) -> Rows:
+    """Columns of the trees of files, with their places."""
+    trees = [(file, tree) for file in files for tree in file.trees()]
+    lines = np.array([tree.line for _, tree in trees], dtype=np.int64)
+    sources = {file.source for file in files}
+    source, several = files[0].source or files[0].name, bool(files[0].source)
+    names = [file.name if len(sources) == 1 else f"{file.source}/{file.name}" for file, _ in trees]
+    origins = Origins(source, lines=lines, files=np.array(names, dtype=object) if several else None)
+    return _columns([tree for _, tree in trees]) | {ORIGINS: origins}
+
+
+def _embedded(split: str, trees: Sequence[Tree]) -> Rows:
+    return _columns(trees) | {ORIGINS: Origins(f"toy_trees, {split} split", rows=np.arange(len(trees)))}
+
+
+def _columns(trees: Sequence[Tree]) -> dict[str, Any]:
+    return {
+        "words": [tree.words for tree in trees],
+        "tags": [tree.tags for tree in trees],
+        "pos": [tree.pos for tree in trees],
+    }
