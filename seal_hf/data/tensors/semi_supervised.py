@@ -25,7 +25,7 @@ from ...spaces.rewards import Reward
 from ...structures.sequences import IGNORED
 from .. import DataError, MultiLabelData, SegmentationData, TagSequenceData
 from ..common import IMAGE, PAIR, fixed_size_column
-from ..masks import SegmentationSplit
+from ..mask_reader import SegmentationSplit
 from .collators import TensorRows
 
 LABELLED_SHARE = 0.25  # of the rows of an epoch
