@@ -136,7 +136,7 @@ def image_field() -> Component:
     """A field that takes an image, made within a page."""
     import gradio as gr
 
-    return gr.Image(label="Image", type="filepath", sources=["upload", "clipboard"], height=320)
+    return gr.Image(label="Image", type="filepath", sources=["upload", "clipboard"], height=320, elem_classes="given")
 
 
 def cell(value: Any) -> str:
