@@ -17,7 +17,8 @@ from seal_hf.cli.train import energy, mlc
 from seal_hf.metrics.multilabel import set_metrics
 
 pytest.importorskip("PIL", reason="images need pillow")
-QUICK = "--max_steps 8 --report_to none --use_cpu true --disable_tqdm true --per_device_train_batch_size 8".split()
+QUICK = "--max_steps 8 --report_to none --report false --use_cpu true --disable_tqdm true".split()
+QUICK += ["--per_device_train_batch_size", "8"]
 
 
 def train(folder, *flags):

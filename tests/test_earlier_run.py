@@ -11,7 +11,7 @@ from test_run_record import files
 from seal_hf.cli.train import energy, mlc
 from seal_hf.saving.run_record import RECORD
 
-QUIET = "--use_cpu true --disable_tqdm true --report_to none".split()
+QUIET = "--use_cpu true --disable_tqdm true --report_to none --report false".split()
 SMALL = "--max_train_rows 100 --num_train_epochs 2 --hidden_size 16 --per_device_train_batch_size 50".split()
 EVERY_EPOCH = "--save_strategy epoch --save_total_limit 2".split()
 

@@ -76,7 +76,18 @@ def run(tmp_path_factory):
     (data / "data.arff").write_text("\n".join(["@relation r", *header, "@data", *rows]) + "\n")
     (folder / "h.csv").write_text(LINES)
     flags = ["--dataset", str(data), "--hierarchy", str(folder / "h.csv"), "--output_dir", str(folder / "net")]
-    flags += ["--loss", "ce", "--num_train_epochs", "4", "--hidden_size", "8", "--report_to", "none"]
+    flags += [
+        "--loss",
+        "ce",
+        "--num_train_epochs",
+        "4",
+        "--hidden_size",
+        "8",
+        "--report_to",
+        "none",
+        "--report",
+        "false",
+    ]
     return folder, train([*flags, "--decoder", "closed_f1", "--metric_for_best_model", "f1_hierarchical"])
 
 
@@ -139,7 +150,9 @@ def test_evaluation_closes_the_gold_sets_and_fits_anew(run, tmp_path):
 def test_an_energy_network_decides_closed_sets_too(run, tmp_path):
     folder, _ = run
     flags = ["--dataset", str(folder / "data"), "--hierarchy", str(folder / "h.csv"), "--output_dir", str(tmp_path)]
-    figures = train_energy([*flags, "--max_steps", "2", "--hidden_size", "8", "--report_to", "none"])
+    figures = train_energy(
+        [*flags, "--max_steps", "2", "--hidden_size", "8", "--report_to", "none", "--report", "false"]
+    )
     assert "test_f1_example_closed" in figures and "test_f1_hierarchical_decided" in figures
 
 
@@ -149,7 +162,7 @@ def test_without_a_hierarchy_the_decoder_is_refused_before_training(run, tmp_pat
     with pytest.raises(
         ValueError, match="`decoder` is 'closed_f1', but the labels lack a hierarchy: .*--hierarchy FILE"
     ):
-        train([*flags, "--loss", "ce", "--max_steps", "1", "--report_to", "none"])
+        train([*flags, "--loss", "ce", "--max_steps", "1", "--report_to", "none", "--report", "false"])
 
 
 @pytest.mark.parametrize("library", ["peft", "adapters"])

@@ -115,13 +115,17 @@ def test_the_pipeline_decides_as_predict_at_the_stored_threshold(tmp_path, famil
     trainer.save_model(tmp_path / "final")
     images = squares(12, seed=3)[0]
     saved = SealForMultiLabel.from_pretrained(tmp_path / "final", with_loss_net=False)
-    _, decisions = saved.predict(list(images))
+    probabilities, decisions = saved.predict(list(images))
     classify = pipeline("image-classification", str(tmp_path / "final"), top_k=4)
     cut = saved.config.decisions["threshold"]
-    for image, decided in zip(images, decisions, strict=True):
-        scores = classify(Image.fromarray(image))  # a sigmoid, since the problem type says so
-        assert {s["label"] for s in scores if s["score"] >= cut} == {COLOURS[i] for i in decided.nonzero()[:, 0]}
-    assert 0 < decisions.float().mean() < 1
+    for image, p, decided in zip(images, probabilities, decisions, strict=True):
+        scores = {
+            s["label"]: s["score"] for s in classify(Image.fromarray(image))
+        }  # a sigmoid: the problem type says so
+        np.testing.assert_allclose([scores[colour] for colour in COLOURS], p, atol=1e-5)
+        assert {label for label, score in scores.items() if score >= cut} == {
+            COLOURS[i] for i in decided.nonzero()[:, 0]
+        }
 
 
 def test_a_folded_decision_is_in_the_saved_bias(tmp_path):

@@ -253,7 +253,18 @@ def test_the_same_for_tags_and_masks(tmp_path):
 
 # --- the command -----------------------------------------------------------------------------------------------------
 
-COMMAND = ["--report_to", "none", "--use_cpu", "true", "--disable_tqdm", "true", "--num_train_epochs", "1"]
+COMMAND = [
+    "--report_to",
+    "none",
+    "--report",
+    "false",
+    "--use_cpu",
+    "true",
+    "--disable_tqdm",
+    "true",
+    "--num_train_epochs",
+    "1",
+]
 
 
 def test_rules_for_label_sets_train_label_sets(tmp_path):

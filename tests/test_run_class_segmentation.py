@@ -17,7 +17,7 @@ from seal_hf.metrics import class_iou, class_mask_metrics
 from seal_hf.structures.masks import palette
 
 Image = pytest.importorskip("PIL.Image", reason="image files need pillow")
-QUIET = "--use_cpu --num_train_epochs 2 --save_strategy no --eval_strategy no --report_to none"
+QUIET = "--use_cpu --num_train_epochs 2 --save_strategy no --eval_strategy no --report_to none --report false"
 QUIET = [*QUIET.split(), "--load_best_model_at_end", "false", "--disable_tqdm", "true", "--output_dir"]
 
 

@@ -317,7 +317,9 @@ def test_a_trained_network_is_a_loss_net_of_seal(tmp_path):
 
 
 def test_the_example_trains_saves_and_starts_from_a_task_net(tmp_path, capsys, caplog):
-    quiet = "--use_cpu --max_train_rows 64 --num_train_epochs 1 --save_strategy no --report_to none".split()
+    quiet = (
+        "--use_cpu --max_train_rows 64 --num_train_epochs 1 --save_strategy no --report_to none --report false".split()
+    )
     quiet += ["--disable_tqdm", "true", "--inference_steps_eval", "2", "--output_dir"]
     energy.main([*quiet, str(tmp_path / "spen"), "--hidden_size", "16"])
     names = {path.name for path in (tmp_path / "spen").iterdir()}
@@ -360,7 +362,7 @@ def test_a_second_run_draws_as_the_first_and_forgets_the_threshold(tmp_path, mon
 PUSHED = """
 from seal_hf import load_energy_network
 from seal_hf.cli.train import energy
-quiet = "--use_cpu --max_train_rows 64 --num_train_epochs 1 --report_to none --disable_tqdm true".split()
+quiet = "--use_cpu --max_train_rows 64 --num_train_epochs 1 --report_to none --report false --disable_tqdm true".split()
 quiet += ["--inference_steps_eval", "2", "--hidden_size", "16", "--output_dir", "out"]
 energy.main([*quiet, "--push_to_hub", "true", "--hub_model_id", "user/energy"])
 assert load_energy_network("user/energy").config.feature_size == 16

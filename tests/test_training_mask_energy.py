@@ -255,7 +255,7 @@ def test_the_example_trains_and_its_network_teaches_a_task_net(tmp_path, capsys)
         rows = squares(4)
         np.savez(tmp_path / f"squares_{split}.npz", images=rows.images, masks=rows.masks)
     quiet = "--use_cpu --num_train_epochs 1 --save_strategy no --report_to none --crop_size 12 --disable_tqdm true"
-    quiet = [*quiet.split(), "--eval_strategy", "no", "--dataset", str(tmp_path), "--output_dir"]
+    quiet = [*quiet.split(), "--report", "false", "--eval_strategy", "no", "--dataset", str(tmp_path), "--output_dir"]
     few = ["--inference_steps", "2", "--inference_steps_eval", "2"]
     metrics = mask_energy.main([*quiet, str(tmp_path / "dvn"), *few, "--crop_offsets", "0", "4"])
     assert 0 <= metrics["test_mean_iou"] <= 1 and "mean IoU at 0.5" in capsys.readouterr().out
