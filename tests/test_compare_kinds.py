@@ -172,7 +172,7 @@ def test_masks_of_several_classes_are_compared_by_every_loss(program, tmp_path):
     names = ["constant", "ce", "soft_iou", "dice", "lovasz", "regression", "nce", "ranking_field"]
     few = "--num_train_epochs 1 --per_device_train_batch_size 4 --crop_size 16 --test_crop_size 0 --num_samples 2"
     words = ["segmentation", "--dataset", "digit_classes", *few.split()]
-    words += ["--class_weight", *"1111111111", "2"]
+    words += ["--class_names", "ground", *"abcdefghij"]
     runs = program.main([*words, "--losses", *names, "--output_dir", str(tmp_path)])
     assert set(runs.all()) == set(names)
     for name, (run,) in runs.all().items():

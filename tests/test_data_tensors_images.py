@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tiny_images
 import torch
-from datasets import Dataset, Image
+from datasets import Dataset, Features, Image, List, Value
 from tiny_images import processor, squares, table, write_files
 from transformers import BertTokenizer
 
@@ -153,8 +153,10 @@ def test_images_of_other_modes_are_named(tmp_path):
 
 def test_a_processor_that_does_not_fit_is_named(tmp_path):
     loose = image_processor_class("ViT")(do_resize=False)
-    wide = Dataset.from_dict({"image": [*squares(1)[0], *squares(1, size=(30, 24))[0]], "labels": [[1.0], [0.0]]})
-    message = message_of(lambda: ImageRows(wide.cast_column("image", Image()), loose))
+    pictures = [*squares(1)[0], *squares(1, size=(30, 24))[0]]
+    features = Features({"image": Image(), "labels": List(Value("float32"))})
+    wide = Dataset.from_dict({"image": pictures, "labels": [[1.0], [0.0]]}, features=features)
+    message = message_of(lambda: ImageRows(wide, loose))
     assert "image 1 (counting from 0): the image processor, a ViTImageProcessor" in message
     assert "makes it 30 x 24 pixels, but other images 20 x 24; a batch needs one size. Set it: " in message
     (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n")

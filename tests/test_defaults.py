@@ -34,6 +34,7 @@ PROGRAMS = {  # packaged recipe -> the programs that take it
     "parsing": [parsing],
     "parsing_text": [parsing],
     "segmentation": [segmentation],
+    "segmentation_classes": [segmentation],
     "rewards": [rewards],
     "energy": [energy],
     "mask_energy": [mask_energy],

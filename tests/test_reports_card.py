@@ -236,7 +236,7 @@ def test_a_decoder_without_its_numbers_is_refused():
 def test_a_snippet_for_every_kind_and_decoder_is_python(kind):
     decoders = {"LabelDecisions": [*"fixed threshold thresholds expected_f1 calibrated_f1".split()]}
     decoders["LabelDecisions"] += [f"{name}+never_empty" for name in decoders["LabelDecisions"]]
-    decoders["MaskDecisions"] = ["fixed", "threshold"]
+    decoders["MaskDecisions"], decoders["ClassMaskDecisions"] = ["fixed", "threshold"], ["fixed"]
     decoders["TagDecisions"] = ["independent", "constrained", "viterbi", "constrained_viterbi", "unique_roles"]
     for decoder in decoders[KINDS[kind].decisions.__name__]:
         text = card(decoder, library_snippet=kind, inputs={"max_length": 9}, loss="ce", hyperparameters={})

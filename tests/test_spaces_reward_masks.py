@@ -10,7 +10,7 @@ from tiny_class_masks import NAMES, shapes
 
 from seal_hf import MaskRows, MaskSpace, RewardMaskSpace, SealTrainer
 from seal_hf.energy_losses import ContrastiveDivergence, Margin
-from seal_hf.spaces.rewarded import REWARD_CODES, UNLABELLED_PIXEL
+from seal_hf.spaces.rewarded import UNLABELLED_PIXEL
 
 C, PLAIN = 3, MaskSpace(3)
 
@@ -77,8 +77,7 @@ def test_a_reward_teaches_what_no_mask_shows(tmp_path):
         split = shapes(16)
         split.masks[4:] = UNLABELLED_PIXEL
         codes = np.tile(np.array([1, 1, 1 - known], np.float32), (16, 1))
-        rows = MaskRows(split, tiny_masks.CROP)
-        rows.dense[REWARD_CODES] = torch.tensor(codes)
+        rows = MaskRows(split, tiny_masks.CROP, reward_codes=codes)
         nets = tiny.model()
         options = dict(loss="contrastive_divergence", num_train_epochs=24, energy_weight=3.0, margin_cost="l1_mean")
         args = tiny.make(tmp_path, nets, MaskRows(shapes(4), tiny_masks.CROP), learning_rate=3e-3, **options)[0].args

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
-from transformers.modeling_outputs import BaseModelOutputWithPooling
+from transformers.modeling_outputs import BaseModelOutputWithPoolingAndCrossAttentions
 
 from ..data.tensors.collators import TensorRows
 from ..data.tensors.length_order import longest_first
@@ -114,9 +114,12 @@ class FrozenEncoder:
         shared = mean if self.pooling == MEAN else token
         before = self.base.__dict__.get("forward")
 
-        def forward(*args: Any, **kwargs: Any) -> BaseModelOutputWithPooling:
+        def forward(*args: Any, **kwargs: Any) -> BaseModelOutputWithPoolingAndCrossAttentions:
             made = self.pooler(last) if self.pooler is not None else next(iter(pooled), None)
-            return BaseModelOutputWithPooling(last_hidden_state=last, pooler_output=made, hidden_states=(shared,))
+            # the only output that heads of encoders and of decoders both take: it has `past_key_values`
+            return BaseModelOutputWithPoolingAndCrossAttentions(
+                last_hidden_state=last, pooler_output=made, hidden_states=(shared,)
+            )
 
         self.base.forward = forward
         try:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from ...spaces.rewarded import REWARD_CODES
 from ...structures.masks import IGNORE
 from .collators import TensorRows
 from .images import ImageRows
@@ -42,6 +43,7 @@ class MaskRows(TensorRows):
         mean, std: pixels are (value / 255 - mean) / std, with numbers or one per channel; a pretrained task-net has its
             own in its image processor, see [`pixel_scaling`].
         flip_channels: put blue first, not red.
+        reward_codes: (N, ...), what a reward must know about each image, for masks of 254.
 
     Raises:
         ValueError: images or masks of another shape, type or values; crops larger than the images.
@@ -55,11 +57,14 @@ class MaskRows(TensorRows):
         mean: float | Sequence[float] = 0.0,
         std: float | Sequence[float] = 1.0,
         flip_channels: bool = False,
+        reward_codes: np.ndarray | None = None,
     ):
         _check_split(split)
         arrays = split.images, split.masks.astype(np.uint8, copy=False)
         images, masks = (torch.from_numpy(np.ascontiguousarray(array)) for array in arrays)
         self.dense, self.ragged, self.length = {"pixel_values": images, "labels": masks}, {}, len(images)
+        if reward_codes is not None:
+            self.dense[REWARD_CODES] = torch.as_tensor(reward_codes)
         height, width = masks.shape[1:]
         if crop_size is not None and not 1 <= crop_size <= min(height, width):
             raise ValueError(
