@@ -253,18 +253,7 @@ def test_the_same_for_tags_and_masks(tmp_path):
 
 # --- the command -----------------------------------------------------------------------------------------------------
 
-COMMAND = [
-    "--report_to",
-    "none",
-    "--report",
-    "false",
-    "--use_cpu",
-    "true",
-    "--disable_tqdm",
-    "true",
-    "--num_train_epochs",
-    "1",
-]
+COMMAND = ["--report_to", "none", "--use_cpu", "true", "--disable_tqdm", "true", "--num_train_epochs", "1"]
 
 
 def test_rules_for_label_sets_train_label_sets(tmp_path):
@@ -281,9 +270,11 @@ def test_rules_for_label_sets_train_label_sets(tmp_path):
     assert facts["unlabelled"]["rows"] == 40 and len(facts["validation"]["rules"]) == 2
 
 
-def test_rules_for_masks_train_masks(tmp_path):
-    (tmp_path / "rules.yaml").write_text("rules:\n- {connected: 1}\n- {area: [0.05, 0.5]}\n")
-    words = ["segmentation", "--rules", str(tmp_path / "rules.yaml"), "--num_labelled", "4", "--max_train_rows", "12"]
+@pytest.mark.parametrize(("dataset", "of"), [("digits", ""), ("digit_classes", ", of: '3'")])
+def test_rules_for_masks_train_masks(tmp_path, dataset, of):
+    (tmp_path / "rules.yaml").write_text(f"rules:\n- {{connected: 1{of}}}\n- {{area: [0.05, 0.5]{of}}}\n")
+    words = ["segmentation", "--dataset", dataset, "--rules", str(tmp_path / "rules.yaml")]
+    words += ["--num_labelled", "4", "--max_train_rows", "12"]
     more = ["--image_size", "16", "--num_samples", "4", "--output_dir", str(tmp_path / "run")]
     metrics = rewards.main([*words, *more, *COMMAND])
     assert 0 <= metrics["test_mean_iou"] < 1

@@ -94,7 +94,7 @@ def rewarded_rows(
         )
     reward = make_reward(arguments, data)
     kind: Any = kind_of(model)
-    space = reward_space(arguments.training, model.task_net, reward, kind.space_class)
+    space = reward_space(arguments.training, model.task_net, reward, kind.space_of(model.task_net))
     rows = reward_rows(data, encode, reward, repeat_labelled=arguments.nets.repeat_labelled)
     arguments.training.task_weight /= rows.gold_share
     return rows, {"space": space}

@@ -16,9 +16,10 @@ from torch.utils.data import Subset
 
 from ...data.tensors.semi_supervised import inputs_of
 from ...inference.decisions import LabelDecisions, MaskDecisions
+from ...metrics.class_masks import class_masks
 from ...metrics.masks import mask_probabilities
 from ...metrics.multilabel import first_output, sigmoid
-from ...spaces import BinaryMaskSpace, TagSequenceSpace
+from ...spaces import BinaryMaskSpace, MaskSpace, TagSequenceSpace
 from ...spaces.rewards import Reward, Rules
 from ...spaces.rewards.in_words import in_words
 from ...structures.masks import IGNORE
@@ -70,6 +71,8 @@ def _decided(trainer: Any, rows: Subset, inputs: Sequence[Any]) -> Any:
     config = trainer.accelerator.unwrap_model(trainer.model).config
     if isinstance(trainer.space, BinaryMaskSpace):
         return (mask_probabilities(logits) >= MaskDecisions.from_config(config).cut()).astype(np.int64)
+    if isinstance(trainer.space, MaskSpace):
+        return class_masks(logits)
     return LabelDecisions.from_config(config).decide(sigmoid(logits))
 
 
@@ -115,9 +118,12 @@ def followed(
             y, mask = _one_hot(sides, label_names)
             given = pad_sequence(codes[part], batch_first=True), y, mask
         else:
-            arrays = [np.where((rows > 0) & (rows != IGNORE), 1, 0) for rows in sides.values()]
-            y = torch.from_numpy(np.stack(arrays, axis=1)).float()
-            given = torch.stack(codes[part]), y, torch.ones_like(y[:, 0], dtype=torch.bool)
+            arrays = np.stack([np.where((rows > 0) & (rows != IGNORE), rows, 0) for rows in sides.values()], axis=1)
+            y = torch.from_numpy(arrays).float()
+            mask = torch.ones_like(y[:, 0], dtype=torch.bool)
+            if y.dim() == 4 and len(label_names) > 2:  # masks of several classes
+                y = one_hot(y.long(), len(label_names)).movedim(-1, 2).float()
+            given = torch.stack(codes[part]), y, mask
         rewards.append(reward(*given))
         if isinstance(reward, Rules):
             value, applied = reward.parts(*given)  # (B, S, R), (B, R)
