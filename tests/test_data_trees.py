@@ -128,7 +128,7 @@ def test_files_with_the_names_of_splits_and_a_single_file(tmp_path):
     assert data.notes[0].startswith("one file: 16 / 2 / 2 trees") and data.origins["train"].of(0)["source"] == str(one)
 
     (tmp_path / "extra.mrg").write_text(CAT, encoding="utf-8")
-    with pytest.raises(DataError, match="3 files of trees, of which 2 name a split"):
+    with pytest.raises(DataError, match="3 files of trees, but 2 name a split"):
         load_trees(str(tmp_path))
     for name, message in (("one", "no file of trees"), ("none", "not found"), ("owner/name", "not read from the Hub")):
         with pytest.raises(DataError, match=message):

@@ -81,7 +81,7 @@ def test_padding_changes_no_logit_and_no_energy(kind, mode, tmp_path):
 
 @pytest.mark.parametrize("kind", [*KINDS, "roberta", "bert"])
 def test_a_shared_loss_net_reads_what_the_head_reads(kind, tmp_path):
-    """The hook sees what enters the head: all tokens, of which a decoder's head takes the one whose scores are the
+    """The hook sees what enters the head: all tokens; a decoder's head takes the one whose scores are the
     logits, and an encoder's the first. BERT's reads what a pooler makes of it: then the mean is read."""
     model = nets(kind, "shared", tmp_path)
     entered, read = [], []

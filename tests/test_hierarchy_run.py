@@ -76,18 +76,7 @@ def run(tmp_path_factory):
     (data / "data.arff").write_text("\n".join(["@relation r", *header, "@data", *rows]) + "\n")
     (folder / "h.csv").write_text(LINES)
     flags = ["--dataset", str(data), "--hierarchy", str(folder / "h.csv"), "--output_dir", str(folder / "net")]
-    flags += [
-        "--loss",
-        "ce",
-        "--num_train_epochs",
-        "4",
-        "--hidden_size",
-        "8",
-        "--report_to",
-        "none",
-        "--report",
-        "false",
-    ]
+    flags += "--loss ce --num_train_epochs 4 --hidden_size 8 --report_to none --report false".split()
     return folder, train([*flags, "--decoder", "closed_f1", "--metric_for_best_model", "f1_hierarchical"])
 
 

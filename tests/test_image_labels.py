@@ -160,7 +160,7 @@ def test_an_adapter_is_saved_and_loaded_alone(tmp_path):
 
 @pytest.mark.parametrize("mode", ["separate", "shared"])
 def test_resumed_equals_uninterrupted_to_the_bit(tmp_path, mode):
-    """With flips and crops that differ in each epoch, of which a run has three; it stops in the second."""
+    """With flips and crops that differ in each of three epochs; it stops in the second."""
     options = dict(max_steps=9, loss_net_encoder=mode)
     whole = train(made(tmp_path, "resnet", mode), tmp_path / "whole", **options)
     saved = dict(save_strategy="steps", save_steps=4, **options)

@@ -11,7 +11,7 @@ from seal_hf.structures.masks import palette
 
 @pytest.fixture
 def arrays():
-    """Decisions and labels of five classes, of which class 3 is only decided and class 4 is neither."""
+    """Decisions and labels of five classes: class 3 is only decided, and class 4 is neither."""
     rng = np.random.default_rng(0)
     decided, labels = rng.integers(0, 4, (6, 5, 4)), rng.integers(0, 3, (6, 5, 4))
     labels[0, :2] = 255

@@ -148,20 +148,7 @@ def test_the_program_reads_whole_texts_and_its_card_says_what_it_needs(base, tmp
         writer = csv.writer(file)
         writer.writerow(["text", "labels"])
         writer.writerows([text, ",".join(w for w in WORDS[:4] if w in text)] for text in texts)
-    flags = [
-        "--patience",
-        "0",
-        "--max_steps",
-        "2",
-        "--use_cpu",
-        "true",
-        "--report_to",
-        "none",
-        "--report",
-        "false",
-        "--eval_strategy",
-        "no",
-    ]
+    flags = "--patience 0 --max_steps 2 --use_cpu true --report_to none --report false --eval_strategy no".split()
     flags += ["--save_strategy", "no", "--load_best_model_at_end", "false", "--loss_net_encoder", "shared"]
     flags += ["--dataset", str(source), "--model_name_or_path", str(base()), "--long_texts", "windows"]
     frozen = ["--freeze_encoder", "true"]

@@ -131,7 +131,7 @@ def test_rules_alone_teach_label_sets(tmp_path):
     rules = [Rule("exactly", tuple(names[:2]), values=(1, 1)), Rule("at_most", tuple(names[2:8]), values=(0, 0))]
     reward = LabelRuleReward(rules, data.label_names)
     rows = reward_rows(data, TensorRows, reward, repeat_labelled=None)
-    assert rows.num_labelled == 12 and rows.gold_share == 12 / 46  # 34 others, of which a third is 11
+    assert rows.num_labelled == 12 and rows.gold_share == 12 / 46  # 34 others; a third of them is 11
     model = SealForMultiLabel.for_data(data, hidden_size=16, global_size=8)
     options = {"task_weight": 0.0, "energy_weight": 20.0}
     trainer = trained(model, rows, tmp_path, RewardLabelSpace(reward), steps=80, **options)

@@ -58,20 +58,7 @@ def trained(rows, tmp_path_factory):
         writer = csv.DictWriter(file, ["premise", "hypothesis", "labels"])
         writer.writeheader()
         writer.writerows(rows)
-    flags = [
-        "--patience",
-        "0",
-        "--max_steps",
-        "2",
-        "--use_cpu",
-        "true",
-        "--report_to",
-        "none",
-        "--report",
-        "false",
-        "--eval_strategy",
-        "no",
-    ]
+    flags = "--patience 0 --max_steps 2 --use_cpu true --report_to none --report false --eval_strategy no".split()
     flags += ["--save_strategy", "no", "--load_best_model_at_end", "false", "--loss_net_encoder", "shared"]
     flags += ["--text_column", "premise,hypothesis", "--max_length", "12", "--output_dir", str(folder / "run")]
     train(["--dataset", str(source), "--model_name_or_path", str(folder / "base"), *flags])

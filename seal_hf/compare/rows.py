@@ -55,7 +55,7 @@ class Rows(NamedTuple):
 
 
 def ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """Part / whole (..., C), the mean over the classes whose whole is above 0; 0 if there is none."""
+    """Part / whole (..., C), the mean over the classes with a whole above 0; 0 without such classes."""
     known = whole > 0
     ratios = np.divide(part, whole, out=np.zeros(part.shape), where=known)
     return ratios.sum(-1) / np.maximum(known.sum(-1), 1)

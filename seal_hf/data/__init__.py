@@ -172,7 +172,7 @@ def _kind(where: str | Path | None, tables: Tables | None, columns: Columns) -> 
     """The kind of data, `features`, `text` or `images`, and the column of images of tables.
 
     Args:
-        where: the kind of embedded data; the path of ARFF, or of files of lines, of which the first rows are read.
+        where: the kind of embedded data; the path of ARFF, or of files of lines; only their first rows are read.
         tables: all other data.
     """
     text, image = columns.text_column, columns.image_column

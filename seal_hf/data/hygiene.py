@@ -98,7 +98,7 @@ def keys_of(inputs: np.ndarray | Dataset | Sequence[str]) -> Sequence[Hashable]:
 
 
 def image_cells(images: Dataset) -> Iterator[dict[str, Any]]:
-    """The `bytes` and `path` of each image in the only column of a data set, of which at least one is not None."""
+    """The `bytes` and `path` of each image in the only column of a data set. At least one of the two is given."""
     (column,) = images.column_names
     for part in images.with_format("arrow").iter(1000):
         yield from part[column].to_pylist()

@@ -127,7 +127,7 @@ def _by_name(files: Sequence[TreeFile], source: str, notes: list[str]) -> dict[s
         missing = [split for split in ("train", "validation") if split not in named]
         if missing or sum(map(len, named.values())) != len(files):
             raise DataError(
-                f"{source}: {len(files)} files of trees, of which {sum(map(len, named.values()))} name a split "
+                f"{source}: {len(files)} files of trees, but {sum(map(len, named.values()))} name a split "
                 f"({', '.join(named)}). Give a file each for train and validation, and perhaps test, or files with "
                 "numbers alone, which are split 80/10/10."
             )

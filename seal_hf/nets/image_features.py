@@ -20,7 +20,7 @@ def reads_images(net: nn.Module) -> bool:
 
 
 def with_features(net: Any, inputs: dict[str, Tensor], run: Callable[..., Any] | None = None) -> Any:
-    """The outputs of a task-net with `hidden_states`, of which a shared network reads the last.
+    """The outputs of a task-net with `hidden_states`. A shared network reads the last of them.
 
     Hidden states of image nets differ: feature maps, or tokens before the last normalisation. So of a net that reads
     images the only one is the input of its head (B, F): of a ViT the first token, of DINOv2 that and the mean of the

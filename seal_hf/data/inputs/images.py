@@ -111,7 +111,7 @@ class Pictures:
 
 
 def pictures_of(path: Path, gold: bool = False, values: MaskValues | None = None, num_classes: int = 2) -> Pictures:
-    """The images of a file or folder; `gold`: with their masks, whose values and classes are those of a model.
+    """The images of a file or folder; `gold`: with their masks, in the values and classes of a model.
 
     Raises:
         DataError: the file does not exist, there is no image, an image's type is not supported, or masks are missing.

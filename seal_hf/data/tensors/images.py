@@ -252,7 +252,7 @@ def load_image_processor(name: str, **hub: Any) -> Any:
     """The image processor of a folder or repo, one that works without torchvision.
 
     Raises:
-        ValueError: there is none, or pillow is not installed.
+        ValueError: no image processor is there, or pillow is not installed.
     """
     from transformers import AutoImageProcessor  # imported late, since pillow is optional
 

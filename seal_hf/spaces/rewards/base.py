@@ -112,4 +112,4 @@ class Rules(Reward):
 
     @abstractmethod
     def conflicts(self, codes: Sequence[Any]) -> list[Conflict]:
-        """The contradictions among the rules, of which `codes` are those of N inputs."""
+        """The contradictions among the rules, for N inputs with these `codes`."""
