@@ -18,11 +18,11 @@ from __future__ import annotations
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from ...data.common import DataError
 from ...data.inputs.base import Chunk, Reader
@@ -47,6 +47,28 @@ from .base import Evaluation, OutputKind, origin_of, with_progress
 LEFT_OUT = {"0": "LABEL_0", "1": "LABEL_1"}  # the names that transformers does not save
 DIGITS = 6  # decimals of probabilities and energies
 COLUMNS = (".conll", ".iob", ".iob2", ".bio", ".txt", ".tsv")
+
+
+class Measures(NamedTuple):
+    """How decided tags are compared with gold ones.
+
+    Attributes:
+        figures: decided sequences -> figures.
+        report: decided sequences -> figures of each tag or label.
+        tables: the first of these with their names, and decided sequences -> tables.
+        kind: the tags' scheme, or `srl`.
+        pos: of trees, the parts of speech.
+        unit: what the rows are.
+        reported: the key of the report.
+    """
+
+    figures: Callable[[list[list[str]]], dict[str, Any]]
+    report: Callable[[list[list[str]]], Any]
+    tables: Callable[[dict[str, Any], list[list[str]]], str]
+    kind: str
+    pos: list[list[str]] | None = None
+    unit: str = "rows"
+    reported: str = "tags"
 
 
 class TagOutput(OutputKind):
@@ -181,16 +203,19 @@ class TagOutput(OutputKind):
         space, options = self.tagger.space, self.options
         predicted: dict[str, list[list[str]]] = {name: [] for name in space.decoders}
         gold: list[list[str]] = []
+        rows_of: list[dict[str, Any]] = []
         for chunk in with_progress(reader, self.rows_per_chunk):
             logits = self.tagger.logits(self.tagger.read(chunk.inputs))
             for name, rows in predicted.items():
                 rows += self.tagger.decide(logits, name)
             gold += chunk.gold
-        kind = "srl" if self.needs.predicate else scheme_of(self.tags)
+            rows_of += chunk.rows
+        measures = self._measures(gold, rows_of)
         chosen = space.decoder
         if options.refit:
-            chosen = TagDecisions.fit(predicted, gold, kind, decoder=options.decoder).decoder
-        by_decoder = {name: tag_metrics(rows, gold, kind) for name, rows in predicted.items()}
+            fit = TagDecisions.fit(predicted, gold, measures.kind, decoder=options.decoder, pos=measures.pos)
+            chosen = fit.decoder
+        by_decoder = {name: measures.figures(rows) for name, rows in predicted.items()}
         results = {
             "model": options.model,
             "input": options.input,
@@ -200,14 +225,23 @@ class TagOutput(OutputKind):
             "decisions": {"origin": origin_of(options.refit), "decoder": chosen},
             "figures": by_decoder[chosen],
             "decoders": by_decoder,
-            "tags": tag_report(predicted[chosen], gold, kind),
+            measures.reported: measures.report(predicted[chosen]),
         }
         shown = {f"{Path(options.input).name}_{figure}": value for figure, value in by_decoder[chosen].items()}
-        tables = [f"{len(gold)} rows, decoder {chosen} (*), {origin_of(options.refit)}"]
+        tables = [f"{len(gold)} {measures.unit}, decoder {chosen} (*), {origin_of(options.refit)}"]
         if len(by_decoder) > 1:
             marked = {f"{name} *" if name == chosen else name: figures for name, figures in by_decoder.items()}
             tables.append(results_table([{"decoder": name, **figures} for name, figures in marked.items()]))
-        return Evaluation(results, "\n\n".join([*tables, tag_tables(shown, predicted[chosen], gold, kind)]))
+        return Evaluation(results, "\n\n".join([*tables, measures.tables(shown, predicted[chosen])]))
+
+    def _measures(self, gold: list[list[str]], rows: list[dict[str, Any]]) -> Measures:
+        kind = "srl" if self.needs.predicate else scheme_of(self.tags)
+        return Measures(
+            figures=lambda predicted: tag_metrics(predicted, gold, kind),
+            report=lambda predicted: tag_report(predicted, gold, kind),
+            tables=lambda shown, predicted: tag_tables(shown, predicted, gold, kind),
+            kind=kind,
+        )
 
 
 class LineWriter(Writer):

@@ -23,13 +23,11 @@ from ...data.inputs.trees import TreeSentences, holds_brackets
 from ...data.inputs.words import Sentence
 from ...data.inputs.writers import table_writer
 from ...data.trees import TREE_FILES
-from ...inference.decisions import TagDecisions
 from ...metrics.trees import label_report, tree_metrics
 from ...models.tagger import Tagged
-from ...reports.common import results_table
 from ...reports.trees import tree_tables
-from .base import Evaluation, OutputKind, origin_of, with_progress
-from .tags import TagOutput, line_writer
+from .base import OutputKind
+from .tags import Measures, TagOutput, line_writer
 
 
 class TreeOutput(TagOutput):
@@ -71,38 +69,17 @@ class TreeOutput(TagOutput):
         del found[self._name("entities")]
         return found | {self._name("tree"): _tree(sentence, tagged)}
 
-    def evaluate(self, reader: Reader) -> Evaluation:
-        space, options = self.tagger.space, self.options
-        predicted: dict[str, list[list[str]]] = {name: [] for name in space.decoders}
-        gold: list[list[str]] = []
-        pos: list[list[str]] = []
-        for chunk in with_progress(reader, self.rows_per_chunk):
-            logits = self.tagger.logits(self.tagger.read(chunk.inputs))
-            for name, rows in predicted.items():
-                rows += self.tagger.decide(logits, name)
-            gold += chunk.gold
-            pos += [row["pos"] for row in chunk.rows]
-        chosen = space.decoder
-        if options.refit:
-            chosen = TagDecisions.fit(predicted, gold, "plain", decoder=options.decoder, pos=pos).decoder
-        by_decoder = {name: tree_metrics(rows, gold, pos) for name, rows in predicted.items()}
-        results = {
-            "model": options.model,
-            "input": options.input,
-            "rows": len(gold),
-            "words": sum(map(len, gold)),
-            "decoder": chosen,
-            "decisions": {"origin": origin_of(options.refit), "decoder": chosen},
-            "figures": by_decoder[chosen],
-            "decoders": by_decoder,
-            "labels": label_report(predicted[chosen], gold, pos),
-        }
-        shown = {f"{Path(options.input).name}_{figure}": value for figure, value in by_decoder[chosen].items()}
-        tables = [f"{len(gold)} trees, decoder {chosen} (*), {origin_of(options.refit)}"]
-        if len(by_decoder) > 1:
-            marked = {f"{name} *" if name == chosen else name: figures for name, figures in by_decoder.items()}
-            tables.append(results_table([{"decoder": name, **figures} for name, figures in marked.items()]))
-        return Evaluation(results, "\n\n".join([*tables, tree_tables(shown, predicted[chosen], gold, pos)]))
+    def _measures(self, gold: list[list[str]], rows: list[dict[str, Any]]) -> Measures:
+        pos = [row["pos"] for row in rows]
+        return Measures(
+            figures=lambda predicted: tree_metrics(predicted, gold, pos),
+            report=lambda predicted: label_report(predicted, gold, pos),
+            tables=lambda shown, predicted: tree_tables(shown, predicted, gold, pos),
+            kind="plain",
+            pos=pos,
+            unit="trees",
+            reported="labels",
+        )
 
 
 def _tree(sentence: Sentence, tagged: Tagged) -> str:
