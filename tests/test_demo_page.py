@@ -34,7 +34,9 @@ def served(tmp_path_factory):
     (folder / "tmp").mkdir()
     words = [sys.executable, "-m", "seal_hf", "demo", "--model", str(model), "--max_upload", "1"]
     environment = {**os.environ, "TMPDIR": str(folder / "tmp"), "PYTHONPATH": str(ROOT)}
+    heard = signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored where the suite runs in the background
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as program:
+        signal.signal(signal.SIGINT, heard)
         line = program.stdout.readline()
         yield SimpleNamespace(
             view=view_of(["--model", str(model)]), url=line.split(" at ")[1].split()[0], program=program, folder=folder
