@@ -11,7 +11,7 @@ from .runs import METHOD, Runs
 Settings = Mapping[str, Any]
 EVERY_RUN = {  # the epoch is chosen on validation by one metric; nothing else is written
     "eval_strategy": "epoch",
-    "save_strategy": "best",
+    "save_strategy": "epoch",
     "save_total_limit": 1,
     "save_only_model": True,
     "load_best_model_at_end": True,
