@@ -29,7 +29,7 @@ from .extensions import Extension, MicroBatch
 from .inference.decisions import Decisions
 from .models import SealModel, kind_of
 from .nets.feature_cache import FEATURES
-from .nets.frozen_encoder import OUTPUTS, FrozenEncoder
+from .nets.frozen_encoder import OUTPUTS
 from .reports import run_card
 from .second_net.learner import Learner
 from .second_net.loss_net import LossNet
@@ -193,7 +193,6 @@ class SealTrainer(StructuredTrainer):
 
     learner: Learner | None = None
     phase: Any = None  # a [`LossNetPhase`] during a run
-    frozen_encoder: FrozenEncoder | None = None  # the task-net's, with `freeze_encoder`
     extensions: list[Extension] = []
     _writes_card = False  # True after `fit_decisions`
     given_decoder: str | None = None  # the decoder passed to `fit_decisions`

@@ -13,7 +13,7 @@ from scipy.stats import ttest_rel
 from seal_hf.compare import KINDS, Method, Rows, Runs, markdown, plot, table
 from seal_hf.compare.kinds.labels import COMPARED, DECODERS, FIGURES, METRIC
 from seal_hf.compare.methods import BASELINE, SEAL
-from seal_hf.compare.methods.base import space_of, with_requirements
+from seal_hf.compare.methods.base import FROZEN, PRETRAINED, space_of, with_requirements
 from seal_hf.compare.methods.labels import METHODS
 from seal_hf.compare.table import best_on_validation
 
@@ -225,9 +225,11 @@ def test_every_setting_and_searched_key_of_a_method_is_one_of_its_program(kind):
 
 
 def test_a_pretrained_encoder_is_searched_at_small_rates_without_dropout():
-    space = space_of(METHODS["nce"], pretrained=True)
+    space = space_of(METHODS["nce"], PRETRAINED)
     assert set(space) == {"learning_rate", "energy_weight", "loss_net_learning_rate"}
     assert space["learning_rate"].high <= 2e-4 < METHODS["nce"].space["learning_rate"].low
+    frozen = space_of(METHODS["nce"], FROZEN)  # a fresh head
+    assert set(frozen) == set(space) and frozen["learning_rate"] == METHODS["nce"].space["learning_rate"]
 
 
 # --- the program -----------------------------------------------------------------------------------------------------

@@ -28,13 +28,24 @@ OPTIONS = [
     ("asymmetric", {"clip": 0.0, "gamma_negative": 0.5}),
     ("asymmetric", {"clip": 0.2, "gamma_negative": 0.0}),
     ("zlpr", {}),
+    ("label_correlation", {}),
+    ("label_correlation", {"label_correlation_weight": 7.0}),
     ("ranking", {}),
 ]
 
 
 def by_hand(name, logits, labels, samples=SAMPLES, **options):
     """The formula, one label at a time."""
-    o = SimpleNamespace(**{"gamma": 2.0, "gamma_negative": 4.0, "gamma_positive": 0.0, "clip": 0.05, **options})
+    o = SimpleNamespace(
+        **{
+            "label_correlation_weight": 1.0,
+            "gamma": 2.0,
+            "gamma_negative": 4.0,
+            "gamma_positive": 0.0,
+            "clip": 0.05,
+            **options,
+        }
+    )
     rows = []
     for s, y, drawn in zip(np.asarray(logits, np.float64), labels.tolist(), samples.tolist(), strict=True):
         p = [1 / (1 + math.exp(-v)) for v in s]
@@ -48,6 +59,9 @@ def by_hand(name, logits, labels, samples=SAMPLES, **options):
             pairs = [*itertools.product(gold, others), *((v, 0.0) for v in gold), *((0.0, v) for v in others)]
             total = math.log(1 + sum(math.exp(low - high) for high, low in pairs))
         else:
+            if name == "label_correlation":
+                pairs = [(u, v) for u, i in zip(p, y, strict=True) for v, j in zip(p, y, strict=True) if i > j]
+                total = o.label_correlation_weight * sum(math.exp(v - u) for u, v in pairs) / max(len(pairs), 1)
             for q, on in zip(p, y, strict=True):
                 r = max(q - o.clip, 0.0)
                 total -= {
@@ -57,7 +71,7 @@ def by_hand(name, logits, labels, samples=SAMPLES, **options):
                     ("focal", 0): lambda q=q: q**o.gamma * math.log(1 - q),
                     ("asymmetric", 1): lambda q=q: (1 - q) ** o.gamma_positive * math.log(q),
                     ("asymmetric", 0): lambda r=r: r**o.gamma_negative * math.log(1 - r),
-                }[name, int(on)]()
+                }[name.replace("label_correlation", "cross_entropy"), int(on)]()
         rows.append(total)
     return sum(rows) / len(rows)
 
@@ -89,6 +103,19 @@ def test_the_gradient_is_that_of_the_formula(name, options):
 def test_without_its_focus_it_is_cross_entropy(name, options):
     expected = torch.nn.functional.binary_cross_entropy_with_logits(LOGITS, LABELS, reduction="none").sum(-1).mean()
     torch.testing.assert_close(TASK_LOSSES[name](**options)(LOGITS, LABELS), expected)
+
+
+def test_an_unknown_label_is_in_no_pair():
+    """The loss and its gradient are those of the row without that label."""
+    loss, logits = TASK_LOSSES["label_correlation"](), LOGITS[:1].clone().requires_grad_()
+    unknown = LABELS[:1].clone()
+    unknown[0, 1] = -1
+    (gradient,) = torch.autograd.grad(value := MultiLabelSpace(loss=loss).task_loss(logits, unknown), logits)
+    kept = [0, 2, 3]
+    expected = loss(few := LOGITS[:1, kept].requires_grad_(), LABELS[:1, kept])
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(gradient[:, kept], torch.autograd.grad(expected, few)[0])
+    assert gradient[0, 1] == 0
 
 
 @pytest.mark.parametrize("name, options", OPTIONS)
@@ -194,7 +221,10 @@ def test_a_search_over_task_losses_changes_the_loss(tmp_path):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"task_loss": "bce"}, "`task_loss` is 'bce'; it must be one of cross_entropy, focal, asymmetric, zlpr, rank"),
+        (
+            {"task_loss": "bce"},
+            "`task_loss` is 'bce'; it must be one of cross_entropy, focal, asymmetric, zlpr, label_corr",
+        ),
         ({"num_samples": 0}, "`num_samples` is 0; it must be a finite number, at least 1"),
     ],
 )

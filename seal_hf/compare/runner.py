@@ -89,7 +89,7 @@ class Comparison:
         self.runs, self.data, self.base, self.kind = runs, data, base, kind
         self.methods, self.budget, self.say = hold(held, methods) if held else methods, budget, say
         self.flags, self.metric, self.finalists, self.held = flags or {}, metric or metrics[0], finalists, held
-        self.pretrained = kind.pretrained(data, {**base, **self.flags})
+        self.own_ranges = kind.own_ranges(data, {**base, **self.flags})
         self.failed: dict[str, str] = {}  # methods of this run, and why
 
     def run(self, names: Iterable[str], seeds: Iterable[int], write: Callable[[], Any] = lambda: None) -> None:
@@ -128,7 +128,7 @@ class Comparison:
         other methods."""
         method = self.methods[name]
         nets = {key: str(self._net(other, seed)) for key, other in method.takes.items()}
-        given = {**self.base, **first_of(method, self.pretrained), **self.flags}
+        given = {**self.base, **first_of(method, self.own_ranges), **self.flags}
         given = {key: value for key, value in given.items() if key in self.kind.programs[method.program].keys}
         fixed = {**method.settings, **EVERY_RUN, "metric_for_best_model": self.metric}
         return {**given, **fixed, **(searched or {}), **nets, "seed": seed}
@@ -210,7 +210,7 @@ class Comparison:
 
     def _search(self, name: str, seed: int) -> dict[str, Any]:
         """The best settings of a method, searched once with its first seed."""
-        space, found = space_of(self.methods[name], self.pretrained), self.runs.settings(name)
+        space, found = space_of(self.methods[name], self.own_ranges), self.runs.settings(name)
         if self.budget and space and found is None:
             folder, sought = self.runs.work("search"), self._sought(name)
             seed = begun(folder, name, sought).get("seed", seed)  # that of trials which are there
@@ -236,12 +236,13 @@ class Comparison:
         method = self.methods[name]
         return {
             METHOD: self._own(name),
-            "space": texts(space_of(method, self.pretrained)),
-            "first": texts(first_of(method, self.pretrained)),
+            "space": texts(space_of(method, self.own_ranges)),
+            "first": texts(first_of(method, self.own_ranges)),
         }
 
     def _arguments(self, name: str, settings: Mapping[str, Any], folder: str) -> Arguments:
-        return self.kind.programs[self.methods[name].program].parse([], {**settings, "output_dir": folder})
+        places = {"output_dir": folder, **self.kind.caches(settings, self.runs.work("features"))}
+        return self.kind.programs[self.methods[name].program].parse([], {**settings, **places})
 
     def _prepared(self, name: str, settings: Mapping[str, Any], folder: str) -> Prepared:
         arguments = self._arguments(name, settings, folder)

@@ -117,11 +117,12 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
 
     Parameters that control the task loss, with a loss-net or, under `energy_loss="ce"`, alone:
         task_loss (`str`, default `"cross_entropy"`): the task-net's own loss: `cross_entropy`, `focal`, `asymmetric`,
-            `zlpr`, or `ranking` on `num_samples` label sets drawn from the task-net (equations: task_losses/). The
-            evaluation loss is the same; for `ranking`, which needs samples, it is cross-entropy. For tag sequences:
-            `cross_entropy`, `crf`, or `unique_roles`, cross-entropy and the unique-core-role constraint
+            `zlpr`, `label_correlation`, or `ranking` on `num_samples` label sets drawn from the task-net (equations:
+            task_losses/). The evaluation loss is the same; for `ranking`, which needs samples, it is cross-entropy. For
+            tag sequences: `cross_entropy`, `crf`, or `unique_roles`, cross-entropy and the unique-core-role constraint
             (task_losses/tags.py). For masks: `cross_entropy`, or with a term of the whole mask `soft_iou`, `dice` or
             `lovasz` (spaces/pixels.py).
+        label_correlation_weight (`float`, default 1.0): weight of the pairs in `label_correlation`.
         unique_roles_weight (`float`, default 1.0): weight of that constraint.
         pos_weight, label_weight, class_weight: weights of labels, tags and classes, see [`LossWeightArguments`].
         crf_learning_rate (`float`, optional): rate of the CRF's transitions; default: `learning_rate`. The small rate
@@ -249,6 +250,9 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
 
     task_loss: str = field(
         default="cross_entropy", metadata={"help": f"The task-net's own loss: {', '.join(all_task_losses())}."}
+    )
+    label_correlation_weight: float = field(
+        default=1.0, metadata={"help": "Weight of the pairs of labels in label_correlation."}
     )
     unique_roles_weight: float = field(default=1.0, metadata={"help": "Weight of the constraint of unique_roles."})
     crf_learning_rate: float | None = field(default=None, metadata={"help": "Learning rate of the CRF's transitions."})

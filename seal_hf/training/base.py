@@ -19,7 +19,7 @@ from ..data.tensors.collators import TensorRows, collate_rows
 from ..data.tensors.length_order import longest_first, order_of, put_back
 from ..energy_losses import GOLD, OUTPUT
 from ..nets.feature_cache import FEATURES
-from ..nets.frozen_encoder import OUTPUTS
+from ..nets.frozen_encoder import OUTPUTS, FrozenEncoder
 from ..saving.checkpoints import COMPLETE, step_of
 from ..saving.export import make_branch
 from ..spaces import REWARD_CODES, SAMPLE_WEIGHT, OutputSpace
@@ -66,6 +66,8 @@ class StructuredTrainer(Trainer):
     in_checkpoint = False  # True while one is saved
     weight_is_ruled = False  # True if evaluations choose λ1
     evaluated_batches = 0  # in the current evaluation
+    frozen_encoder: FrozenEncoder | None = None  # the task-net's, with `freeze_encoder`
+    loss_net_is_cached = False  # True if the features of the loss-net's own encoder are read from disk
     _given_space: OutputSpace | None = None
     resumed_step = 0
     _resumed_from: str | None = None

@@ -19,7 +19,6 @@ def cache_features(trainer: Any) -> None:
     """With `loss_net_feature_cache`, freeze the loss-net's encoder; with `freeze_encoder`, both. Their outputs are then
     read from disk."""
     args, loss_net = trainer.args, trainer.loss_net
-    folder = args.loss_net_feature_cache or Path(args.output_dir, FEATURE_FOLDER)
     rows = {"train_dataset": trainer.train_dataset, "eval_dataset": trainer.eval_dataset}
     rows = {name: dataset for name, dataset in rows.items() if dataset is not None}
     of_loss_net = loss_net is not None and (args.loss_net_feature_cache or args.freeze_encoder)
@@ -31,14 +30,23 @@ def cache_features(trainer: Any) -> None:
     if of_loss_net:
         check_feature_cache(loss_net, trainer.model_init, **rows)
         loss_net.encoder.requires_grad_(False)
-    if not of_loss_net and trainer.frozen_encoder is None:
-        return
+    trainer.loss_net_is_cached = bool(of_loss_net)
+    for name, dataset in rows.items():
+        setattr(trainer, name, kept_rows(trainer, dataset))
+
+
+def kept_rows(trainer: Any, dataset: Any) -> Any:
+    """A data set with what the trainer's frozen encoders give for its rows; itself if none is frozen."""
+    args, kept = trainer.args, dataset
+    if trainer.frozen_encoder is None and not trainer.loss_net_is_cached:
+        return dataset
+    folder = args.loss_net_feature_cache or Path(args.output_dir, FEATURE_FOLDER)
     with args.main_process_first(desc="what frozen encoders give"):
-        for name, dataset in rows.items():
-            kept = with_features(loss_net.encoder, dataset, folder, loss_net.pooling) if of_loss_net else dataset
-            if trainer.frozen_encoder is not None:
-                kept = trainer.frozen_encoder.rows(dataset, folder, kept)
-            setattr(trainer, name, kept)
+        if trainer.loss_net_is_cached:
+            kept = with_features(trainer.loss_net.encoder, dataset, folder, trainer.loss_net.pooling)
+        if trainer.frozen_encoder is not None:
+            kept = trainer.frozen_encoder.rows(dataset, folder, kept)
+    return kept
 
 
 def check_freezing(trainer: Any, **datasets: Any) -> None:

@@ -84,7 +84,7 @@ class Meters:
         return dict(zip(names, means, strict=True))
 
     def check(self, nets: Mapping[str, nn.Module | None] | None = None) -> None:
-        """Stop if a loss was not finite, or if a parameter of the named nets is not.
+        """Stop if a loss was not finite, or if a trained parameter of the named nets is not.
 
         Raises:
             NonFiniteLossError: on every process; names the phase and the step.
@@ -102,9 +102,10 @@ class Meters:
                     f"or lower {remedy}."
                 )
         for name, net in (nets or {}).items():
-            if net is None:
+            trained = [_own_part(p) for p in net.parameters() if p.requires_grad] if net is not None else []
+            if not trained:
                 continue
-            finite = torch.stack([_own_part(p).isfinite().all() for p in net.parameters()]).all()
+            finite = torch.stack([part.isfinite().all() for part in trained]).all()
             if self.accelerator.gather((~finite).float().unsqueeze(0)).sum().item() > 0:
                 raise NonFiniteLossError(
                     f"A parameter of the {name} is NaN or infinite. Training stopped before saving; "

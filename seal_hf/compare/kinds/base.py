@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...cli.train.program import Program
-from ..methods.base import TASK_NET, Methods
+from ..methods.base import FROM_SCRATCH, PRETRAINED, TASK_NET, Methods, OwnRanges
 from ..rows import Rows
 
 
@@ -92,6 +93,10 @@ class Kind(ABC):
     def pretrained(self, data: Any, settings: Mapping[str, Any]) -> bool:
         """True if the task-net is pretrained, and so needs small rates."""
 
+    def own_ranges(self, data: Any, settings: Mapping[str, Any]) -> OwnRanges:
+        """The searched ranges that the task-net has in place of a method's."""
+        return PRETRAINED if self.pretrained(data, settings) else FROM_SCRATCH
+
     @abstractmethod
     def metrics(self, data: Any) -> Sequence[str]:
         """The validation figures that may choose trials and epochs, the default first."""
@@ -107,6 +112,10 @@ class Kind(ABC):
     @abstractmethod
     def constant(self, data: Any) -> Scored:
         """The figures of one prediction for every row, from what is frequent in training."""
+
+    def caches(self, settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
+        """Settings by which all runs with such settings keep in `folder` what does not depend on a run."""
+        return {}
 
     def is_labelled(self, split: Any) -> bool:
         """True if a split has gold outputs to compare methods on."""

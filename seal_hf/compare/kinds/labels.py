@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from transformers.hf_argparser import string_to_bool
 
-from ...cli.train import energy, mlc
+from ...cli.train import energy, mlc, mutual_learning
 from ...data import MultiLabelData, kind_of
 from ...inference.decoders import constant_probabilities
 from ...reports.multilabel import predict_multilabel, score_decoders
-from ..methods.base import ENERGY_NETWORK, TASK_NET
+from ...training.frozen import kept_rows
+from ..methods.base import ENERGY_NETWORK, FROZEN, TASK_NET, TWO_CLASSIFIERS, OwnRanges
 from ..methods.labels import METHODS
 from ..rows import Rows
 from .base import Figures, Kind, Scored
@@ -48,16 +51,23 @@ class LabelSets(Kind):
     """See [`Kind`]."""
 
     def recipe(self, given: Mapping[str, Any]) -> str:
-        return kind_of(*(given.get(key) for key in ("dataset", "data_dir", "text_column")))
+        found = kind_of(*(given.get(key) for key in ("dataset", "data_dir", "text_column")))
+        return "text_frozen" if found == "text" and is_frozen(given) else found
 
     def pretrained(self, data: MultiLabelData, settings: Mapping[str, Any]) -> bool:
         return data.kind == "text"
+
+    def own_ranges(self, data: MultiLabelData, settings: Mapping[str, Any]) -> OwnRanges:
+        return FROZEN if is_frozen(settings) else super().own_ranges(data, settings)
+
+    def caches(self, settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
+        return {"loss_net_feature_cache": str(folder)} if is_frozen(settings) else {}
 
     def metrics(self, data: MultiLabelData) -> Sequence[str]:
         return METRICS
 
     def score(self, trainer: Any, splits: Mapping[str, Any], data: MultiLabelData) -> Scored:
-        predicted = predict_multilabel(trainer, splits["eval"], splits["test"])
+        predicted = predict_multilabel(trainer, *(kept_rows(trainer, splits[name]) for name in ("eval", "test")))
         return self._scored(data, predicted["eval"], predicted["test"])
 
     def constant(self, data: MultiLabelData) -> Scored:
@@ -79,9 +89,18 @@ class LabelSets(Kind):
         return Scored(metrics, {key: Rows.of_mean(values) for key, values in rows.items()})
 
 
+def is_frozen(settings: Mapping[str, Any]) -> bool:
+    """True if flags or a recipe freeze the encoder."""
+    return string_to_bool(settings.get("freeze_encoder", False))
+
+
 LABEL_SETS = LabelSets(
     word="mlc",
-    programs={TASK_NET: mlc.PROGRAM, ENERGY_NETWORK: energy.PROGRAM},
+    programs={
+        TASK_NET: mlc.PROGRAM,
+        TWO_CLASSIFIERS: mutual_learning.PROGRAM,
+        ENERGY_NETWORK: energy.PROGRAM,
+    },
     methods=METHODS,
     usual=("constant", "ce", "asymmetric", "zlpr", "nce"),
     figures=FIGURES,

@@ -9,7 +9,8 @@ from typing import Any
 from ...cli.tuning.ranges import DROPOUT_RANGE, RATE, TEXT_RATE, LogUniform, Range
 
 BASELINE, SEAL, ENERGY, ABLATION = "baseline", "SEAL", "energy network", "ablation"  # groups, by their table names
-TASK_NET, ENERGY_NETWORK, CONSTANT = "task_net", "energy_network", "constant"  # what a method trains
+# what a method trains
+TASK_NET, TWO_CLASSIFIERS, ENERGY_NETWORK, CONSTANT = "task_net", "two_classifiers", "energy_network", "constant"
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Method:
         space: key -> searched range.
         first: values under the user's flags and over those of the data set's recipe; a search begins with them, a run
             without search has them.
-        program: `TASK_NET` or `ENERGY_NETWORK`, see `Kind.programs`; or `CONSTANT`, which trains nothing.
+        program: a key of `Kind.programs`, or `CONSTANT`, which trains nothing.
         takes: setting -> another method, which is run before and whose net of the same seed is used.
         needs: what the data must have, see `Kind.has`; empty: nothing.
     """
@@ -42,6 +43,10 @@ Methods = Mapping[str, Method]
 
 WEIGHT, SHARE = LogUniform(0.03, 10.0), LogUniform(0.03, 3.0)  # λ1, and λ1 of a balanced energy
 TEXT = {"learning_rate": TEXT_RATE, "loss_net_learning_rate": LogUniform(3e-5, 1e-3)}  # pretrained nets
+OwnRanges = Mapping[str, Range | None]  # those of a kind of net in place of a method's; None: not searched
+FROM_SCRATCH: OwnRanges = {}
+PRETRAINED: OwnRanges = {**TEXT, "dropout": None}  # small rates, and the net's own dropout
+FROZEN: OwnRanges = {"dropout": None}  # fresh heads on a pretrained encoder
 LOSS_NET_RATE = LogUniform(2e-4, 5e-3)
 NET: dict[str, Range] = {"learning_rate": RATE, "dropout": DROPOUT_RANGE}
 # rates, sizes and λ1: a data set's recipe may set them for all methods
@@ -54,16 +59,15 @@ def of_recipe(settings: Mapping[str, Any]) -> Method:
     return Method(BASELINE if loss == "ce" else SEAL, f"({loss})", settings)
 
 
-def space_of(method: Method, pretrained: bool) -> dict[str, Range]:
-    """The search space of a method: a pretrained net needs small rates, and has its own dropout."""
-    if not pretrained:
-        return dict(method.space)
-    return {key: TEXT.get(key, values) for key, values in method.space.items() if key != "dropout"}
+def space_of(method: Method, own: OwnRanges) -> dict[str, Range]:
+    """The search space of a method for a kind of net."""
+    found = {key: own.get(key, values) for key, values in method.space.items()}
+    return {key: values for key, values in found.items() if values is not None}
 
 
-def first_of(method: Method, pretrained: bool) -> dict[str, Any]:
-    """The first values of a method; a pretrained net has its recipe's rates."""
-    return {key: value for key, value in method.first.items() if not pretrained or key not in TEXT}
+def first_of(method: Method, own: OwnRanges) -> dict[str, Any]:
+    """The first values of a method; where a kind of net has its own range, it has its recipe's value."""
+    return {key: value for key, value in method.first.items() if key not in own}
 
 
 def hold(keys: Collection[str], methods: Methods) -> dict[str, Method]:

@@ -20,6 +20,7 @@ from .base import (
     NET,
     SEAL,
     SHARE,
+    TWO_CLASSIFIERS,
     WEIGHT,
     Method,
 )
@@ -52,6 +53,12 @@ def balanced(about: str, group: str = SEAL, **settings: Any) -> Method:
     return dynamic(about, "nce", {"energy_weight": SHARE}, group, {"energy_weight": 0.5}, **settings)
 
 
+def mutual(about: str, **settings: Any) -> Method:
+    """A second net with cross-entropy; λ1 is the weight of what each net learns of the other."""
+    first = {"energy_weight": 1.0, "loss_net_learning_rate": 1e-3}
+    return Method(BASELINE, about, {"global_size": 0, **settings}, BESIDE, first, program=TWO_CLASSIFIERS)
+
+
 def static(about: str, loss: str, network: str) -> Method:
     """SEAL-static: a trained energy network, frozen, as a loss."""
     settings = {"energy_loss": loss, "loss_net_steps": 0, "loss_net_encoder": "separate"}
@@ -70,9 +77,20 @@ def network(about: str, method: str, step: float, space: Mapping | None = None, 
 METHODS: dict[str, Method] = {
     "constant": Method(BASELINE, "the labels' frequencies, for every row", program=CONSTANT),
     "ce": baseline("cross-entropy"),
+    "ce_balanced": baseline("cross-entropy, present labels weighed by their rarity", pos_weight="balanced"),
     "focal": baseline("focal loss", task_loss="focal"),
     "asymmetric": baseline("asymmetric loss", task_loss="asymmetric"),
     "zlpr": baseline("log-sum-exp pairwise loss", task_loss="zlpr"),
+    "label_correlation": Method(
+        BASELINE,
+        "cross-entropy and a term on pairs of labels",
+        {"energy_loss": "ce", "task_loss": "label_correlation"},
+        {**NET, "label_correlation_weight": LogUniform(0.1, 30.0)},
+        {"label_correlation_weight": 1.0},
+    ),
+    "mutual": mutual("mutual learning: a second net with cross-entropy in place of the loss-net"),
+    "mutual_shared": mutual("mutual learning on the task-net's features", loss_net_encoder="shared"),
+    "mutual_separate": mutual("mutual learning, an encoder each", loss_net_encoder="separate"),
     "gbi_spen": network("SPEN: margin, loss-augmented inference", "spen", 0.01, task_net_path="ce"),
     "gbi_dvn": network("DVN: regression, adversarial and gold points", "dvn", 0.1),
     "gbi_nce": network("NCE with frozen cross-entropy noise", "nce", 0.03, task_net_path="ce"),
@@ -105,6 +123,7 @@ METHODS: dict[str, Method] = {
         hypergradient="cg",
         hypergradient_damping=1.0,
     ),
+    "default": Method(SEAL, "the default: NCE, λ1 by the rule", {"energy_loss": "nce", "energy_weight": None}, NET),
     "nce": dynamic("SEAL-dynamic, NCE", "nce"),
     "ranking": dynamic("NCE without the noise term", "ranking"),
     "nce_shared": dynamic("NCE on the task-net's features", "nce", loss_net_encoder="shared"),
@@ -119,6 +138,8 @@ METHODS: dict[str, Method] = {
     "nce_fall": dynamic("NCE, λ1 falling to 0 at the planned last step", "nce", energy_weight_schedule="fall"),
     "nce_cheap": dynamic("NCE, few samples, small global term, loss-net at every other step", "nce", **CHEAP),
     "nce_balanced": balanced("NCE, λ1 by gradient norms"),
+    "nce_balanced_shared": balanced("NCE, λ1 by gradient norms, on the task-net's features", loss_net_encoder="shared"),
+    "nce_balanced_separate": balanced("NCE, λ1 by gradient norms, an encoder each", loss_net_encoder="separate"),
     "nce_balanced_cheap": balanced("NCE, λ1 by gradient norms, as cheap as nce_cheap", **CHEAP),
     "nce_balanced_local": balanced(
         "NCE, λ1 by gradient norms, without dependencies between labels", group=ABLATION, global_size=0

@@ -1,0 +1,159 @@
+"""Does decoding with the energy decide better than the task-net alone? On a saved run of texts, with its loss-net.
+
+    python benchmarks/energy_decoding.py FOLDER --dataset semeval2018_ec --data_dir PATH --json FILE.json
+
+Label sets are drawn from the task-net, y_k ~ P(. | x), and weighed to be samples of
+
+    p(y | x) ∝ P(y | x)^a exp(-b E(x, y)),     w_k ∝ P(y_k | x)^(a - 1) exp(-b E(x, y_k))
+
+Two decisions are made from them: the likeliest set, for exact match, and the set of highest expected Jaccard index. The
+task-net alone is a = 1, b = 0. Validation rows choose a and b for each decision, and test rows judge.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from seal_hf import SealForMultiLabel, load_multilabel
+from seal_hf.compare.statistics import paired_bootstrap
+from seal_hf.metrics import multilabel_metrics, tune_threshold
+
+POWERS = (0.0, 0.5, 1.0)  # a; energies of NCE are fitted to be -log p themselves, a = 0
+SCALES = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)  # b
+ALONE = (1.0, 0.0)
+
+
+class Drawn(NamedTuple):
+    """The likeliest set of the task-net and K samples, for each of N rows.
+
+    Attributes:
+        sets: (N, 1 + K, L) of 0 and 1.
+        log_p, energies: of these sets, (N, 1 + K).
+    """
+
+    sets: Tensor
+    log_p: Tensor
+    energies: Tensor
+
+    def score(self, power: float, scale: float) -> Tensor:
+        """a log P - b E: log p up to a constant of the row, (N, 1 + K)."""
+        return power * self.log_p - scale * self.energies
+
+    def weights(self, power: float, scale: float) -> Tensor:
+        """Of the samples, (N, K); they sum to 1."""
+        return torch.softmax(self.score(power - 1, scale)[:, 1:], dim=1)
+
+
+def likeliest(drawn: Drawn, power: float, scale: float) -> Tensor:
+    """The set with the highest p among those drawn: (N, L)."""
+    return _picked(drawn.sets, drawn.score(power, scale))
+
+
+def highest_jaccard(drawn: Drawn, power: float, scale: float) -> Tensor:
+    """The set with the highest expected Jaccard index under p, among those drawn: (N, L)."""
+    together = drawn.sets @ drawn.sets[:, 1:].transpose(1, 2)  # (N, 1 + K, K)
+    size = drawn.sets.sum(-1)
+    union = size.unsqueeze(2) + size[:, None, 1:] - together
+    index = torch.where(union > 0, together / union.clamp_min(1), 1.0)
+    return _picked(drawn.sets, (index @ drawn.weights(power, scale).unsqueeze(2)).squeeze(2))
+
+
+DECISIONS = {"exact match": likeliest, "Jaccard": highest_jaccard}
+
+
+def _picked(sets: Tensor, score: Tensor) -> Tensor:
+    return sets[torch.arange(len(sets)), score.argmax(1)]
+
+
+def figure_of_rows(decided: Tensor, gold: Tensor, figure: str) -> np.ndarray:
+    """Exact match or Jaccard index of each row, (N,)."""
+    if figure == "exact match":
+        return (decided == gold).all(1).double().numpy()
+    both, either = (decided * gold).sum(1), torch.maximum(decided, gold).sum(1)
+    return torch.where(either > 0, both / either.clamp_min(1), 1.0).double().numpy()
+
+
+@torch.no_grad()
+def draw(seal: Any, logits: Tensor, inputs: dict[str, Tensor], num_samples: int, generator: torch.Generator) -> Drawn:
+    """Sets for one batch, from its logits (B, L)."""
+    sets = torch.cat([(logits > 0).float().unsqueeze(1), seal.space.sample(logits, num_samples, generator)], dim=1)
+    return Drawn(sets, seal.space.log_prob(logits, sets), seal.energy(sets, **inputs))
+
+
+@torch.no_grad()
+def read(seal: SealForMultiLabel, texts: Sequence[str], num_samples: int, seed: int) -> tuple[Drawn, np.ndarray]:
+    """The sets of all texts, and the task-net's probabilities (N, L)."""
+    generator, places, parts, outputs = torch.Generator().manual_seed(seed), [], [], []
+    for chosen, inputs in seal.batches(texts, 64):
+        logits = seal.task_net(**inputs).logits.float()
+        places += chosen
+        parts.append(draw(seal, logits, inputs, num_samples, generator))
+        outputs.append(torch.sigmoid(logits))
+    order = torch.tensor(places).argsort()
+    columns = (torch.cat(part)[order] for part in zip(*parts, strict=True))
+    return Drawn(*columns), torch.cat(outputs)[order].double().numpy()
+
+
+def table(validation: tuple[Drawn, Tensor], test: tuple[Drawn, Tensor]) -> tuple[str, dict[str, Any]]:
+    """Markdown and figures: each decision by the task-net alone, and with the energy. Both splits with their gold."""
+    lines = [
+        "| figure | task-net alone | with the energy | a | b | difference | p, rows |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    found: dict[str, Any] = {}
+    for figure, decide in DECISIONS.items():
+
+        def rows(split: tuple[Drawn, Tensor], power: float, scale: float, figure=figure, decide=decide) -> np.ndarray:
+            parts = zip(*(part.split(64) for part in (*split[0], split[1])), strict=True)
+            return np.concatenate(
+                [figure_of_rows(decide(Drawn(*drawn), power, scale), gold, figure) for *drawn, gold in parts]
+            )
+
+        grid = {(a, b): rows(validation, a, b).mean() for a in POWERS for b in SCALES}
+        power, scale = max(grid, key=lambda key: grid[key])
+        before, after = rows(test, *ALONE), rows(test, power, scale)
+        change = paired_bootstrap(after, before)
+        cells = [f"{100 * values.mean():.2f}" for values in (before, after)] + [f"{power:g}", f"{scale:g}"]
+        cells.append(f"{100 * change.difference:+.2f} [{100 * change.low:+.2f}, {100 * change.high:+.2f}]")
+        lines.append(f"| {figure} | {' | '.join(cells)} | {change.p_value:.2g} |")
+        found[figure] = {"alone": before.mean(), "energy": after.mean(), "a": power, "b": scale, **change._asdict()}
+        found[figure]["validation"] = {"alone": rows(validation, *ALONE).mean(), "energy": grid[power, scale]}
+    return "\n".join(lines), found
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", help="of a saved run with a loss-net")
+    parser.add_argument("--dataset", required=True)
+    parser.add_argument("--data_dir")
+    parser.add_argument("--num_samples", type=int, default=200, help="K")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path, help="file for the figures")
+    options = parser.parse_args(argv)
+    seal = SealForMultiLabel.from_pretrained(options.folder).eval()
+    data = load_multilabel(options.dataset, data_dir=options.data_dir)
+    splits, outputs = {}, {}
+    for name, rows in {"validation": data.validation, "test": data.test}.items():
+        drawn, outputs[name] = read(seal, rows["text"][:], options.num_samples, options.seed)
+        splits[name] = drawn, torch.tensor(np.asarray(rows.with_format("numpy")["labels"][:]))
+    text, found = table(splits["validation"], splits["test"])
+    golds = {name: gold.numpy() for name, (_, gold) in splits.items()}
+    threshold, _ = tune_threshold(outputs["validation"], golds["validation"])
+    plain = multilabel_metrics(outputs["test"], golds["test"], threshold=threshold)
+    found["tuned threshold"] = {key: plain[key] for key in ("exact_match", "jaccard")}
+    said = ", ".join(f"{key} {100 * value:.2f}" for key, value in found["tuned threshold"].items())
+    print(f"{text}\n\nThe task-net at the threshold {threshold:.2f}, tuned for example F1: {said}.")
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

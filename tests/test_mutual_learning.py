@@ -1,0 +1,123 @@
+"""Mutual learning. Oracles: two plain nets in a loop by hand; the encoders that count their rows."""
+
+from functools import wraps
+
+import pytest
+import tiny_run
+import torch
+import torch.nn.functional as F
+from tiny_models import tiny_config, tiny_texts, tiny_tokenizer
+from transformers import AutoModel, BertModel
+
+from seal_hf import TensorRows
+from seal_hf.cli.train.mutual_learning import MutualTrainer
+from seal_hf.models import SealForMultiLabel
+
+WEIGHT, RATE, SECOND_RATE, STEPS = 0.7, 0.01, 0.02, 4
+
+
+def nets(encoder):
+    """Both nets of one shape in every run; the second has no global term."""
+    torch.manual_seed(0)
+    sizes = dict(hidden_size=16, dropout=0.0, global_size=0)
+    return SealForMultiLabel.for_data(tiny_run.Names, loss_net_encoder=encoder, **sizes)
+
+
+def rows(unknown):
+    table = tiny_run.table().with_format("torch")
+    x, y = table["features"][:], table["labels"][:].clone()
+    y[::3, 1] = -1 if unknown else y[::3, 1]
+    return x, y
+
+
+def of_both(y, mine, theirs, weight):
+    """H(y, mine) + weight KL(theirs || mine), over the known labels; logits (B, L)."""
+    p, q, known = torch.sigmoid(mine), torch.sigmoid(theirs).detach(), y >= 0
+    total = F.binary_cross_entropy_with_logits(mine, y, reduction="none")
+    total = total + weight * (q * (q / p).log() + (1 - q) * ((1 - q) / (1 - p)).log())
+    return total[known].sum() / len(y)
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+@pytest.mark.parametrize("encoder", ["separate", "shared"])
+def test_the_nets_are_those_of_a_loop_by_hand(tmp_path, encoder, unknown):
+    (x, y), expected = rows(unknown), nets(encoder)
+    first, second = expected.task_net, expected.loss_net
+
+    def second_logits():
+        features = first.encoder(x).last_hidden_state.detach() if encoder == "shared" else None
+        return second.encode({"features": x}, features) @ second.energy.label_embeddings.weight.T
+
+    task = torch.optim.AdamW(first.parameters(), lr=RATE, weight_decay=0.0)
+    groups = [{"params": [p for p in second.parameters() if p.requires_grad], "lr": SECOND_RATE}]
+    other = torch.optim.AdamW(groups, weight_decay=0.0)
+    for _ in range(STEPS):
+        for optimizer, mine, theirs in (
+            (other, second_logits, lambda: first(x).logits),
+            (task, lambda: first(x).logits, second_logits),
+        ):
+            optimizer.zero_grad()
+            of_both(y, mine(), theirs(), WEIGHT).backward()
+            optimizer.step()
+
+    found = nets(encoder)
+    data = tiny_run.table().remove_columns("labels").add_column("labels", y.tolist())
+    args = tiny_run.arguments(
+        tmp_path,
+        encoder=encoder,
+        batch=tiny_run.ROWS,
+        max_steps=STEPS,
+        learning_rate=RATE,
+        loss_net_learning_rate=SECOND_RATE,
+        energy_weight=WEIGHT,
+        lr_scheduler_type="constant",
+        max_grad_norm=0.0,
+        loss_net_max_grad_norm=0.0,
+    )
+    trainer = MutualTrainer(found, args, train_dataset=TensorRows(data), eval_dataset=TensorRows(data))
+    trainer.train()
+    start = tiny_run.parameters(nets(encoder))
+    moved = tiny_run.parameters(expected) - start
+    assert (moved.abs() > 0.01).float().mean() > 0.5
+    torch.testing.assert_close(tiny_run.parameters(found) - start, moved, atol=2e-4, rtol=0)
+    assert 0 <= trainer.evaluate()["eval_energy_auc"] <= 1
+
+
+def test_a_comparison_of_frozen_encoders_encodes_every_row_once(program, tmp_path, monkeypatch):
+    """By the encoder of the task-net and by that of the second net; not for another method or trial."""
+    pytest.importorskip("optuna")
+    torch.manual_seed(0)
+    AutoModel.from_config(tiny_config("bert")).save_pretrained(tmp_path / "net")
+    tiny_tokenizer().save_pretrained(tmp_path / "net")
+    (tmp_path / "data").mkdir()
+    sizes = {"train": 24, "validation": 10, "test": 12}
+    for seed, (split, size) in enumerate(sizes.items()):
+        table = tiny_texts(size, seed)
+        names = [",".join("abcd"[j] for j, on in enumerate(labels) if on) for labels in table["labels"]]
+        lines = [f"{text}\t{labels}" for text, labels in zip(table["text"], names, strict=True)]
+        (tmp_path / "data" / f"{split}.tsv").write_text("\n".join(["text\tlabels", *lines, ""]))
+    seen, forward = [], BertModel.forward
+
+    @wraps(forward)  # its signature says what it reads
+    def counted(self, *args, **kwargs):
+        outputs = forward(self, *args, **kwargs)
+        seen.append(len(outputs.last_hidden_state))
+        return outputs
+
+    monkeypatch.setattr(BertModel, "forward", counted)
+    words = ["--dataset", str(tmp_path / "data"), "--model_name_or_path", str(tmp_path / "net")]
+    words += "--freeze_encoder true --num_train_epochs 2 --per_device_train_batch_size 8 --budget 1".split()
+    words += ["--seeds", "1", "--output_dir", str(tmp_path / "out")]
+    runs = program.main([*words, "--losses", "ce", "mutual_shared"])
+    few = 4  # rows by which a run finds out what its head reads
+    assert sorted(size for size in seen if size > few) == sorted(sizes.values())
+    assert runs.settings("ce")["settings"] == {"learning_rate": pytest.approx(1e-3)}  # of a fresh head
+    assert set(runs.settings("mutual_shared")["settings"]) == {
+        "learning_rate",
+        "loss_net_learning_rate",
+        "energy_weight",
+    }
+    seen.clear()
+    program.main([*words, "--losses", "mutual_separate"])
+    assert sorted(size for size in seen if size > few) == sorted(sizes.values())  # of its own encoder
+    assert 0 <= runs.load("mutual_separate", 1)["eval_energy_auc"] <= 1
