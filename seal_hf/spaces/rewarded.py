@@ -134,6 +134,9 @@ class Rewarded(OutputSpace):
             )
         return self.codes, self.without
 
+    def has_gold(self, labels: Tensor) -> Tensor:
+        return ~self._without(labels)
+
     def _without(self, labels: Tensor) -> Tensor:
         return (labels == self.unlabelled).flatten(1).any(1)
 
