@@ -31,7 +31,15 @@ COMMANDS = {  # subcommand -> (module:function of a command line, what it does)
     "compare": ("seal_hf.compare.program:command", "methods on one data set, each tuned with the same budget"),
     "analyse": ("seal_hf.analysis.__main__:main", "what a trained energy has learned"),
 }
-COMPARED = ("mlc", "tagging", "srl", "parsing", "segmentation")  # `compare KIND` also takes the flags of `train KIND`
+# rewards: as `train rewards`
+COMPARED = (
+    "mlc",
+    "tagging",
+    "srl",
+    "parsing",
+    "segmentation",
+    "rewards",
+)  # `compare KIND` also takes the flags of `train KIND`
 REWARDED = "train rewards"
 OF_REWARDS = {  # first word of `train rewards`, which the rules also tell -> the module with its flags
     "mlc": "seal_hf.cli.train.label_rewards",
@@ -87,6 +95,8 @@ def modules_of_flags(name: str, kind: str | None = None) -> list[str]:
     """The modules whose flags a subcommand takes: its own, and for a kind of output those of its training."""
     if name == REWARDED:
         return list(OF_REWARDS.values())
+    if kind == "rewards":
+        return [*modules_of_flags(name), *modules_of_flags(REWARDED)]
     names = [name] if kind is None else [name, f"train {kind}"]
     return [COMMANDS[each][0].split(":")[0] for each in names]
 

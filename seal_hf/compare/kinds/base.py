@@ -108,6 +108,14 @@ class Kind(ABC):
     def constant(self, data: Any) -> Scored:
         """The figures of one prediction for every row, from what is frequent in training."""
 
+    @abstractmethod
+    def scored(self, data: Any, decided: Mapping[str, Any]) -> Scored:
+        """The figures of outputs that are given.
+
+        Args:
+            decided: `eval` and `test` -> N label sets (N, L) or their probabilities, tag sequences by names, or masks.
+        """
+
     def is_labelled(self, split: Any) -> bool:
         """True if a split has gold outputs to compare methods on."""
         return split is not None
