@@ -36,19 +36,12 @@ def rewarded(folder, **options):
     reward = LabelFunctionReward(knowing, data.label_names, batched=True)
     rows = reward_rows(data, TensorRows, reward, repeat_labelled=None)
     model = SealForMultiLabel.for_data(data, hidden_size=16, global_size=8)
-    options = {"num_train_epochs": 8, "per_device_train_batch_size": 16, "eval_strategy": "epoch", **options}
-    options = {
-        "learning_rate": 1e-2,
-        "loss_net_learning_rate": 1e-2,
-        "energy_loss": "contrastive_divergence",
-        "logging_steps": 1,
-        **options,
-    }
-    args = SealTrainingArguments(str(folder), task_weight=1 / rows.gold_share, num_samples=8, **options, **QUIET)
-    space, validation = (
-        RewardLabelSpace.from_arguments(args, model.task_net, reward),
-        TensorRows(data.validation.select(range(60))),
-    )
+    rates = {"learning_rate": 1e-2, "loss_net_learning_rate": 1e-2, "task_weight": 1 / rows.gold_share}
+    usual = {"num_train_epochs": 8, "per_device_train_batch_size": 16, "eval_strategy": "epoch", "logging_steps": 1}
+    usual |= {"energy_loss": "contrastive_divergence", "num_samples": 8, **rates, **QUIET}
+    args = SealTrainingArguments(str(folder), **{**usual, **options})
+    space = RewardLabelSpace.from_arguments(args, model.task_net, reward)
+    validation = TensorRows(data.validation.select(range(60)))
     trainer = SealTrainer(model, args, train_dataset=rows, eval_dataset=validation, space=space)
     trainer.train()
     return trainer, model

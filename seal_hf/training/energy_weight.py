@@ -51,7 +51,7 @@ def ruled_share(log_history: Iterable[Mapping[str, float]]) -> float:
 
 
 def measured_pull(log_history: Iterable[Mapping[str, float]]) -> float:
-    """‖∂ task loss / ∂ logits‖ / ‖∂ energy / ∂ logits‖ over the validation rows of the last evaluation; 0 before one."""
+    """‖∂ task loss/∂ logits‖ / ‖∂ energy/∂ logits‖ over the validation rows of the last evaluation; 0 before one."""
     return ([0.0] + [entry[f"{prefix}{PULL}"] for entry, prefix in _evaluations(log_history)])[-1]
 
 
