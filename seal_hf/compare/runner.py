@@ -306,7 +306,9 @@ class Comparison:
             if method.program == CONSTANT:
                 continue
             settings = self.settings(name, seeds[0])
-            self._arguments(name, settings, str(folder))
+            arguments = self._arguments(name, settings, str(folder))
+            if method.program == RULES:
+                make_reward(arguments, self.data)
             if method.program not in built and not method.takes:  # such nets may not exist yet
                 self._prepared(name, settings, str(folder))
                 built.add(method.program)
