@@ -32,7 +32,7 @@ COMMANDS = {  # subcommand -> (module:function of a command line, what it does)
     "analyse": ("seal_hf.analysis.__main__:main", "what a trained energy has learned"),
 }
 COMPARED = ("mlc", "tagging", "srl", "parsing", "segmentation")  # `compare KIND` also takes the flags of `train KIND`
-REWARDED = "train rewards"
+REWARDED, REWARDS = "train rewards", "rewards"  # `compare rewards` takes the flags of the former
 OF_REWARDS = {  # first word of `train rewards`, which the rules also tell -> the module with its flags
     "mlc": "seal_hf.cli.train.label_rewards",
     "tagging": "seal_hf.cli.train.rewards",
@@ -76,10 +76,10 @@ def subcommand(words: list[str]) -> tuple[str, list[str]]:
 
 def kind_compared(words: list[str]) -> str:
     """The kind of output that `compare` gets as its first word; by default the first. Another word ends the program."""
-    kind = words[0] if words and not words[0].startswith("-") else COMPARED[0]
-    if kind not in COMPARED:
+    kind, known = words[0] if words and not words[0].startswith("-") else COMPARED[0], (*COMPARED, REWARDS)
+    if kind not in known:
         sys.argv[0] = "seal-hf compare"
-        refuse(f"no kind of output {kind!r}.{did_you_mean(kind, COMPARED)} All of them: {', '.join(COMPARED)}.")
+        refuse(f"no kind of output {kind!r}.{did_you_mean(kind, known)} All of them: {', '.join(known)}.")
     return kind
 
 
@@ -87,6 +87,8 @@ def modules_of_flags(name: str, kind: str | None = None) -> list[str]:
     """The modules whose flags a subcommand takes: its own, and for a kind of output those of its training."""
     if name == REWARDED:
         return list(OF_REWARDS.values())
+    if kind == REWARDS:
+        return [*modules_of_flags(name), *modules_of_flags(REWARDED)]
     names = [name] if kind is None else [name, f"train {kind}"]
     return [COMMANDS[each][0].split(":")[0] for each in names]
 

@@ -304,7 +304,7 @@ class SealTrainer(StructuredTrainer):
         self.space = made_space(self)
         summed = partial(self.accelerator.reduce, reduction="sum")
         self.weight_is_ruled = self.energy_loss is not None and is_ruled(args, self.space)
-        self._energy_weights = EnergyWeight(args, summed, self.weight_is_ruled)
+        self._energy_weights = EnergyWeight(args, summed, self.weight_is_ruled, self.space.has_all_gold)
         checks.tell_decoding(self.model, self.space)
 
     def begin_run(self, num_training_steps: int) -> None:
@@ -372,7 +372,7 @@ class SealTrainer(StructuredTrainer):
         return metrics
 
     def _evaluation_facts(self) -> dict[str, float]:
-        return super()._evaluation_facts() | self.alignment.drain()
+        return super()._evaluation_facts() | self.alignment.drain(with_pull=not self.space.has_all_gold)
 
     def prediction_step(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         if isinstance(self.preprocess_logits_for_metrics, PredictionDecoder):

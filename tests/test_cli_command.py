@@ -123,7 +123,7 @@ def test_an_example_starts_the_same_program(name):
         (
             "compare taging --budget 3",
             "seal-hf compare: no kind of output 'taging'. Did you mean 'tagging'? All of them: mlc, tagging, srl, "
-            "parsing, segmentation.",
+            "parsing, segmentation, rewards.",
         ),
     ],
 )

@@ -211,7 +211,7 @@ def test_outlines_and_pieces_of_masks_against_the_metrics_of_one_image():
         (
             "taging",
             "no kind of output 'taging'. Did you mean 'tagging'. All of them: mlc, tagging, srl, parsing, "
-            "segmentation.",
+            "segmentation, rewards.",
         ),
         ("tagging --losses gbi_spen", "method 'gbi_spen' is of `compare mlc`; that of `compare tagging` must be one"),
         ("segmentation --losses infnet_plus", "method 'infnet_plus' is of `compare tagging`; that of `compare segm"),

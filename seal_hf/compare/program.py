@@ -1,6 +1,7 @@
 """What does a loss-net gain, and what does it cost? Trains all methods with one budget; writes a table and a plot.
 
-The kind of output is the first word, mlc (label sets, the default), tagging, srl or segmentation:
+The kind of output is the first word, mlc (label sets, the default), tagging, srl, parsing or segmentation; or rewards,
+for few labelled rows and rules, whose kind the rules say or the next word:
 
 seal-hf compare                                    # the digits' label sets; constant, ce, asymmetric, zlpr, nce
 seal-hf compare --dataset bibtex --recipe recipes/mlc/bibtex_ce.yaml --losses all --budget 10
@@ -9,6 +10,7 @@ seal-hf compare --recipes recipes/mlc/bibtex_ce.yaml recipes/mlc/bibtex_nce.yaml
 seal-hf compare tagging --dataset mine --losses ce crf nce nce_tag_attention       # a folder of CoNLL columns
 seal-hf compare srl --dataset srl_ewt --model_name_or_path distilbert-base-uncased --max_train_rows 4000
 seal-hf compare segmentation --dataset weizmann
+seal-hf compare rewards --dataset mine.csv --num_labelled 50 --rules rules.yaml    # as for train rewards
 
 A second start with the same --output_dir resumes. All other flags are those of `train WORD` and apply to every method;
 searches by --budget begin with them. A flag that is part of a method does not change that method, and a note says so.
@@ -33,10 +35,11 @@ from transformers.utils import logging as hf_logging
 
 from ..cli.programs import check_one_process, program_name
 from ..cli.recipes import packaged_recipe, read_recipe, recipe_keys
+from ..cli.train.rewards import program_of
 from ..data.contents import fingerprint
 from ..utils.messages import did_you_mean
 from .identity import EVERY_RUN
-from .kinds import KINDS, Figures, Kind
+from .kinds import KINDS, REWARDED, Figures, Kind
 from .methods.base import CONSTANT, Method, Methods, of_recipe, own_keys
 from .page import write_page
 from .runner import Comparison
@@ -45,7 +48,7 @@ from .table import comparison, markdown, plot
 
 NAMES_HERE = {"metric_for_best_model": "metric", "seed": "seeds", "tune": "budget"}
 LOSS_KEYS = ("energy_loss", "loss", "task_loss", "energy_method")  # a method sets these
-USUAL_KIND = next(iter(KINDS))
+USUAL_KIND, REWARDS = next(iter(KINDS)), "rewards"
 
 
 def kind_of(words: Sequence[str]) -> tuple[Kind, list[str]]:
@@ -56,9 +59,13 @@ def kind_of(words: Sequence[str]) -> tuple[Kind, list[str]]:
     """
     if not words or words[0].startswith("-"):
         return KINDS[USUAL_KIND], list(words)
+    if words[0] == REWARDS:
+        program, left = program_of(words[1:])
+        return next(kind for kind in REWARDED.values() if kind.program is program), left
     if words[0] not in KINDS:
+        known = [*KINDS, REWARDS]
         raise ValueError(
-            f"no kind of output {words[0]!r}.{did_you_mean(words[0], KINDS)} All of them: {', '.join(KINDS)}."
+            f"no kind of output {words[0]!r}.{did_you_mean(words[0], known)} All of them: {', '.join(known)}."
         )
     return KINDS[words[0]], list(words[1:])
 
@@ -94,7 +101,7 @@ def check_metric(file: Path, settings: Mapping[str, Any], metric: str) -> None:
 def check_names(names: Sequence[str], kind: Kind, data: Any) -> None:
     """Raises ValueError for a method of another kind of output, or one that these data do not suit."""
     for name in names:
-        others = [other.word for other in KINDS.values() if name in other.methods]
+        others = [other.word for other in (*KINDS.values(), *REWARDED.values()) if name in other.methods]
         if name not in kind.methods and others:
             raise ValueError(
                 f"method {name!r} is of `compare {others[0]}`; that of `compare {kind.word}` must be one of "
@@ -133,7 +140,8 @@ def settings_of(folder: Path, given: Mapping[str, str], methods: Methods) -> dic
             f"--beside: {folder} has no settings.json, which a comparison with --budget writes into the folder of "
             "each method, such as runs/plain/ce."
         )
-    if more := sorted(found.keys() - methods["ce"].space.keys()):
+    plain = methods["ce" if "ce" in methods else "few"]
+    if more := sorted(found.keys() - plain.space.keys()):
         raise ValueError(
             f"--beside: {folder} belongs to a method with {more[0]}, which means something else for another loss. "
             "Give the folder of a method without a loss-net, such as runs/plain/ce."
@@ -298,7 +306,7 @@ def main(argv: list[str] | None = None) -> Runs:
 def usual_folder(kind: Kind, data: Any) -> Path:
     """The folder of the results if the command line names none. Some names are data sets of several kinds."""
     name = Path(data.name).stem
-    return Path("runs", "compare", name if kind.word == USUAL_KIND else f"{kind.word}_{name}")
+    return Path("runs", "compare", name if kind.word == USUAL_KIND else f"{kind.word.replace(' ', '_')}_{name}")
 
 
 def command(argv: list[str] | None = None) -> Runs:

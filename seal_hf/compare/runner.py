@@ -17,13 +17,16 @@ from transformers.trainer_callback import PrinterCallback
 
 from ..cli.train.arguments import Arguments
 from ..cli.train.program import Prepared
+from ..cli.train.rules import make_reward
 from ..cli.tuning.search import Goal, begun, check_optuna, search
 from ..data.contents import fingerprint
 from ..training.meters import EpochClock, NonFiniteLossError
 from ..utils.options import check_value
+from .few_labels import decided_by_rules, rules_in
 from .identity import EVERY_RUN, check_methods, claim_folder, texts
 from .kinds import Kind, Scored
 from .methods.base import CONSTANT, Methods, first_of, hold, space_of, with_requirements
+from .methods.rewards import RULES
 from .runs import AUC, LOST, METHOD, ROWS, Runs
 
 logger = logging.getLogger(__name__)
@@ -190,6 +193,8 @@ class Comparison:
     def _train(self, name: str, seed: int) -> dict[str, Any]:
         if self.methods[name].program == CONSTANT:
             return self._figures(seed, {}, self.kind.constant(self.data))
+        if self.methods[name].program == RULES:
+            return self._figures(seed, {}, self._by_rules(name, seed))
         self._train_nets(name, seed)
         found = self._search(name, seed)
         settings = self.settings(name, seed, found)
@@ -207,6 +212,13 @@ class Comparison:
             trainer.save_model()
         auc = {AUC: chosen[AUC]} if AUC in chosen else {}  # with a loss-net, and samples to tell from gold
         return figures | auc | {"epochs": trainer.state.epoch, **clock.metrics}
+
+    def _by_rules(self, name: str, seed: int) -> Scored:
+        """The figures of what rules decide by themselves."""
+        arguments = self._arguments(name, self.settings(name, seed), str(self._net(name, seed)))
+        reward, splits = make_reward(arguments, self.data), {"eval": self.data.validation, "test": self.data.test}
+        decided = {split: decided_by_rules(reward, self.data, rows) for split, rows in splits.items()}
+        return self.kind.scored(self.data, decided)
 
     def _search(self, name: str, seed: int) -> dict[str, Any]:
         """The best settings of a method, searched once with its first seed."""
@@ -277,6 +289,7 @@ class Comparison:
             **{"data": self.data.name, "labels": len(self.data.label_names), **sizes, "budget": self.budget},
             **{"finalists": self.finalists, "held": " ".join(sorted(self.held))},
             **texts(base),
+            **rules_in(base),
             **{"metric": self.metric, "flags": " ".join(sorted(first & self.flags.keys()))},  # over a method's first
             "contents": fingerprint(self.data),
         }
@@ -288,13 +301,15 @@ class Comparison:
             raise ValueError(f"`seeds` has {wrong[0]}; a seed is a number, at least 0.")
         if self.budget and any(self.methods[name].space and self.runs.settings(name) is None for name in names):
             check_optuna()
-        folder, built = self._rehearsal, {CONSTANT}
+        folder, built = self._rehearsal, {CONSTANT, RULES}
         for name in (name for name in names if any(self.runs.load(name, seed) is None for seed in seeds)):
             method = self.methods[name]
             if method.program == CONSTANT:
                 continue
             settings = self.settings(name, seeds[0])
-            self._arguments(name, settings, str(folder))
+            arguments = self._arguments(name, settings, str(folder))
+            if method.program == RULES:
+                make_reward(arguments, self.data)
             if method.program not in built and not method.takes:  # such nets may not exist yet
                 self._prepared(name, settings, str(folder))
                 built.add(method.program)

@@ -21,8 +21,8 @@ def fingerprint(data: Any) -> str:
         data: from [`load_multilabel`], [`load_tags`], [`load_srl`] or [`load_masks`].
     """
     digest = hashlib.sha256(" ".join(data.label_names).encode())
-    for split in SPLITS:
-        for name, content in sorted(_columns(getattr(data, split)).items()):
+    for split in (*SPLITS, "unlabelled"):
+        for name, content in sorted(_columns(getattr(data, split, None)).items()):
             digest.update(name.encode())
             digest.update(content)
     return digest.hexdigest()[:16]
@@ -32,6 +32,8 @@ def _columns(rows: Any) -> dict[str, Any]:
     """The columns of a split as bytes, for a data set or images with masks; empty without a split."""
     if rows is None:
         return {}
+    if isinstance(rows, np.ndarray):
+        return {"images": np.ascontiguousarray(rows).data}
     if isinstance(rows, Dataset) and IMAGE in rows.column_names:
         contents = map(image_content, image_cells(rows.select_columns([IMAGE])))
         hashes = (hashlib.sha256(content).digest() for content in contents)

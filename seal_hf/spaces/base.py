@@ -212,6 +212,10 @@ class OutputSpace(ABC):
         a box."""
         raise TypeError(f"{self.name} structures do not fill a box: no inference can move their entries one by one.")
 
+    def has_gold(self, labels: Tensor) -> Tensor:
+        """Which rows have gold: (B,) bool."""
+        return labels.new_ones(len(labels), dtype=torch.bool)
+
     @abstractmethod
     def gold(self, labels: Tensor) -> tuple[Tensor, Tensor | None]:
         """Labels as in the data -> the gold as floats, (B, ...), and the mask of what counts, or None."""

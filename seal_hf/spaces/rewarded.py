@@ -32,6 +32,7 @@ from .base import LossTraits, OutputSpace
 from .masks import BinaryMaskSpace, MaskSpace
 from .multilabel import ABSENT, UNKNOWN, MultiLabelSpace
 from .pixels import counted
+from .rewards.base import NoReward
 from .tags import TagSequenceSpace
 
 UNLABELLED = -1  # the label of a position that counts but lacks a gold tag
@@ -54,6 +55,7 @@ class Rewarded(OutputSpace):
         uncounted_label: the label of a position that does not count.
         codes: of one batch, see `of`.
         without: which rows of that batch lack gold, (B,).
+        expected: weight and number of samples of the expected reward in the task loss, see `expecting`; or None.
     """
 
     has_all_gold = False
@@ -65,6 +67,7 @@ class Rewarded(OutputSpace):
         self.reward = reward
         self.codes: Tensor | None = None
         self.without: Tensor | None = None
+        self.expected: tuple[float, int] | None = None
 
     def of(self, batch: dict[str, Tensor]) -> Any:
         """The space with the codes of this batch, if it has them."""
@@ -105,6 +108,13 @@ class Rewarded(OutputSpace):
     def of_counted(self, y: Tensor, mask: Tensor | None) -> Tensor:
         """One structure per row, (B, ...), 0 where it does not count."""
 
+    def sample(self, logits: Tensor, num_samples: int, generator: torch.Generator) -> Any:
+        """As without a reward; with [`NoReward`], zeros for rows without gold."""
+        y = self._plain.sample(logits, num_samples, generator)
+        if self.without is None or not isinstance(self.reward, NoReward):
+            return y
+        return y.masked_fill(_wide(self.without, y), 0)
+
     def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
         """As without a reward; rows without gold stay as they are. Raises ValueError as `rewards` does."""
         _, without = self._rewarded()
@@ -134,6 +144,9 @@ class Rewarded(OutputSpace):
             )
         return self.codes, self.without
 
+    def has_gold(self, labels: Tensor) -> Tensor:
+        return ~self._without(labels)
+
     def _without(self, labels: Tensor) -> Tensor:
         return (labels == self.unlabelled).flatten(1).any(1)
 
@@ -149,9 +162,34 @@ class Rewarded(OutputSpace):
         _, without = self._rewarded()
         return torch.where(without.unsqueeze(1), more, self._plain.cost(y_hat, y, kind, mask))
 
+    def expecting(self, weight: float, num_samples: int) -> None:
+        """Add to the task loss of each row without gold `weight` times - E[reward(y)], y drawn from the task-net. This
+        is posterior regularisation by the expected violation of rules, 1 - reward. Its gradient is estimated by
+        `num_samples` K samples, with the mean reward of the other K - 1 as the baseline of each (Kool et al. 2019).
+
+        Raises:
+            ValueError: K < 2.
+        """
+        if num_samples < 2:
+            raise ValueError(f"`num_samples` is {num_samples}; the expected reward needs at least 2.")
+        self.expected = weight, num_samples
+
     def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """The mean over all rows; rows without gold add 0. So it does not depend on how a batch is divided among
-        micro-batches and processes."""
+        """The loss of gold, as a mean over all rows to which rows without gold add 0: so it does not depend on how a
+        batch is divided among micro-batches and processes. In training perhaps also the expected reward."""
+        loss = self.gold_loss(logits, labels, generator)
+        if self.expected is None or generator is None:
+            return loss
+        weight, size = self.expected
+        mask, (_, without) = self.gold(labels)[1], self._rewarded()
+        samples = self.sample(logits.detach(), size, generator)
+        rewards = self.rewards(samples, mask)  # (B, K)
+        advantage = (rewards - rewards.mean(1, keepdim=True)) * size / (size - 1)  # over the mean of the others
+        gradient = (advantage * self.log_prob(logits, samples, mask)).mean(1)
+        return loss - weight * ((rewards.mean(1) + gradient - gradient.detach()) * without).mean()
+
+    def gold_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None) -> Tensor:
+        """The task loss of the rows with gold, divided by the number of all rows."""
         without = _wide(self._without(labels), labels)
         return self._plain.task_loss(logits, labels.masked_fill(without, self.uncounted_label), generator)
 
@@ -242,8 +280,8 @@ class RewardLabelSpace(Rewarded, MultiLabelSpace):  # type: ignore[misc]  # spar
     def unmixed(self, logits: Tensor, gold: Tensor) -> Tensor:
         return self._held(logits.float())
 
-    def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """The mean over all rows; rows without gold add 0, as sets whose labels are all certainly absent."""
+    def gold_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None) -> Tensor:
+        """As of the base; rows without gold add 0, as sets whose labels are all certainly absent."""
         without = self._without(labels).unsqueeze(1)
         logits = logits.masked_fill(without, ABSENT)
         return MultiLabelSpace.task_loss(self, logits, self._with_gold(labels), generator)
@@ -280,9 +318,9 @@ class RewardBinaryMaskSpace(RewardedPixels, BinaryMaskSpace):
     def unmixed(self, logits: Tensor, gold: Tensor) -> Tensor:
         return log_odds(logits, gold.shape[-2:])
 
-    def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def gold_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None) -> Tensor:
         """As of the base; a mean over pixels is one over the pixels with gold, times the share of rows with gold."""
-        loss = super().task_loss(logits, labels, generator)
+        loss = super().gold_loss(logits, labels, generator)
         if self.pixel_loss == "sum" or self.loss is not None:
             return loss
         return loss * (1 - self._without(labels).float().mean())

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-ALIGNMENT = "energy_alignment"  # as an evaluation reports it
+ALIGNMENT, PULL = "energy_alignment", "energy_pull"  # as an evaluation reports them
 SCALES = tuple(2 ** (k / 4) for k in range(-8, 5))  # of the logits, 1 / temperature: 0.25 to 2
 
 
@@ -48,6 +48,7 @@ class Alignment:
     labels best. There the mean of ⟨t_a, s⟩, the derivative of the task loss in a, is 0.
 
     At a = 1, the cosine would count the energy's effect on over-confident probabilities, which a decoder mends anyway.
+    The ratio ‖t_a‖ / ‖e‖ says by which weight the energy would pull these rows as hard as the task loss.
     """
 
     def __init__(self) -> None:
@@ -58,12 +59,13 @@ class Alignment:
         total = rows.sum(0)
         self.sums = total if self.sums is None else self.sums + total
 
-    def drain(self) -> dict[str, float]:
-        """Return {name in an evaluation: cosine}, empty without rows, and start anew."""
+    def drain(self, with_pull: bool = False) -> dict[str, float]:
+        """Return {name in an evaluation: cosine}, `with_pull` also the ratio; empty without rows. Start anew."""
         if self.sums is None:
             return {}
         of_energy, sums = self.sums[0].item(), self.sums[1:].view(-1, 3).tolist()
         self.sums = None
         _, along, of_task = min(sums, key=lambda at_scale: abs(at_scale[0]))
         squares = of_energy * of_task
-        return {ALIGNMENT: along / squares**0.5 if squares > 0 else 0.0}
+        pull = {PULL: (of_task / of_energy) ** 0.5 if of_energy > 0 else 0.0} if with_pull else {}
+        return {ALIGNMENT: along / squares**0.5 if squares > 0 else 0.0, **pull}

@@ -23,7 +23,7 @@ from ..nets.frozen_encoder import OUTPUTS, FrozenEncoder
 from ..saving.checkpoints import COMPLETE, step_of
 from ..saving.export import make_branch
 from ..spaces import REWARD_CODES, SAMPLE_WEIGHT, OutputSpace
-from .alignment import ALIGNMENT
+from .alignment import ALIGNMENT, PULL
 from .checkpoints import Checkpoints
 from .checks import check_best_metric, check_columns, check_embeddings, check_label_names, check_own_loss, check_saving
 from .evaluation import scored_by, scoring
@@ -334,7 +334,7 @@ class StructuredTrainer(Trainer):
 
 
 def _default_objective(metrics: dict[str, float]) -> float:
-    of_energies = ("_energy_output", "_energy_gold", "_energy_auc", "_task_net_auc", f"_{ALIGNMENT}")
+    of_energies = ("_energy_output", "_energy_gold", "_energy_auc", "_task_net_auc", f"_{ALIGNMENT}", f"_{PULL}")
     names = [name for name in metrics if not name.endswith(of_energies)]
     return default_compute_objective({name: metrics[name] for name in names})
 

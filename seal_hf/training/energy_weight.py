@@ -3,13 +3,13 @@ task loss."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .alignment import ALIGNMENT
+from .alignment import ALIGNMENT, PULL
 
 # factor of λ1 when the share t in [0, 1] of the run is done
 SCHEDULES: dict[str, Callable[[float], float]] = {
@@ -40,13 +40,8 @@ def ruled_share(log_history: Iterable[Mapping[str, float]]) -> float:
     Args:
         log_history: of the Trainer's state. With several evaluation sets, the first counts.
     """
-    share, lowest, epoch, prefix = 0.0, float("inf"), 0.0, None
-    for entry in log_history:
-        if prefix is None:
-            found = (key for key in entry if key.startswith("eval_") and key.endswith(ALIGNMENT))
-            prefix = next((key.removesuffix(ALIGNMENT) for key in found), None)
-        if prefix is None or f"{prefix}{ALIGNMENT}" not in entry:
-            continue
+    share, lowest, epoch = 0.0, float("inf"), 0.0
+    for entry, prefix in _evaluations(log_history):
         alignment, loss = entry[f"{prefix}{ALIGNMENT}"], entry[f"{prefix}loss"]
         if alignment < 0 or loss >= lowest:
             step = min(GAIN * alignment, LARGEST_STEP) * (entry["epoch"] - epoch)
@@ -55,11 +50,27 @@ def ruled_share(log_history: Iterable[Mapping[str, float]]) -> float:
     return share
 
 
+def measured_pull(log_history: Iterable[Mapping[str, float]]) -> float:
+    """‖∂ task loss/∂ logits‖ / ‖∂ energy/∂ logits‖ over the validation rows of the last evaluation; 0 before one."""
+    return ([0.0] + [entry[f"{prefix}{PULL}"] for entry, prefix in _evaluations(log_history)])[-1]
+
+
+def _evaluations(log_history: Iterable[Mapping[str, float]]) -> Iterator[tuple[Mapping[str, float], str]]:
+    """The evaluations in a log, of the first evaluation set alone, and what its figures' names begin with."""
+    prefix = None
+    for entry in log_history:
+        if prefix is None:
+            found = (key for key in entry if key.startswith("eval_") and key.endswith(ALIGNMENT))
+            prefix = next((key.removesuffix(ALIGNMENT) for key in found), None)
+        if prefix is not None and f"{prefix}{ALIGNMENT}" in entry:
+            yield entry, prefix
+
+
 def is_ruled(args: Any, space: Any) -> bool:
-    """True if the rule chooses λ1: none is given, and all rows have a task loss of gold labels. Implicit gradients need
-    a fixed λ1."""
-    given = args.energy_weight is not None
-    return not given and args.task_weight > 0 and args.hypergradient == "none" and space.has_all_gold
+    """True if the rule chooses λ1: none is given, and a task loss of gold labels says what the energy is worth. With
+    rows that lack gold, only evaluations can say it. Implicit gradients need a fixed λ1."""
+    given, knows = args.energy_weight is not None, space.has_all_gold or args.eval_strategy != "no"
+    return not given and args.task_weight > 0 and args.hypergradient == "none" and knows
 
 
 def balanced(
@@ -107,11 +118,15 @@ class EnergyWeight:
         args: its `energy_weight`, `energy_weight_schedule` and `energy_weight_balance` are read in every step.
         reduce: sums a tensor over the processes.
         ruled: True if the rule chooses λ1, see [`ruled_share`]; without evaluations, it is `BLIND_SHARE`.
+        has_all_gold: False if rows lack gold. Their task loss pulls at nothing, and that of few rows vanishes once they
+            are learned. So a share is then one of the pull that the last evaluation measured on validation rows, see
+            [`measured_pull`].
     """
 
-    def __init__(self, args: Any, reduce: Callable[[Tensor], Tensor], ruled: bool):
-        self.args, self.reduce, self.ruled = args, reduce, ruled
+    def __init__(self, args: Any, reduce: Callable[[Tensor], Tensor], ruled: bool, has_all_gold: bool = True):
+        self.args, self.reduce, self.ruled, self.has_all_gold = args, reduce, ruled, has_all_gold
         self._share: float | None = None  # the rule's, since the last evaluation
+        self._pull = 0.0  # as measured by it
 
     def at(self, done: float, log_history: Iterable[Mapping[str, float]]) -> float:
         """λ1 when the share `done` in [0, 1] of the run is done."""
@@ -119,6 +134,7 @@ class EnergyWeight:
             return self.args.fixed_energy_weight * SCHEDULES[self.args.energy_weight_schedule](done)
         if self._share is None:
             self._share = BLIND_SHARE if self.args.eval_strategy == "no" else ruled_share(log_history)
+            self._pull = 0.0 if self.has_all_gold else measured_pull(log_history)
         return self._share
 
     def evaluated(self) -> None:
@@ -131,5 +147,7 @@ class EnergyWeight:
         """The energy term times `weight`, λ1 of this step; and figures for the log. Arguments as for [`balanced`]."""
         if not self.ruled and not self.args.energy_weight_balance:
             return weight * term, {}
+        if self.ruled and not self.has_all_gold:
+            return weight * self._pull * term, {"energy_weight": term.new_tensor(weight * self._pull)}
         term, ratio = balanced(term, task_loss, logits, self.reduce, beside)
         return weight * term, {"energy_weight": weight * ratio}

@@ -98,8 +98,9 @@ class TwoNets:
         batch = self.micro_batch(0, outputs, inputs)
         space: Any = batch.space
         encoded, (gold, mask) = self.encode(batch), space.gold(batch.labels)
-        if space.has_all_gold and trainer.is_in_train:
-            trainer.alignment.add(trainer.accelerator.gather_for_metrics(self._pulls(batch, encoded, gold, mask)))
+        if trainer.is_in_train:
+            pulls = self._pulls(batch, encoded, gold, mask) * space.has_gold(batch.labels).unsqueeze(1)
+            trainer.alignment.add(trainer.accelerator.gather_for_metrics(pulls))
         parts, drawn = [space.output(batch.logits), space.candidate(gold)], None
         if space.has_all_gold and not space.samples_from_inputs:
             drawn = space.sample(batch.logits, EVALUATION_SAMPLES, self._evaluation_noise())

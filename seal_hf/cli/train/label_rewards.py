@@ -13,7 +13,7 @@ from .mlc import ModelArguments
 from .program import Prepared, Program
 from .rules import RuleArguments, report_reward, rewarded_rows
 
-ENERGY = {"energy_loss": "contrastive_divergence", "energy_weight": 1.0}  # no rule chooses λ1 where rows lack gold
+ENERGY = {"energy_loss": "contrastive_divergence"}
 
 
 @dataclass

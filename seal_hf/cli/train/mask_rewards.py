@@ -15,7 +15,7 @@ from .rules import RuleArguments, report_reward, rewarded_rows
 from .segmentation import ModelArguments
 
 # rules are about whole images
-OVER = {"energy_loss": "ranking", "energy_weight": 1.0, "sample_coherence": "field", "crop_size": 0}
+OVER = {"energy_loss": "ranking", "sample_coherence": "field", "crop_size": 0}
 
 
 @dataclass

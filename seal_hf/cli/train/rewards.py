@@ -42,8 +42,9 @@ class RewardArguments(RuleArguments):
 ARGUMENTS = (TagDataArguments, RewardArguments, RunArguments, SealTrainingArguments)
 
 
-def make_trainer(data: TagSequenceData, arguments: Arguments) -> Prepared:
-    """The trainer of both nets, on rows with tags and rows with a reward."""
+def make_trainer(data: TagSequenceData, arguments: Arguments, train_on: Any = rewarded_rows) -> Prepared:
+    """The trainer of both nets, on rows with tags and rows with a reward. `train_on` makes the training rows, as
+    [`rewarded_rows`]."""
     seen = [rows.select_columns("words") for rows in (data.train, data.unlabelled) if rows is not None]
 
     def fresh_vocabulary(vectors: Any) -> Vocabulary:
@@ -59,7 +60,7 @@ def make_trainer(data: TagSequenceData, arguments: Arguments) -> Prepared:
     words = {"word_vectors": arguments.nets.word_vectors}
     both = tagger(data, arguments, ("energy", "hidden_size", "dropout"), {}, words, fresh_vocabulary)
     check_was_trained(both.model.loss_net, arguments.training)
-    rows, options = rewarded_rows(data, arguments, both.model, both.rows_of)
+    rows, options = train_on(data, arguments, both.model, both.rows_of)
     splits = rows_of_splits(both, eval=data.validation, test=data.test)
     return prepared(data, arguments, both, rows, splits, **options)
 

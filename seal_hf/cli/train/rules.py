@@ -83,16 +83,20 @@ def rule_reward(file: str, data: Any) -> Any:
 
 
 def rewarded_rows(
-    data: Any, arguments: Arguments, model: Any, encode: Callable[[Any], Any]
+    data: Any,
+    arguments: Arguments,
+    model: Any,
+    encode: Callable[[Any], Any],
+    make: Callable[[Arguments, Any], Reward] = make_reward,
 ) -> tuple[Any, dict[str, Any]]:
-    """The training rows with gold and with a reward, and the trainer's options. λ2 becomes that of a mean over rows
-    with gold."""
+    """The training rows with gold and with a reward, that of `make`, and the trainer's options. λ2 becomes that of a
+    mean over rows with gold."""
     if data.unlabelled is None:
         raise ValueError(
             f"{data.name} has no unlabelled rows; load it with `num_labelled` (--num_labelled 10), or give them: "
             "--unlabelled FILE."
         )
-    reward = make_reward(arguments, data)
+    reward = make(arguments, data)
     kind: Any = kind_of(model)
     space = reward_space(arguments.training, model.task_net, reward, kind.space_of(model.task_net))
     rows = reward_rows(data, encode, reward, repeat_labelled=arguments.nets.repeat_labelled)

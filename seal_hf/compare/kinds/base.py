@@ -117,6 +117,14 @@ class Kind(ABC):
         """Settings by which all runs with such settings keep in `folder` what does not depend on a run."""
         return {}
 
+    @abstractmethod
+    def scored(self, data: Any, decided: Mapping[str, Any]) -> Scored:
+        """The figures of outputs that are given.
+
+        Args:
+            decided: `eval` and `test` -> N label sets (N, L) or their probabilities, tag sequences by names, or masks.
+        """
+
     def is_labelled(self, split: Any) -> bool:
         """True if a split has gold outputs to compare methods on."""
         return split is not None

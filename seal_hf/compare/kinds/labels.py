@@ -72,9 +72,15 @@ class LabelSets(Kind):
 
     def constant(self, data: MultiLabelData) -> Scored:
         assert data.test is not None, "as `is_labelled` says"
-        found = [rows.with_format("numpy")["labels"][:] for rows in (data.validation, data.test)]
-        both = [(constant_probabilities(data.label_rates, len(labels)), labels) for labels in found]
-        return self._scored(data, *both)
+        splits = {"eval": data.validation, "test": data.test}
+        rates = {split: constant_probabilities(data.label_rates, len(rows)) for split, rows in splits.items()}
+        return self.scored(data, rates)
+
+    def scored(self, data: MultiLabelData, decided: Mapping[str, Any]) -> Scored:
+        assert data.test is not None, "as `is_labelled` says"
+        gold = [rows.with_format("numpy")["labels"][:] for rows in (data.validation, data.test)]
+        given = [np.asarray(decided[split], dtype=np.float32) for split in ("eval", "test")]
+        return self._scored(data, *zip(given, gold, strict=True))
 
     def is_labelled(self, split: Any) -> bool:
         return split is not None and "labels" in split.column_names

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -54,7 +53,10 @@ class Masks(Kind):
     """See [`Kind`]."""
 
     def of(self, data: SegmentationData) -> Kind:
-        return CLASS_MASKS if len(data.label_names) > 2 else self
+        if len(data.label_names) <= 2:
+            return self
+        methods = {name: method for name, method in self.methods.items() if name not in OF_TWO_CLASSES}
+        return ClassMasks(**{**vars(self), "methods": methods, "figures": CLASS_FIGURES})
 
     def pretrained(self, data: SegmentationData, settings: Mapping[str, Any]) -> bool:
         return settings.get("model_name_or_path") is not None
@@ -67,8 +69,11 @@ class Masks(Kind):
 
     def constant(self, data: SegmentationData) -> Scored:
         gold, mask = _gold(data), constant_mask(data.train)
-        same = {split: np.broadcast_to(mask, masks.shape).astype(float) for split, masks in gold.items()}
-        return self._scored(mask_figures(same, gold, 0.5), same, data)
+        return self.scored(data, {split: np.broadcast_to(mask, masks.shape) for split, masks in gold.items()})
+
+    def scored(self, data: SegmentationData, decided: Mapping[str, np.ndarray]) -> Scored:
+        given = {split: masks.astype(float) for split, masks in decided.items()}
+        return self._scored(mask_figures(given, _gold(data), 0.5), given, data)
 
     def _scored(
         self, metrics: Mapping[str, float], probabilities: Mapping[str, np.ndarray], data: SegmentationData
@@ -93,14 +98,16 @@ class ClassMasks(Masks):
         return self._scored(*evaluate_class_masks(trainer, splits, data.label_names), data)
 
     def constant(self, data: SegmentationData) -> Scored:
+        mask = constant_class_mask(data.train, len(data.label_names))
+        return self.scored(data, {split: np.broadcast_to(mask, masks.shape) for split, masks in _gold(data).items()})
+
+    def scored(self, data: SegmentationData, decided: Mapping[str, np.ndarray]) -> Scored:
         classes, metrics = len(data.label_names), dict[str, float]()
-        mask = constant_class_mask(data.train, classes)
-        same = {split: np.broadcast_to(mask, masks.shape) for split, masks in _gold(data).items()}
         for split, masks in _gold(data).items():
             counts = MaskCounts(classes)
-            counts.add(same[split], masks)
+            counts.add(decided[split], masks)
             metrics |= {f"{split}_{key}": value for key, value in counts.figures().items()}
-        return self._scored(metrics, same, data)
+        return self._scored(metrics, decided, data)
 
     def _scored(
         self, metrics: Mapping[str, float], decided: Mapping[str, np.ndarray], data: SegmentationData
@@ -128,9 +135,4 @@ MASKS = Masks(
     figures=FIGURES,
     known_metrics=METRICS,
     identity={"kind": "segmentation"},
-)
-CLASS_MASKS = replace(
-    ClassMasks(**vars(MASKS)),
-    methods={name: method for name, method in METHODS.items() if name not in OF_TWO_CLASSES},
-    figures=CLASS_FIGURES,
 )

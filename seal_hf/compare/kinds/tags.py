@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...cli.train import srl, tagging
+from ...cli.train.taggers import has_bilstm
 from ...data import TagSequenceData
 from ...metrics.tags import Tags, span_counts, tag_metrics, token_counts
 from ...reports.tags import gold_tags, predict_tags
@@ -41,7 +43,7 @@ class TagSequences(Kind):
     """See [`Kind`]."""
 
     def pretrained(self, data: TagSequenceData, settings: Mapping[str, Any]) -> bool:
-        return self.net(settings) == "encoder"
+        return not has_bilstm(Namespace(model_name_or_path=settings.get("model_name_or_path")))
 
     def metrics(self, data: TagSequenceData) -> Sequence[str]:
         return TOKENS if data.kind == "plain" else SPANS
@@ -61,6 +63,9 @@ class TagSequences(Kind):
         train, gold = gold_tags(data.train, data.label_names), self._gold(data)
         ((most, _),) = Counter(tag for tags in train for tag in tags).most_common(1)
         return self._scored({split: [[most] * len(row) for row in rows] for split, rows in gold.items()}, data)
+
+    def scored(self, data: TagSequenceData, decided: Mapping[str, Tags]) -> Scored:
+        return self._scored(decided, data)
 
     @staticmethod
     def _gold(data: TagSequenceData) -> dict[str, Tags]:

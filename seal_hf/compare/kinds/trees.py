@@ -56,6 +56,9 @@ class Trees(Kind):
             {split: [[most] * len(row) for row in rows["words"]] for split, rows in splits.items()}, data
         )
 
+    def scored(self, data: TagSequenceData, decided: Mapping[str, Tags]) -> Scored:
+        return self._scored(decided, data)
+
     @staticmethod
     def _splits(data: TagSequenceData) -> dict[str, Any]:
         assert data.test is not None, "as `is_labelled` says"

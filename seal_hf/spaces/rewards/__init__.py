@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .base import Conflict, Reward, Rules
+from .base import Conflict, NoReward, Reward, Rules
 from .functions import FunctionReward, LabelFunctionReward, MaskFunctionReward, read_function
 from .labels import LABEL_KINDS, LabelRuleReward
 from .masks import MASK_KINDS, MaskRuleReward
@@ -29,6 +29,7 @@ __all__ = [
     "LabelRuleReward",
     "MaskFunctionReward",
     "MaskRuleReward",
+    "NoReward",
     "Reward",
     "Rule",
     "RuleReward",

@@ -48,6 +48,20 @@ class Reward(ABC):
         candidates are rounded to their likeliest values; there is no gradient."""
 
 
+class NoReward(Reward):
+    """No opinion: rows without gold teach the loss-net nothing, and its energy teaches the task-net on them. Their
+    candidates in a loss that compares samples are all the same, so that its gradient is 0."""
+
+    def __init__(self, label_names: Sequence[str]):
+        self.label_names = list(label_names)
+
+    def codes(self, inputs: Sequence[Any]) -> list[Any]:
+        return [[0] * len(given) if isinstance(given, list) else [0] for given in inputs]
+
+    def __call__(self, codes: Tensor, y: Tensor, mask: Tensor) -> Tensor:
+        return torch.ones(y.shape[:2], device=y.device)
+
+
 class Rules(Reward):
     """A reward by rules r, each with a value s_r(x, y) in [0, 1] and a weight w_r:
 
