@@ -34,9 +34,7 @@ def served(tmp_path_factory):
     (folder / "tmp").mkdir()
     words = [sys.executable, "-m", "seal_hf", "demo", "--model", str(model), "--max_upload", "1"]
     environment = {**os.environ, "TMPDIR": str(folder / "tmp"), "PYTHONPATH": str(ROOT)}
-    heard = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # a job in the background ignores it
+    heard = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as program:
         signal.signal(signal.SIGINT, heard)
         line = program.stdout.readline()
