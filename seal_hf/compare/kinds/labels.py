@@ -14,7 +14,7 @@ from ...data import MultiLabelData, kind_of
 from ...inference.decoders import constant_probabilities
 from ...reports.multilabel import predict_multilabel, score_decoders
 from ...training.frozen import kept_rows
-from ..methods.base import ENERGY_NETWORK, FROZEN, TASK_NET, TWO_CLASSIFIERS, OwnRanges
+from ..methods.base import ENERGY_NETWORK, FROZEN, TASK_NET, TWO_CLASSIFIERS, Method, OwnRanges
 from ..methods.labels import METHODS
 from ..rows import Rows
 from .base import Figures, Kind, Scored
@@ -62,6 +62,13 @@ class LabelSets(Kind):
 
     def caches(self, settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
         return {"loss_net_feature_cache": str(folder)} if is_frozen(settings) else {}
+
+    def check_method(self, name: str, method: Method, settings: Mapping[str, Any]) -> None:
+        if is_frozen(settings) and method.program == ENERGY_NETWORK:
+            raise ValueError(
+                f"`freeze_encoder` is set, but method {name!r} trains a whole encoder. Leave out one of them, and the "
+                "methods that take its net."
+            )
 
     def metrics(self, data: MultiLabelData) -> Sequence[str]:
         return METRICS
