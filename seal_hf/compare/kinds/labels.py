@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from transformers.hf_argparser import string_to_bool
 
 from ...cli.train import energy, mlc, mutual_learning
 from ...data import MultiLabelData, kind_of
@@ -98,7 +97,7 @@ class LabelSets(Kind):
 
 def is_frozen(settings: Mapping[str, Any]) -> bool:
     """True if flags or a recipe freeze the encoder."""
-    return string_to_bool(settings.get("freeze_encoder", False))
+    return str(settings.get("freeze_encoder")).lower() in ("true", "yes", "t", "y", "1")  # as the flags of programs
 
 
 LABEL_SETS = LabelSets(
