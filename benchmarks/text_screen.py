@@ -27,6 +27,7 @@ from seal_hf.compare.kinds.labels import METRIC
 from seal_hf.compare.methods import BASELINE, SEAL
 from seal_hf.compare.methods.labels import METHODS
 from seal_hf.compare.runs import LOST
+from seal_hf.compare.table import p_value
 from seal_hf.utils.files import whole_file
 
 CONTROLS = ("valueeval23", "nlupp_banking", "hoc")  # gold labels tell hardly more about each other than the text does
@@ -34,6 +35,8 @@ SETS = ("semeval2018_ec", "xed_en", "brighter_eng", "go_emotions", *CONTROLS)
 SPLIT_ANEW = "brighter_eng"
 MAX_ROWS = ["--max_train_rows", "2000"]
 RUNS = ROOT / "runs" / "compare"
+RESAMPLES = 10_000
+LEAST = 1 / RESAMPLES  # p
 
 Figures = Mapping[str, Mapping[int, tuple[float, float]]]  # method -> seed -> its figure on validation and on test
 
@@ -48,7 +51,7 @@ class Interval(NamedTuple):
     sets: int
 
     def __str__(self) -> str:
-        return f"{self.mean:+.2f} [{self.low:+.2f}, {self.high:+.2f}] | {self.p:.2g} | {self.sets}"
+        return f"{self.mean:+.2f} [{self.low:+.2f}, {self.high:+.2f}] | {p_value(self.p, LEAST)} | {self.sets}"
 
 
 def split_anew(source: Path, folder: Path, share: float = 0.2, seed: int = 0) -> None:
@@ -103,7 +106,7 @@ def chosen(found: Figures, names: Iterable[str]) -> str | None:
     return max(names, key=lambda name: np.mean([found[name][seed][0] for seed in seeds]))
 
 
-def interval(by_set: Sequence[np.ndarray], resamples: int = 10_000, seed: int = 0) -> Interval:
+def interval(by_set: Sequence[np.ndarray], resamples: int = RESAMPLES, seed: int = 0) -> Interval:
     """The mean over data sets of the mean over seeds, by a bootstrap over sets with seeds within.
 
     Args:

@@ -117,6 +117,9 @@ def test_a_comparison_of_frozen_encoders_encodes_every_row_once(program, tmp_pat
         "loss_net_learning_rate",
         "energy_weight",
     }
+    with pytest.raises(ValueError, match="`freeze_encoder` is set, but method 'gbi_dvn' trains a whole encoder"):
+        program.main([*words, "--losses", "static_regression"])
+    assert str(tmp_path) not in (tmp_path / "out" / "comparison.json").read_text()  # no folder of this machine
     seen.clear()
     program.main([*words, "--losses", "mutual_separate"])
     assert sorted(size for size in seen if size > few) == sorted(sizes.values())  # of its own encoder

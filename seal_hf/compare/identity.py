@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ..cli.tuning.search import has_trials
@@ -25,13 +26,15 @@ EARLIER = {"finalists": 1, "held": "", "metric": "f1_example_tuned"}
 
 
 def claim_folder(runs: Runs, ours: Settings) -> None:
-    """Record in a folder the common settings of its results: data set, its settings, search and metric. The record of a
-    mistaken command is replaced if it left no run and no trial.
+    """Record in a folder the common settings of its results: data set, its settings, search and metric. Of the folders
+    among them, such as an encoder's, it has the last two names. The record of a mistaken command is replaced if it left
+    no run and no trial.
 
     Raises:
         ValueError: the folder's results have other settings (names the first), or no record.
     """
     theirs, begun = runs.identity(), runs.any() or has_trials(runs.work("search"))
+    ours, theirs = _without_places(ours), theirs and _without_places(theirs)
     if theirs is None and begun:
         raise ValueError(
             f"{runs.folder} holds results, but lacks comparison.json with their settings. Put it back, or choose "
@@ -90,6 +93,12 @@ def check_methods(runs: Runs, methods: Mapping[str, tuple[Settings, Mapping[str,
 
 def texts(settings: Settings) -> dict[str, str]:
     return {key: str(value) for key, value in settings.items()}
+
+
+def _without_places(settings: Settings) -> dict[str, Any]:
+    """Settings with the last two names of each folder on this machine."""
+    places = {key for key, value in settings.items() if isinstance(value, str) and Path(value).is_absolute()}
+    return {key: "/".join(Path(value).parts[-2:]) if key in places else value for key, value in settings.items()}
 
 
 def _with_unsaid(theirs: Settings, ours: Settings) -> dict[str, Any]:

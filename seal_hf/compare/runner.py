@@ -107,6 +107,8 @@ class Comparison:
                 in the folder, or another process at work there; nothing was begun. At the end: names what failed.
         """
         names, seeds = with_requirements(list(names), self.methods), list(dict.fromkeys(seeds))
+        for name in names:
+            self.kind.check_method(name, self.methods[name], {**self.base, **self.flags})
         with self.runs.locked():
             self._rehearse(names, seeds)
             claim_folder(self.runs, self._identity())

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...cli.train.program import Program
-from ..methods.base import FROM_SCRATCH, PRETRAINED, TASK_NET, Methods, OwnRanges
+from ..methods.base import FROM_SCRATCH, PRETRAINED, TASK_NET, Method, Methods, OwnRanges
 from ..rows import Rows
 
 
@@ -124,6 +124,9 @@ class Kind(ABC):
         Args:
             decided: `eval` and `test` -> N label sets (N, L) or their probabilities, tag sequences by names, or masks.
         """
+
+    def check_method(self, name: str, method: Method, settings: Mapping[str, Any]) -> None:  # noqa: B027
+        """Raise ValueError if a method cannot run under these common settings."""
 
     def is_labelled(self, split: Any) -> bool:
         """True if a split has gold outputs to compare methods on."""

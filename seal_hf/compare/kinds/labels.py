@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from transformers.hf_argparser import string_to_bool
 
 from ...cli.train import energy, mlc, mutual_learning
 from ...data import MultiLabelData, kind_of
 from ...inference.decoders import constant_probabilities
 from ...reports.multilabel import predict_multilabel, score_decoders
 from ...training.frozen import kept_rows
-from ..methods.base import ENERGY_NETWORK, FROZEN, TASK_NET, TWO_CLASSIFIERS, OwnRanges
+from ..methods.base import ENERGY_NETWORK, FROZEN, TASK_NET, TWO_CLASSIFIERS, Method, OwnRanges
 from ..methods.labels import METHODS
 from ..rows import Rows
 from .base import Figures, Kind, Scored
@@ -63,6 +62,13 @@ class LabelSets(Kind):
     def caches(self, settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
         return {"loss_net_feature_cache": str(folder)} if is_frozen(settings) else {}
 
+    def check_method(self, name: str, method: Method, settings: Mapping[str, Any]) -> None:
+        if is_frozen(settings) and method.program == ENERGY_NETWORK:
+            raise ValueError(
+                f"`freeze_encoder` is set, but method {name!r} trains a whole encoder. Leave out one of them, and the "
+                "methods that take its net."
+            )
+
     def metrics(self, data: MultiLabelData) -> Sequence[str]:
         return METRICS
 
@@ -97,7 +103,7 @@ class LabelSets(Kind):
 
 def is_frozen(settings: Mapping[str, Any]) -> bool:
     """True if flags or a recipe freeze the encoder."""
-    return string_to_bool(settings.get("freeze_encoder", False))
+    return str(settings.get("freeze_encoder")).lower() in ("true", "yes", "t", "y", "1")  # as the flags of programs
 
 
 LABEL_SETS = LabelSets(
