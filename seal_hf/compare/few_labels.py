@@ -177,7 +177,7 @@ def decided_by_rules(reward: Reward, data: Any, split: Any) -> Any:
     - Masks: the mask with the highest reward, among those of the labelled images and what most of them have.
     """
     codes = [torch.tensor(row, dtype=torch.long) for row in reward.codes(inputs_of(split))]
-    parts = []
+    parts: list[Any] = []
     for begin in range(0, len(codes), AT_ONCE):
         part = codes[begin : begin + AT_ONCE]
         if isinstance(data, TagSequenceData):

@@ -10,8 +10,7 @@ from ...cli.train import label_rewards, mask_rewards, rewards
 from ...cli.train.program import Program
 from ...cli.tuning.ranges import RATE
 from ..few_labels import programs_of
-from ..methods.base import TASK_NET
-from ..methods.labels import NET
+from ..methods.base import NET, TASK_NET
 from ..methods.rewards import methods
 from .base import Kind
 from .labels import LABEL_SETS
