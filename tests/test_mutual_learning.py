@@ -10,7 +10,7 @@ from tiny_models import tiny_config, tiny_texts, tiny_tokenizer
 from transformers import AutoModel, BertModel
 
 from seal_hf import TensorRows
-from seal_hf.cli.train.mutual_learning import MutualTrainer
+from seal_hf.compare.mutual_learning import MutualTrainer
 from seal_hf.models import SealForMultiLabel
 
 WEIGHT, RATE, SECOND_RATE, STEPS = 0.7, 0.01, 0.02, 4

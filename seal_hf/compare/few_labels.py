@@ -227,6 +227,3 @@ def rules_in(settings: Mapping[str, Any]) -> dict[str, str]:
         return {}
     said = [astuple(replace(rule, line=None)) for rule in read_rules(file)]
     return {"rules_contents": hashlib.sha256(repr(said).encode()).hexdigest()[:16]}
-
-
-__all__ = ["MethodArguments", "by_rules", "decided_by_rules", "label", "programs_of", "rules_in"]

@@ -14,10 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...energy_losses import GOLD, OUTPUT, SAMPLES, Candidates, EnergyLoss
-from ...spaces import OutputSpace
-from ...trainer import SealTrainer
-from . import mlc
+from ..cli.train import mlc
+from ..energy_losses import GOLD, OUTPUT, SAMPLES, Candidates, EnergyLoss
+from ..spaces import OutputSpace
+from ..trainer import SealTrainer
 
 
 @dataclass
@@ -84,4 +84,4 @@ def _total(losses: Tensor, mask: Tensor | None = None) -> Tensor:
     return (losses if mask is None else losses.masked_fill(~mask, 0)).sum(1).mean()
 
 
-PROGRAM = replace(mlc.PROGRAM, make_trainer=partial(mlc.make_trainer, trainer_class=MutualTrainer))
+MUTUAL_LEARNING = replace(mlc.PROGRAM, make_trainer=partial(mlc.make_trainer, trainer_class=MutualTrainer))
