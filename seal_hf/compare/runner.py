@@ -224,6 +224,8 @@ class Comparison:
 
     def _search(self, name: str, seed: int) -> dict[str, Any]:
         """The best settings of a method, searched once with its first seed."""
+        if other := self.methods[name].search_of:
+            return self._search(other, seed)
         space, found = space_of(self.methods[name], self.own_ranges), self.runs.settings(name)
         if self.budget and space and found is None:
             folder, sought = self.runs.work("search"), self._sought(name)

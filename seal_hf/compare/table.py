@@ -157,8 +157,8 @@ def _ratio(results: Results, reference: Results) -> float:
     return float(np.median(ours) / np.median(theirs)) if ours and theirs else math.nan
 
 
-def markdown(compared: Mapping[str, Any]) -> str:
-    """The comparison as a Markdown table, best mean first; below it the choice on validation and a legend."""
+def markdown(compared: Mapping[str, Any], with_legend: bool = True) -> str:
+    """The comparison as a Markdown table, best mean first; below it the choice on validation and the legend."""
     best, decoder, columns = compared["best_baseline"], compared["decoder"], compared["columns"]
     head = ["method", "seeds", "validation", *columns.values()]
     head += [f"difference to {best or 'a baseline'}", "p, rows", "p, seeds", "seconds / epoch", "energy AUC"]
@@ -174,7 +174,8 @@ def markdown(compared: Mapping[str, Any]) -> str:
         lines.append(f"| {' | '.join(cells)} |")
     lost = [f"`{name}` with seed {', '.join(map(str, seeds))}" for name, seeds in compared["lost"].items()]
     notes = [f"Lost, as the loss was no longer finite: {'; '.join(lost)}.", ""] if lost else []
-    return "\n".join([*lines, "", *notes, *_chosen(compared), _legend(compared), ""])
+    below = [*notes, *_chosen(compared), *([legend(compared), ""] if with_legend else [])]
+    return "\n".join([*lines, "", *below])
 
 
 def difference(row: Mapping[str, Any]) -> str:
@@ -197,7 +198,7 @@ def _chosen(compared: Mapping[str, Any]) -> list[str]:
     return [f"Validation chooses `{best}`{above}{'' if math.isnan(p) else f' (p = {p_value(p)} over seeds)'}.", ""]
 
 
-def _legend(compared: Mapping[str, Any]) -> str:
+def legend(compared: Mapping[str, Any]) -> str:
     """How to read the table."""
     best, reference = compared["best_baseline"], compared["reference"]
     tested = compared["columns"].get(compared["decoder"], compared["words"])

@@ -26,6 +26,7 @@ class Method:
             without search has them.
         program: a key of `Kind.programs`, or `CONSTANT`, which trains nothing.
         takes: setting -> another method, which is run before and whose net of the same seed is used.
+        search_of: a method among those, whose searched values it has too; it has no search of its own.
         needs: what the data must have, see `Kind.has`; empty: nothing.
     """
 
@@ -36,6 +37,7 @@ class Method:
     first: Mapping[str, Any] = field(default_factory=dict)
     program: str = TASK_NET
     takes: Mapping[str, str] = field(default_factory=dict)
+    search_of: str = ""
     needs: str = ""
 
 

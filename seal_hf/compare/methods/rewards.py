@@ -45,8 +45,12 @@ def methods(
             confidence,
             teacher_path="few",
         ),
-        "self_training": baseline(
-            "self-training, two rounds", SELF_TRAINING, confidence, teacher_path="self_training_once"
+        "self_training": Method(
+            *(BASELINE, "self-training, two rounds with the settings of the first", CE),
+            first=first,
+            program=SELF_TRAINING,
+            takes={"teacher_path": "self_training_once"},
+            search_of="self_training_once",
         ),
         "rules_applied": Method(BASELINE, "the output of the highest reward, without a net", program=RULES),
         "rules_as_labels": baseline(
