@@ -15,7 +15,7 @@ from seal_hf.compare import Rows, Runs
 from seal_hf.compare.kinds.labels import COMPARED, DECODERS, METRIC
 
 ROOT = Path(__file__).resolve().parents[1]
-OURS = ("pages", "results_page", "results_store", "run_recipes", "defaults")
+OURS = ("pages", "results_page", "results_store", "run_recipes", "defaults", "text_screen")
 NOT_SHOWN = {"bibtex_recipes"}  # the recipes of bibtex once more, as a comparison
 OF_ONE_SEED = {"bibtex_implicit_all", "delicious_implicit_neumann"}  # pairs of one seed, which say nothing
 
@@ -193,6 +193,25 @@ def test_commands_say_methods_seeds_and_settings_of_the_runs(compared, tables):
     assert tables.searched("spo_fun_root").startswith("No method was searched")
 
 
+def test_comparisons_of_texts_have_a_summary_their_tables_and_their_commands(compared, page):
+    from pages import comparisons
+
+    assert comparisons.all_pages() == {}
+    runs = {"ce": [(0.5, 0.4), (0.5, 0.5)], "mutual": [(0.4, 0.5)] * 2, "nce": [(0.6, 0.6), (0.6, 0.6)]}
+    for data in ("xed_en", "hoc"):
+        compared(f"{data}_frozen", runs, budget=6)
+    compared("semeval2018_ec_frozen", {"ce": runs["ce"]}, budget=6)
+    text = comparisons.all_pages()["texts-frozen"]
+    assert cells(text, "xed_en") == ["`ce` 45.00", "`nce` 60.00", "+15.00", "2 and 1"]
+    assert cells(text, "SEAL to baseline, by validation", "controls")[0].startswith("+15.00")
+    assert text.count("\n| `nce` ") == 2 + 2  # in two tables, and two lines of the summary
+    assert text.count("Trials and epochs were chosen by") == 1
+    commands = [line for line in text.splitlines() if line.startswith("python")]
+    ends = ["--losses ce --seeds 1 2 --budget 6 --sets semeval2018_ec"]
+    ends.append("--losses ce mutual nce --seeds 1 2 --budget 6 --sets xed_en hoc")
+    assert [line.partition("size 64 ")[2] for line in commands] == ends
+
+
 def test_recipes_are_compared_with_each_baseline_seed_by_seed(recipes, page):
     from pages import recipe_tables
 
@@ -308,7 +327,8 @@ def written():
 
 def test_the_pages_have_all_raw_runs_and_their_commands(runs, page):
     text = "\n".join(written().values())
-    assert {name for name in runs.STORE.comparisons() if f"runs/compare/{name} " not in text} == NOT_SHOWN
+    shown = lambda name: f"runs/compare/{name} " in text or f"\n## {name}\n" in text  # noqa: E731
+    assert {name for name in runs.STORE.comparisons() if not shown(name)} == NOT_SHOWN
     from pages import recipe_tables
 
     hidden = []
