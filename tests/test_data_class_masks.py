@@ -132,11 +132,21 @@ def test_splits_have_their_share_of_each_class(tmp_path):
 
 
 def test_the_embedded_digits_have_a_class_each():
-    binary, data = load_masks(), load_masks("digit_classes")
+    """A quarter of an image is a digit of scikit-learn's, its pixels with half the ink or more in its class, or empty.
+    No digit is in two splits."""
+    digits = pytest.importorskip("sklearn.datasets").load_digits()
+    known: dict = {}
+    for index, (image, target) in enumerate(zip(digits.images, digits.target, strict=True)):
+        known.setdefault(((image >= 8) * (target + 1)).astype(np.uint8).tobytes(), set()).add(index)
+    data, used = load_masks("digit_classes"), []
     assert data.label_names == ["background", *map(str, range(10))] and data.notes == []
-    for a, b in ((binary.train, data.train), (binary.test, data.test)):
-        assert np.array_equal(a.images, b.images) and np.array_equal(a.masks, b.masks > 0)
-        assert all(len(np.unique(mask)) == 2 for mask in b.masks)
+    for split in (data.train, data.validation, data.test):
+        quarters = [mask[y : y + 8, x : x + 8] for mask in split.masks for y in (0, 8) for x in (0, 8)]
+        assert split.images.shape[1:] == (16, 16, 3) and sum(not quarter.any() for quarter in quarters) == len(split)
+        assert all(quarter.astype(np.uint8).tobytes() in known for quarter in quarters if quarter.any())
+        shapes = [known[quarter.astype(np.uint8).tobytes()] for quarter in quarters if quarter.any()]
+        used.append({index for same in shapes if len(same) == 1 for index in same})
+    assert not used[0] & used[1] and not used[0] & used[2] and not used[1] & used[2]
 
 
 # --- tables and the Hub ----------------------------------------------------------------------------------------------

@@ -86,12 +86,12 @@ def load_masks(
     Masks are index or palette images, or arrays, of class ids and 255, which does not count.
 
     Args:
-        dataset: `digits` (default), drawn from scikit-learn's, with one class of objects; `digit_classes`, the same
-            images with a class for each digit; a folder of `.npz` files, one per split, each with
-            arrays `images` (N, H, W, 3) and `masks` (N, H, W); one such file; a folder with `images` and `masks`, files
-            of equal stems, or with these below `train`, `validation` and `test`; the name of a folder below `data_dir`;
-            or data with a column of images and one of masks: parquet, a folder of `save_to_disk`, `owner/name` on the
-            Hub, a `datasets.Dataset` or `DatasetDict`, a pandas frame, a mapping of split names to these.
+        dataset: `digits` (default), drawn from scikit-learn's, with one class of objects; `digit_classes`, with ten; a
+            folder of `.npz` files, one per split, each with arrays `images` (N, H, W, 3) and `masks` (N, H, W); one
+            such file; a folder with `images` and `masks`, files of equal stems, or with these below `train`,
+            `validation` and `test`; the name of a folder below `data_dir`; or data with a column of images and one of
+            masks: parquet, a folder of `save_to_disk`, `owner/name` on the Hub, a `datasets.Dataset` or `DatasetDict`,
+            a pandas frame, a mapping of split names to these.
         data_dir: folder of named data sets, searched two levels deep; default: the environment variable SEAL_HF_DATA.
         image_size: resize to this side in pixels, images bilinearly, masks to the nearest pixel; needed if image sizes
             differ.
