@@ -3,6 +3,7 @@
 import pytest
 
 from seal_hf.cli.rules import main
+from seal_hf.data import load_multilabel
 
 RULES = """rules:
 - {keywords: [happy], for: joy}
@@ -62,3 +63,11 @@ def test_rules_of_tags_and_masks_are_checked_on_embedded_data(tmp_path, capsys):
 def test_a_wrong_command_line_is_named(words, message):
     with pytest.raises(ValueError, match=message):
         main(words)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_its_labelled_rows_are_those_of_a_run_with_the_same_seed(table, capsys, seed):
+    main(["check", str(table / "rules.yaml"), "--dataset", str(table), "--num_labelled", "2", "--data_seed", str(seed)])
+    rows = load_multilabel(str(table), num_labelled=2, seed=seed).train
+    applies = sum("happy" in text for text in rows["text"])
+    assert lines(capsys)[1]["2"][6 if applies else 5] == str(applies)  # after "100.0 %", or "-"

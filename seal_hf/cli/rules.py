@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,13 @@ from .train.rules import rule_reward
 
 USAGE = "usage: seal-hf rules check RULES.yaml --dataset DATA [flags of the data: seal-hf train rewards --help]"
 MOST_ROWS = 5000  # of labelled and of unlabelled rows
-SEED = 0
+
+
+@dataclass
+class SeedArguments:
+    """The seed of the data, as in training arguments."""
+
+    data_seed: int = field(default=0, metadata={"help": "Draws the labelled rows, as in training."})
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -33,8 +40,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise ValueError(f"the file of rules is missing. {USAGE}")
     file = words[1]
     program = PROGRAMS[WORDS[output_of_rules(file)]]
-    (arguments,) = parse_recipe(program.arguments[0], words[2:])
-    data = program.loader(**vars(arguments), seed=SEED)
+    arguments, seed = parse_recipe([program.arguments[0], SeedArguments], words[2:])
+    data = program.loader(**vars(arguments), seed=seed.data_seed)
     print(check(file, data))
 
 
