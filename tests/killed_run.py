@@ -8,6 +8,7 @@ moments, of which the seed draws one. KIND is `step`, `save` or `deletion`, or `
 """
 
 import builtins
+import gc
 import io
 import os
 import random
@@ -179,4 +180,5 @@ def main(folder, seed, kind, epochs):
 
 
 if __name__ == "__main__":
+    gc.freeze()  # a training ends with a collection of garbage, which need not look through what was imported
     main(*sys.argv[1:])
