@@ -3,8 +3,8 @@ same runs here, and the definition of batch repeats checked on the rows of each 
 
 import json
 
-import tiny_energy
 import pytest
+import tiny_energy
 import tiny_run
 import torch
 import train_script

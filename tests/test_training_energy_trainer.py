@@ -6,8 +6,8 @@ import pytest
 import tiny_run
 import torch
 from datasets import Dataset
-from tiny_energy import make
 from fake_hub import FakeHub
+from tiny_energy import make
 from tiny_models import tiny_config, tiny_features, tiny_inputs, tiny_texts, tiny_tokenizer
 from transformers import AutoModelForSequenceClassification
 

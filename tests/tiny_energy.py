@@ -39,7 +39,14 @@ def run_all(folder, world):
     results = {}
     for name, options in CASES.items():
         options = {**options, "per_device_train_batch_size": options["per_device_train_batch_size"] // world}
-        steps = dict(num_train_epochs=1, inference_steps=3, inference_steps_eval=3, inference_start="zeros", max_grad_norm=1.0, optim="sgd")
+        steps = dict(
+            num_train_epochs=1,
+            inference_steps=3,
+            inference_steps_eval=3,
+            inference_start="zeros",
+            max_grad_norm=1.0,
+            optim="sgd",
+        )
         net = network()
         trainer = make(folder, net, TensorRows(tiny_run.table()), **steps, **options, per_device_eval_batch_size=4)
         trainer.train()
