@@ -1,5 +1,6 @@
 """A run with two adapters on one base, alike in one process and in two: `test_adapters.py` runs it both ways."""
 
+import gc
 import os
 import sys
 
@@ -37,6 +38,7 @@ def train(base, mode, folder, world):
 
 
 if __name__ == "__main__":
+    gc.freeze()  # a training ends with a collection of garbage, which need not look through what was imported
     base, mode, folder = sys.argv[1:]
     torch.save(train(base, mode, folder, 2), f"{folder}/rank{os.environ['RANK']}.pt")
     PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends

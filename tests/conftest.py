@@ -3,6 +3,7 @@
 import gc
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,16 +24,35 @@ def shared_data() -> Path:
 
 
 @pytest.fixture
-def program():
+def drawing_program():
     """The program that compares losses."""
     from seal_hf.compare import program
 
     return program
 
 
+@pytest.fixture
+def program(drawing_program, monkeypatch):
+    """The same without figures, which it draws anew after every seed."""
+    from seal_hf.compare import page
+
+    monkeypatch.setattr(drawing_program, "plot", lambda *_: True)
+    monkeypatch.setattr(page, "has_matplotlib", lambda: False)
+    return drawing_program
+
+
+@pytest.fixture(autouse=True, scope="session")
+def garbage_stays():
+    """A training ends with a collection of garbage, which looks through all that was ever imported. Here, Python
+    collects when it needs to."""
+    from accelerate.utils import memory
+
+    memory.gc = SimpleNamespace(collect=lambda: 0)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def frozen_modules():
-    """What was imported stays: a training ends with a collection of garbage, which need not look through it again."""
+    """What was imported stays, and need not be looked through again."""
     gc.collect()
     gc.freeze()
 

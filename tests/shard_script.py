@@ -1,6 +1,7 @@
 """The task-net sharded by FSDP2 or DeepSpeed ZeRO-2, the loss-net under DDP: what `test_sharded.py` launches, and runs
 itself for the oracle. accelerate shards over GPUs only; here it is told that two gloo processes are some."""
 
+import gc
 import os
 import sys
 
@@ -59,7 +60,7 @@ def make(folder, world, num_rows=tiny_run.ROWS, batch=16, accumulation=1, text=F
     nets = text_nets(f"{folder}/start") if text else None
     os.environ["FSDP_AUTO_WRAP_POLICY"] = "TRANSFORMER_BASED_WRAP" if text else "NO_WRAP"
     os.environ["FSDP_TRANSFORMER_CLS_TO_WRAP"] = "BertLayer"
-    options = dict(num_train_epochs=2, **let_accelerate_shard_here()) | options
+    options = dict(num_train_epochs=1, **let_accelerate_shard_here()) | options
     batch = batch // accumulation // world
     return tiny_run.make(folder, rows=rows, nets=nets, batch=batch, accumulation=accumulation, **options)[0]
 
@@ -96,6 +97,7 @@ def run_all(folder, world):
 
 
 if __name__ == "__main__":
+    gc.freeze()  # a training ends with a collection of garbage, which need not look through what was imported
     world, rank, folder = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"]), sys.argv[1]
     results = run_all(folder, world)
     options = dict(dropout=0.3, num_rows=42, accumulation=2, num_train_epochs=3, save_strategy="steps", save_steps=4)

@@ -5,6 +5,7 @@ import math
 import re
 import shutil
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from seal_hf.compare.methods.labels import METHODS
 from seal_hf.compare.table import best_on_validation
 
 SMALL = "--max_train_rows 150 --num_train_epochs 2 --hidden_size 16 --per_device_train_batch_size 50".split()
+SMALL += ["--per_device_eval_batch_size", "500"]
 
 
 # --- the table -------------------------------------------------------------------------------------------------------
@@ -235,7 +237,15 @@ def test_a_pretrained_encoder_is_searched_at_small_rates_without_dropout():
 # --- the program -----------------------------------------------------------------------------------------------------
 
 
-def test_a_comparison_that_is_cut_off_goes_on_and_repeats_nothing(program, tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def few_steps(monkeypatch):
+    """Of inference in energy networks."""
+    for name in ("gbi_spen", "gbi_dvn"):
+        few = {"inference_steps": 2, "inference_steps_eval": 2}
+        monkeypatch.setitem(METHODS, name, replace(METHODS[name], settings={**METHODS[name].settings, **few}))
+
+
+def test_a_comparison_that_is_cut_off_goes_on_and_repeats_nothing(program, tmp_path, few_steps, monkeypatch, capsys):
     """Cut off in a search, and between two runs; the runs are those of a comparison that was not."""
     pytest.importorskip("optuna")
     options = [*SMALL, "--losses", "constant", "nce", "static_margin", "--budget", "2", "--seeds", "1"]
@@ -286,11 +296,12 @@ def test_a_comparison_that_is_cut_off_goes_on_and_repeats_nothing(program, tmp_p
     assert found["trials"] == 2 and set(found["settings"]) == set(METHODS["nce"].space)
 
 
-def test_finalists_are_run_by_two_more_seeds_as_the_runs_of_these_seeds_are(program, tmp_path):
+def test_finalists_are_run_by_two_more_seeds_as_the_runs_of_these_seeds_are(program, tmp_path, few_steps):
     """What a finalist has by another seed is what the table's run of that seed has; its nets are of that seed too."""
     pytest.importorskip("optuna")
-    options = [*SMALL, "--losses", "ce", "static_margin", "--budget", "3", "--output_dir", str(tmp_path)]
+    options = [*SMALL, "--losses", "static_regression", "--budget", "3", "--output_dir", str(tmp_path)]
     runs = program.main([*options, "--finalists", "2", "--seeds", "1", "2", "3"])
+    assert set(runs.all()) == {"gbi_dvn", "static_regression"}
     for name, (first, *more) in runs.all().items():
         tried = runs.settings(name)["tried"]
         assert sorted(len(one["values"]) for one in tried) == [1, 3, 3]

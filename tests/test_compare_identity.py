@@ -13,6 +13,7 @@ from seal_hf.compare import KINDS, Comparison, LogUniform, Runs
 from seal_hf.compare.methods.labels import METHODS
 
 SMALL = "--max_train_rows 150 --num_train_epochs 1 --hidden_size 16 --per_device_train_batch_size 50".split()
+SMALL += ["--per_device_eval_batch_size", "500"]
 
 
 @pytest.fixture(scope="module")

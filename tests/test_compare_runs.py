@@ -21,6 +21,7 @@ from seal_hf.compare.methods.base import own_keys
 from seal_hf.compare.methods.labels import METHODS
 
 SMALL = "--max_train_rows 150 --num_train_epochs 2 --hidden_size 16 --per_device_train_batch_size 50".split()
+SMALL += ["--per_device_eval_batch_size", "500"]
 CLOCK = "train_seconds_per_epoch"
 
 KILLED = """

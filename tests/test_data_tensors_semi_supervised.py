@@ -211,7 +211,7 @@ def test_the_example_trains_saves_and_predicts(tmp_path):
     (tmp_path / "rules.yaml").write_text("rules: [{words: w1, are: X}, {present: [X, Y]}]")
     options = {"rules": tmp_path / "rules.yaml", "output_dir": tmp_path / "run", "max_train_rows": 40, "scheme": "bio"}
     options |= {"num_labelled": 5, "hidden_size": 16, "num_train_epochs": 1, "report_to": "none", "use_cpu": True}
-    options |= {"constrained_decoding": True}
+    options |= {"constrained_decoding": True, "report": False}
     metrics = rewards.main([part for name, value in options.items() for part in (f"--{name}", str(value))])
     assert 0 < metrics["test_accuracy"] < 1
     saved = SealForTokenClassification.from_pretrained(tmp_path / "run")
@@ -230,7 +230,7 @@ def own_module(tmp_path, monkeypatch):
 
 
 def run_rewards(folder, *options):
-    quiet = ["--report_to", "none", "--use_cpu", "true", "--scheme", "bio", "--num_labelled", "5"]
+    quiet = ["--report_to", "none", "--report", "false", "--use_cpu", "true", "--scheme", "bio", "--num_labelled", "5"]
     return rewards.main([*quiet, "--max_train_rows", "30", "--output_dir", str(folder / "run"), *options])
 
 

@@ -4,6 +4,7 @@ same runs here, and the definition of batch repeats checked on the rows of each 
 import json
 
 import pytest
+import tiny_energy
 import tiny_run
 import torch
 import train_script
@@ -92,7 +93,7 @@ def test_what_is_measured_covers_both_processes(case, one, ranks):
 @pytest.mark.parametrize("case", [name for name in train_script.CASES if name.startswith("repeats")])
 def test_repeats_give_each_rank_its_own_rows_of_every_window(case, one, ranks):
     options = train_script.CASES[case]
-    accumulation, num_rows = options.get("accumulation", 1), options.get("num_rows", train_script.numbered().length)
+    accumulation, num_rows = options.get("accumulation", 1), options.get("num_rows", train_script.ROWS)
 
     def updates(result):
         """Rows of each task-net update: one list per update."""
@@ -134,6 +135,14 @@ def test_two_processes_train_on_crops_as_one_does(one, ranks):
 def test_two_processes_train_on_augmented_images_as_one_does(one, ranks):
     for rank in ranks:
         torch.testing.assert_close(rank["images"]["parameters"], one["images"]["parameters"], rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("case", tiny_energy.CASES)
+def test_two_processes_train_an_energy_network_as_one_does(case, one, ranks):
+    """Energies of an evaluation cover each of 42 rows once."""
+    assert torch.equal(*(rank[case]["parameters"] for rank in ranks))
+    torch.testing.assert_close(ranks[0][case]["parameters"], one[case]["parameters"], rtol=0, atol=2e-6)
+    assert ranks[1][case]["energies"] == pytest.approx(one[case]["energies"], rel=1e-4) and one[case]["energies"]
 
 
 def test_ranks_draw_different_samples(ranks):

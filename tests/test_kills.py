@@ -1,5 +1,5 @@
-"""Runs killed with SIGKILL, in a process of their own. Oracle: the same run uninterrupted, to the bit, and each of its
-checkpoints. Twenty kills, some by the clock: `python benchmarks/kill_and_resume.py --kills 20 --seed 0`."""
+"""Runs killed with SIGKILL, each in a process of its own. Oracle: the same run uninterrupted, to the bit, and each of
+its checkpoints. Twenty kills, some by the clock: `python benchmarks/kill_and_resume.py --kills 20 --seed 0`."""
 
 import killed_run
 import pytest
@@ -15,19 +15,29 @@ def whole(tmp_path_factory):
     return folder, killed_run.run(folder, save_total_limit=None)[0]
 
 
-@pytest.mark.parametrize("seed, kind", [(0, "step"), (0, "save"), (1, "deletion")])
-def test_a_killed_run_goes_on_as_if_nothing_had_happened(tmp_path, whole, seed, kind):
-    reference, parameters = whole
-    moment = killed_run.killed(tmp_path, seed, kind)
+RUNS = {"step": 0, "save": 0, "deletion": 1}  # kind of moment -> seed
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """Kind -> the folder of a killed run, and its moment."""
+    folders = {kind: tmp_path_factory.mktemp(kind) for kind in RUNS}
+    moments = killed_run.each_killed([(folders[kind], seed, kind) for kind, seed in RUNS.items()])
+    return {kind: (folders[kind], moment) for kind, moment in zip(RUNS, moments, strict=True)}
+
+
+@pytest.mark.parametrize("kind", RUNS)
+def test_a_killed_run_goes_on_as_if_nothing_had_happened(whole, killed, kind):
+    (reference, parameters), (own, moment) = whole, killed[kind]
     assert killed_run.kind_of(moment) == kind
-    resumed_from = last_complete_checkpoint(tmp_path)
+    resumed_from = last_complete_checkpoint(own)
     assert resumed_from is not None or kind != "deletion"  # what is deleted has a whole successor
-    for folder in tmp_path.glob("checkpoint-*"):
+    for folder in own.glob("checkpoint-*"):
         if is_complete(folder):
             assert killed_run.differences(folder, reference / folder.name) == []
         else:
             assert kind != "step" and folder != resumed_from
-    ended, trainer = killed_run.run(tmp_path)
+    ended, trainer = killed_run.run(own)
     assert trainer.state.global_step == 12 and torch.equal(ended, parameters)
-    assert [folder.name for folder in tmp_path.glob("checkpoint-*")] == ["checkpoint-12"]
-    assert killed_run.differences(tmp_path / "checkpoint-12", reference / "checkpoint-12") == []
+    assert [folder.name for folder in own.glob("checkpoint-*")] == ["checkpoint-12"]
+    assert killed_run.differences(own / "checkpoint-12", reference / "checkpoint-12") == []

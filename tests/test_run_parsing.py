@@ -29,7 +29,7 @@ from seal_hf.inference.decisions import TagDecisions
 from seal_hf.metrics import tree_metrics
 from seal_hf.reports.tags import gold_tags, predict_tags
 
-SMALL = "--num_train_epochs 2 --use_cpu true --disable_tqdm true --global_size 8".split()
+SMALL = "--num_train_epochs 2 --use_cpu true --disable_tqdm true --report_to none --global_size 8".split()
 
 
 @pytest.fixture(autouse=True)

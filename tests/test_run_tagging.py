@@ -12,9 +12,17 @@ from transformers import AutoModel, pipeline
 
 from seal_hf import LossNet, SealForTokenClassification, Vocabulary
 from seal_hf.cli.train import tagging
+from seal_hf.data import toy_tags
 from seal_hf.metrics import tag_metrics
 
-SMALL = "--max_train_rows 64 --num_train_epochs 2 --use_cpu true --disable_tqdm true".split()
+SMALL = "--num_train_epochs 2 --use_cpu true --disable_tqdm true --report_to none --report false".split()
+SIZES = {"train": 64, "validation": 30, "test": 60}
+
+
+@pytest.fixture(autouse=True)
+def few_rows(monkeypatch):
+    """Of the embedded sentences."""
+    monkeypatch.setattr(toy_tags, "SIZES", SIZES)
 
 
 def run(folder, *flags):
@@ -41,7 +49,7 @@ def test_infnet_plus_writes_what_it_measured(tmp_path, capsys, monkeypatch):
     assert 0 < metrics["test_accuracy"] < 1 and metrics["eval_f1"] == metrics["eval_f1"]
     printed = capsys.readouterr().out
     assert f"{metrics['test_f1']:.4f}" in printed or f"{100 * metrics['test_f1']:.2f}" in printed
-    for split, size in (("eval", 150), ("test", 300)):
+    for split, size in (("eval", SIZES["validation"]), ("test", SIZES["test"])):
         lines = (tmp_path / f"_predictions_{split}.jsonl").read_text(encoding="utf-8").splitlines()
         rows = [json.loads(line) for line in lines]
         assert len(rows) == size and set(rows[0]) == {"source", "row", "words", "predicted", "gold"}

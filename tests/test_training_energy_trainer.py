@@ -6,9 +6,8 @@ import pytest
 import tiny_run
 import torch
 from datasets import Dataset
-from energy_script import CASES, make, run_all
 from fake_hub import FakeHub
-from launching import finish, free_port, results, start
+from tiny_energy import make
 from tiny_models import tiny_config, tiny_features, tiny_inputs, tiny_texts, tiny_tokenizer
 from transformers import AutoModelForSequenceClassification
 
@@ -197,16 +196,6 @@ def test_accumulated_micro_batches_are_the_whole_batch(tmp_path, method):
     parts, _ = train(tmp_path / "parts", per_device_train_batch_size=4, gradient_accumulation_steps=4, **options)
     torch.testing.assert_close(parts, whole, rtol=0, atol=2e-6)
     assert (whole - train(tmp_path / "none", **{**options, "learning_rate": 0.0})[0]).abs().max() > 1e-3
-
-
-def test_two_processes_end_where_one_does(tmp_path):
-    """Energies of an evaluation cover each of 42 rows once."""
-    finish(start("one_machine.yaml", "energy_script.py", tmp_path, options=("--main_process_port", free_port())))
-    one, ranks = run_all(tmp_path / "one", 1), results(tmp_path, 2)
-    for case in CASES:
-        assert torch.equal(*(rank[case]["parameters"] for rank in ranks))
-        torch.testing.assert_close(ranks[0][case]["parameters"], one[case]["parameters"], rtol=0, atol=2e-6)
-        assert ranks[1][case]["energies"] == pytest.approx(one[case]["energies"], rel=1e-4) and one[case]["energies"]
 
 
 def test_the_loss_is_the_methods_equation_at_the_points_that_inference_finds(tmp_path):

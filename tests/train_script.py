@@ -1,9 +1,11 @@
 """The runs that one process and two must do alike: `test_distributed.py` calls `run_all` itself, and launches this file
 as a program that writes what each rank ends with: FOLDER, then the cases to run (default: all) or --resume."""
 
+import gc
 import os
 import sys
 
+import tiny_energy
 import tiny_images
 import tiny_masks
 import tiny_run
@@ -23,7 +25,7 @@ from seal_hf import (
     TensorRows,
 )
 
-ROWS_PER_UPDATE = 16
+ROWS, ROWS_PER_UPDATE = 48, 16
 CASES = {
     "one micro-batch": dict(loss="regression"),
     "accumulation": dict(loss="regression", encoder="shared", accumulation=2, loss_net_steps=3),
@@ -44,7 +46,7 @@ CASES = {
 }
 
 
-def numbered(num_rows=tiny_run.ROWS, weighed=False):
+def numbered(num_rows=ROWS, weighed=False):
     """The tiny data with the number of each row in a column that the nets ignore. `weighed`: rows have weights, and
     some labels are unknown."""
     rows = TensorRows(tiny_run.table().select(range(num_rows)).add_column("row", range(num_rows)))
@@ -78,12 +80,13 @@ def record_samples(net):
     return seen
 
 
-def train(folder, world, num_rows=tiny_run.ROWS, accumulation=1, weighed=False, **options):
+def train(folder, world, num_rows=ROWS, accumulation=1, weighed=False, **options):
     torch.manual_seed(0)
     batch = ROWS_PER_UPDATE // accumulation // world
     options = dict(batch=batch, accumulation=accumulation, num_train_epochs=2, remove_unused_columns=False) | options
     trainer, nets = tiny_run.make(folder, rows=numbered(num_rows, weighed), **options)
-    rows = record_rows(nets.task_net)
+    # not where nets are compiled: they would be compiled anew for every row number
+    rows = record_rows(nets.task_net) if "torch_compile" not in options else None
     trainer.train()
     for name in ("ACCELERATE_MIXED_PRECISION", "ACCELERATE_DYNAMO_BACKEND"):
         os.environ.pop(name, None)  # 4.57 leaves them there, for every later run of the process
@@ -177,6 +180,7 @@ def run_all(folder, world, resume):
     results |= {name: train_tagger(folder, world, **options) for name, options in TAGGERS.items()}
     results["masks"] = train_masks(folder, world)
     results["images"] = train_images(folder, world)
+    results |= tiny_energy.run_all(folder, world)
     results["nan"] = error_of_a_nan(folder, world)
     # dropout, samples, a last batch that is not whole, and the best checkpoint of three; ranks must stay equal
     options = dict(dropout=0.3, num_rows=37, num_train_epochs=3)
@@ -211,6 +215,7 @@ def resumed(folder, world, num_rows, step, accumulation=1, **options):
 
 
 if __name__ == "__main__":
+    gc.freeze()  # a training ends with a collection of garbage, which need not look through what was imported
     world, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     folder, *names = sys.argv[1:]
     cases = [name for name in names if name in CASES]

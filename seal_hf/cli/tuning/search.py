@@ -207,14 +207,15 @@ def _studies(folder: str | Path) -> list:
     return [optuna.load_study(study_name=name, storage=storage) for name in optuna.get_all_study_names(storage)]
 
 
-def _storage(folder: str | Path) -> str:
-    """The address of a folder's data base; escapes `?` and `%` of the folder's name."""
+def _storage(folder: str | Path) -> Any:
+    """A folder's data base, opened once for all its studies; `?` and `%` of the folder's name are escaped."""
+    from optuna.storages import RDBStorage
     from sqlalchemy import URL  # comes with Optuna
 
-    return str(URL.create("sqlite", database=str(Path(folder) / DATABASE)))
+    return RDBStorage(str(URL.create("sqlite", database=str(Path(folder) / DATABASE))))
 
 
-def _study(storage: str, name: str, goal: Goal, sought: dict[str, Any], say: Callable[[str], None]) -> Any:
+def _study(storage: Any, name: str, goal: Goal, sought: dict[str, Any], say: Callable[[str], None]) -> Any:
     """The study of that name; its trials are kept if they belong to the same search."""
     import optuna
 

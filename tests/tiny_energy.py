@@ -1,12 +1,8 @@
-"""Runs of an energy network that one process and two must do alike: `test_training_energy_trainer.py` calls `run_all`
-itself, and launches this file, which writes what each rank ends with: FOLDER."""
-
-import os
-import sys
+"""Tiny runs of an energy network, for tests of its trainer; and those that one process and two must do alike, which are
+among the runs of `train_script.py`."""
 
 import tiny_run
 import torch
-from accelerate import PartialState
 from transformers.trainer_callback import PrinterCallback
 
 from seal_hf import EnergyTrainer, EnergyTrainingArguments, SealForMultiLabel, TensorRows
@@ -39,11 +35,18 @@ def make(folder, net, rows, callbacks=None, **options):
 
 
 def run_all(folder, world):
-    """Parameters, and energies of an evaluation of 42 rows, by case."""
+    """Parameters, and energies of an evaluation of 42 rows, each counted once, by case."""
     results = {}
     for name, options in CASES.items():
         options = {**options, "per_device_train_batch_size": options["per_device_train_batch_size"] // world}
-        steps = dict(inference_steps=3, inference_steps_eval=3, inference_start="zeros", max_grad_norm=1.0, optim="sgd")
+        steps = dict(
+            num_train_epochs=1,
+            inference_steps=3,
+            inference_steps_eval=3,
+            inference_start="zeros",
+            max_grad_norm=1.0,
+            optim="sgd",
+        )
         net = network()
         trainer = make(folder, net, TensorRows(tiny_run.table()), **steps, **options, per_device_eval_batch_size=4)
         trainer.train()
@@ -53,9 +56,3 @@ def run_all(folder, world):
         energies = {key: value for key, value in metrics.items() if "energy" in key}
         results[name] = {"parameters": parameters, "energies": energies}
     return results
-
-
-if __name__ == "__main__":
-    world, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
-    torch.save(run_all(sys.argv[1], world), f"{sys.argv[1]}/rank{rank}.pt")
-    PartialState().destroy_process_group()  # left open, its threads now and then abort a process that ends
