@@ -6,7 +6,7 @@ from scipy import stats
 
 from seal_hf.compare import Rows
 from seal_hf.compare import statistics as statistics_module
-from seal_hf.compare.statistics import PairedDifference, mean_std, paired_bootstrap, paired_test
+from seal_hf.compare.statistics import PairedDifference, mean_std, paired_bootstrap, paired_bootstraps, paired_test
 
 
 def normal_pair(num_examples, shift, seed):
@@ -127,6 +127,18 @@ def test_few_examples_prove_no_more_than_their_signs_can(num_examples):
     assert paired_bootstrap(few, np.zeros(len(few))).p_value >= 2.0 ** (1 - num_examples)
     if num_examples > 1:
         assert paired_test(b + 0.3, b) == 2.0 ** (1 - num_examples)
+
+
+def test_pairs_that_share_resamples_have_the_figures_of_each_alone():
+    rng = np.random.default_rng(0)
+    pairs = [(rng.random((seeds, 60)), rng.random(60), (1.0, 1.0)) for seeds in (1, 3)]
+    pairs.append((*rng.random((2, 4, 60)), tuple(1 + rng.random((2, 4, 60)))))  # ratios
+    together = paired_bootstraps(pairs, 700, seed=5)
+    for (a, b, wholes), found in zip(pairs, together, strict=True):
+        assert found == pytest.approx(paired_bootstrap(a, b, 700, 5, wholes=wholes), abs=1e-12)
+    assert paired_bootstraps([]) == []
+    with pytest.raises(ValueError, match="a pair has 50 examples and another has 60"):
+        paired_bootstraps([*pairs, (np.zeros(50), np.zeros(50), (1.0, 1.0))])
 
 
 @pytest.mark.parametrize("test", [lambda a, b: paired_bootstrap(a, b, num_resamples=400).p_value, paired_test])

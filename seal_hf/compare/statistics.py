@@ -6,6 +6,7 @@ these trained nets. `paired_test` tests against the choice of seeds, for this sp
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,9 @@ from scipy.stats import ttest_rel
 from .rows import ratio
 
 _BLOCK = 1 << 19  # elements per batch
+
+Values = np.ndarray | float
+Pair = tuple[np.ndarray, np.ndarray, tuple[Values, Values]]  # a, b, and their wholes
 
 
 class PairedDifference(NamedTuple):
@@ -38,7 +42,7 @@ def paired_bootstrap(
     num_resamples: int = 10_000,
     seed: int = 0,
     *,
-    wholes: tuple[np.ndarray | float, np.ndarray | float] = (1.0, 1.0),
+    wholes: tuple[Values, Values] = (1.0, 1.0),
 ) -> PairedDifference:
     """Compare two methods on the same N test examples by a figure that is a ratio of sums over them, Σ part / Σ whole.
     A resample draws N of them with replacement, and takes the difference of the figures of a and b on these.
@@ -60,33 +64,58 @@ def paired_bootstrap(
     Raises:
         ValueError: there are no examples or no resamples, the numbers of examples differ, or a value is not finite.
     """
-    sides = [_by_seed(name, part, whole) for name, part, whole in zip("ab", (a, b), wholes, strict=True)]
-    (one, other), number = sides, sides[0].shape[2]
-    if number != other.shape[2]:
-        raise ValueError(
-            f"a has {number} examples and b has {other.shape[2]}: a paired test needs the same ones in both"
-        )
+    return paired_bootstraps([(a, b, wholes)], num_resamples, seed)[0]
+
+
+def paired_bootstraps(pairs: Sequence[Pair], num_resamples: int = 10_000, seed: int = 0) -> list[PairedDifference]:
+    """[`paired_bootstrap`] of several pairs on the same N examples. The resamples are drawn once for all of them."""
+    sides = [
+        [_by_seed(name, part, whole) for name, part, whole in zip("ab", (a, b), wholes, strict=True)]
+        for a, b, wholes in pairs
+    ]
+    if not sides:
+        return []
+    number = sides[0][0].shape[2]
+    for one, other in sides:
+        if one.shape[2] != other.shape[2]:
+            raise ValueError(
+                f"a has {one.shape[2]} examples and b has {other.shape[2]}: a paired test needs the same ones in both"
+            )
+        if one.shape[2] != number:
+            raise ValueError(f"a pair has {one.shape[2]} examples and another has {number}: they share no resamples")
     if num_resamples < 1:
         raise ValueError(f"num_resamples is {num_resamples}, expected at least 1")
-    by_row = [np.moveaxis(side, 2, 0).reshape(number, -1) for side in sides]
-    table = np.concatenate(by_row, axis=1)  # (N, 2 seeds C of a + 2 seeds C of b)
-    shape = (len(one[0]), one.shape[-1])  # seeds of a, C
-    found = float(_difference(table.sum(0), *shape))
-    resampled, rng, batch = np.empty(num_resamples), np.random.default_rng(seed), max(1, _BLOCK // number)
+    tables = [np.concatenate([_by_row(one), _by_row(other)], axis=1) for one, other in sides]
+    shapes = [(len(one[0]), one.shape[-1]) for one, _ in sides]  # seeds of a, C
+    resampled, rng = np.empty((len(pairs), num_resamples)), np.random.default_rng(seed)
+    batch = max(1, _BLOCK // number)
     for start in range(0, num_resamples, batch):
-        some = resampled[start : start + batch]
-        drawn = rng.integers(number, size=(len(some), number))
-        drawn += number * np.arange(len(some))[:, None]
+        some = resampled[:, start : start + batch]
+        drawn = rng.integers(number, size=(some.shape[1], number))
+        drawn += number * np.arange(len(drawn))[:, None]
         times = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)  # how often each example
-        some[:] = _difference(times.astype(np.float64) @ table, *shape)
+        times = times.astype(np.float64)
+        for values, table, shape in zip(some, tables, shapes, strict=True):
+            values[:] = _difference(times @ table, *shape)
+    found = [float(_difference(table.sum(0), *shape)) for table, shape in zip(tables, shapes, strict=True)]
+    return [_tested(*each) for each in zip(found, resampled, sides, strict=True)]
+
+
+def _by_row(side: np.ndarray) -> np.ndarray:
+    """(2, seeds, N, C) as (N, 2 seeds C)."""
+    return np.moveaxis(side, 2, 0).reshape(side.shape[2], -1)
+
+
+def _tested(found: float, resampled: np.ndarray, sides: Sequence[np.ndarray]) -> PairedDifference:
     low, high = np.quantile(resampled, [0.025, 0.975])
     # up to rounding: the sums of equal resamples may differ in the last digit
     p_value = (np.abs(resampled - found) >= np.abs(found) - 1e-12).mean() if abs(found) > 1e-12 else 1.0
+    one, other = sides
     apart = np.abs(one.mean(1) - other.mean(1)) > 1e-12  # (2, N, C): parts and wholes
     least = _least(int(np.count_nonzero(apart.any((0, 2)))))
-    if least >= 1 / num_resamples:
+    if least >= 1 / len(resampled):
         p_value = max(p_value, least)
-    return PairedDifference(found, float(low), float(high), float(p_value), num_resamples)
+    return PairedDifference(found, float(low), float(high), float(p_value), len(resampled))
 
 
 def _by_seed(name: str, part: np.ndarray, whole: np.ndarray | float) -> np.ndarray:

@@ -13,7 +13,7 @@ from .kinds.base import Figures
 from .methods.base import BASELINE, CONSTANT, Methods
 from .rows import Rows
 from .runs import AUC, LOST, ROWS, SECONDS
-from .statistics import mean_std, paired_bootstrap, paired_test
+from .statistics import Pair, mean_std, paired_bootstraps, paired_test
 
 FEW_ROWS = 50  # test rows; below this a bootstrap over rows is too sure
 
@@ -79,8 +79,10 @@ def comparison(
         rows[name]["validation"] = _figures(results, decoder, "eval").mean()
         rows[name]["seconds"] = _ratio(results, runs[unit] if unit is not None else ())
         rows[name]["energy_auc"] = _mean([run[AUC] for run in results if AUC in run])
-        if best is not None and name != best:
-            rows[name] |= _against(results, runs[best], decoder)
+    if best is not None:
+        others = {name: results for name, results in runs.items() if name != best}
+        for name, against in _against(others, runs[best], decoder).items():
+            rows[name] |= against
     said: dict[str, Any] = {"decoder": decoder, "metric": metric, "best_baseline": best, "reference": unit}
     said |= {"columns": columns, "words": figures.tested.get(decoder, figures.columns[decoder])}
     said["legend"] = " ".join([figures.legend, *(note for key, note in figures.notes.items() if key in columns)])
@@ -107,22 +109,29 @@ def several(runs: Mapping[str, Sequence]) -> Mapping[str, Sequence]:
     return {name: results for name, results in runs.items() if len(results) >= least}
 
 
-def _against(results: Results, baseline: Results, decoder: str) -> dict[str, Any]:
-    """Differences to the best baseline over common seeds; empty without common seeds."""
-    pairs = _of_both(results, baseline)
-    if not pairs[0]:
-        return {}
-    both = [[Rows.of_text(run[ROWS][decoder]) for run in results] for results in pairs]
+def _against(runs: Mapping[str, Results], baseline: Results, decoder: str) -> dict[str, dict[str, Any]]:
+    """Differences of methods to the best baseline over common seeds, of those that have such."""
+    pairs = {name: _of_both(results, baseline) for name, results in runs.items()}
+    pairs = {name: pair for name, pair in pairs.items() if pair[0]}
+    tested = paired_bootstraps([_rows_of(pair, decoder) for pair in pairs.values()])
+    return {
+        name: {
+            "difference": by_rows.difference,
+            "interval": [by_rows.low, by_rows.high],
+            "p_rows": by_rows.p_value,
+            "least_p_rows": 1 / by_rows.num_resamples,
+            "p_seeds": paired_test(*(_figures(results, decoder) for results in pair)),
+        }
+        for (name, pair), by_rows in zip(pairs.items(), tested, strict=True)
+    }
+
+
+def _rows_of(pair: Sequence[Results], decoder: str) -> Pair:
+    """The test rows of both: parts (seeds, N), and wholes."""
+    both = [[Rows.of_text(run[ROWS][decoder]) for run in results] for results in pair]
     ours, theirs = (np.stack([rows.part for rows in side]) for side in both)
     of_ours, of_theirs = (np.stack([rows.whole for rows in side]) for side in both)
-    by_rows = paired_bootstrap(ours, theirs, wholes=(of_ours, of_theirs))
-    return {
-        "difference": by_rows.difference,
-        "interval": [by_rows.low, by_rows.high],
-        "p_rows": by_rows.p_value,
-        "least_p_rows": 1 / by_rows.num_resamples,
-        "p_seeds": paired_test(*(_figures(r, decoder) for r in pairs)),
-    }
+    return ours, theirs, (of_ours, of_theirs)
 
 
 def _choice(compared: Mapping[str, Any], runs: Mapping[str, Results]) -> dict[str, Any]:
