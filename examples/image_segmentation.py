@@ -33,7 +33,8 @@ def main() -> None:
     processor = fcn_image_processor() if MODEL is None else AutoImageProcessor.from_pretrained(MODEL)
     processor = resize_to(processor, data.image_size)
     scaling = pixel_scaling(processor)  # pixels as this model reads them
-    train, validation = MaskRows(data.train, CROP, **scaling), MaskRows(data.validation, **scaling)
+    crop = min(CROP, *data.image_size)  # the embedded images with classes are smaller
+    train, validation = MaskRows(data.train, crop, **scaling), MaskRows(data.validation, **scaling)
     model = SealForSegmentation.for_data(data, MODEL, crop_size=None)  # it predicts whole images
     args = SealTrainingArguments(
         OUTPUT,
