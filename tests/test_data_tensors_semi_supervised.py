@@ -230,7 +230,7 @@ def own_module(tmp_path, monkeypatch):
 
 
 def run_rewards(folder, *options):
-    quiet = ["--report_to", "none", "--report", "false", "--use_cpu", "true", "--scheme", "bio", "--num_labelled", "5"]
+    quiet = ["--report_to", "none", "--use_cpu", "true", "--scheme", "bio", "--num_labelled", "5"]
     return rewards.main([*quiet, "--max_train_rows", "30", "--output_dir", str(folder / "run"), *options])
 
 

@@ -24,7 +24,7 @@ def segformer(tmp_path):
 
 
 QUIET = "--use_cpu --max_train_rows 16 --num_train_epochs 1 --save_strategy no --eval_strategy no --report_to none"
-QUIET += " --report false --load_best_model_at_end false --disable_tqdm true --output_dir"
+QUIET += " --load_best_model_at_end false --disable_tqdm true --output_dir"
 QUIET = QUIET.split()
 
 

@@ -15,7 +15,7 @@ from seal_hf.cli.train import tagging
 from seal_hf.data import toy_tags
 from seal_hf.metrics import tag_metrics
 
-SMALL = "--num_train_epochs 2 --use_cpu true --disable_tqdm true --report_to none --report false".split()
+SMALL = "--num_train_epochs 2 --use_cpu true --disable_tqdm true --report_to none".split()
 SIZES = {"train": 64, "validation": 30, "test": 60}
 
 
