@@ -194,14 +194,14 @@ def test_commands_say_methods_seeds_and_settings_of_the_runs(compared, tables):
 
 
 def test_comparisons_of_texts_have_a_summary_their_tables_and_their_commands(compared, page):
-    from pages import comparisons
+    from pages import text_screens
 
-    assert comparisons.all_pages() == {}
+    assert text_screens.all_pages() == {}
     runs = {"ce": [(0.5, 0.4), (0.5, 0.5)], "mutual": [(0.4, 0.5)] * 2, "nce": [(0.6, 0.6), (0.6, 0.6)]}
     for data in ("xed_en", "hoc"):
         compared(f"{data}_frozen", runs, budget=6)
     compared("semeval2018_ec_frozen", {"ce": runs["ce"]}, budget=6)
-    text = comparisons.all_pages()["texts-frozen"]
+    text = text_screens.all_pages()["texts-frozen"]
     assert cells(text, "xed_en") == ["`ce` 45.00", "`nce` 60.00", "+15.00", "2 and 1"]
     assert cells(text, "SEAL to baseline, by validation", "controls")[0].startswith("+15.00")
     assert text.count("\n| `nce` ") == 2 + 2  # in two tables, and two lines of the summary
