@@ -155,7 +155,8 @@ def summary(store: Store, name: str, figure: str) -> str:
             if by_set and method != "ce":
                 lines.append(f"| `{method}` to `ce` | {kind} | {interval(by_set)} |")
     lines.append(
-        "\nThe interval is from a bootstrap over data sets, with seeds within. *Methods* are those to choose from."
+        "\nThe interval is from a bootstrap over data sets, with seeds within; of few sets it is too narrow. *Methods* "
+        "are those to choose from."
     )
     return "\n".join(lines)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import recipe_tables as tables
 from . import runs
+from .comparisons import camvid, weizmann
 from .markdown import page, prose, section, table
 from .published import beside
 
@@ -92,9 +93,9 @@ def masks() -> str:
     return page(
         "Masks",
         prose("""
-            These tables compare losses for binary segmentation. The data are Weizmann's horses, 32 x 32 pixels: 160
-            images for training, 40 for validation, 128 for test. The figure is the IoU of predicted and gold mask,
-            averaged over images. The task-net is the papers' FCN on crops of 24 x 24."""),
+            These tables compare losses for segmentation. All but the last are of two classes: Weizmann's horses, 32 x
+            32 pixels, with 160 images for training, 40 for validation, 128 for test. The figure is the IoU of predicted
+            and gold mask, averaged over images. The task-net is the papers' FCN on crops of 24 x 24."""),
         prose(READ),
         section(
             "A loss-net beside the FCN",
@@ -117,7 +118,9 @@ def masks() -> str:
             tables.table_of(["weizmann_dvn"], IOU, {}, "test_mean_iou"),
             tables.commands(["weizmann_dvn"]),
         ),
+        weizmann(),
         section("Published", beside("segmentation")),
+        camvid(),
     )
 
 
