@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from datasets import Dataset
 from transformers import set_seed
 
 from seal_hf import (
@@ -78,3 +79,27 @@ def test_without_evaluations_the_weight_is_one(tmp_path):
         found.append(torch.cat([p.detach().flatten() for p in model.task_net.parameters()]))
         assert "energy_share" not in trainer.state.log_history[0]
     assert torch.equal(*found)
+
+
+def test_gold_against_fresh_samples_is_measured_as_without_a_reward(tmp_path):
+    """The same nets, rows and noise; rows without gold do not count."""
+    trainer, model = rewarded(tmp_path / "a", num_train_epochs=1)
+    found = trainer.evaluate()
+    args = SealTrainingArguments(str(tmp_path / "b"), energy_loss="nce", per_device_eval_batch_size=8, **QUIET)
+    plain = SealTrainer(model, args, eval_dataset=trainer.eval_dataset)
+    plain.state.global_step = trainer.state.global_step
+    expected = plain.evaluate()
+    keys = ("eval_energy_auc", "eval_task_net_auc")
+    assert [found[key] for key in keys] == [expected[key] for key in keys] and 0 < found["eval_energy_auc"] < 1
+
+    batch = trainer.eval_dataset.batch(range(16))
+    half = {**batch, "labels": batch["labels"].clone()}
+    half["labels"][8:] = trainer.space.unlabelled
+    few = {key: value[:8] for key, value in batch.items()}
+    some, same = (
+        SealTrainer(model, trainer.args, eval_dataset=Dataset.from_dict(rows), space=trainer.space)
+        for rows in (half, few)
+    )
+    for each in (some, same):
+        each.state.global_step = trainer.state.global_step
+    assert [some.evaluate()[key] for key in keys] == [same.evaluate()[key] for key in keys]

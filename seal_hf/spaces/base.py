@@ -294,6 +294,10 @@ class OutputSpace(ABC):
     def cost(self, y_hat: Tensor, y: Tensor, kind: str, mask: Tensor | None = None) -> Tensor:
         """Cost Δ(ŷ, y) >= 0, differentiable in `y_hat`: (B, S). `kind` is one of `costs`."""
 
+    def differs(self, y: Tensor, gold: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Which structures of (B, S, ...) are not the gold (B, ...): (B, S) bool."""
+        return self.cost(y, gold, "l1", mask) > 0
+
     @abstractmethod
     def task_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The task-net's own loss: summed over the structure, averaged over the batch (λ1 is meaningful only with

@@ -162,6 +162,10 @@ class Rewarded(OutputSpace):
         _, without = self._rewarded()
         return torch.where(without.unsqueeze(1), more, self._plain.cost(y_hat, y, kind, mask))
 
+    def differs(self, y: Tensor, gold: Tensor, mask: Tensor | None = None) -> Tensor:
+        """As without a reward; meaningless for rows without gold."""
+        return self._plain.cost(y, gold, "l1", mask) > 0
+
     def expecting(self, weight: float, num_samples: int) -> None:
         """Add to the task loss of each row without gold `weight` times - E[reward(y)], y drawn from the task-net. This
         is posterior regularisation by the expected violation of rules, 1 - reward. Its gradient is estimated by

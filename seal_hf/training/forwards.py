@@ -98,20 +98,21 @@ class TwoNets:
         batch = self.micro_batch(0, outputs, inputs)
         space: Any = batch.space
         encoded, (gold, mask) = self.encode(batch), space.gold(batch.labels)
+        has_gold = space.has_gold(batch.labels).unsqueeze(1)
         if trainer.is_in_train:
-            pulls = self._pulls(batch, encoded, gold, mask) * space.has_gold(batch.labels).unsqueeze(1)
+            pulls = self._pulls(batch, encoded, gold, mask) * has_gold
             trainer.alignment.add(trainer.accelerator.gather_for_metrics(pulls))
         parts, drawn = [space.output(batch.logits), space.candidate(gold)], None
-        if space.has_all_gold and not space.samples_from_inputs:
+        if not space.samples_from_inputs:
             drawn = space.sample(batch.logits, EVALUATION_SAMPLES, self._evaluation_noise())
             parts.append(drawn)
         energies = trainer.loss_net.energies(encoded, space.join(parts), mask)
         trainer._meter_energies(energies[:, : GOLD + 1])
         if drawn is not None:
             log_p = space.log_prob(batch.logits, space.join(parts[1:]), mask)
-            differs = space.cost(drawn, gold, "l1", mask) > 0
+            differs = space.differs(drawn, gold, mask)
             orders = [preferred(-energies[:, GOLD:], differs), preferred(log_p, differs), differs.sum(1)]
-            trainer._meter_orders(torch.stack([order.float() for order in orders], dim=1))
+            trainer._meter_orders(torch.stack([order.float() for order in orders], dim=1) * has_gold)
         trainer.loss_net.train(was_training)
 
     def _pulls(self, batch: MicroBatch, encoded: Tensor, gold: Tensor, mask: Tensor | None) -> Tensor:

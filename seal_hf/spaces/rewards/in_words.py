@@ -7,6 +7,7 @@ from collections.abc import Callable
 from .rule import Rule
 
 SHOWN = 12  # names
+LONGEST = 60  # characters of a pattern
 
 
 def in_words(rule: Rule) -> str:
@@ -17,6 +18,11 @@ def in_words(rule: Rule) -> str:
 def _names(rule: Rule, otherwise: str = "") -> str:
     names = rule.fields
     return ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "") if names else otherwise
+
+
+def _pattern(rule: Rule) -> str:
+    text = rule.pattern or ""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
 def _percent(low: float, high: float) -> str:
@@ -41,10 +47,10 @@ def _region(rule: Rule) -> str:
 
 WORDS: dict[str, Callable[[Rule], str]] = {
     # tags
-    "words": lambda rule: f"{rule.pattern} is in {_names(rule)}",
-    "gazetteer": lambda rule: f"phrases of {rule.pattern} are in {_names(rule)}",
-    "shape": lambda rule: f"words of the shape {rule.pattern} are in {_names(rule)}",
-    "changes_after": lambda rule: f"the field changes only after {rule.pattern}",
+    "words": lambda rule: f"{_pattern(rule)} is in {_names(rule)}",
+    "gazetteer": lambda rule: f"phrases of {_pattern(rule)} are in {_names(rule)}",
+    "shape": lambda rule: f"words of the shape {_pattern(rule)} are in {_names(rule)}",
+    "changes_after": lambda rule: f"the field changes only after {_pattern(rule)}",
     "first": lambda rule: f"the first word is in {_names(rule)}",
     "last": lambda rule: f"the last word is in {_names(rule)}",
     "once": lambda rule: f"{_names(rule)} is in one piece",
@@ -53,8 +59,8 @@ WORDS: dict[str, Callable[[Rule], str]] = {
     "never_follows": lambda rule: f"{rule.fields[0]} never stands directly after {rule.fields[1]}",
     "spans_at_most": lambda rule: f"at most {rule.values[0]:g} spans of {_names(rule, 'all fields')}",
     # label sets
-    "keywords": lambda rule: f"texts with {rule.pattern} have {_names(rule)}",
-    "keywords_against": lambda rule: f"texts with {rule.pattern} do not have {_names(rule)}",
+    "keywords": lambda rule: f"texts with {_pattern(rule)} have {_names(rule)}",
+    "keywords_against": lambda rule: f"texts with {_pattern(rule)} do not have {_names(rule)}",
     "implies": lambda rule: f"{rule.fields[0]} comes with {rule.fields[1]}",
     "excludes": lambda rule: f"at most one of {_names(rule)}",
     "needs_any": lambda rule: f"at least one of {_names(rule)}",

@@ -1,0 +1,56 @@
+"""benchmarks/parallel.py. Oracle: the same comparison in one process."""
+
+from pathlib import Path
+
+import pytest
+
+from seal_hf.compare import Runs
+from seal_hf.compare.program import main as compare
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = "mlc --dataset digits --max_train_rows 64 --num_train_epochs 1 --use_cpu true"
+ASIDE = ("train_seconds_per_epoch", "command", "commit")
+
+
+@pytest.fixture
+def parallel(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import parallel
+
+    yield parallel
+
+
+def test_runs_in_parallel_are_those_of_one_process(parallel, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rest = "--losses constant ce --seeds 1"
+    file = tmp_path / "all.txt"
+    file.write_text(f"# two methods\n\nseal-hf compare {DATA} {rest} --output_dir many\n")
+    with pytest.raises(SystemExit, match="The same call goes on"):
+        parallel.main([str(file), "--jobs", "2", "--minutes", "0"])
+    parallel.main([str(file), "--jobs", "2"])
+    compare([*DATA.split(), *rest.split(), "--output_dir", "one"])
+    many, one = Runs("many"), Runs("one")
+    assert many.identity() == one.identity() and not (many.folder / parallel.PARTS).exists()
+    for method, runs in one.all().items():
+        expected = [{key: run[key] for key in run if key not in ASIDE} for run in runs]
+        found = many.all()[method]
+        assert [{key: run[key] for key in run if key not in ASIDE} for run in found] == expected
+        assert not any("train_seconds_per_epoch" in run for run in found)
+    assert list(parallel.parts(file.read_text().splitlines()[2])) == []
+    compare([*DATA.split(), *rest.split(), "--output_dir", "many"])  # only writes the table
+    assert "`ce` cross-entropy" in capsys.readouterr().out
+
+
+def test_a_failed_run_is_named_with_its_log(parallel, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "all.txt"
+    file.write_text(f"seal-hf compare {DATA} --per_device_train_batch_size 0 --losses ce --seeds 1 --output_dir many\n")
+    with pytest.raises(SystemExit, match="Not everything is done"):
+        parallel.main([str(file), "--jobs", "1"])
+    assert "ce, seed 1: failed, see many/parts/ce_1/log.txt" in capsys.readouterr().out
+    assert (tmp_path / "many/parts/ce_1/log.txt").read_text()
+
+
+def test_another_command_is_refused(parallel):
+    with pytest.raises(ValueError, match="'seal-hf train mlc' is no command `seal-hf compare"):
+        list(parallel.parts("seal-hf train mlc"))
