@@ -1,4 +1,4 @@
-"""Oracle: the rows that a test writes, and the same data loaded without `num_labelled`."""
+"""Oracle: the rows that a test writes, and the same data loaded whole."""
 
 import json
 
@@ -79,6 +79,30 @@ def test_an_impossible_number_of_labelled_rows_is_named(load):
         load(num_labelled=0)
     with pytest.raises(DataError, match="`num_labelled` is 9, but .* has 5 training rows"):
         load(max_train_rows=5, num_labelled=9)
+
+
+def inputs_of(rows):
+    columns = [rows.images] if hasattr(rows, "images") else [rows["words" if "words" in rows.features else "features"]]
+    return [np.asarray(cell).tobytes() for column in columns for cell in column]
+
+
+@pytest.mark.parametrize("load", [load_multilabel, load_tags, load_masks])
+def test_a_smaller_validation_split_is_part_of_a_larger_one(load):
+    whole, some, few = load(), load(max_validation_rows=9), load(max_validation_rows=4)
+    whole_rows, some_rows, few_rows = (inputs_of(data.validation) for data in (whole, some, few))
+    assert len(some_rows) == 9 and len(few_rows) == 4 and set(few_rows) < set(some_rows) < set(whole_rows)
+    rest = iter(whole_rows)
+    assert all(row in rest for row in some_rows)  # in their order
+    assert inputs_of(some.train) == inputs_of(whole.train) and inputs_of(some.test) == inputs_of(whole.test)
+    assert f"validation: 9 of {len(whole_rows)} rows (seed 0)." in some.notes
+    if hasattr(whole, "origins"):
+        everywhere = [whole.origins["validation"].of(i) for i in range(len(whole_rows))]
+        places = [everywhere.index(some.origins["validation"].of(i)) for i in range(9)]
+        assert [whole_rows[place] for place in places] == some_rows
+    assert inputs_of(load(max_validation_rows=10_000).validation) == whole_rows
+    assert inputs_of(load(seed=1, max_validation_rows=4).validation) != few_rows
+    with pytest.raises(DataError, match="`max_validation_rows` is 0; it must be at least 1"):
+        load(max_validation_rows=0)
 
 
 def test_a_wrong_file_is_named(table, tmp_path):

@@ -34,7 +34,7 @@ from .mulan import load_arff_folder
 from .tags import TagSequenceData, load_srl, load_tags
 from .text import holds_images, load_tables, load_text
 from .trees import load_trees
-from .unlabelled import add_label_sets, check_number, part_label_sets
+from .unlabelled import add_label_sets, check_numbers, limit_validation, part_label_sets
 
 __all__ = [
     "DataArguments",
@@ -73,6 +73,7 @@ def load_multilabel(
     keep_root: bool = False,
     hierarchy: str | PathLike[str] | Pairs | None = None,
     max_train_rows: int | None = None,
+    max_validation_rows: int | None = None,
     seed: int = 0,
     sample_weight: str | None = None,
     num_labelled: int | None = None,
@@ -110,6 +111,7 @@ def load_multilabel(
             parent in each line, or a list of such pairs. A row with a label gets all its ancestors, so label sets are
             closed. Clus ARFF files have their own hierarchy.
         max_train_rows: number of first training rows to keep; None keeps all.
+        max_validation_rows: number of validation rows to keep, drawn with `seed`; None keeps all.
         seed: seed of splits that the data does not fix.
         sample_weight: column or ARFF attribute with numbers of at least 0: weights of the training rows in the task
             loss. Divided by their mean, they become the column `sample_weight` of `train`.
@@ -119,9 +121,7 @@ def load_multilabel(
     Raises:
         DataError: the message says what is wrong, where, and what to do.
     """
-    if max_train_rows is not None and max_train_rows < 1:
-        raise DataError(f"`max_train_rows` is {max_train_rows}; it must be at least 1.")
-    check_number(num_labelled)
+    check_numbers(max_train_rows=max_train_rows, max_validation_rows=max_validation_rows, num_labelled=num_labelled)
     if normalize is not None and normalize not in NORMALIZE:
         raise DataError(f"`normalize` is {normalize!r}; it must be one of {', '.join(NORMALIZE)}.")
     common: dict[str, Any] = {"max_train_rows": max_train_rows, "seed": seed}
@@ -152,6 +152,7 @@ def load_multilabel(
         assert path is not None
         data = load_text(path, columns, **common)
     data = data if hierarchy is None else with_hierarchy(data, hierarchy)
+    limit_validation(data, max_validation_rows, seed)
     if num_labelled is not None:
         part_label_sets(data, num_labelled, seed)
     if unlabelled is not None:

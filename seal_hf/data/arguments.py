@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 NUM_LABELLED = "Keep the gold of this many train rows, drawn by the seed; the rest: unlabelled."
+MAX_VALIDATION_ROWS = "Validate on this many rows only, drawn by the seed."
 UNLABELLED = "File or folder of further train rows without gold, for `train rewards`."
 
 
@@ -37,6 +38,7 @@ class DataArguments:
         default=None, metadata={"help": "Labels' hierarchy: a csv or tsv, child and parent per line; closes sets."}
     )
     max_train_rows: int | None = field(default=None, metadata={"help": "Train on the first rows only."})
+    max_validation_rows: int | None = field(default=None, metadata={"help": MAX_VALIDATION_ROWS})
     num_labelled: int | None = field(default=None, metadata={"help": NUM_LABELLED})
     unlabelled: str | None = field(default=None, metadata={"help": UNLABELLED})
 
@@ -56,6 +58,7 @@ class TagDataArguments:
     train_subset: str = field(
         default="first", metadata={"help": "Which rows max_train_rows keeps: first, or random (seeded)."}
     )
+    max_validation_rows: int | None = field(default=None, metadata={"help": MAX_VALIDATION_ROWS})
     num_labelled: int | None = field(default=None, metadata={"help": NUM_LABELLED})
     unlabelled: str | None = field(default=None, metadata={"help": UNLABELLED})
 
@@ -80,5 +83,6 @@ class MaskDataArguments:
         default=False, metadata={"help": "0 does not count, and other values are one more than their class."}
     )
     max_train_rows: int | None = field(default=None, metadata={"help": "Train on the first rows only."})
+    max_validation_rows: int | None = field(default=None, metadata={"help": MAX_VALIDATION_ROWS})
     num_labelled: int | None = field(default=None, metadata={"help": NUM_LABELLED})
     unlabelled: str | None = field(default=None, metadata={"help": UNLABELLED})

@@ -25,7 +25,7 @@ from .image_files import mask_values, paired_files, pixels
 from .mask_reader import MaskReader, SegmentationSplit
 from .mask_values import BINARY, MaskValues, given_names, names_beside, names_on_hub
 from .stratified import complete_splits
-from .unlabelled import check_number, parted, pictures_without_masks
+from .unlabelled import check_numbers, limit_validation, parted, pictures_without_masks
 
 SPLIT_WORDS = {"train": ("train",), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
 EMBEDDED = {"digits": list(BINARY), "digit_classes": ["background", *DIGITS]}  # name -> names of its classes
@@ -77,6 +77,7 @@ def load_masks(
     ignore_index: int | None = None,
     reduce_labels: bool = False,
     max_train_rows: int | None = None,
+    max_validation_rows: int | None = None,
     num_labelled: int | None = None,
     unlabelled: str | PathLike[str] | None = None,
     seed: int = 0,
@@ -103,6 +104,7 @@ def load_masks(
         reduce_labels: 0 does not count, and every other value v is the class v - 1, as `do_reduce_labels` of image
             processors.
         max_train_rows: keep only this many first rows of the train split.
+        max_validation_rows: keep only this many rows of the validation split, drawn with `seed`.
         num_labelled: this many of these rows, drawn with `seed`, stay `train`; the images of the others become
             `unlabelled`.
         unlabelled: a file or folder of further training images without masks, which become `unlabelled`, too.
@@ -112,10 +114,8 @@ def load_masks(
     Raises:
         DataError: tells what is wrong, where, and what to do.
     """
-    for name, value in (("max_train_rows", max_train_rows), ("image_size", image_size)):
-        if value is not None and value < 1:
-            raise DataError(f"`{name}` is {value}; it must be at least 1.")
-    check_number(num_labelled)
+    numbers = {"max_train_rows": max_train_rows, "max_validation_rows": max_validation_rows}
+    check_numbers(**numbers, num_labelled=num_labelled, image_size=image_size)
     given = None if class_names is None else given_names(class_names)
     reader = MaskReader(MaskValues(ignore_index, reduce_labels), image_size)
     found = _read(dataset, data_dir, reader, (image_column, mask_column), seed)
@@ -127,6 +127,7 @@ def load_masks(
     check_splits({split: len(rows) for split, rows in splits.items()}, source)
     notes = reader.notes + repeat_notes({split: keys_of(rows.images) for split, rows in splits.items()})
     data = SegmentationData(name, splits["train"], splits["validation"], splits.get("test"), label_names, notes)
+    limit_validation(data, max_validation_rows, seed)
     if num_labelled is not None:
         kept, others = parted(len(data.train), num_labelled, seed, source, data.notes)
         data.train, data.unlabelled = data.train.take(kept), data.train.images[others] if len(others) else None

@@ -25,7 +25,7 @@ from .hygiene import repeat_notes
 from .tables import PREDICATE
 from .tag_files import Reading, read_splits
 from .toy_tags import toy_rows
-from .unlabelled import check_number, parted, sentences_of
+from .unlabelled import check_numbers, limit_validation, parted, sentences_of
 
 
 @dataclass
@@ -81,6 +81,7 @@ def load_tags(
     tag_column: int | str = -1,
     max_train_rows: int | None = None,
     train_subset: str = "first",
+    max_validation_rows: int | None = None,
     num_labelled: int | None = None,
     unlabelled: str | PathLike[str] | None = None,
     seed: int = 0,
@@ -105,6 +106,7 @@ def load_tags(
             defaults look for `words` or `tokens`, and `tags`, `ner_tags`, `pos_tags` or `labels`.
         max_train_rows: train on only this many rows.
         train_subset: `first`, or `random`, drawn with `seed`; a smaller subset is part of a larger one.
+        max_validation_rows: keep only this many rows of the validation split, drawn with `seed`.
         num_labelled: this many of these rows, drawn with `seed`, stay `train`; the others become `unlabelled`.
         unlabelled: a file of further training sentences without tags, which become `unlabelled`, too.
         seed: for all that the data does not fix.
@@ -112,7 +114,7 @@ def load_tags(
     Raises:
         DataError: tells what is wrong, where, and what to do.
     """
-    check_options(scheme, max_train_rows, train_subset, num_labelled)
+    check_options(scheme, max_train_rows, train_subset, max_validation_rows, num_labelled)
     notes: list[str] = []
     if dataset is None or (isinstance(dataset, str) and dataset == "toy_tags"):
         name, source, splits = "toy_tags", "toy_tags", toy_rows(seed)
@@ -121,6 +123,7 @@ def load_tags(
         name, source, splits = read_splits(dataset, data_dir, reading, seed, notes)
     column = None if word_column == 0 or word_column == "0" else word_column
     data = build(name, splits, source, scheme, max_train_rows, train_subset, num_labelled, seed, notes)
+    limit_validation(data, max_validation_rows, seed)
     return _with_sentences(data, unlabelled, column)
 
 
@@ -131,6 +134,7 @@ def load_srl(
     scheme: str = "auto",
     max_train_rows: int | None = None,
     train_subset: str = "first",
+    max_validation_rows: int | None = None,
     num_labelled: int | None = None,
     unlabelled: str | PathLike[str] | None = None,
     seed: int = 0,
@@ -140,10 +144,11 @@ def load_srl(
 
     A row is a proposition: `max_train_rows=8000, train_subset="random"` is a fixed sample of propositions.
     """
-    check_options(scheme, max_train_rows, train_subset, num_labelled)
+    check_options(scheme, max_train_rows, train_subset, max_validation_rows, num_labelled)
     notes: list[str] = []
     name, source, splits = read_splits(dataset, data_dir, Reading(roles=True), seed, notes)
     data = build(name, splits, source, scheme, max_train_rows, train_subset, num_labelled, seed, notes)
+    limit_validation(data, max_validation_rows, seed)
     return _with_sentences(data, unlabelled, None)
 
 
@@ -161,7 +166,13 @@ def _with_sentences(
     return data
 
 
-def check_options(scheme: str, max_train_rows: int | None, train_subset: str, num_labelled: int | None) -> None:
+def check_options(
+    scheme: str,
+    max_train_rows: int | None,
+    train_subset: str,
+    max_validation_rows: int | None = None,
+    num_labelled: int | None = None,
+) -> None:
     """Raises DataError for an option of [`load_tags`] with an impossible value."""
     for name, value, known in (
         ("scheme", scheme, ("auto", *SCHEMES)),
@@ -169,9 +180,7 @@ def check_options(scheme: str, max_train_rows: int | None, train_subset: str, nu
     ):
         if value not in known:
             raise DataError(f"`{name}` is {value!r}; it must be one of {', '.join(known)}.{did_you_mean(value, known)}")
-    check_number(num_labelled)
-    if max_train_rows is not None and max_train_rows < 1:
-        raise DataError(f"`max_train_rows` is {max_train_rows}; it must be at least 1.")
+    check_numbers(max_train_rows=max_train_rows, max_validation_rows=max_validation_rows, num_labelled=num_labelled)
 
 
 def _column(value: int | str) -> int | str:

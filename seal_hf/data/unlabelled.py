@@ -1,4 +1,5 @@
-"""Rows without gold: those whose gold is put aside (`num_labelled`), and those of another file (`unlabelled`)."""
+"""Few rows with gold: that of others is put aside (`num_labelled`), rows of a file have none (`unlabelled`), and the
+validation split is smaller (`max_validation_rows`)."""
 
 from __future__ import annotations
 
@@ -23,10 +24,30 @@ AT_ONCE = 1000  # rows
 GOLD = ("labels", "tags", "sample_weight")  # columns that rows without gold lack
 
 
-def check_number(num_labelled: int | None) -> None:
-    """Raises DataError for a number below 1."""
-    if num_labelled is not None and num_labelled < 1:
-        raise DataError(f"`num_labelled` is {num_labelled}; it must be at least 1.")
+def check_numbers(**numbers: int | None) -> None:
+    """Raises DataError for a number of rows below 1."""
+    for name, value in numbers.items():
+        if value is not None and value < 1:
+            raise DataError(f"`{name}` is {value}; it must be at least 1.")
+
+
+def limit_validation(data: Any, max_validation_rows: int | None, seed: int) -> None:
+    """Keep so many rows of the validation split, drawn with the seed, in place; a smaller part is part of a larger one.
+
+    Args:
+        data: label sets, tag sequences or masks.
+    """
+    size = len(data.validation)
+    if max_validation_rows is None or max_validation_rows >= size:
+        return
+    kept = np.sort(np.random.default_rng(seed).permutation(size)[:max_validation_rows])
+    if isinstance(data.validation, Dataset):
+        data.validation = _taken(data.validation, kept)
+        if "validation" in data.origins:
+            data.origins["validation"] = data.origins["validation"].take(kept)
+    else:  # masks, which know their places
+        data.validation = data.validation.take(kept)
+    data.notes.append(f"validation: {max_validation_rows} of {size} rows (seed {seed}).")
 
 
 def parted(size: int, num_labelled: int, seed: int, source: str, notes: list[str]) -> tuple[np.ndarray, np.ndarray]:
