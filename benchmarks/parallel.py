@@ -1,11 +1,12 @@
 """Runs comparisons in many processes on one machine, so that one large GPU or many cores have enough to do.
 
-    python benchmarks/parallel.py comparisons.txt --jobs 16 --minutes 30
+    DATA=PATH ENCODER=FOLDER python benchmarks/parallel.py benchmarks/comparisons.txt --jobs 16 --minutes 30
 
-Each line of the file is a command `seal-hf compare ...` with --losses, --seeds and --output_dir; lines that begin with
-`#` are comments. Every method and seed is a process of its own; with --budget every method, whose seeds share a search.
-Earlier lines begin first. When the minutes are over, unfinished runs are lost. Finished ones are in the folders of the
-commands, so the same call goes on, and each command by itself then writes its table.
+Each line of the file is a command `seal-hf compare ...` with --losses, --seeds and --output_dir. Variables of the
+environment, such as $DATA, are replaced. Lines that begin with `#` are comments. Every method and seed is a process of
+its own; with --budget every method, whose seeds share a search. Earlier lines begin first. When the minutes are over,
+unfinished runs are lost. Finished ones are in the folders of the commands, so the same call goes on, and each command
+by itself then writes its table.
 
 Runs in parallel disturb each other, so their seconds are left out.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -57,9 +59,11 @@ def parts(line: str) -> Iterator[Part]:
     """The processes of a command that have something to do.
 
     Raises:
-        ValueError: the line is no such command.
+        ValueError: the line is no such command, or has a variable that is not set.
     """
-    words = shlex.split(line)
+    if unset := re.search(r"\$\w+", os.path.expandvars(line)):
+        raise ValueError(f"{unset[0]} is not set in the environment. Set it: {line.strip()!r} needs it.")
+    words = shlex.split(os.path.expandvars(line))
     parser = argparse.ArgumentParser(allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--losses", nargs="+")
     parser.add_argument("--seeds", nargs="+", type=int)

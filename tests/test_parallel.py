@@ -51,6 +51,20 @@ def test_a_failed_run_is_named_with_its_log(parallel, tmp_path, monkeypatch, cap
     assert (tmp_path / "many/parts/ce_1/log.txt").read_text()
 
 
-def test_another_command_is_refused(parallel):
+def test_another_command_is_refused(parallel, monkeypatch):
+    monkeypatch.delenv("NOWHERE", raising=False)
+    with pytest.raises(ValueError, match=r"\$NOWHERE is not set in the environment"):
+        list(parallel.parts(f"seal-hf compare {DATA} --data_dir $NOWHERE --losses ce --seeds 1 --output_dir many"))
     with pytest.raises(ValueError, match="'seal-hf train mlc' is no command `seal-hf compare"):
         list(parallel.parts("seal-hf train mlc"))
+
+
+def test_the_lines_of_the_project_are_such_commands(parallel, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # no results there
+    for name in ("DATA", "ENCODER", "WORD_VECTORS"):
+        monkeypatch.setenv(name, "somewhere")
+    lines = (ROOT / "benchmarks" / "comparisons.txt").read_text(encoding="utf-8").splitlines()
+    found = {line: list(parallel.parts(line)) for line in lines if line and not line.startswith("#")}
+    assert all(found.values()) and len({parts[0].folder for parts in found.values()}) == len(found)
+    known = {"mlc", "tagging", "srl", "parsing", "segmentation", "rewards"}
+    assert all(part.words[0] in known for parts in found.values() for part in parts)
