@@ -10,6 +10,7 @@ import torch
 from transformers import EarlyStoppingCallback, TrainerCallback
 
 from seal_hf import SealForMultiLabel, SealTrainer, TensorRows
+from seal_hf.training.patience import Patience
 
 # the evaluation loss falls, so the first evaluation is the "best" where more counts as better
 FIRST_IS_BEST = dict(load_best_model_at_end=True, metric_for_best_model="loss", greater_is_better=True)
@@ -62,6 +63,19 @@ def test_early_stopping_ends_with_both_nets_of_the_best_step(tmp_path, encoder):
     logged = [log for log in trainer.state.log_history if log.get("step") == 2 and "eval_energy_gold" in log]
     for name in ("eval_loss", "eval_energy_gold", "eval_energy_output"):  # the energies are of the best loss-net, too
         assert evaluated[name] == pytest.approx(logged[0][name], rel=1e-6)
+
+
+@pytest.mark.parametrize("killed_at", [3, 5])
+def test_a_resumed_run_stops_early_where_the_uninterrupted_one_does(tmp_path, killed_at):
+    """The best is step 2; steps 4 and 6 are no better. One kill is before step 4, one after it."""
+    options = {"max_steps": 18, **FIRST_IS_BEST, **EVERY_TWO}
+    whole, nets, _ = train(tmp_path / "whole", [Patience(2)], **options)
+    train(tmp_path / "killed", [Patience(2), tiny_run.StopAt(killed_at)], **options)
+    last = max((tmp_path / "killed").glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
+    resumed, others = tiny_run.make(tmp_path / "killed", callbacks=[Patience(2)], **options)
+    resumed.train(resume_from_checkpoint=str(last))
+    assert resumed.state.global_step == whole.state.global_step == 6
+    assert torch.equal(tiny_run.parameters(others), tiny_run.parameters(nets))
 
 
 def test_each_trial_of_a_search_is_a_run_of_its_own_with_its_values(tmp_path):

@@ -59,7 +59,7 @@ def early_stopping(args: TrainingArguments, patience: int) -> list[TrainerCallba
     Raises:
         ValueError: a negative number, or a run without evaluations or without a metric.
     """
-    from transformers import EarlyStoppingCallback
+    from ..training.patience import Patience
 
     if patience < 0:
         raise ValueError(f"`patience` is {patience}; it must be a number of evaluations, or 0 to never stop early.")
@@ -77,4 +77,4 @@ def early_stopping(args: TrainingArguments, patience: int) -> list[TrainerCallba
             "--eval_strategy epoch --save_strategy epoch --load_best_model_at_end true and a --metric_for_best_model, "
             "or leave --patience out."
         )
-    return [EarlyStoppingCallback(patience)] if patience else []
+    return [Patience(patience)] if patience else []
