@@ -71,14 +71,14 @@ def _table(compared: Compared, decoder: str) -> dict[str, Any]:
 
 
 SHARED = """
-    The runs shared one GPU in single precision, so the tables have no seconds."""
+    The runs shared one GPU, so the table has no seconds."""
 
 
 def weizmann() -> str:
     return section(
         "The same losses in one comparison",
         prose("""
-            Full precision, every method with its first settings. Every epoch is evaluated, and ten epochs without gain
+            No bfloat16, and every method with its first settings. Every epoch is evaluated, and ten epochs without gain
             end a run; the recipes above wait for 40. The figures here are therefore lower, and only differences within
             this table count. No energy reaches soft IoU: not in IoU, and not in the IoU near outlines."""),
         prose(SHARED),

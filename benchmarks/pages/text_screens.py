@@ -52,8 +52,8 @@ SCREENS = {
             What does a loss-net add to an encoder that is fine-tuned? MiniLM is trained on the first 2,000 rows for 4
             epochs. Nothing is searched: every method has its first settings. For `nce_balanced` these are a share of
             0.5 of the task loss's pull, and that is far too much in 500 steps: it loses points on every set but
-            brighter_eng. Search λ1, or let the default rule choose it. The runs shared one GPU in single precision, so
-            the tables have no seconds.""",
+            brighter_eng. Search λ1, or let the default rule choose it. The runs shared one GPU, so the tables have no
+            seconds.""",
             "--num_train_epochs 4",
         ),
     )
