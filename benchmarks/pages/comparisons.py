@@ -119,8 +119,7 @@ def trees() -> str:
             ended earlier.
 
             No energy gains over a CRF. NCE stands between cross-entropy and the CRF, and InfNet+ is where cross-entropy
-            is. On one core of a CPU, an epoch takes 1.3 times that of cross-entropy with the CRF, 6.2 times with NCE
-            and 13 times with InfNet+ (one epoch of each)."""),
+            is."""),
         prose(SHARED),
         section("Results", *PARSING.blocks("f1")),
         section("Published", beside("parsing")),
