@@ -4,6 +4,7 @@ from dataclasses import fields
 
 import pytest
 import torch
+from losses import LOSSES_OF_ENERGIES
 
 from seal_hf import (
     ENERGY_LOSSES,
@@ -143,7 +144,7 @@ class Recorded:
         return object.__getattribute__(self, name)
 
 
-@pytest.mark.parametrize("name", ENERGY_LOSSES)
+@pytest.mark.parametrize("name", LOSSES_OF_ENERGIES)
 def test_every_option_of_an_energy_loss_is_read(name):
     kind, logits, labels = ENERGY_LOSSES[name], torch.randn(3, 4), torch.eye(3, 4)
     options, read = {field.name for field in fields(kind)}, set()

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from losses import energy_loss
+from losses import LOSSES_OF_ENERGIES, energy_loss
 
 from seal_hf import ENERGY_LOSSES, MultiLabelEnergy, MultiLabelSpace
 from seal_hf.energy_losses import log_inclusion
@@ -185,7 +185,7 @@ def test_regression_s_with_one_structure_or_no_noise_is_regression(problem):
         torch.testing.assert_close(loss(energy(features, candidates.y), candidates), K * reference)
 
 
-@pytest.mark.parametrize("name", sorted(ENERGY_LOSSES))
+@pytest.mark.parametrize("name", sorted(LOSSES_OF_ENERGIES))
 def test_gradients_match_finite_differences(name, problem):
     logits, features, labels, energy = problem
     loss = energy_loss(name, num_samples=4)
@@ -215,7 +215,7 @@ def test_gradients_match_finite_differences(name, problem):
     assert torch.autograd.gradcheck(term, (y,))
 
 
-@pytest.mark.parametrize("name", sorted(ENERGY_LOSSES))
+@pytest.mark.parametrize("name", sorted(LOSSES_OF_ENERGIES))
 def test_candidates_carry_no_gradient_and_keep_their_order(name, problem):
     logits, _, labels, _ = problem
     loss = energy_loss(name, num_samples=6)

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from tiny_models import tiny_config, tiny_texts, tiny_tokenizer
 from transformers import AutoModel, BertModel
 
-from seal_hf import TensorRows
-from seal_hf.compare.mutual_learning import MutualTrainer
+from seal_hf import BinaryMaskSpace, MultiLabelSpace, SealTrainer, TagSequenceSpace, TensorRows
+from seal_hf.energy_losses import MutualLearning
 from seal_hf.models import SealForMultiLabel
 
 WEIGHT, RATE, SECOND_RATE, STEPS = 0.7, 0.01, 0.02, 4
@@ -65,6 +65,7 @@ def test_the_nets_are_those_of_a_loop_by_hand(tmp_path, encoder, unknown):
     args = tiny_run.arguments(
         tmp_path,
         encoder=encoder,
+        loss="mutual",
         batch=tiny_run.ROWS,
         max_steps=STEPS,
         learning_rate=RATE,
@@ -74,13 +75,32 @@ def test_the_nets_are_those_of_a_loop_by_hand(tmp_path, encoder, unknown):
         max_grad_norm=0.0,
         loss_net_max_grad_norm=0.0,
     )
-    trainer = MutualTrainer(found, args, train_dataset=TensorRows(data), eval_dataset=TensorRows(data))
+    trainer = SealTrainer(found, args, train_dataset=TensorRows(data), eval_dataset=TensorRows(data))
     trainer.train()
     start = tiny_run.parameters(nets(encoder))
     moved = tiny_run.parameters(expected) - start
     assert (moved.abs() > 0.01).float().mean() > 0.5
     torch.testing.assert_close(tiny_run.parameters(found) - start, moved, atol=2e-4, rtol=0)
     assert 0 <= trainer.evaluate()["eval_energy_auc"] <= 1
+
+
+def test_without_a_weight_it_is_one_and_no_rule_chooses_it(tmp_path):
+    options = dict(max_steps=2, energy_weight=None, eval_strategy="epoch", lr_scheduler_type="constant")
+    found = []
+    for folder, weight in (("none", None), ("one", 1.0)):
+        trained, trainer = tiny_run.run(tmp_path / folder, loss="mutual", **{**options, "energy_weight": weight})
+        assert not trainer.weight_is_ruled and trainer.energy_weight == 1.0
+        found.append(trained)
+    assert torch.equal(*found)
+
+
+def test_it_is_refused_for_other_outputs_and_for_sparse_label_sets(tmp_path):
+    with pytest.raises(ValueError, match="energy_loss='mutual' is for label sets, not for tag_sequence outputs"):
+        TagSequenceSpace(["O", "B-x"]).check_loss(MutualLearning(), 2)
+    with pytest.raises(ValueError, match="energy_loss='mutual' learns the probabilities of all 5 labels, but"):
+        MultiLabelSpace(sparse_from=5).check_loss(MutualLearning(), 5)
+    with pytest.raises(ValueError, match="is for label sets, not for binary_mask outputs"):
+        BinaryMaskSpace().check_loss(MutualLearning(), 2)
 
 
 def test_a_comparison_of_frozen_encoders_encodes_every_row_once(program, tmp_path, monkeypatch):

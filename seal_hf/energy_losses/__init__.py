@@ -5,8 +5,8 @@ Every loss gets the same row of candidates for each input,
     y = [ŷ, y*, y_1 .. y_K]:  the task-net's relaxed output, the gold, and K samples    (B, 2 + K, ...)
 
 and the energies E(x, y) of that row, (B, 2 + K), lower = better. Losses differ in their samples: some use no samples
-(K = 0), `regression_s` uses one fewer than `num_samples`, and the only sample of `infnet_plus` is the output of the
-cost-augmented network.
+(K = 0), `regression_s` uses one fewer than `num_samples`, the only sample of `infnet_plus` is the output of the
+cost-augmented network, and those of `mutual` are the empty set and the L sets of one label.
 
 A loss is a class with up to four methods. `draw` gives its samples. `annotate` fills in what the loss reads besides the
 energies (scores, costs, log-probabilities). `__call__` maps energies to a scalar, the mean over the batch (SEAL,
@@ -19,12 +19,23 @@ from .base import CONTRAST, GOLD, OUTPUT, SAMPLES, Candidates, EnergyLoss
 from .contrastive_divergence import ContrastiveDivergence
 from .inference_networks import InfNet, InfNetPlus
 from .margin import MARGINS, Margin
+from .mutual_learning import MutualLearning
 from .ranking import NCE, Ranking, log_inclusion
 from .regression import REGRESSION_SAMPLES, DeepValue, Regression, RegressionS
 
 ENERGY_LOSSES: dict[str, type[EnergyLoss]] = {
     loss.name: loss
-    for loss in (NCE, Ranking, Margin, InfNet, InfNetPlus, Regression, RegressionS, ContrastiveDivergence)
+    for loss in (
+        NCE,
+        Ranking,
+        Margin,
+        InfNet,
+        InfNetPlus,
+        Regression,
+        RegressionS,
+        ContrastiveDivergence,
+        MutualLearning,
+    )
 }
 
 __all__ = [
@@ -43,6 +54,7 @@ __all__ = [
     "InfNet",
     "InfNetPlus",
     "Margin",
+    "MutualLearning",
     "Ranking",
     "Regression",
     "RegressionS",

@@ -52,6 +52,8 @@ class EnergyLoss(Options):
         reads_gold: True if `task_term` reads the cost of the task-net's output and the energy of the gold.
         has_partner: True if a cost-augmented network is trained beside the task-net.
         reads_output: True if L_E depends on ŷ, and so on the task-net's parameters, which implicit gradients need.
+        reads_single_labels: True if it is of label sets alone, since it reads the energies of the sets of one label.
+        weight_is_ruled: True if the rule chooses λ1 where none is given; otherwise it is then 1.
     """
 
     name: ClassVar[str]
@@ -62,6 +64,8 @@ class EnergyLoss(Options):
     reads_gold = False
     has_partner = False
     reads_output = True
+    reads_single_labels = False
+    weight_is_ruled = True
 
     @property
     def perturbs(self) -> bool:

@@ -33,7 +33,7 @@ from .common import SHOWN
 from .model_card import model_card
 
 CARD_ARGUMENTS = ("optim", "per_device_train_batch_size", "gradient_accumulation_steps", "seed")
-LOSS_NET_ARGUMENTS = ("energy_weight", "loss_net_steps", "batch_repeats")
+LOSS_NET_ARGUMENTS = ("loss_net_steps", "batch_repeats")
 IF_CHANGED = ("task_weight", "energy_weight_balance", "energy_weight_schedule", "loss_net_every", "hypergradient")
 PACKAGES = ("seal_hf", "transformers", "torch", "datasets")
 
@@ -188,9 +188,9 @@ def _settings(trainer: Any) -> dict[str, Any]:
     weights = {name: value for name in WEIGHTS if (value := getattr(args, name)) is not None}
     settings |= {name: value if isinstance(value, str) else "given" for name, value in weights.items()}
     if args.energy_loss != CROSS_ENTROPY:
+        ruled = f"by the rule, at the end {trainer.energy_weight:.2g} of the task loss's pull"
+        settings["energy_weight"] = ruled if trainer.weight_is_ruled else args.fixed_energy_weight
         settings |= {name: getattr(args, name) for name in LOSS_NET_ARGUMENTS}
-        if trainer.weight_is_ruled:
-            settings["energy_weight"] = f"by the rule, at the end {trainer.energy_weight:.2g} of the task loss's pull"
         defaults = {field.name: field.default for field in fields(args)}
         settings |= {name: getattr(args, name) for name in IF_CHANGED if getattr(args, name) != defaults[name]}
         settings |= {name: getattr(args, name) for name in sorted(ENERGY_LOSSES[args.energy_loss].read(args))}

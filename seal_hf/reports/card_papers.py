@@ -64,6 +64,16 @@ IMPLICIT_TRAINING = Paper(
     ("howpublished", "arXiv:2211.11649"),
     ("contrastive_divergence",),
 )
+MUTUAL_LEARNING = Paper(
+    "Mutual learning of the task-net and a second classifier:",
+    "Deep Mutual Learning",
+    "Zhang, Ying and Xiang, Tao and Hospedales, Timothy M. and Lu, Huchuan",
+    2018,
+    "https://arxiv.org/abs/1706.00384",
+    "zhang2018deep",
+    ("booktitle", "IEEE Conference on Computer Vision and Pattern Recognition"),
+    ("mutual",),
+)
 
 
 def papers_section(energy_loss: str, hyperparameters: Mapping[str, Any]) -> str:
@@ -83,6 +93,6 @@ def papers_of(energy_loss: str, hyperparameters: Mapping[str, Any]) -> list[Pape
     implicit = hyperparameters.get("hypergradient", "none") != "none"
     return [
         paper
-        for paper in (SEAL, INFERENCE_NETWORKS, IMPLICIT_TRAINING)
+        for paper in (SEAL, INFERENCE_NETWORKS, IMPLICIT_TRAINING, MUTUAL_LEARNING)
         if not paper.energy_losses or energy_loss in paper.energy_losses or (paper is IMPLICIT_TRAINING and implicit)
     ]

@@ -21,6 +21,7 @@ from .card_papers import papers_section
 
 TEMPLATE = Path(__file__).parent / "model_card_template.md"
 MAX_LABELS = 100  # in the card's table; config.json has them all
+SECOND_LOSS = {"mutual": "mutual learning"}  # energy loss -> its words, if they are not its name
 
 
 def model_card(
@@ -94,12 +95,12 @@ def model_card(
     decisions, rows, inputs = decisions or {}, rows or {}, inputs or {}
     max_length = inputs.get("max_length")
     task_loss = {"cross_entropy": "cross-entropy"}.get(task_loss, f"the {task_loss} task loss")
-    with_loss_net = loss != CROSS_ENTROPY
+    with_loss_net, second = loss != CROSS_ENTROPY, SECOND_LOSS.get(loss, f"{loss} energy loss")
     facts = {
         "data": dataset,
         "rows": ", ".join(f"{count:,} {split}" for split, count in rows.items()) or None,
         "began from": _began_from(origin),
-        "loss": f"SEAL, {loss} energy loss beside {task_loss}" if with_loss_net else task_loss,
+        "loss": f"SEAL, {second} beside {task_loss}" if with_loss_net else task_loss,
         "loss-net encoder": loss_net_encoder if with_loss_net else None,
         "labels": len(label_names),
         f"{kind.unit}s cut at": f"{max_length} tokens" if max_length else None,
@@ -121,7 +122,7 @@ def model_card(
         "task": kind.task.replace("classification", "classifier")
         .replace("segmentation", "segmentation net")
         .replace("parsing", "parser"),
-        "loss": f"the {_escape(loss)} energy loss" if with_loss_net else _escape(task_loss),
+        "loss": f"the {_escape(second)}" if with_loss_net else _escape(task_loss),
         "method": " (SEAL: a loss-net trained beside the task-net scores its output)" if with_loss_net else "",
         "facts": _table(facts),
         "figures": _figures(figures, kind, decisions),

@@ -27,6 +27,7 @@ class LossTraits(Protocol):
     reads_noise: bool
     reads_gold: bool
     has_partner: bool
+    reads_single_labels: bool
 
     @property
     def perturbs(self) -> bool: ...
@@ -197,8 +198,10 @@ class OutputSpace(ABC):
         """True if candidates over `num_labels` labels are sparse."""
         return False
 
-    def check_loss(self, loss: LossTraits, num_labels: int) -> None:  # noqa: B027
+    def check_loss(self, loss: LossTraits, num_labels: int) -> None:
         """Raise ValueError if this space does not support the energy loss."""
+        if loss.reads_single_labels:
+            raise ValueError(f"energy_loss={loss.name!r} is for label sets, not for {self.name} outputs. Use nce.")
 
     def check_cost(self, kind: str) -> None:
         """Raise ValueError if this space does not support this Δ."""

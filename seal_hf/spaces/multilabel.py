@@ -74,8 +74,15 @@ class MultiLabelSpace(OutputSpace):
         return num_labels >= self.sparse_from
 
     def check_loss(self, loss: LossTraits, num_labels: int) -> None:
-        """Raises ValueError for sparse label sets with noise on the logits, which would make every entry distinct, or
-        with a cost-augmented net, whose cost needs labels that the cut output may lack."""
+        """Raises ValueError for sparse label sets with noise on the logits, which would make every entry distinct, with
+        a cost-augmented net, whose cost needs labels that the cut output may lack, or with a second classifier, which
+        gives all labels."""
+        if loss.reads_single_labels and self.is_sparse(num_labels):
+            raise ValueError(
+                f"energy_loss={loss.name!r} learns the probabilities of all {num_labels} labels, but label sets are "
+                f"sparse from {self.sparse_from} labels on. Choose nce, or set `sparse_labels_from` above the number "
+                "of labels."
+            )
         if loss.reads_gold and self.is_sparse(num_labels):
             raise ValueError(
                 f"energy_loss={loss.name!r} needs the cost of all {num_labels} labels of the output, but label "

@@ -150,6 +150,7 @@ class PixelSpace(OutputSpace):
     def check_loss(self, loss: LossTraits, num_labels: int) -> None:
         """Raises ValueError for NCE on noise that has no closed-form probability or cannot draw the gold, and for
         options that samples from perturbed inputs do not support."""
+        super().check_loss(loss, num_labels)
         if loss.reads_noise and self._noise_probability_is_unknown:
             raise ValueError(
                 f"energy_loss={loss.name!r} needs log P of its samples, but sample_coherence="

@@ -72,7 +72,8 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
     Parameters that control the energy loss, and how strongly it teaches:
         energy_loss (`str`, default `"nce"`, flag `--loss`): loss of the loss-net: `nce`, `ranking`, `margin`, `infnet`,
             `infnet_plus`, `regression`, `regression_s` (SEAL §2.3; InfNet+ Eq. 6), `contrastive_divergence` (Shankar &
-            Piratla), or `ce`, cross-entropy without a loss-net.
+            Piratla), `mutual` (mutual learning of two classifiers, label sets alone; Zhang et al. 2018), or `ce`,
+            cross-entropy without a loss-net.
         num_samples (`int`, default 20): K, samples per input for `nce`, `ranking` and `contrastive_divergence`;
             structures for `regression_s` (SEAL Eq. 8).
         energy_weight (`float`, optional): λ1, weight of the energy in the task-net's loss (SEAL Eq. 1). With
@@ -81,7 +82,8 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             the energy pulls validation rows to their gold labels and the task loss no longer falls; it lowers it if the
             energy pulls them away (`ruled_share` in training/energy_weight.py). Without evaluations it is 0.1. Rows
             with a reward lack a task loss, so there the share is one of its pull on validation rows. The rule does not
-            apply with `task_weight` 0, implicit gradients, or rewards without evaluations: λ1 is then 1.0.
+            apply with `task_weight` 0, implicit gradients, mutual learning, or rewards without evaluations: λ1 is then
+            1.0.
         energy_weight_schedule (`str`, default `"constant"`): λ1 over the run: `constant`, `rise` from 0 or `fall` to
             0, both linear in the step.
         energy_weight_balance (`bool`, default False): multiply λ1 by ‖∂ task loss/∂ logits‖ / ‖∂ energy/∂ logits‖ of

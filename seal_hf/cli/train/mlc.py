@@ -144,12 +144,7 @@ def build(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabel:
     return model
 
 
-def make_trainer(
-    data: MultiLabelData,
-    arguments: Arguments,
-    train_on: Any = labelled_rows,
-    trainer_class: type[SealTrainer] = SealTrainer,
-) -> Prepared:
+def make_trainer(data: MultiLabelData, arguments: Arguments, train_on: Any = labelled_rows) -> Prepared:
     """The trainer of both nets. `train_on` makes the training rows, as [`labelled_rows`]."""
     model, nets = build(data, arguments), arguments.nets
     processor: Any = None
@@ -175,7 +170,7 @@ def make_trainer(
     chosen = {name: getattr(arguments.data, name) for name in ("text_column", "image_column", "sample_weight")}
     if chosen := {name: column for name, column in chosen.items() if column is not None}:
         train_rows.inputs = {**(train_rows.inputs or {}), **chosen}
-    trainer: Any = trainer_class(
+    trainer: Any = SealTrainer(
         model,
         arguments.training,
         train_dataset=train_rows,

@@ -13,9 +13,8 @@ from ...data import MultiLabelData, kind_of
 from ...inference.decoders import constant_probabilities
 from ...reports.multilabel import predict_multilabel, score_decoders
 from ...training.frozen import kept_rows
-from ..methods.base import ENERGY_NETWORK, FROZEN, TASK_NET, TWO_CLASSIFIERS, Method, OwnRanges
+from ..methods.base import ENERGY_NETWORK, FROZEN, TASK_NET, Method, OwnRanges
 from ..methods.labels import METHODS
-from ..mutual_learning import MUTUAL_LEARNING
 from ..rows import Rows
 from .base import Figures, Kind, Scored
 
@@ -111,7 +110,6 @@ LABEL_SETS = LabelSets(
     word="mlc",
     programs={
         TASK_NET: mlc.PROGRAM,
-        TWO_CLASSIFIERS: MUTUAL_LEARNING,
         ENERGY_NETWORK: energy.PROGRAM,
     },
     methods=METHODS,

@@ -10,7 +10,7 @@ from ...cli.tuning.ranges import DROPOUT_RANGE, RATE, TEXT_RATE, LogUniform, Ran
 
 BASELINE, SEAL, ENERGY, ABLATION = "baseline", "SEAL", "energy network", "ablation"  # groups, by their table names
 # what a method trains
-TASK_NET, TWO_CLASSIFIERS, ENERGY_NETWORK, CONSTANT = "task_net", "two_classifiers", "energy_network", "constant"
+TASK_NET, ENERGY_NETWORK, CONSTANT = "task_net", "energy_network", "constant"
 
 
 @dataclass(frozen=True)

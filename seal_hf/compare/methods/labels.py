@@ -20,7 +20,6 @@ from .base import (
     NET,
     SEAL,
     SHARE,
-    TWO_CLASSIFIERS,
     WEIGHT,
     Method,
 )
@@ -55,8 +54,7 @@ def balanced(about: str, group: str = SEAL, **settings: Any) -> Method:
 
 def mutual(about: str, **settings: Any) -> Method:
     """A second net with cross-entropy; λ1 is the weight of what each net learns of the other."""
-    first = {"energy_weight": 1.0, "loss_net_learning_rate": 1e-3}
-    return Method(BASELINE, about, {"global_size": 0, **settings}, BESIDE, first, program=TWO_CLASSIFIERS)
+    return dynamic(about, "mutual", group=BASELINE, first={"energy_weight": 1.0}, global_size=0, **settings)
 
 
 def static(about: str, loss: str, network: str) -> Method:

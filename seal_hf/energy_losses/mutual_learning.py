@@ -1,42 +1,43 @@
-"""Mutual learning of two classifiers, the control of `seal-hf compare mlc`: what does any second net give?
-
-It is `train mlc` with the loss-net as a classifier. Its energy has no global term (`--global_size 0`). So it is linear
-in the labels, E(x, y) = - Σ_j y_j t_j(x), and the t_j are logits. Encoders, optimizers, frozen features are the same.
-"""
+"""Mutual learning: the second net is a classifier, and each net learns the other's probabilities too."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..cli.train import mlc
-from ..energy_losses import GOLD, OUTPUT, SAMPLES, Candidates, EnergyLoss
 from ..spaces import OutputSpace
-from ..trainer import SealTrainer
+from .base import GOLD, OUTPUT, SAMPLES, Candidates, EnergyLoss
 
 
 @dataclass
 class MutualLearning(EnergyLoss):
     """Deep mutual learning (Zhang et al. 2018, Eq. 4 to 7) of label sets, with p_j of the task-net, q_j = σ(t_j) of the
-    second net, and λ for both:
+    second net, and λ1 for both:
 
-        the second net minimises  Σ_j H(y*_j, q_j) + λ KL(p_j || q_j),     the task-net its loss  + λ Σ_j KL(q_j || p_j)
+        the second net minimises  Σ_j H(y*_j, q_j) + λ1 KL(p_j || q_j),   the task-net its loss + λ1 Σ_j KL(q_j || p_j)
 
     H is cross-entropy. The first argument of each KL is a constant, so its entropy, which has no gradient, is left out.
-    In a step the second net learns first. The samples of a row are the empty set and the L sets of one label: the
-    difference of their energies is t_j.
+    In a step the second net learns first. Its logits are differences of energies, t_j = E(x, ∅) - E(x, {j}), so the
+    samples of a row are the empty set and the L sets of one label. The global term of an energy is a bias of each label
+    there; with `global_size` 0, t is linear in the features. Dependencies between labels play no part: this loss tells
+    what any second net gives.
     """
 
-    weight: float = 1.0  # λ
+    weight: float = 1.0  # λ1
 
-    name = "mutual_learning"
+    name = "mutual"
     needs_gold = True
     reads_output = False
+    reads_single_labels = True
+    weight_is_ruled = False
+
+    @classmethod
+    def from_arguments(cls, args: Any) -> MutualLearning:
+        return cls(args.fixed_energy_weight)
 
     def draw(self, space: OutputSpace, logits: Tensor, gold: Tensor, generator: torch.Generator) -> Tensor:
         return _single_labels(gold)
@@ -59,14 +60,6 @@ class MutualLearning(EnergyLoss):
         return _total(-(q * log_p + (1 - q) * log_rest))
 
 
-class MutualTrainer(SealTrainer):
-    """A [`SealTrainer`] whose loss-net is a second classifier, see [`MutualLearning`]. λ is `energy_weight`."""
-
-    def _take_arguments(self) -> None:
-        super()._take_arguments()
-        self.energy_loss = MutualLearning(self.args.fixed_energy_weight)
-
-
 def _single_labels(gold: Tensor) -> Tensor:
     """The empty set and the sets of one label, for each row of (B, L): (B, 1 + L, L)."""
     size = gold.shape[1]
@@ -82,6 +75,3 @@ def _log_odds(energies: Tensor) -> Tensor:
 def _total(losses: Tensor, mask: Tensor | None = None) -> Tensor:
     """The sum over the labels that count, and the mean over rows."""
     return (losses if mask is None else losses.masked_fill(~mask, 0)).sum(1).mean()
-
-
-MUTUAL_LEARNING = replace(mlc.PROGRAM, make_trainer=partial(mlc.make_trainer, trainer_class=MutualTrainer))

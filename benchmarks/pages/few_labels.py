@@ -1,0 +1,149 @@
+"""The page of few labels with rules: comparisons with rules that few rows gave, and runs with rules of all rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from seal_hf.compare.methods.base import SEAL
+from seal_hf.compare.table import best_on_validation, difference, p_value, percent
+
+from . import recipe_tables as tables
+from . import runs
+from .comparisons import Compared
+from .markdown import page, prose, section, table
+from .published import beside
+
+TAGGED = {"5": "_5", "10": "", "50": "_50"}  # tagged references -> suffix of the runs
+HEAD = [
+    "task",
+    "labelled",
+    "seeds",
+    "few labels alone",
+    "rules applied",
+    "rules as labels",
+    "best baseline",
+    "energy with rules",
+    "difference to the best baseline",
+    "p, rows",
+    "p, seeds",
+]
+
+
+class Task(NamedTuple):
+    """A data set with rules.
+
+    Attributes:
+        title: of its section.
+        kind: of the comparison.
+        about: what the rules come from.
+    """
+
+    title: str
+    kind: str
+    about: str
+
+
+TASKS = {
+    "semeval2018_ec": Task(
+        "Emotions of tweets",
+        "rewards mlc",
+        "SemEval-2018 E-c, 11 labels, on frozen MiniLM features. At most 15 words a label.",
+    ),
+    "xed_en": Task(
+        "Emotions of subtitles",
+        "rewards mlc",
+        "XED, 8 labels, on frozen MiniLM features. At most 15 words a label.",
+    ),
+    "cora": Task("Fields of citations", "rewards tagging", "Cora, 13 fields, a BiLSTM on GloVe. 45 rules."),
+    "twitter_pos": Task("Parts of speech of tweets", "rewards tagging", "25 tags, a BiLSTM on GloVe. 40 rules."),
+    "weizmann": Task("Masks of horses", "rewards segmentation", "An FCN. Rules on area, place, pieces and smoothness."),
+}
+
+
+def compared() -> dict[tuple[str, int], Compared]:
+    """The comparisons with rules that have runs, by data set and number of labelled rows."""
+    found = {}
+    for data, task in TASKS.items():
+        names = runs.there(f"{data}_rules_{count}" for count in (5, 8, 10, 20, 50, 100, 200, 500))
+        found |= {(data, int(name.rsplit("_", 1)[1])): Compared(name, task.kind) for name in names}
+    return found
+
+
+def summary() -> str:
+    rows = []
+    for (data, count), each in compared().items():
+        found = each.table()
+        methods, key, ours = found["methods"], found["decoder"], best_on_validation(found, SEAL)
+        if ours is None:
+            continue
+        figures = [percent(*methods[name][key]) if name in methods else "-" for name in SHOWN]
+        best, row = found["best_baseline"], methods[ours]
+        figures += [f"`{best}` {percent(*methods[best][key])}", f"`{ours}` {percent(*row[key])}", difference(row)]
+        tests = [p_value(row["p_rows"], row["least_p_rows"]), p_value(row["p_seeds"])] if "p_rows" in row else ["-"] * 2
+        title = f"{TASKS[data].title}, {found['words']}"
+        rows.append([title, str(count), str(len(row["seeds"])), *figures, *tests])
+    return table(HEAD, rows)
+
+
+SHOWN = ("few", "rules_applied", "rules_as_labels")
+
+
+def from_few_rows() -> list[str]:
+    """The sections on rules that were written from labelled rows alone; none without runs."""
+    if not compared():
+        return []
+    blocks = [
+        section(
+            "Rules from few rows",
+            prose("""
+                The rules were written once, from the labels' names and the labelled rows, before any run; no other row
+                was read. Validation has as many rows as the labelled part. All other training rows, at most 2,000, have
+                no labels. Every method has six trials, and all are evaluated on the whole test set. *Energy with rules*
+                is the better of `rewards` and `rewards_ruled` on validation, and the best baseline is that on the test
+                set. Each row is taken apart below."""),
+            summary(),
+        )
+    ]
+    for (data, count), each in compared().items():
+        task = TASKS[data]
+        blocks.append(section(f"{task.title}, {count} labelled", task.about, *each.blocks()))
+    return blocks
+
+
+def from_all_rows() -> str:
+    plain, rules, implicit = (f"cora_few_{loss}" for loss in ("ce", "contrastive_divergence", "implicit"))
+    rows, used = [], []
+    for count, suffix in TAGGED.items():
+        found = [runs.of_recipe(f"{name}{suffix}") for name in (plain, rules, implicit)]
+        used += [f"{name}{suffix}" for name in (plain, rules, implicit)]
+        gain = runs.gain(found[1], found[0], "test_accuracy")
+        figures = [runs.figure(each, "test_accuracy") for each in found]
+        rows.append([count, str(len(found[0])), *figures, *runs.gain_cells(gain)])
+    head = ["tagged references", "seeds", "cross-entropy", "with rules", "with rules, implicit gradients"]
+    return section(
+        "Rules in view of all rows",
+        prose("""
+            Of 300 training references of Cora only 5, 10 or 50 have tags. Rules in `recipes/rules/cora.yaml` score tags
+            of the others, and a loss-net learns from both by contrastive divergence. The task-net is a BiLSTM; the
+            figure is the accuracy of fields on the test references.
+
+            These rules were written with statistics of all 500 tagged references in view, those of the test set too.
+            The figures are therefore optimistic."""),
+        table([*head, "what rules add", "seeds ahead"], rows),
+        tables.commands(used),
+        beside("rewards"),
+    )
+
+
+def all_pages() -> dict[str, str]:
+    return {
+        "few-labels": page(
+            "Few labels, with rules for the others",
+            prose("""
+                Figures are in percent of the test set, mean ± standard deviation over seeds. A difference is paired by
+                seed, in points. The command below a table makes its rows again; `PATH` is the folder of the data sets
+                and `FOLDER` that of MiniLM's weights."""),
+            *from_few_rows(),
+            from_all_rows(),
+        )
+    }
