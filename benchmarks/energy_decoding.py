@@ -2,7 +2,8 @@
 
     python benchmarks/energy_decoding.py FOLDER --dataset semeval2018_ec --data_dir PATH --json FILE.json
 
-Label sets are drawn from the task-net, y_k ~ P(. | x), and weighed to be samples of
+P is the task-net's distribution, calibrated on validation rows by Platt scaling, since a loss-net that only calibrates
+would need no decoding. Label sets are drawn from it, y_k ~ P(. | x), and weighed to be samples of
 
     p(y | x) ∝ P(y | x)^a exp(-b E(x, y)),     w_k ∝ P(y_k | x)^(a - 1) exp(-b E(x, y_k))
 
@@ -26,11 +27,15 @@ from torch import Tensor
 
 from seal_hf import SealForMultiLabel, load_multilabel
 from seal_hf.compare.statistics import paired_bootstrap
+from seal_hf.inference import platt_scaling
 from seal_hf.metrics import multilabel_metrics, tune_threshold
 
 POWERS = (0.0, 0.5, 1.0)  # a; energies of NCE are fitted to be -log p themselves, a = 0
 SCALES = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)  # b
 ALONE = [(a, 0.0) for a in (0.5, 1.0, 2.0)]  # of the likeliest set, a changes nothing
+
+
+Scaling = tuple[float, float]  # scale and shift of logits
 
 
 class Drawn(NamedTuple):
@@ -91,17 +96,15 @@ def draw(seal: Any, logits: Tensor, inputs: dict[str, Tensor], num_samples: int,
 
 
 @torch.no_grad()
-def read(seal: SealForMultiLabel, texts: Sequence[str], num_samples: int, seed: int) -> tuple[Drawn, np.ndarray]:
-    """The sets of all texts, and the task-net's probabilities (N, L)."""
-    generator, places, parts, outputs = torch.Generator().manual_seed(seed), [], [], []
+def read(seal: SealForMultiLabel, texts: Sequence[str], num_samples: int, seed: int, scaling: Scaling) -> Drawn:
+    """The sets of all texts, drawn from the task-net with its logits scaled and shifted."""
+    generator, places, parts = torch.Generator().manual_seed(seed), [], []
     for chosen, inputs in seal.batches(texts, 64):
-        logits = seal.task_net(**inputs).logits.float()
+        logits = seal.task_net(**inputs).logits.float() * scaling[0] + scaling[1]
         places += chosen
         parts.append(draw(seal, logits, inputs, num_samples, generator))
-        outputs.append(torch.sigmoid(logits))
     order = torch.tensor(places).argsort()
-    columns = (torch.cat(part)[order] for part in zip(*parts, strict=True))
-    return Drawn(*columns), torch.cat(outputs)[order].double().numpy()
+    return Drawn(*(torch.cat(part)[order] for part in zip(*parts, strict=True)))
 
 
 def table(validation: tuple[Drawn, Tensor], test: tuple[Drawn, Tensor]) -> tuple[str, dict[str, Any]]:
@@ -146,15 +149,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     seal = SealForMultiLabel.from_pretrained(options.folder).eval()
     data = load_multilabel(options.dataset, data_dir=options.data_dir)
-    splits, outputs = {}, {}
-    for name, rows in {"validation": data.validation, "test": data.test}.items():
-        drawn, outputs[name] = read(seal, rows["text"][:], options.num_samples, options.seed)
-        splits[name] = drawn, torch.tensor(np.asarray(rows.with_format("numpy")["labels"][:]))
-    text, found = table(splits["validation"], splits["test"])
-    golds = {name: gold.numpy() for name, (_, gold) in splits.items()}
+    parts = {"validation": data.validation, "test": data.test}
+    golds = {name: np.asarray(rows.with_format("numpy")["labels"][:]) for name, rows in parts.items()}
+    outputs = {name: seal.predict(rows["text"][:])[0].double().numpy() for name, rows in parts.items()}
+    scaling, how = platt_scaling(outputs["validation"], golds["validation"]), (options.num_samples, options.seed)
+    splits = [(read(seal, rows["text"][:], *how, scaling), torch.tensor(golds[name])) for name, rows in parts.items()]
+    text, found = table(*splits)
     threshold, _ = tune_threshold(outputs["validation"], golds["validation"])
     plain = multilabel_metrics(outputs["test"], golds["test"], threshold=threshold)
-    found["tuned threshold"] = {key: plain[key] for key in ("exact_match", "jaccard")}
+    found |= {"scaling": scaling, "tuned threshold": {key: plain[key] for key in ("exact_match", "jaccard")}}
     said = ", ".join(f"{key} {100 * value:.2f}" for key, value in found["tuned threshold"].items())
     print(f"{text}\n\nThe task-net at the threshold {threshold:.2f}, tuned for example F1: {said}.")
     if options.json:

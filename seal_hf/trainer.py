@@ -303,7 +303,7 @@ class SealTrainer(StructuredTrainer):
         self.energy_loss = loss.from_arguments(args) if loss is not None else None
         self.space = made_space(self)
         summed = partial(self.accelerator.reduce, reduction="sum")
-        self.weight_is_ruled = is_ruled(args, self.space, self.energy_loss)
+        self.weight_is_ruled = is_ruled(args, self.space)
         self._energy_weights = EnergyWeight(args, summed, self.weight_is_ruled, self.space.has_all_gold)
         checks.tell_decoding(self.model, self.space)
 

@@ -10,6 +10,7 @@ from tiny_models import tiny_config, tiny_texts, tiny_tokenizer
 from transformers import AutoModel, BertModel
 
 from seal_hf import BinaryMaskSpace, MultiLabelSpace, SealTrainer, TagSequenceSpace, TensorRows
+from seal_hf.cli.train import mlc
 from seal_hf.energy_losses import MutualLearning
 from seal_hf.models import SealForMultiLabel
 
@@ -101,6 +102,27 @@ def test_it_is_refused_for_other_outputs_and_for_sparse_label_sets(tmp_path):
         MultiLabelSpace(sparse_from=5).check_loss(MutualLearning(), 5)
     with pytest.raises(ValueError, match="is for label sets, not for binary_mask outputs"):
         BinaryMaskSpace().check_loss(MutualLearning(), 2)
+
+
+@pytest.mark.parametrize("encoder", ["shared", "separate"])
+def test_the_second_net_reads_the_token_that_a_flag_names(tmp_path, encoder):
+    torch.manual_seed(0)
+    AutoModel.from_config(tiny_config("bert")).save_pretrained(tmp_path / "net")
+    tiny_tokenizer().save_pretrained(tmp_path / "net")
+    tiny_texts(8).to_json(tmp_path / "texts.jsonl")
+    words = ["--dataset", str(tmp_path / "texts.jsonl"), "--output_dir", str(tmp_path / "out")]
+    text = ["--model_name_or_path", str(tmp_path / "net"), "--loss_net_encoder", encoder, "--loss_net_pooling"]
+    arguments = mlc.PROGRAM.parse([*words, *text, "first"])
+    model = mlc.build(mlc.PROGRAM.load(arguments), arguments)
+    inputs = {"input_ids": torch.tensor([[2, 7, 8, 3]]), "attention_mask": torch.ones(1, 4, dtype=torch.long)}
+    hidden = model.task_net.bert(**inputs).last_hidden_state  # of both, since the weights are the same
+    sets = torch.eye(model.loss_net.config.num_labels)
+    expected = model.loss_net.energies(model.loss_net.head(hidden[:, 0]), sets.unsqueeze(0))
+    torch.testing.assert_close(model.energy(sets.unsqueeze(0), **inputs), expected)
+    with pytest.raises(ValueError, match="`loss_net_pooling` is 'max'"):
+        mlc.PROGRAM.parse([*words, *text, "max"])
+    with pytest.raises(ValueError, match="`loss_net_pooling` is for texts, but 'digits' is feature data"):
+        mlc.main(["--loss_net_pooling", "first", "--output_dir", str(tmp_path / "digits")])
 
 
 def test_a_comparison_of_frozen_encoders_encodes_every_row_once(program, tmp_path, monkeypatch):

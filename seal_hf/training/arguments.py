@@ -379,6 +379,12 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             )
 
     @property
+    def weight_may_be_ruled(self) -> bool:
+        """True if a rule may choose λ1 where none is given: a task loss says what the energy is worth."""
+        loss = ENERGY_LOSSES.get(self.energy_loss)
+        return loss is not None and loss.weight_is_ruled and self.task_weight > 0 and self.hypergradient == "none"
+
+    @property
     def fixed_energy_weight(self) -> float:
         """λ1 if no rule chooses it."""
         return 1.0 if self.energy_weight is None else self.energy_weight

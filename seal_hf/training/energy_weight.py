@@ -66,13 +66,11 @@ def _evaluations(log_history: Iterable[Mapping[str, float]]) -> Iterator[tuple[M
             yield entry, prefix
 
 
-def is_ruled(args: Any, space: Any, loss: Any) -> bool:
+def is_ruled(args: Any, space: Any) -> bool:
     """True if the rule chooses λ1: none is given, and a task loss of gold labels says what the energy is worth. With
     rows that lack gold, only evaluations can say it. Implicit gradients and mutual learning need a fixed λ1."""
-    if loss is None or not loss.weight_is_ruled:
-        return False
-    given, knows = args.energy_weight is not None, space.has_all_gold or args.eval_strategy != "no"
-    return not given and args.task_weight > 0 and args.hypergradient == "none" and knows
+    knows = space.has_all_gold or args.eval_strategy != "no"
+    return args.energy_weight is None and args.weight_may_be_ruled and knows
 
 
 def balanced(

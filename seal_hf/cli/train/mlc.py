@@ -19,6 +19,7 @@ from ...models import SealForMultiLabel
 from ...models.images import DROPOUT as CNN_DROPOUT
 from ...models.images import is_of_images
 from ...models.multilabel import DROPOUT, NOUNS
+from ...nets.heads import POOLINGS
 from ...reports import close_multilabel
 from ...saving import take_loss_net
 from ...trainer import SealTrainer
@@ -51,6 +52,13 @@ class ModelArguments:
     long_texts: str | None = field(
         default=None,
         metadata={"help": "Texts longer than --max_length: cut (default), or read whole in windows of that length."},
+    )
+    loss_net_pooling: str | None = field(
+        default=None,
+        metadata={
+            "help": f"What a fresh loss-net reads of a text's tokens: {', '.join(POOLINGS)}; default: the mean, or the "
+            "token that the classifier's head reads."
+        },
     )
     image_size: int | None = field(
         default=None, metadata={"help": "Images: resize to this square; default: as the model's image processor says."}
@@ -114,6 +122,8 @@ def settle(arguments: Arguments) -> None:
         training.loss_net_feature_cache = str(Path(training.output_dir, FEATURE_FOLDER))
     if (own := SMALL_NETS.get(kind_of_run(arguments))) and nets.model_name_or_path is None and nets.dropout is None:
         nets.dropout = own
+    if nets.loss_net_pooling is not None:
+        check_value("loss_net_pooling", nets.loss_net_pooling, POOLINGS)
     if nets.augmentation is not None:
         check_value("augmentation", nets.augmentation, AUGMENTATIONS)
 
@@ -132,13 +142,16 @@ def build(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabel:
     check_read_as(data, kind_of_run(arguments))
     found = f"{data.name!r} is {NOUNS[data.kind]}"
     if data.kind != "text":
-        check_owner({"max_length": nets.max_length, "long_texts": nets.long_texts}, "texts", found)
+        own = {name: getattr(nets, name) for name in ("max_length", "long_texts", "loss_net_pooling")}
+        check_owner(own, "texts", found)
     if data.kind != "images":
         check_owner({name: getattr(nets, name) for name in IMAGE_FLAGS}, "images", found)
     options = {name: getattr(nets, name) for name in NETS} | {"loss_net_encoder": training.loss_net_encoder}
     if nets.long_texts == "windows":
         options["window_size"] = MAX_LENGTH if nets.max_length is None else nets.max_length
     model = SealForMultiLabel.for_data(data, nets.model_name_or_path, long_texts=nets.long_texts, **options)
+    if nets.loss_net_pooling is not None:
+        model.loss_net.config.pooling = nets.loss_net_pooling
     take_loss_net(model, nets.loss_net_path, training)
     check_was_trained(model.loss_net, training)
     return model

@@ -161,7 +161,7 @@ def energy_weights(training: Any, shares: bool) -> tuple[Group, str]:
     """The values of λ1 that go with these arguments, as groups of settings, and the name of the given one. They include
     the rule only if it is given, since no flag asks for it."""
     weight, balance = training.energy_weight, training.energy_weight_balance
-    if training.task_weight == 0 or training.hypergradient != "none":  # no rule chooses it
+    if not training.weight_may_be_ruled:
         weight = training.fixed_energy_weight
     given = name_of_weight(weight, balance)
     groups = {given: weight_settings(weight, balance)}

@@ -101,6 +101,14 @@ METHODS: dict[str, Method] = {
     "static_nce": static("SEAL-static on NCE", "nce", "gbi_nce"),
     "static_ranking": static("SEAL-static on ranking", "ranking", "gbi_ranking"),
     "static_regression_s": static("SEAL-static on regression-s", "regression_s", "gbi_regression_s"),
+    "static_beside": Method(
+        SEAL,
+        "SEAL-static on the loss-net of nce_separate",
+        {"energy_loss": "nce", "loss_net_steps": 0, "loss_net_encoder": "separate"},
+        STATIC,
+        {"energy_weight": 0.1},
+        takes={"loss_net_path": "nce_separate"},
+    ),
     "margin": dynamic("SEAL-dynamic, margin", "margin", {"margin_cost": Choice(("f1", "l1"))}),
     "infnet": dynamic(
         "InfNet: the task-net looks for the cost too",
@@ -125,6 +133,7 @@ METHODS: dict[str, Method] = {
     "nce": dynamic("SEAL-dynamic, NCE", "nce"),
     "ranking": dynamic("NCE without the noise term", "ranking"),
     "nce_shared": dynamic("NCE on the task-net's features", "nce", loss_net_encoder="shared"),
+    "nce_separate": dynamic("NCE, an encoder each", "nce", loss_net_encoder="separate"),
     "nce_cost": dynamic(
         "NCE, cost of a sample in its logit", "nce", {"cost_weight": LogUniform(0.1, 10.0)}, first={"cost_weight": 1.0}
     ),
