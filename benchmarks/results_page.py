@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-from pages import comparisons, few_labels, gains, label_recipes, labels, structures, summary, text_screens
+from pages import comparisons, few_labels, gains, label_recipes, labels, structures, summary, text_screens, text_views
 from results_store import ROOT
 
 PAGES, README, MARK = Path("docs", "results"), Path("README.md"), "gains"
@@ -19,7 +19,7 @@ PAGES, README, MARK = Path("docs", "results"), Path("README.md"), "gains"
 def pages() -> dict[Path, str]:
     """Every page that is generated, by its path in the project."""
     found = {Path("recipes", "RESULTS.md"): summary.results_md()}
-    for module in (summary, labels, label_recipes, text_screens, structures, few_labels, comparisons):
+    for module in (summary, labels, label_recipes, text_screens, text_views, structures, few_labels, comparisons):
         found |= {PAGES / f"{name}.md": text for name, text in module.all_pages().items()}
     return found | {README: with_gains((ROOT / README).read_text(encoding="utf-8"))}
 

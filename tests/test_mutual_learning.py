@@ -104,6 +104,22 @@ def test_it_is_refused_for_other_outputs_and_for_sparse_label_sets(tmp_path):
         BinaryMaskSpace().check_loss(MutualLearning(), 2)
 
 
+def test_a_frozen_encoder_of_which_the_classifier_reads_one_token_says_so(tmp_path, capsys):
+    torch.manual_seed(0)
+    AutoModel.from_config(tiny_config("bert")).save_pretrained(tmp_path / "net")
+    tiny_tokenizer().save_pretrained(tmp_path / "net")
+    tiny_texts(20).to_json(tmp_path / "texts.jsonl")
+    words = ["--dataset", str(tmp_path / "texts.jsonl"), "--model_name_or_path", str(tmp_path / "net")]
+    for more, said in (
+        ("--freeze_encoder true", True),
+        ("--freeze_encoder true --long_texts windows", False),
+        ("", False),
+    ):
+        arguments = mlc.PROGRAM.parse([*words, "--output_dir", str(tmp_path / "out"), "--use_cpu", *more.split()])
+        mlc.PROGRAM.make_trainer(mlc.PROGRAM.load(arguments), arguments)
+        assert ("reads the first token" in capsys.readouterr().out) == said
+
+
 @pytest.mark.parametrize("encoder", ["shared", "separate"])
 def test_the_second_net_reads_the_token_that_a_flag_names(tmp_path, encoder):
     torch.manual_seed(0)

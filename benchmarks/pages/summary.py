@@ -8,7 +8,7 @@ from seal_hf.compare.methods import SEAL
 from seal_hf.compare.methods.labels import METHODS
 from seal_hf.compare.table import best_on_validation, percent
 
-from . import label_tables, runs, text_screens
+from . import label_tables, runs, text_screens, text_views
 from .gains import below, gains
 from .label_tables import beside_gain
 from .markdown import page, prose, section, table
@@ -16,7 +16,7 @@ from .published import FIGURES, value
 from .structures import TAGGED, implicit_gains
 
 CONTENTS = ["labels", "labels-methods", *(f"labels-{name}" for name in label_tables.SETS)]
-CONTENTS += ["labels-recipes", "labels-text", *text_screens.names(), "defaults"]
+CONTENTS += ["labels-recipes", "labels-text", *text_screens.names(), *text_views.names(), "defaults"]
 CONTENTS += ["tags", "trees", "roles", "masks", "few-labels", "implicit-gradients"]
 TAGS = {  # row -> recipes' stem, key of the figure
     "Twitter POS, accuracy": ("twitter_pos", "test_accuracy"),

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from transformers import PreTrainedModel
+
 from ...adapters import METHODS, QUANTIZATIONS
 from ...data import DataArguments, MultiLabelData, kind_of, load_multilabel
 from ...data.tensors.collators import TensorRows
@@ -19,7 +21,8 @@ from ...models import SealForMultiLabel
 from ...models.images import DROPOUT as CNN_DROPOUT
 from ...models.images import is_of_images
 from ...models.multilabel import DROPOUT, NOUNS
-from ...nets.heads import POOLINGS
+from ...nets.heads import LAST, POOLINGS, head_pooling
+from ...nets.text_windows import WindowedConfig
 from ...reports import close_multilabel
 from ...saving import take_loss_net
 from ...trainer import SealTrainer
@@ -85,6 +88,10 @@ class ModelArguments:
 ARGUMENTS = (DataArguments, ModelArguments, RunArguments, SealTrainingArguments)
 NETS = "adapter adapter_rank adapter_targets quantization energy global_size hidden_size num_layers dropout".split()
 IMAGE_FLAGS = ("image_size", "augmentation")
+FIRST_TOKEN = (
+    "The classifier reads the first token of a frozen encoder. In encoders of sentences the mean of all tokens says "
+    "more: --long_texts windows reads it, --long_texts cut leaves this line out."
+)
 SMALL_NETS = {"features": DROPOUT, "images": CNN_DROPOUT}  # kind of data -> dropout of the net without a pretrained one
 
 
@@ -157,6 +164,11 @@ def build(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabel:
     return model
 
 
+def reads_first_token(task_net: PreTrainedModel) -> bool:
+    """True for a classifier of texts whose head, after a pooler perhaps, reads the first token; such as BERT's."""
+    return not isinstance(task_net.config, WindowedConfig) and head_pooling(task_net) != LAST
+
+
 def make_trainer(data: MultiLabelData, arguments: Arguments, train_on: Any = labelled_rows) -> Prepared:
     """The trainer of both nets. `train_on` makes the training rows, as [`labelled_rows`]."""
     model, nets = build(data, arguments), arguments.nets
@@ -168,6 +180,8 @@ def make_trainer(data: MultiLabelData, arguments: Arguments, train_on: Any = lab
         assert nets.model_name_or_path is not None  # else texts are refused above
         processor = load_tokenizer(nets.model_name_or_path)
         prepare = text_rows_of(processor, model.config, nets.max_length, arguments.say)
+        if arguments.training.freeze_encoder and nets.long_texts is None and reads_first_token(model.task_net):
+            arguments.say(FIRST_TOKEN)
     elif data.kind == "images":
         processor = processor_of(data, nets.model_name_or_path, nets.image_size)
         seed = arguments.training.data_seed

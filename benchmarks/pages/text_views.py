@@ -1,0 +1,159 @@
+"""The page on what two nets read of a text: is a second net's gain that of its better features?"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import text_screen
+
+from seal_hf.compare.table import legend, markdown
+
+from . import runs
+from .comparisons import Compared
+from .markdown import bash, page, prose, section, table
+
+METHODS = ("ce", "mutual", "nce", "nce_balanced", "default")
+TUNED = runs.TUNED
+
+
+class View(NamedTuple):
+    """Comparisons SET_NAME.
+
+    Attributes:
+        name: of the comparisons.
+        task_net, loss_net: what the two nets read.
+        flags: of the command, beside what all have.
+    """
+
+    name: str
+    task_net: str
+    loss_net: str
+    flags: str = ""
+
+
+FROZEN = "--freeze_encoder true --per_device_train_batch_size 64 --energy_weight 2 --loss_net_learning_rate 2e-4"
+VIEWS = (
+    View("frozen_first", "first token", "first token", f"{FROZEN} --loss_net_pooling first"),
+    View("frozen_mean", "first token", "mean of all tokens", FROZEN),
+    View("frozen_windows", "mean of all tokens", "mean of all tokens", f"{FROZEN} --long_texts windows"),
+)
+FEATURES = (View("features", "mean of all tokens", "mean of all tokens"),)
+TUNED_VIEWS = (View("finetuned_windows", "mean", "mean", "--num_train_epochs 4 --long_texts windows"),)
+
+
+def _figures(data: str, view: View) -> dict[str, runs.Runs]:
+    found = runs.stored(f"{data}_{view.name}").all()
+    return {method: {run["seed"]: run for run in found.get(method, ())} for method in METHODS}
+
+
+def _table(views: tuple[View, ...]) -> str:
+    rows = []
+    for data in text_screen.SETS:
+        for view in views:
+            if not runs.there([f"{data}_{view.name}"]):
+                continue
+            found = _figures(data, view)
+            cells = [data, view.task_net, view.loss_net, str(len(found["ce"])), runs.figure(found["ce"], TUNED)]
+            for method in METHODS[1:]:
+                gain = runs.gain(found[method], found["ce"], TUNED)
+                cells += ["-" if gain is None else str(gain)]
+            rows.append(cells)
+    rows += [cells for view in views if (cells := _over_sets(view))]
+    heads = [f"`{method}`" for method in METHODS]
+    full = [i for i in range(len(heads)) if any(row[4 + i] != "-" for row in rows)]
+    rows = [[*row[:4], *(row[4 + i] for i in full)] for row in rows]
+    return table(["data", "task-net reads", "loss-net reads", "seeds", *(heads[i] for i in full)], rows)
+
+
+def _over_sets(view: View) -> list[str]:
+    """The row of the means over data sets, with a 95 % interval; empty for a single set."""
+    found = [_figures(data, view) for data in text_screen.SETS if runs.there([f"{data}_{view.name}"])]
+    if len(found) < 2:
+        return []
+    cells = [f"{len(found)} sets", view.task_net, view.loss_net, "", ""]
+    for method in METHODS[1:]:
+        gains = [
+            [100 * (each[method][seed][TUNED] - run[TUNED]) for seed, run in each["ce"].items()]
+            for each in found
+            if each[method].keys() >= each["ce"].keys()
+        ]
+        interval = text_screen.interval([np.array(values) for values in gains]) if len(gains) == len(found) else None
+        cells.append(f"{interval.mean:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]" if interval else "-")
+    return cells
+
+
+def _commands(views: tuple[View, ...]) -> str:
+    lines = []
+    for view in views:
+        sets = [data for data in text_screen.SETS if runs.there([f"{data}_{view.name}"])]
+        if not sets:
+            continue
+        stored = runs.stored(f"{sets[0]}_{view.name}").all()
+        seeds = sorted({run["seed"] for found in stored.values() for run in found})
+        methods = [method for method in METHODS if method in stored]
+        lines.append(
+            f"python benchmarks/text_screen.py {view.name} --data_dir PATH --encoder FOLDER {view.flags} --losses "
+            f"{' '.join(methods)} --seeds {' '.join(map(str, seeds))} --budget 0 --sets {' '.join(sets)}"
+        )
+    return bash(*lines)
+
+
+def _data_commands() -> list[str]:
+    """Of each data set: its features are written, and then compared."""
+    found = [Compared(name, "mlc").command() for name in _comparisons(FEATURES)]
+    sets = [words.split("--dataset ")[1].split()[0] for words in found]
+    write = "python benchmarks/text_features.py {} --data_dir PATH --encoder FOLDER --output_dir {}"
+    return [
+        bash(
+            *(
+                line
+                for words, place in zip(found, sets, strict=True)
+                for line in (write.format(place.rsplit("/", 1)[1], place), words)
+            )
+        )
+    ]
+
+
+def views_page() -> str:
+    return page(
+        "What the nets read of a text",
+        prose("""
+            The classifier of a BERT reads one vector, which its pooler makes of the first token. A loss-net beside it
+            reads the mean of all tokens. In an encoder of sentences, such as MiniLM, the mean says more. So a second
+            net may teach because it sees more, not because of what it is.
+
+            These tables give both nets the same view. The encoder is frozen, and nothing is searched: every second net
+            has λ1 = 2 and a rate of 2e-4, which validation chose on two of three sets of the
+            [screen](texts-frozen.md). Figures are test example F1 in percent at one threshold tuned on validation, mean
+            ± standard deviation over seeds; for `mutual` and `nce` the difference to `ce`, paired by seed."""),
+        section("Frozen", _table(VIEWS), prose(SAID), _commands(VIEWS)),
+        section("Features as data", prose(AS_DATA), _table(FEATURES), *_data_commands()),
+        section("Fine-tuned", _table(TUNED_VIEWS), _commands(TUNED_VIEWS)) if _comparisons(TUNED_VIEWS) else "",
+        *(section(name, markdown(runs.compared(name), False).strip()) for name in _comparisons()),
+        section("How to read these tables", legend(runs.compared(_comparisons()[0]))),
+    )
+
+
+SAID = """
+    Where both nets read the first token, no second net gains. Where the loss-net reads the mean of all tokens, both
+    gain. Let the classifier itself read the mean (`--long_texts windows`), and cross-entropy alone is ahead of all of
+    these: no second net adds as much as the better view."""
+AS_DATA = """
+    Both nets are MLPs on the mean of all tokens, and an epoch takes a second. Cross-entropy is then about where the
+    [fine-tuned encoder](texts-finetuned.md) is. Every method has its first settings: `nce_balanced` a share of 0.5 of
+    the task loss's pull, `default` the share that the rule chooses."""
+
+
+def _comparisons(views: tuple[View, ...] = (*VIEWS, *FEATURES, *TUNED_VIEWS)) -> list[str]:
+    """The names of those that have runs."""
+    return runs.there(f"{data}_{view.name}" for data in text_screen.SETS for view in views)
+
+
+def names() -> list[str]:
+    """The page, if it has runs."""
+    return ["texts-views"] if _comparisons() else []
+
+
+def all_pages() -> dict[str, str]:
+    return {name: views_page() for name in names()}
