@@ -169,7 +169,7 @@ def _split_files(folder: Path) -> dict[str, Path]:
             found = ", ".join(sorted(file.name for file in folder.iterdir())) or "nothing"
             raise DataError(
                 f"{folder}: no file for the {split} split, expected {' or '.join(SPLIT_NAMES[split])} with "
-                f"{', '.join(SUFFIXES)}; found {found}."
+                f"{', '.join((*SUFFIXES, '.parquet'))}; found {found}."
             )
     return files
 
