@@ -94,7 +94,7 @@ class Help:
         among = f" a|b: for {'|'.join(self.values)}." if len(self.values) > 1 else ""
         return (
             f"Each flag is shown with its default; -: none, or it follows from other "
-            f"flags.{among}{self.note} Full texts, and all flags of the Trainer: {FULL}."
+            f"flags.{among}{self.note} Full texts and the Trainer's flags: {FULL}."
         )
 
     def _is_set(self, field: Field) -> bool:

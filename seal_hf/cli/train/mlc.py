@@ -58,10 +58,7 @@ class ModelArguments:
     )
     loss_net_pooling: str | None = field(
         default=None,
-        metadata={
-            "help": f"What a fresh loss-net reads of a text's tokens: {', '.join(POOLINGS)}; default: the mean, or the "
-            "token that the classifier's head reads."
-        },
+        metadata={"help": f"Of a loss-net for texts: {', '.join(POOLINGS)}; default: mean or as the head."},
     )
     image_size: int | None = field(
         default=None, metadata={"help": "Images: resize to this square; default: as the model's image processor says."}
