@@ -24,6 +24,13 @@ def nets(encoder):
     return SealForMultiLabel.for_data(tiny_run.Names, loss_net_encoder=encoder, **sizes)
 
 
+def save_encoder(folder):
+    """A tiny BERT and its tokenizer."""
+    torch.manual_seed(0)
+    AutoModel.from_config(tiny_config("bert")).save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+
+
 def rows(unknown):
     table = tiny_run.table().with_format("torch")
     x, y = table["features"][:], table["labels"][:].clone()
@@ -105,9 +112,7 @@ def test_it_is_refused_for_other_outputs_and_for_sparse_label_sets(tmp_path):
 
 
 def test_a_frozen_encoder_of_which_the_classifier_reads_one_token_says_so(tmp_path, capsys):
-    torch.manual_seed(0)
-    AutoModel.from_config(tiny_config("bert")).save_pretrained(tmp_path / "net")
-    tiny_tokenizer().save_pretrained(tmp_path / "net")
+    save_encoder(tmp_path / "net")
     tiny_texts(20).to_json(tmp_path / "texts.jsonl")
     words = ["--dataset", str(tmp_path / "texts.jsonl"), "--model_name_or_path", str(tmp_path / "net")]
     for more, said in (
@@ -122,9 +127,7 @@ def test_a_frozen_encoder_of_which_the_classifier_reads_one_token_says_so(tmp_pa
 
 @pytest.mark.parametrize("encoder", ["shared", "separate"])
 def test_the_second_net_reads_the_token_that_a_flag_names(tmp_path, encoder):
-    torch.manual_seed(0)
-    AutoModel.from_config(tiny_config("bert")).save_pretrained(tmp_path / "net")
-    tiny_tokenizer().save_pretrained(tmp_path / "net")
+    save_encoder(tmp_path / "net")
     tiny_texts(8).to_json(tmp_path / "texts.jsonl")
     words = ["--dataset", str(tmp_path / "texts.jsonl"), "--output_dir", str(tmp_path / "out")]
     text = ["--model_name_or_path", str(tmp_path / "net"), "--loss_net_encoder", encoder, "--loss_net_pooling"]
@@ -144,9 +147,7 @@ def test_the_second_net_reads_the_token_that_a_flag_names(tmp_path, encoder):
 def test_a_comparison_of_frozen_encoders_encodes_every_row_once(program, tmp_path, monkeypatch):
     """By the encoder of the task-net and by that of the second net; not for another method or trial."""
     pytest.importorskip("optuna")
-    torch.manual_seed(0)
-    AutoModel.from_config(tiny_config("bert")).save_pretrained(tmp_path / "net")
-    tiny_tokenizer().save_pretrained(tmp_path / "net")
+    save_encoder(tmp_path / "net")
     (tmp_path / "data").mkdir()
     sizes = {"train": 24, "validation": 10, "test": 12}
     for seed, (split, size) in enumerate(sizes.items()):
