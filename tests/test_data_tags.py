@@ -199,6 +199,16 @@ def test_train_subsets(tmp_path):
     assert len(load_tags(path, max_train_rows=99).train) == 30
 
 
+def test_a_folder_without_a_validation_file_gives_a_tenth_of_train(tmp_path):
+    for name, count in (("train", 20), ("test", 3)):
+        lines = (f"{name}{i}\tT{i % 2}\n\n" for i in range(count))
+        (tmp_path / f"{name}.txt").write_text("".join(lines), encoding="utf-8")
+    data = load_tags(str(tmp_path), seed=3)
+    assert [len(getattr(data, split)) for split in SPLITS] == [18, 2, 3]
+    assert {words[0] for split in SPLITS[:2] for words, _ in rows(data, split)} == {f"train{i}" for i in range(20)}
+    assert "no validation split: 2 rows from train, stratified by label (seed 3)." in data.notes
+
+
 @pytest.mark.parametrize(
     ("files", "options", "message"),
     [

@@ -259,13 +259,23 @@ def test_a_name_in_brackets_is_a_name(tmp_path):
     assert load_multilabel(str(path)).label_names == ["(1)", "(other)", "{a}"]
 
 
+def test_a_folder_without_a_validation_file_gives_a_tenth_of_train(tmp_path):
+    write(tmp_path, train_csv=labelled([(f"t{i}", str(i % 2)) for i in range(20)]), test_csv=labelled(OK))
+    data = load_multilabel(str(tmp_path), seed=3)
+    assert (len(data.train), len(data.validation), len(data.test)) == (18, 2, len(OK))
+    assert {*data.train["text"], *data.validation["text"]} == {f"t{i}" for i in range(20)}
+    assert "no validation split: 2 rows from train, stratified by label (seed 3)." in data.notes
+    origin = data.origins["validation"].of(0)
+    assert origin["source"].endswith("train.csv") and data.validation["text"][0] == f"t{origin['line'] - 2}"
+
+
 HEADED = {"train_csv": labelled(OK), "dev_csv": labelled(OK[:2])}
 
 
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        ({"train_csv": HEADED["train_csv"]}, ["no file for the validation split", "dev", "found train.csv"]),
+        ({"dev_csv": HEADED["dev_csv"]}, ["no file for the train split", "training", "found dev.csv"]),
         ({"data_csv": "x"}, ["no file for the train split", "found data.csv"]),
         ({}, ["no file for the train split", "found nothing"]),
         ({**HEADED, "dev_tsv": "x"}, ["two files for the validation split", "dev.csv, dev.tsv"]),

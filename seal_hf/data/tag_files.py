@@ -64,9 +64,7 @@ def _read_files(files: dict[str, Path], reading: Reading, seed: int, notes: list
     for split, file in files.items():
         splits[split], found = _reader_of(file, reading)(file)
         notes += found
-    if "all" not in splits:
-        return splits
-    if reading.roles or not is_references(files["all"]):
+    if "all" not in splits or reading.roles or not is_references(files["all"]):
         return _complete(splits, seed, notes)
     parts = random_split(len(splits["all"]["words"]), REFERENCE_PARTS, seed)
     sizes = " / ".join(str(len(part)) for part in parts)
@@ -121,11 +119,10 @@ def _split_files(folder: Path, notes: list[str]) -> dict[str, Path]:
             found[split] = file
         else:
             notes.append(f"{file.name} is not read: its name contains no split.")
-    for split in ("train", "validation"):
-        if split not in found:
-            names = ", ".join(file.name for file in files) or "nothing"
-            raise DataError(
-                f"{folder}: no file for the {split} split, expected {' or '.join(SPLIT_WORDS[split])} in its name; "
-                f"found {names}. A single file, given by its path, is split at random."
-            )
+    if "train" not in found:
+        names = ", ".join(file.name for file in files) or "nothing"
+        raise DataError(
+            f"{folder}: no file for the train split, expected {' or '.join(SPLIT_WORDS['train'])} in its name; "
+            f"found {names}. A single file, given by its path, is split at random."
+        )
     return found

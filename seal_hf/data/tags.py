@@ -88,8 +88,9 @@ def load_tags(
 ) -> TagSequenceData:
     """Load a data set of tag sequences by name, folder, file or Hub id.
 
-    A folder has one file each for train and dev (validation), and perhaps test, recognised by their names. Data without
-    splits is split with `seed`, 80/10/10, stratified by tag; references at random, 60/20/20.
+    A folder has a file for train, and perhaps files for dev (validation) and test, recognised by their names. Data
+    without splits is split with `seed`, 80/10/10, stratified by tag; references at random, 60/20/20. Without a
+    validation split, a tenth of train is.
 
     All splits together give the list of tags. A tag that train lacks is kept, and counted in `notes`. No example trains
     the network's output for it; metrics count it as gold and missed; the list does not depend on `max_train_rows`. Tags

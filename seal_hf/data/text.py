@@ -61,9 +61,9 @@ class Reading:
 
 
 def load_text(path: Path, columns: Columns, max_train_rows: int | None = None, seed: int = 0) -> MultiLabelData:
-    """Load a file, which is split 80/10/10 with `seed`, or a folder of train, dev (validation) and test files. Label
-    names may stand in a `labels.txt` beside them. Rows are texts, or images by the names of their files, see
-    [`image_column`].
+    """Load a file, which is split 80/10/10 with `seed`, or a folder of train, dev (validation) and test files; without
+    dev, a tenth of train is the validation split. Label names may stand in a `labels.txt` beside them. Rows are texts,
+    or images by the names of their files, see [`image_column`].
 
     Args:
         path: csv, tsv or jsonl; the first row names the columns. A tsv beside a `labels.txt` has no header; its columns
@@ -157,20 +157,19 @@ def files_of(path: Path) -> dict[str, Path]:
     """Split -> its file; the split of a single file is `all`.
 
     Raises:
-        DataError: a folder lacks a file for the train or the validation split.
+        DataError: a folder lacks a file for the train split.
     """
     return _split_files(path) if path.is_dir() else {"all": path}
 
 
 def _split_files(folder: Path) -> dict[str, Path]:
     files = table_files(folder)
-    for split in () if "all" in files else ("train", "validation"):
-        if split not in files:
-            found = ", ".join(sorted(file.name for file in folder.iterdir())) or "nothing"
-            raise DataError(
-                f"{folder}: no file for the {split} split, expected {' or '.join(SPLIT_NAMES[split])} with "
-                f"{', '.join((*SUFFIXES, '.parquet'))}; found {found}."
-            )
+    if not files.keys() & {"all", "train"}:
+        found = ", ".join(sorted(file.name for file in folder.iterdir())) or "nothing"
+        raise DataError(
+            f"{folder}: no file for the train split, expected {' or '.join(SPLIT_NAMES['train'])} with "
+            f"{', '.join((*SUFFIXES, '.parquet'))}; found {found}."
+        )
     return files
 
 

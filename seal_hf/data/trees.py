@@ -18,11 +18,11 @@ from .brackets import Tree, read_brackets
 from .columns import ORIGINS, Rows, take
 from .common import SPLITS, DataError, Origins, find_data, random_split
 from .given import SPLIT_WORDS
+from .stratified import PARTS, VALIDATION
 from .tags import TagSequenceData, build, check_options
 from .toy_trees import toy_trees
 
 TREE_FILES = (".mrg", ".ptb", ".trees", ".tree", ".brackets", ".parse")
-PARTS = (0.8, 0.1, 0.1)  # of the files by number, or of the trees of a single file
 
 
 class TreeFile(NamedTuple):
@@ -48,8 +48,8 @@ def load_trees(
     """Load bracketed trees as tag sequences, one tag per word, see `structures/trees.py`; what reading removes tells
     `brackets.py`. The rows have the columns `words`, `tags` and `pos`, the parts of speech, which no tag holds.
 
-    Files whose names contain train, dev and test are these splits. A single file is split 80/10/10 at random, with
-    `seed`. Other files are ordered by the numbers in their names and split 80/10/10, so that a document is in one
+    Files whose names contain train, dev and test are these splits; without dev, a tenth of train is. A single file is
+    split 80/10/10 at random, with `seed`. Other files are ordered by the numbers in their names and split 80/10/10, so that a document is in one
     split; `notes` has the first and the last file of each.
 
     Args:
@@ -74,6 +74,8 @@ def load_trees(
         splits = {split: _rows(part) for split, part in _by_name(files, source, notes).items()}
         if set(splits) == {"all"}:
             splits = _parts(splits["all"], seed, notes)
+        elif "validation" not in splits:
+            splits |= _with_validation(splits["train"], seed, notes)
     return build(name, splits, source, "plain", max_train_rows, train_subset, None, seed, notes)
 
 
@@ -124,12 +126,11 @@ def _by_name(files: Sequence[TreeFile], source: str, notes: list[str]) -> dict[s
             if words & set(names):
                 named.setdefault(split, []).append(file)
     if named:
-        missing = [split for split in ("train", "validation") if split not in named]
-        if missing or sum(map(len, named.values())) != len(files):
+        if "train" not in named or sum(map(len, named.values())) != len(files):
             raise DataError(
                 f"{source}: {len(files)} files of trees, but {sum(map(len, named.values()))} name a split "
-                f"({', '.join(named)}). Give a file each for train and validation, and perhaps test, or files with "
-                "numbers alone, which are split 80/10/10."
+                f"({', '.join(named)}). Give a file for train, and perhaps for validation and test, or files with numbers "
+                "alone, which are split 80/10/10."
             )
         return named
     numbers = {file: [int(digits) for digits in re.findall(r"\d+", file.name)] for file in files}
@@ -157,6 +158,13 @@ def _parts(rows: Rows, seed: int, notes: list[str]) -> dict[str, Rows]:
     sizes = " / ".join(str(len(part)) for part in parts)
     notes.append(f"one file: {sizes} trees for train, validation and test, at random (seed {seed}).")
     return {split: take(rows, ids) for split, ids in zip(SPLITS, parts, strict=True)}
+
+
+def _with_validation(train: Rows, seed: int, notes: list[str]) -> dict[str, Rows]:
+    """Training rows without a validation split, of which a tenth becomes that split."""
+    parts = random_split(len(train["words"]), VALIDATION, seed)
+    notes.append(f"no validation split: {len(parts[1])} trees from train, at random (seed {seed}).")
+    return {split: take(train, ids) for split, ids in zip(SPLITS, parts, strict=False)}
 
 
 def _rows(files: Sequence[TreeFile]) -> Rows:
