@@ -49,8 +49,8 @@ def load_trees(
     `brackets.py`. The rows have the columns `words`, `tags` and `pos`, the parts of speech, which no tag holds.
 
     Files whose names contain train, dev and test are these splits; without dev, a tenth of train is. A single file is
-    split 80/10/10 at random, with `seed`. Other files are ordered by the numbers in their names and split 80/10/10, so that a document is in one
-    split; `notes` has the first and the last file of each.
+    split 80/10/10 at random, with `seed`. Other files are ordered by the numbers in their names and split 80/10/10, so
+    that a document is in one split; `notes` has the first and the last file of each.
 
     Args:
         dataset: `toy_trees` (default), a file, folder or .zip, or a name under `data_dir`.
@@ -129,8 +129,8 @@ def _by_name(files: Sequence[TreeFile], source: str, notes: list[str]) -> dict[s
         if "train" not in named or sum(map(len, named.values())) != len(files):
             raise DataError(
                 f"{source}: {len(files)} files of trees, but {sum(map(len, named.values()))} name a split "
-                f"({', '.join(named)}). Give a file for train, and perhaps for validation and test, or files with numbers "
-                "alone, which are split 80/10/10."
+                f"({', '.join(named)}). Give a file for train, and perhaps for validation and test, or files with "
+                "numbers alone, which are split 80/10/10."
             )
         return named
     numbers = {file: [int(digits) for digits in re.findall(r"\d+", file.name)] for file in files}
