@@ -3,6 +3,7 @@ packaged recipes; and the tutorials as scripts and notebooks. What it writes is 
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import importlib
 import re
@@ -14,8 +15,11 @@ from typing import Any
 
 import seal_hf.api
 from seal_hf.__main__ import COMMANDS
+from seal_hf.cli.evaluate import evaluate_flags
+from seal_hf.cli.predict import predict_flags
 from seal_hf.cli.recipes import DEFAULT_RECIPES
 from seal_hf.cli.train.program import Program
+from seal_hf.demo.program import demo_flags
 
 ROOMS = {  # room of the package -> title in the reference, in the order of the page
     "trainer": "Trainers",
@@ -48,9 +52,10 @@ def write(docs: Path) -> None:
 
 
 def command_page() -> str:
-    """The flags of the programs that train, by the group that they come from."""
+    """The flags of the programs: of those that train, by the group that they come from; and of those that read a saved
+    model."""
     lines = ["# Flags of the programs", ""]
-    lines += ["The Trainer's own arguments are flags too. A recipe holds the same names as keys.", ""]
+    lines += ["The Trainer's own arguments are flags of `train`, too. A recipe holds the same names as keys.", ""]
     for name, (where, what) in COMMANDS.items():
         if not name.startswith("train "):
             continue
@@ -60,7 +65,24 @@ def command_page() -> str:
         for kind in program.arguments[:3]:
             lines += [flag_row(field) for field in dataclasses.fields(kind)]
         lines += ["", f"And [the arguments of the training](arguments.md#{program.arguments[3].__name__.lower()}).", ""]
+    for make in (predict_flags, evaluate_flags, demo_flags):
+        flags = make()
+        lines += [
+            f"## `{flags.prog}`",
+            "",
+            flags.description or "",
+            "",
+            "| flag | default | meaning |",
+            "|---|---|---|",
+        ]
+        lines += [parser_row(action) for action in flags._actions if action.dest != "help"]
+        lines.append("")
     return "\n".join(lines)
+
+
+def parser_row(action: argparse.Action) -> str:
+    shown = "" if action.default in (None, False) else f"`{action.default}`"
+    return f"| `{', '.join(action.option_strings)}` | {shown} | {cell(action.help or '')} |"
 
 
 def flag_row(field: dataclasses.Field) -> str:

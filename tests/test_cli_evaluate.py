@@ -144,6 +144,15 @@ def test_gold_labels_in_any_form(texts, tmp_path, form):
         assert found["figures"] == expected["figures"] and found["labels"] == expected["labels"]
 
 
+def test_the_usual_columns_of_gold_labels_are_found(texts, tmp_path):
+    _, folder, table = texts
+    rows = labelled(table)
+    expected = evaluated(folder, write(tmp_path / "a.csv", rows), tmp_path / "results.json")
+    again = [{("label" if name == "labels" else name): cell for name, cell in row.items()} for row in rows]
+    found = evaluated(folder, write(tmp_path / "b.csv", again), tmp_path / "results.json")
+    assert found["figures"] == expected["figures"]
+
+
 def test_gold_labels_in_a_column_each(texts, tmp_path):
     _, folder, table = texts
     expected = evaluated(folder, write(tmp_path / "a.csv", labelled(table)), tmp_path / "results.json")
@@ -193,8 +202,8 @@ def test_the_report_by_label_is_printed_up_to_40_labels(tmp_path, capsys):
     [
         ({"--input": "unknown.csv"}, ["does not know 1 of the labels (jot); it knows 4: joy, anger, fear, calm.",
                                       "Did you mean 'joy'?"]),
-        ({"--input": "new.csv"}, ["new.csv has no column 'labels'; its columns are text, label", "--label_column",
-                                  "Did you mean 'label'?"]),
+        ({"--input": "new.csv"}, ["new.csv has no column 'labels'; its columns are text, lable", "--label_column",
+                                  "Did you mean 'lable'?"]),
         ({"--output": "there.json"}, ["there.json'", "exists", "--overwrite"]),
         ({"--output": "results.csv"}, ["results.csv'", "expected .json"]),
         ({"--decoder": "no"}, ["`decoder` is 'no'; this task-net has fixed"]),
@@ -210,7 +219,7 @@ def test_a_mistake_is_one_clear_line_before_the_model_is_loaded(texts, tmp_path,
     monkeypatch.setattr(SealForMultiLabel, "from_pretrained", refuse)
     write(tmp_path / "test.csv", labelled(texts[2]))
     write(tmp_path / "unknown.csv", [{"text": "good", "labels": "joy|jot"}])
-    write(tmp_path / "new.csv", [{"text": "good", "label": "joy"}])
+    write(tmp_path / "new.csv", [{"text": "good", "lable": "joy"}])
     (tmp_path / "there.json").write_text("mine")
     given = {"--input": "test.csv", "--output": "results.json"} | flags
     given |= {name: tmp_path / given[name] for name in ("--input", "--output")}

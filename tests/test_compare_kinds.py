@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ from tiny_models import tiny_config, tiny_tokenizer
 from transformers import AutoModel
 
 from seal_hf import load_tags
+from seal_hf.cli.train import mlc
 from seal_hf.compare import KINDS, Rows, table
 from seal_hf.data import digit_masks, toy_tags
 from seal_hf.metrics.tags import tag_metrics
@@ -240,3 +242,21 @@ def test_all_takes_what_suits_the_data_and_an_energy_may_be_a_flag_for_all(progr
     options += ["--global_size", "4", "--output_dir", str(tmp_path / "out")]
     program.main(options)
     assert "--energy does not change nce_chain_ge_a (chain_ge_a): it is part of the method" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("word", "given", "recipe"),
+    [
+        ("mlc", {"dataset": "digit_images"}, "images"),
+        ("mlc", {"dataset": "digit_images", "model_name_or_path": "owner/name"}, "images_pretrained"),
+        ("mlc", {"dataset": "owner/name", "model_name_or_path": "owner/name", "freeze_encoder": "true"}, "text_frozen"),
+        ("segmentation", {"dataset": "digit_classes"}, "segmentation_classes"),
+        ("segmentation", {"model_name_or_path": "owner/name"}, "segmentation_pretrained"),
+    ],
+)
+def test_a_comparison_begins_with_the_recipe_of_the_program_that_trains(word, given, recipe):
+    kind = KINDS[word]
+    assert kind.recipe(given) == recipe
+    flags = ("dataset", "data_dir", "text_column", "image_column", "model_name_or_path")
+    wanted = Namespace(**{**dict.fromkeys(flags), **given, "freeze_encoder": "freeze_encoder" in given})
+    assert recipe == (mlc.recipe(wanted) if word == "mlc" else kind.program.recipes[kind.program.kind_of(wanted)])

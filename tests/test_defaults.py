@@ -35,6 +35,7 @@ PROGRAMS = {  # packaged recipe -> the programs that take it
     "parsing_text": [parsing],
     "segmentation": [segmentation],
     "segmentation_classes": [segmentation],
+    "segmentation_pretrained": [segmentation],
     "rewards": [rewards],
     "energy": [energy],
     "mask_energy": [mask_energy],

@@ -56,7 +56,7 @@ TASKS = {
     ),
     "cora": Task("Fields of citations", "rewards tagging", "Cora, 13 fields, a BiLSTM on GloVe. 45 rules."),
     "twitter_pos": Task("Parts of speech of tweets", "rewards tagging", "25 tags, a BiLSTM on GloVe. 40 rules."),
-    "weizmann": Task("Masks of horses", "rewards segmentation", "An FCN. Rules on area, place, pieces and smoothness."),
+    "weizmann": Task("Masks of horses", "rewards segmentation", "An FCN. Rules on area, pieces and smoothness."),
 }
 
 
@@ -98,7 +98,7 @@ def from_few_rows() -> list[str]:
             prose("""
                 The rules were written once, from the labels' names and the labelled rows, before any run; no other row
                 was read. Validation has as many rows as the labelled part. All other training rows, at most 2,000, have
-                no labels. Every method has six trials, and all are evaluated on the whole test set. *Energy with rules*
+                no labels. Every method has three trials, and all are evaluated on the whole test set. *Energy with rules*
                 is the better of `rewards` and `rewards_ruled` on validation, and the best baseline is that on the test
                 set. Each row is taken apart below."""),
             summary(),

@@ -24,9 +24,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     Raises:
         ValueError, OSError: one line tells what is wrong and what to do.
     """
-    flags = Flags("seal-hf evaluate", DESCRIPTION)
-    add_common(flags)
-    add_evaluate(flags)
+    flags = evaluate_flags()
     options = flags.parsed(argv)
     output = None if options.output is None else Path(options.output)
     check_new(output, options.overwrite)
@@ -42,3 +40,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         with whole_file(output) as unfinished:
             text = json.dumps(evaluation.results, indent=1, ensure_ascii=False)
             unfinished.write_text(text + "\n", encoding="utf-8")
+
+
+def evaluate_flags() -> Flags:
+    """The flags of this program."""
+    flags = Flags("seal-hf evaluate", DESCRIPTION)
+    add_common(flags)
+    add_evaluate(flags)
+    return flags

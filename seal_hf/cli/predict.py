@@ -27,9 +27,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     Raises:
         ValueError, OSError: one line tells what is wrong and what to do. No incomplete output is left.
     """
-    flags = Flags("seal-hf predict", DESCRIPTION)
-    add_common(flags)
-    add_predict(flags)
+    flags = predict_flags()
     options = flags.parsed(argv)
     output = None if options.output is None else Path(options.output)
     check_new(output, options.overwrite)
@@ -52,6 +50,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"{flags.prog}: {note}", file=sys.stderr)
     if output is not None:
         print(f"{flags.prog}: {count} {'row' if count == 1 else 'rows'} in {output}.", file=sys.stderr)
+
+
+def predict_flags() -> Flags:
+    """The flags of this program."""
+    flags = Flags("seal-hf predict", DESCRIPTION)
+    add_common(flags)
+    add_predict(flags)
+    return flags
 
 
 def check_new(output: Path | None, overwrite: bool) -> None:

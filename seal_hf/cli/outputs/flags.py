@@ -110,7 +110,7 @@ def add_predict(flags: Flags) -> None:
 def add_evaluate(flags: Flags) -> None:
     """Flags of `evaluate`."""
     flags.flag("refit", type=bool, help="fit the decisions anew on these rows; the saved model stays unchanged")
-    flags.flag("label_column", LABELS, default="labels", help="column of the gold labels (default labels)")
+    flags.flag("label_column", LABELS, help="column of the gold labels; default: `labels` or `label`")
     flags.flag(
         "label_format",
         LABELS,

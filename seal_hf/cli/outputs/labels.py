@@ -14,7 +14,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from ...data.column_choice import need_column
+from ...data.column_choice import LABELS, need_column
 from ...data.common import DataError
 from ...data.inputs.base import Chunk
 from ...data.inputs.features import ArffReader, FeatureTable, find_arff, is_arff
@@ -80,14 +80,16 @@ class LabelOutput(OutputKind):
             decisions.named(self.options.decoder)
 
     def _texts(self, gold: bool) -> TextReader:
-        options, column = self.options, self._label_column
+        options = self.options
         check_owner({"image_column": options.image_column}, "images", f"{options.model} reads texts")
         if is_arff(options.input):
             raise DataError(f"{options.input} is ARFF, a format for features, but {options.model} reads texts.")
-        table = open_table(options.input, options.split, column)
+        table = open_table(options.input, options.split, self._label_column)
         trained = self.config.get("inputs") or {}
         pairs = "pairs" in trained if trained else None
-        text_column = text_column_of(table, options.text_column, trained.get("text_column"), column, pairs)
+        text_column = text_column_of(
+            table, options.text_column, trained.get("text_column"), self._label_column_of(table), pairs
+        )
         return TextReader(table, text_column, **(self._gold_columns(table) if gold else {}))
 
     def _images(self, gold: bool) -> Reader:
@@ -116,7 +118,7 @@ class LabelOutput(OutputKind):
             return FeatureTable(table, size, **(self._gold_columns(table) if gold else {}))
         cells = {
             name: value
-            for name, default in (("label_column", "labels"), ("label_format", "auto"))
+            for name, default in (("label_column", None), ("label_format", "auto"))
             if (value := getattr(options, name, default)) != default
         }
         check_owner(cells, "tables", f"{options.input} is ARFF, where attributes are the labels")
@@ -128,11 +130,17 @@ class LabelOutput(OutputKind):
 
     @property
     def _label_column(self) -> str:
-        return getattr(self.options, "label_column", "labels")
+        """The name that was asked for; default: the usual one."""
+        return getattr(self.options, "label_column", None) or LABELS[0]
+
+    def _label_column_of(self, table: Table) -> str:
+        """The column of a table that has that name; default: the first of the usual ones that it has."""
+        usual = LABELS if getattr(self.options, "label_column", None) is None else ()
+        return next((name for name in usual if name in table.columns), self._label_column)
 
     def _gold_columns(self, table: Table) -> dict[str, Any]:
         """Where a table has gold labels, as arguments of its reader: a column of sets, else one column per label."""
-        column = self._label_column
+        column = self._label_column_of(table)
         if column not in table.columns and set(self.labels) <= set(table.columns):
             return {"labels": self.labels}
         need_column(column, dict.fromkeys(table.columns, []), "label_column", table.source)

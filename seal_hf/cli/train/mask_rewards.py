@@ -38,6 +38,7 @@ PROGRAM = Program(
     output="binary_mask",
     metric="mean_iou",
     recipes=segmentation.PROGRAM.recipes,
+    kind=segmentation.kind,
     over=OVER,
     loader=load_masks,
     ranges=segmentation.ranges,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,8 @@ from ...training.checks import check_was_trained
 from ..tuning.ranges import RATE, TEXT_RATE, Space
 from .arguments import Arguments, RunArguments
 from .program import Prepared, Program, card_facts, labelled_rows
+
+PRETRAINED = "pretrained"  # a model, among the kinds of data
 
 
 @dataclass
@@ -52,6 +55,13 @@ ARGUMENTS = (MaskDataArguments, ModelArguments, RunArguments, SealTrainingArgume
 def ranges(arguments: Arguments) -> Space:
     """The searched settings."""
     return {"learning_rate": RATE if arguments.nets.model_name_or_path is None else TEXT_RATE}
+
+
+def kind(given: Namespace) -> str:
+    """What decides on the packaged recipe: a pretrained model, or else the data."""
+    if given.model_name_or_path is not None:
+        return PRETRAINED
+    return "digit_classes" if getattr(given, "dataset", None) == "digit_classes" else "masks"
 
 
 def build(data: SegmentationData, arguments: Arguments) -> tuple[SealForSegmentation, Any]:
@@ -107,8 +117,8 @@ PROGRAM = Program(
     ARGUMENTS,
     output="masks",
     metric="mean_iou",
-    recipes={"masks": "segmentation", "digit_classes": "segmentation_classes"},
-    kind=lambda given: "digit_classes" if getattr(given, "dataset", None) == "digit_classes" else "masks",
+    recipes={"masks": "segmentation", "digit_classes": "segmentation_classes", PRETRAINED: "segmentation_pretrained"},
+    kind=kind,
     loader=load_masks,
     ranges=ranges,
     make_trainer=make_trainer,

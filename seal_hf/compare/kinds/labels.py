@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...cli.train import energy, mlc
-from ...data import MultiLabelData, kind_of
+from ...data import MultiLabelData
 from ...inference.decoders import constant_probabilities
 from ...reports.multilabel import predict_multilabel, score_decoders
 from ...training.frozen import kept_rows
@@ -50,11 +51,12 @@ class LabelSets(Kind):
     """See [`Kind`]."""
 
     def recipe(self, given: Mapping[str, Any]) -> str:
-        found = kind_of(*(given.get(key) for key in ("dataset", "data_dir", "text_column")))
-        return "text_frozen" if found == "text" and is_frozen(given) else found
+        named = {key: given.get(key) for key in ("dataset", "data_dir", "text_column", "image_column")}
+        named["model_name_or_path"] = given.get("model_name_or_path")
+        return mlc.recipe(Namespace(**named, freeze_encoder=is_frozen(given)))
 
     def pretrained(self, data: MultiLabelData, settings: Mapping[str, Any]) -> bool:
-        return data.kind == "text"
+        return data.kind == "text" or (data.kind == "images" and settings.get("model_name_or_path") is not None)
 
     def own_ranges(self, data: MultiLabelData, settings: Mapping[str, Any]) -> OwnRanges:
         return FROZEN if is_frozen(settings) else super().own_ranges(data, settings)
