@@ -61,6 +61,15 @@ def test_flags_of_other_kinds_of_output_are_left_out(help_of):
     assert {"pixel_loss", "coherence_size"} <= masks.keys() and not {"relaxed_mass", "tag_score"} & masks.keys()
 
 
+@pytest.mark.parametrize("word", rewards.PROGRAMS)
+def test_programs_with_rewards_have_the_flags_of_their_output(word):
+    """`coherence_size` is a flag of masks, `tag_score` one of tags, `relaxed_mass` one of label sets."""
+    unread = rewards.PROGRAMS[word].help([]).unread
+    own = {"mlc": "relaxed_mass", "tagging": "tag_score", "segmentation": "coherence_size"}
+    assert {name for name in own.values() if name not in unread} == {own[word]}
+    assert "--rules" in rewards.PROGRAMS[word].help([]).text()
+
+
 def test_the_values_are_those_that_hold(help_of, tmp_path):
     """Of both kinds of data; of the one that is named; of a recipe that is given."""
     text = help_of(mlc)

@@ -78,6 +78,14 @@ def test_the_best_is_marked_and_texts_are_those_of_the_table(tmp_path):
     assert "Validation chooses ours, +10.00 points to strong, the best baseline there" in page
 
 
+def test_a_constant_with_several_seeds_is_not_marked_before_trained_methods(tmp_path):
+    """As after an interruption: the trained methods have one seed yet."""
+    few, many = [[0.3] * 60], [[0.1] * 60] * 2
+    table = label_table({"constant": runs_with(many), "strong": runs_with(few), "ours": runs_with([[0.5] * 60])}, TOY)
+    page = render(comparison_page([json.loads(json.dumps(table))], "toy"))
+    assert page.split('<tr class="marked">')[1].lstrip().startswith("<td>ours</td>")
+
+
 def test_a_table_brings_its_own_columns_and_names_are_text(monkeypatch, tmp_path):
     row = {"seeds": [1, 2], "iou": [0.5, 0.1], "validation": 0.6, "energy_auc": 0.75, "about": EVIL, "group": "x"}
     table = {"decoder": "iou", "metric": "mean_iou", "best_baseline": None, "reference": None, "aside": []}

@@ -250,6 +250,16 @@ def test_damaged_files_of_names_are_refused(tmp_path, content):
         load_masks(str(tmp_path))
 
 
+def test_a_file_of_names_may_begin_with_a_byte_order_mark(tmp_path):
+    images, masks = pictures()
+    np.savez(tmp_path / "all.npz", images=images, masks=masks)
+    (tmp_path / "classes.txt").write_text("sky\nroad\ncafé\ncar\n", encoding="utf-8-sig")
+    assert load_masks(str(tmp_path)).label_names == ["sky", "road", "café", "car"]
+    (tmp_path / "classes.txt").write_bytes("sky\nroad\ncafé\n".encode("latin-1"))
+    with pytest.raises(DataError, match="classes.txt: not UTF-8"):
+        load_masks(str(tmp_path))
+
+
 def test_grey_images_are_noted_with_the_first_file(tmp_path):
     images, masks = pictures()
     folder = write(tmp_path, [*images[:4], images[4, ..., 0], *images[5:]], masks)

@@ -179,6 +179,11 @@ def test_files_that_are_no_vectors_are_refused(tmp_path):
     np.savez(path, words=np.array(["a"]), vectors=np.zeros((2, 3)))
     with pytest.raises(DataError, match=r"v.npz has 1 words and float64 vectors of shape \(2, 3\)"):
         load_word_vectors(path)
+    whole = path.read_bytes()
+    for cut in (b"", whole[: len(whole) // 2]):
+        path.write_bytes(cut)
+        with pytest.raises(DataError, match="v.npz is not a NumPy file .* Is the file whole"):
+            load_word_vectors(path)
     path.write_text("no archive")
     with pytest.raises(DataError, match="v.npz is not a NumPy file"):
         load_word_vectors(path)

@@ -64,6 +64,12 @@ def test_the_task_loss_of_rows_without_gold_is_zero(batch):
         space.rewards(PLAIN.output(logits), batch["labels"] != 255)
 
 
+def test_more_classes_than_ids_that_are_free_are_refused():
+    RewardMaskSpace(share_of_known, 254)
+    with pytest.raises(ValueError, match="`num_classes` is 255; with a reward it is at most 254"):
+        RewardMaskSpace(share_of_known, 255)
+
+
 def test_losses_that_need_gold_are_refused():
     with pytest.raises(ValueError, match="rows with a reward lack gold"):
         RewardMaskSpace(share_of_known, C).check_loss(Margin(), C)

@@ -164,8 +164,11 @@ def test_a_file_of_rules(tmp_path):
         ("{present: dd}", "names the field 'dd'; the tags' fields are O, a, d. Did you mean 'd'?"),
         ("{gazetteer: none.txt, are: a}", "`gazetteer` is 'none.txt', which is not readable"),
         ("{shape: round, are: a}", "`shape` is 'round'; it must be one of capital"),
+        ("{shape: [digits], are: a}", r"line 2: `shape` is \['digits'\]; it must be one of capital"),
+        ("{words: 2024-13-45, are: a}", "rules.yaml: not a YAML file: month must be in 1..12"),
+        ("{present: a, present: d}", "rules.yaml: not a YAML file: key 'present' twice"),
         ("{spans_at_most: -1}", "it must be a whole number of at least 0"),
-        ("!!python/object/apply:os.getcwd []", "is not YAML"),
+        ("!!python/object/apply:os.getcwd []", "not a YAML file"),
     ],
 )
 def test_a_wrong_rule_is_named(tmp_path, rule, message):
@@ -183,6 +186,11 @@ def test_a_file_without_rules_is_named(tmp_path):
         RuleReward([], TAGS)
     with pytest.raises(ValueError, match="70 patterns; at most 62"):
         RuleReward([Rule("changes_after", (), "x")] * 70, TAGS)
+    with pytest.raises(ValueError, match="A rule is 'implies'; expected one of words, gazetteer"):
+        RuleReward([Rule("implies", ("a", "d"))], TAGS)
+    (tmp_path / "a.yaml").write_text("rules:\n- {at_most: 1}\n")
+    with pytest.raises(ValueError, match=r"A rule is 'at_most'; expected one of words"):
+        RuleReward(read_rules(tmp_path / "a.yaml"), TAGS)
 
 
 def test_the_rules_for_cora_prefer_gold(shared_data):

@@ -111,9 +111,12 @@ def test_a_wrong_rule_is_named_with_its_line(tmp_path, rule, message):
         LabelRuleReward(tmp_path / "rules.yaml", LABELS)
 
 
-def test_a_closed_hierarchy_needs_one():
+def test_a_closed_hierarchy_needs_one(tmp_path):
     with pytest.raises(ValueError, match="the data have no hierarchy. Give --hierarchy FILE"):
         LabelRuleReward([Rule("hierarchy", (), "closed")], LABELS)
+    (tmp_path / "rules.yaml").write_text("rules:\n- hierarchy: closed\n")
+    with pytest.raises(ValueError, match=r"rules\.yaml, line 2: A rule says `hierarchy: closed`"):
+        LabelRuleReward(tmp_path / "rules.yaml", LABELS)
 
 
 def test_a_file_says_for_which_outputs_it_is(tmp_path):

@@ -101,6 +101,12 @@ def test_a_wrong_rule_is_named_with_its_line(tmp_path, rule, message):
         MaskRuleReward(tmp_path / "rules.yaml")
 
 
+def test_a_rule_of_several_classes_says_which(tmp_path):
+    (tmp_path / "rules.yaml").write_text("rules:\n- {connected: 1}\n")
+    with pytest.raises(ValueError, match=r"rules\.yaml, line 2: .* which of 3 classes; add `of: CLASS`"):
+        MaskRuleReward(tmp_path / "rules.yaml", ["sky", "road", "car"])
+
+
 def test_contradictions_are_found():
     rules = [
         *(Rule("area", values=(0.1, 0.3)), Rule("area", values=(0.4, 1.0))),

@@ -273,3 +273,6 @@ def test_an_energy_network_on_its_own_refuses_them(tmp_path):
     args = EnergyTrainingArguments(str(tmp_path), use_cpu=True, report_to="none")
     with pytest.raises(ValueError, match="`train_dataset` has unknown labels .* no task-net"):
         EnergyTrainer(tiny_run.model().loss_net, args, train_dataset=TensorRows(rows(-1.0)))
+    both = {"known": TensorRows(rows(0.0)), "unknown": TensorRows(rows(-1.0))}
+    with pytest.raises(ValueError, match="`eval_dataset` has unknown labels"):
+        EnergyTrainer(tiny_run.model().loss_net, args, train_dataset=both["known"], eval_dataset=both)

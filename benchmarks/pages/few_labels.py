@@ -98,9 +98,9 @@ def from_few_rows() -> list[str]:
             prose("""
                 The rules were written once, from the labels' names and the labelled rows, before any run; no other row
                 was read. Validation has as many rows as the labelled part. All other training rows, at most 2,000, have
-                no labels. Every method has three trials, and all are evaluated on the whole test set. *Energy with rules*
-                is the better of `rewards` and `rewards_ruled` on validation, and the best baseline is that on the test
-                set. Each row is taken apart below."""),
+                no labels. Every method has three trials, and all are evaluated on the whole test set. *Energy with
+                rules* is the better of `rewards` and `rewards_ruled` on validation, and the best baseline is that on
+                the test set. Each row is taken apart below."""),
             summary(),
         )
     ]

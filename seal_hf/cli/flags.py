@@ -35,7 +35,7 @@ def check_flags(args: SealTrainingArguments | EnergyTrainingArguments, argv: Seq
 
     Args:
         argv: the command line without the program's name; default `sys.argv[1:]`.
-        output: the program's kind of output, a key of `SPACES`.
+        output: the program's kind of output: `multi_label`, `tag_sequence` or `masks`.
     """
     given = set(given_flags(sys.argv[1:] if argv is None else argv))
     given -= {

@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
 
-import yaml
 from transformers import HfArgumentParser, TrainingArguments
 from transformers.integrations import get_available_reporting_integrations
 
 from ..utils.compat import RENAMED_ARGUMENTS
 from ..utils.messages import did_you_mean
+from ..utils.yaml_files import read_yaml
 from .programs import program_name
 
 DEFAULT_RECIPES = Path(__file__).parent / "default_recipes"
@@ -185,18 +185,6 @@ def _apply(parser: HfArgumentParser, recipe: str | Path | Mapping[str, Any]) -> 
     return set(given)
 
 
-class _SafeLoader(yaml.SafeLoader):
-    """The safe loader, with an error for equal keys, where the last one would silently win."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        merge = "tag:yaml.org,2002:merge"
-        keys = [self.construct_object(key) for key, _ in node.value if key.tag != merge]
-        twice = next((key for key in keys if keys.count(key) > 1), None)
-        if twice is not None:
-            raise yaml.constructor.ConstructorError(problem=f"key {twice!r} twice", problem_mark=node.start_mark)
-        return super().construct_mapping(node, deep)
-
-
 def read_recipe(file: str | Path) -> Mapping[str, Any]:
     """The raw keys and values of a recipe file; `parse_recipe` checks them.
 
@@ -206,10 +194,7 @@ def read_recipe(file: str | Path) -> Mapping[str, Any]:
     path = Path(file)
     if not path.is_file():
         raise FileNotFoundError(f"no recipe file {file}")
-    try:
-        values = yaml.load(path.read_text(encoding="utf-8"), Loader=_SafeLoader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{file}: not a YAML file: {' '.join(str(error).split())}") from error
+    values, _ = read_yaml(path)
     if values is None:  # an empty file, or comments only
         return {}
     if not isinstance(values, Mapping):

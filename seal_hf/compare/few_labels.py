@@ -21,7 +21,7 @@ from ..cli.train.arguments import Arguments
 from ..cli.train.program import Program
 from ..cli.train.rules import make_reward, rewarded_rows
 from ..data import MultiLabelData, SegmentationData, TagSequenceData
-from ..data.tensors.semi_supervised import inputs_of, reward_rows
+from ..data.tensors.semi_supervised import inputs_of, repeats_of, reward_rows
 from ..models import kind_of
 from ..reports.page.rewards import gold_of
 from ..spaces import REWARD_CODES, OutputSpace
@@ -81,9 +81,8 @@ def programs_of(program: Program) -> dict[str, Program]:
 
 def few_rows(data: Any, arguments: Arguments, model: Any, encode: Callable[[Any], Any]) -> tuple[Any, dict[str, Any]]:
     """The labelled rows alone, so often that an epoch has as many rows as that of the other methods."""
-    rows = _all_rows(data, arguments, encode, NoReward(data.label_names))
-    times = -(-len(rows) // len(data.train))
-    return encode(_repeated(data.train, times)), {}
+    size = repeats_of(data, arguments.nets.repeat_labelled) * len(data.train) + len(data.unlabelled)
+    return encode(_repeated(data.train, -(-size // len(data.train)))), {}
 
 
 def self_trained_rows(
@@ -95,7 +94,8 @@ def self_trained_rows(
     check_value("confidence", nets.confidence, least=0)
     rows, kind = _all_rows(data, arguments, encode, NoReward(data.label_names)), kind_of(model)
     assert kind is not None, "a SealModel"
-    teacher = kind.from_pretrained(nets.teacher_path, with_loss_net=False).task_net.eval()
+    teacher = kind.from_pretrained(nets.teacher_path, with_loss_net=False).task_net
+    teacher = teacher.to(arguments.training.device).eval()
     space = kind.space_of(teacher).for_model(teacher)
     label(rows, data, partial(_confident, teacher, space, nets.confidence, MARKS[type(data)][1]))
     return rows, {}
@@ -104,8 +104,10 @@ def self_trained_rows(
 def _confident(
     teacher: Any, space: OutputSpace, confidence: float, ignored: int, batch: dict[str, Tensor], missing: Tensor
 ) -> Tensor:
+    device = getattr(teacher, "device", "cpu")
     with torch.no_grad():
-        logits = space.fit(teacher(**encoder_inputs(batch)).logits, batch["labels"])
+        inputs = {name: values.to(device) for name, values in encoder_inputs(batch).items()}
+        logits = space.fit(teacher(**inputs).logits.cpu(), batch["labels"])
         p = space.relax(logits)
     if p.dim() == missing.dim():  # of one value: label sets and masks of two classes
         sure, found = torch.maximum(p, 1 - p), (p >= 0.5).long()

@@ -13,7 +13,7 @@ from ..reports.common import PAGE
 from ..reports.page import Number, Page, Plot, Section, Table, render
 from ..reports.page.plots import has_matplotlib, means
 from ..utils.files import json_object, whole_file
-from .table import difference, p_value, percent
+from .table import choice_in_words, difference, p_value, percent, several
 
 NAMES = {"seconds": "seconds / epoch", "energy_auc": "energy AUC"}  # key of a row -> its column
 TOLD = ("seeds", "validation", "interval", "least_p_rows", "difference", "p_rows", "p_seeds", "about", "group")
@@ -51,7 +51,9 @@ def comparison_page(tables: Sequence[Mapping[str, Any]], title: str, command: st
         runs.parts += ["The command of the last start:", Markup("<pre>{}</pre>").format(command)]
     if not has_matplotlib():
         runs.parts.append("There are no plots, since matplotlib is not installed: pip install 'seal_hf[plot]'.")
-    return Page(title, [*sections, runs], _choice(first), "Written by seal_hf from results.json beside it.")
+    return Page(
+        title, [*sections, runs], choice_in_words(first, str), "Written by seal_hf from results.json beside it."
+    )
 
 
 def _rows(table: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -75,8 +77,8 @@ def _plot(table: Mapping[str, Any]) -> Plot:
 def _section(table: Mapping[str, Any], names: Mapping[str, str]) -> Section:
     """The differences of the tested figure to the best baseline, best mean first."""
     decoder, best, tested, rows = table["decoder"], table["best_baseline"], table["words"], _rows(table)
-    several = min(2, max((len(row["seeds"]) for row in rows.values()), default=1))  # one run may be luck
-    marked = [number for number, row in enumerate(rows.values()) if len(row["seeds"]) >= several][:1]
+    trusted = several({name: row["seeds"] for name, row in rows.items()})
+    marked = [number for number, name in enumerate(rows) if name in trusted][:1]
     caption = (
         f"{tested} on test in percent, mean ± standard deviation over seeds; the best mean is marked. Trials and "
         f"epochs were chosen by {table['metric']} on validation: that column is too good for the seeds of a search."
@@ -118,19 +120,6 @@ def _figures(table: Mapping[str, Any], names: Mapping[str, str]) -> Section:
         columns = {names.get(key, key): Number(mean, percent(mean, std)) for key, (mean, std) in figures.items()}
         cells.append({"method": name, "about": row["about"], "seeds": ", ".join(map(str, row["seeds"])), **columns})
     return Section("All figures", [Table(cells, "Test figures in percent, mean ± standard deviation over seeds.")])
-
-
-def _choice(table: Mapping[str, Any]) -> str:
-    """The choice on validation, in words."""
-    choice = {key: _without_none(value) for key, value in table["choice"].items()}
-    best, baseline = table["choice"]["method"], table["choice"]["baseline"]
-    if best is None or baseline is None or len(table["methods"]) < 2:
-        return ""
-    if best == baseline:
-        return f"Validation chooses {best}, a baseline."
-    gain, p = choice.get("gain", math.nan), choice.get("p_seeds", math.nan)
-    above = "" if math.isnan(gain) else f", {100 * gain:+.2f} points to {baseline}, the best baseline there"
-    return f"Validation chooses {best}{above}{'' if math.isnan(p) else f' (p = {p_value(p)} over seeds)'}."
 
 
 def _without_none(value: Any) -> Any:

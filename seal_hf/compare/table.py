@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -183,7 +183,8 @@ def markdown(compared: Mapping[str, Any], with_legend: bool = True) -> str:
         lines.append(f"| {' | '.join(cells)} |")
     lost = [f"`{name}` with seed {', '.join(map(str, seeds))}" for name, seeds in compared["lost"].items()]
     notes = [f"Lost, as the loss was no longer finite: {'; '.join(lost)}.", ""] if lost else []
-    below = [*notes, *_chosen(compared), *([legend(compared), ""] if with_legend else [])]
+    chosen = choice_in_words(compared)
+    below = [*notes, *([chosen, ""] if chosen else []), *([legend(compared), ""] if with_legend else [])]
     return "\n".join([*lines, "", *below])
 
 
@@ -195,16 +196,22 @@ def difference(row: Mapping[str, Any]) -> str:
     return f"{100 * row['difference']:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]"
 
 
-def _chosen(compared: Mapping[str, Any]) -> list[str]:
-    """The choice on validation, in words."""
-    best, baseline = (compared["choice"][key] for key in ("method", "baseline"))
+def choice_in_words(compared: Mapping[str, Any], name: Callable[[str], str] = "`{}`".format) -> str:
+    """The choice on validation, with names of methods as `name` writes them; empty without one."""
+    choice = compared["choice"]
+    best, baseline = choice["method"], choice["baseline"]
     if None in (best, baseline) or len(compared["methods"]) < 2:
-        return []
+        return ""
     if best == baseline:
-        return [f"Validation chooses `{best}`, a baseline.", ""]
-    gain, p = (compared["choice"].get(key, math.nan) for key in ("gain", "p_seeds"))
-    above = "" if math.isnan(gain) else f", {100 * gain:+.2f} to `{baseline}`, the best baseline there"
-    return [f"Validation chooses `{best}`{above}{'' if math.isnan(p) else f' (p = {p_value(p)} over seeds)'}.", ""]
+        return f"Validation chooses {name(best)}, a baseline."
+    gain, p = (_number(choice.get(key)) for key in ("gain", "p_seeds"))
+    above = "" if math.isnan(gain) else f", {100 * gain:+.2f} points to {name(baseline)}, the best baseline there"
+    return f"Validation chooses {name(best)}{above}{'' if math.isnan(p) else f' (p = {p_value(p)} over seeds)'}."
+
+
+def _number(value: float | None) -> float:
+    """The value; NaN for null, which JSON has instead."""
+    return math.nan if value is None else value
 
 
 def legend(compared: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from huggingface_hub.errors import HFValidationError
 from ..structures.masks import IGNORE, MOST_CLASSES
 from ..utils.files import json_object
 from .common import DataError
+from .line_files import not_utf8
 
 TEXT, MAP = "classes.txt", "id2label.json"  # files of names, in a data set's folder or repo
 BINARY = ("background", "foreground")
@@ -173,7 +174,11 @@ def names_on_hub(repo: str) -> list[str] | None:
 def names_of_file(file: Path) -> list[str]:
     """Raises DataError for a file of another form."""
     if file.suffix != ".json":
-        return _checked([line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()], file)
+        try:
+            lines = file.read_text(encoding="utf-8-sig").splitlines()
+        except UnicodeDecodeError as error:
+            raise not_utf8(file, error) from error
+        return _checked([line.strip() for line in lines if line.strip()], file)
     names = json_object(file, "Give it names by class id, as in the `id2label` of a model.")
     ids = [str(i) for i in range(len(names))]
     if names.keys() != set(ids) or not all(isinstance(name, str) for name in names.values()):

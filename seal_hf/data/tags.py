@@ -241,7 +241,7 @@ def build(
         scheme,
         notes,
         extra,
-        _dataset(unlabelled, ids) if unlabelled else None,
+        _dataset(unlabelled, ids) if unlabelled and unlabelled["words"] else None,
         {split: splits[split][ORIGINS] for split in tables},
     )
 

@@ -338,9 +338,17 @@ class RewardMaskSpace(RewardedPixels, MaskSpace):
             [`MaskRuleReward`].
         num_classes: C, at most 254.
         options: as for [`MaskSpace`].
+
+    Raises:
+        ValueError: more classes, or as [`MaskSpace`].
     """
 
     def __init__(self, reward: Reward, num_classes: int, **options: Any):
+        if num_classes > UNLABELLED_PIXEL:
+            raise ValueError(
+                f"`num_classes` is {num_classes}; with a reward it is at most {UNLABELLED_PIXEL}, as the id "
+                f"{UNLABELLED_PIXEL} marks missing gold."
+            )
         super().__init__(reward, num_classes, **options)
 
     @classmethod

@@ -157,7 +157,7 @@ def check_balance(args: SealTrainingArguments, space: OutputSpace) -> None:
     if args.energy_weight_balance and not space.has_all_gold:
         raise ValueError(
             "`energy_weight_balance` makes the energy pull as hard as the task loss, but rows with a reward instead of "
-            "gold tags have no task loss: they would teach nothing. Leave it out, and set `energy_weight`."
+            "gold have no task loss: they would teach nothing. Leave it out, and set `energy_weight`."
         )
 
 
@@ -304,12 +304,12 @@ def check_feature_cache(loss_net: LossNet, model_init: Callable | None, **datase
         raise ValueError(
             "`loss_net_feature_cache` keeps one vector per row, but this loss-net reads one per token. Leave it out."
         )
-    for name, dataset in datasets.items():
+    for name, dataset in each_dataset(datasets):
         if isinstance(dataset, ImageRows):
             raise ValueError(
                 f"`loss_net_feature_cache` keeps the features of texts, but `{name}` holds images. Leave it out."
             )
-        if dataset is not None and not isinstance(dataset, TensorRows):
+        if not isinstance(dataset, TensorRows):
             raise ValueError(
                 f"`loss_net_feature_cache` needs TensorRows, but `{name}` is a {type(dataset).__name__}: wrap it, or "
                 "use `tokenize`."

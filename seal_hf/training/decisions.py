@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from transformers import PreTrainedModel
+from transformers.trainer_utils import has_length
 from transformers.utils import logging
 
 from ..adapters import library_of
@@ -53,8 +54,14 @@ def fit_decisions(trainer: Any, dataset: Any, decoder: str | None = None) -> Dec
     Raises:
         ValueError: no rows or no labels; an unknown decoder.
     """
-    if isinstance(dataset, dict) or not len(dataset or ()):
-        found = f"several data sets, {', '.join(dataset)}" if dataset else "no rows"
+    found = ""
+    if isinstance(dataset, dict) and dataset:
+        found = f"several data sets, {', '.join(dataset)}"
+    elif dataset is not None and not has_length(dataset):
+        found = f"no length, as a {type(dataset).__name__}"
+    elif not dataset:
+        found = "no rows"
+    if found:
         raise ValueError(f"`dataset` has {found}: decisions are fitted on one set of validation rows with labels.")
     decoder = trainer.args.decoder if decoder is None else decoder
     if isinstance(trainer.space, TagSequenceSpace):

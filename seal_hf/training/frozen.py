@@ -10,7 +10,7 @@ from ..data.tensors.collators import TensorRows
 from ..nets.feature_cache import with_features
 from ..nets.frozen_encoder import FrozenEncoder
 from ..nets.heads import MEAN
-from .checks import check_feature_cache
+from .checks import check_feature_cache, each_dataset
 
 FEATURE_FOLDER = "_features"  # in the output folder; the Trainer's push to the Hub skips names that begin with `_`
 
@@ -38,6 +38,8 @@ def cache_features(trainer: Any) -> None:
 def kept_rows(trainer: Any, dataset: Any) -> Any:
     """A data set with what the trainer's frozen encoders give for its rows; itself if none is frozen."""
     args, kept = trainer.args, dataset
+    if isinstance(dataset, dict):
+        return {name: kept_rows(trainer, part) for name, part in dataset.items()}
     if trainer.frozen_encoder is None and not trainer.loss_net_is_cached:
         return dataset
     folder = args.loss_net_feature_cache or Path(args.output_dir, FEATURE_FOLDER)
@@ -66,7 +68,7 @@ def check_freezing(trainer: Any, **datasets: Any) -> None:
     for what, is_so in others.items():
         if is_so:
             raise ValueError(f"`freeze_encoder` is True, but {what}. Leave one of them out.")
-    for name, dataset in datasets.items():
+    for name, dataset in each_dataset(datasets):
         if not isinstance(dataset, TensorRows):
             raise ValueError(
                 f"`freeze_encoder` needs TensorRows, but `{name}` is a {type(dataset).__name__}: use `tokenize`."

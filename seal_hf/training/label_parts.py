@@ -45,8 +45,9 @@ def check_all_known(space: OutputSpace, **datasets: Any) -> None:
     for name, dataset in datasets.items():
         looked = copy(space)
         looked.unknown_labels = None
-        if isinstance(dataset, (TensorRows, Dataset)):
-            see_labels(looked, dataset)
+        for part in dataset.values() if isinstance(dataset, dict) else [dataset]:
+            if isinstance(part, (TensorRows, Dataset)):
+                see_labels(looked, part)
         if looked.unknown_labels:
             raise ValueError(
                 f"`{name}` has unknown labels (-1), but an energy network on its own has no task-net to draw them. "

@@ -35,7 +35,7 @@ def close(prepared: Prepared, data: SegmentationData, arguments: Arguments) -> d
 
 PROGRAM = Program(
     ARGUMENTS,
-    output="binary_mask",
+    output="masks",
     metric="mean_iou",
     recipes=segmentation.PROGRAM.recipes,
     kind=segmentation.kind,

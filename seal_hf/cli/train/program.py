@@ -55,7 +55,7 @@ class Program:
 
     Attributes:
         arguments: the dataclasses of its flags: data, nets, run and training.
-        output: its kind of output, a key of `SPACES`.
+        output: its kind of output, as in `cli/flags.py`: `multi_label`, `tag_sequence` or `masks`.
         metric: the validation figure by which `--tune` chooses, unless the run names another.
         recipes: kind of data or net, by its name in `--help` -> name of its default packaged recipe, or None.
         loader: (the data's arguments, `seed`) -> the data.

@@ -15,7 +15,7 @@ from ...inference.decoders import constant_probabilities
 from ...reports.multilabel import predict_multilabel, score_decoders
 from ...training.frozen import kept_rows
 from ..methods.base import ENERGY_NETWORK, FROZEN, TASK_NET, Method, OwnRanges
-from ..methods.labels import METHODS
+from ..methods.labels import METHODS, READABLE
 from ..rows import Rows
 from .base import Figures, Kind, Scored
 
@@ -70,6 +70,9 @@ class LabelSets(Kind):
                 f"`freeze_encoder` is set, but method {name!r} trains a whole encoder. Leave out one of them, and the "
                 "methods that take its net."
             )
+
+    def has(self, data: MultiLabelData) -> set[str]:
+        return set() if data.kind == "images" else {READABLE}
 
     def metrics(self, data: MultiLabelData) -> Sequence[str]:
         return METRICS

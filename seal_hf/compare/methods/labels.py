@@ -24,6 +24,7 @@ from .base import (
     Method,
 )
 
+READABLE = "features or texts"  # what an energy network on its own reads
 BESIDE = {**NET, "energy_weight": WEIGHT, "loss_net_learning_rate": LOSS_NET_RATE}
 STATIC = {**NET, "energy_weight": WEIGHT}
 PERTURBED = {"perturbation_std": LogUniform(0.05, 5.0)}
@@ -60,7 +61,9 @@ def mutual(about: str, **settings: Any) -> Method:
 def static(about: str, loss: str, network: str) -> Method:
     """SEAL-static: a trained energy network, frozen, as a loss."""
     settings = {"energy_loss": loss, "loss_net_steps": 0, "loss_net_encoder": "separate"}
-    return Method(SEAL, about, settings, STATIC, {"energy_weight": 0.1}, takes={"loss_net_path": network})
+    return Method(
+        SEAL, about, settings, STATIC, {"energy_weight": 0.1}, takes={"loss_net_path": network}, needs=READABLE
+    )
 
 
 def network(about: str, method: str, step: float, space: Mapping | None = None, **takes: str) -> Method:
@@ -69,7 +72,7 @@ def network(about: str, method: str, step: float, space: Mapping | None = None, 
     settings = {"energy_method": method, "num_samples": 100}  # samples cost little beside inference
     space = {**ENERGY_RATES, **({} if takes else {"dropout": DROPOUT_RANGE}), **(space or {})}
     first = {"learning_rate": 3e-4, "inference_learning_rate": step}
-    return Method(ENERGY, about, settings, space, first, program=ENERGY_NETWORK, takes=takes)
+    return Method(ENERGY, about, settings, space, first, program=ENERGY_NETWORK, takes=takes, needs=READABLE)
 
 
 METHODS: dict[str, Method] = {

@@ -57,17 +57,23 @@ def reward_rows(
     Raises:
         DataError: no unlabelled rows; `repeat_labelled` below 1.
     """
-    if data.unlabelled is None:
-        raise DataError(f"{data.name} has no unlabelled rows; load it with `num_labelled` or `unlabelled`.")
-    if repeat_labelled is None:
-        ratio = LABELLED_SHARE / (1 - LABELLED_SHARE)
-        repeat_labelled = max(1, round(ratio * len(data.unlabelled) / len(data.train)))
-    if repeat_labelled < 1:
-        raise DataError(f"`repeat_labelled` is {repeat_labelled}; it must be at least 1.")
+    repeat_labelled = repeats_of(data, repeat_labelled)
     make: Any = {TagSequenceData: _sentences, MultiLabelData: _label_sets, SegmentationData: _masks}[type(data)]
     rows = make(data, encode, reward, repeat_labelled)
     rows.num_labelled = len(data.train) * repeat_labelled
     return rows
+
+
+def repeats_of(data: MultiLabelData | TagSequenceData | SegmentationData, repeat_labelled: int | None) -> int:
+    """How often each labelled row occurs among the rows of [`reward_rows`]; arguments and errors as there."""
+    if data.unlabelled is None:
+        raise DataError(f"{data.name} has no unlabelled rows; load it with `num_labelled` or `unlabelled`.")
+    if repeat_labelled is None:
+        ratio = LABELLED_SHARE / (1 - LABELLED_SHARE)
+        return max(1, round(ratio * len(data.unlabelled) / len(data.train)))
+    if repeat_labelled < 1:
+        raise DataError(f"`repeat_labelled` is {repeat_labelled}; it must be at least 1.")
+    return repeat_labelled
 
 
 def inputs_of(rows: Any) -> Sequence[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import zipfile
 from collections.abc import Container
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -79,6 +80,8 @@ def _read_folder(folder: Path) -> tuple[list[str], np.ndarray]:
 
 
 def _read_npz(path: Path) -> tuple[list[str], np.ndarray]:
+    if not zipfile.is_zipfile(path):
+        raise DataError(f"{path} is not a NumPy file of several arrays. Is the file whole?")
     with _numpy(path) as arrays:
         if not {"words", "vectors"} <= set(arrays.files):
             raise DataError(f"{path} has the arrays {arrays.files}; expected `words` and `vectors`.")
@@ -91,8 +94,8 @@ def _read_npz(path: Path) -> tuple[list[str], np.ndarray]:
 def _numpy(path: Path) -> Any:
     try:
         return np.load(path, allow_pickle=False)
-    except ValueError as error:
-        raise DataError(f"{path} is not a NumPy file of plain numbers: {error}") from error
+    except (ValueError, EOFError) as error:
+        raise DataError(f"{path} is not a NumPy file of plain numbers: {error}. Is the file whole?") from error
 
 
 def _read_text(path: Path, keep: Container[str] | None) -> tuple[list[str], np.ndarray]:

@@ -79,30 +79,36 @@ class Rules(Reward):
         ordered: the rules as `parts` gives them.
 
     Raises:
-        ValueError: no rules, or an unknown name.
+        ValueError: no rules, one of another kind of output, or an unknown name.
     """
 
     kinds: Kinds
+    further: tuple[str, ...] = ()  # kinds of a `Rule` that no file names
     noun: str  # of a name, in messages
     others: dict[str, Kinds] = {}
 
     def __init__(self, rules: str | Path | Sequence[Rule], names: Sequence[str], what: str):
-        is_file = isinstance(rules, (str, Path))
+        self.file = rules if isinstance(rules, (str, Path)) else None
         self.rules: list[Rule] = (
             parse_rules(rules, self.kinds, self.others) if isinstance(rules, (str, Path)) else list(rules)
         )
         if not self.rules:
             raise ValueError("There are no rules; give at least one.")
         for rule in self.rules:
+            if rule.kind not in (*self.kinds, *self.further):
+                raise ValueError(f"{self.where(rule)}A rule is {rule.kind!r}; expected one of {', '.join(self.kinds)}.")
             for name in rule.fields:
                 if name not in names:
-                    where = "" if rule.line is None or not is_file else f"{rules}, line {rule.line}: "
                     raise ValueError(
-                        f"{where}A rule ({rule.kind}) names the {self.noun} {name!r}; {what} are {', '.join(names)}."
-                        f"{did_you_mean(name, names)}"
+                        f"{self.where(rule)}A rule ({rule.kind}) names the {self.noun} {name!r}; {what} are "
+                        f"{', '.join(names)}.{did_you_mean(name, names)}"
                     )
         self.ordered: list[Rule] = list(self.rules)
         self.tables: dict[str, Tensor] = {}
+
+    def where(self, rule: Rule) -> str:
+        """The file and line of a rule, before a message; empty if it is not from a file."""
+        return "" if self.file is None or rule.line is None else f"{self.file}, line {rule.line}: "
 
     def on(self, device: torch.device) -> dict[str, Tensor]:
         """The tables, moved to a device once."""

@@ -118,6 +118,7 @@ class LabelRuleReward(Rules):
     """
 
     kinds = LABEL_KINDS
+    further = (AGAINST,)
     noun = "label"
 
     def __init__(
@@ -152,14 +153,13 @@ class LabelRuleReward(Rules):
         rows = [[float(not rule.fields or name in rule.fields) for name in place] for rule in rules]
         return torch.tensor(rows).view(len(rows), len(place))
 
-    @staticmethod
-    def _parents(rule: Rule, place: dict[str, int], hierarchy: Hierarchy | None) -> Tensor:
+    def _parents(self, rule: Rule, place: dict[str, int], hierarchy: Hierarchy | None) -> Tensor:
         """(L, L): 1 where the column is a parent of the row."""
         if rule.pattern == CLOSED:
             if hierarchy is None:
                 raise ValueError(
-                    "A rule says `hierarchy: closed`, but the data have no hierarchy. Give --hierarchy FILE, or list "
-                    "the pairs [child, parent] in the rule."
+                    f"{self.where(rule)}A rule says `hierarchy: closed`, but the data have no hierarchy. Give "
+                    "--hierarchy FILE, or list the pairs [child, parent] in the rule."
                 )
             pairs = [(child, parent) for child, above in enumerate(hierarchy.parents) for parent in above]
         else:
@@ -173,6 +173,12 @@ class LabelRuleReward(Rules):
         """Which patterns each text holds, 0 or 1; inputs that are not texts hold none. Of a pair of texts, either."""
         return [[int(pattern.search(text) is not None) for pattern in self.patterns] for text in map(_text, inputs)]
 
+    def on(self, device: torch.device) -> dict[str, Tensor]:
+        if any(part.device != device for part in (*self.parents, *itertools.chain(*self.rates))):
+            self.parents = [parents.to(device) for parents in self.parents]
+            self.rates = [(labels.to(device), limits.to(device)) for labels, limits in self.rates]
+        return super().on(device)
+
     @torch.no_grad()
     def parts(self, codes: Tensor, y: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """`mask` (B, L): all labels of a row count, or none."""
@@ -184,8 +190,8 @@ class LabelRuleReward(Rules):
         count = y @ table["counted"].T
         off = (table["low"] - count).clamp_min(0) + (count - table["high"]).clamp_min(0)
         found = [words, 1 - one * (1 - other), 1 / (1 + off)]
-        found += [self._closed(y, parents.to(y.device)).unsqueeze(-1) for parents in self.parents]
-        found += [self._expected(y, there, *(part.to(y.device) for part in rate)).unsqueeze(-1) for rate in self.rates]
+        found += [self._closed(y, parents).unsqueeze(-1) for parents in self.parents]
+        found += [self._expected(y, there, *rate).unsqueeze(-1) for rate in self.rates]
         values = torch.cat(found, dim=-1)
         always = torch.ones(len(y), values.shape[-1] - len(self.patterns), device=y.device)
         return values, torch.cat([codes.float(), always], dim=1) * there

@@ -99,7 +99,8 @@ class MaskRuleReward(Rules):
         for rule in self.ordered:
             if not rule.fields and len(label_names) != 2:
                 raise ValueError(
-                    f"A rule ({rule.kind}) does not say which of {len(label_names)} classes; add `of: CLASS`."
+                    f"{self.where(rule)}A rule ({rule.kind}) does not say which of {len(label_names)} classes; add "
+                    "`of: CLASS`."
                 )
         self.classes = [self.label_names.index(rule.fields[0]) if rule.fields else 1 for rule in self.ordered]
         self.tables = {"weight": torch.tensor([rule.weight for rule in self.ordered])}

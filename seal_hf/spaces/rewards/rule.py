@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
+from ...utils.yaml_files import read_yaml
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,9 @@ class Item:
             raise self.error(f"{pattern!r} matches the empty text, so it selects nothing. Change it.")
         return pattern
 
-    def number(self, key: str, low: float = 0, high: float = float("inf"), whole: bool = False) -> float:
-        """A number from `low` to `high`."""
-        return self._number(self.values[key], key, low, high, whole)
+    def number(self, key: str, low: float = 0, whole: bool = False) -> float:
+        """A number of at least `low`."""
+        return self._number(self.values[key], key, low, float("inf"), whole)
 
     def numbers(self, key: str, count: int, low: float, high: float) -> tuple[float, ...]:
         """A list of so many numbers from `low` to `high`."""
@@ -129,13 +129,9 @@ def load_items(file: str | Path) -> list[tuple[Any, int]]:
         ValueError: there is no such file, it is not YAML, or it is not a list under the key `rules`.
     """
     try:
-        text = Path(file).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{file}: not readable as UTF-8 text: {error}. Give a YAML file of rules.") from error
-    try:
-        found, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError as error:
-        raise ValueError(f"{file} is not YAML: {error}") from error
+        found, root = read_yaml(file)
+    except OSError as error:
+        raise ValueError(f"{file} is not readable: {error}. Give a YAML file of rules.") from error
     if not isinstance(found, dict) or list(found) != ["rules"] or not isinstance(found["rules"], list):
         raise ValueError(f"{file}: expected a list of rules under the key `rules`, and no other key.")
     nodes: Any = root

@@ -73,7 +73,7 @@ def _gazetteer(item: Item) -> list[Rule]:
 def _shape(item: Item) -> list[Rule]:
     item.only("are")
     name = item.values["shape"]
-    if name not in SHAPES:
+    if not isinstance(name, str) or name not in SHAPES:
         raise item.error(f"`shape` is {name!r}; it must be one of {', '.join(SHAPES)}.")
     return [item.rule(item.names("are"), name)]
 
@@ -150,8 +150,9 @@ class RuleReward(Rules):
         of_words = [rule for kind in OF_WORDS for rule in by_kind[kind]]
         self.matchers = [_Matcher(rule) for rule in of_words + by_kind["changes_after"]]
         if len(self.matchers) > MOST_PATTERNS:
+            where = "The rules have" if self.file is None else f"{self.file} has"
             raise ValueError(
-                f"The rules have {len(self.matchers)} patterns; at most {MOST_PATTERNS} are allowed. Join some with |."
+                f"{where} {len(self.matchers)} patterns; at most {MOST_PATTERNS} are allowed. Join some with |."
             )
         place = {name: i for i, name in enumerate(self.fields)}
         self.num_words = len(of_words)
