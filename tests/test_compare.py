@@ -161,7 +161,7 @@ def test_what_validation_chooses_is_said_beside_what_is_best_on_test():
 
     compared, lines = table(weak=0.4, strong=0.6, ours=0.7)
     p = ttest_rel([0.71, 0.72], [0.6, 0.6]).pvalue
-    said = f"Validation chooses `ours`, +11.50 to `{{}}`, the best baseline there (p = {p:.2g} over seeds)."
+    said = f"Validation chooses `ours`, +11.50 points to `{{}}`, the best baseline there (p = {p:.2g} over seeds)."
     assert lines == [said.format("strong")]
     assert compared["choice"]["gain"] == pytest.approx(0.115) and compared["choice"]["p_seeds"] == pytest.approx(p)
     assert best_on_validation(compared, BASELINE) == "strong"  # and `same`, of one seed, stands aside

@@ -92,7 +92,7 @@ def test_every_figure_of_a_table_of_tags_is_that_of_its_rows():
     runs = {}
     for name, tags in predicted.items():
         validation = [["O"] * len(row) for row in data.validation["tags"]]
-        scored = KINDS["tagging"]._scored({"eval": validation, "test": tags}, data)
+        scored = KINDS["tagging"].scored(data, {"eval": validation, "test": tags})
         rows = {key: found.as_text() for key, found in scored.rows.items()}
         runs[name] = [{"seed": 1, **scored.metrics, "test_rows": rows}]
         figures = tag_metrics(tags, gold, "bio")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, Field, fields
+from dataclasses import fields
 from typing import Any
 
 from ..energy_losses import ENERGY_LOSSES
@@ -17,6 +17,8 @@ from ..task_losses import MASK_TASK_LOSSES, TAG_TASK_LOSSES, TASK_LOSSES
 from ..training.arguments import CROSS_ENTROPY, SealTrainingArguments
 from ..training.energy_arguments import EnergyTrainingArguments
 from ..training.energy_methods import ENERGY_METHODS
+from ..utils.options import default_of
+from .programs import given_flags
 
 OF_ENERGY_LOSSES = {"energy_loss", "hypergradient", "sample_coherence"}
 LABELS, TAGS, MASKS = "multi_label", "tag_sequence", "masks"
@@ -39,7 +41,7 @@ def check_flags(args: SealTrainingArguments | EnergyTrainingArguments, argv: Seq
     """
     given = set(given_flags(sys.argv[1:] if argv is None else argv))
     given -= {
-        field.name for field in fields(args) if getattr(args, field.name) == _default(field)
+        field.name for field in fields(args) if getattr(args, field.name) == default_of(field)
     }  # counts as not given
     read_by = readers(args)
     if getattr(args, "energy_loss", None) == CROSS_ENTROPY:
@@ -58,11 +60,6 @@ def check_flags(args: SealTrainingArguments | EnergyTrainingArguments, argv: Seq
             found = " and ".join(f"{switch} is {getattr(args, switch)!r}" for switch in switches)
             give = " or ".join(f"--{switch}" for switch in switches)
             raise ValueError(f"`{name}` is read only with {read}, but {found}. Leave it out, or give {give}.")
-
-
-def given_flags(words: Sequence[str]) -> frozenset[str]:
-    """The argument names of the flags on a command line."""
-    return frozenset(word[2:].split("=")[0].replace("-", "_") for word in words if word.startswith("--"))
 
 
 def readers(args: SealTrainingArguments | EnergyTrainingArguments) -> Readers:
@@ -119,7 +116,3 @@ def idle(args: SealTrainingArguments | EnergyTrainingArguments) -> dict[str, str
     task_loss = {**TAG_TASK_LOSSES, **TASK_LOSSES}.get(args.task_loss)
     found = {} if task_loss is None else task_loss.idle(args)
     return found if args.energy_loss == CROSS_ENTROPY else found | ENERGY_LOSSES[args.energy_loss].idle(args)
-
-
-def _default(field: Field) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()

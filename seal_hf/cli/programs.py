@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,11 @@ INTERRUPTED = 130  # the exit status of shells after SIGINT
 def program_name() -> str:
     """This program's name in its messages, such as `run_mlc.py` or `seal-hf train mlc`."""
     return Path(sys.argv[0]).name
+
+
+def given_flags(words: Iterable[str]) -> frozenset[str]:
+    """The argument names of the flags on a command line."""
+    return frozenset(word[2:].split("=")[0].replace("-", "_") for word in words if word.startswith("--"))
 
 
 def check_one_process(what: str) -> None:

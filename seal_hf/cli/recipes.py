@@ -20,7 +20,7 @@ from transformers.integrations import get_available_reporting_integrations
 from ..utils.compat import RENAMED_ARGUMENTS
 from ..utils.messages import did_you_mean
 from ..utils.yaml_files import read_yaml
-from .programs import program_name
+from .programs import given_flags, program_name
 
 DEFAULT_RECIPES = Path(__file__).parent / "default_recipes"
 
@@ -58,7 +58,7 @@ def parse_recipe(
     recipe: Any = recipe_named(argv)
     if recipe is None and default_recipe is not None:
         recipe = default_recipe(command_line_alone(parser, argv))
-    said = {word[2:].split("=")[0].replace("-", "_") for word in argv if word.startswith("--")}
+    said = set(given_flags(argv))
     if recipe is not None:
         said |= _apply(parser, recipe)
 

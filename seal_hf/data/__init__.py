@@ -28,6 +28,7 @@ from .given import Tables, columns_of, from_hub, in_memory, is_stored, stored
 from .hierarchy import Pairs, with_hierarchy
 from .image_tables import image_column as image_column_of
 from .image_tables import table_image_column
+from .inputs.features import is_arff
 from .line_files import SUFFIXES
 from .masks import SegmentationData, load_masks
 from .mulan import load_arff_folder
@@ -130,7 +131,7 @@ def load_multilabel(
     name = dataset or "digits" if isinstance(dataset, str | None) else "the table"
     embedded = isinstance(dataset, str | None) and name in EMBEDDED
     path = _find(dataset, data_dir) if isinstance(dataset, str) and not embedded else None
-    arff = path is not None and _is_arff(path)
+    arff = path is not None and is_arff(path)
     if keep_root and not arff:
         raise DataError(f"`keep_root` is set, but {name} is not Clus ARFF with a class hierarchy. Leave it out.")
     tables = None if arff or embedded else _tables(dataset, path)
@@ -186,7 +187,7 @@ def _kind(where: str | Path | None, tables: Tables | None, columns: Columns) -> 
     if isinstance(where, str):
         return where, None
     assert where is not None, "what is no path is embedded or has tables"
-    if _is_arff(where):
+    if is_arff(where):
         return "features", None
     return "images" if holds_images(where, image, text) else "text", None
 
@@ -221,17 +222,13 @@ def kind_of(
     if path is None:
         return "text" if image_column is None else "images"
     columns = Columns(text_column, image_column=image_column)
-    if _is_arff(path) or not is_stored(path):
+    if is_arff(path) or not is_stored(path):
         return _kind(path, None, columns)[0]
     schema = columns_of(path)
     if image_column is None and reads_features(schema, text_column):
         return "features"
     features = datasets.Features.from_arrow_schema(schema)
     return "text" if image_column_of(features, {}, image_column, text_column) is None else "images"
-
-
-def _is_arff(path: Path) -> bool:
-    return path.suffix == ".arff" or (path.is_dir() and any(path.glob("*.arff")))
 
 
 def _find(dataset: str, data_dir: str | None) -> Path | None:

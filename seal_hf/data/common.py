@@ -13,7 +13,7 @@ import pyarrow as pa
 from datasets import Dataset, concatenate_datasets
 
 from ..structures.hierarchy import Hierarchy
-from ..utils.messages import did_you_mean
+from ..utils.messages import did_you_mean, few
 from .hygiene import keys_of, repeat_notes
 
 IMAGE = "image"  # column of images
@@ -332,6 +332,5 @@ def label_notes(labels: Mapping[str, np.ndarray], names: Sequence[str]) -> list[
     held_out = np.any([has for split, has in present.items() if split != "train"], axis=0)
     unseen = [names[i] for i in np.flatnonzero(held_out & ~present["train"]).tolist()]
     if unseen:
-        shown = ", ".join(unseen[:5]) + (", ..." if len(unseen) > 5 else "")
-        notes.append(f"{len(unseen)} of {len(names)} labels occur outside train only (kept): {shown}.")
+        notes.append(f"{len(unseen)} of {len(names)} labels occur outside train only (kept): {few(unseen, 5)}.")
     return notes

@@ -49,15 +49,17 @@ class Tables:
     notes: list[str] = field(default_factory=list)
     folder: Path = Path()
 
-    def class_names(self, column: str) -> list[str] | None:
-        """Names of the ids in a column, if its feature is a ClassLabel or a list of them; None otherwise."""
-        return class_names(next(iter(self.splits.values())), column)
-
 
 def class_names(table: Dataset, column: str) -> list[str] | None:
-    """The same as [`Tables.class_names`], for one table."""
+    """Names of the ids in a column, if its feature is a ClassLabel or a list of them; None otherwise."""
     feature = table.features.get(column)
     return getattr(getattr(feature, "feature", feature), "names", None)
+
+
+def split_of(name: str) -> str | None:
+    """`emotions_val` -> `validation`; None if no word of the name is a name of a split."""
+    words = set(re.findall(r"[a-z]+", name.lower()))
+    return next((split for split, known in SPLIT_WORDS.items() if words & set(known)), None)
 
 
 def loaded(data: Any, load: Callable[[Any], Any]) -> Any:
@@ -230,7 +232,7 @@ def _parquet_folder(folder: Path) -> Tables:
         shards.setdefault(SHARD.sub("", file.stem), []).append(file)
     named: dict[str, str] = {}  # split -> name of its file
     for name in shards:
-        split = _split_of(name)
+        split = split_of(name)
         if split in named:
             raise DataError(f"{folder}: two files for the {split} split: {named[split]}, {name}. Keep one.")
         if split is not None:
@@ -252,12 +254,6 @@ def _parquet_folder(folder: Path) -> Tables:
     left = [file.name for name, some in shards.items() for file in some if name not in named.values()]
     tables.notes += [f"{name} is not read: its name does not tell a split." for name in left]
     return tables
-
-
-def _split_of(name: str) -> str | None:
-    """`emotions_val` -> `validation`; None if no word of the name is a name of a split."""
-    words = re.findall(r"[a-z]+", name.lower())
-    return next((split for split, known in SPLIT_WORDS.items() if set(words) & set(known)), None)
 
 
 def _joined(parts: list[Dataset], folder: Path) -> Dataset:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from datasets import Dataset
 
 from ..structures.hierarchy import Hierarchy, find_cycle
+from ..utils.messages import few
 from .common import SPLITS, DataError, MultiLabelData, fixed_size_column, label_notes
 from .line_files import not_utf8, unquoted
 
@@ -62,10 +63,11 @@ def with_hierarchy(data: MultiLabelData, source: str | os.PathLike[str] | Pairs)
     hierarchy = Hierarchy.of_pairs(edges, len(names))
     notes = [f"hierarchy from {name}: {len(known)} of {len(data.label_names)} labels occur in it."]
     if added:
-        notes.append(f"{len(added)} parents became labels: {_some(added)}.")
+        notes.append(f"{len(added)} parents became labels: {few(added, SHOWN)}.")
     if unused := [label for label in named if label not in ids]:
         notes.append(
-            f"{len(unused)} of its {len(named)} names are neither labels nor above labels (left out): {_some(unused)}."
+            f"{len(unused)} of its {len(named)} names are neither labels nor above labels (left out): "
+            f"{few(unused, SHOWN)}."
         )
     return _closed(data, names, hierarchy, notes)
 
@@ -126,10 +128,6 @@ def _ancestors(labels: Iterable[str], parents: dict[str, dict[str, None]]) -> se
         found.update(above)
         left += above
     return found
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
 
 
 def _closed(data: MultiLabelData, names: list[str], hierarchy: Hierarchy, notes: list[str]) -> MultiLabelData:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..utils.messages import did_you_mean
+from ..utils.messages import did_you_mean, few
 from .common import DataError
 
 FORMATS = ("auto", "ids", "names", "multi_hot")
@@ -186,10 +186,9 @@ def gold_labels(
 
 def _check_known(unknown: Sequence[str], labels: Sequence[str], source: str) -> None:
     if unknown:
-        shown, known = (", ".join(names[:5]) + (", ..." if len(names) > 5 else "") for names in (unknown, labels))
         raise DataError(
-            f"{source}: the model does not know {len(unknown)} of the labels ({shown}); it knows {len(labels)}: "
-            f"{known}."
+            f"{source}: the model does not know {len(unknown)} of the labels ({few(unknown, 5)}); it knows "
+            f"{len(labels)}: {few(labels, 5)}."
             f"{did_you_mean(unknown[0], labels)} Correct the labels, or name their column with --label_column."
         )
 

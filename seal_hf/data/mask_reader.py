@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..structures.masks import IGNORE
+from ..utils.messages import few
 from .common import DataError, Origins
 from .image_files import as_rgb, resized, size_of
-from .mask_values import MAP, TEXT, MaskValues, Seen, shown
+from .mask_values import MAP, TEXT, MaskValues, Seen
 
 
 @dataclass
@@ -143,7 +144,7 @@ class MaskReader:
         there = np.bincount(rows.masks.ravel(), minlength=256)
         lacking = [name for i, name in enumerate(names) if not there[i]]
         if lacking:
-            self.notes.append(f"{len(lacking)} of {len(names)} classes have no pixel in train: {shown(lacking)}.")
+            self.notes.append(f"{len(lacking)} of {len(names)} classes have no pixel in train: {few(lacking, 5)}.")
 
     def _settle_binary(self, masks: list[np.ndarray], total: int) -> None:
         """Settle the meaning of 255 in masks of two classes, and note it."""

@@ -13,6 +13,7 @@ from huggingface_hub.errors import HFValidationError
 
 from ..structures.masks import IGNORE, MOST_CLASSES
 from ..utils.files import json_object
+from ..utils.messages import few
 from .common import DataError
 from .line_files import not_utf8
 
@@ -110,7 +111,7 @@ class Seen:
         if self.largest >= len(names):
             raise DataError(
                 f"{self.first[self.largest]}: the mask holds the class {self.largest}, but there are {len(names)} "
-                f"classes, 0 to {len(names) - 1}: {shown(names)}. Name all of them ({TEXT} or --class_names), or give "
+                f"classes, 0 to {len(names) - 1}: {few(names, 5)}. Name all of them ({TEXT} or --class_names), or give "
                 "the value of pixels that do not count by `ignore_index` (--ignore_index)."
             )
 
@@ -132,10 +133,6 @@ class Seen:
                 "(--ignore_index)."
             )
         return [str(i) for i in range(self.largest + 1)]
-
-
-def shown(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
 
 
 def given_names(given: str | Sequence[str]) -> list[str]:
@@ -182,7 +179,7 @@ def names_of_file(file: Path) -> list[str]:
     names = json_object(file, "Give it names by class id, as in the `id2label` of a model.")
     ids = [str(i) for i in range(len(names))]
     if names.keys() != set(ids) or not all(isinstance(name, str) for name in names.values()):
-        raise DataError(f"{file}: expected the names of class ids from 0 on, found {shown(list(names))}.")
+        raise DataError(f"{file}: expected the names of class ids from 0 on, found {few(list(names), 5)}.")
     return _checked([names[i] for i in ids], file)
 
 

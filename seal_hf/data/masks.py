@@ -7,7 +7,6 @@ often have 255 for the foreground: if no mask of such a data set holds a 1, 255 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
@@ -19,7 +18,7 @@ import numpy as np
 from ..utils.messages import did_you_mean
 from .common import DataError, Origins, check_splits, find_data
 from .digit_masks import DIGITS, draw_digit_masks
-from .given import Tables, from_hub, in_memory, is_stored, stored
+from .given import Tables, from_hub, in_memory, is_stored, split_of, stored
 from .hygiene import keys_of, repeat_notes
 from .image_files import mask_values, paired_files, pixels
 from .mask_reader import MaskReader, SegmentationSplit
@@ -27,7 +26,6 @@ from .mask_values import BINARY, MaskValues, given_names, names_beside, names_on
 from .stratified import complete_splits
 from .unlabelled import check_numbers, limit_validation, parted, pictures_without_masks
 
-SPLIT_WORDS = {"train": ("train",), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
 EMBEDDED = {"digits": list(BINARY), "digit_classes": ["background", *DIGITS]}  # name -> names of its classes
 IMAGE_NAMES, MASK_NAMES = ("image", "images", "pixel_values"), ("mask", "masks", "label", "labels", "annotation")
 
@@ -192,12 +190,12 @@ def _classes_in(masks: np.ndarray, num_classes: int) -> np.ndarray:
 
 def _read_path(path: Path, reader: MaskReader) -> dict[str, SegmentationSplit]:
     if path.is_file():
-        return {_split_of(path.stem) or "all": _read_npz(path, reader)}
+        return {split_of(path.stem) or "all": _read_npz(path, reader)}
     files = sorted(path.glob("*.npz"))
     if files:
         splits: dict[str, SegmentationSplit] = {}
         for file in files:
-            split = _split_of(file.stem) or ("all" if len(files) == 1 else None)
+            split = split_of(file.stem) or ("all" if len(files) == 1 else None)
             if split is None or split in splits:
                 raise DataError(
                     f"{file}: the name must contain one of the words train, val or test, for one split each. Found "
@@ -209,7 +207,7 @@ def _read_path(path: Path, reader: MaskReader) -> dict[str, SegmentationSplit]:
         return {"all": _read_folder(path, reader)}
     folders: dict[str, Path] = {}
     for folder in sorted(path.iterdir()):
-        split = _split_of(folder.name) if (folder / "images").is_dir() else None
+        split = split_of(folder.name) if (folder / "images").is_dir() else None
         if split in folders:
             raise DataError(
                 f"{folder}: {folders[split].name}/ beside it is already the {split} split. Give one folder per split, "
@@ -223,12 +221,6 @@ def _read_path(path: Path, reader: MaskReader) -> dict[str, SegmentationSplit]:
             "(one per split), or folders images/ and masks/, here or below train/, validation/ and test/."
         )
     return {split: _read_folder(folder, reader) for split, folder in folders.items()}
-
-
-def _split_of(name: str) -> str | None:
-    """`weizmann32_val` -> `validation`; None if no word of the name names a split."""
-    words = re.findall(r"[a-z]+", name.lower())
-    return next((split for split, known in SPLIT_WORDS.items() if set(words) & set(known)), None)
 
 
 def _read_npz(file: Path, reader: MaskReader) -> SegmentationSplit:

@@ -71,7 +71,6 @@ def complete_splits(
     labels: Mapping[str, np.ndarray],
     seed: int,
     notes: list[str],
-    parts: Sequence[float] = PARTS,
     groups: np.ndarray | None = None,
 ) -> dict[str, tuple[str, np.ndarray]]:
     """The rows of each split: its own, or a share of a table without splits, or of train for a missing validation.
@@ -80,7 +79,6 @@ def complete_splits(
         labels: split -> (N, L), with the key `all` for a table without splits.
         seed: for splits made here.
         notes: notes on what was done are added.
-        parts: shares of train, validation and test in a table without splits.
         groups: as in [`stratified_split`], for the rows that are split here.
 
     Returns:
@@ -88,7 +86,7 @@ def complete_splits(
     """
     chosen = {split: (split, np.arange(len(rows))) for split, rows in labels.items()}
     if "all" in labels:
-        ids = stratified_split(labels["all"], parts, seed, groups)
+        ids = stratified_split(labels["all"], PARTS, seed, groups)
         sizes = " / ".join(str(len(part)) for part in ids)
         notes.append(f"no splits: {sizes} rows for train, validation and test, stratified by label (seed {seed}).")
         return {split: ("all", part) for split, part in zip(SPLITS, ids, strict=True)}

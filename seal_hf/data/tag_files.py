@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from os import PathLike, fspath
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 
 from .columns import Rows, read_columns, take
 from .common import SPLITS, DataError, find_data, groups_of, random_split
-from .given import SPLIT_WORDS, from_hub, in_memory, is_stored, stored
+from .given import SPLIT_WORDS, from_hub, in_memory, is_stored, split_of, stored
 from .references import is_references, read_references
 from .srl import read_srl
 from .stratified import complete_splits
@@ -110,9 +109,7 @@ def _split_files(folder: Path, notes: list[str]) -> dict[str, Path]:
         return {"all": files[0]}
     found: dict[str, Path] = {}
     for file in files:
-        words = re.findall(r"[a-z]+", file.name.lower())
-        splits = [split for split, names in SPLIT_WORDS.items() if set(words) & set(names)]
-        split = splits[0] if splits else file.name if file.suffix in COLUMN_SUFFIXES else None
+        split = split_of(file.name) or (file.name if file.suffix in COLUMN_SUFFIXES else None)
         if split in found:
             raise DataError(f"{folder}: two files for the {split} split: {found[split].name}, {file.name}. Keep one.")
         if split:

@@ -17,15 +17,13 @@ from .column_choice import FEATURES, LABELS, Chosen, Columns, Rows, choose, need
 from .column_labels import column_labels
 from .common import DataError, MultiLabelData, Origins, feature_data, id_column, label_data
 from .feature_tables import feature_names, feature_rows, has_features
-from .given import Tables, class_names
+from .given import SPLIT_WORDS, Tables, class_names
 from .hygiene import name_notes, separator_notes
 from .image_tables import LOOKED_AT, image_column, is_image, named_images, stored_images
 from .label_cells import label_cell, label_matrix, place_of
 from .line_files import SUFFIXES, not_utf8, read_lines
 from .sample_weights import read_weights, with_mean_1
 from .stratified import complete_splits
-
-SPLIT_NAMES = {"train": ("train", "training"), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
 
 
 @dataclass
@@ -167,7 +165,7 @@ def _split_files(folder: Path) -> dict[str, Path]:
     if not files.keys() & {"all", "train"}:
         found = ", ".join(sorted(file.name for file in folder.iterdir())) or "nothing"
         raise DataError(
-            f"{folder}: no file for the train split, expected {' or '.join(SPLIT_NAMES['train'])} with "
+            f"{folder}: no file for the train split, expected {' or '.join(SPLIT_WORDS['train'])} with "
             f"{', '.join((*SUFFIXES, '.parquet'))}; found {found}."
         )
     return files
@@ -177,7 +175,7 @@ def table_files(folder: Path, suffixes: Sequence[str] = SUFFIXES) -> dict[str, P
     """Split -> its table in a folder, or in a folder of the split with its images. The only table of a folder of images
     is `all`."""
     files = {}
-    for split, words in SPLIT_NAMES.items():
+    for split, words in SPLIT_WORDS.items():
         below = next((folder / word for word in words if (folder / word).is_dir()), None)
         if file := split_file(folder, split, words, suffixes) or (below and _only_table(below)):
             files[split] = file

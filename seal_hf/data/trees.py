@@ -17,7 +17,7 @@ import numpy as np
 from .brackets import Tree, read_brackets
 from .columns import ORIGINS, Rows, take
 from .common import SPLITS, DataError, Origins, find_data, random_split
-from .given import SPLIT_WORDS
+from .given import split_of
 from .stratified import PARTS, VALIDATION
 from .tags import TagSequenceData, build, check_options
 from .toy_trees import toy_trees
@@ -121,10 +121,8 @@ def _by_name(files: Sequence[TreeFile], source: str, notes: list[str]) -> dict[s
         return {"all": list(files)}
     named: dict[str, list[TreeFile]] = {}
     for file in files:
-        words = set(re.findall(r"[a-z]+", Path(file.name).name.lower()))
-        for split, names in SPLIT_WORDS.items():
-            if words & set(names):
-                named.setdefault(split, []).append(file)
+        if split := split_of(Path(file.name).name):
+            named.setdefault(split, []).append(file)
     if named:
         if "train" not in named or sum(map(len, named.values())) != len(files):
             raise DataError(

@@ -27,8 +27,8 @@ from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig, align
 from ..spaces import OutputSpace
 from .labels import check_label_order, check_place, hub_options
 from .loading import load_task_net
-from .saved import find_loss_net, load_loss_net
-from .task_nets import check_num_labels, check_task_net, encoder_for, feature_size
+from .saved import find_loss_net, loss_net_of
+from .task_nets import check_is_pretrained_model, check_num_labels, encoder_for, feature_size
 
 if TYPE_CHECKING:
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
@@ -216,7 +216,7 @@ class SealModel(nn.Module):
                 name, hub = base, {key: value for key, value in hub.items() if key != "revision"}  # of a saved adapter
             loss_net = cls._fresh_loss_net(task_net, name, mode, global_size, energy, energy_options, hub)
             return aligned(cls(task_net, loss_net))._from(source)
-        loss_net = load_loss_net(task_net, folder)
+        loss_net = loss_net_of(task_net, folder)
         if (labels := loss_net.config.num_labels) != task_net.config.num_labels:
             raise ValueError(
                 f"The loss-net in {name} has {labels} labels, the task-net {task_net.config.num_labels}. Pass "
@@ -255,7 +255,7 @@ class SealModel(nn.Module):
             ValueError: the number of labels differs from `config.num_labels`, there is no encoder to copy, or the
                 feature size is unknown.
         """
-        check_task_net(task_net, f"{cls.__name__}.from_task_net")
+        check_is_pretrained_model(task_net, f"{cls.__name__}.from_task_net")
         mode, energy = loss_net_encoder or "separate", energy_of(cls.space_of(task_net).name, energy)
         check_num_labels(task_net, inputs, cls.labels_dim)
         encoder, size = None, None

@@ -10,6 +10,7 @@ from transformers import PretrainedConfig
 from transformers.utils import logging
 
 from ..saving.export import read_decisions
+from ..utils.messages import few
 
 logger = logging.get_logger(__name__)
 
@@ -44,7 +45,7 @@ def check_label_order(name: str, asked: dict[int, str] | None, hub: dict) -> Non
     labels = [asked[i] for i in sorted(asked)]
     if saved == labels or len(saved) != len(labels) or all(x == f"LABEL_{i}" for i, x in enumerate(saved)):
         return
-    shown = ", ".join(saved[:5]) + (", ..." if len(saved) > 5 else "")
+    shown = few(saved, 5)
     if sorted(saved) == sorted(labels):
         raise ValueError(
             f"The classifier in {name} has the data's labels in another order: {shown}. Give the data's labels in "

@@ -13,7 +13,7 @@ from ..saving.loss_net import load_loss_net_weights
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig
 
 
-def load_loss_net(task_net: PreTrainedModel, folder: str) -> LossNet:
+def loss_net_of(task_net: PreTrainedModel, folder: str) -> LossNet:
     """The loss-net of `folder`. A loss-net with an adapter needs the base of the task-net beside it."""
     config = LossNetConfig.from_pretrained(folder)
     if config.encoder_mode not in LIBRARIES:

@@ -16,7 +16,7 @@ from ..nets.image_features import blank_images, reads_images, shared_size
 from ..utils.modules import evaluating
 
 
-def check_task_net(task_net: Any, built_by: str) -> None:
+def check_is_pretrained_model(task_net: Any, built_by: str) -> None:
     """Raises TypeError for a net without a config, which is neither a Hugging Face model nor one wrapped by PEFT."""
     if isinstance(task_net, PreTrainedModel) or (isinstance(task_net, nn.Module) and library_of(task_net) is not None):
         return

@@ -79,7 +79,9 @@ def cached_features(
     return torch.cat(features)
 
 
-def with_features(encoder: PreTrainedModel, rows: TensorRows, folder: str | Path, pooling: str = MEAN) -> TensorRows:
+def with_cached_features(
+    encoder: PreTrainedModel, rows: TensorRows, folder: str | Path, pooling: str = MEAN
+) -> TensorRows:
     """The same rows with the further column `loss_net_features`, one vector per row; `rows` does not change."""
     extended = TensorRows.__new__(TensorRows)
     kind = "pooled" if pooling == MEAN else pooling

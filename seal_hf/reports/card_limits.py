@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..utils.messages import few
 from .card_decisions import has_numbers
 from .card_kinds import CardKind
 
@@ -33,7 +34,7 @@ def limits_section(
     if inputs.get("max_length"):
         lines.append(f"Training cut each {kind.unit} at {inputs['max_length']} tokens.")
     if unseen_labels:
-        shown = ", ".join(unseen_labels[:SHOWN_LABELS]) + (", ..." if len(unseen_labels) > SHOWN_LABELS else "")
+        shown = few(unseen_labels, SHOWN_LABELS)
         lines.append(f"Labels without a training row: {len(unseen_labels)} of {num_labels} ({shown}).")
     if tuned := [*["decisions"] * _are_tuned(decisions, chosen), *["epoch"] * best_epoch]:
         verb = "depends" if tuned == ["epoch"] else "depend"

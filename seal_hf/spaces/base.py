@@ -311,7 +311,7 @@ class OutputSpace(ABC):
         return None
 
     @abstractmethod
-    def decode(self, logits: Tensor, threshold: float = 0.5, mask: Tensor | None = None) -> Tensor:
-        """Hard decisions from logits, int64: 0 and 1 for label sets and masks (B, ...), tag ids (B, T). `threshold` is
-        a probability, used if each entry is decided by itself; `mask` (what counts) matters if entries are decided
-        together."""
+    def decode(self, logits: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Hard decisions from logits, int64: 0 and 1 for label sets and masks (B, ...), which are 1 where the
+        probability is at least 0.5; ids for tags (B, T) and masks of several classes. `mask` (what counts) matters if
+        entries are decided together."""

@@ -136,9 +136,9 @@ class BinaryMaskSpace(PixelSpace):
     def cross_entropy(self, logits: Tensor, labels: Tensor, weight: Tensor) -> Tensor:
         return F.binary_cross_entropy_with_logits(logits, (labels == 1).float(), weight=weight, reduction="sum")
 
-    def decode(self, logits: Tensor, threshold: float = 0.5, mask: Tensor | None = None) -> Tensor:
-        """1 where the probability is at least `threshold`, else 0: int64 (B, h, w)."""
-        return (self.relax(logits) >= threshold).long()
+    def decode(self, logits: Tensor, mask: Tensor | None = None) -> Tensor:
+        """1 where the probability is at least 0.5, else 0: int64 (B, h, w)."""
+        return (self.relax(logits) >= 0.5).long()
 
 
 class MaskSpace(PixelSpace):
@@ -266,7 +266,7 @@ class MaskSpace(PixelSpace):
     def cross_entropy(self, logits: Tensor, labels: Tensor, weight: Tensor) -> Tensor:
         return (F.cross_entropy(logits, labels, ignore_index=IGNORE, reduction="none") * weight).sum()
 
-    def decode(self, logits: Tensor, threshold: float = 0.5, mask: Tensor | None = None) -> Tensor:
+    def decode(self, logits: Tensor, mask: Tensor | None = None) -> Tensor:
         """The likeliest class of each pixel: int64 (B, h, w)."""
         return logits.argmax(1)
 

@@ -305,9 +305,9 @@ class MultiLabelSpace(OutputSpace):
         weight = {} if self.sample_weight is None else {"weight": self.sample_weight}
         return self.loss(logits, labels, samples, **weight)
 
-    def decode(self, logits: Tensor, threshold: float = 0.5, mask: Tensor | None = None) -> Tensor:
-        """1 where the probability is at least `threshold`, else 0: int64 (B, L)."""
-        return (self.relax(logits) >= threshold).long()
+    def decode(self, logits: Tensor, mask: Tensor | None = None) -> Tensor:
+        """1 where the probability is at least 0.5, else 0: int64 (B, L)."""
+        return (self.relax(logits) >= 0.5).long()
 
 
 def _counted(values: Tensor, mask: Tensor | None) -> Tensor:

@@ -39,7 +39,7 @@ UNLABELLED = -1  # the label of a position that counts but lacks a gold tag
 UNLABELLED_SET = -2  # the label of a set without gold; -1 is an unknown label
 UNLABELLED_PIXEL = IGNORE - 1  # the label of a pixel that counts but lacks a gold class
 REWARD_CODES = "reward_codes"  # the column with what the reward must know
-Reward = Callable[[Tensor, Tensor, Tensor], Tensor]
+RewardFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 class Rewarded(OutputSpace):
@@ -62,7 +62,7 @@ class Rewarded(OutputSpace):
     unlabelled: int
     uncounted_label: int
 
-    def __init__(self, reward: Reward, *args: Any, **options: Any):
+    def __init__(self, reward: RewardFunction, *args: Any, **options: Any):
         super().__init__(*args, **options)
         self.reward = reward
         self.codes: Tensor | None = None
@@ -211,12 +211,12 @@ class RewardSpace(Rewarded, TagSequenceSpace):
     uncounted = (IGNORED, UNLABELLED)
     unlabelled, uncounted_label = UNLABELLED, IGNORED
 
-    def __init__(self, reward: Reward, label_names: Sequence[str], **options: Any):
+    def __init__(self, reward: RewardFunction, label_names: Sequence[str], **options: Any):
         super().__init__(reward, label_names, **options)
 
     @classmethod
     def from_arguments(  # type: ignore[override]  # the caller also passes a reward
-        cls, args: Any, task_net: PreTrainedModel, reward: Reward
+        cls, args: Any, task_net: PreTrainedModel, reward: RewardFunction
     ) -> RewardSpace:
         """As for tag sequences, with this reward."""
         plain = TagSequenceSpace.from_arguments(args, task_net)
@@ -243,7 +243,7 @@ class RewardLabelSpace(Rewarded, MultiLabelSpace):  # type: ignore[misc]  # spar
 
     @classmethod
     def from_arguments(  # type: ignore[override]  # the caller also passes a reward
-        cls, args: Any, task_net: PreTrainedModel, reward: Reward
+        cls, args: Any, task_net: PreTrainedModel, reward: RewardFunction
     ) -> RewardLabelSpace:
         """As for label sets, with this reward."""
         plain = MultiLabelSpace.from_arguments(args, task_net)
@@ -311,7 +311,7 @@ class RewardBinaryMaskSpace(RewardedPixels, BinaryMaskSpace):
 
     @classmethod
     def from_arguments(  # type: ignore[override]  # the caller also passes a reward
-        cls, args: Any, task_net: PreTrainedModel, reward: Reward
+        cls, args: Any, task_net: PreTrainedModel, reward: RewardFunction
     ) -> RewardBinaryMaskSpace:
         """As for binary masks, with this reward."""
         return cls(reward, **cls.options_from(args))
@@ -343,7 +343,7 @@ class RewardMaskSpace(RewardedPixels, MaskSpace):
         ValueError: more classes, or as [`MaskSpace`].
     """
 
-    def __init__(self, reward: Reward, num_classes: int, **options: Any):
+    def __init__(self, reward: RewardFunction, num_classes: int, **options: Any):
         if num_classes > UNLABELLED_PIXEL:
             raise ValueError(
                 f"`num_classes` is {num_classes}; with a reward it is at most {UNLABELLED_PIXEL}, as the id "
@@ -353,7 +353,7 @@ class RewardMaskSpace(RewardedPixels, MaskSpace):
 
     @classmethod
     def from_arguments(  # type: ignore[override]  # the caller also passes a reward
-        cls, args: Any, task_net: PreTrainedModel, reward: Reward
+        cls, args: Any, task_net: PreTrainedModel, reward: RewardFunction
     ) -> RewardMaskSpace:
         """As for masks, with this reward."""
         config: Any = task_net.config
@@ -366,7 +366,7 @@ class RewardMaskSpace(RewardedPixels, MaskSpace):
         return self.fit(logits, gold).log_softmax(1)
 
 
-def reward_space(args: Any, task_net: PreTrainedModel, reward: Reward, plain: type[OutputSpace]) -> Any:
+def reward_space(args: Any, task_net: PreTrainedModel, reward: RewardFunction, plain: type[OutputSpace]) -> Any:
     """The space with a reward of the outputs whose space without one is `plain`.
 
     Raises:

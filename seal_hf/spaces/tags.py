@@ -321,7 +321,7 @@ class TagSequenceSpace(OutputSpace):
         mask = inputs.get("attention_mask")
         return None if mask is None else mask.bool()
 
-    def decode(self, logits: Tensor, threshold: float = 0.5, mask: Tensor | None = None) -> Tensor:
+    def decode(self, logits: Tensor, mask: Tensor | None = None) -> Tensor:
         """Tags, int64 (B, T): the likeliest at every position. With a CRF or constraints: the likeliest sequence over
         the positions that count, by Viterbi's algorithm, and -100 elsewhere. By `unique_roles`: the likeliest within
         the scheme that repeats no core role, see [`unique_viterbi`]."""

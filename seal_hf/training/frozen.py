@@ -7,7 +7,7 @@ from typing import Any
 
 from ..adapters import library_of
 from ..data.tensors.collators import TensorRows
-from ..nets.feature_cache import with_features
+from ..nets.feature_cache import with_cached_features
 from ..nets.frozen_encoder import FrozenEncoder
 from ..nets.heads import MEAN
 from .checks import check_feature_cache, each_dataset
@@ -45,7 +45,7 @@ def kept_rows(trainer: Any, dataset: Any) -> Any:
     folder = args.loss_net_feature_cache or Path(args.output_dir, FEATURE_FOLDER)
     with args.main_process_first(desc="what frozen encoders give"):
         if trainer.loss_net_is_cached:
-            kept = with_features(trainer.loss_net.encoder, dataset, folder, trainer.loss_net.pooling)
+            kept = with_cached_features(trainer.loss_net.encoder, dataset, folder, trainer.loss_net.pooling)
         if trainer.frozen_encoder is not None:
             kept = trainer.frozen_encoder.rows(dataset, folder, kept)
     return kept

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from ..nets.feature_cache import FEATURES
 from ..nets.frozen_encoder import OUTPUTS
 from ..saving.run_record import plain
 from ..utils.compat import with_later_names
+from ..utils.options import default_of
 
 OF_THE_TRAINER = (  # arguments of the Trainer that change what a run learns, or which of its epochs is kept
     "seed data_seed learning_rate lr_scheduler_type lr_scheduler_kwargs warmup_steps num_train_epochs max_steps "
@@ -50,11 +51,7 @@ def own_defaults(args: TrainingArguments) -> dict[str, Any]:
     """Our arguments that belong in a record, with their defaults."""
     of_the_trainer = {field.name for field in fields(TrainingArguments)}
     own = [field for field in fields(args) if field.name not in of_the_trainer and field.name not in AFTERWARDS]
-    return {field.name: _default(field) for field in own}
-
-
-def _default(field: Any) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
+    return {field.name: default_of(field) for field in own}
 
 
 def net_in_words(net: Any) -> str | None:

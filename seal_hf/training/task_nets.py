@@ -9,7 +9,7 @@ from transformers.utils import logging
 
 from ..energies import ENERGIES
 from ..models import KINDS, SealModel, kind_of
-from ..models.task_nets import check_task_net, feature_size
+from ..models.task_nets import check_is_pretrained_model, feature_size
 from ..second_net.loss_net import LossNet
 from ..spaces import OutputSpace
 from .arguments import CROSS_ENTROPY, SealTrainingArguments
@@ -27,7 +27,7 @@ def with_loss_net(model: Any, args: SealTrainingArguments, loss_net: LossNet | N
     if model is None or (isinstance(model, SealModel) and model.loss_net is not None):
         return model
     if not hasattr(model, "config"):
-        check_task_net(model, "SealTrainer")
+        check_is_pretrained_model(model, "SealTrainer")
     if loss_net is not None or args.energy_loss == CROSS_ENTROPY:
         return model
     if (kind := kind_of(model, space)) is None:

@@ -10,8 +10,13 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Iterable
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, ClassVar
+
+
+def default_of(field: Field) -> Any:
+    """The default of a dataclass's field."""
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def option(

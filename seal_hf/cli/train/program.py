@@ -16,9 +16,9 @@ from transformers.utils.logging import disable_progress_bar
 from ...reports.common import SHOWN
 from ...reports.page.collect import command_of, reported
 from ...saving.earlier_run import check_output_dir, remove_checkpoints
-from ..flags import check_flags, given_flags, of_other_outputs
+from ..flags import check_flags, of_other_outputs
 from ..help import FULL, SHORT, Help, asked_for, recipes_that_hold
-from ..programs import program_name
+from ..programs import given_flags, program_name
 from ..recipes import (
     command_line_alone,
     packaged_recipe,

@@ -13,7 +13,7 @@ import json
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from ...data.contents import fingerprint
 from ...reports.common import results_table
 from ...training.arguments import CROSS_ENTROPY
 from ...utils.files import whole_file
+from ...utils.options import default_of
 from ..programs import check_one_process
 from ..train.arguments import Arguments
 from .ranges import Group, Settings, Space
@@ -192,7 +193,7 @@ def settings_given(arguments: Any) -> dict[str, str]:
     """Arguments with other values than their defaults, as texts, without those that do not change the result."""
     found = {}
     for field in fields(arguments):
-        default = field.default if field.default_factory is MISSING else field.default_factory()
+        default = default_of(field)
         value = getattr(arguments, field.name, default)
         if value != default and field.name not in NO_SETTINGS and not field.name.startswith(NO_SETTINGS_OF):
             found[field.name] = str(value)

@@ -47,7 +47,7 @@ FIGURES = Figures(
 )
 
 
-class LabelSets(Kind):
+class LabelSetKind(Kind):
     """See [`Kind`]."""
 
     def recipe(self, given: Mapping[str, Any]) -> str:
@@ -111,7 +111,7 @@ def is_frozen(settings: Mapping[str, Any]) -> bool:
     return str(settings.get("freeze_encoder")).lower() in ("true", "yes", "t", "y", "1")  # as the flags of programs
 
 
-LABEL_SETS = LabelSets(
+LABEL_SETS = LabelSetKind(
     word="mlc",
     programs={
         TASK_NET: mlc.PROGRAM,

@@ -57,15 +57,12 @@ class TagSequences(Kind):
         decoder = trainer.args.decoder or trainer.space.decoder
         rows = {split: splits[split][0] for split in ("eval", "test")}
         predicted = {split: predict_tags(trainer, found, [decoder])[decoder] for split, found in rows.items()}
-        return self._scored(predicted, data)
+        return self.scored(data, predicted)
 
     def constant(self, data: TagSequenceData) -> Scored:
         train, gold = gold_tags(data.train, data.label_names), self._gold(data)
         ((most, _),) = Counter(tag for tags in train for tag in tags).most_common(1)
-        return self._scored({split: [[most] * len(row) for row in rows] for split, rows in gold.items()}, data)
-
-    def scored(self, data: TagSequenceData, decided: Mapping[str, Tags]) -> Scored:
-        return self._scored(decided, data)
+        return self.scored(data, {split: [[most] * len(row) for row in rows] for split, rows in gold.items()})
 
     @staticmethod
     def _gold(data: TagSequenceData) -> dict[str, Tags]:
@@ -73,15 +70,15 @@ class TagSequences(Kind):
         splits = {"eval": data.validation, "test": data.test}
         return {split: gold_tags(rows, data.label_names) for split, rows in splits.items()}
 
-    def _scored(self, predicted: Mapping[str, Tags], data: TagSequenceData) -> Scored:
+    def scored(self, data: TagSequenceData, decided: Mapping[str, Tags]) -> Scored:
         metrics: dict[str, float] = {}
         for split, gold in self._gold(data).items():
-            figures, tokens = tag_metrics(predicted[split], gold, data.kind), token_counts(predicted[split], gold)
+            figures, tokens = tag_metrics(decided[split], gold, data.kind), token_counts(decided[split], gold)
             figures["exact_match"] = float(np.mean(tokens[:, 0] == tokens[:, 1]))
             metrics |= {f"{split}_{key}": value for key, value in figures.items()}
         rows = {"accuracy": Rows(*tokens.T)}  # those of the test split, which comes last
         if data.kind != "plain":
-            right, found, there = span_counts(predicted["test"], gold, data.kind).T
+            right, found, there = span_counts(decided["test"], gold, data.kind).T
             rows["f1"] = Rows(2 * right, found + there)
         return Scored(metrics, rows)
 

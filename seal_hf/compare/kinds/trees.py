@@ -45,34 +45,29 @@ class Trees(Kind):
     def score(self, trainer: Any, splits: Mapping[str, Any], data: TagSequenceData) -> Scored:
         decoder = trainer.args.decoder or trainer.space.decoder
         rows = {split: splits[split][0] for split in ("eval", "test")}
-        return self._scored(
-            {split: predict_tags(trainer, found, [decoder])[decoder] for split, found in rows.items()}, data
-        )
+        predicted = {split: predict_tags(trainer, found, [decoder])[decoder] for split, found in rows.items()}
+        return self.scored(data, predicted)
 
     def constant(self, data: TagSequenceData) -> Scored:
         train, splits = gold_tags(data.train, data.label_names), self._splits(data)
         ((most, _),) = Counter(tag for tags in train for tag in tags).most_common(1)
-        return self._scored(
-            {split: [[most] * len(row) for row in rows["words"]] for split, rows in splits.items()}, data
-        )
-
-    def scored(self, data: TagSequenceData, decided: Mapping[str, Tags]) -> Scored:
-        return self._scored(decided, data)
+        decided = {split: [[most] * len(row) for row in rows["words"]] for split, rows in splits.items()}
+        return self.scored(data, decided)
 
     @staticmethod
     def _splits(data: TagSequenceData) -> dict[str, Any]:
         assert data.test is not None, "as `is_labelled` says"
         return {"eval": data.validation, "test": data.test}
 
-    def _scored(self, predicted: Mapping[str, Tags], data: TagSequenceData) -> Scored:
+    def scored(self, data: TagSequenceData, decided: Mapping[str, Tags]) -> Scored:
         metrics: dict[str, float] = {}
         for split, dataset in self._splits(data).items():
             gold, pos = gold_tags(dataset, data.label_names), dataset["pos"][:]
-            metrics |= {f"{split}_{key}": value for key, value in tree_metrics(predicted[split], gold, pos).items()}
-        counts = bracket_counts(predicted["test"], gold, pos)  # of the test split, which comes last
+            metrics |= {f"{split}_{key}": value for key, value in tree_metrics(decided[split], gold, pos).items()}
+        counts = bracket_counts(decided["test"], gold, pos)  # of the test split, which comes last
         right, found, there = counts.T
         exact = (counts == counts[:, :1]).all(1).astype(np.float64)
-        tokens = token_counts(predicted["test"], gold)
+        tokens = token_counts(decided["test"], gold)
         rows = {"f1": Rows(2 * right, found + there), "exact_match": Rows.of_mean(exact), "accuracy": Rows(*tokens.T)}
         return Scored(metrics, rows)
 

@@ -189,7 +189,7 @@ class ArffReader:
         return numbers(self.file.path, len(rows), names, kinds, columns, keep_id, identifiers, joins)[:2]
 
 
-def is_arff(name: str) -> bool:
+def is_arff(name: str | Path) -> bool:
     """True if a file, or a folder of files, is ARFF."""
     path = Path(name)
     return path.suffix == ".arff" or (path.is_dir() and any(path.glob("*.arff")))

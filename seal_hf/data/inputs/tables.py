@@ -18,10 +18,10 @@ from pyarrow import parquet
 from ..column_choice import find_text_column, need_column, text_cell, text_columns
 from ..column_labels import column_labels
 from ..common import DataError
-from ..given import is_stored, stored
+from ..given import SPLIT_WORDS, is_stored, stored
 from ..label_cells import is_number, label_cell
 from ..line_files import SUFFIXES, read_lines
-from ..text import SPLIT_NAMES, read_label_list, table_files
+from ..text import read_label_list, table_files
 from .base import Chunk
 
 FILES = (*SUFFIXES, ".parquet")
@@ -265,7 +265,7 @@ def chosen_split(known: Sequence[str], asked: str | None, source: str) -> str:
         DataError: the split does not exist.
     """
     wanted = asked or "test"
-    synonyms = (word for split, words in SPLIT_NAMES.items() if wanted in (split, *words) for word in (split, *words))
+    synonyms = (word for split, words in SPLIT_WORDS.items() if wanted in (split, *words) for word in (split, *words))
     found = next((word for word in (wanted, *synonyms) if word in known), None)
     if found is None and asked is None and len(known) == 1:
         found = known[0]

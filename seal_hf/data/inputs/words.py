@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...structures.tag_schemes import convert, scheme_of
-from ...utils.messages import did_you_mean
+from ...utils.messages import did_you_mean, few
 from ..columns import ColumnFile, lines_of
 from ..common import DataError
 from ..references import MARK, is_references
@@ -180,9 +180,8 @@ class SentenceFile:
             gold = convert(gold, self._scheme)
         unknown = next((tag for tag in gold if tag not in self.needs.tags), None)
         if unknown is not None:
-            few = ", ".join(self.needs.tags[:8]) + (", ..." if len(self.needs.tags) > 8 else "")
             raise DataError(
-                f"{sentence.where}: the model does not know the tag {unknown!r}; it has {few}."
+                f"{sentence.where}: the model does not know the tag {unknown!r}; it has {few(self.needs.tags)}."
                 f"{did_you_mean(unknown, self.needs.tags)} Is it the right column (--tag_column), or the right model?"
             )
         return gold

@@ -298,9 +298,9 @@ class LabelDecisions(Decisions):
             hierarchy=hierarchy,
         )
 
-    def offsets(self, decoder: str | None = None) -> np.ndarray | float:
+    def offsets(self) -> np.ndarray | float:
         """The amount logit(t), a number or (L,), to subtract from a bias so that 0.5 decides as the threshold did."""
-        t = {FIXED: 0.5, THRESHOLD: self.threshold, "thresholds": self.thresholds}[self.named(decoder)]
+        t = {FIXED: 0.5, THRESHOLD: self.threshold, "thresholds": self.thresholds}[self.named()]
         return log_odds(np.asarray(t, dtype=np.float64))
 
     def after_folding(self) -> LabelDecisions:

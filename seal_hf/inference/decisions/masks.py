@@ -90,9 +90,9 @@ class MaskDecisions(Decisions):
         numbers.decoder = numbers.named(decoder)
         return numbers
 
-    def offsets(self, decoder: str | None = None) -> float:
+    def offsets(self) -> float:
         """The amount logit(t) to subtract from the foreground's bias so that 0.5 decides as the threshold did."""
-        return float(log_odds(np.asarray(self.cut(decoder))))
+        return float(log_odds(np.asarray(self.cut())))
 
     def after_folding(self) -> MaskDecisions:
         """The decisions saved with a classifier whose bias holds the threshold."""

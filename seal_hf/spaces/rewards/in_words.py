@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...utils.messages import few
 from .rule import Rule
 
 SHOWN = 12  # names
@@ -16,8 +17,7 @@ def in_words(rule: Rule) -> str:
 
 
 def _names(rule: Rule, otherwise: str = "") -> str:
-    names = rule.fields
-    return ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "") if names else otherwise
+    return few(rule.fields, SHOWN) if rule.fields else otherwise
 
 
 def _pattern(rule: Rule) -> str:
