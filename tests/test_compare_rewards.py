@@ -9,6 +9,7 @@ import torch
 from datasets import Dataset
 
 from seal_hf import LabelRuleReward, Rule, TagSequenceSpace, load_masks, load_multilabel, load_tags
+from seal_hf.cli.recipes import packaged_recipe, read_recipe
 from seal_hf.compare.few_labels import MARKS, _confident, by_rules, decided_by_rules, label
 from seal_hf.compare.kinds import REWARDED
 from seal_hf.data import digit_masks, toy_tags
@@ -114,6 +115,15 @@ def test_no_method_reads_gold_that_is_put_aside(program, tmp_path):
         runs = program.main(words).all()
         found.append({name: [{**run, CLOCK: 0} for run in of_name] for name, of_name in runs.items()})
     assert found[0] == found[1] and set(found[0]) == set(names)
+
+
+@pytest.mark.parametrize("word", REWARDED)
+def test_evaluations_choose_the_weight_of_the_energy_over_a_recipe_that_fixes_it(word):
+    kind = REWARDED[word]
+    recipe = {**read_recipe(packaged_recipe(kind.recipe({}))), "energy_weight": 1.0}
+    for name, weight in (("rewards", 1.0), ("rewards_ruled", None)):
+        arguments = kind.program.parse([], {**recipe, **kind.methods[name].settings})
+        assert arguments.training.energy_weight == weight
 
 
 @pytest.mark.parametrize(

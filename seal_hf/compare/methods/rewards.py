@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...cli.tuning.ranges import Choice, LogUniform, Range, Uniform
-from .base import BASELINE, CONSTANT, LOSS_NET_RATE, SEAL, TASK_NET, WEIGHT, Method
+from .base import BASELINE, CONSTANT, LOSS_NET_RATE, SEAL, WEIGHT, Method
 
 # what a method trains
 FEW, SELF_TRAINING, RULES_AS_LABELS = "few_labels", "self_training", "rules_as_labels"
 EXPECTED_REWARD, NO_RULES, RULES = "expected_reward", "no_rules", "rules"
 CE = {"energy_loss": "ce"}
+RULED = {"energy_weight": None}  # over a recipe that fixes it
 
 
 def methods(
@@ -67,5 +68,5 @@ def methods(
             BASELINE, "an energy of the few labels, acting on all rows", gold_loss, weighted, with_weight, NO_RULES
         ),
         "rewards": Method(SEAL, "an energy of gold and rewards, on all rows", reward_loss, weighted, with_weight),
-        "rewards_ruled": Method(SEAL, "the same, λ1 chosen by evaluations", reward_loss, beside, given, TASK_NET),
+        "rewards_ruled": Method(SEAL, "the same, λ1 chosen by evaluations", {**reward_loss, **RULED}, beside, given),
     }
