@@ -98,6 +98,10 @@ def test_label_sets_are_searched_with_equal_trials_and_resumed(program, tmp_path
     assert started[-1] == "self_training"
     without = lambda runs: {name: [{**run, CLOCK: 0} for run in found] for name, found in runs.all().items()}  # noqa: E731
     assert without(program.main(part)) == without(whole)
+    started.clear()
+    again = program.main([*part, "--seeds", "1", "2"])  # with another seed the finished runs stay, and so do searches
+    assert started == [*names[:1], "self_training_once", *names[1:]]
+    assert all(len(found) == 2 for found in again.all().values())
 
 
 def test_no_method_reads_gold_that_is_put_aside(program, tmp_path):

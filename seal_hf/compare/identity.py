@@ -54,26 +54,28 @@ def claim_folder(runs: Runs, ours: Settings) -> None:
     runs.save_identity(ours)
 
 
-def check_methods(runs: Runs, methods: Mapping[str, tuple[Settings, Mapping[str, Settings]]]) -> None:
+def check_methods(runs: Runs, methods: Mapping[str, tuple[Settings, Mapping[str, Settings], str]]) -> None:
     """Check that all runs of a method have the same settings and come from one search, since a recipe or method may
     have been edited. A file without these settings passes.
 
     Args:
-        methods: name -> (the settings that define the method, the parts that identify its search).
+        methods: name -> (the settings that define the method, the parts that identify its search, the method whose
+            search it uses; that one's parts are checked with it).
 
     Raises:
         ValueError: names what differs.
     """
     finished = runs.all()
-    for name, (own, sought) in methods.items():
-        found = runs.settings(name) or {}
+    for name, (own, sought, owner) in methods.items():
+        found = runs.settings(owner) or {}
         searched = [run["seed"] for run in finished.get(name, ()) if run.get("searched")]
         if searched and not found:
             raise ValueError(
-                f"{runs.folder / name} holds a run (seed {searched[0]}) with settings from a search, but lacks the "
-                "search's settings.json: another seed would get others. Put it back, or delete that folder."
+                f"{runs.folder / name} holds a run (seed {searched[0]}) with settings from a search, but "
+                f"{'it' if owner == name else owner} lacks the search's settings.json: another seed would get others. "
+                "Put it back, or delete that folder."
             )
-        said = [(f"a search ({part})", found.get(part), ours) for part, ours in sought.items()]
+        said = [(f"a search ({part})", found.get(part), ours) for part, ours in sought.items() if owner == name]
         for run in finished.get(name, ()):
             theirs = run.get(METHOD)
             if theirs is not None:  # perhaps a file of before these were the same in every run

@@ -112,7 +112,8 @@ class Comparison:
         with self.runs.locked():
             self._rehearse(names, seeds)
             claim_folder(self.runs, self._identity())
-            check_methods(self.runs, {name: (self._own(name), self._sought(name)) for name in names})
+            owners = {name: self.methods[name].search_of or name for name in names}
+            check_methods(self.runs, {name: (self._own(name), self._sought(name), owners[name]) for name in names})
             progress, self.failed = self._progress(names, seeds), {}
             try:
                 for seed in seeds:
