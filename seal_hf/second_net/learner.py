@@ -38,6 +38,7 @@ class Learner:
         num_warmup_steps: in updates of this network.
         num_training_steps: updates of this network in the whole run.
         max_grad_norm: gradient norm clipping; 0 switches it off (the norm is still measured).
+        betas, eps: those of AdamW.
         compile_options: arguments of `torch.compile` for the forward of `__call__`; None leaves it eager. `net` itself
             stays eager and keeps its parameters' names, so that calling it frozen causes no recompilation.
     """

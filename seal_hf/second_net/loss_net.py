@@ -42,6 +42,9 @@ class LossNetConfig(PretrainedConfig):
         pooling: how the features of tokens become one vector per input, if the energy reads one: `mean`, or those of
             the `first` or `last` token.
         energy_options: further arguments of the energy network, or None.
+
+    Raises:
+        ValueError: an unknown mode, energy or pooling, or a negative `global_size`.
     """
 
     model_type = "seal_loss_net"
@@ -166,7 +169,11 @@ class LossNet(PreTrainedModel):
 
     def encode(self, inputs: dict[str, Tensor], features: Tensor | None = None) -> Tensor:
         """T_E(x), from the inputs or from given features: (B, H), or for tokens (B, T, H). For an energy that reads an
-        input directly, that input."""
+        input directly, that input.
+
+        Raises:
+            ValueError: that input is missing.
+        """
         name = self.energy.reads
         if name is not None and name not in inputs:
             raise ValueError(

@@ -151,6 +151,9 @@ class MaskSpace(PixelSpace):
     Args:
         num_classes: C, from 2 to 255.
         options: as for [`PixelSpace`].
+
+    Raises:
+        ValueError: another number of classes, or as [`PixelSpace`].
     """
 
     name = "masks"

@@ -43,6 +43,9 @@ class MultiLabelSpace(OutputSpace):
         relaxed_mass: share of Σ_j ŷ_j that a cut output keeps, in (0, 1]; 1 always keeps `relaxed_width` entries.
         relaxed_width: the maximum number of entries of a cut output.
         loss: the task-net's own loss, one of `TASK_LOSSES`; default: cross-entropy.
+
+    Raises:
+        ValueError: `relaxed_mass` is outside (0, 1].
     """
 
     name = "multi_label"

@@ -87,6 +87,11 @@ class TagSequenceSpace(OutputSpace):
 
     @classmethod
     def for_model(cls, task_net: PreTrainedModel) -> TagSequenceSpace:
+        """The space of a saved task-net, with its CRF and its decoder.
+
+        Raises:
+            ValueError: `config.decisions` is no mapping.
+        """
         own_crf, config = getattr(task_net, "crf", None), task_net.config
         loss = None if own_crf is None else CRFLoss(_names(task_net), own_crf)
         space = cls(_names(task_net), loss, constrained=getattr(config, "constrained_decoding", False))
@@ -115,6 +120,12 @@ class TagSequenceSpace(OutputSpace):
 
     @classmethod
     def from_arguments(cls, args: Any, task_net: PreTrainedModel) -> TagSequenceSpace:
+        """The space that [`SealTrainingArguments`] describe.
+
+        Raises:
+            ValueError: a CRF's rate without a CRF, constrained decoding of tags without a scheme, or another kind's
+                task loss.
+        """
         if args.crf_learning_rate is not None and getattr(task_net, "crf", None) is None:
             raise ValueError(
                 "`crf_learning_rate` is set, but the task-net lacks a CRF. Leave it out, or use task_loss='crf'."

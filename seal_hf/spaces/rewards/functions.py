@@ -58,6 +58,8 @@ class FunctionReward(Reward):
             (N, S, T) int64, -1 behind the last word) -> (N, S) numbers in [0, 1].
         label_names: the C tags.
         batched: True for a function of a batch.
+
+    Calling the reward raises ValueError, with the row, if the function fails or gives anything but numbers in [0, 1].
     """
 
     candidate = "the tags"  # in messages
