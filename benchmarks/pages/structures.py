@@ -8,6 +8,7 @@ from .comparisons import camvid, weizmann
 from .few_labels import TAGGED
 from .markdown import page, prose, section, table
 from .published import beside
+from .tags_compared import every_pair, finals
 
 MINILM = """
     `model` in a command is the folder of the weights of `sentence-transformers/all-MiniLM-L6-v2`; the package
@@ -53,6 +54,8 @@ def tags() -> str:
             _rows("twitter_pos_*", "twitter_pos_ce", ACCURACY | {"on daily547": "daily547.conll_accuracy"}),
             beside("tagging"),
         ),
+        *every_pair(),
+        *finals(),
         section(
             "Named entities",
             "WNUT-17: 3394 / 1009 / 1287 sentences with 6 types of entities in BIO.",

@@ -74,11 +74,6 @@ class SealModel(nn.Module):
 
     @property
     def processor(self) -> Any:
-        """What reads raw inputs: the tokenizer, vocabulary or image processor that was saved with the task-net.
-
-        Raises:
-            ValueError: the nets come from no folder or repo, and none was set.
-        """
         if self._processor is None:
             if self.source is None:
                 raise ValueError(
