@@ -37,11 +37,14 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "recipes" / "results"
 KINDS = {  # name of a file -> the keys that tell its lines apart
     "recipes": ("name", "seed"),  # a run of a recipe; the name is the recipe's and perhaps a suffix
-    "comparisons": ("comparison",),  # what the runs of a comparison have in common
-    "searches": ("comparison", "name"),  # what a search found of a method
+    "comparisons": (
+        "comparison",
+        "name",
+    ),  # what all its runs have in common, without a name; what a method's search found
     "runs": ("comparison", "name", "seed"),  # a run of a method
     "defaults": ("name", "loss", "seed"),  # a run with no flag but the data, see defaults.py
 }
+COMMON = ""  # in place of a method's name
 SCORES = "scores.txt.xz"
 ROWS = "test_rows"  # key of a run: by decoder, its scores, or in its line what they are found by
 CONFLICTS = ("stop", "keep", "replace")
@@ -98,7 +101,7 @@ class Store:
 
     def comparisons(self) -> dict[str, str]:
         """The data set of each comparison."""
-        return dict(sorted((name, data) for data in self.data_sets() for (name,) in self.lines(data, "comparisons")))
+        return dict(sorted((name, data) for data in self.data_sets() for (name, _) in self.lines(data, "comparisons")))
 
     def comparison(self, name: str) -> Stored:
         return Stored(self, self.comparisons()[name], name)
@@ -183,12 +186,13 @@ class Stored:
         self.store, self.data, self.name = store, data, name
 
     def identity(self) -> Record:
-        return without(self.store.lines(self.data, "comparisons")[self.name,], "comparison")
+        return without(self.store.lines(self.data, "comparisons")[self.name, COMMON], "comparison", "name")
 
     def settings(self) -> dict[str, Record]:
         """What the search of each method found."""
-        lines = self.store.lines(self.data, "searches")
-        return {key[1]: without(lines[key], "comparison", "name") for key in sorted(lines) if key[0] == self.name}
+        lines = self.store.lines(self.data, "comparisons")
+        methods = [method for name, method in sorted(lines) if name == self.name and method != COMMON]
+        return {method: without(lines[self.name, method], "comparison", "name") for method in methods}
 
     def all(self) -> dict[str, list[Record]]:
         """Every run of every method, by seed."""
@@ -234,8 +238,9 @@ def pack(store: Store, folder: Path, conflict: str = "stop") -> list[str]:
         lines.append(named(run, comparison=name, name=method))
     searches = {file.parent.name: runs.settings(file.parent.name) for file in folder.glob("*/settings.json")}
     new = {
-        "comparisons": [named(identity, comparison=name)],
-        "searches": [named(found, comparison=name, name=method) for method, found in searches.items()],
+        "comparisons": [
+            named(found, comparison=name, name=method) for method, found in {COMMON: identity, **searches}.items()
+        ],
         "runs": lines,
     }
     return store.add({data: new}, {data: scores}, conflict)

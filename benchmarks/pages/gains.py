@@ -128,7 +128,7 @@ def _rules(name: str, plain: str, ours: str, key: str) -> Row:
         {seed: 100 * run[key] for seed, run in runs.of_method(name, method).items()} for method in (plain, ours)
     )
     data = "citations, 50 tagged, accuracy"
-    return Row("rules, written from the tagged rows", data, before, before, after, "few-labels")
+    return Row("rules for the rows without tags", data, before, before, after, "few-labels")
 
 
 def _values(name: str, key: str) -> dict[int, float]:
