@@ -16,7 +16,8 @@ SCREEN = "twitter_pos_screen"
 FINALS = {  # comparison -> title of its section, and what the data are
     "twitter_pos_finals": (
         "The best pairs on parts of speech",
-        "Twitter POS, at most 40 epochs. No energy gains over a CRF; InfNet+ and ranking stand between it and cross-entropy.",
+        "Twitter POS, at most 40 epochs. No energy gains over a CRF; InfNet+ and ranking are between it and "
+        "cross-entropy.",
     ),
     "wnut17_finals": ("The best pairs on named entities", "WNUT-17, all decoding within BIO, at most 20 epochs."),
     "conll2000_finals": (
