@@ -237,7 +237,7 @@ def test_a_folder_that_lost_a_file_is_not_taken_for_another_one(program, tmp_pat
     said.rename(out / "comparison.json")
     run = json.loads((out / "ce" / "seed1.json").read_text())
     (out / "ce" / "seed1.json").write_text(json.dumps(run | {"searched": {"learning_rate": 0.1}}))
-    with pytest.raises(ValueError, match=r"out/ce holds a run \(seed 1\) with settings from a search, but lacks "):
+    with pytest.raises(ValueError, match=r"out/ce holds a run \(seed 1\) with settings from a search, but it lacks "):
         program.main([*options, "--seeds", "1", "2"])
 
 
