@@ -96,6 +96,15 @@ def check_quantised(model: nn.Module, has_peft: bool) -> None:
         )
 
 
+def keep_layout(model: nn.Module) -> None:
+    """Keep weights of 4 bits as they are. On a processor with AVX512-BF16, bitsandbytes would pack them anew at the first
+    evaluation, and training after that has no gradient through them."""
+    if quantization_of(model) == "4bit":
+        for module in model.modules():
+            if hasattr(module, "support_avx512bf16_for_cpu"):
+                module.support_avx512bf16_for_cpu = False
+
+
 def _check_library(what: str) -> None:
     """Raises ValueError, which begins with `what`, if bitsandbytes is not installed. From here on it reports no more on
     every product of 8-bit weights with inputs in float32, one line for each layer and step."""

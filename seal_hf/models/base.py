@@ -18,6 +18,7 @@ from transformers import AutoModel, PretrainedConfig, PreTrainedModel
 from transformers.utils import ModelOutput, logging
 
 from ..adapters import LIBRARIES, check_adapters, library_of, with_adapter
+from ..adapters.quantised import keep_layout
 from ..energies import ENERGIES, energy_of
 from ..nets.encoders import encoder_options, task_features, without_pooler
 from ..nets.heads import MEAN, pooling_for
@@ -198,6 +199,7 @@ class SealModel(nn.Module):
                 f"{kwargs.get('num_labels', 'as saved')}). For another label set than the saved classifier's, pass "
                 f"ignore_mismatched_sizes=True: the classifier then starts from fresh weights. {error}"
             ) from error
+        keep_layout(task_net)
         if label_rates is not None:
             _start_at_rates(task_net, loading, label_rates)
         source = (name, hub)
@@ -256,6 +258,7 @@ class SealModel(nn.Module):
                 feature size is unknown.
         """
         check_is_pretrained_model(task_net, f"{cls.__name__}.from_task_net")
+        keep_layout(task_net)
         mode, energy = loss_net_encoder or "separate", energy_of(cls.space_of(task_net).name, energy)
         check_num_labels(task_net, inputs, cls.labels_dim)
         encoder, size = None, None
