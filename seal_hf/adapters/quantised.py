@@ -97,8 +97,8 @@ def check_quantised(model: nn.Module, has_peft: bool) -> None:
 
 
 def keep_layout(model: nn.Module) -> None:
-    """Keep weights of 4 bits as they are. On a processor with AVX512-BF16, bitsandbytes would pack them anew at the first
-    evaluation, and training after that has no gradient through them."""
+    """Keep weights of 4 bits as they are. On a processor with AVX512-BF16, bitsandbytes would pack them anew at the
+    first evaluation, and training after that has no gradient through them."""
     if quantization_of(model) == "4bit":
         for module in model.modules():
             if hasattr(module, "support_avx512bf16_for_cpu"):
