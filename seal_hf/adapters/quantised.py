@@ -6,6 +6,7 @@ No gradient changes such weights, so both nets train adapters of PEFT on them. T
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import Any
 
@@ -99,10 +100,10 @@ def check_quantised(model: nn.Module, has_peft: bool) -> None:
 def keep_layout(model: nn.Module) -> None:
     """Keep weights of 4 bits as they are. On a processor with AVX512-BF16, bitsandbytes would pack them anew at the
     first evaluation, and training after that has no gradient through them."""
-    if quantization_of(model) == "4bit":
-        for module in model.modules():
-            if hasattr(module, "support_avx512bf16_for_cpu"):
-                module.support_avx512bf16_for_cpu = False
+    layers: Iterable[Any] = model.modules() if quantization_of(model) == "4bit" else ()
+    for layer in layers:
+        if hasattr(layer, "support_avx512bf16_for_cpu"):
+            layer.support_avx512bf16_for_cpu = False
 
 
 def _check_library(what: str) -> None:
