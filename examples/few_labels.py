@@ -6,11 +6,11 @@ python examples/few_labels.py                                 # embedded sentenc
 import sys
 
 from seal_hf import (
-    FunctionReward,
-    RewardSpace,
+    RewardTagSpace,
     SealForTokenClassification,
     SealTrainer,
     SealTrainingArguments,
+    TagFunctionReward,
     Vocabulary,
     encode_words,
     load_tags,
@@ -32,7 +32,7 @@ def main() -> None:
     data = load_tags(DATA, num_labelled=20)  # data.train has 20 rows, data.unlabelled the others
     vocabulary = Vocabulary.from_data(data.train, data.other_splits)
     model = SealForTokenClassification.for_data(data, vocabulary=vocabulary)
-    reward = FunctionReward(begins_well, data.label_names)  # or RuleReward("rules.yaml", data.label_names)
+    reward = TagFunctionReward(begins_well, data.label_names)  # or TagRuleReward("rules.yaml", data.label_names)
     rows = reward_rows(data, lambda split: encode_words(split, vocabulary), reward, repeat_labelled=4)
     args = SealTrainingArguments(
         OUTPUT,
@@ -48,7 +48,7 @@ def main() -> None:
         args,
         train_dataset=rows,
         eval_dataset=encode_words(data.validation, vocabulary),
-        space=RewardSpace.from_arguments(args, model.task_net, reward),
+        space=RewardTagSpace.from_arguments(args, model.task_net, reward),
         compute_metrics=tagging_compute_metrics(data.label_names, data.kind),
         decode_predictions=True,
         processing_class=vocabulary,

@@ -16,7 +16,7 @@ from seal_hf.data import digit_masks, toy_tags
 from seal_hf.energy_losses import NCE
 from seal_hf.spaces import REWARD_CODES, RewardLabelSpace
 from seal_hf.spaces.rewarded import UNLABELLED_SET
-from seal_hf.spaces.rewards import MaskRuleReward, NoReward, RuleReward
+from seal_hf.spaces.rewards import MaskRuleReward, NoReward, TagRuleReward
 from seal_hf.spaces.rewards.best import most_rewarded
 
 CLOCK = "train_seconds_per_epoch"
@@ -170,7 +170,7 @@ def test_the_best_set_is_that_of_enumeration_and_votes_are_changes_of_the_reward
 
 def test_rules_decide_tags_and_masks():
     data = load_tags(num_labelled=4)
-    reward = RuleReward([Rule("words", ("X",), "w1"), Rule("words", ("Y",), "w2")], data.label_names)
+    reward = TagRuleReward([Rule("words", ("X",), "w1"), Rule("words", ("Y",), "w2")], data.label_names)
     decided = decided_by_rules(reward, data, data.test)
     usual = max(data.label_names, key=[data.label_names[t] for row in data.train["tags"] for t in row].count)
     for words, tags in zip(data.test["words"], decided, strict=True):

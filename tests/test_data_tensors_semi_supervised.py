@@ -12,13 +12,13 @@ from transformers.trainer_callback import PrinterCallback
 
 from seal_hf import (
     DataError,
-    FunctionReward,
-    RewardSpace,
+    RewardTagSpace,
     Rule,
-    RuleReward,
     SealForTokenClassification,
     SealTrainer,
     SealTrainingArguments,
+    TagFunctionReward,
+    TagRuleReward,
     TagSequenceSpace,
     Vocabulary,
     encode_words,
@@ -49,7 +49,7 @@ def batch():
 
 def test_rows_with_gold_are_scored_by_gold_and_the_others_by_the_reward():
     logits, labels, codes = batch()
-    space, plain = RewardSpace(half, TAGS), TagSequenceSpace(TAGS)
+    space, plain = RewardTagSpace(half, TAGS), TagSequenceSpace(TAGS)
     gold, mask = space.gold(labels)
     assert torch.equal(mask, labels != -100) and not gold[1].any()
     y = space.sample(logits, 5, torch.Generator().manual_seed(1))
@@ -72,9 +72,9 @@ def test_rows_with_gold_are_scored_by_gold_and_the_others_by_the_reward():
 def test_the_reward_is_asked_once_for_a_candidate_and_only_without_gold():
     logits, labels, _ = batch()
     asked = []
-    reward = FunctionReward(lambda words, tags: asked.append(tuple(words)) or tags.count("O") / len(tags), TAGS)
+    reward = TagFunctionReward(lambda words, tags: asked.append(tuple(words)) or tags.count("O") / len(tags), TAGS)
     sentences = [["a", "b", "c", "-"], ["d", "e", "-", "f"], ["g", "-", "-", "-"]]
-    space = RewardSpace(reward, TAGS)
+    space = RewardTagSpace(reward, TAGS)
     space = space.of({"labels": labels, REWARD_CODES: torch.tensor(reward.codes(sentences))})
     gold, mask = space.gold(labels)
     y = space.sample(logits, 5, torch.Generator().manual_seed(1))
@@ -92,25 +92,25 @@ def plain_gold(space, labels):
 def test_the_task_loss_is_that_of_rows_with_gold_however_a_batch_is_divided():
     logits, labels, _ = batch()
     logits.requires_grad_()
-    space = RewardSpace(half, TAGS)
+    space = RewardTagSpace(half, TAGS)
     loss = space.task_loss(logits, labels)
     assert torch.allclose(loss, TagSequenceSpace(TAGS).task_loss(logits[[0, 2]], labels[[0, 2]]) * 2 / 3)
     parts = [space.task_loss(logits[[i]], labels[[i]]) for i in range(3)]
     assert torch.allclose(loss, sum(parts) / 3)
     loss.backward()
     assert not logits.grad[1].any()
-    assert RewardSpace(half, TAGS).task_loss(logits, labels[[1, 1, 1]]) == 0
+    assert RewardTagSpace(half, TAGS).task_loss(logits, labels[[1, 1, 1]]) == 0
 
 
 def test_a_loss_that_needs_gold_is_refused():
     with pytest.raises(ValueError, match="energy_loss='margin' contrasts .* Use regression, or a loss with samples"):
-        RewardSpace(half, TAGS).check_loss(Margin(), 3)
+        RewardTagSpace(half, TAGS).check_loss(Margin(), 3)
 
 
 def test_gold_is_mixed_in_where_there_is_gold():
     """Elsewhere the samples are the task-net's own, and so is their probability."""
     logits, labels, codes = batch()
-    space, plain = RewardSpace(half, TAGS).of({"labels": labels, **codes}), TagSequenceSpace(TAGS)
+    space, plain = RewardTagSpace(half, TAGS).of({"labels": labels, **codes}), TagSequenceSpace(TAGS)
     loss = NCE(num_samples=5, gold_mix=0.5)
     found = loss.candidates(space, logits, labels, torch.Generator().manual_seed(1))
     own = plain.log_prob(logits, found.y[:, 1:], found.mask)
@@ -119,13 +119,13 @@ def test_gold_is_mixed_in_where_there_is_gold():
 
 
 def test_a_balance_with_a_task_loss_that_most_rows_lack_is_refused(toy, tmp_path):
-    reward = RuleReward([Rule("words", ("O",), r"w\d+")], toy.label_names)
+    reward = TagRuleReward([Rule("words", ("O",), r"w\d+")], toy.label_names)
     vocabulary = Vocabulary.from_data(toy.train)
     seal = SealForTokenClassification.for_data(toy, vocabulary=vocabulary, hidden_size=16, word_size=16)
     rows = reward_rows(toy, lambda split: encode_words(split, vocabulary), reward)
     balanced = dict(energy_weight=0.1, energy_weight_balance=True)
     with pytest.raises(ValueError, match="`energy_weight_balance` makes .* Leave it out, and set `energy_weight`"):
-        train(toy, seal, rows, tmp_path, RewardSpace(reward, toy.label_names), **balanced)
+        train(toy, seal, rows, tmp_path, RewardTagSpace(reward, toy.label_names), **balanced)
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,7 @@ def words_of(data, repeat=1):
 
 
 def test_rows_carry_codes_and_hide_the_missing_tags(toy):
-    reward = FunctionReward(lambda words, tags: 1, toy.label_names)
+    reward = TagFunctionReward(lambda words, tags: 1, toy.label_names)
     vocabulary = Vocabulary.from_data(toy.train)
     rows = reward_rows(toy, lambda split: encode_words(split, vocabulary), reward, repeat_labelled=2)
     assert len(rows) == 2 * 6 + 24
@@ -152,7 +152,7 @@ def test_rows_carry_codes_and_hide_the_missing_tags(toy):
 
 def test_of_sub_words_the_first_has_the_code(toy):
     """Words unknown to the tokenizer become its unknown token, one each; special tokens have code 0."""
-    reward = RuleReward([Rule("words", ("O",), r"w1\b"), Rule("words", ("X",), r"w[0-9]\b")], toy.label_names)
+    reward = TagRuleReward([Rule("words", ("O",), r"w1\b"), Rule("words", ("X",), r"w[0-9]\b")], toy.label_names)
     rows = reward_rows(toy, lambda split: tokenize_words(split, tiny_tokenizer()), reward)
     got = rows.batch(range(len(rows)))
     for i, (words, codes) in enumerate(zip(words_of(toy), reward.codes(words_of(toy)), strict=True)):
@@ -161,7 +161,7 @@ def test_of_sub_words_the_first_has_the_code(toy):
 
 
 def test_what_is_missing_is_said(toy):
-    reward = FunctionReward(lambda words, tags: 1, toy.label_names)
+    reward = TagFunctionReward(lambda words, tags: 1, toy.label_names)
     with pytest.raises(DataError, match="no unlabelled rows; load it with `num_labelled`"):
         reward_rows(load_tags(max_train_rows=5), None, reward)
     with pytest.raises(DataError, match="`repeat_labelled` is 0"):
@@ -191,14 +191,14 @@ def train(data, seal, rows, folder, space, **options):
 def test_the_reward_alone_teaches_the_task_net(toy, tmp_path, loss, hypergradient):
     """No cross-entropy: the energy of the reward is all there is. The reward wants the tag O everywhere, so the
     task-net comes to give it, which none of the rows' own tags would tell."""
-    reward = RuleReward([Rule("changes_after", (), "nowhere", 0.1), Rule("words", ("O",), r"w\d+")], toy.label_names)
+    reward = TagRuleReward([Rule("changes_after", (), "nowhere", 0.1), Rule("words", ("O",), r"w\d+")], toy.label_names)
     torch.manual_seed(0)
     vocabulary = Vocabulary.from_data(toy.train)
     seal = SealForTokenClassification.for_data(toy, vocabulary=vocabulary, hidden_size=16, word_size=16)
     rows = reward_rows(toy, lambda split: encode_words(split, vocabulary), reward)
     options = {"task_weight": 0.0, "energy_weight": 20.0, "max_steps": 60}
     options |= {"energy_loss": loss, "hypergradient": hypergradient}
-    trainer = train(toy, seal, rows, tmp_path, RewardSpace(reward, toy.label_names), **options)
+    trainer = train(toy, seal, rows, tmp_path, RewardTagSpace(reward, toy.label_names), **options)
     got = rows.batch(range(6, 30))
     mask = got["labels"] == -1
     with torch.no_grad():
@@ -284,8 +284,8 @@ def test_an_encoder_trains_with_a_reward(toy, tmp_path):
     config.update(labels)
     BertForTokenClassification(config).save_pretrained(tmp_path / "bert")
     seal = SealForTokenClassification.for_data(toy, str(tmp_path / "bert"))
-    reward = FunctionReward(lambda words, tags: tags.count("O") / len(tags), toy.label_names)
+    reward = TagFunctionReward(lambda words, tags: tags.count("O") / len(tags), toy.label_names)
     rows = reward_rows(toy, lambda split: tokenize_words(split, tiny_tokenizer()), reward, repeat_labelled=4)
-    trainer = train(toy, seal, rows, tmp_path, RewardSpace(reward, toy.label_names), max_steps=5)
+    trainer = train(toy, seal, rows, tmp_path, RewardTagSpace(reward, toy.label_names), max_steps=5)
     losses = [line["loss_net_loss"] for line in trainer.state.log_history if "loss_net_loss" in line]
     assert losses and all(value == value for value in losses)

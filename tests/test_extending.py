@@ -22,7 +22,7 @@ from seal_hf.energies import ENERGIES
 from seal_hf.energies.multilabel import LabelEnergy, MultiLabelEnergy
 from seal_hf.energy_losses import NCE, Margin, Ranking, RegressionS
 from seal_hf.reports import run_card
-from seal_hf.spaces import RewardSpace
+from seal_hf.spaces import RewardTagSpace
 from seal_hf.task_losses.labels import Focal, TaskLoss
 from seal_hf.task_losses.tags import TAG_TASK_LOSSES, TagCrossEntropy
 from seal_hf.utils.options import option
@@ -205,6 +205,6 @@ def test_a_typo_in_a_constructor_is_refused(make, message):
 
 
 def test_a_batch_without_codes_is_named_with_gold_mixed_in_too():
-    space = RewardSpace(None, ["O", "B-X"])
+    space = RewardTagSpace(None, ["O", "B-X"])
     with pytest.raises(ValueError, match="no column `reward_codes`"):
         space.mix(torch.zeros(1, 3, 2), torch.zeros(1, 3, 2), 0.3)

@@ -9,7 +9,7 @@ from test_spaces_rewards import ALL, TAGS, expected, share
 
 from seal_hf.reports.page import Page, render
 from seal_hf.reports.page.rewards import followed, in_words, reward_sections
-from seal_hf.spaces.rewards import Rule, RuleReward
+from seal_hf.spaces.rewards import Rule, TagRuleReward
 
 pytest.importorskip("matplotlib")
 
@@ -20,7 +20,7 @@ def test_rules_against_a_loop_over_their_definitions():
         [("May", "1992,", "pp.", "3", "In")[(i + 3 * j) % 5] for j in range(len(row))] for i, row in enumerate(gold)
     ]
     sides = {"decided": decided, "gold": gold}
-    found = followed(RuleReward(ALL, TAGS), words, sides, TAGS)
+    found = followed(TagRuleReward(ALL, TAGS), words, sides, TAGS)
     rows = {row["rule"]: row for row in found["rules"]}
     assert len(rows) == len(ALL)
     for rule in ALL:
@@ -48,7 +48,7 @@ def test_patterns_are_escaped():
     found = {
         "rows": 1,
         "of": 1,
-        **followed(RuleReward(rules, TAGS), [["3"]], {"decided": [["O"]], "gold": [["O"]]}, TAGS),
+        **followed(TagRuleReward(rules, TAGS), [["3"]], {"decided": [["O"]], "gold": [["O"]]}, TAGS),
     }
     page = render(Page("rules", reward_sections({"unlabelled": found, "validation": found}, None)))
     assert "<script>alert" not in page and "&lt;script&gt;alert" in page

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from seal_hf import load_tags
-from seal_hf.spaces.rewards import FunctionReward, Rule, RuleReward, read_rules
+from seal_hf.spaces.rewards import Rule, TagFunctionReward, TagRuleReward, read_rules
 
 RULES = Path(__file__).resolve().parents[1] / "recipes/rules/cora.yaml"
 TAGS = ["O", "B-a", "I-a", "B-d"]
@@ -83,7 +83,7 @@ def expected(rules, words, tags):
 
 def test_a_reward_is_the_weighted_share_of_its_rules():
     """All 4^5 tag sequences as candidates of one row, and a shorter row with a hole beside it."""
-    reward = RuleReward(ALL, TAGS)
+    reward = TagRuleReward(ALL, TAGS)
     sequences = list(itertools.product(range(4), repeat=5))
     y = F.one_hot(torch.tensor(sequences), 4).float()  # (S, T, C)
     codes = torch.tensor(reward.codes([WORDS])[0])
@@ -99,7 +99,7 @@ def test_a_reward_is_the_weighted_share_of_its_rules():
 
 
 def test_a_relaxed_candidate_counts_as_its_likeliest_tags():
-    reward = RuleReward(ALL, TAGS)
+    reward = TagRuleReward(ALL, TAGS)
     codes, mask = torch.tensor(reward.codes([WORDS])), torch.ones(1, 5).bool()
     logits = torch.randn(1, 3, 5, 4, generator=torch.Generator().manual_seed(0), requires_grad=True)
     hard = F.one_hot(logits.argmax(-1), 4).float()
@@ -108,13 +108,13 @@ def test_a_relaxed_candidate_counts_as_its_likeliest_tags():
 
 
 def test_without_words_nothing_is_broken():
-    assert RuleReward(ALL, TAGS)(
+    assert TagRuleReward(ALL, TAGS)(
         torch.zeros(1, 5).long(), torch.rand(1, 2, 5, 4), torch.zeros(1, 5).bool()
     ).tolist() == [[1.0, 1.0]]
 
 
 def test_tags_without_a_scheme_are_fields_themselves():
-    assert RuleReward([Rule("present", ("x-y",))], ["x-y", "z"]).fields == ["x-y", "z"]
+    assert TagRuleReward([Rule("present", ("x-y",))], ["x-y", "z"]).fields == ["x-y", "z"]
 
 
 def test_a_function_gets_words_and_tags():
@@ -122,7 +122,7 @@ def test_a_function_gets_words_and_tags():
         assert words == ["b", "c"]
         return float(tags == ["x", "y"])
 
-    reward = FunctionReward(mine, ["x", "y"])
+    reward = TagFunctionReward(mine, ["x", "y"])
     codes = torch.tensor(reward.codes([["a", "b", "c"]]))
     y = F.one_hot(torch.tensor([[[0, 0, 1], [0, 1, 1]]]), 2)
     assert reward(codes, y, torch.tensor([[False, True, True]])).tolist() == [[1.0, 0.0]]
@@ -132,7 +132,7 @@ def test_a_function_gets_words_and_tags():
         (lambda words, tags: 1 / 0, "failed .ZeroDivisionError: division by zero. for row 0 of the batch, the words"),
         (lambda words: 1, "failed .TypeError: .*takes 1 positional argument"),
     ):
-        wrong = FunctionReward(function, ["x", "y"])
+        wrong = TagFunctionReward(function, ["x", "y"])
         with pytest.raises(ValueError, match=f"The reward function .*({found}).*a number in"):
             wrong(torch.tensor(wrong.codes([["a", "b", "c"]])), y, torch.ones(1, 3).bool())
 
@@ -175,7 +175,7 @@ def test_a_wrong_rule_is_named(tmp_path, rule, message):
     file = tmp_path / "rules.yaml"
     file.write_text(f"rules:\n- {rule}\n")
     with pytest.raises(ValueError, match=re.escape(message) if "Did" in message else message):
-        RuleReward(file, TAGS)
+        TagRuleReward(file, TAGS)
 
 
 def test_a_file_without_rules_is_named(tmp_path):
@@ -183,20 +183,20 @@ def test_a_file_without_rules_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"a\.yaml: expected a list of rules under the key `rules`"):
         read_rules(tmp_path / "a.yaml")
     with pytest.raises(ValueError, match="There are no rules"):
-        RuleReward([], TAGS)
+        TagRuleReward([], TAGS)
     with pytest.raises(ValueError, match="70 patterns; at most 62"):
-        RuleReward([Rule("changes_after", (), "x")] * 70, TAGS)
+        TagRuleReward([Rule("changes_after", (), "x")] * 70, TAGS)
     with pytest.raises(ValueError, match="A rule is 'implies'; expected one of words, gazetteer"):
-        RuleReward([Rule("implies", ("a", "d"))], TAGS)
+        TagRuleReward([Rule("implies", ("a", "d"))], TAGS)
     (tmp_path / "a.yaml").write_text("rules:\n- {at_most: 1}\n")
     with pytest.raises(ValueError, match=r"A rule is 'at_most'; expected one of words"):
-        RuleReward(read_rules(tmp_path / "a.yaml"), TAGS)
+        TagRuleReward(read_rules(tmp_path / "a.yaml"), TAGS)
 
 
 def test_the_rules_for_cora_prefer_gold(shared_data):
     """Every gold reference of a part earns more than 0.8, and more the fewer of its tags are replaced."""
     data = load_tags("cora", data_dir=str(shared_data))
-    reward = RuleReward(RULES, data.label_names)
+    reward = TagRuleReward(RULES, data.label_names)
     assert set(reward.fields) >= set("author title booktitle journal date pages volume editor publisher".split())
     words, tags = data.validation["words"][:], [torch.tensor(row) for row in data.validation["tags"][:]]
     pad = lambda rows: torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)  # noqa: E731
@@ -215,7 +215,7 @@ def test_the_rules_for_cora_prefer_gold(shared_data):
 
 def test_a_space_belongs_to_no_word():
     rules = [Rule("words", ["A"], pattern=pattern) for pattern in (r"\s\d+", r"\w+\s", r"in 1", r"\s", r"\b")]
-    reward = RuleReward(rules, ["A"])
+    reward = TagRuleReward(rules, ["A"])
     assert [f"{code:05b}"[::-1] for code in reward.codes([["in", "1999", "x"]])[0]] == ["01100", "11100", "00000"]
 
 
@@ -225,7 +225,7 @@ def test_contradictory_rules_are_found():
         *(Rule("first", ("a",)), Rule("first", ("d", "O")), Rule("order", ("a", "d")), Rule("order", ("d", "a"))),
         *(Rule("present", ("a",)), Rule("present", ("d",)), Rule("spans_at_most", ("d",), values=(0.0,))),
     ]
-    reward = RuleReward(rules, TAGS)
+    reward = TagRuleReward(rules, TAGS)
     found = {
         tuple(str(reward.ordered[i].kind) for i in conflict.rules): conflict.rows
         for conflict in reward.conflicts(reward.codes([WORDS, ["may"], WORDS]))
@@ -242,7 +242,7 @@ def test_a_function_of_a_batch_gets_words_and_padded_tags():
         assert tags[1].tolist() == [[1, -1], [0, -1]]
         return (tags == 0).sum(-1) / 2
 
-    reward = FunctionReward(mine, ["x", "y"], batched=True)
+    reward = TagFunctionReward(mine, ["x", "y"], batched=True)
     codes = torch.tensor([[*row, *[0] * (2 - len(row))] for row in reward.codes([["a", "b"], ["c"]])])
     y = F.one_hot(torch.tensor([[[0, 0], [0, 1]], [[1, 0], [0, 0]]]), 2)
     found = reward(codes, y, torch.tensor([[True, True], [True, False]]))

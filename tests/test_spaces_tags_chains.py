@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from losses import energy_loss
 
 from seal_hf import TagSequenceSpace
-from seal_hf.spaces.rewarded import RewardSpace
+from seal_hf.spaces.rewarded import RewardTagSpace
 from seal_hf.structures.crf import CRF
 from seal_hf.structures.sequences import IGNORED
 from seal_hf.structures.tag_schemes import is_well_formed
@@ -32,7 +32,7 @@ def crf(std=1.0):
 
 def space(decoder, std=1.0, kind=TagSequenceSpace, **options):
     loss = None if decoder in ("independent", "constrained") else CRFLoss(NAMES, crf(std))
-    given = [lambda codes, y, mask: y.sum((2, 3))] if kind is RewardSpace else []
+    given = [lambda codes, y, mask: y.sum((2, 3))] if kind is RewardTagSpace else []
     return kind(*given, NAMES, loss=loss, **options).decided_by(decoder)
 
 
@@ -108,7 +108,7 @@ def test_samples_are_the_chains_own_and_within_the_scheme(logits, decoder, numbe
         torch.testing.assert_close(pairs.double(), joint, atol=0.015, rtol=0)
 
 
-@pytest.mark.parametrize("kind", [TagSequenceSpace, RewardSpace])
+@pytest.mark.parametrize("kind", [TagSequenceSpace, RewardTagSpace])
 def test_without_transitions_all_is_as_for_independent_tags(logits, kind):
     plain, chain = (bound(name, std=0.0, kind=kind) for name in ("independent", "viterbi"))
     keep = MASK.unsqueeze(-1)

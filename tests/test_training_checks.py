@@ -14,7 +14,7 @@ from transformers import AutoModelForSequenceClassification, SchedulerType, Trai
 from seal_hf import (
     EnergyTrainer,
     EnergyTrainingArguments,
-    RewardSpace,
+    RewardTagSpace,
     SealForMultiLabel,
     SealForSegmentation,
     SealForTokenClassification,
@@ -285,7 +285,7 @@ def test_ids_beyond_the_tags_are_refused():
             ValueError, match=f"`labels` of `train_dataset` holds {wrong}, but there are 3 tags: ids are"
         ):
             space.check_values(torch.tensor([[0, wrong, -100]]), "train_dataset")
-    RewardSpace(None, ["a", "b", "c"]).check_values(torch.tensor([[-1, 2, -100]]), "train_dataset")
+    RewardTagSpace(None, ["a", "b", "c"]).check_values(torch.tensor([[-1, 2, -100]]), "train_dataset")
 
 
 def test_rows_that_are_a_list_or_none_at_all(tmp_path):

@@ -20,7 +20,7 @@ from .rewarded import (
     RewardBinaryMaskSpace,
     RewardLabelSpace,
     RewardMaskSpace,
-    RewardSpace,
+    RewardTagSpace,
     reward_space,
 )
 from .tags import TAG_SCORES, TagSequenceSpace
@@ -46,7 +46,7 @@ __all__ = [
     "RewardBinaryMaskSpace",
     "RewardLabelSpace",
     "RewardMaskSpace",
-    "RewardSpace",
+    "RewardTagSpace",
     "TagSequenceSpace",
     "mask_space",
     "reward_space",

@@ -198,13 +198,13 @@ class Rewarded(OutputSpace):
         return self._plain.task_loss(logits, labels.masked_fill(without, self.uncounted_label), generator)
 
 
-class RewardSpace(Rewarded, TagSequenceSpace):
+class RewardTagSpace(Rewarded, TagSequenceSpace):
     """Tag sequences with a reward in place of missing gold tags; `reward_rows` makes such rows, and says how to weigh
     the task loss.
 
     Args:
         reward: a function of codes (B, T), candidates (B, S, T, C) and mask (B, T): (B, S) in [0, 1], such as a
-            [`RuleReward`].
+            [`TagRuleReward`].
         label_names, options: as for [`TagSequenceSpace`].
     """
 
@@ -217,7 +217,7 @@ class RewardSpace(Rewarded, TagSequenceSpace):
     @classmethod
     def from_arguments(  # type: ignore[override]  # the caller also passes a reward
         cls, args: Any, task_net: PreTrainedModel, reward: RewardFunction
-    ) -> RewardSpace:
+    ) -> RewardTagSpace:
         """As for tag sequences, with this reward."""
         plain = TagSequenceSpace.from_arguments(args, task_net)
         options = {"loss": plain.loss, "score": args.tag_score, "constrained": args.constrained_decoding}
@@ -372,7 +372,7 @@ def reward_space(args: Any, task_net: PreTrainedModel, reward: RewardFunction, p
     Raises:
         ValueError: there is none for these outputs.
     """
-    for space in (RewardSpace, RewardLabelSpace, RewardBinaryMaskSpace, RewardMaskSpace):
+    for space in (RewardTagSpace, RewardLabelSpace, RewardBinaryMaskSpace, RewardMaskSpace):
         if issubclass(space, plain):
             return space.from_arguments(args, task_net, reward)
     raise ValueError(f"There is no reward for {plain.name} outputs. Give label sets, tag sequences or masks.")

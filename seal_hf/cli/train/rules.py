@@ -12,13 +12,13 @@ from ...models import kind_of
 from ...reports.page.rewards import reward_facts
 from ...spaces import reward_space
 from ...spaces.rewards import (
-    FunctionReward,
     LabelFunctionReward,
     LabelRuleReward,
     MaskFunctionReward,
     MaskRuleReward,
     Reward,
-    RuleReward,
+    TagFunctionReward,
+    TagRuleReward,
     read_function,
 )
 from .arguments import Arguments
@@ -70,7 +70,7 @@ def make_reward(arguments: Arguments, data: Any) -> Reward:
                 f"`{flag}` is in the recipe, but it names code that runs: give --{flag} on the command line."
             )
         kinds = {MultiLabelData: LabelFunctionReward, SegmentationData: MaskFunctionReward}
-        kind: Any = kinds.get(type(data), FunctionReward)
+        kind: Any = kinds.get(type(data), TagFunctionReward)
         return kind(read_function(getattr(nets, flag), flag), names, batched=flag == "batch_reward")
     return rule_reward(nets.rules, data)
 
@@ -79,7 +79,7 @@ def rule_reward(file: str, data: Any) -> Any:
     """The rules of a file, for the outputs of these data. Raises ValueError as they do."""
     if isinstance(data, MultiLabelData):
         return LabelRuleReward(file, data.label_names, data.hierarchy)
-    return (MaskRuleReward if isinstance(data, SegmentationData) else RuleReward)(file, data.label_names)
+    return (MaskRuleReward if isinstance(data, SegmentationData) else TagRuleReward)(file, data.label_names)
 
 
 def rewarded_rows(

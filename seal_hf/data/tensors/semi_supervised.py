@@ -1,9 +1,9 @@
 """Training rows: a few with gold, the others with a reward (Shankar & Piratla, citation fields).
 
     data = load_tags("cora", num_labelled=10)  # data.train: 10 rows, data.unlabelled: the others
-    reward = RuleReward("recipes/rules/cora.yaml", data.label_names)
+    reward = TagRuleReward("recipes/rules/cora.yaml", data.label_names)
     rows = reward_rows(data, lambda split: encode_words(split, vocabulary), reward)
-    space = RewardSpace.from_arguments(args, seal.task_net, reward)
+    space = RewardTagSpace.from_arguments(args, seal.task_net, reward)
     trainer = SealTrainer(seal, args, train_dataset=rows, space=space, ...)
 
 Use an `energy_loss` that scores candidates (`regression`, `regression_s`), or one that compares samples

@@ -12,19 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from .base import Conflict, NoReward, Reward, Rules
-from .functions import FunctionReward, LabelFunctionReward, MaskFunctionReward, read_function
+from .functions import LabelFunctionReward, MaskFunctionReward, TagFunctionReward, read_function
 from .labels import LABEL_KINDS, LabelRuleReward
 from .masks import MASK_KINDS, MaskRuleReward
 from .rule import Kinds, Rule, load_items, parse_rules
-from .tags import TAG_KINDS, RuleReward
+from .tags import TAG_KINDS, TagRuleReward
 
 OF_OUTPUT: dict[str, Kinds] = {"label sets": LABEL_KINDS, "tags": TAG_KINDS, "masks": MASK_KINDS}
-for _reward in (LabelRuleReward, RuleReward, MaskRuleReward):
+for _reward in (LabelRuleReward, TagRuleReward, MaskRuleReward):
     _reward.others = OF_OUTPUT
 
 __all__ = [
     "Conflict",
-    "FunctionReward",
     "LabelFunctionReward",
     "LabelRuleReward",
     "MaskFunctionReward",
@@ -32,8 +31,9 @@ __all__ = [
     "NoReward",
     "Reward",
     "Rule",
-    "RuleReward",
     "Rules",
+    "TagFunctionReward",
+    "TagRuleReward",
     "output_of_rules",
     "read_function",
     "read_rules",

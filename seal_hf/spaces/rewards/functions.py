@@ -47,7 +47,7 @@ def read_function(name: str, flag: str = "reward") -> Callable:
     return found
 
 
-class FunctionReward(Reward):
+class TagFunctionReward(Reward):
     """A reward given as a Python function of sentences and their tags.
 
     A function of one sentence is called on the CPU for every candidate of every row, so it suits small data and quick
@@ -165,7 +165,7 @@ class FunctionReward(Reward):
         return getattr(self.function, "__name__", "")
 
 
-class LabelFunctionReward(FunctionReward):
+class LabelFunctionReward(TagFunctionReward):
     """A reward given as a Python function of inputs and label sets.
 
     Args:

@@ -124,7 +124,7 @@ KINDS = tuple(TAG_KINDS)
 OF_WORDS = ("words", "gazetteer", "shape")
 
 
-class RuleReward(Rules):
+class TagRuleReward(Rules):
     """The weighted share of the rules that a candidate follows; see the module's docstring.
 
     Args:
