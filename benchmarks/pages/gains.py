@@ -33,7 +33,7 @@ RECIPES = (  # what is added, data, recipe without it, recipe with it, key of th
         "masks",
     ),
 )
-RULES = ("cora_rules_50", "few", "rewards", "test_accuracy")  # comparison, methods without rules and with, the figure
+RULES = ("cora_rules_50", "few", "rewards_ruled", "test_accuracy")  # comparison, methods without rules and with, the figure
 
 
 class Row(NamedTuple):
