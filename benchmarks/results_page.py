@@ -1,6 +1,6 @@
 """Writes the pages of results from the runs in recipes/results/; trains nothing.
 
-python benchmarks/results_page.py            # recipes/RESULTS.md, docs/results/*.md and README's table of gains
+python benchmarks/results_page.py            # recipes/RESULTS.md, docs/results/*.md, tables in README and gains.md
 python benchmarks/results_page.py --check    # only says whether they agree with the runs
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from pages import comparisons, few_labels, gains, label_recipes, labels, structures, summary, text_screens, text_views
 from results_store import ROOT
 
-PAGES, README, MARK = Path("docs", "results"), Path("README.md"), "gains"
+PAGES, README, GAINS = Path("docs", "results"), Path("README.md"), Path("docs", "concepts", "gains.md")
 
 
 def pages() -> dict[Path, str]:
@@ -21,22 +21,21 @@ def pages() -> dict[Path, str]:
     found = {Path("recipes", "RESULTS.md"): summary.results_md()}
     for module in (summary, labels, label_recipes, text_screens, text_views, structures, few_labels, comparisons):
         found |= {PAGES / f"{name}.md": text for name, text in module.all_pages().items()}
-    return found | {README: with_gains((ROOT / README).read_text(encoding="utf-8"))}
+    found[README] = with_table(README, "gains", f"{gains.gains(f'{PAGES.as_posix()}/')}\n\n{gains.below()}")
+    return found | {GAINS: with_table(GAINS, "rules", few_labels.in_short())}
 
 
-def with_gains(readme: str) -> str:
-    """README with a new table of gains between `<!-- gains -->` and `<!-- /gains -->`.
+def with_table(file: Path, mark: str, table: str, root: Path = ROOT) -> str:
+    """A file of the project with a new table between `<!-- mark -->` and `<!-- /mark -->`.
 
     Raises:
-        ValueError: README lacks one of the two lines.
+        ValueError: it lacks one of the two lines.
     """
-    between = rf"(?s)(<!-- {MARK} -->\n).*?(<!-- /{MARK} -->)"
-    if not re.search(between, readme):
-        raise ValueError(
-            f"README.md lacks the lines <!-- {MARK} --> and <!-- /{MARK} -->. The table stands between them."
-        )
-    table = gains.gains(f"{PAGES.as_posix()}/")
-    return re.sub(between, lambda found: f"{found[1]}\n{table}\n\n{gains.below()}\n\n{found[2]}", readme)
+    text = (root / file).read_text(encoding="utf-8")
+    between = rf"(?s)(<!-- {mark} -->\n).*?(<!-- /{mark} -->)"
+    if not re.search(between, text):
+        raise ValueError(f"{file} lacks the lines <!-- {mark} --> and <!-- /{mark} -->. A table stands between them.")
+    return re.sub(between, lambda found: f"{found[1]}\n{table}\n\n{found[2]}", text)
 
 
 def stale(found: dict[Path, str], root: Path = ROOT) -> list[Path]:

@@ -281,15 +281,17 @@ def test_a_gain_of_recipes_is_over_the_seeds_of_both(recipes, page):
     assert row[3:] == ["65.00", "+5.00 (1 seed)", "1", "[roles](roles.md)"]
 
 
-def test_readmes_table_is_written_between_its_marks(page, monkeypatch):
-    monkeypatch.setattr(page.gains, "gains", lambda base: f"| {base} |")
-    monkeypatch.setattr(page.gains, "below", lambda: "Read it so.")
-    readme = page.with_gains("# A\n<!-- gains -->\n| old |\n\nmore\n<!-- /gains -->\nrest\n")
-    assert readme == "# A\n<!-- gains -->\n\n| docs/results/ |\n\nRead it so.\n\n<!-- /gains -->\nrest\n"
-    assert page.with_gains(readme) == readme
+def test_a_table_is_written_between_its_marks(page, tmp_path):
+    file = Path("README.md")
+    (tmp_path / file).write_text("# A\n<!-- gains -->\n| old |\n\nmore\n<!-- /gains -->\nrest\n")
+    text = page.with_table(file, "gains", "| new |", tmp_path)
+    assert text == "# A\n<!-- gains -->\n\n| new |\n\n<!-- /gains -->\nrest\n"
+    (tmp_path / file).write_text(text)
+    assert page.with_table(file, "gains", "| new |", tmp_path) == text
     for text in ("# A\n", "<!-- gains -->\n", "<!-- /gains -->\n<!-- gains -->\n"):
+        (tmp_path / file).write_text(text)
         with pytest.raises(ValueError, match="README.md lacks the lines <!-- gains --> and <!-- /gains -->"):
-            page.with_gains(text)
+            page.with_table(file, "gains", "", tmp_path)
 
 
 def test_check_names_pages_that_differ_are_missing_or_are_no_longer_made(page, tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from seal_hf.compare.methods.base import SEAL
@@ -73,7 +74,8 @@ def compared() -> dict[tuple[str, int], Compared]:
     return found
 
 
-def summary() -> str:
+def summary(head: Sequence[str] = HEAD) -> str:
+    """A row for each comparison, with these of the columns `HEAD`."""
     rows = []
     for (data, count), each in compared().items():
         found = each.table()
@@ -85,8 +87,14 @@ def summary() -> str:
         figures += [f"`{best}` {percent(*methods[best][key])}", f"`{ours}` {percent(*row[key])}", difference(row)]
         tests = [p_value(row["p_rows"], row["least_p_rows"]), p_value(row["p_seeds"])] if "p_rows" in row else ["-"] * 2
         title = f"{TASKS[data].title}, {found['words']}"
-        rows.append([title, str(count), str(len(row["seeds"])), *figures, *tests])
-    return table(HEAD, rows)
+        cells = dict(zip(HEAD, [title, str(count), str(len(row["seeds"])), *figures, *tests], strict=True))
+        rows.append([cells[column] for column in head])
+    return table(head, rows)
+
+
+def in_short() -> str:
+    """The summary without the columns that take it apart."""
+    return summary([column for column in HEAD if column not in ("rules applied", "rules as labels", "p, rows")])
 
 
 SHOWN = ("few", "rules_applied", "rules_as_labels")

@@ -33,7 +33,8 @@ RECIPES = (  # what is added, data, recipe without it, recipe with it, key of th
         "masks",
     ),
 )
-RULES = ("cora_rules_50", "few", "rewards_ruled", "test_accuracy")  # comparison, methods without rules and with, the figure
+# comparison, methods without rules and with, the figure
+RULES = ("cora_rules_50", "few", "rewards_ruled", "test_accuracy")
 
 
 class Row(NamedTuple):
