@@ -111,7 +111,7 @@ def test_no_method_reads_gold_that_is_put_aside(program, tmp_path):
     aside = [row for row, words in enumerate(whole) if words not in kept]
     assert len(aside) == 10
     (tmp_path / "rules.yaml").write_text("rules:\n- {words: 'w[0-4]', are: A}\n- {present: B}\n")
-    names, found = [name for name in REWARDED["tagging"].methods if name != "rewards_ruled"], []
+    names, found = [name for name in REWARDED["tagging"].methods if name != "rewards_default"], []
     for i, changed in enumerate(((), aside)):
         sentences(data, changed)
         words = ["rewards", "--dataset", str(data), "--rules", str(tmp_path / "rules.yaml"), *FEW]
@@ -125,7 +125,7 @@ def test_no_method_reads_gold_that_is_put_aside(program, tmp_path):
 def test_evaluations_choose_the_weight_of_the_energy_over_a_recipe_that_fixes_it(word):
     kind = REWARDED[word]
     recipe = {**read_recipe(packaged_recipe(kind.recipe({}))), "energy_weight": 1.0}
-    for name, weight in (("rewards", 1.0), ("rewards_ruled", None)):
+    for name, weight in (("rewards", 1.0), ("rewards_default", None)):
         arguments = kind.program.parse([], {**recipe, **kind.methods[name].settings})
         assert arguments.training.energy_weight == weight
 

@@ -1,4 +1,4 @@
-"""λ1 by the rule where rows lack gold. Oracle: the gradients at the logits of the validation rows, computed anew."""
+"""λ1 by default where rows lack gold. Oracle: the gradients at the logits of the validation rows, computed anew."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from seal_hf import (
     reward_rows,
 )
 from seal_hf.training.alignment import SCALES
-from seal_hf.training.energy_weight import measured_pull, ruled_share
+from seal_hf.training.energy_weight import measured_pull
 
 QUIET = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no"}
 
@@ -48,12 +48,12 @@ def rewarded(folder, **options):
     return trainer, model
 
 
-def test_the_share_is_one_of_the_task_losss_pull_at_validation_rows(tmp_path):
+def test_the_weight_is_the_task_losss_pull_at_validation_rows(tmp_path):
     trainer, model = rewarded(tmp_path)
     log = trainer.state.log_history
     steps = [(i, entry) for i, entry in enumerate(log) if "energy_share" in entry]
-    assert [entry["energy_share"] for _, entry in steps] == [ruled_share(log[:i]) for i, _ in steps]
-    weights = [(entry.get("energy_weight", 0), ruled_share(log[:i]) * measured_pull(log[:i])) for i, entry in steps]
+    assert {entry["energy_share"] for _, entry in steps} == {1.0}
+    weights = [(entry.get("energy_weight", 0), measured_pull(log[:i])) for i, entry in steps]
     weights = [(found, wanted) for found, wanted in weights if wanted > 0]
     assert len(weights) > 3 and [found for found, _ in weights] == pytest.approx([wanted for _, wanted in weights])
 

@@ -50,6 +50,14 @@ def test_a_run_says_what_it_would_not_do(options, said, tmp_path, caplog):
     assert all(re.search(said, hint) and caplog.text.count(hint) == 1 for hint in found)
 
 
+@pytest.mark.parametrize(("has_all_gold", "enough"), [(True, 2), (False, 1)])
+def test_with_rewards_the_first_evaluation_gives_the_energy_its_weight(has_all_gold, enough, tmp_path):
+    for inside in (0, 1, 2):
+        args = SealTrainingArguments(str(tmp_path), eval_strategy="steps", eval_steps=6, logging_steps=1)
+        found = hints(args, 6 * inside + 1, ruled=True, has_all_gold=has_all_gold)
+        assert len(found) == (inside < enough)
+
+
 def test_nothing_is_said_of_an_evaluation(tmp_path, caplog):
     trainer, _ = tiny_run.make(tmp_path, loss="ce", warmup_steps=100, num_train_epochs=0)
     with caplog.at_level("WARNING"):

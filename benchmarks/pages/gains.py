@@ -34,7 +34,7 @@ RECIPES = (  # what is added, data, recipe without it, recipe with it, key of th
     ),
 )
 # comparison, methods without rules and with, the figure
-RULES = ("cora_rules_50", "few", "rewards_ruled", "test_accuracy")
+RULES = ("cora_rules_50", "few", "rewards_default", "test_accuracy")
 
 
 class Row(NamedTuple):

@@ -80,10 +80,9 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             cross-entropy summed over labels, the authors' useful values lie between 0.002 and 10. Default: a rule
             chooses it as a share of the task loss's pull. The share starts at 0. An evaluation raises it, up to 0.5, if
             the energy pulls validation rows to their gold labels and the task loss no longer falls; it lowers it if the
-            energy pulls them away (`ruled_share` in training/energy_weight.py). Without evaluations it is 0.1. Rows
-            with a reward lack a task loss, so there the share is one of its pull on validation rows. The rule does not
-            apply with `task_weight` 0, implicit gradients, mutual learning, or rewards without evaluations: λ1 is then
-            1.0.
+            energy pulls them away (`ruled_share` in training/energy_weight.py). Without evaluations it is 0.1. With
+            rewards it is the whole pull on validation rows, as the last evaluation measured it. With `task_weight` 0,
+            implicit gradients, mutual learning, or rewards without evaluations, λ1 is 1.0 by default.
         energy_weight_schedule (`str`, default `"constant"`): λ1 over the run: `constant`, `rise` from 0 or `fall` to
             0, both linear in the step.
         energy_weight_balance (`bool`, default False): multiply λ1 by ‖∂ task loss/∂ logits‖ / ‖∂ energy/∂ logits‖ of

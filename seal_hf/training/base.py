@@ -131,7 +131,7 @@ class StructuredTrainer(Trainer):
         hooks = (type(self).evaluate, type(self).evaluation_loop)
         if all(hook.__module__.startswith("seal_hf.") for hook in hooks):  # a subclass's may give more figures
             check_best_metric(self.args, self.compute_metrics, self.eval_dataset)
-        hint_at(self.args, num_training_steps, self.weight_is_ruled)
+        hint_at(self.args, num_training_steps, self.weight_is_ruled, self.space.has_all_gold)
         self.resumed_step = step_of(self._resumed_from)
         if self._resumed_from is not None and self.resumed_step >= num_training_steps:
             reached = f"is at step {self.resumed_step} of {num_training_steps}"

@@ -21,6 +21,7 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
 DEAD = 1e-6  # relative to the task loss's gradient norm
 GAIN, LARGEST_STEP, LARGEST_SHARE = 10.0, 0.1, 0.5  # share per alignment; largest rise in an epoch; largest share
 BLIND_SHARE = 0.1  # share of the pull in a run without evaluations
+REWARD_SHARE = 1.0  # with rewards
 
 
 def ruled_share(log_history: Iterable[Mapping[str, float]]) -> float:
@@ -67,8 +68,9 @@ def _evaluations(log_history: Iterable[Mapping[str, float]]) -> Iterator[tuple[M
 
 
 def is_ruled(args: Any, space: Any) -> bool:
-    """True if the rule chooses λ1: none is given, and a task loss of gold labels says what the energy is worth. With
-    rows that lack gold, only evaluations can say it. Implicit gradients and mutual learning need a fixed λ1."""
+    """True if λ1 follows the task loss's pull: none is given, and a task loss of gold labels says how strong the energy
+    may be. With rows that lack gold, only evaluations can say it. Implicit gradients and mutual learning need a fixed
+    λ1."""
     knows = space.has_all_gold or args.eval_strategy != "no"
     return args.energy_weight is None and args.weight_may_be_ruled and knows
 
@@ -118,9 +120,10 @@ class EnergyWeight:
         args: its `energy_weight`, `energy_weight_schedule` and `energy_weight_balance` are read in every step.
         reduce: sums a tensor over the processes.
         ruled: True if the rule chooses λ1, see [`ruled_share`]; without evaluations, it is `BLIND_SHARE`.
-        has_all_gold: False if rows lack gold. Their task loss pulls at nothing, and that of few rows vanishes once they
-            are learned. So a share is then one of the pull that the last evaluation measured on validation rows, see
-            [`measured_pull`].
+        has_all_gold: False if rows lack gold, and have a reward. Their task loss pulls at nothing, and that of few rows
+            vanishes once they are learned. So the share is one of the pull that the last evaluation measured on
+            validation rows, see [`measured_pull`]. It is constant, `REWARD_SHARE`: the energy knows the reward, which
+            the gold of few rows cannot confirm.
     """
 
     def __init__(self, args: Any, reduce: Callable[[Tensor], Tensor], ruled: bool, has_all_gold: bool = True):
@@ -133,9 +136,14 @@ class EnergyWeight:
         if not self.ruled:
             return self.args.fixed_energy_weight * SCHEDULES[self.args.energy_weight_schedule](done)
         if self._share is None:
-            self._share = BLIND_SHARE if self.args.eval_strategy == "no" else ruled_share(log_history)
+            self._share = self._chosen(log_history)
             self._pull = 0.0 if self.has_all_gold else measured_pull(log_history)
         return self._share
+
+    def _chosen(self, log_history: Iterable[Mapping[str, float]]) -> float:
+        if not self.has_all_gold:
+            return REWARD_SHARE
+        return BLIND_SHARE if self.args.eval_strategy == "no" else ruled_share(log_history)
 
     def evaluated(self) -> None:
         """Called after an evaluation: the share is computed anew."""

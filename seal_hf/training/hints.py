@@ -13,19 +13,22 @@ from .energy_weight import BLIND_SHARE
 logger = logging.get_logger(__name__)
 
 
-def hint_at(args: TrainingArguments, num_training_steps: int, ruled: bool = False) -> None:
+def hint_at(args: TrainingArguments, num_training_steps: int, ruled: bool = False, has_all_gold: bool = True) -> None:
     """Warn of a warm-up as long as the run, of a run that logs no step, and of a λ1 that no evaluation changes.
 
     Args:
         args: the run's.
         num_training_steps: updates of the whole run; 0 for an evaluation, which gets no hint.
         ruled: True if evaluations choose λ1.
+        has_all_gold: False if rows lack gold: the first evaluation gives λ1 a value, otherwise the second.
     """
-    for hint in hints(args, num_training_steps, ruled) if args.process_index == 0 and num_training_steps > 0 else ():
+    if args.process_index != 0 or num_training_steps == 0:
+        return
+    for hint in hints(args, num_training_steps, ruled, has_all_gold):
         logger.warning_once(hint)
 
 
-def hints(args: Any, num_training_steps: int, ruled: bool = False) -> list[str]:
+def hints(args: Any, num_training_steps: int, ruled: bool = False, has_all_gold: bool = True) -> list[str]:
     """The hints, one sentence or two each."""
     found, steps = [], num_training_steps
     if (warmup := args.get_warmup_steps(steps)) >= steps:
@@ -44,11 +47,12 @@ def hints(args: Any, num_training_steps: int, ruled: bool = False) -> list[str]:
             f"λ1 stays at {BLIND_SHARE:g} of the task loss's pull: without evaluations during training, nothing tells "
             "if the energy helps. Give --eval_strategy epoch and validation rows, or a weight: --energy_weight."
         )
-    elif ruled and (evaluations := _evaluations_within(args, steps)) < 2:
+    needed = 2 if has_all_gold else 1
+    if ruled and args.eval_strategy != "no" and (evaluations := _evaluations_within(args, steps)) < needed:
         found.append(
             f"The energy teaches nothing: the run has {evaluations} evaluation{'s' * (evaluations != 1)} before its "
-            "end, but only the second one can give it a weight. Give --eval_strategy steps --eval_steps 0.1, more "
-            "epochs, or a weight: --energy_weight."
+            f"end, but only the {('first', 'second')[needed - 1]} one can give it a weight. Give --eval_strategy steps "
+            "--eval_steps 0.1, more epochs, or a weight: --energy_weight."
         )
     return found
 
