@@ -19,7 +19,7 @@ from .tags import TAGGING
 
 FIELD = {"energy_loss": "ranking", "sample_coherence": "field"}
 DIVERGENCE, NCE = {"energy_loss": "contrastive_divergence"}, {"energy_loss": "nce"}
-USUAL = "few self_training rules_applied rules_as_labels expected_reward energy_no_rules rewards".split()
+USUAL = "few self_training rules_applied rules_as_labels expected_reward energy_no_rules rewards rewards_default".split()
 
 
 def _kind(plain: Kind, program: Program, *of_methods: Mapping[str, Any]) -> Kind:
