@@ -19,7 +19,7 @@ from .tags import TAGGING
 
 FIELD = {"energy_loss": "ranking", "sample_coherence": "field"}
 DIVERGENCE, NCE = {"energy_loss": "contrastive_divergence"}, {"energy_loss": "nce"}
-USUAL = "few self_training rules_applied rules_as_labels expected_reward energy_no_rules rewards rewards_default".split()
+BASELINES = "few self_training rules_applied rules_as_labels expected_reward energy_no_rules".split()
 
 
 def _kind(plain: Kind, program: Program, *of_methods: Mapping[str, Any]) -> Kind:
@@ -28,7 +28,7 @@ def _kind(plain: Kind, program: Program, *of_methods: Mapping[str, Any]) -> Kind
         word=f"rewards {plain.word}",
         programs={TASK_NET: program, **programs_of(program)},
         methods=methods(*of_methods),
-        usual=USUAL,
+        usual=[*BASELINES, "rewards", "rewards_default"],
         identity={"kind": f"rewards {plain.word}"},
     )
 
