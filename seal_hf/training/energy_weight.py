@@ -52,8 +52,10 @@ def ruled_share(log_history: Iterable[Mapping[str, float]]) -> float:
 
 
 def measured_pull(log_history: Iterable[Mapping[str, float]]) -> float:
-    """‖∂ task loss/∂ logits‖ / ‖∂ energy/∂ logits‖ over the validation rows of the last evaluation; 0 before one."""
-    return ([0.0] + [entry[f"{prefix}{PULL}"] for entry, prefix in _evaluations(log_history)])[-1]
+    """‖∂ task loss/∂ logits‖ / ‖∂ energy/∂ logits‖ over the validation rows of the last evaluation; 0 before one, and
+    for an energy with a dead pull, as in [`balanced`]."""
+    pull = ([0.0] + [entry[f"{prefix}{PULL}"] for entry, prefix in _evaluations(log_history)])[-1]
+    return pull if pull * DEAD < 1 else 0.0
 
 
 def _evaluations(log_history: Iterable[Mapping[str, float]]) -> Iterator[tuple[Mapping[str, float], str]]:
