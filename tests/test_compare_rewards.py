@@ -122,7 +122,7 @@ def test_no_method_reads_gold_that_is_put_aside(program, tmp_path):
 
 
 @pytest.mark.parametrize("word", REWARDED)
-def test_evaluations_choose_the_weight_of_the_energy_over_a_recipe_that_fixes_it(word):
+def test_the_default_weight_of_the_energy_stands_over_a_recipe_that_fixes_it(word):
     kind = REWARDED[word]
     recipe = {**read_recipe(packaged_recipe(kind.recipe({}))), "energy_weight": 1.0}
     for name, weight in (("rewards", 1.0), ("rewards_default", None)):

@@ -188,7 +188,7 @@ def _settings(trainer: Any) -> dict[str, Any]:
     weights = {name: value for name in WEIGHTS if (value := getattr(args, name)) is not None}
     settings |= {name: value if isinstance(value, str) else "given" for name, value in weights.items()}
     if args.energy_loss != CROSS_ENTROPY:
-        ruled = f"by the rule, at the end {trainer.energy_weight:.2g} of the task loss's pull"
+        ruled = f"by default, at the end {trainer.energy_weight:.2g} of the task loss's pull"
         settings["energy_weight"] = ruled if trainer.weight_is_ruled else args.fixed_energy_weight
         settings |= {name: getattr(args, name) for name in LOSS_NET_ARGUMENTS}
         defaults = {field.name: field.default for field in fields(args)}

@@ -55,7 +55,7 @@ CURVES = (
     Curves(
         "share of the pull",
         {"energy_share": "λ1"},
-        "The share of the task loss's pull that the rule gives to the energy. 0 to the end: the energy taught nothing.",
+        "The share of the task loss's pull that the energy has by default. 0 to the end: the energy taught nothing.",
     ),
     Curves(
         "factor",
