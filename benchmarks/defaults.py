@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from results_store import ROOT, Store
+from results_store import ALL, ROOT, Store
 
 from seal_hf.compare.runs import origin
 from seal_hf.compare.statistics import mean_std
@@ -122,7 +122,7 @@ def runs_of(names: list[str], seeds: list[int]) -> Iterator[tuple[str, str, int]
     for seed in seeds:
         for name in names:
             for loss in LOSSES:
-                if (name, loss, seed) not in STORE.lines(name, "defaults"):
+                if (name, loss, seed) not in STORE.lines(ALL, "defaults"):
                     yield name, loss, seed
 
 
@@ -156,17 +156,18 @@ def table(names: list[str]) -> str:
     lines = ["| data | figure | seeds | cross-entropy | default | difference |", "|---|---|---|---|---|---|"]
     differences = []
     for name in names:
-        found = STORE.lines(name, "defaults")
-        seeds = sorted({seed for _, loss, seed in found if loss == "ce"} & {s for _, loss, s in found if loss != "ce"})
+        found = STORE.lines(ALL, "defaults")
+        ours, plain = ({seed for key, loss, seed in found if key == name and loss == of} for of in ("default", "ce"))
+        seeds = sorted(ours & plain)
         for title, key in {**SETS["find"], **SETS["verdict"]}[name].figures.items():
             pairs = [(found[name, "ce", seed].get(key), found[name, "default", seed].get(key)) for seed in seeds]
             if not pairs or None in pairs[0]:
                 continue
-            ce, ours = (tuple(100 * value for value in values) for values in zip(*pairs, strict=True))
-            changes = [after - before for before, after in zip(ce, ours, strict=True)]
+            figures = [tuple(100 * value for value in values) for values in zip(*pairs, strict=True)]
+            changes = [after - before for before, after in zip(*figures, strict=True)]
             differences.append((name, change := statistics.mean(changes)))
             error = f" ± {statistics.stdev(changes) / len(seeds) ** 0.5:.2f}" if len(seeds) > 1 else ""
-            cells = [f"{mean:.2f}" + f" ± {std:.2f}" * (len(seeds) > 1) for mean, std in map(mean_std, (ce, ours))]
+            cells = [f"{mean:.2f}" + f" ± {std:.2f}" * (len(seeds) > 1) for mean, std in map(mean_std, figures)]
             lines.append(f"| {name} | {title} | {len(seeds)} | {' | '.join(cells)} | {change:+.2f}{error} |")
     first = dict(reversed(differences)).values()  # of each data set, the first figure
     if len(first) > 1:
@@ -187,7 +188,7 @@ def main() -> None:
     if not options.table:
         for name, loss, seed in runs_of(names, options.seeds):
             found = run(name, loss, seed, options)
-            STORE.add({name: {"defaults": [found]}})
+            STORE.add({(ALL, "defaults"): [found]})
             print(f"{name}, {loss}, seed {seed}: {found['wall_seconds']:.0f} s", flush=True)
     print(table(names))
 

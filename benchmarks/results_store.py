@@ -4,9 +4,10 @@
     python benchmarks/results_store.py pack runs/compare/bibtex_finals
     python benchmarks/results_store.py merge ../theirs/recipes/results
 
-Each data set has a folder. It holds JSON lines, a file per kind (see `KINDS`), and `scores.txt.xz`: a line per run and
-decoder with the F1 of each test row. A run names its scores by the first digits of their SHA-256. Lines are sorted, so
-that a new seed is a new line, and the same results give the same bytes.
+`recipes.jsonl` and `defaults.jsonl` hold the runs of recipes and those without any flag. Comparisons have a folder per
+data set. It holds their runs and searches as JSON lines (see `KINDS`), and `scores.txt.xz`: a line per run and decoder
+with the F1 of each test row. A run names its scores by the first digits of their SHA-256. Lines are sorted, so that a
+new seed is a new line, and the same results give the same bytes. Figures are kept with seven digits.
 
 `unpack` writes a comparison as `examples/compare_losses.py` keeps it in its --output_dir, which goes on from there.
 `pack` takes such a folder, or one of a recipe's seedN.json, into the results. `merge` takes those of another checkout.
@@ -28,7 +29,6 @@ from typing import Any
 
 from filelock import FileLock
 
-from seal_hf.cli.recipes import read_recipe
 from seal_hf.compare import Runs
 from seal_hf.compare.runs import read_run, write_json
 from seal_hf.utils.files import whole_file
@@ -44,7 +44,10 @@ KINDS = {  # name of a file -> the keys that tell its lines apart
     "runs": ("comparison", "name", "seed"),  # a run of a method
     "defaults": ("name", "loss", "seed"),  # a run with no flag but the data, see defaults.py
 }
+OF_ALL = ("recipes", "defaults")  # kinds with one file for all data sets
+ALL = ""  # in place of a data set's name
 COMMON = ""  # in place of a method's name
+MEASURED = ("eval_", "test_", "train_")  # begin the names of figures
 SCORES = "scores.txt.xz"
 ROWS = "test_rows"  # key of a run: by decoder, its scores, or in its line what they are found by
 CONFLICTS = ("stop", "keep", "replace")
@@ -71,10 +74,16 @@ class Store:
         self._recipes: dict[str, list[Record]] | None = None
 
     def data_sets(self) -> list[str]:
+        """Those with comparisons."""
         return sorted({file.parent.name for file in self.folder.glob("*/*.jsonl")})
 
+    def files(self) -> list[tuple[str, str]]:
+        """What `lines` takes: the data set and the kind of each file."""
+        one_each = [(data, kind) for data in self.data_sets() for kind in KINDS if kind not in OF_ALL]
+        return [*((ALL, kind) for kind in OF_ALL), *one_each]
+
     def lines(self, data: str, kind: str) -> Lines:
-        """A file's lines, as they are."""
+        """A file's lines, as they are. `data` is `ALL` for the kinds `OF_ALL`."""
         if (data, kind) not in self._lines:
             self._lines[data, kind] = read_lines(self.folder / data / f"{kind}.jsonl", kind)
         return self._lines[data, kind]
@@ -93,10 +102,9 @@ class Store:
     def recipes(self) -> dict[str, list[Record]]:
         """The runs of recipes by name, each name's by seed."""
         if self._recipes is None:
-            found = {key: line for data in self.data_sets() for key, line in self.lines(data, "recipes").items()}
             self._recipes = {}
-            for name, seed in sorted(found):
-                self._recipes.setdefault(name, []).append(without(found[name, seed], "name"))
+            for (name, _), line in sorted(self.lines(ALL, "recipes").items()):
+                self._recipes.setdefault(name, []).append(without(line, "name"))
         return self._recipes
 
     def comparisons(self) -> dict[str, str]:
@@ -108,11 +116,11 @@ class Store:
 
     def add(
         self,
-        new: Mapping[str, Mapping[str, Iterable[Record]]],
+        new: Mapping[tuple[str, str], Iterable[Record]],
         scores: Mapping[str, Mapping[str, str]] | None = None,
         conflict: str = "stop",
     ) -> list[str]:
-        """Unites the results with these lines, by data set and kind, and these scores, by data set.
+        """Unites the results with these lines, by file as `files` has them, and these scores, by data set.
 
         Returns:
             The lines that are new or replaced, in words.
@@ -124,12 +132,11 @@ class Store:
         with FileLock(self.folder / ".lock"):
             self._forget()  # another program may have written since
             changed, conflicts, united = [], [], {}
-            for place in ((data, kind) for data in new for kind in new[data]):
-                (data, kind), lines = place, dict(self.lines(*place))
-                united[place] = lines
-                for line in new[data][kind]:
+            for (data, kind), added in new.items():
+                lines = united[data, kind] = dict(self.lines(data, kind))
+                for line in map(compact, added):
                     key = key_of(kind, line)
-                    name, theirs = f"{data}/{kind}: {' '.join(map(str, key))}", lines.get(key)
+                    name, theirs = f"{data or 'all'}/{kind}: {' '.join(map(str, key))}", lines.get(key)
                     if theirs is not None and to_line(kind, theirs) == to_line(kind, line):
                         continue
                     if theirs is not None:
@@ -216,12 +223,11 @@ def pack(store: Store, folder: Path, conflict: str = "stop") -> list[str]:
     runs, files = Runs(folder), sorted(folder.glob("seed*.json"))
     if files:
         found = [named(read_run(file), name=folder.name) for file in files]
-        recipe = next((ROOT / "recipes").glob(f"*/{found[0]['recipe']}.yaml"), None)
-        if recipe is None:
+        if not any((ROOT / "recipes").glob(f"*/{found[0]['recipe']}.yaml")):
             raise ValueError(
                 f"{folder} has runs of {found[0]['recipe']}, which is no recipe here. Put the recipe back."
             )
-        return store.add({data_of(recipe): {"recipes": found}}, conflict=conflict)
+        return store.add({(ALL, "recipes"): found}, conflict=conflict)
     identity = runs.identity()
     if identity is None:
         raise ValueError(
@@ -237,13 +243,10 @@ def pack(store: Store, folder: Path, conflict: str = "stop") -> list[str]:
             run = {**run, ROWS: {decoder: digest(text) for decoder, text in run[ROWS].items()}}
         lines.append(named(run, comparison=name, name=method))
     searches = {file.parent.name: runs.settings(file.parent.name) for file in folder.glob("*/settings.json")}
-    new = {
-        "comparisons": [
-            named(found, comparison=name, name=method) for method, found in {COMMON: identity, **searches}.items()
-        ],
-        "runs": lines,
-    }
-    return store.add({data: new}, {data: scores}, conflict)
+    comparison = [
+        named(found, comparison=name, name=method) for method, found in {COMMON: identity, **searches}.items()
+    ]
+    return store.add({(data, "comparisons"): comparison, (data, "runs"): lines}, {data: scores}, conflict)
 
 
 def unpack(store: Store, name: str, folder: Path, conflict: str = "stop") -> None:
@@ -265,6 +268,7 @@ def unpack(store: Store, name: str, folder: Path, conflict: str = "stop") -> Non
         raise ValueError(
             f"{name} is not in the results. There are {', '.join([*store.comparisons(), *store.recipes()])}."
         )
+    parts = [(what, theirs and compact(theirs), ours, save) for what, theirs, ours, save in parts]
     others = [what for what, theirs, ours, _ in parts if theirs not in (None, ours)]
     if others and conflict == "stop":
         raise Conflict(
@@ -279,10 +283,10 @@ def unpack(store: Store, name: str, folder: Path, conflict: str = "stop") -> Non
 def merge(store: Store, folder: Path, conflict: str = "stop") -> list[str]:
     """Takes all results of another folder into these; returns what is new."""
     other = Store(folder)
-    if not (names := other.data_sets()):
+    new = {place: other.lines(*place).values() for place in other.files()}
+    if not any(new.values()):
         raise ValueError(f"{folder} has no results. Name the folder recipes/results of a checkout.")
-    new = {name: {kind: other.lines(name, kind).values() for kind in KINDS} for name in names}
-    return store.add(new, {name: other.scores(name) for name in names}, conflict)
+    return store.add(new, {name: other.scores(name) for name in other.data_sets()}, conflict)
 
 
 def read_lines(file: Path, kind: str) -> Lines:
@@ -312,6 +316,12 @@ def to_line(kind: str, line: Record) -> str:
     return json.dumps({name: line[name] for name in KINDS[kind]} | json.loads(json.dumps(line, sort_keys=True)))
 
 
+def compact(line: Record) -> Record:
+    """With seven digits of each figure: more than a table shows, and half as long."""
+    figures = {key: value for key, value in line.items() if isinstance(value, float) and key.startswith(MEASURED)}
+    return {**line, **{key: float(f"{value:.7g}") for key, value in figures.items()}}
+
+
 def named(record: Record, **names: str) -> Record:
     """A line: what a program wrote, and what tells it apart."""
     if both := record.keys() & names.keys():
@@ -329,11 +339,6 @@ def differing(a: Record, b: Record) -> list[str]:
 
 def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def data_of(recipe: Path) -> str:
-    """The data set of a recipe, by its name."""
-    return Path(str(read_recipe(recipe).get("dataset", "digits"))).stem
 
 
 def main(argv: list[str] | None = None) -> None:

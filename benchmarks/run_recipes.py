@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from results_store import RESULTS, ROOT, Store, data_of, named
+from results_store import ALL, RESULTS, ROOT, Store, named
 
 from seal_hf.compare.runs import origin
 
@@ -175,7 +175,7 @@ def main() -> None:
             print(f"{name} has seeds {seeds}, which are not trained again; --results FOLDER trains all.", flush=True)
         for seed in (seed for seed in options.seeds if seed not in there):
             result = run(recipe, seed, options.data_dir, options.extra)
-            STORE.add({data_of(recipe): {"recipes": [named(result, name=name)]}}, conflict="keep")
+            STORE.add({(ALL, "recipes"): [named(result, name=name)]}, conflict="keep")
             _, figures = KINDS[recipe.parent.name]
             found = {name: f"{100 * result[key]:.2f}" for name, key in figures.items() if key in result}
             print(f"{recipe.stem} seed {seed}: {found}", flush=True)
