@@ -127,3 +127,17 @@ def test_a_search_that_was_cut_off_tries_what_one_that_was_not_tries(whole, tmp_
         trial = optuna.load_study(study_name="toy", storage=f"sqlite:///{tmp_path}/search.db").ask()
         assert all(values.suggest(trial, name) is not None for name, values in SPACE.items())
     assert toy(tmp_path) == whole
+
+
+def test_the_first_trials_cover_every_range(tmp_path):
+    """Of the halves of each range both are tried, and of a choice every value, whatever was given."""
+    space = {"rate": LogUniform(1e-4, 1e-2), "weight": LogUniform(0.01, 10.0), "dropout": Uniform(0.2, 0.6)}
+    space["kind"], tried = Choice(("a", "b", "c")), []
+    given = {"rate": 1e-3, "weight": 1.0, "dropout": 0.3, "kind": "a"}
+    options = (space, [given], "toy", 4, tmp_path, Goal("f1"), lambda line: None)
+    search(run_of(lambda found: tried.append(found) or 0.5), *options)
+    assert tried[0] == given and {one["kind"] for one in tried} == {"a", "b", "c"}
+    for name in ("rate", "weight", "dropout"):
+        log, (low, high) = (math.log if name != "dropout" else float), (space[name].low, space[name].high)
+        shares = [(log(one[name]) - log(low)) / (log(high) - log(low)) for one in tried[1:]]
+        assert min(shares) < 0.5 < max(shares) < 1 and max(shares) - min(shares) > 0.3, name

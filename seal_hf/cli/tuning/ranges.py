@@ -19,6 +19,10 @@ class LogUniform:
     def suggest(self, trial: Any, name: str) -> float:
         return trial.suggest_float(name, self.low, self.high, log=True)
 
+    def at(self, share: float) -> float:
+        """The value below which this share of the range lies; `share` is in [0, 1)."""
+        return self.low * (self.high / self.low) ** share
+
     def including(self, name: str, value: Any) -> LogUniform:
         """The range, widened to include `value`.
 
@@ -41,6 +45,9 @@ class Uniform(LogUniform):
     def suggest(self, trial: Any, name: str) -> float:
         return trial.suggest_float(name, self.low, self.high)
 
+    def at(self, share: float) -> float:
+        return self.low + (self.high - self.low) * share
+
     def including(self, name: str, value: Any) -> Uniform:
         return replace(self, low=min(self.low, float(value)), high=max(self.high, float(value)))
 
@@ -53,6 +60,9 @@ class Choice:
 
     def suggest(self, trial: Any, name: str) -> Any:
         return trial.suggest_categorical(name, list(self.values))
+
+    def at(self, share: float) -> Any:
+        return self.values[int(share * len(self.values))]
 
     def including(self, name: str, value: Any) -> Choice:
         return self if value in self.values else replace(self, values=(*self.values, value))
@@ -70,6 +80,9 @@ class Group:
     def suggest(self, trial: Any, name: str) -> Any:
         return trial.suggest_categorical(name, list(self.groups))
 
+    def at(self, share: float) -> str:
+        return list(self.groups)[int(share * len(self.groups))]
+
     def including(self, name: str, value: Any) -> Group:
         assert value in self.groups, f"{value!r} names no group"
         return self
@@ -77,6 +90,8 @@ class Group:
     def settings(self, name: str, value: Any) -> Settings:
         return self.groups[value]
 
+
+SPREAD_SEED = 33  # of those below 40, the first two of three trials are farthest apart
 
 Range = LogUniform | Choice | Group
 Space = Mapping[str, Range]  # key of a setting, or name for groups of settings -> range
@@ -93,6 +108,15 @@ def widened(space: Space, given: Sequence[Settings]) -> dict[str, Range]:
         for name, value in values.items():
             wide[name] = wide[name].including(name, value)
     return wide
+
+
+def spread(space: Space, number: int) -> list[dict[str, Any]]:
+    """The values of `number` trials that cover each range evenly (a Latin hypercube; McKay et al. 1979). Few random
+    trials often lie close together."""
+    from scipy.stats.qmc import LatinHypercube  # takes a second to import
+
+    rows = LatinHypercube(len(space), scramble=False, rng=SPREAD_SEED).random(number).tolist()
+    return [{name: space[name].at(share) for name, share in zip(space, row, strict=True)} for row in rows]
 
 
 def settings_of(space: Space, values: Settings) -> dict[str, Any]:

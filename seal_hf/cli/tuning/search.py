@@ -13,7 +13,7 @@ from statistics import mean
 from typing import Any, Protocol
 
 from ...training.meters import NonFiniteLossError
-from .ranges import Settings, Space, settings_of, widened
+from .ranges import Settings, Space, settings_of, spread, widened
 
 STARTUP = 4
 SOUGHT = "sought"  # attribute of a study
@@ -92,10 +92,10 @@ def search(
 
     Args:
         run: makes one training anew for each trial.
-        space: the searched settings. The first `STARTUP` trials are the given ones and random ones; later ones come
-            from a tree-structured Parzen estimator (Optuna's default). The number of finished trials is its seed: an
-            interrupted trial is repeated. Every trial runs to its end; after a non-finite loss, its value is
-            `goal.worst`.
+        space: the searched settings. The first `STARTUP` trials are the given ones and some that cover the space
+            evenly; later ones come from a tree-structured Parzen estimator (Optuna's default), whose seed is the
+            number of finished trials: an interrupted trial is repeated. Every trial runs to its end; after a
+            non-finite loss, its value is `goal.worst`.
         given: the values of the first trials, by the names of `space`, which is widened to include them.
         name: of the study.
         budget: number of trials, >= 1.
@@ -115,7 +115,8 @@ def search(
     """
     space = widened(space, given)
     trials = partial(_trials, run, space=space, folder=Path(folder), goal=goal, say=say)
-    found = trials(name, budget, given[:budget], seed=seeds[0], sought=dict(sought or {}))
+    start = [*given, *spread(space, max(0, STARTUP - len(given)))][:budget]
+    found = trials(name, budget, start, seed=seeds[0], sought=dict(sought or {}))
     tried = [{"values": [trial.value], "params": trial.params} for trial in found]
     best = sorted(tried, key=lambda one: goal.rank(one["values"][0]), reverse=True)[:finalists]
     again = [one["params"] for one in best]
