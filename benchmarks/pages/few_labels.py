@@ -50,10 +50,20 @@ TASKS = {
         "rewards mlc",
         "SemEval-2018 E-c, 11 labels, on frozen MiniLM features. At most 15 words a label.",
     ),
+    "semeval2018_ec_finetuned": Task(
+        "Emotions of tweets, MiniLM fine-tuned",
+        "rewards mlc",
+        "SemEval-2018 E-c, 11 labels. The rules above, 500 unlabelled texts, and no search.",
+    ),
     "xed_en": Task(
         "Emotions of subtitles",
         "rewards mlc",
         "XED, 8 labels, on frozen MiniLM features. At most 15 words a label.",
+    ),
+    "xed_en_finetuned": Task(
+        "Emotions of subtitles, MiniLM fine-tuned",
+        "rewards mlc",
+        "XED, 8 labels. The rules above, 500 unlabelled texts, and no search.",
     ),
     "cora": Task(
         "Fields of citations",
