@@ -252,7 +252,9 @@ class SealTrainer(StructuredTrainer):
         args = args if args is not None else SealTrainingArguments(output_dir="trainer_output")
         check_launcher(args)
         self.loss_net = self._given_loss_net = loss_net
-        self._initial_loss_net: Any = {k: v.clone() for k, v in loss_net.state_dict().items()} if loss_net else None
+        self._initial_loss_net: Any = None  # its weights, to begin each trial of a search with
+        if loss_net is not None and kwargs.get("model_init") is not None:
+            self._initial_loss_net = {name: value.clone() for name, value in loss_net.state_dict().items()}
         self._given_space, self._own_loss = space, own_loss(task_loss, kwargs.pop("compute_loss_func", None), space)
         self.window, self.alignment = Window(), Alignment()
         self.card_facts: dict[str, Any] = {}

@@ -47,7 +47,7 @@ def check(words, output="multi_label", **options):
         (
             "--pixel_loss mean",
             {"pixel_loss": "mean"},
-            "`pixel_loss` is for another kind of output, masks .run_segmentation.py.",
+            "`pixel_loss` is for another kind of output, masks .seal-hf train segmentation.",
         ),
     ],
 )

@@ -210,6 +210,22 @@ def test_a_teacher_labels_where_it_is_sure():
             assert tag == (each.index(max(each)) if max(each) >= 0.7 else -100)
 
 
+def test_a_teacher_that_decodes_a_chain_reads_no_padding():
+    """The same sentences alone and padded, with tags that may follow only some others."""
+    logits = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(0)) * 2
+    logits[1, 3:] = torch.tensor([-9.0, 9.0, -9.0])  # of padding
+    labels = torch.full((2, 5), -1)
+    labels[1, 3:] = -100
+    space = TagSequenceSpace(["O", "B-x", "I-x"], constrained=True)
+
+    def found(rows, length):
+        given = {"input_ids": torch.zeros(1, length).long(), "labels": labels[rows, :length]}
+        teacher = lambda **inputs: SimpleNamespace(logits=logits[rows, :length])  # noqa: E731
+        return _confident(teacher, space, 0.5, -100, given, given["labels"] == -1)
+
+    assert torch.equal(found([1], 5)[:, :3], found([1], 3)) and torch.equal(found([0, 1], 5)[:1], found([0], 5))
+
+
 def test_the_expected_reward_has_the_gradient_of_enumeration():
     """The mean over 20,000 samples; rows with gold keep their gradient."""
     reward = LabelRuleReward([Rule("exactly", values=(1, 1)), Rule("implies", ("a", "b"))], list("abc"))
@@ -255,5 +271,5 @@ def test_where_no_rule_votes_labels_are_unknown():
     data = load_multilabel({split: Dataset.from_dict(texts) for split in ("train", "validation")})
     reward = LabelRuleReward([Rule("keywords", ("a",), "red")], data.label_names)
     codes = torch.tensor(reward.codes(["red", "blue"]))
-    found, voted = by_rules(reward, data, codes, torch.ones(2, 2, dtype=torch.bool))
+    found, voted = by_rules(reward, data)(codes, torch.ones(2, 2, dtype=torch.bool))
     assert found.tolist() == [[1, 1], [0, 1]] and voted.tolist() == [[True, False], [False, False]]

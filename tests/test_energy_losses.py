@@ -210,7 +210,7 @@ def test_gradients_match_finite_differences(name, problem):
 
     def term(value):
         row = torch.cat([value, gold.unsqueeze(1)], dim=1) if loss.reads_gold else value
-        return loss.task_term(energy(features, row), SPACE.cost(value, gold))
+        return loss.task_term(energy(features, row), SPACE.cost(value, gold, "f1"))
 
     assert torch.autograd.gradcheck(term, (y,))
 

@@ -133,7 +133,7 @@ class Nets:
         """SSVM without the hinge, which would hide rows."""
         output = self.space.output(self.logits(phi))
         gold = self.energy(self.x, self.labels.unsqueeze(1))
-        return (self.space.cost(output, self.labels) - self.energy(self.x, output) + gold).mean()
+        return (self.space.cost(output, self.labels, "f1") - self.energy(self.x, output) + gold).mean()
 
     def solved(self, steps=3000, rate=0.5, start=None):
         phi = detached(start or select_parameters(self.net, "all"))

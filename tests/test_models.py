@@ -203,6 +203,9 @@ def test_a_plain_checkpoint_gets_a_fresh_loss_net_and_says_so(head, kind, mode, 
     assert seal.loss_net.config.global_size == 9 and not seal.training
     inputs, y = tiny_inputs(kind), label_sets(5)
     assert torch.equal(seal.energy(y, **inputs), seal.energy(y, **inputs))  # no dropout
+    for wrong in (y[0, 0], y[..., :-1]):
+        with pytest.raises(ValueError, match=rf"`y` has shape .* 1 dimension here, and {y.shape[-1]} labels"):
+            seal.energy(wrong, **inputs)
 
 
 def test_a_classifier_for_other_labels_starts_anew_on_request(tmp_path):
@@ -267,7 +270,7 @@ def test_a_saved_loss_net_keeps_its_encoder_and_number_of_labels(bert, tmp_path,
         SealForMultiLabel.from_pretrained(tmp_path / "saved", num_labels=6)
     with pytest.raises(ValueError, match="loss-net in .* has 4 labels, the task-net 6. Pass fresh_loss_net=True"):
         SealForMultiLabel.from_pretrained(tmp_path / "saved", num_labels=6, ignore_mismatched_sizes=True)
-    with pytest.raises(ValueError, match="`encoder_mode` is 'own'; it must be one of"):
+    with pytest.raises(ValueError, match="`loss_net_encoder` is 'own'; it must be one of"):
         SealForMultiLabel.from_pretrained(bert, loss_net_encoder="own")
 
 

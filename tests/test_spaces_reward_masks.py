@@ -8,7 +8,7 @@ import tiny_masks
 import torch
 from tiny_class_masks import NAMES, shapes
 
-from seal_hf import MaskRows, MaskSpace, RewardMaskSpace, SealTrainer
+from seal_hf import BinaryMaskSpace, MaskRows, MaskSpace, RewardBinaryMaskSpace, RewardMaskSpace, SealTrainer
 from seal_hf.energy_losses import ContrastiveDivergence, Margin
 from seal_hf.spaces.rewarded import UNLABELLED_PIXEL
 
@@ -53,15 +53,30 @@ def test_rows_with_gold_are_as_without_a_reward_and_the_others_have_it(batch):
     torch.testing.assert_close(mixed[0], PLAIN.relax(PLAIN.mix(logits, gold, 0.5))[0])
 
 
-def test_the_task_loss_of_rows_without_gold_is_zero(batch):
+@pytest.mark.parametrize("pixel_loss", ["sum", "mean"])
+@pytest.mark.parametrize("term", ["soft_iou_weight", "dice_weight", "lovasz_weight"])
+def test_the_task_loss_of_rows_without_gold_is_zero(batch, pixel_loss, term):
+    """In training, and in an evaluation, whose rows have no codes."""
+    batch, of_three = batch
+    options, of_two = {"pixel_loss": pixel_loss, term: 0.5}, batch["labels"].clone()
+    of_two[of_two == 2] = 0
+    for space, plain, logits, labels in (
+        (RewardMaskSpace(share_of_known, C, **options), MaskSpace(C, **options), of_three, batch["labels"]),
+        (RewardBinaryMaskSpace(share_of_known, **options), BinaryMaskSpace(**options), of_three[:, :2], of_two),
+    ):
+        expected = plain.task_loss(logits[[0, 2]], labels[[0, 2]]) * 2 / 3
+        torch.testing.assert_close(space.of({**batch, "labels": labels}).task_loss(logits, labels), expected)
+        torch.testing.assert_close(space.task_loss(logits, labels), expected)
+        space.check_values(labels, "train_dataset")
+
+
+def test_rewards_need_codes_and_their_expectation_independent_pixels(batch):
     batch, logits = batch
-    space = RewardMaskSpace(share_of_known, C, soft_iou_weight=0.5)
-    plain = MaskSpace(C, soft_iou_weight=0.5)
-    expected = plain.task_loss(logits[[0, 2]], batch["labels"][[0, 2]]) * 2 / 3
-    torch.testing.assert_close(space.of(batch).task_loss(logits, batch["labels"]), expected)
-    space.check_values(batch["labels"], "train_dataset")
+    space = RewardMaskSpace(share_of_known, C)
     with pytest.raises(ValueError, match="The batch has no column `reward_codes`.*reward_rows"):
         space.rewards(PLAIN.output(logits), batch["labels"] != 255)
+    with pytest.raises(ValueError, match="draws pixels independently, but `sample_coherence` is 'field'. Leave it out"):
+        RewardMaskSpace(share_of_known, C, sample_coherence="field").expecting(1.0, 4)
 
 
 def test_more_classes_than_ids_that_are_free_are_refused():
@@ -85,7 +100,7 @@ def test_a_reward_teaches_what_no_mask_shows(tmp_path):
         codes = np.tile(np.array([1, 1, 1 - known], np.float32), (16, 1))
         rows = MaskRows(split, tiny_masks.CROP, reward_codes=codes)
         nets = tiny.model()
-        options = dict(loss="contrastive_divergence", num_train_epochs=24, energy_weight=3.0, margin_cost="l1_mean")
+        options = dict(loss="contrastive_divergence", num_train_epochs=24, energy_weight=0.75, margin_cost="l1_mean")
         args = tiny.make(tmp_path, nets, MaskRows(shapes(4), tiny_masks.CROP), learning_rate=3e-3, **options)[0].args
         space = RewardMaskSpace.from_arguments(args, nets.task_net, share_of_known)
         SealTrainer(nets, args, train_dataset=rows, space=space).train()

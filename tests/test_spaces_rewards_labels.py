@@ -92,6 +92,7 @@ def test_a_relaxed_set_counts_as_its_decisions_and_a_pair_of_texts_as_both(rewar
     ("rule", "message"),
     [
         ("{keywords: x}", "needs `for` or `against`"),
+        ("{keywords: [joy, ''], for: a}", "with an empty name. Remove it"),
         ("{keywords: '(', for: a}", "not a regular expression"),
         ("{implies: [a]}", "`implies` has 1 name; expected at least 2"),
         ("{at_least: 1.5}", "`at_least` is 1.5; it must be a whole number of at least 0"),
@@ -185,7 +186,8 @@ def test_a_wrong_function_of_a_batch_is_named_with_its_row(function, message):
         reward(codes, torch.ones(1, 2, 4), torch.ones(1, 4).bool())
 
 
-def test_a_wrong_function_of_one_set_is_named_with_its_row():
-    reward = LabelFunctionReward(lambda text, labels: float("nan"), LABELS)
-    with pytest.raises(ValueError, match=r"gave nan for row 1 .*'no joy, unhappy' with the labels \['a', 'b'"):
+@pytest.mark.parametrize(("given", "said"), [(float("nan"), "nan"), (torch.ones(3), r"of shape \(3,\)")])
+def test_a_wrong_function_of_one_set_is_named_with_its_row(given, said):
+    reward = LabelFunctionReward(lambda text, labels: given, LABELS)
+    with pytest.raises(ValueError, match=rf"gave {said} for row 1 .*'no joy, unhappy' with the labels \['a', 'b'"):
         reward(torch.tensor(reward.codes(TEXTS))[1:], torch.ones(2, 2, 4), torch.ones(2, 4).bool())

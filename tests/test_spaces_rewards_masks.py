@@ -115,6 +115,10 @@ def test_contradictions_are_found():
     ]
     found = {conflict.rules for conflict in MaskRuleReward(rules).conflicts([])}
     assert found == {(0, 1), (1, 4), (2, 3), (2, 4)}
+    whole = MaskRuleReward([Rule("inside", values=(0.01, 0.01, 0.99, 0.99)), Rule("touches_border", values=(1.0,))])
+    everywhere = torch.ones(1, 1, 24, 24)  # follows both: a pixel is where its centre is
+    assert whole.conflicts([]) == []
+    assert whole(torch.zeros(1, 0), everywhere, everywhere[0] > 0).tolist() == [[1.0]]
 
 
 def test_a_function_gets_images_and_masks():

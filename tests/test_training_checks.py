@@ -47,6 +47,8 @@ def trainer_with(folder, model=None, rows=None, **options):
     [
         ("num_samples", 0, "`num_samples` is 0; it must be a finite number, at least 1."),
         ("num_samples", -3, "`num_samples` is -3; it must be a finite number, at least 1."),
+        ("num_samples", 2.5, "`num_samples` is 2.5; it must be a whole number."),
+        ("loss_net_steps", 1.5, "`loss_net_steps` is 1.5; it must be a whole number."),
         ("batch_repeats", 0, "`batch_repeats` is 0; it must be a finite number, at least 1."),
         ("energy_weight", -0.1, "`energy_weight` is -0.1; it must be a finite number, at least 0."),
         ("energy_weight", float("nan"), "`energy_weight` is nan; it must be a finite number, at least 0."),

@@ -410,7 +410,7 @@ def test_what_cannot_be_trained_is_refused_at_the_start(tmp_path):
     rows, net = digits_like(), network(tiny_run.FEATURES, tiny_run.LABELS)
     shared = LossNet(LossNetConfig(encoder_mode="shared", num_labels=tiny_run.LABELS))
     for model, options, message in (
-        (net, dict(energy_method="nce"), "energy_method='nce' needs .* SealForMultiLabel.* to run_energy.py"),
+        (net, dict(energy_method="nce"), "energy_method='nce' needs .* SealForMultiLabel.* to seal-hf train energy"),
         (net, dict(inference_start="task_net"), "inference_start='task_net' needs a trained task-net"),
         (net, dict(task_net=indifferent(tiny_run.FEATURES, 5)), "has 5 labels, the energy network 6"),
         (net, dict(space=MultiLabelSpace(sparse_from=6)), "6 labels are sparse.*sparse_from=7"),

@@ -274,7 +274,9 @@ def test_the_example_trains_and_its_network_teaches_a_task_net(tmp_path, capsys)
     assert 0 <= metrics["test_mean_iou"] <= 1
     with pytest.raises(ValueError, match=r"`crop_offsets` is \[0, 8\], which .* Give for example \[0, 4\]"):
         mask_energy.main([*quiet, str(tmp_path / "x"), *few, "--crop_offsets", "0", "8"])
-    with pytest.raises(ValueError, match="energy_method='nce' needs .* SealForSegmentation.* to run_mask_energy.py"):
+    with pytest.raises(
+        ValueError, match="energy_method='nce' needs .* SealForSegmentation.* to seal-hf train mask-energy"
+    ):
         mask_energy.main([*quiet, str(tmp_path / "x"), "--energy_method", "nce"])
 
 

@@ -22,7 +22,7 @@ from .programs import given_flags
 
 OF_ENERGY_LOSSES = {"energy_loss", "hypergradient", "sample_coherence"}
 LABELS, TAGS, MASKS = "multi_label", "tag_sequence", "masks"
-PROGRAMS = {LABELS: "run_mlc.py", TAGS: "run_tagging.py", MASKS: "run_segmentation.py"}
+PROGRAMS = {LABELS: "seal-hf train mlc", TAGS: "seal-hf train tagging", MASKS: "seal-hf train segmentation"}
 OUTPUTS = {  # flags of some kinds of output -> the kinds
     "crf_learning_rate tag_score constrained_decoding": (TAGS,),
     "class_weight": (TAGS, MASKS),

@@ -108,7 +108,7 @@ def _confident(
     with torch.no_grad():
         inputs = {name: values.to(device) for name, values in encoder_inputs(batch).items()}
         logits = space.fit(teacher(**inputs).logits.cpu(), batch["labels"])
-        p = space.relax(logits)
+        p = space.of(batch).relax(logits)
     if p.dim() == missing.dim():  # of one value: label sets and masks of two classes
         sure, found = torch.maximum(p, 1 - p), (p >= 0.5).long()
     else:
@@ -123,10 +123,10 @@ def rule_labelled_rows(
     unknown, or with `silent` = usual what they mostly are in the labelled rows."""
     check_value("silent", arguments.nets.silent, SILENT)
     reward, ignored = make_reward(arguments, data), MARKS[type(data)][1]
-    rows = _all_rows(data, arguments, encode, reward)
+    rows, decide = _all_rows(data, arguments, encode, reward), by_rules(reward, data)
 
     def labeller(batch: dict[str, Tensor], missing: Tensor) -> Tensor:
-        found, voted = by_rules(reward, data, batch[REWARD_CODES], missing)
+        found, voted = decide(batch[REWARD_CODES], missing)
         return found if arguments.nets.silent == "usual" else found.masked_fill(~voted, ignored)
 
     label(rows, data, labeller)
@@ -180,47 +180,60 @@ def decided_by_rules(reward: Reward, data: Any, split: Any) -> Any:
     """
     codes = [torch.tensor(row, dtype=torch.long) for row in reward.codes(inputs_of(split))]
     parts: list[Any] = []
+    decide = by_rules(reward, data)
     for begin in range(0, len(codes), AT_ONCE):
         part = codes[begin : begin + AT_ONCE]
         if isinstance(data, TagSequenceData):
             lengths = torch.tensor([len(row) for row in part])
             padded = pad_sequence(part, batch_first=True)
             mask = torch.arange(padded.shape[1]) < lengths.unsqueeze(1)
-            found, _ = by_rules(reward, data, padded, mask)
+            found, _ = decide(padded, mask)
             parts += [
                 [data.label_names[tag] for tag in row[own].tolist()] for row, own in zip(found, mask, strict=True)
             ]
         else:
             shape = (len(data.label_names),) if isinstance(data, MultiLabelData) else split.masks.shape[1:]
             mask = torch.ones(len(part), *shape, dtype=torch.bool)
-            parts.append(by_rules(reward, data, torch.stack(part), mask)[0].numpy())
+            parts.append(decide(torch.stack(part), mask)[0].numpy())
     return parts if isinstance(data, TagSequenceData) else np.concatenate(parts)
 
 
-def by_rules(reward: Reward, data: Any, codes: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """The outputs of a reward as ids, in the shape of `mask` (B, ...), and where it has an opinion on them."""
-    gold, names = gold_of(data.train, data.label_names), data.label_names
+def by_rules(reward: Reward, data: Any) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """A function of codes and `mask` (B, ...): the outputs of a reward as ids, in the shape of `mask`, and where it has
+    an opinion on them."""
     if isinstance(data, SegmentationData):
-        several, known = len(names) > 2, np.where(gold == IGNORE, 0, gold).astype(np.int64)
-        counts = np.stack([(known == one).mean(0) for one in range(len(names))])
-        ids = torch.from_numpy(np.concatenate([counts.argmax(0)[None], known]))
-        candidates = torch.nn.functional.one_hot(ids, len(names)).movedim(-1, 1) if several else ids
-        best = [
-            most_rewarded_of(reward, codes[i : i + 1], mask[i : i + 1], candidates.float()) for i in range(len(codes))
-        ]
-        return ids[torch.cat(best)], torch.ones_like(mask)
-    is_set = isinstance(data, MultiLabelData)
+        return _masks_by_rules(reward, data)
+    is_set, names = isinstance(data, MultiLabelData), data.label_names
     if is_set:
-        start, values = torch.from_numpy((gold > 0).mean(0) >= 0.5).long(), 2
+        start, values = torch.from_numpy((gold_of(data.train, names) > 0).mean(0) >= 0.5).long(), 2
     else:
         tags = np.concatenate(data.train["tags"][:]).astype(np.int64)
         start, values = torch.tensor([np.bincount(tags, minlength=len(names)).argmax()]), len(names)
-    size = mask.shape[1]
-    step = max(1, MOST_VALUES // max(1, size * size * values * (1 if is_set else values)))
-    parts = [slice(i, i + step) for i in range(0, len(codes), step)]
-    found = [most_rewarded(reward, codes[part], mask[part], start, values, is_set) for part in parts]
-    ids, voted = (torch.cat(each) for each in zip(*found, strict=True))
-    return ids, voted
+
+    def decide(codes: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        size = mask.shape[1]
+        step = max(1, MOST_VALUES // max(1, size * size * values * (1 if is_set else values)))
+        parts = [slice(i, i + step) for i in range(0, len(codes), step)]
+        found = [most_rewarded(reward, codes[part], mask[part], start, values, is_set) for part in parts]
+        ids, voted = (torch.cat(each) for each in zip(*found, strict=True))
+        return ids, voted
+
+    return decide
+
+
+def _masks_by_rules(reward: Reward, data: SegmentationData) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    gold, classes = gold_of(data.train, data.label_names), len(data.label_names)
+    known = np.where(gold == IGNORE, 0, gold).astype(np.int64)
+    counts = np.stack([(known == one).mean(0) for one in range(classes)])
+    ids = torch.from_numpy(np.concatenate([counts.argmax(0)[None], known]))
+    candidates = torch.nn.functional.one_hot(ids, classes).movedim(-1, 1) if classes > 2 else ids
+
+    def decide(codes: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        rows = (slice(i, i + 1) for i in range(len(codes)))
+        best = [most_rewarded_of(reward, codes[row], mask[row], candidates.float()) for row in rows]
+        return ids[torch.cat(best)], torch.ones_like(mask)
+
+    return decide
 
 
 def rules_in(settings: Mapping[str, Any]) -> dict[str, str]:

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from ..energy_losses import EnergyLoss, InfNetPlus
+from ..models.task_nets import feature_size
 from ..nets.encoders import last_features
-from ..nets.image_features import shared_size
 from ..saving.loss_net import COST_AUGMENTED as FILES
 from ..second_net.learner import Learner
 from ..second_net.loss_net import LOSS_NET_FOLDER
@@ -124,8 +124,8 @@ class CostAugmentedInference(Extension):
                 "`cost_augmented_network` is 'shared', which reads one vector per input or token: a net of masks has "
                 "none. Use 'stacked', or 'separated'."
             )
-        feature_size = shared_size(task_net) or 0 if kind == "shared" else 0
-        net = CostAugmentedNetwork(kind, task_net, feature_size, config.num_labels, label_dim)
+        width = feature_size(task_net, None) if kind == "shared" else 0
+        net = CostAugmentedNetwork(kind, task_net, width, config.num_labels, label_dim)
         net.train()  # whatever the copied task-net's mode: the first step must equal later ones, as after a resume
         group = {
             "params": [p for p in net.parameters() if p.requires_grad],

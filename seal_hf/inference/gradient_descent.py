@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ..structures.label_sets import LabelSets
 from ..utils.options import check_value
+from ..utils.tensors import wide
 
 OPTIMIZERS = ("adam", "projected")
 STARTS = ("zeros", "uniform", "random", "task_net")
@@ -116,11 +117,11 @@ class GradientBasedInference:
                     (gradient,) = torch.autograd.grad(value.sum(), y)
             y, value = y.detach(), value.detach()
             better = value < least
-            best, least = torch.where(_wide(better, y), y, best), torch.where(better, value, least)
+            best, least = torch.where(wide(better, y), y, best), torch.where(better, value, least)
             if step < self.steps:
                 y = self._step(y, gradient, state, step + 1).clamp(0, 1)
         chosen = least.argmin(1, keepdim=True)  # (B, 1)
-        index = _wide(chosen, best).expand(-1, -1, *best.shape[2:])
+        index = wide(chosen, best).expand(-1, -1, *best.shape[2:])
         return best.gather(1, index), least.gather(1, chosen)
 
     def _step(self, y: Tensor, gradient: Tensor, state: tuple[Tensor, Tensor], t: int) -> Tensor:
@@ -132,11 +133,6 @@ class GradientBasedInference:
         second.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
         scale = (second / (1 - BETAS[1] ** t)).sqrt_().add_(EPSILON)
         return y - (self.learning_rate / (1 - BETAS[0] ** t)) * first / scale
-
-
-def _wide(per_candidate: Tensor, y: Tensor) -> Tensor:
-    """(B, S) -> (B, S, 1, ...), to go with y (B, S, ...)."""
-    return per_candidate.view(*per_candidate.shape, *[1] * (y.dim() - 2))
 
 
 def _check_dense(y: Tensor | LabelSets | None) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from ..structures.masks import IGNORE, log_odds
 from .class_masks import class_mask_metrics, class_masks
-from .multilabel import DEFAULT_GRID, first_output
+from .multilabel import DEFAULT_GRID, best_threshold, first_output
 
 
 def mask_metrics(probabilities: np.ndarray, labels: np.ndarray, threshold: float = 0.5) -> dict[str, float]:
@@ -50,9 +50,7 @@ def tune_mask_threshold(
     """The threshold of `grid` with the best mean IoU, and that IoU; among ties, the threshold nearest 0.5. Tune on
     validation, apply on test."""
     figures = np.array([mask_iou(probabilities, labels, threshold).mean() for threshold in grid])
-    best = np.flatnonzero(figures >= figures.max() - 1e-12)
-    chosen = best[np.argmin(np.abs(grid[best] - 0.5))]
-    return float(grid[chosen]), float(figures[chosen])
+    return best_threshold(figures, grid)
 
 
 def mask_compute_metrics(eval_prediction: Any) -> dict[str, float]:

@@ -24,8 +24,10 @@ from ..nets.encoders import encoder_options, task_features, without_pooler
 from ..nets.heads import MEAN, pooling_for
 from ..nets.image_features import with_features
 from ..saving.export import ADAPTER_FILES, PLAIN_FILES, save_nets
-from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig, aligned
+from ..second_net.loss_net import ENCODER_MODES, LOSS_NET_FOLDER, LossNet, LossNetConfig, aligned
 from ..spaces import OutputSpace
+from ..spaces.pixels import PixelSpace
+from ..utils.options import check_value
 from .labels import check_label_order, check_place, hub_options
 from .loading import load_task_net
 from .saved import find_loss_net, loss_net_of
@@ -108,15 +110,20 @@ class SealModel(nn.Module):
             (B,) or (B, S), lower = better.
 
         Raises:
-            ValueError: there is no loss-net.
+            ValueError: there is no loss-net; `y` has another shape.
         """
         if self.loss_net is None:
             raise ValueError("There is no loss-net to compute the energy: load both nets (with_loss_net=True).")
-        features = None
+        dims, labels, features = self.space.structure_dims, self.task_net.config.num_labels, None
+        if y.dim() - dims not in (1, 2) or not (isinstance(self.space, PixelSpace) or y.shape[-1] == labels):
+            raise ValueError(
+                f"`y` has shape {tuple(y.shape)}; it must be (batch, *structure) or (batch, candidates, *structure). A "
+                f"structure has {dims} dimension{'s' * (dims > 1)} here, and {labels} labels."
+            )
         if self.loss_net.config.encoder_mode == "shared":
             outputs = with_features(self.task_net, inputs)
             features = task_features(outputs, inputs, self.task_net, self.loss_net.pooling)
-        single = y.dim() == 1 + self.space.structure_dims
+        single = y.dim() == 1 + dims
         energies = self.loss_net(y.unsqueeze(1) if single else y, mask, inputs, features)
         return energies.squeeze(1) if single else energies
 
@@ -194,6 +201,8 @@ class SealModel(nn.Module):
                 "with the class or program that trained it; an energy network alone with `load_energy_network`."
             ) from error
         except RuntimeError as error:
+            if "mismatch" not in str(error):
+                raise
             raise ValueError(
                 f"The weights in {model_name_or_path} do not have the requested shapes (num_labels="
                 f"{kwargs.get('num_labels', 'as saved')}). For another label set than the saved classifier's, pass "
@@ -305,6 +314,7 @@ class SealModel(nn.Module):
         """A loss-net for this task-net. Its separate encoder is loaded from the folder or repo `pretrained`, or is the
         given encoder itself."""
         mode, energy = mode or "separate", energy_of(cls.space_of(task_net).name, energy)
+        check_value("loss_net_encoder", mode, (*ENCODER_MODES, *LIBRARIES))
         global_size = cls.default_global_size if global_size is None else global_size
         encoder: Any = None
         config = task_net.config

@@ -139,7 +139,8 @@ class SealForSegmentation(SealModel):
             loss_net_encoder: only `separate`: the energy reads the image directly.
             crop_size: a fresh FCN predicts by averaging over crops of this size; train it on such crops ([`MaskRows`]).
                 None: whole images.
-            crop_offsets: where these crops begin, or how many there are along a side, see `rows.crops.crop_offsets`.
+            crop_offsets: where these crops begin, or how many there are along a side, see
+                `data.tensors.crops.crop_offsets`.
             energy, energy_options: only `grid`, of several classes `class_grid`; `channels`, `dropout` and `width` of
                 the [`GridEnergy`].
             kwargs: for `from_pretrained`.

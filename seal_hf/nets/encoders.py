@@ -108,6 +108,7 @@ class MLPEncoder(MLPPreTrainedModel):
         Raises:
             ValueError: the features have another shape.
         """
+        features = torch.as_tensor(features, device=self.shift.device)
         if features.dim() != 2 or features.shape[1] != len(self.shift):
             raise ValueError(
                 f"`features` has shape {tuple(features.shape)}; this net reads (batch, {len(self.shift)}): the raw "

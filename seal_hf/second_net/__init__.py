@@ -1,1 +1,1 @@
-"""The network trained beside the task-net: the loss-net, its learner and optimizer, the cost-augmented network."""
+"""The network trained beside the task-net: the loss-net, its learner and its optimizer."""

@@ -54,6 +54,11 @@ def mixed_odds(odds: Tensor, gold: Tensor, share: float) -> Tensor:
     return sign * (torch.log(-torch.expm1(other)) - other)
 
 
+def balanced_weights(counts: Tensor) -> Tensor:
+    """N / (C n_c) for n_c of N entries of class c, as in scikit-learn; 1 for a class without entries: (C,)."""
+    return torch.where(counts > 0, counts.sum() / (len(counts) * counts.clamp_min(1)), torch.ones(()))
+
+
 def repeated_bits(y: Tensor) -> Tensor:
     """Which rows of y (B, S, n) in {0, 1} equal an earlier one of the same input: (B, S) bool.
 
@@ -97,7 +102,7 @@ class OutputSpace(ABC):
     problem_type: str | None
     model_name = "SealModel"
     head = ""
-    energy_program = "run_energy.py"
+    energy_program = "seal-hf train energy"
     structure_dims: int
     label_dim = -1
     fills_box = False

@@ -283,7 +283,7 @@ class MultiLabelSpace(OutputSpace):
         y = _counted(y, mask)
         return ratio(2 * dot(y_hat, y), _size(y_hat, mask) + y.sum(-1, keepdim=True))
 
-    def cost(self, y_hat: Tensor | LabelSets, y: Tensor, kind: str = "f1", mask: Tensor | None = None) -> Tensor:
+    def cost(self, y_hat: Tensor | LabelSets, y: Tensor, kind: str, mask: Tensor | None = None) -> Tensor:
         """Δ: `f1` = 1 - soft F1 (SPEN), `l1` = Σ|ŷ - y| (InfNet+), `l1_mean` = `l1` per label that counts. (B, S)."""
         self.check_cost(kind)
         if kind == "f1":

@@ -43,7 +43,7 @@ from transformers import PreTrainedModel
 from ..structures.masks import IGNORE
 from ..task_losses.masks import MASK_TASK_LOSSES, PIXEL_LOSSES, lovasz
 from ..utils.options import check_value
-from .base import SAMPLE_WEIGHT, LossTraits, OutputSpace, ratio, repeated_bits
+from .base import SAMPLE_WEIGHT, LossTraits, OutputSpace, balanced_weights, ratio, repeated_bits
 
 # each with the arguments that a run reads only for it
 COHERENCE: dict[str, tuple[str, ...]] = {
@@ -79,7 +79,7 @@ class PixelSpace(OutputSpace):
 
     model_name = "SealForSegmentation"
     head = "ForSemanticSegmentation"
-    energy_program = "run_mask_energy.py"
+    energy_program = "seal-hf train mask-energy"
     problem_type = None  # Hugging Face has none for segmentation
     costs = (*OutputSpace.costs, "iou")
     weights = ("class_weight",)
@@ -274,18 +274,21 @@ class PixelSpace(OutputSpace):
         For y in {0, 1} the sums are ŷ·y and Σ ŷ + Σ y - ŷ·y. Of two classes it is the foreground's, and two empty masks
         score 1. Of several classes it is the mean over those present in y, and 1 if no pixel counts.
         """
-        overlap, total = self.sums(y_hat, y, mask)
-        return self.over_classes(ratio(overlap, total - overlap), y)
+        return self.agreement(y_hat, y, "iou", mask)
 
-    def cost(self, y_hat: Tensor, y: Tensor, kind: str = "l1", mask: Tensor | None = None) -> Tensor:
-        """Δ: `iou` = 1 - soft IoU, `f1` = 1 - soft F1 (Dice), a mean over the same classes, `l1` = Σ|ŷ - y|, over all
-        classes if they are several, `l1_mean` = `l1` per pixel that counts. (B, S)."""
-        self.check_cost(kind)
-        if kind == "iou":
-            return 1 - self.score(y_hat, y, mask)
+    def agreement(self, y_hat: Tensor, y: Tensor, kind: str, mask: Tensor | None = None) -> Tensor:
+        """Soft IoU (`iou`), or soft F1 = 2 Σ min(ŷ, y) / (Σ ŷ + Σ y) (`f1`, Dice), a mean over the same classes:
+        (B, S)."""
         overlap, total = self.sums(y_hat, y, mask)
-        if kind == "f1":
-            return 1 - self.over_classes(ratio(2 * overlap, total), y)
+        return self.over_classes(ratio(overlap, total - overlap) if kind == "iou" else ratio(2 * overlap, total), y)
+
+    def cost(self, y_hat: Tensor, y: Tensor, kind: str, mask: Tensor | None = None) -> Tensor:
+        """Δ: `iou` and `f1` = 1 - agreement, `l1` = Σ|ŷ - y|, over all classes if they are several, `l1_mean` = `l1`
+        per pixel that counts. (B, S)."""
+        self.check_cost(kind)
+        if kind in ("iou", "f1"):
+            return 1 - self.agreement(y_hat, y, kind, mask)
+        overlap, total = self.sums(y_hat, y, mask)
         distance = total - 2 * overlap  # |ŷ - y| = ŷ + y - 2 ŷ y for y in {0, 1}
         distance = distance.flatten(2).sum(2) if distance.dim() > 2 else distance
         if kind == "l1":
@@ -315,9 +318,15 @@ class PixelSpace(OutputSpace):
         """
         if self.loss is not None:
             return self.loss(logits, labels, weight=self.sample_weight)
+        return self.loss_of(logits, labels)
+
+    def loss_of(self, logits: Tensor, labels: Tensor, gold_share: Tensor | float = 1.0) -> Tensor:
+        """The task loss without a user's own. A mean over pixels is multiplied by `gold_share`, the share of the rows
+        that have gold; all else is a mean over rows already."""
         gold, mask = self.gold(labels)
         logits, (weight, total) = self.fit(logits, labels), self._pixel_weights(labels, mask)
-        loss = self.cross_entropy(logits, labels, weight) / (len(labels) if self.pixel_loss == "sum" else total)
+        scale = 1 / len(labels) if self.pixel_loss == "sum" else gold_share / total
+        loss = scale * self.cross_entropy(logits, labels, weight)
         for name, of_term in self.term_weights.items():
             if of_term:
                 loss = loss + of_term * self._term(name, self.relax(logits), gold, mask).mean()
@@ -330,7 +339,7 @@ class PixelSpace(OutputSpace):
     def _term(self, name: str, y_hat: Tensor, gold: Tensor, mask: Tensor) -> Tensor:
         """A term of the task loss for each image: (B, 1)."""
         if name != "lovasz":
-            return self.cost(y_hat.unsqueeze(1), gold, {"soft_iou": "iou", "dice": "f1"}[name], mask)
+            return 1 - self.agreement(y_hat.unsqueeze(1), gold, {"soft_iou": "iou", "dice": "f1"}[name], mask)
         y_hat, y = (counted(values, mask).flatten(-2) for values in (y_hat, gold))
         return 1 - self.over_classes(1 - lovasz(y_hat, y).unsqueeze(1), gold)
 
@@ -343,11 +352,10 @@ class PixelSpace(OutputSpace):
         return weight, weight.sum().clamp_min(torch.finfo(weight.dtype).tiny)
 
     def balance(self, labels: Iterable[Tensor]) -> Tensor:
-        """For `class_weight`: N / (C n_c) for N pixels that count, n_c of them of class c, as in scikit-learn; 1 for a
-        class without a pixel. (C,)"""
+        """For `class_weight`: [`balanced_weights`] of the pixels that count, (C,)."""
         size = self.num_classes
         counts: Any = sum(torch.bincount(part[part != IGNORE].flatten().long(), minlength=size) for part in labels)
-        return torch.where(counts > 0, counts.sum() / (size * counts.clamp_min(1)), torch.ones(()))
+        return balanced_weights(counts)
 
 
 def smoothing(size: int, length: float, device: torch.device | str = "cpu") -> Tensor:

@@ -28,10 +28,11 @@ from transformers import PreTrainedModel
 
 from ..structures.masks import IGNORE, log_odds
 from ..structures.sequences import IGNORED, at_least_float32
+from ..utils.tensors import wide
 from .base import LossTraits, OutputSpace
 from .masks import BinaryMaskSpace, MaskSpace
 from .multilabel import ABSENT, UNKNOWN, MultiLabelSpace
-from .pixels import counted
+from .pixels import PixelSpace, counted
 from .rewards.base import NoReward
 from .tags import TagSequenceSpace
 
@@ -102,7 +103,7 @@ class Rewarded(OutputSpace):
         _, without = self._rewarded()
         place = self.rewards(samples, mask).argmax(1)  # (B,)
         found = self.of_counted(samples[torch.arange(len(samples), device=samples.device), place], mask)
-        return torch.where(_wide(without, gold), found, gold)
+        return torch.where(wide(without, gold), found, gold)
 
     @abstractmethod
     def of_counted(self, y: Tensor, mask: Tensor | None) -> Tensor:
@@ -113,13 +114,13 @@ class Rewarded(OutputSpace):
         y = self._plain.sample(logits, num_samples, generator)
         if self.without is None or not isinstance(self.reward, NoReward):
             return y
-        return y.masked_fill(_wide(self.without, y), 0)
+        return y.masked_fill(wide(self.without, y), 0)
 
     def mix(self, logits: Tensor, gold: Tensor, share: float) -> Tensor:
         """As without a reward; rows without gold stay as they are. Raises ValueError as `rewards` does."""
         _, without = self._rewarded()
         mixed = self._plain.mix(logits, gold, share)
-        return torch.where(_wide(without, mixed), self.unmixed(logits, gold), mixed)
+        return torch.where(wide(without, mixed), self.unmixed(logits, gold), mixed)
 
     @abstractmethod
     def unmixed(self, logits: Tensor, gold: Tensor) -> Tensor:
@@ -133,7 +134,7 @@ class Rewarded(OutputSpace):
         """
         codes, without = self._rewarded()
         assert mask is not None, "these structures have one"
-        return self.reward(codes, y, mask & _wide(without, mask)).to(y.dtype)
+        return self.reward(codes, y, mask & wide(without, mask)).to(y.dtype)
 
     def _rewarded(self) -> tuple[Tensor, Tensor]:
         """What `of` found in the batch: the codes, and which rows lack gold (B,)."""
@@ -155,7 +156,7 @@ class Rewarded(OutputSpace):
         _, without = self._rewarded()
         return torch.where(without.unsqueeze(1), self.rewards(y_hat, mask), self._plain.score(y_hat, y, mask))
 
-    def cost(self, y_hat: Tensor, y: Tensor, kind: str = "f1", mask: Tensor | None = None) -> Tensor:
+    def cost(self, y_hat: Tensor, y: Tensor, kind: str, mask: Tensor | None = None) -> Tensor:
         """Δ to the gold, or for rows without gold how much more reward `y` has: (B, S)."""
         rewards = self.rewards(torch.cat([y.unsqueeze(1), y_hat.detach()], dim=1), mask)  # of one batch of candidates
         more = (rewards[:, :1] - rewards[:, 1:]).clamp_min(0)
@@ -194,7 +195,7 @@ class Rewarded(OutputSpace):
 
     def gold_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None) -> Tensor:
         """The task loss of the rows with gold, divided by the number of all rows."""
-        without = _wide(self._without(labels), labels)
+        without = wide(self._without(labels), labels)
         return self._plain.task_loss(logits, labels.masked_fill(without, self.uncounted_label), generator)
 
 
@@ -291,13 +292,30 @@ class RewardLabelSpace(Rewarded, MultiLabelSpace):  # type: ignore[misc]  # spar
         return MultiLabelSpace.task_loss(self, logits, self._with_gold(labels), generator)
 
 
-class RewardedPixels(Rewarded):
+class RewardedPixels(Rewarded, PixelSpace):
     """What masks of two and of several classes share."""
 
     unlabelled, uncounted_label = UNLABELLED_PIXEL, IGNORE
 
     def check_values(self, labels: Tensor, where: str) -> None:
         super().check_values(labels.masked_fill(labels == UNLABELLED_PIXEL, IGNORE), where)
+
+    def expecting(self, weight: float, num_samples: int) -> None:
+        """As of the base. Raises ValueError also for coherent samples, whose log-probability has no gradient."""
+        if self.sample_coherence != "none":
+            raise ValueError(
+                f"The expected reward draws pixels independently, but `sample_coherence` is {self.sample_coherence!r}. "
+                "Leave it out."
+            )
+        super().expecting(weight, num_samples)
+
+    def gold_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None) -> Tensor:
+        """As of the base, also where the task loss is a mean over the pixels with gold."""
+        if self.loss is not None:
+            return super().gold_loss(logits, labels, generator)
+        without = self._without(labels)
+        labels = labels.masked_fill(wide(without, labels), IGNORE)
+        return self.loss_of(logits, labels, 1 - without.float().mean())
 
 
 class RewardBinaryMaskSpace(RewardedPixels, BinaryMaskSpace):
@@ -321,13 +339,6 @@ class RewardBinaryMaskSpace(RewardedPixels, BinaryMaskSpace):
 
     def unmixed(self, logits: Tensor, gold: Tensor) -> Tensor:
         return log_odds(logits, gold.shape[-2:])
-
-    def gold_loss(self, logits: Tensor, labels: Tensor, generator: torch.Generator | None) -> Tensor:
-        """As of the base; a mean over pixels is one over the pixels with gold, times the share of rows with gold."""
-        loss = super().gold_loss(logits, labels, generator)
-        if self.pixel_loss == "sum" or self.loss is not None:
-            return loss
-        return loss * (1 - self._without(labels).float().mean())
 
 
 class RewardMaskSpace(RewardedPixels, MaskSpace):
@@ -376,8 +387,3 @@ def reward_space(args: Any, task_net: PreTrainedModel, reward: RewardFunction, p
         if issubclass(space, plain):
             return space.from_arguments(args, task_net, reward)
     raise ValueError(f"There is no reward for {plain.name} outputs. Give label sets, tag sequences or masks.")
-
-
-def _wide(rows: Tensor, values: Tensor) -> Tensor:
-    """(B,) -> (B, 1, ...), to go with values (B, ...)."""
-    return rows.view(-1, *[1] * (values.dim() - 1))

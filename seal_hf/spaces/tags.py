@@ -29,7 +29,7 @@ from ..structures.unique_spans import FREE, unique_viterbi
 from ..task_losses.tags import CRFLoss, TagCrossEntropy, TagTaskLoss
 from ..utils.messages import did_you_mean
 from ..utils.options import check_value
-from .base import OutputSpace
+from .base import OutputSpace, balanced_weights
 from .soft_spans import SoftSpanF1
 
 TAG_SCORES = ("accuracy", "span_f1")
@@ -292,7 +292,7 @@ class TagSequenceSpace(OutputSpace):
         size = self._size(y, mask)
         return torch.where(size > 0, hits / size.clamp_min(1), torch.ones_like(hits))
 
-    def cost(self, y_hat: Tensor, y: Tensor, kind: str = "f1", mask: Tensor | None = None) -> Tensor:
+    def cost(self, y_hat: Tensor, y: Tensor, kind: str, mask: Tensor | None = None) -> Tensor:
         """Δ: `f1` = 1 - agreement, `l1` = Σ_t Σ_c |ŷ - y| (InfNet+), in [0, 2 T], `l1_mean` = `l1` per position that
         counts. (B, S)."""
         self.check_cost(kind)
@@ -309,11 +309,10 @@ class TagSequenceSpace(OutputSpace):
         return self.loss(logits, labels, **weight)
 
     def balance(self, labels: Iterable[Tensor]) -> Tensor:
-        """For `class_weight`: N / (C n_c) for N counted tags, n_c of them tag c, as in scikit-learn; 1 for a tag that
-        no row has. (C,)"""
+        """For `class_weight`: [`balanced_weights`] of the tags that count, (C,)."""
         size = len(self.label_names)
         counts: Any = sum(torch.bincount(part[part >= 0], minlength=size) for part in labels)
-        return torch.where(counts > 0, counts.sum() / (size * counts.clamp_min(1)), torch.ones(()))
+        return balanced_weights(counts)
 
     def positions(self, task_net: PreTrainedModel, inputs: dict[str, Tensor]) -> Tensor | None:
         """The attention mask.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from transformers import SchedulerType
@@ -185,8 +185,8 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
             be. Checkpoints hold the adapters alone.
         loss_net_learning_rate (`float`, default 1e-3), loss_net_weight_decay (`float`, default 0.0).
         loss_net_encoder_learning_rate (`float`, optional): rate of the loss-net's own encoder or adapter; default: the
-            task-net's `learning_rate`; for an MLP or BiLSTM `loss_net_learning_rate`. A pretrained encoder needs a
-            small rate (the authors: 1e-5 beside 1e-4 for the head).
+            task-net's `learning_rate`; for an MLP, BiLSTM or CNN `loss_net_learning_rate`. A pretrained encoder
+            needs a small rate (the authors: 1e-5 beside 1e-4 for the head).
         loss_net_warmup_steps (`int`, default 0): in loss-net updates.
         loss_net_lr_scheduler_type (`str`, default `"constant"`): as the authors; any schedule of `transformers`
             without extra arguments.
@@ -341,8 +341,9 @@ class SealTrainingArguments(MaskArguments, LossWeightArguments, GuardedArguments
         for name, choices in CHOICES.items():
             if getattr(self, name) is not None or getattr(SealTrainingArguments, name) is not None:
                 check_value(name, getattr(self, name), choices() if callable(choices) else choices)
+        whole = {each.name for each in fields(self) if each.type in (int, "int")}
         for name, least in LEAST.items():
-            check_value(name, getattr(self, name), least=least)
+            check_value(name, getattr(self, name), least=least, whole=name in whole)
         for loss in (*ENERGY_LOSSES.values(), *TASK_LOSSES.values(), *TAG_TASK_LOSSES.values()):
             loss.check_values(self)
         check_coherence(self)

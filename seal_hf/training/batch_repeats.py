@@ -53,7 +53,7 @@ class WindowRepeatSampler(torch.utils.data.Sampler[int]):
 class EvenSampler(torch.utils.data.Sampler[int]):
     """A shuffled epoch in which labelled rows are spread evenly among the others.
 
-    Of any n rows in a row, n times the labelled share are labelled, up to one.
+    Among any n consecutive rows, the number of labelled ones differs from n times their share by less than one.
 
     Args:
         num_labelled: the first rows, which are labelled.

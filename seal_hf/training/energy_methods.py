@@ -18,6 +18,7 @@ from torch import Tensor
 from ..energy_losses import NCE, SAMPLES, Candidates, DeepValue, EnergyLoss, Margin, Ranking, RegressionS
 from ..inference.gradient_descent import GradientBasedInference
 from ..spaces import OutputSpace
+from ..utils.tensors import wide
 
 
 @dataclass
@@ -52,7 +53,7 @@ class EnergyMethod(ABC):
         loss_class: the class of the energy loss.
         also_reads: fields of [`EnergyTrainingArguments`] that the method reads beside the options of its loss.
         needs_task_net: True if the method is defined only with a task-net.
-        extra: log name -> columns after ŷ and y*, whose mean energy is logged.
+        extra: log name -> the columns whose mean energy is logged; column 0 is ŷ, 1 is y*.
     """
 
     loss_class: type[EnergyLoss]
@@ -168,7 +169,7 @@ class DVN(EnergyMethod):
         if share:
             chosen = torch.rand(len(gold), device=gold.device, generator=problem.noise) < share
             right: Any = problem.space.candidate(gold)
-            starts = torch.where(_per_row(chosen, starts), right, starts)
+            starts = torch.where(wide(chosen, starts), right, starts)
         found, adversarial = self.inference(problem.energy, problem.starts)[0], self.inference(rightness, starts)[0]
         return self._row(problem, found, adversarial, *(POINTS[name](problem, gold) for name in self.points))
 
@@ -186,13 +187,8 @@ def _flipped_gold(problem: Problem, gold: Tensor) -> Tensor:
 
 
 def _mixed_gold(problem: Problem, gold: Tensor) -> Any:
-    share = _per_row(torch.rand(len(gold), device=gold.device, generator=problem.noise), gold)
+    share = wide(torch.rand(len(gold), device=gold.device, generator=problem.noise), gold)
     return problem.space.candidate(share * gold + (1 - share) * gold.roll(1, 0))
-
-
-def _per_row(values: Tensor, y: Tensor) -> Tensor:
-    """(B,) -> (B, 1, ...), which broadcasts with y (B, ...)."""
-    return values.view(-1, *[1] * (y.dim() - 1))
 
 
 POINTS: dict[str, Callable[[Problem, Tensor], Any]] = {

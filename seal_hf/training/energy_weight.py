@@ -140,7 +140,7 @@ class EnergyWeight:
         if self._share is None:
             self._share = self._chosen(log_history)
             self._pull = 0.0 if self.has_all_gold else measured_pull(log_history)
-        return self._share
+        return self._share if self.has_all_gold or self._pull else 0.0
 
     def _chosen(self, log_history: Iterable[Mapping[str, float]]) -> float:
         if not self.has_all_gold:
@@ -158,6 +158,6 @@ class EnergyWeight:
         if not self.ruled and not self.args.energy_weight_balance:
             return weight * term, {}
         if self.ruled and not self.has_all_gold:
-            return weight * self._pull * term, {"energy_weight": term.new_tensor(weight * self._pull)}
+            return weight * self._pull * term, {"energy_weight": term.new_full((), weight * self._pull)}
         term, ratio = balanced(term, task_loss, logits, self.reduce, beside)
         return weight * term, {"energy_weight": weight * ratio}

@@ -16,7 +16,7 @@ from ..nets.feature_cache import FEATURES
 from ..nets.frozen_encoder import OUTPUTS
 from ..nets.image_features import with_features
 from ..second_net.learner import Learner
-from ..utils.modules import keeping_statistics
+from ..utils.modules import in_evaluation, keeping_statistics
 from ..utils.noise import stateless_noise
 from .alignment import row_pulls
 from .base import encoder_inputs
@@ -93,9 +93,12 @@ class TwoNets:
         trainer = self.trainer
         if trainer.loss_net is None:
             return
-        was_training = trainer.loss_net.training
-        trainer.loss_net.eval()
-        batch = self.micro_batch(0, outputs, inputs)
+        trainer.evaluated_batches += 1
+        with in_evaluation(trainer.loss_net):
+            self._meter_evaluation(self.micro_batch(trainer.evaluated_batches, outputs, inputs))
+
+    def _meter_evaluation(self, batch: MicroBatch) -> None:
+        trainer = self.trainer
         space: Any = batch.space
         encoded, (gold, mask) = self.encode(batch), space.gold(batch.labels)
         has_gold = space.has_gold(batch.labels).unsqueeze(1)
@@ -113,7 +116,6 @@ class TwoNets:
             differs = space.differs(drawn, gold, mask)
             orders = [preferred(-energies[:, GOLD:], differs), preferred(log_p, differs), differs.sum(1)]
             trainer._meter_orders(torch.stack([order.float() for order in orders], dim=1) * has_gold)
-        trainer.loss_net.train(was_training)
 
     def _pulls(self, batch: MicroBatch, encoded: Tensor, gold: Tensor, mask: Tensor | None) -> Tensor:
         """The sums of [`row_pulls`] for each row of an evaluation."""
@@ -126,9 +128,8 @@ class TwoNets:
         return row_pulls(batch.logits, energy_term, lambda logits: trainer.space.task_loss(logits, batch.labels, None))
 
     def _evaluation_noise(self) -> torch.Generator:
-        """A generator for each batch of an evaluation. Its key is longer than any key in training."""
+        """A generator for each batch of an evaluation. Its key ends with a stream that training does not use."""
         trainer, args = self.trainer, self.trainer.args
-        trainer.evaluated_batches += 1
         key = (args.seed, trainer.state.global_step, 0, args.process_index, trainer.evaluated_batches, 1)
         return stateless_noise(args.device, *key)
 

@@ -51,6 +51,18 @@ def keeping_statistics(net: Net) -> Iterator[Net]:
 
 
 @contextlib.contextmanager
+def in_evaluation(net: Net) -> Iterator[Net]:
+    """Inside, `net` is in evaluation mode."""
+    training = [module for module in net.modules() if module.training]
+    net.eval()
+    try:
+        yield net
+    finally:
+        for module in training:
+            module.training = True
+
+
+@contextlib.contextmanager
 def evaluating(net: Net) -> Iterator[Net]:
     """Inside, `net` draws no noise but is otherwise the function that is trained.
 

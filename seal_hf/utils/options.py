@@ -57,7 +57,8 @@ class Options:
         """Raise ValueError if `source`, such as arguments, has a value that one of these options does not allow."""
         for each in _fields(cls):
             if "limits" in each.metadata and hasattr(source, each.name):
-                check_value(each.name, getattr(source, each.name), **each.metadata["limits"])
+                whole = each.type in (int, "int")
+                check_value(each.name, getattr(source, each.name), **each.metadata["limits"], whole=whole)
 
     @classmethod
     def values_from(cls, args: Any) -> dict[str, Any]:
@@ -107,6 +108,7 @@ def check_value(
     choices: Iterable[str] | None = None,
     least: float | None = None,
     below: float | None = None,
+    whole: bool = False,
 ) -> None:
     """Raise ValueError if an option or argument has a value that is not allowed. None passes as a number that is not
     set."""
@@ -118,3 +120,5 @@ def check_value(
         limits = [f"at least {least:g}"] if least is not None else []
         limits += [f"below {below:g}"] if below is not None else []
         raise ValueError(f"`{name}` is {value}; it must be a finite number, {' and '.join(limits)}.")
+    if whole and value != int(value):
+        raise ValueError(f"`{name}` is {value}; it must be a whole number.")

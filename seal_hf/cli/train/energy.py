@@ -35,8 +35,8 @@ class ModelArguments:
     task_net_path: str | None = field(
         default=None,
         metadata={
-            "help": "Folder of a task-net, saved by run_mlc.py: the network's encoder starts as a copy of its encoder, "
-            "with the same sizes and dropout."
+            "help": "Folder of a task-net, saved by seal-hf train mlc: the network's encoder starts as a copy of its "
+            "encoder, with the same sizes and dropout."
         },
     )
     model_name_or_path: str | None = field(default=None, metadata={"help": "Encoder, for text without a task-net."})

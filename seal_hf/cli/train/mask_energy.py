@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from transformers import AutoImageProcessor, AutoModelForSemanticSegmentation
+from transformers import AutoModelForSemanticSegmentation
 
 from ...data import MaskDataArguments, SegmentationData, load_masks
 from ...data.tensors.crops import CROP_SIZE, MaskRows, NewCrops, crop_offsets, pixel_scaling
+from ...data.tensors.images import load_image_processor
 from ...metrics import mask_compute_metrics
 from ...models import SealForSegmentation
 from ...nets.fcn import fcn_image_processor
@@ -24,7 +25,7 @@ class ModelArguments:
     """The crops, and the task-net that inference may start from."""
 
     task_net_path: str | None = field(
-        default=None, metadata={"help": "Folder of a task-net, saved by run_segmentation.py --loss ce."}
+        default=None, metadata={"help": "Folder of a task-net, saved by seal-hf train segmentation --loss ce."}
     )
     crop_size: int = field(default=CROP_SIZE, metadata={"help": "Side of the crops in pixels; 0: whole images."})
     crop_offsets: list[int] | None = field(
@@ -47,7 +48,7 @@ def make_trainer(data: SegmentationData, arguments: Arguments) -> Prepared:
             crop_offsets(side, crop, offsets)  # ValueError if they do not fit
     network = SealForSegmentation.for_data(data, energy_options={"width": nets.width}).loss_net
     path = nets.task_net_path
-    processor = AutoImageProcessor.from_pretrained(path) if path else fcn_image_processor()
+    processor = load_image_processor(path) if path else fcn_image_processor()
     scaling = pixel_scaling(processor)
     seed = training.seed if training.data_seed is None else training.data_seed
     rows = MaskRows(data.train, crop, seed, **scaling)

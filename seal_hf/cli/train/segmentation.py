@@ -6,10 +6,9 @@ from argparse import Namespace
 from dataclasses import dataclass, field
 from typing import Any
 
-from transformers import AutoImageProcessor
-
 from ...data import MaskDataArguments, SegmentationData, load_masks
 from ...data.tensors.crops import CROP_SIZE, MaskRows, NewCrops, check_scaling, pixel_scaling, resize_to
+from ...data.tensors.images import load_image_processor
 from ...metrics import mask_compute_metrics
 from ...models import SealForSegmentation
 from ...nets.fcn import fcn_image_processor, set_test_crops
@@ -70,7 +69,7 @@ def build(data: SegmentationData, arguments: Arguments) -> tuple[SealForSegmenta
     crop = CROP_SIZE if nets.crop_size is None else nets.crop_size or None
     name = nets.model_name_or_path
     model = SealForSegmentation.for_data(data, name, loss_net_encoder=training.loss_net_encoder, crop_size=crop)
-    processor = fcn_image_processor() if name is None else AutoImageProcessor.from_pretrained(name)
+    processor = fcn_image_processor() if name is None else load_image_processor(name)
     resize_to(processor, data.image_size)
     if hasattr(processor, "do_reduce_labels"):
         processor.do_reduce_labels = arguments.data.reduce_labels

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,27 +11,22 @@ Settings = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class LogUniform:
-    """A positive number whose logarithm is uniform."""
+class Interval(ABC):
+    """Numbers from `low` to `high`."""
 
     low: float
     high: float
 
+    @abstractmethod
     def suggest(self, trial: Any, name: str) -> float:
-        return trial.suggest_float(name, self.low, self.high, log=True)
+        """The value that a trial gives it."""
 
+    @abstractmethod
     def at(self, share: float) -> float:
         """The value below which this share of the range lies; `share` is in [0, 1)."""
-        return self.low * (self.high / self.low) ** share
 
-    def including(self, name: str, value: Any) -> LogUniform:
-        """The range, widened to include `value`.
-
-        Raises:
-            ValueError: `value` <= 0, which has no logarithm.
-        """
-        if value <= 0:
-            raise ValueError(f"`{name}` is {value}, but the search draws its logarithm: give a number above 0.")
+    def including(self, name: str, value: Any) -> Interval:
+        """The range, widened to include `value`."""
         return replace(self, low=min(self.low, float(value)), high=max(self.high, float(value)))
 
     def settings(self, name: str, value: Any) -> Settings:
@@ -39,7 +35,24 @@ class LogUniform:
 
 
 @dataclass(frozen=True)
-class Uniform(LogUniform):
+class LogUniform(Interval):
+    """A positive number whose logarithm is uniform."""
+
+    def suggest(self, trial: Any, name: str) -> float:
+        return trial.suggest_float(name, self.low, self.high, log=True)
+
+    def at(self, share: float) -> float:
+        return self.low * (self.high / self.low) ** share
+
+    def including(self, name: str, value: Any) -> Interval:
+        """As of the base. Raises ValueError for a `value` <= 0, which has no logarithm."""
+        if value <= 0:
+            raise ValueError(f"`{name}` is {value}, but the search draws its logarithm: give a number above 0.")
+        return super().including(name, value)
+
+
+@dataclass(frozen=True)
+class Uniform(Interval):
     """A uniform number."""
 
     def suggest(self, trial: Any, name: str) -> float:
@@ -47,9 +60,6 @@ class Uniform(LogUniform):
 
     def at(self, share: float) -> float:
         return self.low + (self.high - self.low) * share
-
-    def including(self, name: str, value: Any) -> Uniform:
-        return replace(self, low=min(self.low, float(value)), high=max(self.high, float(value)))
 
 
 @dataclass(frozen=True)
@@ -93,7 +103,7 @@ class Group:
 
 SPREAD_SEED = 33  # of those below 40, the first two of three trials are farthest apart
 
-Range = LogUniform | Choice | Group
+Range = Interval | Choice | Group
 Space = Mapping[str, Range]  # key of a setting, or name for groups of settings -> range
 
 RATE, DROPOUT_RANGE = LogUniform(3e-4, 5e-3), Uniform(0.0, 0.8)  # for nets trained from scratch

@@ -19,7 +19,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from ...spaces.rewarded import REWARD_CODES
 from ...structures.masks import IGNORE
 from .collators import TensorRows
-from .images import ImageRows
+from .images import ImageRows, load_image_processor
 
 Processor = TypeVar("Processor")  # an image processor, of transformers or one that is like it
 
@@ -159,16 +159,14 @@ def resize_to(processor: Processor, size: tuple[int, int]) -> Processor:
 def check_scaling(folder: str | Path, processor: Any) -> None:
     """Raises ValueError if the loss-net in `folder` was trained on pixels of another scale than `processor` gives,
     according to its saved image processor; without one, nothing is checked."""
-    from transformers import AutoImageProcessor  # imported late, since pillow is optional
-
     if not (Path(folder) / "preprocessor_config.json").is_file():
         return
-    found, wanted = pixel_scaling(AutoImageProcessor.from_pretrained(folder)), pixel_scaling(processor)
+    found, wanted = pixel_scaling(load_image_processor(str(folder))), pixel_scaling(processor)
     if found != wanted:
         raise ValueError(
             f"The loss-net in {folder} was trained on pixels with {found or 'no normalisation'}, but this "
-            f"task-net reads them with {wanted or 'none'}. Train both on the same pixels (run_mask_energy.py "
-            "--task_net_path)."
+            f"task-net reads them with {wanted or 'none'}. Train both on the same pixels (seal-hf "
+            "train mask-energy --task_net_path)."
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from ...metrics.masks import mask_iou
-from ...metrics.multilabel import DEFAULT_GRID
+from ...metrics.multilabel import DEFAULT_GRID, best_threshold
 from .base import FIXED, THRESHOLD, Decisions, as_threshold, checked, folds, log_odds, simplest_of_the_best
 
 
@@ -79,13 +79,13 @@ class MaskDecisions(Decisions):
     def of_ious(cls, ious: np.ndarray, *, decoder: str | None = None) -> MaskDecisions:
         """As `fit`, for images of several sizes or too many for memory: `ious` (G, N) is the IoU of N images at each
         threshold of `DEFAULT_GRID`."""
-        numbers = cls(threshold=float(DEFAULT_GRID[_best(ious.mean(1))]))
+        numbers = cls(threshold=best_threshold(ious.mean(1))[0])
         if decoder is None:
             half = int(np.flatnonzero(DEFAULT_GRID == 0.5)[0])
             scores = {FIXED: ious[half], THRESHOLD: np.zeros(ious.shape[1])}
             for others, rows in folds(ious.shape[1]):
-                fitted = _best(ious[:, others if len(others) else rows].mean(1))
-                scores[THRESHOLD][rows] = ious[fitted, rows]
+                fitted = best_threshold(ious[:, others if len(others) else rows].mean(1))[0]
+                scores[THRESHOLD][rows] = ious[int(np.flatnonzero(DEFAULT_GRID == fitted)[0]), rows]
             decoder = simplest_of_the_best(scores)
         numbers.decoder = numbers.named(decoder)
         return numbers
@@ -126,9 +126,3 @@ class ClassMaskDecisions(Decisions):
         """
         self.named(None if decoder is None else str(decoder))
         return lambda probabilities: probabilities.argmax(-3)
-
-
-def _best(figures: np.ndarray) -> int:
-    """The index of the best threshold; among ties, the one nearest 0.5."""
-    best = np.flatnonzero(figures >= figures.max() - 1e-12)
-    return int(best[np.argmin(np.abs(DEFAULT_GRID[best] - 0.5))])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, SupportsFloat
 
 import numpy as np
@@ -68,6 +69,7 @@ class TagFunctionReward(Reward):
     def __init__(self, function: Callable[..., Any], label_names: Sequence[str], batched: bool = False):
         self.function, self.label_names, self.batched = function, list(label_names), batched
         self.words: dict[str, int] = {}
+        self._in_order: list[str] = []
 
     def codes(self, inputs: Sequence[Any]) -> list[Any]:
         """The number of each word among all words seen so far."""
@@ -86,8 +88,11 @@ class TagFunctionReward(Reward):
 
     def _inputs(self, codes: Tensor, mask: Tensor) -> list[Any]:
         """The inputs of N rows, as the function reads them."""
-        names = list(self.words)
-        return [[names[code] for code in row[counts].tolist()] for row, counts in zip(codes, mask, strict=True)]
+        if len(self._in_order) < len(self.words):
+            self._in_order = list(self.words)
+        return [
+            [self._in_order[code] for code in row[counts].tolist()] for row, counts in zip(codes, mask, strict=True)
+        ]
 
     def _outputs(self, y: Tensor, mask: Tensor) -> list[list[Any]]:
         """Candidates (N, S, ...) as the function reads one."""
@@ -119,11 +124,12 @@ class TagFunctionReward(Reward):
         error = None
         try:
             found = self.function(given, output)
-            what = f"gave {found!r}"
+            what = f"gave {_short(found) if hasattr(found, 'shape') else repr(found)}"
         except Exception as caught:  # the user's own code may raise anything
             found, error, what = None, caught, f"failed ({type(caught).__name__}: {caught})"
-        if isinstance(found, SupportsFloat) and 0 <= float(found) <= 1:
-            return float(found)
+        with suppress(TypeError, ValueError, RuntimeError):  # no number, or several
+            if isinstance(found, SupportsFloat) and 0 <= float(found) <= 1:
+                return float(found)
         raise ValueError(
             f"The reward function {self._name} {what} for {self._place(row, codes)}the {self.noun} {_short(given)} "
             f"with {self.candidate} {_short(output)}. It must take these two and return a number in [0, 1]."

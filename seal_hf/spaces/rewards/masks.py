@@ -135,6 +135,9 @@ class MaskRuleReward(Rules):
         return found
 
 
+HALF_PIXEL = 1 / 16  # of a side of 8 pixels, the shortest that is likely: a pixel is inside if its centre is
+
+
 def _contradiction(one: Rule, other: Rule) -> str:
     """Why no mask follows both; empty if one may. Kinds are in alphabetical order."""
     kinds, a, b = (one.kind, other.kind), one.values, other.values
@@ -144,7 +147,7 @@ def _contradiction(one: Rule, other: Rule) -> str:
         return "the box is smaller than the least area"
     if kinds == ("area", "touches_border") and a[1] == 0 and b[0]:
         return "without foreground nothing touches the border"
-    if kinds == ("inside", "touches_border") and b[0] and 0 < a[0] and 0 < a[1] and a[2] < 1 and a[3] < 1:
+    if kinds == ("inside", "touches_border") and b[0] and min(*a[:2], 1 - a[2], 1 - a[3]) > HALF_PIXEL:
         return "the box does not reach the border"
     if kinds == ("touches_border", "touches_border") and a != b:
         return "one asks for foreground at the border, the other forbids it"

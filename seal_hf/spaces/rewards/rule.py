@@ -68,6 +68,8 @@ class Item:
         names = [found] if isinstance(found, str) else found
         if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
             raise self.error(f"`{key}` is {found!r}; it must be a name, or a list of names.")
+        if not all(name.strip() for name in names):
+            raise self.error(f"`{key}` is {found!r}, with an empty name. Remove it.")
         if len(names) < least:
             raise self.error(f"`{key}` has {len(names)} name; expected at least {least}.")
         return tuple(names)
