@@ -20,11 +20,11 @@ from transformers.utils import ModelOutput, logging
 from ..adapters import LIBRARIES, check_adapters, library_of, with_adapter
 from ..adapters.quantised import keep_layout
 from ..energies import ENERGIES, energy_of
-from ..nets.encoders import encoder_options, task_features, without_pooler
+from ..nets.encoders import ENCODER_MODES, encoder_options, task_features, without_pooler
 from ..nets.heads import MEAN, pooling_for
 from ..nets.image_features import with_features
 from ..saving.export import ADAPTER_FILES, PLAIN_FILES, save_nets
-from ..second_net.loss_net import ENCODER_MODES, LOSS_NET_FOLDER, LossNet, LossNetConfig, aligned
+from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig, aligned
 from ..spaces import OutputSpace
 from ..spaces.pixels import PixelSpace
 from ..utils.options import check_value
