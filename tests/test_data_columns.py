@@ -125,7 +125,7 @@ def notes_of(tmp_path, cells, texts=None):
 def test_labels_that_differ_in_case_or_blanks_and_missing_values_are_noted(tmp_path):
     notes = notes_of(tmp_path, ["Joy", "joy", "joy|new york", "New  York", "nan"] * 4)
     assert (
-        "2 labels have several spellings, by case or blanks (kept): 'Joy' (4 rows) and 'joy' (8 rows); "
+        "2 labels have several spellings, by case, blanks or invisible characters (kept): 'Joy' (4 rows) and 'joy' (8 rows); "
         "'New  York' (4 rows) and 'new york' (4 rows)." in notes
     )
     assert "a label is called 'nan' (4 rows): if it is a missing value, empty these cells." in notes

@@ -112,5 +112,7 @@ def test_a_wrong_file_is_named(table, tmp_path):
     with pytest.raises(DataError, match="empty.csv"):
         load_multilabel(str(table), unlabelled=str(tmp_path / "empty.csv"))
     np.savez(tmp_path / "small.npz", images=np.zeros((1, 8, 8, 3), np.uint8))
-    with pytest.raises(DataError, match="image 0: 8 x 8 pixels, but the images with masks have 32 x 32"):
+    with pytest.raises(
+        DataError, match="image 0: 8 x 8 pixels .height x width., but the images with masks have 32 x 32"
+    ):
         load_masks(unlabelled=tmp_path / "small.npz")

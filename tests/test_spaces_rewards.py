@@ -182,7 +182,7 @@ def test_a_file_without_rules_is_named(tmp_path):
     (tmp_path / "a.yaml").write_text("- {first: a}\n")
     with pytest.raises(ValueError, match=r"a\.yaml: expected a list of rules under the key `rules`"):
         read_rules(tmp_path / "a.yaml")
-    with pytest.raises(ValueError, match="There are no rules"):
+    with pytest.raises(ValueError, match="The list has no rules; give at least one"):
         TagRuleReward([], TAGS)
     with pytest.raises(ValueError, match="70 patterns; at most 62"):
         TagRuleReward([Rule("changes_after", (), "x")] * 70, TAGS)

@@ -24,7 +24,7 @@ from .common import NORMALIZE, DataError, MultiLabelData, Origins, find_data
 from .digit_images import load_digit_images
 from .digits import load_digit_groups
 from .feature_tables import reads_features
-from .given import Tables, columns_of, from_hub, in_memory, is_stored, stored
+from .given import Tables, check_one_kind, columns_of, from_hub, in_memory, is_stored, stored
 from .hierarchy import Pairs, with_hierarchy
 from .image_tables import image_column as image_column_of
 from .image_tables import table_image_column
@@ -128,10 +128,12 @@ def load_multilabel(
     common: dict[str, Any] = {"max_train_rows": max_train_rows, "seed": seed}
     columns = Columns(text_column, label_column, label_columns, label_format, sample_weight, image_column)
     dataset = fspath(dataset) if isinstance(dataset, PathLike) else dataset
-    name = dataset or "digits" if isinstance(dataset, str | None) else "the table"
+    name = "digits" if dataset is None else dataset if isinstance(dataset, str) else "the table"
     embedded = isinstance(dataset, str | None) and name in EMBEDDED
     path = _find(dataset, data_dir) if isinstance(dataset, str) and not embedded else None
     arff = path is not None and is_arff(path)
+    if arff and path is not None and path.is_dir():
+        check_one_kind(path, ".arff")
     if keep_root and not arff:
         raise DataError(f"`keep_root` is set, but {name} is not Clus ARFF with a class hierarchy. Leave it out.")
     tables = None if arff or embedded else _tables(dataset, path)

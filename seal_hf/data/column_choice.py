@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -67,6 +68,8 @@ def choose(asked: Columns, rows: Rows, classes: Collection[str], source: str, in
         return _found_zero_one(asked, rows, source, inputs)
     need_column(labels, rows, "label_column", source)
     text = asked.text_column or find_text_column(rows, (labels,), source)
+    if labels in text_columns(text, rows):
+        raise DataError(f"{source}: the column {labels!r} would be both the input and the labels. Name another one.")
     usual = text in ("text", FEATURES, IMAGE) and labels == "labels"
     said = (asked.text_column or asked.image_column) is not None and asked.label_column is not None
     return Chosen(text, labels, [], "" if usual or said else f"{inputs}: column {text!r}; labels: column {labels!r}.")
@@ -157,6 +160,11 @@ def find_text_column(rows: Rows, labels: Collection[str], source: str) -> str:
         and any(isinstance(v, str) and not is_number(v) for v in values[:100])
     ]
     if len(strings) == 1:
+        if len(rows) == 1 and re.search(r"\s.*\s|[.!?]$", strings[0]):
+            raise DataError(
+                f"{source}: its only column is called {strings[0]!r}, which looks like a text. Put a header above the "
+                "first row, such as text; or name the column by --text_column."
+            )
         return strings[0]
     several = f"{len(strings)} columns of text: {', '.join(strings)}"
     what = several if strings else f"no column of text among {', '.join(rows)}"

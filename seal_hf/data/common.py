@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from glob import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -130,6 +131,8 @@ def find_data(dataset: str, data_dir: str | None, suffixes: Sequence[str], embed
     Raises:
         DataError: the file, folder or name does not exist, or files of its type cannot be read.
     """
+    if not dataset:
+        raise DataError("The name of the data set is empty. Give a path, a name or a Hub id; is a variable unset?")
     path = Path(dataset)
     if path.is_dir() or (path.is_file() and (not suffixes or path.suffix in suffixes)):
         return path
@@ -138,7 +141,7 @@ def find_data(dataset: str, data_dir: str | None, suffixes: Sequence[str], embed
     data_dir = data_dir or os.environ.get("SEAL_HF_DATA")
     is_name = "/" not in dataset and "\\" not in dataset
     if data_dir and is_name:
-        for candidate in (Path(data_dir) / dataset, *sorted(Path(data_dir).glob(f"*/{dataset}"))):
+        for candidate in (Path(data_dir) / dataset, *sorted(Path(data_dir).glob(f"*/{escape(dataset)}"))):
             if candidate.is_dir():
                 return candidate
     if is_name or path.suffix in suffixes or dataset.count("/") != 1 or dataset.startswith((".", "/")):

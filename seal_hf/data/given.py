@@ -15,6 +15,7 @@ import pyarrow as pa
 from datasets import Dataset
 from pyarrow import parquet
 
+from ..utils.messages import few
 from .common import DataError, Origins, id_column
 
 SPLIT_WORDS = {
@@ -26,6 +27,7 @@ EXPECTED = (
     "a name, a path, a Hub id, a datasets.Dataset or DatasetDict, a pandas DataFrame, or a mapping of splits to these"
 )
 SAVED = ("dataset_dict.json", "state.json")  # files that `save_to_disk` writes for several splits and for one
+TABLE_FILES = (".parquet", ".arff", ".csv", ".tsv", ".jsonl", ".conll")
 SHARD = re.compile(r"-\d+-of-\d+$")  # end of the name of a file with a part of a split
 
 
@@ -225,8 +227,18 @@ def _parquet_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.parquet")) or sorted(folder.glob("data/*.parquet"))
 
 
+def check_one_kind(folder: Path, own: str) -> None:
+    """Raises DataError if a folder holds tables in files of another kind than `own`, which would not be read."""
+    others = sorted(file.name for file in folder.iterdir() if file.suffix in TABLE_FILES and file.suffix != own)
+    if others:
+        raise DataError(
+            f"{folder} holds {own} files and others: {few(others, 5)}. Keep one kind of files, or name the one to read."
+        )
+
+
 def _parquet_folder(folder: Path) -> Tables:
     files = _parquet_files(folder)
+    check_one_kind(folder, ".parquet")
     shards: dict[str, list[Path]] = {}
     for file in files:
         shards.setdefault(SHARD.sub("", file.stem), []).append(file)
@@ -266,9 +278,17 @@ def _joined(parts: list[Dataset], folder: Path) -> Dataset:
 def _read(file: Path) -> Dataset:
     try:
         with parquet.ParquetFile(file) as opened:
-            return Dataset(opened.read())
+            table = opened.read()
     except (pa.ArrowException, OSError) as error:
         raise _unreadable(file, error) from error
+    for field_of in table.schema:
+        try:
+            datasets.Features.from_arrow_schema(pa.schema([field_of]))
+        except ValueError as error:
+            raise DataError(f"{file}: the column {field_of.name!r} is not readable: {error}. Remove it.") from error
+    if len(set(table.column_names)) < len(table.column_names):
+        raise DataError(f"{file}: two columns have the same name: {', '.join(table.column_names)}. Rename one.")
+    return Dataset(table)
 
 
 def _unreadable(file: Path, error: Exception) -> DataError:

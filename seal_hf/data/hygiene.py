@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
@@ -20,21 +21,28 @@ SHOWN = 3
 
 
 def name_notes(names: Sequence[str], counts: Sequence[int]) -> list[str]:
-    """Notes on labels that differ only in case or blanks, and on labels that look like missing values.
+    """Notes on labels that differ only in case, blanks or invisible characters, or look like missing values.
 
     Args:
         names, counts: L labels, and the number of rows with each.
     """
     alike: dict[str, list[str]] = defaultdict(list)
     for name, count in zip(names, counts, strict=True):
-        alike["".join(name.split()).casefold()].append(f"{name!r} ({count} rows)")
+        alike[_spelling(name)].append(f"{name!r} ({count} rows)")
     groups = [" and ".join(group) for group in alike.values() if len(group) > 1]
-    notes = [f"{len(groups)} labels have several spellings, by case or blanks (kept): {_few(groups)}."]
+    said = "by case, blanks or invisible characters (kept)"
+    notes = [f"{len(groups)} labels have several spellings, {said}: {_few(groups)}."]
     notes = notes if groups else []
     missing = [f"{name!r} ({n} rows)" for name, n in zip(names, counts, strict=True) if name.casefold() in MISSING]
     if missing:
         notes.append(f"a label is called {' and '.join(missing)}: if it is a missing value, empty these cells.")
     return notes
+
+
+def _spelling(name: str) -> str:
+    """The name without case, blanks, invisible characters, and the forms that Unicode calls compatible."""
+    plain = unicodedata.normalize("NFKC", name)
+    return "".join(char for char in plain if unicodedata.category(char)[0] not in "CZ").casefold()
 
 
 def separator_notes(cells: Iterable[Any], names: Sequence[str]) -> list[str]:

@@ -46,7 +46,7 @@ def pixels(image: Any) -> np.ndarray:
     per channel stay unchanged; a later check rejects them."""
     image = _opened_cell(image)
     if not hasattr(image, "convert"):
-        values = np.asarray(image)
+        values = _array(image)
         whole = values.dtype.kind in "iu" and values.size and values.min() >= 0 and values.max() <= 255
         return values.astype(np.uint8) if whole else values
     if image.mode in ("1", "LA"):
@@ -56,7 +56,15 @@ def pixels(image: Any) -> np.ndarray:
 
 def mask_values(mask: Any) -> np.ndarray:
     """The stored values of a mask: indices of a palette; 0 and 1 for one bit."""
-    return np.asarray(_opened_cell(mask))
+    return _array(_opened_cell(mask))
+
+
+def _array(values: Any) -> np.ndarray:
+    """Nested lists as an array. Raises DataError for lists of different lengths."""
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise DataError(f"an image or mask of nested lists has rows of different lengths ({error}).") from error
 
 
 def _opened_cell(cell: Any) -> Any:

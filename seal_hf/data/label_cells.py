@@ -15,6 +15,7 @@ from ..utils.messages import did_you_mean, few
 from .common import DataError
 
 FORMATS = ("auto", "ids", "names", "multi_hot")
+JOINED = re.compile(r"""(?<![,\[(\s])(['"])\s+(['"])""")  # the end of a text and the begin of the next one
 MULTI_HOT = ("0", "1", "-1", "0.0", "1.0", "-1.0")
 MAX_IDS = 100_000  # a larger id without a list of names is a year, a date or a key
 
@@ -42,7 +43,7 @@ def label_cell(value: Any, place: str, keep_empty: bool = False) -> list:
         return []
     if isinstance(value, str):
         value = value.strip()
-        value = _literal(value) if value.startswith(("(", "{")) else value
+        value = _literal(value, place) if value.startswith(("(", "{")) else value
     if isinstance(value, str):
         if not value.startswith("["):
             if re.fullmatch(r"[0-9]+( +[0-9]+)+", value):
@@ -58,6 +59,11 @@ def label_cell(value: Any, place: str, keep_empty: bool = False) -> list:
         try:
             value = json.loads(value)
         except ValueError:
+            if JOINED.search(value):  # Python would join the two
+                raise DataError(
+                    f"{place}: label cell {value[:60]!r} has no commas, as a NumPy array in text. Write lists: "
+                    "df[column].map(list)."
+                ) from None
             try:
                 value = ast.literal_eval(value)  # pandas writes these; literals only
             except (ValueError, SyntaxError, TypeError) as error:
@@ -87,12 +93,14 @@ def _survives(name: str) -> bool:
         return False
 
 
-def _literal(text: str) -> Any:
+def _literal(text: str, place: str) -> Any:
     """A tuple or set in Python's notation; other texts, such as a name in brackets, stay unchanged."""
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError):
         return text
+    if isinstance(value, dict):
+        raise DataError(f"{place}: label cell {text[:60]!r} is a mapping. Give a list, or a column per label.")
     return value if isinstance(value, (tuple, set)) else text
 
 
@@ -195,11 +203,14 @@ def _check_known(unknown: Sequence[str], labels: Sequence[str], source: str) -> 
 
 def _as_id(value: Any) -> int:
     """The id, or -1 for anything else."""
-    return int(value) if re.fullmatch(r"[0-9]+", str(value)) else -1
+    return int(float(value)) if re.fullmatch(r"[0-9]+(\.0+)?", str(value)) else -1
 
 
 def guess_format(values: list[list], num_labels: int | None) -> str:
-    flat = [str(v) for cell in values for v in cell if v is not None]
+    # pandas turns whole numbers into 1.0 if one is missing
+    flat = [re.sub(r"\.0+$", "", str(v)) for cell in values for v in cell if v is not None]
+    if any(re.fullmatch(r"0[0-9]+", v) for v in flat):  # codes, whose zeros matter
+        return "names"
     if not all(re.fullmatch(r"-?[0-9]+", v) for v in flat):
         return "names" if not all(is_number(v) for v in flat) else "multi_hot"
     if not set(flat) <= {"0", "1", "-1"}:

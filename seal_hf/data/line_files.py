@@ -57,16 +57,19 @@ def _table(path: Path, without_header: Sequence[str]) -> Iterator[Row]:
     quoting: Any = csv.QUOTE_NONE if is_tsv else csv.QUOTE_MINIMAL  # tsv texts contain stray quotes
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     with open(path, encoding="utf-8-sig", newline="") as file:
-        line = file.readline()
-        if not is_tsv and ";" in line and "," not in line:
-            raise DataError(f"{path}: its header, {line.strip()!r}, is separated by semicolons. Save it with commas.")
+        line = next((line for line in file if line.strip()), "")
+        if not is_tsv and ";" in line and "," not in line:  # each cell may be quoted
+            raise _separated(line.strip(), ";", is_tsv, path)
         file.seek(0)
         reader = csv.reader(file, delimiter="\t" if is_tsv else ",", quoting=quoting, strict=True)
         rows = _numbered(reader, path)
         first = next(rows, None)
         if first is None:
             raise DataError(f"{path} is empty.")
-        cells = first[1]
+        cells = [cell.strip() for cell in first[1]]
+        mark = next((mark for mark in (",;" if is_tsv else "\t|") if len(cells) == 1 and mark in cells[0]), None)
+        if mark is not None:
+            raise _separated(cells[0], mark, is_tsv, path)
         headerless = without_header and is_tsv and len(cells) >= 2 and re.fullmatch(r"[\d,]*", cells[1])
         unquote = is_tsv and not headerless  # pandas and spreadsheets quote tsv like csv, [""joy""]
         header = list(without_header[: len(cells)]) if headerless else [*map(unquoted, cells)] if unquote else cells
@@ -85,8 +88,17 @@ def _table(path: Path, without_header: Sequence[str]) -> Iterator[Row]:
                     f"{path}, line {number}: {len(cells)} values, expected {len(header)} ({', '.join(header)}). Quote "
                     f"values that contain the separator; the file may end early."
                 )
-            yield number, [*map(unquoted, cells)] if unquote else cells
+            values = [*map(unquoted, cells)] if unquote else cells
+            if values == header:
+                raise DataError(f"{path}, line {number}: the header again. Remove it; were two files joined?")
+            yield number, values
             first = next(rows, None)
+
+
+def _separated(header: str, mark: str, is_tsv: bool, path: Path) -> DataError:
+    names = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
+    wanted = "tabs" if is_tsv else "commas"
+    return DataError(f"{path}: its header, {header!r}, is separated by {names[mark]}. Save it with {wanted}.")
 
 
 def _numbered(reader: Any, path: Path) -> Generator[Row]:
@@ -101,6 +113,27 @@ def _numbered(reader: Any, path: Path) -> Generator[Row]:
         raise DataError(f"{path}, line {reader.line_num}: {error}. A quote is open, or the file ends early.") from error
 
 
+def json_row(line: str, where: str) -> dict[str, Any]:
+    """The object in a line of jsonl.
+
+    Raises:
+        DataError: the line is not an object, or one without fields or with a field twice.
+    """
+
+    def fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(found := dict(pairs)) < len(pairs):
+            raise ValueError(f"a field occurs twice among {', '.join(name for name, _ in pairs)}")
+        return found
+
+    try:
+        row = json.loads(line, object_pairs_hook=fields)
+        if not isinstance(row, dict) or not row:
+            raise ValueError("not an object with fields")
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: not a JSON object: {error}. The file may end early.") from error
+    return row
+
+
 def _objects(path: Path) -> Iterator[Row]:
     """The fields, then the values of each object."""
     columns: list[str] = []
@@ -108,14 +141,7 @@ def _objects(path: Path) -> Iterator[Row]:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
-            try:
-                row = json.loads(line)
-                if not isinstance(row, dict):
-                    raise ValueError("not an object")
-            except ValueError as error:
-                raise DataError(
-                    f"{path}, line {number}: not a JSON object: {error}. The file may end early."
-                ) from error
+            row = json_row(line, f"{path}, line {number}")
             if not columns:
                 columns = list(row)
                 yield number, columns

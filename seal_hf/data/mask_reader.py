@@ -148,7 +148,7 @@ class MaskReader:
 
     def _settle_binary(self, masks: list[np.ndarray], total: int) -> None:
         """Settle the meaning of 255 in masks of two classes, and note it."""
-        marked = self.values.ignore_index is None and self.seen.pixels[IGNORE] and not self.seen.pixels[1]
+        marked = self.values.marks_objects and self.seen.pixels[IGNORE] and not self.seen.pixels[1]
         if marked:
             for part in masks:
                 part[part == IGNORE] = 1

@@ -52,6 +52,11 @@ class MaskValues:
         return cls(ignored, reduced)
 
     @property
+    def marks_objects(self) -> bool:
+        """True if masks of 0 and 255 alone may mean an object by 255."""
+        return self.ignore_index is None and not self.reduce_labels
+
+    @property
     def inputs(self) -> dict[str, Any]:
         """For `config.inputs`: the values that are not the defaults."""
         return {name: value for name, value in asdict(self).items() if value not in (None, False)}
@@ -62,6 +67,8 @@ class MaskValues:
         Raises:
             DataError: another shape or value; names the place `where`.
         """
+        if mask.dtype.kind not in "biuf":
+            raise DataError(f"{where}: the mask holds values of type {mask.dtype}; expected class ids, whole numbers.")
         if mask.ndim == 3 and (mask == mask[..., :1]).all():
             mask = mask[..., 0]
         if mask.ndim != 2:

@@ -92,7 +92,7 @@ def _rows(table: Dataset, words_name: str, tags_name: str, place: str) -> Rows:
                 raise DataError(
                     f"{where}: word {word!r} with tag {tag!r}; expected text and a tag. Leave out splits without tags."
                 )
-        rows["tags"].append([names[tag] if names else str(tag) for tag in tags])
+        rows["tags"].append([names[tag] if names else str(tag).strip() for tag in tags])
     return rows | _features(table, (words_name, tags_name), [len(words) for words in rows["words"]])
 
 

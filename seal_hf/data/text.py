@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from datasets import Dataset
 
+from ..utils.messages import few
 from .column_choice import FEATURES, LABELS, Chosen, Columns, Rows, choose, need_column, text_cell, text_columns
 from .column_labels import column_labels
 from .common import DataError, MultiLabelData, Origins, feature_data, id_column, label_data
@@ -78,6 +79,10 @@ def load_text(path: Path, columns: Columns, max_train_rows: int | None = None, s
     found = Reading(path.stem, str(path), {}, {}, names)
     if names and not path.is_dir():
         found.notes.append(f"label names from {label_list.name}.")
+    if path.is_dir():
+        read = set(files.values())
+        others = (file.name for file in sorted(path.iterdir()) if file.suffix in SUFFIXES and file not in read)
+        found.notes += [f"{name} is not read: its name is not that of a split." for name in others]
     for split, file in files.items():
         found.splits[split], lines = _read(file, names is not None, columns.label_column or LABELS[0])
         ids = id_column(found.splits[split].get("id"))
@@ -128,7 +133,13 @@ def load_tables(
     size = None
     for split, table in tables.splits.items():
         known = {name: names for name in table.column_names if (names := class_names(table, name))}
-        found.classes = found.classes or known
+        for column in known.keys() & found.classes.keys():
+            if known[column] != found.classes[column]:
+                raise DataError(
+                    f"{place_of(tables.source, split)}: the classes of {column!r} are {few(known[column], 5)}, but "
+                    f"those of the split before are {few(found.classes[column], 5)}. Cast both to one ClassLabel."
+                )
+        found.classes = {**known, **found.classes}
         own = FEATURES if normalize else images  # read below
         readable = [name for name, kind in table.features.items() if name == own or not _is_decoded(kind)]
         rows = {name: [] if name == own else table[name][:] for name in readable}
@@ -227,6 +238,11 @@ def _build(found: Reading, columns: Columns, max_train_rows: int | None, seed: i
     first = next(iter(found.splits))
     chosen = choose(columns, found.splits[first], found.classes, place_of(source, first), found.kind)
     notes += [chosen.note] if chosen.note else []
+    if chosen.text == FEATURES and found.kind == "texts" and columns.text_column is None:
+        raise DataError(
+            f"{source}: its column {FEATURES!r} would be read as texts. Features are read from .parquet, .arff and "
+            "tables in memory; if these are texts, name the column by --text_column."
+        )
     _leave_out_unlabelled(found, chosen)
     texts = _texts(found, text_columns(chosen.text, found.splits[first])) if found.kind == "texts" else {}
     if chosen.labels is None:
@@ -312,6 +328,12 @@ def _label_sets(found: Reading, column: str, label_format: str) -> tuple[dict[st
     labels, names = label_matrix(cells, classes or found.names, label_format, found.source)
     if not (classes or found.names):
         found.notes += separator_notes(raw, names)
+        unused = int((sum((matrix != 0).sum(0) for matrix in labels.values()) == 0).sum())
+        if unused:
+            found.notes.append(
+                f"{unused} of {len(names)} labels occur in no row: numbers are ids, counted from 0. If they are names, "
+                "give --label_format names."
+            )
     return labels, names
 
 

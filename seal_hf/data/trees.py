@@ -6,7 +6,9 @@ files are those named like TREE_FILES, in it and in its folders and archives.
 
 from __future__ import annotations
 
+import lzma
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -109,9 +111,10 @@ def _archived(path: Path) -> Iterator[TreeFile]:
     try:
         with ZipFile(path) as archive:
             for name in archive.namelist():
-                if Path(name).suffix in TREE_FILES:
+                hidden = any(part.startswith(".") or part == "__MACOSX" for part in Path(name).parts)
+                if Path(name).suffix in TREE_FILES and not hidden and not name.endswith("/"):
                     yield TreeFile(str(path), name, archive.read(name))
-    except (BadZipFile, RuntimeError, OSError) as error:
+    except (BadZipFile, RuntimeError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise DataError(f"{path}: not a readable .zip ({error}). Is it whole?") from error
 
 
@@ -121,7 +124,8 @@ def _by_name(files: Sequence[TreeFile], source: str, notes: list[str]) -> dict[s
         return {"all": list(files)}
     named: dict[str, list[TreeFile]] = {}
     for file in files:
-        if split := split_of(Path(file.name).name):
+        words = reversed(Path(file.name).parts)  # the file's own name, then its folders'
+        if split := next((known for word in words if (known := split_of(word))), None):
             named.setdefault(split, []).append(file)
     if named:
         if "train" not in named or sum(map(len, named.values())) != len(files):

@@ -17,7 +17,7 @@ from .image_tables import FEATURE
 from .inputs.features import ArffReader, FeatureTable, find_arff, is_arff
 from .inputs.images import pictures_of
 from .inputs.label_images import ImageTable, image_column_of, image_files
-from .inputs.tables import TextReader, open_table, text_column_of
+from .inputs.tables import Table, TextReader, open_table, text_column_of
 from .inputs.words import Needs, SentenceFile
 
 AT_ONCE = 1000  # rows
@@ -86,30 +86,33 @@ def add_label_sets(data: MultiLabelData, file: str, text_column: str | None, ima
     Raises:
         DataError: names the file, the column or the row.
     """
+    table: Table | None = None
     if data.kind == "features":
         reader: Any
         if is_arff(file):
             reader = ArffReader(find_arff(file, None), data.label_names, data.num_features)
         else:
-            reader = FeatureTable(open_table(file), data.num_features)
+            table = open_table(file, usual="train")
+            reader = FeatureTable(table, data.num_features)
         parts = [chunk.inputs for chunk in reader.chunks(AT_ONCE)]
         values = np.concatenate(parts) if parts else np.zeros((0, data.num_features), np.float32)
         rows = Dataset(pa.table({"features": fixed_size_column(values)}))
     elif data.kind == "images":
         images = image_files(file)
         if images is None:
-            table = open_table(file)
+            table = open_table(file, usual="train")
             images = ImageTable(table, image_column_of(table, image_column, None))  # type: ignore[assignment]
         cells = [cell for chunk in images.chunks(AT_ONCE) for cell in chunk.inputs]  # type: ignore[union-attr]
         stored = [cell if isinstance(cell, dict) else {"bytes": None, "path": cell} for cell in cells]
         rows = Dataset.from_dict({IMAGE: stored}).cast_column(IMAGE, FEATURE)
     else:
-        table, pairs = open_table(file), PAIR[1] in data.train.column_names
+        table, pairs = open_table(file, usual="train"), PAIR[1] in data.train.column_names
         reader = TextReader(table, text_column_of(table, text_column, None, "labels", pairs or None))
         texts = [text for chunk in reader.chunks(AT_ONCE) for text in chunk.inputs]
         columns = zip(*texts, strict=True) if pairs else [texts]
         names = PAIR if pairs else PAIR[:1]
         rows = Dataset(pa.table({name: pa.array(c, pa.string()) for name, c in zip(names, columns, strict=True)}))
+    data.notes += [table.note] if table is not None and table.note else []
     data.unlabelled = _joined(data.unlabelled, rows, file, data.notes)
 
 
@@ -132,7 +135,7 @@ def sentences_of(file: str, features: Sequence[str], predicate: bool, word_colum
     Raises:
         DataError: names the file and the line.
     """
-    found = SentenceFile(Path(file), Needs(features, predicate), word_column)
+    found = SentenceFile(Path(file), Needs(features, predicate), word_column, usual="train")
     sentences = [sentence for chunk in found.chunks(AT_ONCE) for sentence in chunk.inputs]
     if not sentences:
         raise DataError(f"`unlabelled` is {file}, which has no sentences. Give a file with some, or leave it out.")
@@ -156,8 +159,8 @@ def pictures_without_masks(file: str, size: tuple[int, int], image_size: int | N
         image = picture.image if image_size is None else resized(picture.image, image_size)
         if image.shape[:2] != size:
             raise DataError(
-                f"{file}, image {picture.name}: {size_of(image)} pixels, but the images with masks have "
-                f"{size[1]} x {size[0]}. Give `image_size` (--image_size), the side to which all are resized."
+                f"{file}, image {picture.name}: {size_of(image)} pixels (height x width), but the images with masks "
+                f"have {size[0]} x {size[1]}. Give `image_size` (--image_size), the side to which all are resized."
             )
         images.append(image)
     if not images:

@@ -71,6 +71,8 @@ class ImageTable(TextReader):
         if all(isinstance(cell, str) for cell in cells):
             return image_paths(cells, self.table.folder, lambda i: self.table.place(part[i][0]))
         for (number, _), cell in zip(part, cells, strict=True):
+            if isinstance(cell, str):
+                continue  # another row lacks its image, which is named
             if not isinstance(cell, dict) or not (cell.get("bytes") or cell.get("path")):
                 raise DataError(
                     f"{self.table.place(number)}: {self.column!r} is {str(cell)[:60]!r}, expected an image or the name "

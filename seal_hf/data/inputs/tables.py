@@ -132,7 +132,7 @@ class HubTable(DataTable):
     """A split of a data set on the Hub, by `owner/name` or `owner/name:configuration`. No code of the repo runs, and
     only the requested rows are fetched."""
 
-    def __init__(self, name: str, split: str | None):
+    def __init__(self, name: str, split: str | None, usual: str = "test"):
         repo, _, configuration = name.partition(":")
         try:
             loaded = datasets.load_dataset(repo, configuration or None, streaming=True)
@@ -140,7 +140,7 @@ class HubTable(DataTable):
             raise DataError(
                 f"Hub data set {name!r} could not be loaded, and there is no such file or folder here: {error}"
             ) from error
-        word = chosen_split(list(loaded), split, f"Hub data set {name!r}")
+        word = chosen_split(list(loaded), split, f"Hub data set {name!r}", usual)
         self.source, self.data = f"{name}, {word} split", loaded[word]
         self.note = f"{name}: the rows of its {word} split."
         features = self.data.features
@@ -162,9 +162,9 @@ class HubTable(DataTable):
 class StoredTable(DataTable):
     """A split of a folder that `save_to_disk` wrote, or of one whose parquet files say their splits."""
 
-    def __init__(self, folder: Path, split: str | None):
+    def __init__(self, folder: Path, split: str | None, usual: str = "test"):
         splits = stored(folder).splits
-        word = chosen_split([*splits], split, str(folder))
+        word = chosen_split([*splits], split, str(folder), usual)
         self.source, self.data = f"{folder}, {word} split", splits[word]
         if word == ALL:
             self.source = str(folder)
@@ -224,12 +224,12 @@ class TextReader:
         return [label_cell(row[self.label_column], self.table.place(number), keep_empty=True) for number, row in part]
 
 
-def open_table(name: str, split: str | None = None, label_column: str = "labels") -> Table:
+def open_table(name: str, split: str | None = None, label_column: str = "labels", usual: str = "test") -> Table:
     """A file, the file of a split in a folder, or a split on the Hub.
 
     Args:
         name: file, folder or Hub id.
-        split: of a folder or Hub id; default: test, or the only one.
+        split: of a folder or Hub id; default: `usual`, or the only one.
         label_column: name for the second column of a tsv without header.
 
     Raises:
@@ -238,14 +238,14 @@ def open_table(name: str, split: str | None = None, label_column: str = "labels"
     path = Path(name)
     if not path.exists():
         if name.count("/") == 1 and not name.startswith((".", "/", "~")) and path.suffix not in FILES:
-            return HubTable(name, split)
+            return HubTable(name, split, usual)
         raise DataError(f"{name}: no such file or folder, and not a Hub id (owner/name).")
     note = ""
     if path.is_dir():
         found = table_files(path, FILES)
         if not found and is_stored(path):
-            return StoredTable(path, split)
-        chosen = chosen_split(list(found), split, str(path))
+            return StoredTable(path, split, usual)
+        chosen = chosen_split(list(found), split, str(path), usual)
         path = found[chosen]
         which = "" if chosen == ALL else f", its {chosen} split"
         note = f"{name} is a folder: the rows of {path.name}{which}."
@@ -258,13 +258,13 @@ def open_table(name: str, split: str | None = None, label_column: str = "labels"
     return table
 
 
-def chosen_split(known: Sequence[str], asked: str | None, source: str) -> str:
-    """The split `asked` for; default: test, or the only one.
+def chosen_split(known: Sequence[str], asked: str | None, source: str, usual: str = "test") -> str:
+    """The split `asked` for; default: the `usual` one, or the only one.
 
     Raises:
         DataError: the split does not exist.
     """
-    wanted = asked or "test"
+    wanted = asked or usual
     synonyms = (word for split, words in SPLIT_WORDS.items() if wanted in (split, *words) for word in (split, *words))
     found = next((word for word in (wanted, *synonyms) if word in known), None)
     if found is None and asked is None and len(known) == 1:

@@ -12,7 +12,6 @@ Six kinds of files:
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from ...structures.tag_schemes import convert, scheme_of
 from ...utils.messages import did_you_mean, few
 from ..columns import ColumnFile, lines_of
 from ..common import DataError
+from ..line_files import json_row
 from ..references import MARK, is_references
 from ..srl import FIRST_ROLE, FRAME, POS, WORD, role_sentences
 from ..tables import USUAL
@@ -99,6 +99,8 @@ class SentenceFile:
             words: the first column, or the usual names. Default for tags: the last column, or the usual names, if gold
             tags are needed, else none.
 
+        usual: the split to read of a folder that names its splits.
+
     Attributes:
         columns: the JSON fields of all rows, without the sentences' own `text` and `words`; empty for other files.
         total: the number of sentences. Both attributes read the file.
@@ -110,11 +112,17 @@ class SentenceFile:
     """
 
     def __init__(
-        self, path: Path, needs: Needs, word_column: int | str | None = None, tag_column: int | str | None = None
+        self,
+        path: Path,
+        needs: Needs,
+        word_column: int | str | None = None,
+        tag_column: int | str | None = None,
+        usual: str = "test",
     ):
         if not path.exists():
             raise DataError(f"{path}: no such file.")
-        self.table = open_table(str(path)) if path.is_dir() or path.suffix in TABLES else None
+        is_table = path.is_dir() or path.suffix in TABLES
+        self.table = open_table(str(path), usual=usual) if is_table else None
         if self.table is None and (path.suffix in OTHERS or is_references(path)):
             found = f"references with {MARK}" if path.suffix not in OTHERS else f"files of type {path.suffix}"
             raise DataError(
@@ -262,13 +270,7 @@ class SentenceFile:
             if not line.strip():
                 continue
             where = f"{self.path}, line {number}"
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise DataError(f"{where}: not JSON ({error}). Each line must be an object.") from error
-            if not isinstance(row, dict):
-                raise DataError(f"{where}: {line[:40]!r} is not a JSON object. Each line must be one.")
-            yield self._object(row, where)
+            yield self._object(json_row(line, where), where)
 
     def _object(self, row: dict[str, Any], where: str) -> Sentence:
         name = self._field(row, "word_column", self.word_column, (*USUAL["word_column"], "text"), where)
@@ -297,6 +299,10 @@ class SentenceFile:
             tags = self._field(row, "tag_column", self.tag_column, USUAL["tag_column"], where)
             sentence.gold = _strings(row[tags], tags, where, size)
             if self.table is not None and (names := self.table.label_names(tags)):
+                last = len(names) - 1
+                wrong = [i for i in row[tags] if not isinstance(i, int) or not 0 <= i <= last]
+                if wrong:
+                    raise DataError(f"{where}: `{tags}` holds {wrong[0]!r}; its classes are 0 to {last}.")
                 sentence.gold = [names[i] for i in row[tags]]
         return sentence
 

@@ -93,7 +93,7 @@ class Rules(Reward):
             parse_rules(rules, self.kinds, self.others) if isinstance(rules, (str, Path)) else list(rules)
         )
         if not self.rules:
-            raise ValueError("There are no rules; give at least one.")
+            raise ValueError(f"{self.file or 'The list'} has no rules; give at least one.")
         for rule in self.rules:
             if rule.kind not in (*self.kinds, *self.further):
                 raise ValueError(f"{self.where(rule)}A rule is {rule.kind!r}; expected one of {', '.join(self.kinds)}.")

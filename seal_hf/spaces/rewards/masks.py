@@ -65,7 +65,10 @@ def _smooth(item: Item) -> list[Rule]:
 
 def _read(item: Item, values: tuple[float, ...]) -> list[Rule]:
     item.only("of")
-    return [item.rule(item.names("of") if "of" in item.values else (), values=values)]
+    classes = item.names("of") if "of" in item.values else ()
+    if len(classes) > 1:
+        raise item.error(f"`of` names {len(classes)} classes; expected one. Write a rule for each.")
+    return [item.rule(classes, values=values)]
 
 
 MASK_KINDS = {

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...utils.messages import did_you_mean
 from ...utils.yaml_files import read_yaml
 
 
@@ -158,6 +159,9 @@ def parse_rules(file: str | Path, kinds: Kinds, others: Mapping[str, Kinds] | No
         if len(own) != 1:
             of = [word for word, known in (others or {}).items() if isinstance(item, dict) and set(item) & set(known)]
             hint = f" Its keys belong to rules for {of[0]}." if of and not own else ""
+            if not of and not own and isinstance(item, dict):
+                every = [key for known in (kinds, *(others or {}).values()) for key in known]
+                hint = next((said for key in item if (said := did_you_mean(str(key), every))), "")
             raise ValueError(
                 f"{where}: {item!r} has {len(own)} of the keys {', '.join(kinds)}; expected exactly one.{hint}"
             )
