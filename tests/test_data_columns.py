@@ -77,7 +77,7 @@ def test_unknown_labels_and_weights_are_those_of_one_column_of_lists(tmp_path, u
         ({}, "no column 'labels' or 'label'.* Columns that hold 0 and 1 alone .toxic, obscene. can be a label each"),
         ({"label_columns": "toxic,obscen"}, "no column 'obscen'.* Did you mean 'obscene'.*--label_columns"),
         ({"label_columns": "toxic,toxic"}, "`label_columns` names 'toxic' twice"),
-        ({"label_columns": "toxic,threat"}, "d.csv, row 3 .counting from 0.: the label column 'threat' holds '2'; exp"),
+        ({"label_columns": "toxic,threat"}, "d.csv, line 5: the label column 'threat' holds '2'; exp"),
         (
             {"label_columns": "toxic,text", "text_column": "id"},
             "the label column 'text' holds 'text 0'; expected 0 or 1",
@@ -125,8 +125,8 @@ def notes_of(tmp_path, cells, texts=None):
 def test_labels_that_differ_in_case_or_blanks_and_missing_values_are_noted(tmp_path):
     notes = notes_of(tmp_path, ["Joy", "joy", "joy|new york", "New  York", "nan"] * 4)
     assert (
-        "2 labels have several spellings, by case, blanks or invisible characters (kept): 'Joy' (4 rows) and 'joy' (8 rows); "
-        "'New  York' (4 rows) and 'new york' (4 rows)." in notes
+        "2 labels have several spellings, by case, blanks or invisible characters (kept): 'Joy' (4 rows) and 'joy' (8 "
+        "rows); 'New  York' (4 rows) and 'new york' (4 rows)." in notes
     )
     assert "a label is called 'nan' (4 rows): if it is a missing value, empty these cells." in notes
 

@@ -235,7 +235,7 @@ def test_a_missing_file_is_named_with_its_row(tmp_path):
     write_folder(tmp_path)
     (tmp_path / "images" / "p3.png").unlink()
     message = error_of(tmp_path)
-    words = ["row 3 (counting from 0): no image file 'p3.png' in", "or its folder images/. Did you mean 'p", "png'?"]
+    words = ["labels.csv, line 5: no image file 'p3.png' in", "or its folder images/. Did you mean 'p", "png'?"]
     assert all(word in message for word in words), message
 
 

@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -105,18 +106,24 @@ def _literal(text: str, place: str) -> Any:
 
 
 def label_matrix(
-    cells: dict[str, list[list]], names: list[str] | None, label_format: str, source: str
+    cells: dict[str, list[list]],
+    names: list[str] | None,
+    label_format: str,
+    source: str,
+    place: Callable[[str, int], str] | None = None,
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     """Label cells by split -> multi-hot matrices (N, L) by split, and the L names.
 
     `auto` means `names` if some value is not a number. Else it means `multi_hot` if only 0 and 1 occur, and some row
     has a value twice (no list of ids has) or all rows have the same length >= 2 (as ids, they would all be equal). Else
     it means `ids`. Without `names`, ids count from 0 to the largest, and names are sorted. In multi-hot lists -1 and
-    None are unknown labels, -1 in the matrix; elsewhere None is not a label.
+    None are unknown labels, -1 in the matrix; elsewhere None is not a label. Messages name
+    the `place` of a split's row.
 
     Raises:
         DataError: an unknown name, an id outside the range, a ragged or non-binary multi-hot row, no label at all.
     """
+    place = place or partial(place_of, source)
     if label_format not in FORMATS:
         raise DataError(f"`label_format` is {label_format!r}; it must be one of {', '.join(FORMATS)}.")
     values = [cell for rows in cells.values() for cell in rows]
@@ -124,7 +131,7 @@ def label_matrix(
     if guessed:
         label_format = guess_format(values, len(names) if names else None)
     if label_format == "multi_hot":
-        return _multi_hot(cells, names, source)
+        return _multi_hot(cells, names, source, place)
     cells = {split: [[v for v in cell if v is not None] for cell in rows] for split, rows in cells.items()}
     values = [cell for rows in cells.values() for cell in rows]
     if label_format == "names":
@@ -150,13 +157,13 @@ def label_matrix(
         for row, cell in enumerate(rows):
             if guessed and label_format == "ids" and len(set(cell)) < len(cell):
                 raise DataError(
-                    f"{place_of(source, split, row)}: {cell[:20]} repeats an id, but is not a multi-hot list of 0 and "
+                    f"{place(split, row)}: {cell[:20]} repeats an id, but is not a multi-hot list of 0 and "
                     "1. Correct it, or name its format with --label_format."
                 )
             for value in cell:
                 i = index.get(str(value), -1) if label_format == "names" else _as_id(value)
                 if not 0 <= i < len(known):
-                    raise DataError(_unknown_label(value, known, label_format, place_of(source, split, row)))
+                    raise DataError(_unknown_label(value, known, label_format, place(split, row)))
                 matrix[row, i] = 1
         matrices[split] = matrix
     return matrices, list(known)
@@ -222,7 +229,7 @@ def guess_format(values: list[list], num_labels: int | None) -> str:
 
 
 def _multi_hot(
-    cells: Mapping[str, Sequence[Any]], names: Sequence[str] | None, source: str
+    cells: Mapping[str, Sequence[Any]], names: Sequence[str] | None, source: str, place: Callable[[str, int], str]
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     counts = Counter(len(cell) for rows in cells.values() for cell in rows)
     expected = len(names) if names else counts.most_common(1)[0][0] if counts else 0
@@ -232,13 +239,13 @@ def _multi_hot(
     for split, rows in cells.items():
         matrix = np.zeros((len(rows), expected), dtype=np.float32)
         for row, cell in enumerate(rows):
-            place = place_of(source, split, row)
+            where = place(split, row)
             if len(cell) != expected:
-                raise DataError(f"{place}: the multi-hot labels have {len(cell)} entries, expected {expected}.")
+                raise DataError(f"{where}: the multi-hot labels have {len(cell)} entries, expected {expected}.")
             wrong = [v for v in cell if v is not None and str(v) not in MULTI_HOT]
             if wrong:
                 raise DataError(
-                    f"{place}: multi-hot labels must be 0 or 1, or -1 or empty if unknown; found {wrong[0]!r}."
+                    f"{where}: multi-hot labels must be 0 or 1, or -1 or empty if unknown; found {wrong[0]!r}."
                 )
             matrix[row] = [-1 if v is None else float(v) for v in cell]
         matrices[split] = matrix

@@ -3,7 +3,7 @@ disk or on the Hub."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -58,6 +58,13 @@ class Reading:
         """The kind of inputs, in words."""
         return "images" if self.images else "features" if self.normalize else "texts"
 
+    def place(self, split: str, row: int | None = None) -> str:
+        """The place of a mistake: a file and a line, or a table, a split and a row."""
+        origins = self.origins.get(split)
+        if origins is None or origins.lines is None:
+            return place_of(self.source, split, row)
+        return origins.source if row is None else f"{origins.source}, line {origins.lines[row]}"
+
 
 def load_text(path: Path, columns: Columns, max_train_rows: int | None = None, seed: int = 0) -> MultiLabelData:
     """Load a file, which is split 80/10/10 with `seed`, or a folder of train, dev (validation) and test files; without
@@ -91,9 +98,9 @@ def load_text(path: Path, columns: Columns, max_train_rows: int | None = None, s
     if images is None:
         return _build(found, columns, max_train_rows, seed)
     for split, file in files.items():
-        need_column(images, found.splits[split], "image_column", place_of(found.source, split))
+        need_column(images, found.splits[split], "image_column", found.place(split))
         names = found.splits[split][images]
-        found.images[split] = named_images(names, file.parent, partial(place_of, found.source, split))
+        found.images[split] = named_images(names, file.parent, partial(found.place, split))
         found.origins[split] = replace(found.origins[split], files=np.array(names, dtype=object))
     return _build(found, columns._replace(text_column=images), max_train_rows, seed)
 
@@ -236,7 +243,7 @@ def _read(path: Path, has_label_list: bool, label_column: str) -> tuple[Rows, li
 def _build(found: Reading, columns: Columns, max_train_rows: int | None, seed: int) -> MultiLabelData:
     source, notes = found.source, found.notes
     first = next(iter(found.splits))
-    chosen = choose(columns, found.splits[first], found.classes, place_of(source, first), found.kind)
+    chosen = choose(columns, found.splits[first], found.classes, found.place(first), found.kind)
     notes += [chosen.note] if chosen.note else []
     if chosen.text == FEATURES and found.kind == "texts" and columns.text_column is None:
         raise DataError(
@@ -274,9 +281,9 @@ def _texts(found: Reading, columns: Sequence[str]) -> dict[str, list]:
     for column in columns:
         texts = {}
         for split, rows in found.splits.items():
-            need_column(column, rows, "text_column", place_of(found.source, split))
-            texts[split] = [text_cell(v, place_of(found.source, split, row)) for row, v in enumerate(rows[column])]
-        found.notes += _empty_texts_note(texts, column, found.source)
+            need_column(column, rows, "text_column", found.place(split))
+            texts[split] = [text_cell(v, found.place(split, row)) for row, v in enumerate(rows[column])]
+        found.notes += _empty_texts_note(texts, column, found.place)
         parts.append(texts)
     if len(parts) == 1:
         return parts[0]
@@ -290,7 +297,7 @@ def _weights(
     """Weights of the first training rows; `ids` says which rows of the split these are."""
     if column is None:
         return None
-    place = place_of(found.source, split)
+    place = found.place(split)
     need_column(column, found.splits[split], "sample_weight", place)
     weights = read_weights(found.splits[split][column], column, place)[ids][:max_train_rows]
     weights, note = with_mean_1(weights, column, found.source)
@@ -303,8 +310,8 @@ def _label_columns(found: Reading, names: Sequence[str]) -> dict[str, np.ndarray
     matrices = {}
     for split, rows in found.splits.items():
         for name in names:
-            need_column(name, rows, "label_columns", place_of(found.source, split))
-        place = partial(place_of, found.source, split)
+            need_column(name, rows, "label_columns", found.place(split))
+        place = partial(found.place, split)
         matrices[split] = column_labels({name: rows[name] for name in names}, place)
     return matrices
 
@@ -313,10 +320,8 @@ def _label_sets(found: Reading, column: str, label_format: str) -> tuple[dict[st
     """Label sets, (N, L) by split, and label names, from one column of label sets."""
     cells, raw = {}, []
     for split, rows in found.splits.items():
-        need_column(column, rows, "label_column", place_of(found.source, split))
-        cells[split] = [
-            label_cell(v, place_of(found.source, split, i), keep_empty=True) for i, v in enumerate(rows[column])
-        ]
+        need_column(column, rows, "label_column", found.place(split))
+        cells[split] = [label_cell(v, found.place(split, i), keep_empty=True) for i, v in enumerate(rows[column])]
         raw += rows[column]
     classes = found.classes.get(column)
     if (
@@ -325,7 +330,7 @@ def _label_sets(found: Reading, column: str, label_format: str) -> tuple[dict[st
         and all(len(set(cell)) == len(cell) for rows in cells.values() for cell in rows)
     ):
         label_format = "ids"
-    labels, names = label_matrix(cells, classes or found.names, label_format, found.source)
+    labels, names = label_matrix(cells, classes or found.names, label_format, found.source, found.place)
     if not (classes or found.names):
         found.notes += separator_notes(raw, names)
         unused = int((sum((matrix != 0).sum(0) for matrix in labels.values()) == 0).sum())
@@ -344,7 +349,7 @@ def _leave_out_unlabelled(found: Reading, chosen: Chosen) -> None:
         del found.splits["test"]
 
 
-def _empty_texts_note(texts: dict[str, list[str]], column: str, source: str) -> list[str]:
+def _empty_texts_note(texts: dict[str, list[str]], column: str, place: Callable[[str], str]) -> list[str]:
     """Count the empty texts, whose rows are kept.
 
     Raises:
@@ -354,7 +359,7 @@ def _empty_texts_note(texts: dict[str, list[str]], column: str, source: str) -> 
     for split, rows in texts.items():
         if rows and empty[split] == len(rows):
             raise DataError(
-                f"{place_of(source, split)}: all {len(rows)} texts are empty or null, in column {column!r}. Name the "
+                f"{place(split)}: all {len(rows)} texts are empty or null, in column {column!r}. Name the "
                 "column with the text by --text_column, or fill it in."
             )
     total = sum(map(len, texts.values()))
