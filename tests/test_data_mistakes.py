@@ -169,3 +169,26 @@ def test_rules_are_named_by_what_they_may_be(tmp_path):
         (tmp_path / "a.yaml").write_text(f"rules:\n- {rule}\n")
         with pytest.raises(ValueError, match=f"line 2: .*{message}"):
             MaskRuleReward(read_rules(tmp_path / "a.yaml"))
+
+
+def test_tags_that_are_read_by_themselves_by_mistake_are_refused(tmp_path):
+    for prefix in ("b-", "B_", "B–"):
+        (tmp_path / "a.conll").write_text(f"a {prefix}x\nb O\n\n" * 20, encoding="utf-8")
+        with pytest.raises(DataError, match="tags look like B-X and I-X, but are written otherwise"):
+            load_tags(str(tmp_path / "a.conll"))
+        assert load_tags(str(tmp_path / "a.conll"), scheme="plain").scheme == "plain"
+
+
+def test_a_table_of_tags_is_refused_with_its_line(tmp_path):
+    row = json.dumps({"words": ["a"], "tags": ["O"]}) + "\n"
+    (tmp_path / "train.jsonl").write_text(row * 20)
+    for text, message in (
+        (row * 3 + "{\n", "dev.jsonl, line 4: not a JSON object"),
+        (row * 3 + row.replace("a", "\xe9"), "dev.jsonl: not UTF-8 text"),
+    ):
+        (tmp_path / "dev.jsonl").write_bytes(text.encode("latin-1"))
+        with pytest.raises(DataError, match=message):
+            load_tags(str(tmp_path))
+    (tmp_path / "dev.jsonl").write_text(row.replace('"a"', '" "'))
+    with pytest.raises(DataError, match="row 0 .*: word ' ' with tag 'O'; expected text and a tag"):
+        load_tags(str(tmp_path))

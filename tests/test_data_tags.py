@@ -318,7 +318,7 @@ def test_tables_of_a_folder(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="empty.jsonl is empty"):
         load_tags(str(tmp_path / "empty.jsonl"))
     (tmp_path / "cut.jsonl").write_text('{"tokens": ["a"], "tags": ["O"]}\n' * 20 + '{"tokens": ["a"')
-    with pytest.raises(DataError, match="cut.jsonl' could not be loaded: (?!An error occurred)."):
+    with pytest.raises(DataError, match="cut.jsonl, line 21: not a JSON object"):
         load_tags(str(tmp_path / "cut.jsonl"))
     row = {"tokens": ["a", "b"], "tags": ["O", "X"], "pos": ["N", "V"], "id": "7", "short": ["N"]}
     (tmp_path / "pos.jsonl").write_text((json.dumps(row) + "\n") * 20)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import glob
 import re
 import tempfile
+from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,10 @@ import numpy as np
 from datasets import Dataset
 
 from ..utils.messages import did_you_mean
-from .columns import ORIGINS, Rows
+from .columns import ORIGINS, Rows, lines_of
 from .common import SPLITS, DataError, Origins, id_column
 from .given import Tables, class_names
+from .line_files import json_row
 
 JSON = (".json", ".jsonl")
 STRINGS = ("string", "large_string")
@@ -36,13 +39,26 @@ def json_tables(name: str, files: dict[str, Path]) -> Tables:
     names = {split: "train" if split == "all" else re.sub(r"\W", "_", split) for split in files}
     paths = {names[split]: glob.escape(str(file)) for split, file in files.items()}  # else `datasets` reads a pattern
     try:
+        for file in files.values():  # `datasets` reads other encodings, and fails when a text is looked at
+            deque(lines_of(file), maxlen=0)
         with tempfile.TemporaryDirectory() as cache:  # the library's cache identifies files only by time stamps
             loaded = datasets.load_dataset("json", data_files=paths, cache_dir=cache, keep_in_memory=True)
+    except DataError:
+        raise
     except Exception as error:  # the library raises a dozen kinds; the user needs the name and the reason
+        _find_mistake(files.values())
         reason = next((str(e) for e in (error.__cause__, error) if e is not None and str(e)), type(error).__name__)
         raise DataError(f"Data set {name!r} could not be loaded: {reason}") from error
     splits = {split: loaded[names[split]] for split in files if split in ("all", *SPLITS)}
     return Tables(name, name, splits, {split: _origins(table, files[split]) for split, table in splits.items()})
+
+
+def _find_mistake(files: Iterable[Path]) -> None:
+    """Raises DataError for the first line that is no object, or other text than UTF-8."""
+    for file in (file for file in files if file.suffix == ".jsonl"):
+        for number, line in enumerate(lines_of(file), start=1):
+            if line.strip():
+                json_row(line, f"{file}, line {number}")
 
 
 def read_tables(
@@ -88,7 +104,7 @@ def _rows(table: Dataset, words_name: str, tags_name: str, place: str) -> Rows:
             sizes = " and ".join(str(len(x)) if isinstance(x, list) else repr(x)[:40] for x in (words, tags))
             raise DataError(f"{where}: words and tags must be lists of the same length; found {sizes}.")
         for word, tag in zip(words, tags, strict=True):
-            if not isinstance(word, str) or tag is None or (names and not 0 <= tag < len(names)):
+            if not isinstance(word, str) or not word.strip() or tag is None or (names and not 0 <= tag < len(names)):
                 raise DataError(
                     f"{where}: word {word!r} with tag {tag!r}; expected text and a tag. Leave out splits without tags."
                 )

@@ -270,6 +270,12 @@ def _convert_all(splits: dict[str, Rows], scheme: str, notes: list[str]) -> str:
             f"most of the {len(names)} tags are O, B-X, I-X, ..., but these are not: {few(odd)}. "
             f"Correct them, or read each tag by itself with --scheme plain."
         )
+    alike = sorted(name for name in names if re.match(r"(?i)[biesul][-_–—]\S", name))
+    if scheme == "auto" and found == "plain" and 2 * len(alike) > len(names - {"O", "o"}):
+        raise DataError(
+            f"most of the {len(names)} tags look like B-X and I-X, but are written otherwise: {few(alike)}. Correct "
+            "them, or read each tag by itself with --scheme plain."
+        )
     if scheme == "plain" or found == "plain":
         if scheme not in ("auto", "plain"):
             raise DataError(
