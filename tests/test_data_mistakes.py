@@ -163,6 +163,8 @@ def test_names_that_look_alike_are_noted():
 
 def test_rules_are_named_by_what_they_may_be(tmp_path):
     for rule, message in (
+        ("{excludes: [warm, warm]}", "`excludes` names 'warm' twice. Remove one"),
+        ("{keywords: red, for: yes}", "`for` is True; .* YAML reads yes, no, on and off as true or false: quote them"),
         ("{atleast: 1}", "Did you mean 'at_least'"),
         ("{area: 0.3, of: [background, foreground]}", "`of` names 2 classes; expected one. Write a rule for each"),
     ):

@@ -121,8 +121,9 @@ def from_few_rows() -> list[str]:
                 The rules were written once, before any run, from the names of the labels and 50 labelled rows (masks:
                 20). No other row was read. Validation has as many rows as the labelled part. All other training rows,
                 at most 2,000, have no labels. Every method has three trials, but none where MiniLM is fine-tuned. All
-                are evaluated on the whole test set. *Energy with rules* is the better of `rewards` and `rewards_default` on validation, and the best
-                baseline is that on the test set. Each row is taken apart below."""),
+                are evaluated on the whole test set. *Energy with rules* is the better of `rewards` and
+                `rewards_default` on validation, and the best baseline is that on the test set. Each row is taken apart
+                below."""),
             summary(),
             prose("""
                 `rewards_default` does not search λ1: the energy pulls as hard as the task loss does on validation rows.

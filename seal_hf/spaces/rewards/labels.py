@@ -52,14 +52,14 @@ def _keywords(item: Item) -> list[Rule]:
 
 def _implies(item: Item) -> list[Rule]:
     item.only()
-    first, *others = item.names("implies", least=2)
+    first, *others = item.names("implies", least=2, distinct=True)
     return [item.rule((first, other)) for other in others]
 
 
 def _among(low: float, high: float) -> Any:
     def read(item: Item) -> list[Rule]:
         item.only()
-        return [item.rule(item.names(item.kind, least=2), values=(low, high))]
+        return [item.rule(item.names(item.kind, least=2, distinct=True), values=(low, high))]
 
     return read
 

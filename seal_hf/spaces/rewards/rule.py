@@ -63,14 +63,19 @@ class Item:
         if unknown:
             raise self.error(f"unknown key {unknown[0]!r} in a rule of the kind {self.kind!r}.")
 
-    def names(self, key: str, least: int = 1) -> tuple[str, ...]:
-        """One name or a list of names."""
+    def names(self, key: str, least: int = 1, distinct: bool = False) -> tuple[str, ...]:
+        """One name or a list of at least so many names, `distinct` or not."""
         found = self.values.get(key)
         names = [found] if isinstance(found, str) else found
         if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-            raise self.error(f"`{key}` is {found!r}; it must be a name, or a list of names.")
+            said = found if isinstance(found, list) else [found]
+            hint = " YAML reads yes, no, on and off as true or false: quote them." * (True in said or False in said)
+            raise self.error(f"`{key}` is {found!r}; it must be a name, or a list of names.{hint}")
         if not all(name.strip() for name in names):
             raise self.error(f"`{key}` is {found!r}, with an empty name. Remove it.")
+        if distinct and len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise self.error(f"`{key}` names {twice!r} twice. Remove one.")
         if len(names) < least:
             raise self.error(f"`{key}` has {len(names)} name; expected at least {least}.")
         return tuple(names)
