@@ -11,7 +11,6 @@ from transformers import AutoImageProcessor
 
 from seal_hf import (
     MaskRows,
-    NewCrops,
     SealForSegmentation,
     SealTrainer,
     SealTrainingArguments,
@@ -52,7 +51,6 @@ def main() -> None:
         train_dataset=train,
         eval_dataset=validation,
         compute_metrics=mask_compute_metrics,
-        callbacks=[NewCrops(train)],  # new crops in every epoch
         processing_class=processor,
         decode_predictions=len(data.label_names) > 2,  # of several classes: an id for each pixel, not the logits
     )

@@ -11,7 +11,6 @@ from transformers import AutoImageProcessor
 from seal_hf import (
     FlipAndCrop,
     ImageRows,
-    NewCrops,
     SealForMultiLabel,
     SealTrainer,
     SealTrainingArguments,
@@ -49,7 +48,7 @@ def main() -> None:
         report_to="none",
     )
     rows = {"train_dataset": train, "eval_dataset": validation, "compute_metrics": multilabel_compute_metrics}
-    trainer = SealTrainer(model, args, processing_class=processor, callbacks=[NewCrops(train)], **rows)
+    trainer = SealTrainer(model, args, processing_class=processor, **rows)
     trainer.train()
     trainer.fit_decisions()  # choose on validation rows how probabilities become labels
     trainer.save_model(f"{OUTPUT}/final")  # a plain Hugging Face model; the loss-net is in _loss_net/

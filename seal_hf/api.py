@@ -13,7 +13,7 @@ from .data import (
     tags_to_tree,
 )
 from .data.tensors.collators import TensorRows, collate_rows, tokenize
-from .data.tensors.crops import MaskRows, NewCrops, crop_averaged, pixel_scaling, resize_to
+from .data.tensors.crops import MaskRows, crop_averaged, pixel_scaling, resize_to
 from .data.tensors.images import FlipAndCrop, ImageRows
 from .data.tensors.semi_supervised import reward_rows
 from .data.tensors.vocabulary import Vocabulary
@@ -68,6 +68,7 @@ from .training.arguments import SealTrainingArguments
 from .training.energy_arguments import EnergyTrainingArguments
 from .training.energy_methods import ENERGY_METHODS
 from .training.energy_trainer import EnergyTrainer, MaskEnergyTrainer, load_energy_network
+from .training.epochs import NewEpoch
 from .training.meters import NonFiniteLossError
 
 __all__ = [
@@ -110,7 +111,7 @@ __all__ = [
     "MultiLabelData",
     "MultiLabelEnergy",
     "MultiLabelSpace",
-    "NewCrops",
+    "NewEpoch",
     "NonFiniteLossError",
     "OutputSpace",
     "Reward",

@@ -39,11 +39,12 @@ from .training import checks
 from .training.alignment import Alignment
 from .training.arguments import CROSS_ENTROPY, SealTrainingArguments
 from .training.base import StructuredTrainer
-from .training.batch_repeats import EvenSampler, NewEpoch, WindowRepeatSampler
+from .training.batch_repeats import EvenSampler, WindowRepeatSampler
 from .training.checkpoints import TwoNetCheckpoints
 from .training.decisions import fit_decisions
 from .training.decoding import PredictionDecoder, check_undecoded
 from .training.energy_weight import EnergyWeight, is_ruled
+from .training.epochs import tell_epochs
 from .training.forwards import PhaseMeters, TwoNets
 from .training.frozen import cache_features
 from .training.launchers import check_launcher
@@ -357,8 +358,7 @@ class SealTrainer(StructuredTrainer):
             return super()._get_train_sampler(train_dataset)
         kind: Any = WindowRepeatSampler if repeats else EvenSampler
         sampler = kind.of_trainer(self, train_dataset)
-        self.remove_callback(NewEpoch)
-        self.add_callback(NewEpoch(sampler))
+        tell_epochs(self, sampler)
         return sampler
 
     def _set_signature_columns_if_needed(self) -> None:

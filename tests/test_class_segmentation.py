@@ -27,7 +27,6 @@ from seal_hf import (
     FCNConfig,
     FCNForSemanticSegmentation,
     MaskRows,
-    NewCrops,
     SealForSegmentation,
     SealTrainer,
     fcn_image_processor,
@@ -60,7 +59,7 @@ def train(folder, resume=None, stop=None, seed=0, **options):
     """All parameters of both nets, and the trainer."""
     torch.manual_seed(seed)
     rows = MaskRows(shapes(), tiny_masks.CROP)
-    callbacks = [NewCrops(rows)] + ([StopAt(stop)] if stop else [])
+    callbacks = [StopAt(stop)] if stop else []
     trainer, nets = make(folder, rows=rows, callbacks=callbacks, **options)
     trainer.train(resume_from_checkpoint=resume)
     return parameters(nets), trainer

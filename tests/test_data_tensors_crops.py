@@ -6,12 +6,11 @@ import torch
 from transformers import MobileViTImageProcessor, Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
-from seal_hf import MaskEnergyTrainer, SealForSegmentation, collate_rows, load_masks
+from seal_hf import MaskEnergyTrainer, NewEpoch, SealForSegmentation, collate_rows, load_masks
 from seal_hf.data.masks import SegmentationSplit
 from seal_hf.data.tensors.crops import (
     CROP_OFFSETS,
     MaskRows,
-    NewCrops,
     crop_averaged,
     crop_offsets,
     pixel_scaling,
@@ -102,7 +101,7 @@ def seen_by_a_run(folder, split, stop=None, resume=None):
     }
     args = TrainingArguments(**options, report_to="none", use_cpu=True, disable_tqdm=True)
     net = FCNForSemanticSegmentation(FCNConfig(hidden_sizes=(2, 2, 2)))
-    trainer = Trainer(net, args, collate_rows, rows, callbacks=[NewCrops(rows), seen])
+    trainer = Trainer(net, args, collate_rows, rows, callbacks=[NewEpoch(rows), seen])
     trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=resume)
     return seen.corners

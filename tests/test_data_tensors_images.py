@@ -9,7 +9,7 @@ from datasets import Dataset, Features, Image, List, Value
 from tiny_images import processor, squares, table, write_files
 from transformers import BertTokenizer
 
-from seal_hf import FlipAndCrop, ImageRows, NewCrops
+from seal_hf import FlipAndCrop, ImageRows, NewEpoch
 from seal_hf.data import DataError
 from seal_hf.data.tensors import images as module
 from seal_hf.data.tensors.images import AUGMENTATIONS, Pixels, load_image_processor
@@ -97,7 +97,7 @@ def test_noise_depends_on_seed_epoch_and_row_alone():
     again, other = (ImageRows(table(12), processor(), augment, seed) for seed in (3, 4))
     for each, ids in ((rows, [5, 2]), (again, [2]), (other, [2])):
         each.batch(ids)
-    NewCrops(rows).on_epoch_begin(None, type("State", (), {"epoch": 1.0}), None)
+    NewEpoch(rows).on_epoch_begin(None, type("State", (), {"epoch": 1.0}), None)
     rows.batch([2])
     first, alone, seeded, later = seen
     assert first.shape == (2, 8) and ((first >= 0) & (first < 1)).all()

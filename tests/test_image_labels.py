@@ -15,7 +15,6 @@ from transformers import AutoImageProcessor, AutoModelForImageClassification, pi
 from seal_hf import (
     FlipAndCrop,
     ImageRows,
-    NewCrops,
     SealForMultiLabel,
     SealTrainer,
     load_multilabel,
@@ -34,7 +33,7 @@ def train(seal, folder, resume=None, stop=None, augment=None, rows=None, **optio
     rows = rows or ImageRows(table(40), processor(), augment or FlipAndCrop(), seed=1)
     validation = ImageRows(table(40, seed=1), processor())
     args = tiny_arguments(folder, **{**FAST, **options})
-    callbacks = [NewCrops(rows), *([StopAt(stop)] if stop else [])]
+    callbacks = [StopAt(stop)] if stop else []
     given = {"train_dataset": rows, "eval_dataset": validation, "processing_class": processor()}
     trainer = SealTrainer(seal, args, callbacks=callbacks, **given)
     trainer.train(resume_from_checkpoint=resume)

@@ -19,7 +19,6 @@ from seal_hf import (
     FCNConfig,
     FCNForSemanticSegmentation,
     MaskRows,
-    NewCrops,
     SealForSegmentation,
     fcn_image_processor,
     load_masks,
@@ -56,7 +55,7 @@ def train(folder, resume=None, stop=None, seed=0, crops=True, **options):
     """All parameters of both nets, and the trainer."""
     torch.manual_seed(seed)
     rows = MaskRows(squares(), tiny_masks.CROP if crops else None)
-    trainer, nets = make(folder, rows=rows, callbacks=[NewCrops(rows)] + ([StopAt(stop)] if stop else []), **options)
+    trainer, nets = make(folder, rows=rows, callbacks=[StopAt(stop)] if stop else [], **options)
     trainer.train(resume_from_checkpoint=resume)
     return parameters(nets), trainer
 

@@ -20,7 +20,6 @@ from seal_hf import (
     LossNetConfig,
     MaskEnergyTrainer,
     MaskRows,
-    NewCrops,
     load_energy_network,
     load_masks,
 )
@@ -228,7 +227,7 @@ def test_resumed_equals_uninterrupted_to_the_bit(tmp_path):
     def train(folder, resume=None, stop=None, seed=0):
         torch.manual_seed(seed)
         rows = MaskRows(squares(), 12)
-        callbacks = [NewCrops(rows)] + ([StopAt(stop)] if stop else [])
+        callbacks = [StopAt(stop)] if stop else []
         options = dict(inference_start="random", num_train_epochs=3, save_strategy="steps", save_steps=3)
         options |= dict(dvn_points=["flipped_gold", "mixed_gold"], dvn_gold_starts=0.5)
         trainer = make(folder, rows=rows, callbacks=callbacks, **options)

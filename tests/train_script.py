@@ -19,7 +19,6 @@ from seal_hf import (
     FlipAndCrop,
     ImageRows,
     MaskRows,
-    NewCrops,
     NonFiniteLossError,
     SealForMultiLabel,
     TensorRows,
@@ -131,7 +130,7 @@ def train_masks(folder, world):
     """On crops, which every epoch draws anew: the task-net, and energies."""
     nets, rows = tiny_masks.model(dropout=0.0), MaskRows(tiny_masks.squares(), tiny_masks.CROP)
     options = dict(loss="regression", accumulation=2, batch=4 // world, pixel_loss="sum", optim="sgd")
-    trainer, _ = tiny_masks.make(folder, nets, rows, [NewCrops(rows)], learning_rate=1e-3, **options)
+    trainer, _ = tiny_masks.make(folder, nets, rows, learning_rate=1e-3, **options)
     trainer.train()
     batch = rows.batch(range(4))
     with torch.no_grad():
@@ -146,7 +145,7 @@ def train_images(folder, world):
     task_net = CNNForImageClassification(CNNConfig(hidden_sizes=(4, 8), hidden_size=8, **tiny_images.LABELLED))
     nets = SealForMultiLabel.from_task_net(task_net, loss_net_encoder="shared")
     options = dict(loss="regression", encoder="shared", accumulation=2, batch=4 // world, num_train_epochs=2)
-    trainer, _ = tiny_run.make(folder, nets=nets, rows=rows, callbacks=[NewCrops(rows)], optim="sgd", **options)
+    trainer, _ = tiny_run.make(folder, nets=nets, rows=rows, optim="sgd", **options)
     trainer.train()
     return {"parameters": tiny_run.parameters(nets)}
 

@@ -26,6 +26,7 @@ from ..spaces import REWARD_CODES, SAMPLE_WEIGHT, OutputSpace
 from .alignment import ALIGNMENT, PULL
 from .checkpoints import Checkpoints
 from .checks import check_best_metric, check_columns, check_embeddings, check_label_names, check_own_loss, check_saving
+from .epochs import tell_epochs
 from .evaluation import scored_by, scoring
 from .hints import hint_at
 from .label_parts import see_labels
@@ -268,6 +269,7 @@ class StructuredTrainer(Trainer):
         """As the Trainer's. `True` and `"last"` resume from the last complete checkpoint; without one, `"last"` starts
         anew. ValueError for an incomplete checkpoint, or one of a run with other arguments unless `resume_changed`."""
         self._resumed_from = self.checkpoints.folder_to_resume(resume_from_checkpoint)
+        tell_epochs(self, self.train_dataset)
         return super().train(self._resumed_from, *args, **kwargs)
 
     def contents_of(self, name: str) -> Any:

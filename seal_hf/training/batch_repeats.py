@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from transformers import TrainerCallback
 
 
 class WindowRepeatSampler(torch.utils.data.Sampler[int]):
@@ -85,14 +84,3 @@ class EvenSampler(torch.utils.data.Sampler[int]):
         others = self.num_rows - self.num_labelled
         order[~is_labelled] = self.num_labelled + torch.randperm(others, generator=generator)
         yield from order.tolist()
-
-
-class NewEpoch(TrainerCallback):
-    """Tells the sampler of the training rows the current epoch. (Not all of accelerate's loaders do so with several
-    processes, or in a resumed epoch.)"""
-
-    def __init__(self, sampler: WindowRepeatSampler | EvenSampler):
-        self.sampler = sampler
-
-    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self.sampler.set_epoch(int(state.epoch or 0))

@@ -26,7 +26,7 @@ from ..second_net.loss_net import LossNet
 from ..spaces import SPACES, OutputSpace
 from ..utils.messages import closest, did_you_mean
 from .arguments import CROSS_ENTROPY, SealTrainingArguments
-from .batch_repeats import NewEpoch
+from .batch_repeats import WindowRepeatSampler
 from .decisions import check_decoder
 from .launchers import check_crf, check_launcher
 from .quantised import check_quantised_run
@@ -207,7 +207,9 @@ def check_begun(learner: object, args: SealTrainingArguments, callbacks: Iterabl
             "subclass overrides that, or `create_optimizer_and_scheduler`. Call super().create_scheduler(...) there; "
             "pass your own schedule as `optimizers=(optimizer, scheduler)`."
         )
-    if args.batch_repeats > 1 and not any(isinstance(callback, NewEpoch) for callback in callbacks):
+    if args.batch_repeats > 1 and not any(
+        isinstance(getattr(callback, "told", None), WindowRepeatSampler) for callback in callbacks
+    ):
         raise ValueError(
             f"`batch_repeats` is {args.batch_repeats}, but your own `get_train_dataloader` or `_get_train_sampler` "
             "does not repeat batches. Leave one of them out."

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from transformers import AutoModelForSemanticSegmentation
 
 from ...data import MaskDataArguments, SegmentationData, load_masks
-from ...data.tensors.crops import CROP_SIZE, MaskRows, NewCrops, crop_offsets, pixel_scaling
+from ...data.tensors.crops import CROP_SIZE, MaskRows, crop_offsets, pixel_scaling
 from ...data.tensors.images import load_image_processor
 from ...metrics import mask_compute_metrics
 from ...models import SealForSegmentation
@@ -62,7 +62,7 @@ def make_trainer(data: SegmentationData, arguments: Arguments) -> Prepared:
         eval_dataset=splits["eval"],
         task_net=AutoModelForSemanticSegmentation.from_pretrained(path, use_safetensors=True) if path else None,
         compute_metrics=mask_compute_metrics,
-        callbacks=[NewCrops(rows), *arguments.callbacks],
+        callbacks=arguments.callbacks,
         processing_class=processor,
         crop_size=crop,
         crop_offsets=offsets,

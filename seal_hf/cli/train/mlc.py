@@ -12,7 +12,6 @@ from transformers import PreTrainedModel
 from ...adapters import METHODS, QUANTIZATIONS
 from ...data import DataArguments, MultiLabelData, kind_of, load_multilabel
 from ...data.tensors.collators import TensorRows
-from ...data.tensors.crops import NewCrops
 from ...data.tensors.images import AUGMENTATIONS
 from ...data.tensors.words import load_tokenizer
 from ...energies import energies_of
@@ -189,8 +188,6 @@ def make_trainer(data: MultiLabelData, arguments: Arguments, train_on: Any = lab
     rows = {split: prepare(dataset) for split, dataset in splits.items() if dataset is not None}
     if data.kind == "text":
         say_what_is_longer(data, train_rows, model.config, arguments.say)
-    if data.kind == "images":
-        callbacks = [NewCrops(train_rows), *callbacks]
     chosen = {name: getattr(arguments.data, name) for name in ("text_column", "image_column", "sample_weight")}
     if chosen := {name: column for name, column in chosen.items() if column is not None}:
         train_rows.inputs = {**(train_rows.inputs or {}), **chosen}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...data import MaskDataArguments, SegmentationData, load_masks
-from ...data.tensors.crops import CROP_SIZE, MaskRows, NewCrops, check_scaling, pixel_scaling, resize_to
+from ...data.tensors.crops import CROP_SIZE, MaskRows, check_scaling, pixel_scaling, resize_to
 from ...data.tensors.images import load_image_processor
 from ...metrics import mask_compute_metrics
 from ...models import SealForSegmentation
@@ -98,7 +98,7 @@ def make_trainer(data: SegmentationData, arguments: Arguments, train_on: Any = l
         train_dataset=rows,
         eval_dataset=splits["eval"],
         compute_metrics=mask_compute_metrics,
-        callbacks=[NewCrops(rows), *arguments.callbacks],
+        callbacks=arguments.callbacks,
         processing_class=processor,
         decode_predictions=isinstance(model.space, MaskSpace),  # an id for each pixel, not C logits
         **options,

@@ -14,12 +14,11 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from ...spaces.rewarded import REWARD_CODES
 from ...structures.masks import IGNORE
 from .collators import TensorRows
-from .images import ImageRows, load_image_processor
+from .images import load_image_processor
 
 Processor = TypeVar("Processor")  # an image processor, of transformers or one that is like it
 
@@ -78,7 +77,7 @@ class MaskRows(TensorRows):
         self.mean, self.std = (torch.as_tensor(value, dtype=torch.float32).view(-1, 1, 1) for value in (mean, std))
 
     def set_epoch(self, epoch: int) -> None:
-        """New crops, uniform over all places; [`NewCrops`] calls it."""
+        """New crops, uniform over all places; [`NewEpoch`] calls it."""
         self.epoch = epoch
         if self.crop_size is not None:
             places = np.array(self.dense["labels"].shape[1:]) - self.crop_size + 1
@@ -168,24 +167,6 @@ def check_scaling(folder: str | Path, processor: Any) -> None:
             f"task-net reads them with {wanted or 'none'}. Train both on the same pixels (seal-hf "
             "train mask-energy --task_net_path)."
         )
-
-
-class NewCrops(TrainerCallback):
-    """Tells the training rows the current epoch. (accelerate's loaders do so only with one process; else their sampler
-    takes the call.)
-
-    Args:
-        rows: [`MaskRows`] with crops, or [`ImageRows`] with an augmentation. Do not use persistent dataloader workers:
-            they keep copies of the rows.
-    """
-
-    def __init__(self, rows: MaskRows | ImageRows):
-        self.rows = rows
-
-    def on_epoch_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        self.rows.set_epoch(int(state.epoch or 0))
 
 
 def check_crop_size(size: int) -> None:

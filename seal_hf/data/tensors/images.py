@@ -223,7 +223,7 @@ class ImageRows(TensorRows):
         return found
 
     def set_epoch(self, epoch: int) -> None:
-        """New noise for the augmentation; [`NewCrops`] calls it."""
+        """New noise for the augmentation; [`NewEpoch`] calls it."""
         if self.augment is not None:
             noise = np.random.default_rng((self.seed, epoch)).random((self.length, DRAWS), dtype=np.float32)
             self.noise = torch.from_numpy(noise)

@@ -1,0 +1,35 @@
+"""Rows and samplers that differ by epoch learn which one has begun."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.utils.data import IterableDataset
+from transformers import Trainer, TrainerCallback
+
+
+class NewEpoch(TrainerCallback):
+    """Tells rows or a sampler the current epoch. [`SealTrainer`] adds it by itself; a plain `Trainer` needs it, since
+    not all of accelerate's loaders tell the rows with several processes, or in a resumed epoch.
+
+    Args:
+        told: has `set_epoch`: [`MaskRows`] with crops, [`ImageRows`] with an augmentation, or a sampler. Do not use
+            persistent dataloader workers: they keep copies of the rows.
+    """
+
+    def __init__(self, told: Any):
+        self.told = told
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.told.set_epoch(int(state.epoch or 0))
+
+
+def tell_epochs(trainer: Trainer, told: Any) -> None:
+    """Add the callback for training rows or a sampler, if it has `set_epoch`, in place of one for others of its
+    type."""
+    if isinstance(told, IterableDataset) or not callable(getattr(told, "set_epoch", None)):
+        return  # the Trainer tells streams
+    for callback in trainer.callback_handler.callbacks[:]:
+        if isinstance(callback, NewEpoch) and type(callback.told) is type(told):
+            trainer.remove_callback(callback)
+    trainer.add_callback(NewEpoch(told))
