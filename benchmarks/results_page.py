@@ -21,21 +21,26 @@ def pages() -> dict[Path, str]:
     found = {Path("recipes", "RESULTS.md"): summary.results_md()}
     for module in (summary, labels, label_recipes, text_screens, text_views, structures, few_labels, comparisons):
         found |= {PAGES / f"{name}.md": text for name, text in module.all_pages().items()}
-    found[README] = with_table(README, "gains", f"{gains.gains(f'{PAGES.as_posix()}/')}\n\n{gains.below()}")
-    return found | {GAINS: with_table(GAINS, "rules", few_labels.in_short())}
+    found[README] = with_tables(README, gains=f"{gains.gains(f'{PAGES.as_posix()}/')}\n\n{gains.below()}")
+    found[GAINS] = with_tables(GAINS, views=text_views.in_short(), rules=few_labels.in_short())
+    return found
 
 
-def with_table(file: Path, mark: str, table: str, root: Path = ROOT) -> str:
-    """A file of the project with a new table between `<!-- mark -->` and `<!-- /mark -->`.
+def with_tables(file: Path, root: Path = ROOT, **tables: str) -> str:
+    """A file of the project with new tables, each between `<!-- mark -->` and `<!-- /mark -->`.
 
     Raises:
-        ValueError: it lacks one of the two lines.
+        ValueError: it lacks one of these lines.
     """
     text = (root / file).read_text(encoding="utf-8")
-    between = rf"(?s)(<!-- {mark} -->\n).*?(<!-- /{mark} -->)"
-    if not re.search(between, text):
-        raise ValueError(f"{file} lacks the lines <!-- {mark} --> and <!-- /{mark} -->. A table stands between them.")
-    return re.sub(between, lambda found: f"{found[1]}\n{table}\n\n{found[2]}", text)
+    for mark, table in tables.items():
+        between = rf"(?s)(<!-- {mark} -->\n).*?(<!-- /{mark} -->)"
+        if not re.search(between, text):
+            raise ValueError(
+                f"{file} lacks the lines <!-- {mark} --> and <!-- /{mark} -->. A table stands between them."
+            )
+        text = re.sub(between, lambda found, table=table: f"{found[1]}\n{table}\n\n{found[2]}", text)  # type: ignore[misc]
+    return text
 
 
 def stale(found: dict[Path, str], root: Path = ROOT) -> list[Path]:

@@ -284,14 +284,14 @@ def test_a_gain_of_recipes_is_over_the_seeds_of_both(recipes, page):
 def test_a_table_is_written_between_its_marks(page, tmp_path):
     file = Path("README.md")
     (tmp_path / file).write_text("# A\n<!-- gains -->\n| old |\n\nmore\n<!-- /gains -->\nrest\n")
-    text = page.with_table(file, "gains", "| new |", tmp_path)
+    text = page.with_tables(file, tmp_path, gains="| new |")
     assert text == "# A\n<!-- gains -->\n\n| new |\n\n<!-- /gains -->\nrest\n"
     (tmp_path / file).write_text(text)
-    assert page.with_table(file, "gains", "| new |", tmp_path) == text
+    assert page.with_tables(file, tmp_path, gains="| new |") == text
     for text in ("# A\n", "<!-- gains -->\n", "<!-- /gains -->\n<!-- gains -->\n"):
         (tmp_path / file).write_text(text)
         with pytest.raises(ValueError, match="README.md lacks the lines <!-- gains --> and <!-- /gains -->"):
-            page.with_table(file, "gains", "", tmp_path)
+            page.with_tables(file, tmp_path, gains="")
 
 
 def test_check_names_pages_that_differ_are_missing_or_are_no_longer_made(page, tmp_path, monkeypatch):

@@ -83,6 +83,20 @@ def _over_sets(view: View) -> list[str]:
     return cells
 
 
+def in_short() -> str:
+    """A row for each view of a frozen encoder: cross-entropy on each data set, and what a second net adds on the mean
+    of them."""
+    sets = [data for data in text_screen.SETS if runs.there([f"{data}_{VIEWS[0].name}"])]
+    rows = []
+    for view in VIEWS:
+        plain = [runs.figure(_figures(data, view)["ce"], TUNED) for data in sets]
+        gains = dict(zip(METHODS[1:], _over_sets(view)[5:], strict=True))
+        rows.append([view.task_net, view.loss_net, *plain, gains["mutual"], gains["nce"]])
+    first, *others = sets
+    gained = [f"`{method}`, mean of the {len(sets)}" for method in ("mutual", "nce")]
+    return table(["task-net reads", "loss-net reads", f"`ce`, {first}", *others, *gained], rows)
+
+
 def _commands(views: tuple[View, ...]) -> str:
     lines = []
     for view in views:
