@@ -79,13 +79,13 @@ def compared(store, tmp_path):
 def recipes(store):
     """Puts runs of recipes into the results: name -> values of a key by seed."""
 
-    def put(key, data="toy", extra=(), **found):
+    def put(key, extra=(), **found):
         lines = [
             {"name": name, "recipe": recipe, "seed": seed, key: value, "extra": list(extra)}
             for name, (recipe, values) in found.items()
             for seed, value in enumerate(values, 1)
         ]
-        store.add({data: {"recipes": lines}})
+        store.add({("", "recipes"): lines})
 
     return put
 
@@ -247,7 +247,7 @@ def test_gains_of_defaults_are_means_over_data_sets_by_seed(store, runs, page):
 
     def put(data, loss, seed, half, calibrated):
         line = {"name": data, "loss": loss, "seed": seed, runs.AT_HALF: half, runs.CALIBRATED: calibrated}
-        store.add({data: {"defaults": [line]}})
+        store.add({("", "defaults"): [line]})
 
     for data, seeds in {
         "genbase": 2,
@@ -452,7 +452,7 @@ def test_runs_of_other_flags_are_not_filed_as_the_recipes_own(run_recipes, tmp_p
     for other in ("--seeds 3 --suffix _local", f"--seeds 1 {local.replace('0', '1')}"):
         with pytest.raises(SystemExit, match="bibtex_nce_local has runs with --extra --global_size 0 .* model, not"):
             run_recipes(other)
-    lines = [json.loads(line) for line in (tmp_path / "bibtex" / "recipes.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (tmp_path / "recipes.jsonl").read_text().splitlines()]
     assert [(line["name"], line["seed"]) for line in lines] == [
         (name, seed) for name in ("bibtex_nce", "bibtex_nce_local") for seed in (1, 2)
     ]
