@@ -218,8 +218,8 @@ def test_recipes_are_compared_with_each_baseline_seed_by_seed(recipes, page):
     values = {"ce": [0.7, 0.8, 0.9], "soft_iou": [0.72, 0.82, 0.92], "nce": [0.71, 0.83], "nce_w1": [0.5]}
     found = {f"weizmann_{name}": (f"weizmann_{name.removesuffix('_w1')}", each) for name, each in values.items()}
     one = found.pop("weizmann_nce_w1")
-    recipes("test_mean_iou", "weizmann", **found)
-    recipes("test_mean_iou", "weizmann", ["--energy_weight", "1", "--report_to", "none"], weizmann_nce_w1=one)
+    recipes("test_mean_iou", **found)
+    recipes("test_mean_iou", ["--energy_weight", "1", "--report_to", "none"], weizmann_nce_w1=one)
     names = recipe_tables.names("weizmann_*", "weizmann_soft_iou")
     assert names[0] == "weizmann_soft_iou"
     text = recipe_tables.table_of(
