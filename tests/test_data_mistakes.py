@@ -194,3 +194,14 @@ def test_a_table_of_tags_is_refused_with_its_line(tmp_path):
     (tmp_path / "dev.jsonl").write_text(row.replace('"a"', '" "'))
     with pytest.raises(DataError, match="row 0 .*: word ' ' with tag 'O'; expected text and a tag"):
         load_tags(str(tmp_path))
+
+
+def test_a_name_without_an_image_is_named_among_names_of_images(tmp_path):
+    from PIL import Image
+
+    for i in range(12):
+        Image.fromarray(np.full((4, 4, 3), i, np.uint8)).save(tmp_path / f"p{i}.png")
+    rows = [f"p{i}.png,{'joy' if i % 2 else 'fear'}" for i in range(12)]
+    (tmp_path / "a.csv").write_text("file,labels\n" + "\n".join(["p0,joy", *rows]) + "\n")
+    with pytest.raises(DataError, match="a.csv, line 2: no image file 'p0' in"):
+        load_multilabel(str(tmp_path / "a.csv"))

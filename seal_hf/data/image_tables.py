@@ -57,11 +57,10 @@ def image_column(
 
 
 def names_images(values: Sequence[Any]) -> bool:
-    """True if the first values of a column are names of image files."""
+    """True if most of the first values of a column are names of image files; the others are then mistakes."""
     shown = [value for value in values[:LOOKED_AT] if value not in (None, "")]
-    return bool(shown) and all(
-        isinstance(value, str) and PurePath(value).suffix.lower() in IMAGE_SUFFIXES for value in shown
-    )
+    named = [isinstance(value, str) and PurePath(value).suffix.lower() in IMAGE_SUFFIXES for value in shown]
+    return 2 * sum(named) > len(named)
 
 
 def table_image_column(table: Dataset, asked: str | None, text_column: str | None) -> str | None:
