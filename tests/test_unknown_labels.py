@@ -237,7 +237,9 @@ def test_multi_hot_cells_may_leave_labels_unknown(tmp_path, empty):
 
 
 def test_what_is_neither_0_1_nor_unknown_is_refused(tmp_path):
-    with pytest.raises(DataError, match="texts.csv, line 4: multi-hot labels must be 0 or 1, or -1 or empty if unknown; found '2'"):
+    with pytest.raises(
+        DataError, match="texts.csv, line 4: multi-hot labels must be 0 or 1, or -1 or empty if unknown; found '2'"
+    ):
         csv(tmp_path, ["1;0", "0;0", "2;0"], label_format="multi_hot")
     table = Dataset.from_dict({"features": [[0.0] * 20] * 4, "labels": [[2.0, 0, 0, 0, 0, 0]] * 4})
     with pytest.raises(ValueError, match="`train_dataset` holds 2; expected 0 or 1 .* or -1"):

@@ -46,6 +46,7 @@ from ..data.tensors.vocabulary import Vocabulary
 from ..data.tensors.words import encode_words, tokenize_words
 from ..models import SealForMultiLabel, SealForTokenClassification, SealModel
 from ..models.base import SealModelT
+from ..models.batches import trained_inputs
 from ..nets.recurrent import BiLSTMForTokenClassification
 from ..nets.text_windows import reads_whole
 from ..second_net.loss_net import LOSS_NET_FOLDER, LossNet, LossNetConfig
@@ -69,7 +70,7 @@ class AnalysisArguments:
     num_pairs: int = field(default=4, metadata={"help": "gradients: number of labels, each beside two others."})
     num_samples: int = field(default=1000, metadata={"help": "gradients: number of samples from Uniform(0, 1)^L."})
     energy_weight: float = field(default=1.0, metadata={"help": "gradients: λ1 of the run."})
-    max_length: int | None = field(default=None, metadata={"help": "Longest text, in tokens; as in the run."})
+    max_length: int | None = field(default=None, metadata={"help": "Longest text, in tokens; default: as in the run."})
     seed: int = field(default=0, metadata={"help": "Seed of the samples, and of splits that the data does not fix."})
 
 
@@ -219,7 +220,8 @@ def read_multilabel(
     if data.kind == "images":
         return seal, data, ImageRows(data.validation, load_image_processor(folder))
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    max_length = None if reads_whole(seal.config) else args.max_length or 128
+    known = args.max_length or trained_inputs(seal.config).get("max_length")
+    max_length = None if reads_whole(seal.config) else known or 128
     return seal, data, tokenize(data.validation, tokenizer, max_length)
 
 
