@@ -64,6 +64,8 @@ def test_numbers_that_pandas_wrote_as_floats_are_ids_and_codes_are_names(tmp_pat
         assert (np.asarray(data.train["labels"]).sum(1) == 1).all()
         unused = "1 of 3 labels occur in no row: numbers are ids, counted from 0"
         assert any(unused in note for note in data.notes) == (len(expected) == 3)
+    (tmp_path / "a.csv").write_text("text,labels\n" + "t,1|0|0\nt,0|1|0\n" * 10)  # positions, and no ids
+    assert not any("occur in no row" in note for note in load_multilabel(str(tmp_path / "a.csv")).notes)
 
 
 def test_classes_of_two_splits_have_one_order():
@@ -130,8 +132,8 @@ def test_trees_are_split_by_their_folders(tmp_path):
     data = load_trees(str(tmp_path / "bank"))
     assert (len(data.train), len(data.validation), len(data.test)) == (16, 4, 4)
     with zipfile.ZipFile(tmp_path / "bank.zip", "w") as archive:
-        for i in range(10):
-            archive.writestr(f"{i}.mrg", "(S (NP (N dog)) (VP (V barks)))\n")
+        for i in range(10):  # the folder of all says nothing
+            archive.writestr(f"test_bank/{i}.mrg", "(S (NP (N dog)) (VP (V barks)))\n")
         archive.writestr("__MACOSX/._0.mrg", "\0\1")
         archive.writestr("11.mrg/", "")
     assert len(load_trees(str(tmp_path / "bank.zip")).train) == 8
@@ -158,7 +160,11 @@ def test_a_column_that_cannot_be_read_is_named(tmp_path):
 def test_names_that_look_alike_are_noted():
     (note,) = name_notes(["joy", "joy\u200b", "caf\u00e9", "cafe\u0301", "fear"], [1] * 5)
     assert note.startswith("2 labels have several spellings")
-    assert label_cell(["a", "b c"], "") == ["a", "b c"] == label_cell("['a', 'b c']", "")
+
+
+def test_texts_with_blanks_and_quotes_are_no_arrays_without_commas():
+    for labels in (["a", "b c"], ["it's", "so"], ['say "a"', "b"]):
+        assert label_cell(repr(labels), "") == labels == label_cell(json.dumps(labels), "")
 
 
 def test_rules_are_named_by_what_they_may_be(tmp_path):

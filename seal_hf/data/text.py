@@ -21,7 +21,7 @@ from .feature_tables import feature_names, feature_rows, has_features
 from .given import SPLIT_WORDS, Tables, class_names
 from .hygiene import name_notes, separator_notes
 from .image_tables import LOOKED_AT, image_column, is_image, named_images, stored_images
-from .label_cells import label_cell, label_matrix, place_of
+from .label_cells import guess_format, label_cell, label_matrix, place_of
 from .line_files import SUFFIXES, not_utf8, read_lines
 from .sample_weights import read_weights, with_mean_1
 from .stratified import complete_splits
@@ -333,8 +333,10 @@ def _label_sets(found: Reading, column: str, label_format: str) -> tuple[dict[st
     labels, names = label_matrix(cells, classes or found.names, label_format, found.source, found.place)
     if not (classes or found.names):
         found.notes += separator_notes(raw, names)
+        values = [cell for rows in cells.values() for cell in rows]
+        are_ids = (guess_format(values, None) if label_format == "auto" else label_format) == "ids"
         unused = int((sum((matrix != 0).sum(0) for matrix in labels.values()) == 0).sum())
-        if unused:
+        if unused and are_ids:
             found.notes.append(
                 f"{unused} of {len(names)} labels occur in no row: numbers are ids, counted from 0. If they are names, "
                 "give --label_format names."

@@ -9,7 +9,7 @@ from __future__ import annotations
 import lzma
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile, ZipFile, is_zipfile
@@ -122,11 +122,10 @@ def _by_name(files: Sequence[TreeFile], source: str, notes: list[str]) -> dict[s
     """Split -> files; `all` for a single one."""
     if len(files) == 1:
         return {"all": list(files)}
-    named: dict[str, list[TreeFile]] = {}
-    for file in files:
-        words = reversed(Path(file.name).parts)  # the file's own name, then its folders'
-        if split := next((known for word in words if (known := split_of(word))), None):
-            named.setdefault(split, []).append(file)
+    named = _by_split(files, lambda path: path.parts[-1:])
+    if not named:
+        of_folders = _by_split(files, lambda path: path.parts[-2::-1])
+        named = of_folders if len(of_folders) > 1 else {}  # a folder of all files says nothing
     if named:
         if "train" not in named or sum(map(len, named.values())) != len(files):
             raise DataError(
@@ -152,6 +151,15 @@ def _by_name(files: Sequence[TreeFile], source: str, notes: list[str]) -> dict[s
     )
     notes.append(f"{len(files)} files split 80/10/10 by number: {', '.join(ranges)}.")
     return found
+
+
+def _by_split(files: Sequence[TreeFile], words_of: Callable[[Path], Sequence[str]]) -> dict[str, list[TreeFile]]:
+    """Split -> the files for which one of these words of their paths names it; the first such word decides."""
+    named: dict[str, list[TreeFile]] = {}
+    for file in files:
+        if split := next((known for word in words_of(Path(file.name)) if (known := split_of(word))), None):
+            named.setdefault(split, []).append(file)
+    return named
 
 
 def _parts(rows: Rows, seed: int, notes: list[str]) -> dict[str, Rows]:
