@@ -22,7 +22,9 @@ def pages() -> dict[Path, str]:
     for module in (summary, labels, label_recipes, text_screens, text_views, structures, few_labels, comparisons):
         found |= {PAGES / f"{name}.md": text for name, text in module.all_pages().items()}
     found[README] = with_tables(README, gains=f"{gains.gains(f'{PAGES.as_posix()}/')}\n\n{gains.below()}")
-    found[GAINS] = with_tables(GAINS, views=text_views.in_short(), rules=few_labels.in_short())
+    found[GAINS] = with_tables(
+        GAINS, views=text_views.in_short(), finetuned=text_screens.in_short(), rules=few_labels.in_short()
+    )
     return found
 
 

@@ -6,8 +6,9 @@
 
 `recipes.jsonl` and `defaults.jsonl` hold the runs of recipes and those without any flag. Comparisons have a folder per
 data set. It holds their runs and searches as JSON lines (see `KINDS`), and `scores.txt.xz`: a line per run and decoder
-with the F1 of each test row. A run names its scores by the first digits of their SHA-256. Lines are sorted, so that a
-new seed is a new line, and the same results give the same bytes. Figures are kept with seven digits.
+with the F1 of each test row, and a line per command. A run names its scores and its command by the first digits of
+their SHA-256. Lines are sorted, so that a new seed is a new line, and the same results give the same bytes. Figures are
+kept with seven digits.
 
 `unpack` writes a comparison as `examples/compare_losses.py` keeps it in its --output_dir, which goes on from there.
 `pack` takes such a folder, or one of a recipe's seedN.json, into the results. `merge` takes those of another checkout.
@@ -22,7 +23,7 @@ import hashlib
 import json
 import lzma
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ COMMON = ""  # in place of a method's name
 MEASURED = ("eval_", "test_", "train_")  # begin the names of figures
 SCORES = "scores.txt.xz"
 ROWS = "test_rows"  # key of a run: by decoder, its scores, or in its line what they are found by
+COMMAND = "command"  # key of a run, likewise
 CONFLICTS = ("stop", "keep", "replace")
 SHOWN = 5  # conflicts in a message
 
@@ -163,7 +165,7 @@ class Store:
             " ".join(map(str, key))
             for data in self.data_sets()
             for key, line in self.lines(data, "runs").items()
-            if not self.scores(data).keys() >= set(line.get(ROWS, {}).values())
+            if not self.scores(data).keys() >= set(texts(line))
         ]
 
     def _write_lines(self, data: str, kind: str, lines: Lines) -> None:
@@ -178,8 +180,7 @@ class Store:
     def _write_scores(self, data: str, lines: Lines, new: Mapping[str, str]) -> None:
         """The scores that a line names, in the lines' order."""
         found = self.scores(data) | new
-        named = (name for key in sorted(lines) for _, name in sorted(lines[key].get(ROWS, {}).items()))
-        kept = {name: found[name] for name in named if name in found}
+        kept = {name: found[name] for key in sorted(lines) for name in texts(lines[key]) if name in found}
         if list(kept) != list(self.scores(data)):
             with whole_file(self.folder / data / SCORES) as unfinished:
                 unfinished.write_bytes(lzma.compress("".join(f"{text}\n" for text in kept.values()).encode(), preset=9))
@@ -206,14 +207,12 @@ class Stored:
         lines, scores, found = self.store.lines(self.data, "runs"), self.store.scores(self.data), {}
         for key in (key for key in sorted(lines) if key[0] == self.name):
             run = without(lines[key], "comparison", "name")
-            if ROWS in run:
-                if not scores.keys() >= set(run[ROWS].values()):
-                    raise ValueError(
-                        f"{self.store.folder / self.data / SCORES} lacks the scores of {' '.join(map(str, key))}. "
-                        "Merge the results that have them, or put a whole copy back."
-                    )
-                run[ROWS] = {decoder: scores[name] for decoder, name in run[ROWS].items()}
-            found.setdefault(key[1], []).append(run)
+            if not scores.keys() >= set(texts(run)):
+                raise ValueError(
+                    f"{self.store.folder / self.data / SCORES} lacks the scores of {' '.join(map(str, key))}. "
+                    "Merge the results that have them, or put a whole copy back."
+                )
+            found.setdefault(key[1], []).append(with_texts(run, scores.__getitem__))
         return found
 
 
@@ -238,10 +237,8 @@ def pack(store: Store, folder: Path, conflict: str = "stop") -> list[str]:
         raise ValueError(f"{name} is a comparison on {store.comparisons()[name]} in the results. Rename {folder}.")
     lines = []
     for method, run in ((method, run) for method, found in runs.all().items() for run in found):
-        if ROWS in run:
-            scores |= {digest(text): text for text in run[ROWS].values()}
-            run = {**run, ROWS: {decoder: digest(text) for decoder, text in run[ROWS].items()}}
-        lines.append(named(run, comparison=name, name=method))
+        scores |= {digest(text): text for text in texts(run)}
+        lines.append(named(with_texts(run, digest), comparison=name, name=method))
     searches = {file.parent.name: runs.settings(file.parent.name) for file in folder.glob("*/settings.json")}
     comparison = [
         named(found, comparison=name, name=method) for method, found in {COMMON: identity, **searches}.items()
@@ -320,6 +317,18 @@ def compact(line: Record) -> Record:
     """With seven digits of each figure: more than a table shows, and half as long."""
     figures = {key: value for key, value in line.items() if isinstance(value, float) and key.startswith(MEASURED)}
     return {**line, **{key: float(f"{value:.7g}") for key, value in figures.items()}}
+
+
+def texts(run: Record) -> list[str]:
+    """Its long texts, or what they are found by."""
+    rows = [text for _, text in sorted(run.get(ROWS, {}).items())]
+    return [*rows, run[COMMAND]] if COMMAND in run else rows
+
+
+def with_texts(run: Record, found: Callable[[str], str]) -> Record:
+    """The run with what `found` gives for each of its texts."""
+    rows = {ROWS: {decoder: found(text) for decoder, text in run[ROWS].items()}} if ROWS in run else {}
+    return run | rows | ({COMMAND: found(run[COMMAND])} if COMMAND in run else {})
 
 
 def named(record: Record, **names: str) -> Record:

@@ -38,6 +38,7 @@ RUNS = ROOT / "runs" / "compare"
 RESAMPLES = 10_000
 LEAST = 1 / RESAMPLES  # p
 
+GROUPS = {group: [name for name, method in METHODS.items() if method.group == group] for group in (BASELINE, SEAL)}
 Figures = Mapping[str, Mapping[int, tuple[float, float]]]  # method -> seed -> its figure on validation and on test
 
 
@@ -106,6 +107,12 @@ def chosen(found: Figures, names: Iterable[str]) -> str | None:
     return max(names, key=lambda name: np.mean([found[name][seed][0] for seed in seeds]))
 
 
+def choice(found: Figures) -> dict[str, str] | None:
+    """The method of each group that validation chooses; None if a group has no runs."""
+    best = {group: method for group, methods in GROUPS.items() if (method := chosen(found, methods))}
+    return best if len(best) == len(GROUPS) else None
+
+
 def interval(by_set: Sequence[np.ndarray], resamples: int = RESAMPLES, seed: int = 0) -> Interval:
     """The mean over data sets of the mean over seeds, by a bootstrap over sets with seeds within.
 
@@ -129,19 +136,18 @@ def summary(store: Store, name: str, figure: str) -> str:
     if not known:
         return f"No comparison SET_{name} is on file; there are {', '.join(store.comparisons())}."
     found = {data: figures(store, f"{data}_{name}", figure) for data in known}
-    groups = {group: [method for method in METHODS if METHODS[method].group == group] for group in (BASELINE, SEAL)}
     lines = [f"`test_{figure}`, in percent.\n"]
     lines += ["| data | best baseline by validation | best SEAL method by validation | difference | methods |"]
     lines += ["|---|---|---|---|---|"]
     choices: dict[str, np.ndarray] = {}
     for data in known:
-        best = {group: chosen(found[data], methods) for group, methods in groups.items()}
-        if None in best.values():
+        best = choice(found[data])
+        if best is None:
             continue
         runs = {group: found[data][method] for group, method in best.items()}
         choices[data] = differences(runs[SEAL], runs[BASELINE])
-        said = [f"`{best[group]}` {np.mean([test for _, test in runs[group].values()]):.2f}" for group in groups]
-        sizes = " and ".join(str(sum(method in found[data] for method in methods)) for methods in groups.values())
+        said = [f"`{best[group]}` {np.mean([test for _, test in runs[group].values()]):.2f}" for group in GROUPS]
+        sizes = " and ".join(str(sum(method in found[data] for method in methods)) for methods in GROUPS.values())
         lines.append(f"| {data} | {' | '.join(said)} | {choices[data].mean():+.2f} | {sizes} |")
     lines += ["\n| difference | sets | mean, 95 % interval | p | number |", "|---|---|---|---|---|"]
     kinds = {"no controls": [data for data in known if data not in CONTROLS], "controls": CONTROLS}

@@ -202,9 +202,11 @@ def test_comparisons_of_texts_have_a_summary_their_tables_and_their_commands(com
         compared(f"{data}_frozen", runs, budget=6)
     compared("semeval2018_ec_frozen", {"ce": runs["ce"]}, budget=6)
     text = text_screens.all_pages()["texts-frozen"]
-    assert cells(text, "xed_en") == ["`ce` 45.00", "`nce` 60.00", "+15.00", "2 and 1"]
-    assert cells(text, "SEAL to baseline, by validation", "controls")[0].startswith("+15.00")
-    assert text.count("\n| `nce` ") == 2 + 2  # in two tables, and two lines of the summary
+    _, tuned, calibrated = text.split("## Summary")
+    assert cells(tuned, "xed_en") == ["`ce` 45.00", "`nce` 60.00", "+15.00", "2 and 1"]
+    assert cells(tuned, "SEAL to baseline, by validation", "controls")[0].startswith("+15.00")
+    assert calibrated.startswith(", under the default decoder") and "`test_f1_example_calibrated`" in calibrated
+    assert text.count("\n| `nce` ") == 2 + 2 * 2  # in two tables, and two lines of each summary
     assert text.count("Trials and epochs were chosen by") == 1
     commands = [line for line in text.splitlines() if line.startswith("python")]
     ends = ["--losses ce --seeds 1 2 --budget 6 --sets semeval2018_ec"]

@@ -140,7 +140,8 @@ def learned() -> str:
           chooses cross-entropy. Leave the loss-net out there.
         - **Give the loss-net trials of its own.** If its settings share the trials with learning rate and dropout, the
           mean gain over six data sets is {label_tables.mean_equal():+.2f} points.
-        - **On texts begin with cross-entropy.** A fixed recipe of NCE gives {text} points on GoEmotions.
+        - **On texts begin with cross-entropy.** A fixed recipe of NCE gives {text} points on GoEmotions, and no
+          loss-net gains beside a fine-tuned encoder.
         - **Much of what a loss does at 0.5 is calibration.** On cal500, with trials and epochs chosen at 0.5 as in
           the papers, NCE has {half["nce"]} and cross-entropy {half["ce"]}. The asymmetric loss, which has no loss-net,
           has {half["asymmetric"]}.

@@ -39,7 +39,6 @@ VIEWS = (
     View("frozen_windows", "mean of all tokens", "mean of all tokens", f"{FROZEN} --long_texts windows"),
 )
 FEATURES = (View("features", "mean of all tokens", "mean of all tokens"),)
-TUNED_VIEWS = (View("finetuned_windows", "mean", "mean", "--num_train_epochs 4 --long_texts windows"),)
 
 
 def _figures(data: str, view: View) -> dict[str, runs.Runs]:
@@ -143,7 +142,6 @@ def views_page() -> str:
             ± standard deviation over seeds; for `mutual` and `nce` the difference to `ce`, paired by seed."""),
         section("Frozen", _table(VIEWS), prose(SAID), _commands(VIEWS)),
         section("Features as data", prose(AS_DATA), _table(FEATURES), *_data_commands()),
-        section("Fine-tuned", _table(TUNED_VIEWS), _commands(TUNED_VIEWS)) if _comparisons(TUNED_VIEWS) else "",
         *(section(name, markdown(runs.compared(name), False).strip()) for name in _comparisons()),
         section("How to read these tables", legend(runs.compared(_comparisons()[0]))),
     )
@@ -159,7 +157,7 @@ AS_DATA = """
     the task loss's pull, `default` the share that the rule chooses."""
 
 
-def _comparisons(views: tuple[View, ...] = (*VIEWS, *FEATURES, *TUNED_VIEWS)) -> list[str]:
+def _comparisons(views: tuple[View, ...] = (*VIEWS, *FEATURES)) -> list[str]:
     """The names of those that have runs."""
     return runs.there(f"{data}_{view.name}" for data in text_screen.SETS for view in views)
 
