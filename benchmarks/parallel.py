@@ -8,7 +8,8 @@ its own; with --budget every method, whose seeds share a search. Earlier lines b
 unfinished runs are lost. Finished ones are in the folders of the commands, so the same call goes on, and each command
 by itself then writes its table.
 
-Runs in parallel disturb each other, so their seconds are left out.
+Runs in parallel disturb each other, so their seconds are left out. On a GPU, start NVIDIA's Multi-Process Service
+first (`nvidia-cuda-mps-control -d`): without it only one process at a time has the device.
 """
 
 from __future__ import annotations

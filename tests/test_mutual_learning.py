@@ -1,5 +1,7 @@
 """Mutual learning. Oracles: two plain nets in a loop by hand; the encoders that count their rows."""
 
+import json
+import shutil
 from functools import wraps
 
 import pytest
@@ -111,18 +113,34 @@ def test_it_is_refused_for_other_outputs_and_for_sparse_label_sets(tmp_path):
         BinaryMaskSpace().check_loss(MutualLearning(), 2)
 
 
-def test_a_frozen_encoder_of_which_the_classifier_reads_one_token_says_so(tmp_path, capsys):
+def test_a_classifier_that_reads_one_token_says_so_where_the_mean_says_more(tmp_path, capsys):
     save_encoder(tmp_path / "net")
-    tiny_texts(20).to_json(tmp_path / "texts.jsonl")
-    words = ["--dataset", str(tmp_path / "texts.jsonl"), "--model_name_or_path", str(tmp_path / "net")]
-    for more, said in (
-        ("--freeze_encoder true", True),
-        ("--freeze_encoder true --long_texts windows", False),
-        ("", False),
-    ):
-        arguments = mlc.PROGRAM.parse([*words, "--output_dir", str(tmp_path / "out"), "--use_cpu", *more.split()])
+    shutil.copytree(tmp_path / "net", tmp_path / "sentences")
+    (tmp_path / "sentences" / "1_Pooling").mkdir()
+    texts = tiny_texts(20)
+    texts.to_json(tmp_path / "texts.jsonl")
+    texts.map(lambda row: {"title": row["text"]}).to_json(tmp_path / "pairs.jsonl")
+
+    def said(encoder, *more, data="texts"):
+        words = ["--dataset", str(tmp_path / f"{data}.jsonl"), "--model_name_or_path", str(tmp_path / encoder)]
+        arguments = mlc.PROGRAM.parse([*words, "--output_dir", str(tmp_path / "out"), "--use_cpu", *more])
         mlc.PROGRAM.make_trainer(mlc.PROGRAM.load(arguments), arguments)
-        assert ("reads the first token" in capsys.readouterr().out) == said
+        return "reads the first token" in capsys.readouterr().out
+
+    frozen = ("--freeze_encoder", "true")
+    assert said("net", *frozen) and not said("net") and not said("net", *frozen, "--long_texts", "windows")
+    for pooling, mean in (
+        ({"pooling_mode_mean_tokens": True}, True),
+        ({"pooling_mode": "mean"}, True),
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, False),
+    ):
+        (tmp_path / "sentences" / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+        assert said("sentences") == mean
+    (tmp_path / "sentences" / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode": "mean"}))
+    assert not said("sentences", "--long_texts", "cut") and not said("sentences", "--long_texts", "windows")
+    assert not said("sentences", "--text_column", "title,text", data="pairs")
+    (tmp_path / "sentences" / "1_Pooling" / "config.json").write_text("{")
+    assert not said("sentences")
 
 
 @pytest.mark.parametrize("encoder", ["shared", "separate"])

@@ -5,12 +5,14 @@ import re
 import pytest
 import tiny_run
 from tiny_models import tiny_texts, tiny_tokenizer
+from transformers import TrainerState
 from transformers.utils import logging
 
 from seal_hf import tokenize
 from seal_hf.cli.recipes import parse_recipe
+from seal_hf.cli.train import mlc
 from seal_hf.training.arguments import SealTrainingArguments
-from seal_hf.training.hints import hints
+from seal_hf.training.hints import hint_after, hints
 
 
 @pytest.mark.parametrize(
@@ -81,3 +83,37 @@ def test_a_recipe_may_give_the_warm_up_as_a_share_on_both_lines_of_transformers(
     recipe.write_text("warmup_ratio: 0.1\nwarmup_steps: 7\n", encoding="utf-8")
     (args,) = parse_recipe(SealTrainingArguments, ["--recipe", str(recipe), "--output_dir", str(tmp_path)])
     assert args.get_warmup_steps(200) == 7
+
+
+@pytest.mark.parametrize(
+    ("figures", "options", "said"),
+    [
+        ([0.4, 0.5, 0.6], {}, "`f1_macro` of the validation rows still improved at the end, from 0.5 to 0.6"),
+        ([0.4, 0.7, 0.6, 0.63], {}, None),
+        ([0.4, 0.59, 0.6], {}, None),
+        ([0.6], {}, None),
+        ([], {}, None),
+        ([float("nan"), 0.6], {}, None),
+        ([3.0, 2.0], {"metric_for_best_model": "eval_loss"}, "`loss` of .* from 3 to 2: the run was too short"),
+        ([2.0, 3.0], {"metric_for_best_model": "eval_loss"}, None),
+        ([0.4, 0.6], {"load_best_model_at_end": False}, None),
+        ([0.4, 0.6], {"max_steps": 7}, None),  # patience ended it
+    ],
+)
+def test_a_run_whose_last_evaluation_is_by_far_the_best_was_too_short(figures, options, said, tmp_path):
+    best = dict(eval_strategy="epoch", save_strategy="epoch", load_best_model_at_end=True, learning_rate=5e-5)
+    planned = options.pop("max_steps", 6)
+    args = SealTrainingArguments(str(tmp_path), **{**best, "metric_for_best_model": "f1_macro", **options})
+    name = args.metric_for_best_model.removeprefix("eval_")
+    log = [{"loss": 1.0}, *({f"eval_{name}": value, "epoch": 1.0} for value in figures)]
+    state = TrainerState(epoch=3.0, global_step=6, max_steps=planned, log_history=log)
+    found = hint_after(args, state)
+    assert (found is None) == (said is None)
+    if said is not None:
+        assert re.search(said, found) and "than 5e-05, or more epochs: --num_train_epochs 6." in found
+
+
+def test_a_program_says_that_its_run_was_too_short(tmp_path, capsys):
+    words = "--loss ce --use_cpu --max_train_rows 200 --learning_rate 1e-4 --num_train_epochs 3".split()
+    mlc.main(["--output_dir", str(tmp_path), *words])
+    assert "too short. Give a higher --learning_rate than 0.0001, or more epochs" in capsys.readouterr().out

@@ -84,6 +84,7 @@ def screen_page(screen: Screen) -> str:
         prose(CONTROLS),
         *(section(title, text_screen.summary(runs.STORE, screen.name, key)) for title, key in SUMMARIES.items()),
         *(section(f"{data}_{screen.name}", markdown(found, False).strip()) for data, found in tables.items()),
+        section("The rate and the view matter more", rates()) if screen.name == "finetuned" else "",
         section("A larger encoder, all rows", larger()) if screen.name == "finetuned" and runs.there(LARGER) else "",
         section("How to read the tables", legend(next(iter(tables.values())))),
         section("Commands", bash(*_commands(screen))),
@@ -110,6 +111,32 @@ def _mean(found: Mapping[int, tuple[float, float]]) -> str:
     """Of test figures in percent."""
     values = [test for _, test in found.values()]
     return f"{statistics.mean(values):.2f} ± {statistics.stdev(values):.2f}"
+
+
+OF_RATES = """
+    Cross-entropy alone. A small encoder with few rows needs a higher learning rate than the usual 5e-5, and an encoder
+    of sentences is better read as the mean of its tokens."""
+RATES = "_rates_"  # in the names of comparisons of cross-entropy alone, behind the data set
+
+
+def rates() -> str:
+    """Cross-entropy by what the classifier reads and by learning rate."""
+    found = [name for name in runs.STORE.comparisons() if RATES in name]
+    if not found:
+        return ""
+    rows = []
+    for name in found:
+        given = runs.stored(name).identity()
+        read = "mean of all tokens" if given.get("long_texts") == "windows" else "first token"
+        encoder = "mpnet-base" if "mpnet" in given["model_name_or_path"] else "MiniLM"
+        ours = runs.of_method(name, "ce")
+        rows.append(
+            [given["data"], encoder, read, given["learning_rate"], str(len(ours)), runs.figure(ours, runs.TUNED)]
+        )
+    head = ["data", "encoder", "the classifier reads", "learning rate", "seeds", "cross-entropy"]
+    return "\n\n".join(
+        (prose(OF_RATES), table(head, sorted(rows)), bash(*(Compared(name, "mlc").command() for name in found)))
+    )
 
 
 LARGER = ("semeval2018_ec_mpnet", "semeval2018_ec_mpnet_mutual")

@@ -12,6 +12,7 @@ from ..utils.files import json_object
 
 CONFIG, ADAPTER_CONFIG, DECISIONS = "config.json", "adapter_config.json", "seal_decisions.json"
 LOSS_NET_CONFIG = "_loss_net/config.json"
+POOLING = "1_Pooling/config.json"  # of an encoder of sentences, as the library sentence-transformers saves it
 MULTI_LABEL, TAG_SEQUENCE, BINARY_MASK, MASKS = "multi_label", "tag_sequence", "binary_mask", "masks"
 HEADS = {  # end of a task-net's class name -> kind of output
     "ForMultiLabel": MULTI_LABEL,
@@ -86,6 +87,15 @@ def saved_config(name: str, hub: dict[str, Any]) -> dict[str, Any]:
 def has_loss_net(name: str, hub: dict[str, Any]) -> bool:
     """True if a loss-net is saved beside the task-net."""
     return _read(name, LOSS_NET_CONFIG, hub) is not None
+
+
+def means_tokens(name: str, hub: dict[str, Any]) -> bool:
+    """True if an encoder of sentences says that its tokens' mean stands for a sentence."""
+    try:
+        found = _read(name, POOLING, hub) or {}
+    except (OSError, ValueError):  # the loader of the encoder says what is wrong
+        return False
+    return bool(found.get("pooling_mode_mean_tokens")) or found.get("pooling_mode") == "mean"
 
 
 def _read(name: str, file: str, hub: dict[str, Any]) -> dict[str, Any] | None:

@@ -1,16 +1,17 @@
-"""Hints before a run begins: each is logged once and names the argument to change."""
+"""Hints before a run begins, each logged once, and one after its end: they name the argument to change."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from transformers import TrainingArguments
+from transformers import TrainerState, TrainingArguments
 from transformers.utils import logging
 
 from .energy_weight import BLIND_SHARE
 
 logger = logging.get_logger(__name__)
+STILL_RISING = 0.02  # gain of the last evaluation, as a share of its figure
 
 
 def hint_at(args: TrainingArguments, num_training_steps: int, ruled: bool = False, has_all_gold: bool = True) -> None:
@@ -55,6 +56,21 @@ def hints(args: Any, num_training_steps: int, ruled: bool = False, has_all_gold:
             "--eval_steps 0.1, more epochs, or a weight: --energy_weight."
         )
     return found
+
+
+def hint_after(args: TrainingArguments, state: TrainerState) -> str | None:
+    """Of a run that was too short: its last evaluation is by far the best. None for others, and without best epochs."""
+    if not args.load_best_model_at_end or args.metric_for_best_model is None or state.global_step < state.max_steps:
+        return None
+    name, sign = args.metric_for_best_model.removeprefix("eval_"), 1 if args.greater_is_better else -1
+    *before, last = [line[f"eval_{name}"] for line in state.log_history if f"eval_{name}" in line] or [0.0]
+    if not before or not sign * last - max(sign * value for value in before) > STILL_RISING * abs(last):
+        return None
+    return (
+        f"`{name}` of the validation rows still improved at the end, from {before[-1]:.4g} to {last:.4g}: the run was "
+        f"too short. Give a higher --learning_rate than {args.learning_rate:g}, or more epochs: --num_train_epochs "
+        f"{2 * math.ceil(state.epoch or args.num_train_epochs)}."
+    )
 
 
 def _evaluations_within(args: Any, steps: int) -> int:

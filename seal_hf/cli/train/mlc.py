@@ -9,8 +9,9 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from ...adapters import METHODS, QUANTIZATIONS
+from ...adapters import METHODS, QUANTIZATIONS, library_of
 from ...data import DataArguments, MultiLabelData, kind_of, load_multilabel
+from ...data.common import PAIR
 from ...data.tensors.collators import TensorRows
 from ...data.tensors.images import AUGMENTATIONS
 from ...data.tensors.words import load_tokenizer
@@ -24,6 +25,7 @@ from ...nets.heads import LAST, POOLINGS, head_pooling
 from ...nets.text_windows import WindowedConfig
 from ...reports import close_multilabel
 from ...saving import take_loss_net
+from ...saving.kinds import means_tokens
 from ...trainer import SealTrainer
 from ...training.arguments import SealTrainingArguments
 from ...training.checks import check_was_trained
@@ -85,8 +87,8 @@ ARGUMENTS = (DataArguments, ModelArguments, RunArguments, SealTrainingArguments)
 NETS = "adapter adapter_rank adapter_targets quantization energy global_size hidden_size num_layers dropout".split()
 IMAGE_FLAGS = ("image_size", "augmentation")
 FIRST_TOKEN = (
-    "The classifier reads the first token of a frozen encoder. In encoders of sentences the mean of all tokens says "
-    "more: --long_texts windows reads it, --long_texts cut leaves this line out."
+    "The classifier reads the first token. In encoders of sentences the mean of all tokens says more: "
+    "--long_texts windows reads it, --long_texts cut leaves this line out."
 )
 SMALL_NETS = {"features": DROPOUT, "images": CNN_DROPOUT}  # kind of data -> dropout of the net without a pretrained one
 
@@ -160,9 +162,16 @@ def build(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabel:
     return model
 
 
-def reads_first_token(task_net: PreTrainedModel) -> bool:
-    """True for a classifier of texts whose head, after a pooler perhaps, reads the first token; such as BERT's."""
-    return not isinstance(task_net.config, WindowedConfig) and head_pooling(task_net) != LAST
+def could_read_more(task_net: PreTrainedModel, data: MultiLabelData, arguments: Arguments) -> bool:
+    """True for a classifier of texts whose head reads the first token, after a pooler perhaps, where the mean of all
+    tokens is likely to say more: of a frozen encoder or one of sentences. Adapters and pairs of texts have no windows,
+    and a flag is a choice."""
+    nets = arguments.nets
+    if nets.long_texts is not None or library_of(task_net) is not None or PAIR[1] in data.train.column_names:
+        return False
+    if isinstance(task_net.config, WindowedConfig) or head_pooling(task_net) == LAST:
+        return False
+    return arguments.training.freeze_encoder or means_tokens(str(nets.model_name_or_path), {})
 
 
 def make_trainer(data: MultiLabelData, arguments: Arguments, train_on: Any = labelled_rows) -> Prepared:
@@ -176,7 +185,7 @@ def make_trainer(data: MultiLabelData, arguments: Arguments, train_on: Any = lab
         assert nets.model_name_or_path is not None  # else texts are refused above
         processor = load_tokenizer(nets.model_name_or_path)
         prepare = text_rows_of(processor, model.config, nets.max_length, arguments.say)
-        if arguments.training.freeze_encoder and nets.long_texts is None and reads_first_token(model.task_net):
+        if could_read_more(model.task_net, data, arguments):
             arguments.say(FIRST_TOKEN)
     elif data.kind == "images":
         processor = processor_of(data, nets.model_name_or_path, nets.image_size)

@@ -16,6 +16,7 @@ from transformers.utils.logging import disable_progress_bar
 from ...reports.common import SHOWN
 from ...reports.page.collect import command_of, reported
 from ...saving.earlier_run import check_output_dir, remove_checkpoints
+from ...training.hints import hint_after
 from ..flags import check_flags, of_other_outputs
 from ..help import FULL, SHORT, Help, asked_for, recipes_that_hold
 from ..programs import given_flags, program_name
@@ -173,6 +174,8 @@ class Program:
         result = trainer.train(resume_from_checkpoint=training.resume_from_checkpoint)
         if result.global_step > trainer.resumed_step:
             trainer.save_metrics("train", result.metrics)
+            if (hint := hint_after(training, trainer.state)) is not None:
+                arguments.say(hint)
 
 
 def labelled_rows(data: Any, arguments: Arguments, model: Any, encode: Callable[[Any], Any]) -> tuple[Any, dict]:
