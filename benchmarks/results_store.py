@@ -52,6 +52,7 @@ MEASURED = ("eval_", "test_", "train_")  # begin the names of figures
 SCORES = "scores.txt.xz"
 ROWS = "test_rows"  # key of a run: by decoder, its scores, or in its line what they are found by
 COMMAND = "command"  # key of a run, likewise
+DIGITS = 16  # of what a text is found by
 CONFLICTS = ("stop", "keep", "replace")
 SHOWN = 5  # conflicts in a message
 
@@ -72,6 +73,7 @@ class Store:
 
     def _forget(self) -> None:
         self._lines: dict[tuple[str, str], Lines] = {}
+        self._whole: dict[tuple[str, str], dict[str, str]] = {}  # commands that stand in lines of older checkouts
         self._scores: dict[str, dict[str, str]] = {}
         self._recipes: dict[str, list[Record]] | None = None
 
@@ -87,18 +89,19 @@ class Store:
     def lines(self, data: str, kind: str) -> Lines:
         """A file's lines, as they are. `data` is `ALL` for the kinds `OF_ALL`."""
         if (data, kind) not in self._lines:
-            self._lines[data, kind] = read_lines(self.folder / data / f"{kind}.jsonl", kind)
+            self._lines[data, kind], self._whole[data, kind] = read_lines(self.folder / data / f"{kind}.jsonl", kind)
         return self._lines[data, kind]
 
     def scores(self, data: str) -> dict[str, str]:
-        """The scores of test rows, by what a run's line calls them."""
+        """The scores of test rows and the commands, by what a run's line calls them."""
         if data not in self._scores:
+            self.lines(data, "runs")
             file = self.folder / data / SCORES
             try:
                 texts = lzma.decompress(file.read_bytes()).decode().splitlines() if file.is_file() else []
             except lzma.LZMAError as error:
                 raise ValueError(f"{file} is damaged: {error}. Put a whole copy back.") from None
-            self._scores[data] = {digest(text): text for text in texts}
+            self._scores[data] = {digest(text): text for text in texts} | self._whole[data, "runs"]
         return self._scores[data]
 
     def recipes(self) -> dict[str, list[Record]]:
@@ -160,7 +163,7 @@ class Store:
         return changed
 
     def missing(self) -> list[str]:
-        """The runs whose scores are not there."""
+        """The runs whose scores or command are not there."""
         return [
             " ".join(map(str, key))
             for data in self.data_sets()
@@ -178,7 +181,7 @@ class Store:
                 unfinished.write_bytes(content)
 
     def _write_scores(self, data: str, lines: Lines, new: Mapping[str, str]) -> None:
-        """The scores that a line names, in the lines' order."""
+        """The scores and commands that a line names, in the lines' order."""
         found = self.scores(data) | new
         kept = {name: found[name] for key in sorted(lines) for name in texts(lines[key]) if name in found}
         if list(kept) != list(self.scores(data)):
@@ -209,8 +212,8 @@ class Stored:
             run = without(lines[key], "comparison", "name")
             if not scores.keys() >= set(texts(run)):
                 raise ValueError(
-                    f"{self.store.folder / self.data / SCORES} lacks the scores of {' '.join(map(str, key))}. "
-                    "Merge the results that have them, or put a whole copy back."
+                    f"{self.store.folder / self.data / SCORES} lacks scores or the command of "
+                    f"{' '.join(map(str, key))}. Merge the results that have them, or put a whole copy back."
                 )
             found.setdefault(key[1], []).append(with_texts(run, scores.__getitem__))
         return found
@@ -286,22 +289,25 @@ def merge(store: Store, folder: Path, conflict: str = "stop") -> list[str]:
     return store.add(new, {name: other.scores(name) for name in other.data_sets()}, conflict)
 
 
-def read_lines(file: Path, kind: str) -> Lines:
-    """The lines of a file, by what tells them apart.
+def read_lines(file: Path, kind: str) -> tuple[Lines, dict[str, str]]:
+    """The lines of a file, by what tells them apart; and the commands that stand in them as a whole, by their digits.
 
     Raises:
         ValueError: a line is no such JSON, or another one of the same run has another content.
     """
     lines: Lines = {}
+    whole: dict[str, str] = {}
     for number, text in enumerate(file.read_text(encoding="utf-8").splitlines() if file.is_file() else (), 1):
         try:
             line = json.loads(text)
             key = key_of(kind, line)
-        except (ValueError, KeyError, TypeError) as error:
+            if kind == "runs" and len(said := line.get(COMMAND, "")) > DIGITS:
+                whole[digest(said)], line[COMMAND] = said, digest(said)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{file}, line {number}, is no result: {error!r}. Put a whole copy back.") from None
         if to_line(kind, lines.setdefault(key, line)) != to_line(kind, line):
             raise Conflict(f"{file} has {' '.join(map(str, key))} twice, with other content. Delete one of the lines.")
-    return lines
+    return lines, whole
 
 
 def key_of(kind: str, line: Record) -> tuple:
@@ -347,7 +353,7 @@ def differing(a: Record, b: Record) -> list[str]:
 
 
 def digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -373,7 +379,9 @@ def main(argv: list[str] | None = None) -> None:
             sys.exit(f"{name}: {error}")
         print(f"{name}: {len(changed)} lines are new", *changed[:SHOWN], *["..."][: len(changed) - SHOWN], sep="\n  ")
         if missing:
-            print(f"{len(missing)} runs lack their scores, as {missing[0]}. Merge the results that have them, too.")
+            print(
+                f"{len(missing)} runs lack scores or their command, as {missing[0]}. Merge the results that have them."
+            )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """benchmarks/results_store.py: nothing is lost on the way in and out, and two stores unite without loss."""
 
 import json
+import lzma
 import shutil
 import sys
 from pathlib import Path
@@ -39,6 +40,7 @@ def made(folder, seeds, value=0.1):
                 "none": float("nan"),
                 "λ": "λ",
                 "searched": {},
+                "command": f"python examples/compare_losses.py mlc --dataset toy --seeds {seed}",
             }
             rows = {key: Rows.of_mean(rng.random(20)).as_text() for key in COMPARED}
             runs.save(method, seed, {"seed": seed, **figures, "test_rows": rows, "method": {"loss": method}})
@@ -132,6 +134,30 @@ def test_contradictions_are_named_before_anything_is_written(module, tmp_path):
     assert value() == pytest.approx(2 * first, rel=1e-3)
 
 
+def test_an_older_checkout_whose_runs_hold_their_whole_command_is_taken_in(module, tmp_path):
+    ours, older = module.Store(tmp_path / "ours"), module.Store(tmp_path / "older")
+    module.pack(ours, made(tmp_path / "1" / "toy", (1,)))
+    module.pack(older, made(tmp_path / "2" / "toy", (1, 2)))
+    file, scores = (older.folder / "toy" / name for name in ("runs.jsonl", "scores.txt.xz"))
+    lines = [json.loads(text) for text in file.read_text().splitlines()]
+    whole = {run["seed"]: run["command"] for run in older.comparison("toy").all()["ce"]}
+    for line in (line for line in lines if "command" in line):
+        line["command"] = whole[line["seed"]]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    texts = lzma.decompress(scores.read_bytes()).decode().splitlines()
+    scores.write_bytes(lzma.compress("".join(f"{text}\n" for text in texts if text not in whole.values()).encode()))
+    again = module.Store(older.folder)
+    assert (
+        again.missing() == [] and {run["seed"]: run["command"] for run in again.comparison("toy").all()["ce"]} == whole
+    )
+    module.merge(ours, older.folder)
+    fresh = module.Store(ours.folder)
+    assert (
+        fresh.missing() == [] and {run["seed"]: run["command"] for run in fresh.comparison("toy").all()["ce"]} == whole
+    )
+    assert not any(command in (ours.folder / "toy" / "runs.jsonl").read_text() for command in whole.values())
+
+
 def test_after_git_has_united_the_lines_merge_brings_the_scores(module, tmp_path, capsys):
     """As `merge=union` of .gitattributes does, which keeps the scores of one side."""
     ours, theirs = module.Store(tmp_path / "ours"), module.Store(tmp_path / "theirs")
@@ -139,7 +165,7 @@ def test_after_git_has_united_the_lines_merge_brings_the_scores(module, tmp_path
         module.pack(store, made(tmp_path / str(seeds) / "toy", seeds))
     file = ours.folder / "toy" / "runs.jsonl"
     file.write_bytes(file.read_bytes() + (theirs.folder / "toy" / "runs.jsonl").read_bytes())
-    with pytest.raises(ValueError, match="lacks the scores of toy ce 3. Merge the results that have them"):
+    with pytest.raises(ValueError, match="lacks scores or the command of toy ce 3. Merge the results that have them"):
         module.Store(ours.folder).comparison("toy").all()
     module.main(["merge", str(theirs.folder), "--store", str(ours.folder)])
     module.merge(theirs, tmp_path / "ours")

@@ -89,6 +89,8 @@ def test_a_recipe_may_give_the_warm_up_as_a_share_on_both_lines_of_transformers(
     ("figures", "options", "said"),
     [
         ([0.4, 0.5, 0.6], {}, "`f1_macro` of the validation rows still improved at the end, from 0.5 to 0.6"),
+        ([0.5, 0.3, 0.6], {}, "still improved at the end, from 0.5 to 0.6: .* a longer run: --num_train_epochs 6"),
+        ([0.4, 0.6], {"max_steps": 6}, "or a longer run: --max_steps 12"),
         ([0.4, 0.7, 0.6, 0.63], {}, None),
         ([0.4, 0.59, 0.6], {}, None),
         ([0.6], {}, None),
@@ -97,23 +99,27 @@ def test_a_recipe_may_give_the_warm_up_as_a_share_on_both_lines_of_transformers(
         ([3.0, 2.0], {"metric_for_best_model": "eval_loss"}, "`loss` of .* from 3 to 2: the run was too short"),
         ([2.0, 3.0], {"metric_for_best_model": "eval_loss"}, None),
         ([0.4, 0.6], {"load_best_model_at_end": False}, None),
-        ([0.4, 0.6], {"max_steps": 7}, None),  # patience ended it
+        ([0.4, 0.6], {"planned": 7}, None),  # patience ended it
     ],
 )
 def test_a_run_whose_last_evaluation_is_by_far_the_best_was_too_short(figures, options, said, tmp_path):
     best = dict(eval_strategy="epoch", save_strategy="epoch", load_best_model_at_end=True, learning_rate=5e-5)
-    planned = options.pop("max_steps", 6)
+    planned = options.pop("planned", 6)
     args = SealTrainingArguments(str(tmp_path), **{**best, "metric_for_best_model": "f1_macro", **options})
     name = args.metric_for_best_model.removeprefix("eval_")
-    log = [{"loss": 1.0}, *({f"eval_{name}": value, "epoch": 1.0} for value in figures)]
+    log = [
+        {"loss": 1.0, "step": 1},
+        {f"eval_{name}": 0.0, "step": 0},
+        *({f"eval_{name}": value, "step": step} for step, value in enumerate(figures, 1)),
+    ]
     state = TrainerState(epoch=3.0, global_step=6, max_steps=planned, log_history=log)
     found = hint_after(args, state)
     assert (found is None) == (said is None)
     if said is not None:
-        assert re.search(said, found) and "than 5e-05, or more epochs: --num_train_epochs 6." in found
+        assert re.search(said, found) and "Give a higher --learning_rate than 5e-05, or a longer run: " in found
 
 
 def test_a_program_says_that_its_run_was_too_short(tmp_path, capsys):
     words = "--loss ce --use_cpu --max_train_rows 200 --learning_rate 1e-4 --num_train_epochs 3".split()
     mlc.main(["--output_dir", str(tmp_path), *words])
-    assert "too short. Give a higher --learning_rate than 0.0001, or more epochs" in capsys.readouterr().out
+    assert "too short. Give a higher --learning_rate than 0.0001, or a longer run" in capsys.readouterr().out

@@ -89,11 +89,11 @@ def has_loss_net(name: str, hub: dict[str, Any]) -> bool:
     return _read(name, LOSS_NET_CONFIG, hub) is not None
 
 
-def means_tokens(name: str, hub: dict[str, Any]) -> bool:
-    """True if an encoder of sentences says that its tokens' mean stands for a sentence."""
+def means_tokens(name: str) -> bool:
+    """True if an encoder of sentences, a folder or a Hub id, says that its tokens' mean stands for a sentence."""
     try:
-        found = _read(name, POOLING, hub) or {}
-    except (OSError, ValueError):  # the loader of the encoder says what is wrong
+        found = _read(name, POOLING, {}) or {}
+    except Exception:  # a hint ends no run; the loader of the encoder says what is wrong
         return False
     return bool(found.get("pooling_mode_mean_tokens")) or found.get("pooling_mode") == "mean"
 

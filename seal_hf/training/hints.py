@@ -59,17 +59,21 @@ def hints(args: Any, num_training_steps: int, ruled: bool = False, has_all_gold:
 
 
 def hint_after(args: TrainingArguments, state: TrainerState) -> str | None:
-    """Of a run that was too short: its last evaluation is by far the best. None for others, and without best epochs."""
+    """Of a run that was too short: its last evaluation is by far the best. None for others, for a run that ended early,
+    and for one that keeps no best epoch."""
     if not args.load_best_model_at_end or args.metric_for_best_model is None or state.global_step < state.max_steps:
         return None
-    name, sign = args.metric_for_best_model.removeprefix("eval_"), 1 if args.greater_is_better else -1
-    *before, last = [line[f"eval_{name}"] for line in state.log_history if f"eval_{name}" in line] or [0.0]
-    if not before or not sign * last - max(sign * value for value in before) > STILL_RISING * abs(last):
+    name, better = args.metric_for_best_model.removeprefix("eval_"), max if args.greater_is_better else min
+    trained = [line for line in state.log_history if line.get("step") != 0]  # an evaluation may precede all steps
+    *before, last = [line[f"eval_{name}"] for line in trained if f"eval_{name}" in line] or [0.0]
+    if not before or better(*before, last) != last or not abs(last - better(before)) > STILL_RISING * abs(last):
         return None
+    longer = f"--num_train_epochs {2 * math.ceil(state.epoch or args.num_train_epochs)}"
+    if args.max_steps > 0:
+        longer = f"--max_steps {2 * args.max_steps}"
     return (
-        f"`{name}` of the validation rows still improved at the end, from {before[-1]:.4g} to {last:.4g}: the run was "
-        f"too short. Give a higher --learning_rate than {args.learning_rate:g}, or more epochs: --num_train_epochs "
-        f"{2 * math.ceil(state.epoch or args.num_train_epochs)}."
+        f"`{name}` of the validation rows still improved at the end, from {better(before):.4g} to {last:.4g}: the run "
+        f"was too short. Give a higher --learning_rate than {args.learning_rate:g}, or a longer run: {longer}."
     )
 
 

@@ -165,13 +165,14 @@ def build(data: MultiLabelData, arguments: Arguments) -> SealForMultiLabel:
 def could_read_more(task_net: PreTrainedModel, data: MultiLabelData, arguments: Arguments) -> bool:
     """True for a classifier of texts whose head reads the first token, after a pooler perhaps, where the mean of all
     tokens is likely to say more: of a frozen encoder or one of sentences. Adapters and pairs of texts have no windows,
-    and a flag is a choice."""
-    nets = arguments.nets
+    and whoever gives `--long_texts` has chosen."""
+    nets, config = arguments.nets, task_net.config
     if nets.long_texts is not None or library_of(task_net) is not None or PAIR[1] in data.train.column_names:
         return False
-    if isinstance(task_net.config, WindowedConfig) or head_pooling(task_net) == LAST:
+    if isinstance(config, WindowedConfig) or getattr(config, "classifier_pooling", None) == "mean":  # ModernBERT's
         return False
-    return arguments.training.freeze_encoder or means_tokens(str(nets.model_name_or_path), {})
+    likely = arguments.training.freeze_encoder or means_tokens(str(nets.model_name_or_path))
+    return likely and head_pooling(task_net) != LAST
 
 
 def make_trainer(data: MultiLabelData, arguments: Arguments, train_on: Any = labelled_rows) -> Prepared:
